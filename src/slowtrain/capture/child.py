@@ -1,0 +1,196 @@
+"""The beginning and the end of a recording, inside the user's process."""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import os
+import sys
+import threading
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from slowtrain.capture import patching
+from slowtrain.capture.datasets import DatasetPatches
+from slowtrain.capture.keras import KerasPatches
+from slowtrain.capture.lines import LineClock
+from slowtrain.capture.recorder import Recorder, now
+from slowtrain.capture.sampling import LossWatch, MachineSampler, StackSampler
+from slowtrain.capture.state import Progress, ThreadState
+from slowtrain.capture.tensorflow import TensorFlowPatches
+from slowtrain.capture.window import Windows
+
+IMPORTS = frozenset(
+    "tensorflow keras tf_keras jax torch numpy scipy pandas sklearn matplotlib cv2 PIL h5py transformers "
+    "tensorflow_datasets tensorflow_hub tensorflow_addons skimage".split()
+)
+
+
+def begin(folder: str) -> None:
+    """Starts recording into ``folder``; called before the user's script by ``sitecustomize``."""
+    try:
+        _begin(Path(folder))
+    except Exception as error:
+        # A recording that cannot be made is the parent's to report; the script runs on.
+        try:
+            Path(folder, "failed.txt").write_text(f"{type(error).__name__}: {error}\n")
+        except OSError:
+            return
+
+
+def _begin(folder: Path) -> None:
+    recorder = Recorder(folder)
+    state, progress = ThreadState(), Progress()
+    recorder.fact("child", {"pid": os.getpid(), "begun_ns": now(), "python": sys.version.split()[0]})
+    datasets = DatasetPatches(recorder, state, LineClock(recorder))
+    datasets.install()
+    TensorFlowPatches(recorder, state, progress).install()
+    KerasPatches(recorder, state, progress, datasets).install()
+    Windows(recorder, progress, enabled=os.environ.pop("SLOWTRAIN_WINDOWS", "1") != "0")
+    sys.meta_path.insert(0, ImportClock(recorder))  # type: ignore[arg-type]
+    recorder.guard("gc", _watch_collector, recorder)
+    recorder.pulses.append((1, StackSampler(recorder)))
+    recorder.every(0.25, LossWatch(recorder, progress))
+    recorder.every(0.5, FrameworkFacts(recorder, progress))
+    recorder.every(0.25, MachineSampler(recorder))
+    recorder.start()
+    _clean_tracebacks()
+    atexit.register(_finish, recorder)
+
+
+def _finish(recorder: Recorder) -> None:
+    recorder.fact("end_ns", now())
+    recorder.stop()
+    patching.undo()
+
+
+def _watch_collector(recorder: Recorder) -> None:
+    names = [recorder.name("gc", f"generation {g}") for g in range(3)]
+    begun = [0]
+
+    def watch(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            begun[0] = now()
+        elif recorder.active:
+            recorder.span(names[info["generation"]], begun[0], now(), info.get("collected", 0))
+
+    gc.callbacks.append(watch)
+
+
+def _clean_tracebacks() -> None:
+    """Keeps our frames out of the traceback that the interpreter prints for the user's own error."""
+    previous = sys.excepthook
+    here = os.path.dirname(__file__)
+
+    def hook(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
+        seen: set[int] = set()
+        chain: BaseException | None = value
+        while chain is not None and id(chain) not in seen:
+            seen.add(id(chain))
+            chain.__traceback__ = _without(chain.__traceback__, here)
+            chain = chain.__cause__ or chain.__context__
+        previous(kind, value, value.__traceback__)
+
+    sys.excepthook = hook
+
+
+def _without(trace: TracebackType | None, folder: str) -> TracebackType | None:
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(folder):
+        trace = trace.tb_next
+    if trace is not None:
+        trace.tb_next = _without(trace.tb_next, folder)
+    return trace
+
+
+class ImportClock:
+    """A finder that finds nothing: it notes when the first module of a known package is looked for."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._started: dict[str, int] = {}
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if "." not in name and name in IMPORTS and name not in self._started:
+            if threading.current_thread() is threading.main_thread():
+                self._started[name] = now()
+                import wrapt
+
+                wrapt.register_post_import_hook(self._imported, name)
+        return None
+
+    def _imported(self, module: Any) -> None:
+        name = module.__name__
+        self.recorder.span(self.recorder.name("import", name), self._started.get(name, now()), now())
+
+
+class FrameworkFacts:
+    """Versions, devices, settings, read once when the first step has been taken (and so nothing is woken)."""
+
+    def __init__(self, recorder: Recorder, progress: Progress) -> None:
+        self.recorder = recorder
+        self.progress = progress
+        self._read: set[str] = set()
+
+    def __call__(self) -> None:
+        for name in ("tensorflow", "keras", "jax"):
+            module = sys.modules.get(name)
+            if module is not None and name not in self._read and hasattr(module, "__version__"):
+                self._read.add(name)
+                self.recorder.fact(f"version.{name}", str(module.__version__))
+        if self.progress.steps and "settings" not in self._read:
+            self._read.add("settings")
+            for key, read in _SETTINGS.items():
+                value = self.recorder.guard(key, read)
+                if value is not None:
+                    self.recorder.fact(key, value)
+
+
+def _devices() -> list[dict[str, Any]]:
+    config = sys.modules["tensorflow"].config
+    return [{"kind": d.device_type, "name": d.name} for d in config.list_physical_devices()]
+
+
+def _threads() -> dict[str, Any]:
+    threading_config = sys.modules["tensorflow"].config.threading
+    return {
+        "intra_op": threading_config.get_intra_op_parallelism_threads(),
+        "inter_op": threading_config.get_inter_op_parallelism_threads(),
+    }
+
+
+def _affinity() -> int:
+    """Cores that this process may use now: a script may have pinned itself since it started."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _functions_eager() -> bool:
+    return bool(sys.modules["tensorflow"].config.functions_run_eagerly())
+
+
+def _keras() -> dict[str, Any]:
+    keras = sys.modules.get("keras")
+    if keras is None:
+        return {}
+    about: dict[str, Any] = {}
+    config = getattr(keras, "config", None) or keras.backend
+    for name in ("floatx", "backend"):
+        read = getattr(config, name, None)
+        if callable(read):
+            about[name] = str(read())
+    policy = getattr(keras, "dtype_policies", None) or getattr(keras, "mixed_precision", None)
+    read = getattr(config, "dtype_policy", None) or getattr(policy, "global_policy", None)
+    if callable(read):
+        about["policy"] = str(getattr(read(), "name", ""))
+    return about
+
+
+_SETTINGS: dict[str, Callable[[], Any]] = {
+    "affinity_cores": _affinity,
+    "devices": _devices,
+    "threads": _threads,
+    "functions_eager": _functions_eager,
+    "keras": _keras,
+}

@@ -1,0 +1,351 @@
+"""Patches of tf.data: iterators and their waits, the pipeline behind each, Python that feeds it.
+
+The pipeline's own counters (elements, bytes, processing time, parallelism, buffers of each
+node, and the consumer's gaps) come from TensorFlow's model of it, read a few times a second
+in the recorder's thread. TensorFlow before 2.16 does not give them out.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import Any
+
+from slowtrain.capture import frames, signatures
+from slowtrain.capture.lines import LineClock
+from slowtrain.capture.patching import Wrapper, on_import, replace
+from slowtrain.capture.recorder import Recorder, now
+from slowtrain.capture.state import ThreadState
+
+MAX_NODES = 200
+SNAPSHOT_NS = 100_000_000  # the same iterator is not asked more often
+
+
+class DatasetPatches:
+    """Installs itself through import hooks; ``snapshot`` reads the counters of all live iterators."""
+
+    def __init__(self, recorder: Recorder, state: ThreadState, lines: LineClock) -> None:
+        self.recorder = recorder
+        self.state = state
+        self.lines = lines
+        self._sites: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._iterators: dict[int, tuple[weakref.ref[Any], list[int]]] = {}
+        self._numbers = 0
+        self._described: dict[int, int] = {}
+        self._model: Any = None
+
+    def install(self) -> None:
+        for module, patch in (
+            ("tensorflow.python.data.ops.iterator_ops", self._patch_iterator),
+            ("tensorflow.python.data.ops.dataset_ops", self._patch_dataset),
+            ("tensorflow.python.ops.script_ops", self._patch_python_ops),
+        ):
+            on_import(self.recorder, module, patch)
+        self.recorder.every(0.25, self.snapshot)
+
+    # -- iterators
+
+    def _patch_iterator(self, module: Any) -> None:
+        recorder, state = self.recorder, self.state
+
+        def init(original: Wrapper) -> Wrapper:
+            def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+                start = now()
+                original(self, *args, **kwargs)
+                if not recorder.active or state.tracing or state.calls:
+                    return
+                recorder.span(recorder.name("iterator", "iterator made"), start, now())
+                recorder.guard("iterator", remember, self, sys._getframe(1))
+
+            return __init__
+
+        def remember(iterator: Any, frame: Any) -> None:
+            dataset = getattr(iterator, "_dataset", None)
+            if dataset is None:
+                return
+            self._numbers += 1
+            number = self._numbers
+            iterator._slowtrain = number
+            self._iterators[number] = (weakref.ref(iterator), [0])
+            user = frames.user_frame(frame) if not state.loops else None
+            recorder.event(
+                "iterator",
+                "made",
+                now(),
+                number=number,
+                pipeline=self._pipeline_number(dataset),
+                keras=bool(state.loops),
+                site=(user.f_code.co_filename, user.f_lineno) if user else None,
+            )
+
+        def advance(original: Wrapper) -> Wrapper:
+            def __next__(self: Any) -> Any:
+                if not recorder.active or state.tracing or state.calls:
+                    return original(self)
+                start = now()
+                try:
+                    return original(self)
+                except StopIteration:
+                    recorder.guard("iterator's end", patches.ended, self)
+                    raise
+                finally:
+                    end = now()
+                    frame = frames.user_frame(sys._getframe(1)) if not state.loops else None
+                    if frame is None:
+                        key: Any = ("next", state.loops)
+                        place = None
+                    else:
+                        key = ("next", frame.f_code, frame.f_lineno)
+                        place = (frame.f_code.co_filename, frame.f_lineno)
+                    name = recorder._ids.get(key) or recorder.name("next", "next", key, site=place)
+                    recorder.span(name, start, end, self.__dict__.get("_slowtrain", 0))
+
+            return __next__
+
+        patches = self
+        replace(module.OwnedIterator, "__init__", init)
+        replace(module.OwnedIterator, "__next__", advance)
+
+    def ended(self, iterator: Any) -> None:
+        """The epoch's last counters, before the iterator goes."""
+        number = iterator.__dict__.get("_slowtrain")
+        if number in self._iterators:
+            self._read(number, iterator, self._iterators[number][1])
+
+    def snapshot(self) -> None:
+        """Reads the counters of every live iterator."""
+        for number, (reference, last) in list(self._iterators.items()):
+            iterator = reference()
+            if iterator is None:
+                del self._iterators[number]
+            else:
+                self._read(number, iterator, last)
+
+    def epoch_ended(self) -> None:
+        """Keras is about to drop its iterator: the newest ones are read on the spot."""
+        for number in list(self._iterators)[-3:]:
+            reference, last = self._iterators[number]
+            iterator = reference()
+            if iterator is not None and now() - last[0] > SNAPSHOT_NS:
+                self._read(number, iterator, last)
+
+    def _read(self, number: int, iterator: Any, last: list[int]) -> None:
+        if self._model is None:
+            self._model = model_reader() or False
+        if not self._model:
+            return
+        last[0] = now()
+        try:
+            proto = self._model(iterator)
+        except Exception:  # autotuning is off for this one, or it has just gone
+            self.recorder.fault(f"counters of iterator {number}")
+            self._iterators.pop(number, None)
+            return
+        self.recorder.pipeline(number, proto)
+
+    # -- data sets
+
+    def _patch_dataset(self, module: Any) -> None:
+        state, sites = self.state, self._sites
+
+        def init(original: Wrapper) -> Wrapper:
+            def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+                original(self, *args, **kwargs)
+                if not state.tracing and not state.loops:
+                    place = frames.site(2)
+                    if place is not None:
+                        sites[self] = place
+
+            return __init__
+
+        def from_generator(original: Wrapper) -> Wrapper:
+            def from_generator(generator: Any, *args: Any, **kwargs: Any) -> Any:
+                made = original(generator, *args, **kwargs)
+                self.recorder.guard("from_generator", self._generator, made, generator)
+                return made
+
+            return from_generator
+
+        replace(module.DatasetV2, "__init__", init)
+        replace(module.DatasetV2, "from_generator", from_generator)
+
+    def _generator(self, dataset: Any, generator: Any) -> None:
+        dataset._slowtrain_python = frames.describe(generator)
+
+    def _pipeline_number(self, dataset: Any) -> int:
+        number = self._described.get(id(dataset))
+        if number is not None:
+            return number
+        number = self._described[id(dataset)] = len(self._described) + 1
+        weakref.finalize(dataset, self._described.pop, id(dataset), None)
+        nodes: list[dict[str, Any]] = []
+        self._node(dataset, nodes, {})
+        self.recorder.event("pipeline", str(number), now(), number=number, nodes=nodes)
+        return number
+
+    def _node(self, dataset: Any, nodes: list[dict[str, Any]], seen: dict[int, int]) -> int:
+        """Appends the node of ``dataset`` after its inputs; gives its index."""
+        if id(dataset) in seen:
+            return seen[id(dataset)]
+        if len(nodes) >= MAX_NODES:
+            return -1
+        inputs = [self._node(d, nodes, seen) for d in dataset._inputs()]
+        place = self._sites.get(dataset)
+        node: dict[str, Any] = {
+            "op": type(dataset).__name__.lstrip("_"),
+            "inputs": inputs,
+            "site": list(place) if place else None,
+        }
+        python = getattr(dataset, "_slowtrain_python", None)
+        if python:
+            node["python"] = python
+        for name, attribute in _ATTRIBUTES.items():
+            value = _plain(getattr(dataset, attribute, None))
+            if value is not None:
+                node[name] = value
+        for spec, key in ((dataset.element_spec, "element"),):
+            node[key] = _spec(spec)
+        self._functions_of(dataset, node)
+        node["cardinality"] = _cardinality(dataset)
+        nodes.append(node)
+        seen[id(dataset)] = len(nodes) - 1
+        return len(nodes) - 1
+
+    def _functions_of(self, dataset: Any, node: dict[str, Any]) -> None:
+        function = getattr(dataset, "_map_func", None) or getattr(dataset, "_predicate", None)
+        if function is None:
+            return
+        python_function = getattr(function, "_func", None)
+        if python_function is not None:
+            node["function"] = frames.describe(python_function)
+        concrete = getattr(function, "function", None)
+        graph = getattr(concrete, "graph", None)
+        if graph is not None:
+            node["ops"] = _op_types(graph)
+
+    # -- Python that runs inside ops
+
+    def _patch_python_ops(self, module: Any) -> None:
+        recorder, lines = self.recorder, self.lines
+
+        def make(original: Wrapper) -> Wrapper:
+            def __call__(self: Any, token: Any, device: Any, args: Any) -> Any:
+                if not recorder.active:
+                    return original(self, token, device, args)
+                name = recorder._ids.get(("pyfunc", token)) or recorder.guard("pyfunc", named, self, token)
+                start = now()
+                traced = lines.begin_call(name, start)
+                try:
+                    return original(self, token, device, args)
+                finally:
+                    if traced:
+                        lines.end_call(name)
+                    recorder.span(name or 0, start, now())
+
+            return __call__
+
+        def named(registry: Any, token: Any) -> int:
+            function = registry._funcs.get(token)
+            function = getattr(function, "_func", function)  # EagerFunc holds the user's
+            return recorder.name("pyfunc", str(token), ("pyfunc", token), **frames.describe(function))
+
+        replace(module.FuncRegistry, "__call__", make)
+
+
+_ATTRIBUTES = {
+    "parallel": "_num_parallel_calls",
+    "buffer_size": "_buffer_size",
+    "batch_size": "_batch_size",
+    "deterministic": "_deterministic",
+    "count": "_count",
+    "cycle_length": "_cycle_length",
+    "filename": "_filename",
+    "reshuffle": "_reshuffle_each_iteration",
+}
+
+
+def _plain(value: Any) -> Any:
+    """A number or text out of a constant tensor, or None."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    try:
+        value = value.numpy()
+        return value.decode(errors="replace") if isinstance(value, bytes) else value.item()
+    except Exception:
+        return None
+
+
+def _spec(spec: Any) -> list[dict[str, Any]]:
+    """Shape and dtype of each component of an element."""
+    parts: list[dict[str, Any]] = []
+    stack = [spec]
+    while stack and len(parts) < 32:
+        item = stack.pop(0)
+        if isinstance(item, dict):
+            stack = list(item.values()) + stack
+        elif isinstance(item, (list, tuple)):
+            stack = list(item) + stack
+        else:
+            shape, dtype = getattr(item, "shape", None), getattr(item, "dtype", None)
+            if dtype is not None:
+                dims = None if shape is None or shape.rank is None else list(shape)
+                parts.append({"shape": dims, "dtype": dtype.name, "bytes": dtype.size})
+    return parts
+
+
+def _cardinality(dataset: Any) -> int | None:
+    try:
+        return int(dataset.cardinality().numpy())
+    except Exception:
+        return None
+
+
+def _op_types(graph: Any, limit: int = 3000) -> dict[str, int]:
+    """How many ops of each type a graph and the functions it calls hold."""
+    counts: dict[str, int] = {}
+    definition = graph.as_graph_def()
+    nodes = list(definition.node)
+    for function in definition.library.function:
+        nodes.extend(function.node_def)
+    for node in nodes[:limit]:
+        counts[node.op] = counts.get(node.op, 0) + 1
+    return counts
+
+
+def model_reader() -> Any:
+    """``reader(iterator) -> bytes`` of TensorFlow's ``ModelProto``, or None where this version has none."""
+    try:
+        ops = sys.modules["tensorflow.python.ops.gen_experimental_dataset_ops"]
+        read = ops.iterator_get_model_proto
+    except (KeyError, AttributeError):
+        return None
+
+    def reader(iterator: Any) -> bytes:
+        raw: bytes = read(iterator._iterator_resource).numpy()
+        return raw
+
+    return reader
+
+
+def host_arrays(function: Any) -> dict[str, Any]:
+    """Arrays that a generator (or its function) refers to by name, with their length and bytes."""
+    code = getattr(function, "gi_code", None) or getattr(function, "__code__", None)
+    if code is None:
+        return {}
+    frame = getattr(function, "gi_frame", None)
+    scope: dict[str, Any] = dict(frame.f_globals if frame else getattr(function, "__globals__", {}))
+    local = dict(frame.f_locals) if frame else {}
+    found: dict[str, Any] = {}
+    names = (*code.co_names, *code.co_freevars, *code.co_varnames)
+    closure = getattr(function, "__closure__", None) or ()
+    local.update({n: c.cell_contents for n, c in zip(code.co_freevars, closure) if c})
+    for name in names[:64]:
+        value = local.get(name, scope.get(name))
+        shape = getattr(value, "shape", None)
+        if shape is not None and len(shape):
+            found[name] = {"length": int(shape[0]), "bytes": int(getattr(value, "nbytes", 0))}
+        elif isinstance(value, (list, tuple)):
+            found[name] = {"length": len(value), "bytes": signatures.host_bytes((value[:1],)) * len(value)}
+    return found
+
+

@@ -1,0 +1,60 @@
+"""Which code is the user's, and which line of it is at work."""
+
+from __future__ import annotations
+
+import os
+import site as _site
+import sys
+import sysconfig
+from types import CodeType, FrameType
+
+_LIBRARY = tuple(
+    {
+        os.path.realpath(path) + os.sep
+        for path in (*sysconfig.get_paths().values(), *_site.getsitepackages(), os.path.dirname(os.path.dirname(__file__)))
+        if path and os.path.isabs(path) and not path.endswith(("/bin", "/Scripts"))
+        if path not in (sys.prefix, sys.base_prefix)
+    }
+)
+_known: dict[CodeType, bool] = {}
+
+
+def is_user(code: CodeType) -> bool:
+    """Whether ``code`` is the user's: neither the standard library's, nor an installed package's, nor ours."""
+    known = _known.get(code)
+    if known is None:
+        name = code.co_filename
+        made = name.startswith("<") or "__autograph_generated_file" in name
+        known = _known[code] = not made and not os.path.realpath(name).startswith(_LIBRARY)
+    return known
+
+
+def user_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame of the user's at or above ``frame``."""
+    while frame is not None and not is_user(frame.f_code):
+        frame = frame.f_back
+    return frame
+
+
+def site(depth: int = 1) -> tuple[str, int] | None:
+    """File and line of the user's that called us, ``depth`` frames up or above."""
+    frame = user_frame(sys._getframe(depth))
+    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
+
+
+def describe(function: object) -> dict[str, object]:
+    """Where a Python function is written: ``file``, ``line``, ``qualname``, and whether it is the user's."""
+    function = getattr(function, "func", function)  # functools.partial
+    for _ in range(20):
+        function = getattr(function, "__wrapped__", function)
+    code = getattr(function, "__code__", None) or getattr(function, "gi_code", None)
+    if code is None and not isinstance(function, type):
+        code = getattr(getattr(type(function), "__call__", None), "__code__", None)
+    if code is None:
+        return {"qualname": getattr(function, "__qualname__", type(function).__qualname__)}
+    return {
+        "file": code.co_filename,
+        "line": code.co_firstlineno,
+        "qualname": getattr(function, "__qualname__", code.co_name),
+        "user": is_user(code),
+    }

@@ -1,0 +1,105 @@
+"""The parent's side: starts the user's script as it would start by itself, waits, keeps its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any
+
+from slowtrain.errors import InputError
+
+BOOTSTRAP = Path(__file__).with_name("bootstrap")
+LAUNCH_FILE = "launch.json"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the script ended. ``exit_code`` is 128 + signal when a signal ended it."""
+
+    exit_code: int
+    start_ns: int
+    end_ns: int
+
+
+def new_folder(parent: Path, stem: str) -> Path:
+    """Makes a fresh folder ``parent/stem-20260131-235959``. Raises ``InputError`` where it cannot be written."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    for attempt in range(1000):
+        folder = parent / (f"{stem}-{stamp}" + (f"-{attempt}" if attempt else ""))
+        try:
+            folder.mkdir(parents=True)
+            return folder
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise InputError(
+                f"cannot write a recording to {parent} ({error.strerror}); choose a folder with --out FOLDER"
+            ) from error
+    raise InputError(f"cannot find a free name for a recording in {parent}; choose another folder with --out FOLDER")
+
+
+def command(target: str, arguments: Sequence[str], as_module: bool) -> list[str]:
+    """The interpreter's command line for a script or, with ``as_module``, for ``-m target``."""
+    return [sys.executable, *(["-m"] if as_module else []), target, *arguments]
+
+
+def launch(
+    argv: Sequence[str],
+    folder: Path,
+    *,
+    windows: bool = True,
+    stdout: IO[Any] | None = None,
+    tick: Callable[[float], None] | None = None,
+) -> Outcome:
+    """Runs ``argv`` with recording into ``folder``; ``tick(seconds)`` is called about twice a second meanwhile."""
+    environment = dict(os.environ)
+    path = [str(BOOTSTRAP), *filter(None, [environment.get("PYTHONPATH")])]
+    environment["PYTHONPATH"] = os.pathsep.join(path)
+    environment["SLOWTRAIN_RECORDING"] = str(folder.resolve())
+    environment["SLOWTRAIN_WINDOWS"] = "1" if windows else "0"
+    start_ns = time.perf_counter_ns()
+    about = {"argv": list(argv), "start_ns": start_ns, "start_time": time.time(), "cwd": os.getcwd()}
+    _write(folder, about)
+    child = subprocess.Popen(argv, env=environment, stdout=stdout)
+    previous = {s: signal.signal(s, _forward(child, s)) for s in (signal.SIGTERM, signal.SIGHUP)}
+    previous[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the child too
+    try:
+        while True:
+            try:
+                code = child.wait(timeout=0.5)
+                break
+            except subprocess.TimeoutExpired:
+                if tick is not None:
+                    tick((time.perf_counter_ns() - start_ns) / 1e9)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    end_ns = time.perf_counter_ns()
+    exit_code = code if code >= 0 else 128 - code
+    _write(folder, {**about, "end_ns": end_ns, "exit_code": exit_code})
+    return Outcome(exit_code, start_ns, end_ns)
+
+
+def _forward(child: subprocess.Popen[Any], number: int) -> Callable[[int, FrameType | None], None]:
+    def handler(_signal: int, _frame: FrameType | None) -> None:
+        child.send_signal(number)
+
+    return handler
+
+
+def _write(folder: Path, about: dict[str, Any]) -> None:
+    """Whole or not at all; a full disk leaves the recording without it."""
+    part = folder / (LAUNCH_FILE + ".part")
+    try:
+        part.write_text(json.dumps(about))
+        part.replace(folder / LAUNCH_FILE)
+    except OSError:
+        return

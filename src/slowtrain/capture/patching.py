@@ -1,0 +1,45 @@
+"""Replacing a framework's function by a wrapped one, so that it can be undone."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import wrapt
+
+from slowtrain.capture.recorder import Recorder
+
+Wrapper = Callable[..., Any]
+
+_done: list[tuple[Any, str, Any]] = []
+
+
+def replace(owner: Any, name: str, make: Callable[[Wrapper], Wrapper]) -> None:
+    """Sets ``owner.name`` to ``make(original)``, once. Raises ``AttributeError`` where there is no such name."""
+    if any(known is owner and name == other for known, other, _ in _done):
+        return  # one class, found under two modules
+    original = owner.__dict__[name] if isinstance(owner, type) and name in owner.__dict__ else getattr(owner, name)
+    static = isinstance(original, (staticmethod, classmethod))
+    function = original.__func__ if static else original
+    wrapped = make(function)
+    functools.update_wrapper(wrapped, function)
+    setattr(owner, name, type(original)(wrapped) if static else wrapped)
+    _done.append((owner, name, original))
+
+
+def undo() -> None:
+    """Puts every original back, last first."""
+    while _done:
+        owner, name, original = _done.pop()
+        setattr(owner, name, original)
+
+
+def on_import(recorder: Recorder, module: str, patch: Callable[[Any], None]) -> None:
+    """Calls ``patch(module)`` once the module has been imported; a failure is noted, never raised."""
+
+    def hook(loaded: Any) -> None:
+        if recorder.active:
+            recorder.guard(f"patching {module}", patch, loaded)
+
+    wrapt.register_post_import_hook(hook, module)

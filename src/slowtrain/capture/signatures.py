@@ -1,0 +1,79 @@
+"""What a call was given, in words that can be compared: shapes and dtypes of tensors, values of the rest."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+MAX_LEAVES = 200
+
+
+def batch_size(args: tuple[Any, ...]) -> int:
+    """First dimension of the first array-like argument (looked for one level deep); 0 when there is none."""
+    for value in args:
+        if isinstance(value, (tuple, list)) and value:
+            value = value[0]
+        elif isinstance(value, dict) and value:
+            value = next(iter(value.values()))
+        shape = getattr(value, "shape", None)
+        if shape is not None and not hasattr(value, "assign"):
+            try:
+                return int(shape[0]) if len(shape) else 0
+            except (TypeError, ValueError):
+                return 0
+    return 0
+
+
+def host_bytes(args: tuple[Any, ...]) -> int:
+    """Bytes of NumPy arrays among the arguments, and eight for each plain number in lists (a few looked at)."""
+    total = 0
+    for value in args:
+        size = getattr(value, "nbytes", None)
+        if size is not None and not hasattr(value, "device"):
+            total += int(size)
+        elif isinstance(value, (list, tuple)):
+            total += 8 * len(value) if value and isinstance(value[0], (int, float)) else host_bytes(tuple(value[:64]))
+    return total
+
+
+def leaf(value: Any) -> dict[str, Any]:
+    """One argument: ``kind`` (tensor, array, variable, python, object), with shape and dtype, or the value."""
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape is not None and dtype is not None:
+        module = type(value).__module__.split(".")[0]
+        kind = "variable" if hasattr(value, "assign") else "array" if module == "numpy" else "tensor"
+        try:
+            dims: list[Any] = [None if d is None else int(d) for d in shape]
+        except (TypeError, ValueError):
+            dims = []
+        return {"kind": kind, "shape": dims, "dtype": getattr(dtype, "name", str(dtype))}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return {"kind": "python", "type": type(value).__name__, "value": repr(value)[:80]}
+    return {"kind": "object", "type": type(value).__name__, "id": id(value)}
+
+
+def describe(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The leaves of a call by parameter name: ``{"lr": {...}, "boxes[3]": {...}}``."""
+    python_function = getattr(function, "python_function", function)
+    try:
+        bound = inspect.signature(python_function).bind_partial(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        bound = {f"argument {i}": v for i, v in enumerate(args)} | kwargs
+    leaves: dict[str, Any] = {}
+    for name, value in bound.items():
+        _walk(name, value, leaves, 0)
+    return leaves
+
+
+def _walk(name: str, value: Any, leaves: dict[str, Any], depth: int) -> None:
+    if len(leaves) >= MAX_LEAVES:
+        return
+    if isinstance(value, (list, tuple)) and depth < 4:
+        leaves[name] = {"kind": "sequence", "length": len(value)}
+        for i, item in enumerate(value[:32]):
+            _walk(f"{name}[{i}]", item, leaves, depth + 1)
+    elif isinstance(value, dict) and depth < 4:
+        for key, item in list(value.items())[:32]:
+            _walk(f"{name}[{key!r}]", item, leaves, depth + 1)
+    else:
+        leaves[name] = leaf(value)

@@ -1,0 +1,41 @@
+"""What the wrappers of one thread know of each other, and of the training in progress."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+class ThreadState(threading.local):
+    """``calls``: tf.function calls under way; ``traces``: functions traced so far in this thread."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.tracing = 0
+        self.traces = 0
+        self.steps = 0  # Keras steps under way (a step inside a step is not counted)
+        self.loops = 0  # Keras fit, evaluate, predict under way
+        self.training = False  # a gradient was taken during the trace under way
+        self.last_trace: dict[str, Any] | None = None
+
+
+class Progress:
+    """Steps seen so far; whoever waits for a step boundary (the windows) is told."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.kind = 0  # the strongest kind of step seen: a Keras step counts over the functions in it
+        self.boundary: Callable[[int], None] | None = None
+        self.last_result: Any = None
+
+    def step(self, kind: int) -> None:
+        """A step is about to begin. ``kind``: 1 inference function, 2 eager gradient, 3 training function, 4 Keras."""
+        if kind < self.kind:
+            return
+        if kind > self.kind:
+            self.kind = kind
+            self.steps = 0
+        self.steps += 1
+        if self.boundary is not None:
+            self.boundary(self.steps)

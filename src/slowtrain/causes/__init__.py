@@ -1,0 +1,69 @@
+"""Every known cause of a slow training step. One file, one cause; the folder is its family.
+
+To add a cause is to add one file with one subclass of :class:`Cause`; nothing is registered.
+The docstring is the page that users read (`slowtrain explain`, HTML, docs). ``fires`` and
+``quiet`` are drawn traces (:mod:`slowtrain.trace.drawn`), the cause's own tests.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from slowtrain.model import Evidence, Prescription, Signal
+from slowtrain.trace import Trace
+from slowtrain.whatif import Remedy
+
+SECTIONS = ("## What it means", "## How it is recognised", "## What to do", "## When it is not worth it")
+
+
+class Cause(ABC):
+    """One reason for which training is slower than it need be.
+
+    ``examine`` is asked only when every signal of ``needs`` was measured; what it returns is
+    reported when replaying ``remedy`` saves enough (``diagnose.WORTH``), or always where
+    ``matters`` says that the finding counts whatever it costs (a loss that is no number).
+    """
+
+    id: ClassVar[str]
+    family: ClassVar[str]
+    title: ClassVar[str]
+    needs: ClassVar[frozenset[Signal]]
+    scope: ClassVar[str] = "step"
+    matters: ClassVar[bool] = False
+    fires: ClassVar[tuple[str, ...]]
+    quiet: ClassVar[tuple[str, ...]]
+
+    def __init_subclass__(cls) -> None:
+        *_, family, stem = cls.__module__.split(".")
+        cls.family, cls.id = family, f"{family}/{stem.replace('_', '-')}"
+        missing = [n for n in ("title", "needs", "fires", "quiet") if not hasattr(cls, n)]
+        missing += [f"docstring section {s!r}" for s in SECTIONS if s not in (cls.__doc__ or "")]
+        if missing:
+            raise TypeError(f"{inspect.getsourcefile(cls)}: cause {cls.id!r} lacks {', '.join(missing)}")
+
+    @abstractmethod
+    def examine(self, trace: Trace) -> Evidence | None:
+        """The evidence for this cause, or None where the trace is free of it."""
+
+    @abstractmethod
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        """What a cure would change in the trace; :mod:`slowtrain.whatif` prices it. Empty: nothing to gain."""
+
+    @abstractmethod
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        """What to do, best first."""
+
+
+@functools.cache
+def all_causes() -> tuple[Cause, ...]:
+    """One instance of each cause, by family and id."""
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        importlib.import_module(module.name)
+    found = [c() for c in Cause.__subclasses__() if not inspect.isabstract(c)]
+    return tuple(sorted(found, key=lambda c: c.id))

@@ -1,0 +1,58 @@
+"""Runs every cause over a trace: what was found, ranked by what it is worth; what is healthy; what is unchecked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slowtrain.causes import Cause, all_causes
+from slowtrain.model import Diagnosis, Saving, Unchecked
+from slowtrain.trace import Trace
+from slowtrain.whatif import Remedy, price, replay
+
+WORTH = 1.05  # a smaller speed-up of its scope is not reported: it would drown in the noise of a run
+LEAST_RUN_SHARE = 0.02  # nor is what saves less than this of the whole run, when it is no part of a step
+
+
+@dataclass(frozen=True)
+class Findings:
+    """``together`` is what all the diagnoses' cures would save at once; None without diagnoses."""
+
+    diagnoses: tuple[Diagnosis, ...] = ()
+    healthy: tuple[str, ...] = ()
+    unchecked: tuple[Unchecked, ...] = ()
+    together: Saving | None = None
+
+
+def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
+    """Every cause is in exactly one of the three outcomes."""
+    found: list[tuple[Diagnosis, Sequence[Remedy]]] = []
+    healthy: list[str] = []
+    unchecked: list[Unchecked] = []
+    for cause in all_causes() if causes is None else causes:
+        missing = tuple(sorted(str(s) for s in cause.needs - trace.signals))
+        if missing:
+            unchecked.append(Unchecked(cause.id, missing))
+        elif (one := _one(cause, trace)) is None:
+            healthy.append(cause.id)
+        else:
+            found.append(one)
+    # What saves most of the run comes first; between equals, what saves most of its own scope.
+    found.sort(key=lambda f: (-f[0].run_share, -f[0].saving.speedup, f[0].cause))
+    remedies = [r for _, several in found for r in several]
+    together = price(trace, remedies, "step" if trace.step_ms else "run") if remedies else None
+    return Findings(tuple(d for d, _ in found), tuple(healthy), tuple(unchecked), together)
+
+
+def _one(cause: Cause, trace: Trace) -> tuple[Diagnosis, Sequence[Remedy]] | None:
+    evidence = cause.examine(trace)
+    if evidence is None:
+        return None
+    remedies = list(cause.remedy(trace, evidence))
+    saving = price(trace, remedies, cause.scope)
+    share = 1 - replay(trace, remedies).run_ms / trace.run_ms if trace.run_ms else 0.0
+    small = saving.speedup < WORTH or (cause.scope == "run" and share < LEAST_RUN_SHARE)
+    if small and not cause.matters:
+        return None
+    prescriptions = tuple(cause.prescribe(trace, evidence))
+    return Diagnosis(cause.id, cause.title, evidence, saving, share, prescriptions), remedies

@@ -1,0 +1,332 @@
+"""The nouns of a checkup, in the order in which data flows through them.
+
+    Recording -> Trace -> Evidence -> Diagnosis -> Prescription -> Verdict -> Checkup
+
+Frozen values without behaviour beyond simple arithmetic; nothing of ours is imported
+here. A ``_ms`` is milliseconds, a ``_bytes`` bytes, a ``_share`` a fraction from 0 to 1.
+``Trace`` itself, which holds NumPy columns, lives in :mod:`slowtrain.trace`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+
+NOTHING: Mapping[str, float] = MappingProxyType({})
+
+
+class Text(str, Enum):
+    """An enumeration whose members are their own text (``enum.StrEnum`` needs Python 3.11)."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+class Signal(Text):
+    """What a trace may or may not have measured; a cause names those it needs."""
+
+    STEPS = "steps"  # where each step begins and ends
+    INPUT = "input"  # how long each step waited for its batch
+    PIPELINE = "pipeline"  # the tf.data graph with each node's counters
+    PYTHON = "python"  # the user's Python between the framework's calls
+    LINES = "lines"  # time by line of the user's source
+    CALLS = "calls"  # calls of fit, evaluate, predict, compile with their arguments
+    CALLBACKS = "callbacks"  # time by callback class and hook
+    TRACES = "traces"  # functions traced, with their signatures
+    READBACKS = "readbacks"  # tensors read back to the host
+    FEEDS = "feeds"  # host data turned into tensors by hand
+    KERNELS = "kernels"  # op executions (deep window)
+    DEVICE = "device"  # an accelerator's own timeline
+    MACHINE = "machine"  # processor, memory, disk over the run, limits of the host
+    PHASES = "phases"  # import, preparation, compile, steps, validation, …
+    LOSS = "loss"  # the loss as the run reports it
+    GC = "gc"  # pauses by Python's collector
+    MODEL = "model"  # layers, variables, their shapes and dtypes
+
+
+class Category(Text):
+    """Where a moment of a steady step goes. Categories exclude each other and add up to the step."""
+
+    INPUT = "input"  # waiting for the next batch, or making it on the main thread
+    FEED = "h2d"  # turning host data into tensors, copying to the device
+    READBACK = "d2h"  # waiting for values to come back to Python
+    COMPILE = "compile"  # tracing and compiling
+    DISPATCH = "dispatch"  # framework: Python of the framework, op launch, executor
+    PYTHON = "python"  # the user's Python in the loop
+    CALLBACK = "callback"
+    GC = "gc"
+    DEVICE = "device"  # ops computing
+    UNATTRIBUTED = "unattributed"
+
+
+class Phase(Text):
+    """Where a moment of the whole run goes; phases exclude each other and add up to the run."""
+
+    LAUNCH = "launch"  # from process start to the script's first line
+    IMPORT = "import"
+    PREPARATION = "preparation"  # the user's Python before, between and after training
+    BUILD = "build"  # model construction and compile()
+    COMPILE = "compile"  # tracing, first executions
+    WARMUP = "warmup"  # steps before the steady state
+    STEPS = "steps"  # steady training steps
+    VALIDATION = "validation"
+    PREDICT = "predict"  # predict and evaluate outside fit
+    CALLBACK = "callback"  # callbacks at epoch ends
+    CHECKPOINT = "checkpoint"
+    WINDOW = "window"  # steps under the profiler, and its own start and stop
+    EPOCH = "epoch"  # between epochs: iterators made, buffers filled, metrics reset
+    END = "end"  # after the script's last line
+
+
+class VerdictKind(Text):
+    """The one-word answer (``verdict`` of CHECKUP-JSON)."""
+
+    INPUT = "input-bound"
+    TRANSFER = "transfer-bound"
+    HOST = "host-bound"
+    LAUNCH = "launch-bound"
+    COMPUTE = "compute-bound"
+    MEMORY = "memory-bound"
+    STARTUP = "startup-bound"
+    SLOWING = "slowing-down"
+    FAILED = "failed"
+    INSUFFICIENT = "insufficient-data"
+
+
+class Effect(Text):
+    """What a prescription does to the numbers that training produces."""
+
+    EXACT = "exact"  # the same numbers
+    EQUIVALENT = "equivalent"  # the same up to rounding or order
+    CHANGES_TRAINING = "changes training"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of the user's source; ``code`` is its text, stripped."""
+
+    file: str
+    line: int
+    code: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Why a cause is believed: one sentence with its numbers, and where to look.
+
+    ``numbers`` names carry their unit.
+    """
+
+    says: str
+    numbers: Mapping[str, float] = field(default_factory=lambda: NOTHING)  # a plain default must be hashable before Python 3.12
+    where: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What curing a cause gives: of a steady ``step`` or of the whole ``run``.
+
+    ``low`` and ``high`` bound the speed-up; the tool would bet 9 to 1 on the range.
+    """
+
+    scope: str
+    before_ms: float
+    after_ms: float
+    low: float
+    high: float
+
+    @property
+    def ms(self) -> float:
+        return self.before_ms - self.after_ms
+
+    @property
+    def speedup(self) -> float:
+        return self.before_ms / self.after_ms if self.after_ms > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class Prescription:
+    """What to do: an ``edit`` of the source, a ``treatment``, a ``setting`` or ``advice`` in words."""
+
+    kind: str
+    effect: Effect
+    says: str
+    diff: str | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What measuring the cure showed."""
+
+    outcome: str
+    speedup: float
+    low: float
+    high: float
+    runs: int
+    loss: str
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A cause that was found. ``run_share`` is the part of the whole run that its cure would save."""
+
+    cause: str
+    title: str
+    evidence: Evidence
+    saving: Saving
+    run_share: float
+    prescriptions: tuple[Prescription, ...] = ()
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True)
+class Unchecked:
+    """A cause that could not be judged, with the signals that were not measured."""
+
+    cause: str
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A named piece of a whole; ``name`` is a category or a phase."""
+
+    name: str
+    ms: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """``parts`` add up to ``total_ms``."""
+
+    total_ms: float
+    parts: tuple[Part, ...]
+
+    def ms(self, name: str) -> float:
+        return sum(p.ms for p in self.parts if p.name == name)
+
+    def share(self, name: str) -> float:
+        return self.ms(name) / self.total_ms if self.total_ms else 0.0
+
+
+@dataclass(frozen=True)
+class StepSummary:
+    """Steady steps; ``warmup`` counts those left out at the start. Null figures were not measured."""
+
+    counted: int
+    warmup: int
+    median_ms: float | None
+    p95_ms: float | None
+    samples_per_second: float | None
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What was examined."""
+
+    kind: str
+    path: str
+    command: tuple[str, ...] = ()
+    exit_code: int | None = None
+    framework: Mapping[str, str | None] = field(default_factory=dict)
+    device: Mapping[str, str | int | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class WindowCost:
+    """What a profiler window cost: steps inside it against steps outside (1.0 is nothing)."""
+
+    steps: int
+    inflation: float | None
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """The recorder's own part of the run's wall time, as it measured itself."""
+
+    share: float | None
+    windows: tuple[WindowCost, ...] = ()
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A series for the report: ``x`` and ``y`` have one length. Drawn, never computed, by reports."""
+
+    title: str
+    x_label: str
+    y_label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Band:
+    """A stretch of a chart's ``x`` that is not like the rest: a profiler window, a validation run."""
+
+    name: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A stretch of one typical step on a named lane, in ms from the step's start."""
+
+    lane: str
+    name: str
+    start_ms: float
+    end_ms: float
+
+
+@dataclass(frozen=True)
+class InputNode:
+    """A node of the input pipeline as it ran. ``ms_per_step`` is processor time, summed over threads."""
+
+    id: str
+    name: str
+    label: str
+    inputs: tuple[str, ...]
+    ms_per_step: float | None = None
+    parallelism: float | None = None
+    elements_per_step: float | None = None
+    bytes_per_step: float | None = None
+    buffered_bytes: float | None = None
+    place: Place | None = None
+    bottleneck: bool = False
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """What the HTML report draws."""
+
+    step_times: Chart | None = None
+    typical_step: tuple[Bar, ...] = ()
+    input_graph: tuple[InputNode, ...] = ()
+    series: tuple[Chart, ...] = ()
+    step_bands: tuple[Band, ...] = ()  # stretches of step_times, in its x
+
+
+@dataclass(frozen=True)
+class Checkup:
+    """The whole answer; what every report renders."""
+
+    version: str
+    subject: Subject
+    verdict: VerdictKind
+    headline: str
+    steps: StepSummary
+    attribution: Attribution
+    run: Attribution
+    overhead: Overhead
+    diagnoses: tuple[Diagnosis, ...] = ()
+    healthy: tuple[str, ...] = ()
+    unchecked: tuple[Unchecked, ...] = ()
+    notes: tuple[str, ...] = ()
+    next_steps: tuple[str, ...] = ()
+    pictures: Pictures = Pictures()

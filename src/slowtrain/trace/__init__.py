@@ -1,0 +1,248 @@
+"""A trace: what was measured, as NumPy columns, and the questions that causes ask of it.
+
+All times are milliseconds from the start of the run. A trace knows which **signals** were
+really measured; what was not is absent, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slowtrain.model import Attribution, Category, Place, Signal
+from slowtrain.trace.pipeline import Pipeline
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+NO_FLOATS: Floats = np.zeros(0)
+NO_INTS: Ints = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Name:
+    """What a span is called: ``detail`` holds its source place and whatever else the recorder knew."""
+
+    lane: str
+    text: str
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def place(self) -> Place | None:
+        """The user's line that made the call."""
+        return place_of(self.detail.get("site"))
+
+
+def place_of(site: Sequence[Any] | None) -> Place | None:
+    """``[file, line]`` as a place, None for None."""
+    return Place(str(site[0]), int(site[1])) if site else None
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Spans of one lane in order of their start. ``name`` indexes ``Trace.names``; ``value`` depends on the lane."""
+
+    start_ms: Floats = field(default_factory=lambda: NO_FLOATS)
+    end_ms: Floats = field(default_factory=lambda: NO_FLOATS)
+    name: Ints = field(default_factory=lambda: NO_INTS)
+    thread: Ints = field(default_factory=lambda: NO_INTS)
+    value: Ints = field(default_factory=lambda: NO_INTS)
+
+    def __len__(self) -> int:
+        return len(self.start_ms)
+
+    @property
+    def ms(self) -> Floats:
+        return self.end_ms - self.start_ms
+
+    def where(self, keep: Bools) -> Spans:
+        return Spans(self.start_ms[keep], self.end_ms[keep], self.name[keep], self.thread[keep], self.value[keep])
+
+    def between(self, start_ms: float, end_ms: float) -> Spans:
+        """Those that start in ``[start_ms, end_ms)``."""
+        a, b = np.searchsorted(self.start_ms, (start_ms, end_ms))
+        return self.where(np.arange(len(self)) - a < b - a if a else np.arange(len(self)) < b)
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something rare with its details."""
+
+    lane: str
+    name: str
+    start_ms: float
+    end_ms: float
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ms(self) -> float:
+        return self.end_ms - self.start_ms
+
+    @property
+    def place(self) -> Place | None:
+        return place_of(self.data.get("site"))
+
+
+@dataclass(frozen=True)
+class Steps:
+    """All steps of the run in order.
+
+    ``source`` says what a step is here (``fit``, ``train_on_batch``, ``function train_step``, …);
+    ``steady`` marks those after warm-up and outside profiler windows; ``block`` numbers the
+    unbroken stretches (an epoch, usually); ``size`` is samples a step, 0 where unknown.
+    """
+
+    source: str = ""
+    start_ms: Floats = field(default_factory=lambda: NO_FLOATS)
+    end_ms: Floats = field(default_factory=lambda: NO_FLOATS)
+    steady: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    windowed: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    block: Ints = field(default_factory=lambda: NO_INTS)
+    size: Ints = field(default_factory=lambda: NO_INTS)
+    training: bool = True
+    place: Place | None = None
+
+    def __len__(self) -> int:
+        return len(self.start_ms)
+
+    @property
+    def ms(self) -> Floats:
+        return self.end_ms - self.start_ms
+
+    @property
+    def steady_ms(self) -> Floats:
+        return self.ms[self.steady]
+
+    @property
+    def mean_ms(self) -> float:
+        """Mean steady step: what attribution adds up to."""
+        steady = self.steady_ms
+        return float(steady.mean()) if len(steady) else 0.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """What a line of the user's cost, self time, measured by tracing lines. ``per`` names the unit."""
+
+    place: Place
+    ms: float
+    visits: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Op executions inside the deep windows, per step.
+
+    ``ms`` is op time summed over threads, ``busy_ms`` their union; ``by_type`` and ``by_name`` give
+    ``(ms, count)`` a step. ``wait_ms`` is the time in the iterator's op, ``eager_ms`` that of
+    kernels which Python started one by one (``eager_ops`` of them). All in ms a step.
+    """
+
+    steps: int
+    step_ms: float
+    busy_ms: float
+    ms: float
+    count: float
+    wait_ms: float
+    by_type: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    by_name: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    eager_ops: float = 0.0
+    eager_ms: float = 0.0
+    function_ms: float = 0.0
+
+
+@dataclass(frozen=True)
+class Producer:
+    """A Python function that makes input: where it is written, what it costs a step, its hot lines."""
+
+    kind: str
+    qualname: str
+    place: Place | None
+    ms_per_step: float
+    calls_per_step: float
+    lines: tuple[Line, ...] = ()
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One run. ``categories`` maps each category to its ms in every step (a column as long as ``steps``)."""
+
+    signals: frozenset[Signal] = frozenset()
+    steps: Steps = Steps()
+    names: tuple[Name, ...] = ()
+    lanes: Mapping[str, Spans] = field(default_factory=dict)
+    events: tuple[Event, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    categories: Mapping[Category, Floats] = field(default_factory=dict)
+    run: Attribution = Attribution(0.0, ())
+    pipelines: tuple[Pipeline, ...] = ()
+    kernels: Kernels | None = None
+    producers: tuple[Producer, ...] = ()
+    loop_lines: tuple[Line, ...] = ()
+    stacks: tuple[Line, ...] = ()
+    samples: Mapping[str, Floats] = field(default_factory=dict)
+    root: str = ""
+
+    @property
+    def step_ms(self) -> float:
+        """Mean steady step outside profiler windows."""
+        return self.steps.mean_ms
+
+    @property
+    def run_ms(self) -> float:
+        return self.run.total_ms
+
+    @property
+    def steps_share(self) -> float:
+        """The part of the run that training steps take, warm-up excluded."""
+        return float(self.steps.ms[self.steps.steady | self.steps.windowed].sum()) / self.run_ms if self.run_ms else 0.0
+
+    def mean(self, category: Category) -> float:
+        """Mean ms of a category in a steady step."""
+        column = self.categories.get(category)
+        return float(column[self.steps.steady].mean()) if column is not None and self.steps.steady.any() else 0.0
+
+    def share(self, category: Category) -> float:
+        return self.mean(category) / self.step_ms if self.step_ms else 0.0
+
+    def lane(self, name: str) -> Spans:
+        return self.lanes.get(name, Spans())
+
+    def events_of(self, lane: str) -> Iterator[Event]:
+        return (e for e in self.events if e.lane == lane)
+
+    @cached_property
+    def pipeline(self) -> Pipeline | None:
+        """The pipeline that feeds the steps: of those that were consumed, the one with most elements."""
+        fed = [p for p in self.pipelines if p.batches]
+        return max(fed, key=lambda p: p.batches) if fed else (self.pipelines[-1] if self.pipelines else None)
+
+    def fact(self, *path: str, default: Any = None) -> Any:
+        """``fact("machine", "cores")``: a nested fact, or ``default``."""
+        value: Any = self.facts
+        for key in path:
+            if not isinstance(value, Mapping) or key not in value:
+                return default
+            value = value[key]
+        return value
+
+    @property
+    def cores(self) -> float:
+        """Processors that this process may use: affinity and cgroup quota considered."""
+        return float(self.fact("usable_cores", default=1) or 1)
+
+    @property
+    def eager(self) -> bool:
+        """Whether the step runs op by op from Python."""
+        return bool(self.fact("eager_step", default=False))
+
+    @property
+    def on_accelerator(self) -> bool:
+        return any(d.get("kind") != "CPU" for d in self.fact("devices", default=()) or ())

@@ -1,0 +1,215 @@
+"""Where a steady step goes, and where the whole run goes. Both add up by construction.
+
+On the main thread the innermost span owns the moment. What a function call does inside
+(waiting for the iterator, computing, overhead) Python cannot see: it is divided by what the
+consumer's gaps and the deep windows measured, and stays ``unattributed`` where they did not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.model import Attribution, Category, Part, Phase
+from slowtrain.trace import Floats, Ints, Kernels, Spans, Steps, intervals
+from slowtrain.trace.recording import Recording
+
+# The category of a lane's self time on the main thread. "function" is divided further.
+LANES = {
+    "next": Category.INPUT,
+    "iterator": Category.INPUT,
+    "feed": Category.FEED,
+    "readback": Category.READBACK,
+    "trace": Category.COMPILE,
+    "build": Category.COMPILE,
+    "gc": Category.GC,
+    "callback": Category.CALLBACK,
+    "gradient": Category.DISPATCH,
+    "step": Category.DISPATCH,
+    "on_batch": Category.DISPATCH,
+    "loop": Category.DISPATCH,
+    "import": Category.PYTHON,
+    "function": Category.UNATTRIBUTED,
+}
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What is known of the time inside function calls: ``wait_ms`` a step for input (None: not measured)."""
+
+    wait_ms: float | None
+    kernels: Kernels | None
+    eager: bool
+
+
+def by_lane(recording: Recording, steps: Steps) -> dict[str, Floats]:
+    """Self time of each lane on the main thread, in ms for each step; ``python`` is what no span covers."""
+    parts = [(lane, s.where(s.thread == recording.main)) for lane, s in recording.lanes.items() if lane in LANES]
+    parts = [(lane, s) for lane, s in parts if len(s)]
+    result = {lane: np.zeros(len(steps)) for lane, _ in parts}
+    if parts and len(steps):
+        start = np.concatenate([s.start_ms for _, s in parts])
+        end = np.concatenate([s.end_ms for _, s in parts])
+        lane_of = np.concatenate([np.full(len(s), i) for i, (_, s) in enumerate(parts)])
+        order = np.lexsort((-end, start))
+        start, end, lane_of = start[order], end[order], lane_of[order]
+        parent = intervals.parents(start, end)
+        for i, (lane, _) in enumerate(parts):
+            mine = lane_of == i
+            child = (parent >= 0) & mine[np.maximum(parent, 0)]
+            own = intervals.covered(intervals.union(start[mine], end[mine]), steps.start_ms, steps.end_ms)
+            # Children of the same lane are inside the union already; only other lanes take time away.
+            other = child & ~mine
+            taken = intervals.covered(intervals.union(start[other], end[other]), steps.start_ms, steps.end_ms)
+            result[lane] = np.maximum(own - taken, 0.0)
+    known = sum(result.values(), np.zeros(len(steps)))
+    result["python"] = np.maximum(steps.ms - known, 0.0)
+    return result
+
+
+def categories(recording: Recording, steps: Steps, inside: Inside) -> dict[Category, Floats]:
+    """Ms of each category for each step; they add up to the step."""
+    lanes = by_lane(recording, steps)
+    found = {c: np.zeros(len(steps)) for c in Category}
+    for lane, column in lanes.items():
+        if lane not in ("function", "python"):
+            found[LANES[lane]] += column
+    found[Category.PYTHON] += lanes["python"]
+    calls = lanes.get("function", np.zeros(len(steps)))
+    first = _first_calls(recording, steps, calls)
+    found[Category.COMPILE] += first
+    if inside.eager:
+        _divide_eager(found, calls - first, inside.kernels)
+    else:
+        _divide(found, calls - first, inside, steps)
+    return _settled(found, steps)
+
+
+def _first_calls(recording: Recording, steps: Steps, calls: Floats) -> Floats:
+    """In steps that traced, the part of the calls beyond a usual call: graph optimisation, first execution."""
+    traces = np.sort(np.array([e.start_ms for e in recording.events if e.lane == "trace"]))
+    traced = np.searchsorted(traces, steps.end_ms) > np.searchsorted(traces, steps.start_ms)
+    if not traced.any():
+        return np.zeros(len(steps))
+    usual = float(np.median(calls[~traced])) if (~traced).sum() >= 3 else 0.0
+    return np.where(traced, np.maximum(calls - usual, 0.0), 0.0)
+
+
+def _divide(found: dict[Category, Floats], calls: Floats, inside: Inside, steps: Steps) -> None:
+    kernels, total = inside.kernels, float(calls[steps.steady].mean()) if steps.steady.any() else 0.0
+    wait = min(inside.wait_ms or 0.0, total)
+    # The wait varies from step to step with the length of the call; its mean is what was measured.
+    floor = np.minimum(calls, max(total - wait, 0.0))
+    waits = calls - floor
+    if waits.sum() > 0 and steps.steady.any():
+        scale = wait / max(float(waits[steps.steady].mean()), 1e-9)
+        waits = np.minimum(waits * scale, calls)
+    found[Category.INPUT] += waits
+    rest = calls - waits
+    if kernels is None or kernels.busy_ms <= 0:
+        found[Category.UNATTRIBUTED] += rest
+        return
+    # A window inflates overhead more than computing, so that the share, not the time, is carried over.
+    share = kernels.busy_ms / max(kernels.busy_ms, kernels.step_ms - kernels.wait_ms)
+    busy = np.minimum(rest, np.maximum(rest * share, 0.0))
+    found[Category.DEVICE] += busy
+    found[Category.DISPATCH] += rest - busy
+
+
+def _divide_eager(found: dict[Category, Floats], calls: Floats, kernels: Kernels | None) -> None:
+    """Eager ops run on the main thread between Python: computing is what the window's kernels took."""
+    pool = calls + found[Category.PYTHON] + found[Category.DISPATCH]
+    if kernels is None:
+        found[Category.UNATTRIBUTED] += calls
+        return
+    share = min((kernels.eager_ms + kernels.busy_ms) / max(kernels.step_ms, 1e-9), 1.0)
+    found[Category.DEVICE] += pool * share
+    found[Category.DISPATCH] = pool * (1 - share)
+    found[Category.PYTHON] = np.zeros_like(pool)
+
+
+def _settled(found: dict[Category, Floats], steps: Steps) -> dict[Category, Floats]:
+    """Scales away rounding and overlaps, so that the columns add up to each step."""
+    total = sum(found.values(), np.zeros(len(steps)))
+    scale = np.divide(steps.ms, total, out=np.ones(len(steps)), where=total > 0)
+    for column in found.values():
+        column *= scale
+    found[Category.UNATTRIBUTED] += np.where(total > 0, 0.0, steps.ms)
+    return found
+
+
+def mean(found: dict[Category, Floats], steps: Steps) -> Attribution:
+    """The mean steady step by category, largest first."""
+    total = steps.mean_ms
+    parts = [(str(c), float(col[steps.steady].mean()) if steps.steady.any() else 0.0) for c, col in found.items()]
+    return Attribution(total, tuple(_part(n, ms, total) for n, ms in sorted(parts, key=lambda p: -p[1]) if ms > 0))
+
+
+def _part(name: str, ms: float, total: float) -> Part:
+    return Part(name, ms, ms / total if total else 0.0)
+
+
+def phases(recording: Recording, steps: Steps) -> Attribution:
+    """Where the run goes: each moment to the first phase in this order that claims it."""
+    end = recording.end_ms
+    begun = (recording.facts.get("child", {}).get("begun_ns", 0) - int(recording.launch.get("start_ns") or 0)) / 1e6
+    script_end = recording.facts.get("end_ns")
+    stop = (script_end - int(recording.launch.get("start_ns") or 0)) / 1e6 if script_end else end
+    lanes = {lane: s.where(s.thread == recording.main) for lane, s in recording.lanes.items()}
+    loops = [e for e in recording.events if e.lane == "loop"]
+    nested = [(e.start_ms, e.end_ms) for e in loops if e.name == "evaluate" and e.data.get("nested")]
+    single = [(e.start_ms, e.end_ms) for e in loops if e.name != "fit" and not e.data.get("nested")]
+    whole = steps.source.endswith("()")  # a call of fit or predict is the step
+    claims: list[tuple[Phase, intervals.Intervals]] = [
+        (Phase.LAUNCH, _one(0.0, max(begun, 0.0))),
+        (Phase.END, _one(stop, end)),
+        (Phase.WINDOW, _of([(e.start_ms, e.end_ms) for e in recording.events if e.lane == "window"])),
+        (Phase.VALIDATION, _of(nested)),
+        (Phase.STEPS, intervals.union(steps.start_ms[steps.steady], steps.end_ms[steps.steady])),
+        (Phase.COMPILE, _of([(e.start_ms, e.end_ms) for e in recording.events if e.lane == "trace"])),
+        (Phase.WARMUP, intervals.union(steps.start_ms, steps.end_ms)),
+        (Phase.IMPORT, _spans(lanes.get("import"))),
+        (Phase.PREDICT, intervals.EMPTY if whole else _of(single)),
+        (Phase.CALLBACK, _spans(lanes.get("callback"))),
+        (Phase.BUILD, _spans(lanes.get("build"))),
+        (Phase.COMPILE, _spans(lanes.get("trace"))),
+        (Phase.EPOCH, _spans(lanes.get("loop"))),
+        (Phase.EPOCH, _spans(lanes.get("iterator"))),
+        (Phase.PREPARATION, _one(0.0, end)),
+    ]
+    left, spent = _one(0.0, end), dict.fromkeys(Phase, 0.0)
+    for phase, claim in claims:
+        mine = intervals.intersect(left, claim)
+        spent[phase] += intervals.total(mine)
+        left = intervals.subtract(left, claim)
+    parts = sorted(((str(p), ms) for p, ms in spent.items() if ms > 0), key=lambda p: -p[1])
+    return Attribution(end, tuple(_part(n, ms, end) for n, ms in parts))
+
+
+def _one(start: float, end: float) -> intervals.Intervals:
+    return intervals.union(np.array([start]), np.array([end]))
+
+
+def _of(pairs: list[tuple[float, float]]) -> intervals.Intervals:
+    return intervals.union(np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])) if pairs else intervals.EMPTY
+
+
+def _spans(spans: Spans | None) -> intervals.Intervals:
+    return intervals.union(spans.start_ms, spans.end_ms) if spans is not None else intervals.EMPTY
+
+
+def lane_ms(recording: Recording, lane: str, steps: Steps) -> tuple[Ints, Floats]:
+    """Names of a lane's spans inside steady steps with the ms a step of each, costliest first (all threads)."""
+    spans = recording.lanes.get(lane)
+    count = int(steps.steady.sum())
+    if spans is None or not count:
+        return np.zeros(0, dtype=np.int64), np.zeros(0)
+    start, end = steps.start_ms[steps.steady], steps.end_ms[steps.steady]
+    at = np.searchsorted(start, spans.start_ms, side="right") - 1
+    inside = (at >= 0) & (spans.start_ms < end[np.maximum(at, 0)])
+    mine = spans.where(inside)
+    names, inverse = np.unique(mine.name, return_inverse=True)
+    ms = np.bincount(inverse, mine.ms, minlength=len(names)) / count if len(names) else np.zeros(0)
+    order = np.argsort(-ms)
+    return names[order], ms[order]

@@ -1,0 +1,302 @@
+"""From a recording to a trace: finds the steps, divides them, joins pipelines, windows and lines to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slowtrain.model import Place, Signal
+from slowtrain.trace import (
+    Floats,
+    Kernels,
+    Line,
+    Producer,
+    Steps,
+    Trace,
+    attribution,
+    kernels,
+    pipeline,
+    recording,
+    steps,
+)
+from slowtrain.trace.recording import Recording
+
+USEFUL_STACKS = 5  # fewer samples of the main thread than this say nothing
+
+
+def load(folder: Path) -> Trace:
+    """The trace of a recording's folder. Raises ``InputError``."""
+    return build(recording.read(folder))
+
+
+def build(raw: Recording) -> Trace:
+    found = steps.find(raw)
+    fed = _pipelines(raw, found)
+    deep = _kernels(raw, found)
+    eager = _is_eager(raw, found)
+    inside = attribution.Inside(_wait_ms(raw, found, fed, deep), deep, eager)
+    columns = attribution.categories(raw, found, inside) if len(found) else {}
+    facts = {**raw.facts, "eager_step": eager, "launch": dict(raw.launch)}
+    facts["usable_cores"] = _usable_cores(facts)
+    samples = _samples(raw)
+    if found.steady.any():
+        facts["cpu_ms_per_step"] = _cpu_ms(samples, found)
+    found = _sized(found, fed)
+    trace = Trace(
+        frozenset(),
+        found,
+        raw.names,
+        raw.lanes,
+        raw.events,
+        facts,
+        columns,
+        attribution.phases(raw, found),
+        tuple(fed),
+        deep,
+        _producers(raw, found),
+        _loop_lines(raw),
+        _stacks(raw),
+        samples,
+        str(raw.launch.get("cwd") or ""),
+    )
+    return replace(trace, signals=frozenset(_signals(trace, inside)))
+
+
+# -- what is measured
+
+
+def _signals(trace: Trace, inside: attribution.Inside) -> Iterable[Signal]:
+    if trace.run_ms:
+        yield Signal.PHASES
+    if trace.lanes:
+        # The patches that write these were in place: no span is then a finding, not a gap.
+        yield from (Signal.CALLS, Signal.CALLBACKS, Signal.TRACES, Signal.READBACKS, Signal.FEEDS, Signal.GC, Signal.LOSS)
+    if len(trace.steps):
+        yield from (Signal.STEPS, Signal.PYTHON)
+        if inside.wait_ms is not None or trace.lane("next") or not trace.pipelines:
+            yield Signal.INPUT
+    if any(p.nodes for p in trace.pipelines) or (trace.lanes and not trace.pipelines):
+        yield Signal.PIPELINE
+    if trace.kernels is not None:
+        yield Signal.KERNELS
+    if trace.loop_lines or any(p.lines for p in trace.producers) or trace.stacks:
+        yield Signal.LINES
+    if trace.samples:
+        yield Signal.MACHINE
+    if any(e.data.get("weights") for e in trace.events_of("loop")):
+        yield Signal.MODEL
+
+
+def _is_eager(raw: Recording, found: Steps) -> bool:
+    """Whether gradients are taken in Python during the steps."""
+    spans = raw.lanes.get("gradient")
+    if spans is None or not len(found):
+        return False
+    inside = (spans.start_ms >= found.start_ms[0]) & (spans.start_ms < found.end_ms[-1])
+    return bool(inside.sum() >= 0.5 * len(found))
+
+
+def _usable_cores(facts: Mapping[str, Any]) -> float:
+    """The least of what affinity and a container's quota leave, as they stood while steps were taken."""
+    cpu = (facts.get("machine") or {}).get("cpu") or {}
+    given = [float(c) for c in (cpu.get("usable_cores"), facts.get("affinity_cores")) if c]
+    return min(given, default=1.0)
+
+
+# -- samples of the machine
+
+
+def _samples(raw: Recording) -> dict[str, Floats]:
+    """Each figure of the machine samples as a column, with ``time_ms``; a gap is NaN."""
+    if not raw.samples:
+        return {}
+    keys = sorted({k for _, data in raw.samples for k, v in data.items() if isinstance(v, (int, float))})
+    columns = {k: np.array([float(data.get(k, np.nan)) for _, data in raw.samples]) for k in keys}
+    columns["time_ms"] = np.array([at for at, _ in raw.samples])
+    return columns
+
+
+def _cpu_ms(samples: Mapping[str, Floats], found: Steps) -> float | None:
+    """Processor time of the process per steady step, all threads, from the counters around the steps."""
+    if "process_cpu_seconds" not in samples:
+        return None
+    at, used = samples["time_ms"], samples["process_cpu_seconds"]
+    inside = (at >= found.start_ms[found.steady][0]) & (at <= found.end_ms[found.steady][-1])
+    if inside.sum() < 2:
+        return None
+    span = at[inside][-1] - at[inside][0]
+    busy = intervals_share(found, at[inside][0], at[inside][-1])
+    rate = (used[inside][-1] - used[inside][0]) * 1e3 / span if span else 0.0
+    return float(rate * found.mean_ms) if busy > 0.5 else None
+
+
+def intervals_share(found: Steps, start_ms: float, end_ms: float) -> float:
+    """The part of ``[start_ms, end_ms]`` that steps cover."""
+    inside = np.minimum(found.end_ms, end_ms) - np.maximum(found.start_ms, start_ms)
+    return float(np.maximum(inside, 0).sum() / (end_ms - start_ms)) if end_ms > start_ms else 0.0
+
+
+# -- windows
+
+
+def _kernels(raw: Recording, found: Steps) -> Kernels | None:
+    files, times = [], []
+    for event in raw.events:
+        if event.lane == "window" and event.name == "profile" and event.data.get("steps"):
+            last = event.start_ms + (float(event.data["last_step_ns"]) - raw_start(raw)) / 1e6 - event.start_ms
+            for path in sorted((raw.folder / str(event.data.get("folder", "?"))).glob("**/*.xplane.pb"))[:1]:
+                files.append((path, int(event.data["steps"])))
+                times.append((event.start_ms, last, int(event.data["steps"])))
+    deep = kernels.read(files)
+    if deep is None:
+        return None
+    start, end, count = next(t for t, f in zip(times, files) if f[1] == deep.steps)
+    return replace(deep, step_ms=(end - start) / count)
+
+
+def raw_start(raw: Recording) -> float:
+    return float(raw.launch.get("start_ns") or raw.facts.get("child", {}).get("begun_ns", 0))
+
+
+# -- input
+
+
+def _pipelines(raw: Recording, found: Steps) -> list[pipeline.Pipeline]:
+    plans = {e.data.get("number"): pipeline.written(e.data.get("nodes") or ()) for e in raw.events if e.lane == "pipeline"}
+    made = {e.data.get("number"): e for e in raw.events if e.lane == "iterator"}
+    readings: dict[int, list[tuple[float, pipeline.Counters]]] = {}
+    for at, iterator, proto in raw.counters:
+        readings.setdefault(iterator, []).append((at, pipeline.counters(proto)))
+    result, used = [], set()
+    merged: dict[Any, list[pipeline.Pipeline]] = {}
+    for iterator, rows in readings.items():
+        event = made.get(iterator)
+        number = event.data.get("pipeline") if event else None
+        gap = _gap_ms(rows, found)
+        one = pipeline.measured(plans.get(number, ()), None, rows[-1][1], gap, bool(event and event.data.get("keras")))
+        merged.setdefault(number, []).append(one)
+    for number, several in merged.items():
+        used.add(number)
+        result.append(_merge([p for p in several if p.batches] or several[:1]))
+    result += [pipeline.Pipeline(plan) for number, plan in plans.items() if number not in used]
+    return result
+
+
+def _merge(several: list[pipeline.Pipeline]) -> pipeline.Pipeline:
+    """One data set iterated several times (epochs): the longest reading speaks, gaps are averaged over all."""
+    longest = max(several, key=lambda p: p.batches)
+    gaps = [(p.gap_ms, p.batches) for p in several if p.gap_ms is not None]
+    weight = sum(n for _, n in gaps)
+    gap = sum(g * n for g, n in gaps if g is not None) / weight if weight else None
+    return replace(longest, batches=sum(p.batches for p in several), gap_ms=gap)
+
+
+def _gap_ms(rows: list[tuple[float, pipeline.Counters]], found: Steps) -> float | None:
+    """Mean time between a batch handed out and the next one asked for, over readings during steady steps.
+
+    Each reading holds the last hundred gaps at most. Gaps beyond ten times the median
+    (validation, an epoch's end) are no part of a step.
+    """
+    gaps: list[int] = []
+    for at, reading in rows:
+        i = int(np.searchsorted(found.start_ms, at, side="right")) - 1
+        if len(reading.gaps_us) >= 3 and (i < 0 or not found.windowed[min(i, len(found) - 1)]):
+            gaps.extend(reading.gaps_us)
+    if len(gaps) < 3:
+        return None
+    column = np.array(gaps, dtype=float)
+    return float(column[column <= 10 * np.median(column)].mean()) / 1e3
+
+
+def _wait_ms(raw: Recording, found: Steps, fed: list[pipeline.Pipeline], deep: Kernels | None) -> float | None:
+    """What a step waits for input inside its function call; 0 where the batch is fetched in Python (lane ``next``)."""
+    asked = raw.lanes.get("next")
+    if asked is not None and len(found) and len(asked) >= 0.5 * len(found):
+        return 0.0
+    if not found.steady.any():
+        return None
+    inside = [p for p in fed if p.keras and p.gap_ms is not None and p.batches >= 3]
+    if inside and found.source in ("fit", "predict", "evaluate"):
+        longest = max(inside, key=lambda p: p.batches)
+        steady = found.steady_ms
+        usual = float(steady[steady <= 10 * np.median(steady)].mean())
+        rare = found.mean_ms - usual  # very long steps: a buffer filled at the start of an epoch
+        return max(usual - (longest.gap_ms or 0.0), 0.0) + (rare if longest.wrote("Shuffle") else 0.0)
+    if deep is not None and deep.step_ms:
+        return deep.wait_ms * min(found.mean_ms / deep.step_ms, 1.0)
+    return None if fed and found.source == "fit" else 0.0
+
+
+def _sized(found: Steps, fed: list[pipeline.Pipeline]) -> Steps:
+    """Samples a step from the pipeline's own batch, where the calls did not tell."""
+    if not len(found) or (found.size > 0).any():
+        return found
+    for one in sorted(fed, key=lambda p: -p.batches):
+        for node in reversed(one.written):
+            size = node.detail.get("batch_size")
+            if size and int(size) > 0:
+                return replace(found, size=np.full(len(found), int(size), dtype=np.int64))
+    return found
+
+
+# -- Python that makes input, and lines
+
+
+def _producers(raw: Recording, found: Steps) -> tuple[Producer, ...]:
+    names, ms = attribution.lane_ms(raw, "pyfunc", found)
+    traced: dict[int, list[Any]] = {}
+    for event in raw.events:
+        if event.lane == "lines" and event.name == "producer":
+            traced.setdefault(int(event.data.get("producer") or 0), []).append(event.data)
+    spans = raw.lanes.get("pyfunc")
+    result = []
+    for number, spent in list(zip(names, ms))[:20]:
+        detail = raw.names[int(number)].detail
+        place = Place(str(detail["file"]), int(detail["line"])) if detail.get("file") and detail.get("user") else None
+        count = float((spans.name == number).sum()) / max(len(found), 1) if spans is not None else 0.0
+        lines = _lines([row for data in traced.get(int(number), ()) for row in data["lines"]], max(len(traced), 1))
+        result.append(Producer("py_function", str(detail.get("qualname", "?")), place, float(spent), count, lines))
+    return tuple(result)
+
+
+def _lines(rows: list[Any], per: float) -> tuple[Line, ...]:
+    """``(file, line, ns, visits)`` rows summed by line, costliest first; ms and visits per call or step."""
+    spent: dict[tuple[str, int], list[float]] = {}
+    for file, line, ns, visits in rows:
+        row = spent.setdefault((file, int(line)), [0.0, 0.0])
+        row[0] += ns / 1e6
+        row[1] += visits
+    total = sum(r[0] for r in spent.values()) or 1.0
+    ordered = sorted(spent.items(), key=lambda i: -i[1][0])[:40]
+    return tuple(Line(Place(f, n), ms / per, visits / per, ms / total) for (f, n), (ms, visits) in ordered)
+
+
+def _loop_lines(raw: Recording) -> tuple[Line, ...]:
+    rows, count = [], 0
+    for event in raw.events:
+        if event.lane == "window" and event.name == "lines":
+            rows += event.data["lines"]
+            count += int(event.data.get("steps") or 0)
+    return _lines(rows, count) if count else ()
+
+
+def _stacks(raw: Recording) -> tuple[Line, ...]:
+    """The main thread's samples outside fit and steps, by line: where the user's own Python spends the run."""
+    spans = raw.lanes.get("stack")
+    if spans is None or len(spans) < USEFUL_STACKS:
+        return ()
+    step = float(np.median(np.diff(spans.start_ms))) if len(spans) > 1 else 0.0
+    rows: dict[tuple[str, int], float] = {}
+    for number, count in zip(*np.unique(spans.name, return_counts=True)):
+        place = raw.names[int(number)].place
+        if place is not None:
+            rows[(place.file, place.line)] = rows.get((place.file, place.line), 0.0) + count * step
+    total = sum(rows.values()) or 1.0
+    ordered = sorted(rows.items(), key=lambda i: -i[1])[:100]
+    return tuple(Line(Place(f, n), ms, 0.0, ms / total) for (f, n), ms in ordered)
+
+

@@ -1,0 +1,235 @@
+"""Traces drawn as text, a character a millisecond: how causes state their examples.
+
+    step     1111111111 2222222222
+    input    iiii...... iiii......
+    device   ....kkkkkk ....kkkkkk
+    @fact usable_cores=4 devices=[{"kind":"GPU"}]
+    @pipeline Slices > Map ms=4 elements=32 parallelism=1 line=12 > Batch ms=0.1
+    @event trace name=train_step start=12 end=15 data={"nth":3}
+    @span callback Checkpoint.on_epoch_end start=3 end=5 value=1
+
+Rows are categories of the main thread; blanks separate, ``.`` is "not here". Where no row has
+a mark in a step, the moment is ``unattributed``. The drawing is repeated until there are
+at least :data:`STEPS` steps, so that a short drawing is a steady run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from slowtrain.model import Attribution, Category, Part, Place, Signal
+from slowtrain.trace import Event, Kernels, Line, Name, Producer, Spans, Steps, Trace
+from slowtrain.trace.pipeline import Node, Pipeline, Written
+
+STEPS = 40
+FILE = "train.py"
+
+
+def drawn(drawing: str) -> Trace:
+    """The trace that ``drawing`` shows; all signals count as measured but those in ``@missing a b``."""
+    rows, notes = _rows(drawing)
+    step_row = rows.pop("step", "")
+    bounds = [(m.start(), m.end()) for m in re.finditer(r"([^.\s])\1*", step_row)]
+    columns = {c: _column(rows.get(str(c), ""), bounds) for c in Category}
+    length = np.array([b - a for a, b in bounds], dtype=float)
+    known = sum(columns.values(), np.zeros(len(bounds)))
+    columns[Category.UNATTRIBUTED] += np.maximum(length - known, 0.0)
+    repeat = max(1, -(-STEPS // len(bounds))) if bounds and "@once" not in notes else 1
+    columns = {c: np.tile(col, repeat) for c, col in columns.items()}
+    length = np.tile(length, repeat)
+    settings = _Settings(notes, len(length))
+    trace = Trace(
+        signals=frozenset(set(Signal) - {Signal(s) for s in settings.missing}),
+        steps=settings.steps(length),
+        names=tuple(settings.names),
+        lanes=settings.lanes(),
+        events=tuple(settings.events),
+        facts=settings.facts,
+        categories=columns,
+        run=settings.run(float(length.sum())),
+        pipelines=settings.pipelines,
+        kernels=settings.kernels,
+        producers=tuple(settings.producers),
+        loop_lines=tuple(settings.loop_lines),
+        stacks=tuple(settings.stacks),
+        samples=settings.samples,
+    )
+    return trace
+
+
+def _rows(drawing: str) -> tuple[dict[str, str], list[str]]:
+    rows: dict[str, str] = {}
+    notes = []
+    for row in filter(None, map(str.strip, drawing.splitlines())):
+        if row.startswith("@"):
+            notes.append(row)
+        else:
+            lane, _, marks = row.partition(" ")
+            rows[lane] = rows.get(lane, "") + marks.strip()
+    return rows, notes
+
+
+def _column(marks: str, bounds: list[tuple[int, int]]) -> Any:
+    return np.array([sum(c not in ". " for c in marks[a:b]) for a, b in bounds], dtype=float)
+
+
+def _fields(text: str) -> Iterator[tuple[str, Any]]:
+    """``a=1 b={"x": 2} c=text``; JSON values may hold blanks inside brackets."""
+    for match in re.finditer(r"(\w+)=((?:\{.*?\}(?=\s|$))|(?:\[.*?\](?=\s|$))|\S+)", text):
+        try:
+            yield match[1], json.loads(match[2])
+        except ValueError:
+            yield match[1], match[2]
+
+
+class _Settings:
+    """What the ``@`` rows say."""
+
+    def __init__(self, notes: list[str], steps: int) -> None:
+        self.facts: dict[str, Any] = {"usable_cores": 8.0}
+        self.missing: list[str] = []
+        self.events: list[Event] = []
+        self.names: list[Name] = []
+        self.spans: list[tuple[str, float, float, int, int]] = []
+        self.pipelines: tuple[Pipeline, ...] = ()
+        self.kernels: Kernels | None = None
+        self.producers: list[Producer] = []
+        self.loop_lines: list[Line] = []
+        self.stacks: list[Line] = []
+        self.samples: dict[str, Any] = {}
+        self.phases: dict[str, float] = {}
+        self.step: dict[str, Any] = {}
+        self.count = steps
+        for note in notes:
+            word, _, rest = note[1:].partition(" ")
+            getattr(self, f"_{word}")(rest.strip())
+
+    def _once(self, _rest: str) -> None:
+        """The drawing is the whole run."""
+
+    def _missing(self, rest: str) -> None:
+        self.missing += rest.split()
+
+    def _fact(self, rest: str) -> None:
+        self.facts.update(_fields(rest))
+
+    def _steps(self, rest: str) -> None:
+        """``@steps source=fit size=32 line=7 training=true steady=10``"""
+        self.step.update(_fields(rest))
+
+    def _phase(self, rest: str) -> None:
+        """``@phase validation=300 import=2000``: ms of the run beside the steps."""
+        self.phases.update(dict(_fields(rest)))
+
+    def _sample(self, rest: str) -> None:
+        """``@sample iowait_share=0.4``: the figure in every machine sample."""
+        for key, value in _fields(rest):
+            self.samples[key] = np.full(20, float(value))
+        self.samples["time_ms"] = np.linspace(0, 1000, 20)
+
+    def _kernels(self, rest: str) -> None:
+        """``@kernels busy=3 ms=4 count=200 wait=0 eager_ops=0 eager_ms=0 types={"MatMul":[3,10]}``"""
+        given = dict(_fields(rest))
+        table = {k: (float(v[0]), float(v[1])) for k, v in given.get("types", {}).items()}
+        names = {k: (float(v[0]), float(v[1])) for k, v in given.get("ops", {}).items()}
+        busy = float(given.get("busy", 0))
+        self.kernels = Kernels(
+            20, float(given.get("step", busy)), busy, float(given.get("ms", busy)), float(given.get("count", 0)),
+            float(given.get("wait", 0)), table, names, float(given.get("eager_ops", 0)), float(given.get("eager_ms", 0)),
+        )  # fmt: skip
+
+    def _event(self, rest: str) -> None:
+        """``@event LANE name=… start=… end=… data={…}``; ``times=5`` repeats it over the run."""
+        lane, _, more = rest.partition(" ")
+        given = dict(_fields(more))
+        start, end = float(given.get("start", 0)), float(given.get("end", given.get("start", 0)))
+        for i in range(int(given.get("times", 1))):
+            shift = i * float(given.get("every", 0))
+            data = given.get("data") or {}
+            self.events.append(Event(lane, str(given.get("name", lane)), start + shift, end + shift, data))
+
+    def _span(self, rest: str) -> None:
+        """``@span LANE name start=… end=… line=… value=… times=… every=…``"""
+        lane, name, more = (rest.split(" ", 2) + ["", ""])[:3]
+        given = dict(_fields(more))
+        detail = dict(given.get("detail") or {})
+        if "line" in given:
+            detail["site"] = (FILE, int(given["line"]))
+        self.names.append(Name(lane, name, detail))
+        for i in range(int(given.get("times", 1))):
+            shift = i * float(given.get("every", 0))
+            start, end = float(given.get("start", 0)) + shift, float(given.get("end", 0)) + shift
+            self.spans.append((lane, start, end, len(self.names) - 1, int(given.get("value", 0))))
+
+    def _line(self, rest: str) -> None:
+        """``@line 41 ms=3 share=0.8 visits=1`` of the loop's own lines."""
+        self.loop_lines.append(_line(rest))
+
+    def _stack(self, rest: str) -> None:
+        """``@stack 41 ms=3000 share=0.8``: the main thread's samples over the run."""
+        self.stacks.append(_line(rest))
+
+    def _producer(self, rest: str) -> None:
+        """``@producer generator ms=4 calls=32 line=9 hot=11 share=0.9``"""
+        name, _, more = rest.partition(" ")
+        given = dict(_fields(more))
+        lines = (Line(Place(FILE, int(given["hot"])), 1.0, 1.0, float(given.get("share", 1))),) if "hot" in given else ()
+        place = Place(FILE, int(given["line"])) if "line" in given else None
+        self.producers.append(
+            Producer("py_function", name, place, float(given.get("ms", 0)), float(given.get("calls", 1)), lines)
+        )
+
+    def _pipeline(self, rest: str) -> None:
+        """Nodes from source to consumer: ``Slices > Map ms=4 elements=32 parallelism=1 line=12 detail={…}``."""
+        nodes, plan = [], []
+        for i, text in enumerate(rest.split(" > ")):
+            name, _, more = text.strip().partition(" ")
+            given = dict(_fields(more))
+            place = Place(FILE, int(given["line"])) if "line" in given else None
+            inputs = (i - 1,) if i else ()
+            plan.append(Written(given.get("op", f"{name}Dataset"), inputs, place, given.get("detail") or {}))
+            width = given.get("parallelism")
+            nodes.append(
+                Node(
+                    i, name, inputs, float(given.get("ms", 0)), float(given.get("elements", 1)),
+                    float(width) if width is not None else None, bool(given.get("tunable", False)),
+                    given.get("buffer"), float(given.get("buffered_bytes", 0)), float(given.get("bytes", 0)), plan[-1],
+                )
+            )  # fmt: skip
+        self.pipelines = (Pipeline(tuple(plan), tuple(nodes), self.count, None, None, True),)
+
+    def steps(self, length: Any) -> Steps:
+        end = np.cumsum(length)
+        n = len(length)
+        steady = np.arange(n) >= min(int(self.step.get("warmup", 0)), n)
+        size = np.full(n, int(self.step.get("size", 32)), dtype=np.int64)
+        place = Place(FILE, int(self.step["line"])) if "line" in self.step else None
+        block = np.arange(n) // int(self.step.get("block", max(n, 1)))
+        source, training = str(self.step.get("source", "fit")), bool(self.step.get("training", True))
+        return Steps(source, end - length, end, steady, np.zeros(n, dtype=bool), block, size, training, place)
+
+    def lanes(self) -> dict[str, Spans]:
+        found = {}
+        for lane in {s[0] for s in self.spans}:
+            mine = sorted((s for s in self.spans if s[0] == lane), key=lambda s: s[1])
+            numbers = [np.array([s[i] for s in mine]) for i in (1, 2, 3, 4)]
+            thread = np.ones(len(mine), dtype=np.int64)
+            found[lane] = Spans(numbers[0], numbers[1], numbers[2], thread, numbers[3])
+        return found
+
+    def run(self, steps_ms: float) -> Attribution:
+        total = steps_ms + sum(float(v) for v in self.phases.values())
+        parts = {"steps": steps_ms, **{k: float(v) for k, v in self.phases.items()}}
+        return Attribution(total, tuple(Part(k, v, v / total if total else 0.0) for k, v in parts.items()))
+
+
+def _line(rest: str) -> Line:
+    number, _, more = rest.partition(" ")
+    given = dict(_fields(more))
+    share, visits = float(given.get("share", 1)), float(given.get("visits", 1))
+    return Line(Place(FILE, int(number)), float(given.get("ms", 0)), visits, share)

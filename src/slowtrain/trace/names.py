@@ -1,0 +1,176 @@
+"""Every name and convention of the frameworks that a reader of profiles relies on, with where it comes from.
+
+Sources, by the mark at the end of a comment:
+  [S] openxla/xla xla/tsl/profiler/utils/xplane_schema.cc, the writers' and xprof's own table
+  [O] openxla/xla xla/tsl/profiler/utils/tf_op_utils.cc, how a name becomes op name and type
+  [C] seen in profiles recorded on a CPU with TensorFlow 2.21.0 and 2.15.1 (Keras fit, custom loop, eager loop)
+  [V] seen in tf-v100-bert (TensorFlow 2.5, V100)   [J] in jax-mi300x (JAX 0.8)   [T] in tpu-inference
+"""
+
+from __future__ import annotations
+
+import re
+
+# ---- planes ---------------------------------------------------------------------------------------------------
+
+HOST_PLANE = "/host:CPU"  # threads of the host with their TraceMe spans [S C V J T]
+METADATA_PLANE = "/host:metadata"  # HLO protos; no lines [S C J T]
+TASK_PLANE = "Task Environment"  # facts of the session, see PROFILE_START; since TensorFlow 2.13 or so [S C J T]
+GPU_PLANE = "/device:GPU:"  # + ordinal [S V J]
+TPU_PLANE = "/device:TPU:"  # + ordinal, perhaps + " SparseCore n" [S T]
+CUSTOM_PLANE = "/device:CUSTOM:"  # other accelerators [S]
+TPU_CHIP_PLANE = "#Chip"  # parts of a TPU that are no core [S]
+DRIVER_PLANES = ("/host:CUPTI", "/host:ROCTRACER")  # driver calls before they are merged into the host's plane [S]
+DEVICE_PLANES = (GPU_PLANE, TPU_PLANE, CUSTOM_PLANE)
+
+# ---- lines of a device plane ----------------------------------------------------------------------------------
+
+STREAM_LINE = re.compile(r"Stream #(\d+)(?:\((.*)\))?")  # "Stream #134(Compute)", "Stream #16(Kernel)" [V J]
+STEPS_LINE = "Steps"  # [S V]
+MODULES_LINE = "XLA Modules"  # one event an XLA program run [S T]
+XLA_OPS_LINE = "XLA Ops"  # [S T]
+XLA_ASYNC_LINE = "Async XLA Ops"  # overlaps "XLA Ops" [S T]
+OPS_LINES = ("TensorFlow Ops", "Framework Ops")  # old and new name [V; S]
+SCOPE_LINES = ("TensorFlow Name Scope", "Framework Name Scope")  # old and new name [V; S]
+LAUNCH_LINE = "Launch Stats"  # [S]
+SOURCE_LINE = "Source code"  # [S]
+# Lines that a tool derived from the streams: counting them beside the streams counts every kernel twice. [S V T]
+DERIVED_LINES = frozenset(
+    {STEPS_LINE, MODULES_LINE, XLA_OPS_LINE, XLA_ASYNC_LINE, *OPS_LINES, *SCOPE_LINES, LAUNCH_LINE, SOURCE_LINE}
+)
+
+# ---- lines (threads) of the host plane; the part before "/", behind which stands the thread's id ----------------
+
+PYTHON_THREADS = ("python", "python3", "main", "MainThread")  # the process's name or the thread's [C V J T]
+COMPUTE_THREADS = ("tf_Compute", "tf_gpu_private")  # executors of graph functions: ops are launched here [C; V]
+INTRA_OP_THREADS = ("tf_numa_", "tf_XLAEigen")  # shards of one op (Eigen, oneDNN) [C]
+INPUT_THREADS = ("tf_data_",)  # tf_data_iterator_resource, tf_data_private_threadpool, … [C V]
+GET_NEXT_THREADS = ("tf_data_iterator_get_next",)  # waits for the next batch in a graph function [C V]
+
+# ---- TraceMe spans of the host --------------------------------------------------------------------------------
+
+# Steps. A name with the stats STEP_NUM and (2.15 on) IS_ROOT is a step whatever it is called. [S C]
+STEP = "train"  # tf.keras of TensorFlow up to 2.15 and tf.profiler.experimental.Trace("train", step_num=…); not Keras 3
+KERAS_FUNCTIONS = frozenset({  # Keras's own tf.function, one call a step or an execution of several; with tracing_count
+    "multi_step_on_iterator",  # Keras 3.8 on (TensorFlow 2.18 to 2.21) [C]
+    "one_step_on_iterator", "one_step_on_data",  # Keras 3 before
+    "train_function",  # Keras 2 [C]
+})  # fmt: skip
+
+# Graph functions.
+FUNCTION_RUN = "FunctionRun"  # starts a function's executors: asynchronous, so NOT as long as the function [S C]
+EXECUTOR = "ExecutorState::Process"  # one thread's turn at a graph: its ops and what lies between them [S C]
+EXECUTOR_DONE = "ExecutorDoneCallback"  # [S C]
+ASYNC_START = "ExecutorState::ProcessAsync::Start"  # stats name, kernel_type; its end is no op's end [C 2.15 on]
+ASYNC_DONE = "ExecutorState::ProcessAsync::Done"  # [C 2.15 on]
+PROPAGATE = "ExecutorPropagateOutputs"  # up to TensorFlow 2.6 or so [V]
+PARALLEL_FOR = "ParallelFor"  # inside an op, split over INTRA_OP_THREADS; overlaps the op, is not one [C]
+THREADPOOL_REGION = ("ThreadpoolListener::StartRegion", "ThreadpoolListener::StopRegion")  # moments [C 2.21]
+
+# Eager ops, from outside to inside; all on the caller's thread. [C]
+EAGER_FAST_PATH = "TFE_Py_FastPathExecute_C"  # Python's call of one op, converting its arguments included
+EAGER_SLOW_PATH = "TFE_Py_ExecuteCancelable"  # the same for a function's call
+EAGER_EXECUTE = "EagerExecute"  # stats eager_op, is_func
+EAGER_LOCAL = "EagerLocalExecute: "  # + op type, or the function's name
+EAGER_KERNEL = "EagerKernelExecute"
+EAGER_RUN = "KernelAndDeviceFunc::Run"  # the op's kernel; of a function: until its graph has finished
+FUNCTION_PREFIXES = ("__inference_", "__forward_", "__backward_")  # names of tf.functions, after EAGER_LOCAL
+CONVERT_SPANS = ("convert_to_tensor", "tf.constant")  # NumPy or Python values becoming tensors
+EAGER_COPY = "EagerCopyToDevice"  # once an input, nearly always without any copy
+
+# XLA on the CPU. [C 2.21]
+XLA_CPU_RUN = "CpuExecutable::ExecuteAsyncOnStream"  # one run of a program, on the thread that started it
+XLA_CPU_THUNKS = "ThunkExecutor::Execute"  # a thread's turn at its thunks; these have the stat hlo_op
+XLA_CPU_WAIT = "BlockUntilReady"
+
+# tf.data. [S C V]
+GET_NEXT = frozenset({"IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute"})
+ITERATOR = "Iterator::"  # + path of stages from the root, "Iterator::Root::Prefetch::…::Shuffle"; outer contains inner
+ITERATOR_NEXT_FUNCTION = "InstantiatedCapturedFunction::"  # the user's function in map, filter, …
+PRODUCE_SUFFIX, CONSUME_SUFFIX = "Produce", "Consume"  # PrefetchProduce, MapAndBatchConsume …, flows by element_id
+
+# Memory: moments with the stats of the allocator. [S C V J]
+ALLOCATE, FREE = "MemoryAllocation", "MemoryDeallocation"
+
+# Calls of the driver on a host thread; correlation_id leads to the kernel or the copy. [V J]
+HOST_LAUNCHES = re.compile(r"KernelLaunch|cu(?:da)?Launch|hip(?:Ext)?(?:Module)?Launch|cu(?:da)?GraphLaunch")
+HOST_SYNCS = re.compile(r"(?:cu(?:da)?|hip)(?:Stream|Event|Device|Ctx)(?:Synchronize|Query)|BlockHostUntilDone")
+
+# JAX. [J T]
+PJIT_CALL = "PjitFunction("  # + the function's name and ")"
+PJRT_EXECUTE = re.compile(r"PJRT_LoadedExecutable_Execute|(?:PjRt|Tfrt)\w*LoadedExecutable::Execute|ExecuteReplicated")
+COMPILE = re.compile(r"backend_compile|\w+Compiler::Compile|XlaCompile|compile_or_get_cached")
+PYTHON_CALL = "$"  # a frame of the Python tracer: "$file.py:29 function"
+
+# ---- kinds of copies, on streams and as host calls [S O V J] ----------------------------------------------------
+
+COPY = re.compile(
+    r"(?i)^mem(?:cpy)?(?P<kind>h(?:to|2)d|d(?:to|2)h|d(?:to|2)d|h(?:to|2)h|p(?:to|2)p)|__amd_rocclr_copyBuffer"
+)
+MEMSET = re.compile(r"(?i)^memset|__amd_rocclr_fillBuffer")
+COLLECTIVE = re.compile(r"(?i)nccl|rccl|all-?reduce|all-?gather|reduce-?scatter|all-?to-?all")
+
+# ---- statistics -----------------------------------------------------------------------------------------------
+
+STEP_NUM = "step_num"  # [S C]
+GROUP_ID = "group_id"  # a step's number, added by xprof's grouping: raw files lack it [S V]
+IS_ROOT = "_r"  # [S C]
+PRODUCER_TYPE, PRODUCER_ID, CONSUMER_TYPE, CONSUMER_ID = "_pt", "_p", "_ct", "_c"  # equal pairs are a flow [S C V J T]
+TRACING_COUNT, FUNCTION_CALL = "tracing_count", "tf_function_call"  # "traced-nonXla" when this call traced [S C]
+EAGER_OP, IS_FUNCTION = "eager_op", "is_func"  # [S C]
+ELEMENT_ID, PARENT_ID, NODE_ID = "element_id", "parent_id", "id"  # of tf.data; parent_id is the outer stage's id [S C]
+NODE_NAME = "name"  # of a tf.data stage in the (optimised) graph, "fused(MapDataset:2,BatchDatasetV2:3)" [C]
+CORRELATION_ID = "correlation_id"  # host call to device activity [S V J]
+KERNEL_DETAILS = "kernel_details"  # "regs:… shm:… grid:… block:…" [S V J]
+MEMCPY_DETAILS = "memcpy_details"  # "size:6144 dest:4 async:1"; bytes, device [S V J]
+TF_OP = "tf_op"  # "scope/name:Type" [S J]
+HLO_OP, HLO_MODULE, PROGRAM_ID = "hlo_op", "hlo_module", "program_id"  # [S C J]
+DROPPED = "dropped_traces"  # [S]
+PROFILE_START, PROFILE_STOP = "profile_start_time", "profile_stop_time"  # ns since 1970, of TASK_PLANE [S C J T]
+DEVICE_FACTS = ("clock_rate", "core_count", "memory_bandwidth", "memory_size", "compute_cap_major",
+                "compute_cap_minor", "device_vendor", "device_type_string", "gpu_device_name",
+                "peak_teraflops_per_second",
+                "peak_hbm_bw_gigabytes_per_second")  # kHz, -, B/s, B, … [S V T]  # fmt: skip
+
+# ---- precision of a kernel by its name; the first that matches holds --------------------------------------------
+# cuBLAS, cuDNN, CUTLASS: letters of GEMM types (s single, d double, h half, i integer) and tensor-core shapes
+# (884 Volta, 1688 and 16816 later); rocBLAS/Tensile: Cijk_…_HBH, BBS, SB after the layout.
+
+KERNEL_PRECISION = (
+    ("float8", re.compile(r"e4m3|e5m2|_f8|qgmma")),
+    ("bfloat16", re.compile(r"bf16|bfloat16|Cijk_\w+?_B[BS]S?_")),
+    ("tf32", re.compile(r"tf32|s1688gemm|xmma_gemm_f32f32_tf32")),
+    ("float16", re.compile(r"h884|h1688|h16816|s16816|fp16|f16f16|hgemm|[_<]half|Eigen::half|Cijk_\w+?_H[HBS]?[HS]?_")),
+    ("float64", re.compile(r"dgemm|d884|f64|<double|Cijk_\w+?_DB?_")),
+    ("int8", re.compile(r"imma|i8816|igemm|int8")),
+    ("float32", re.compile(r"sgemm|scudnn|ffma|f32f32|<float|_f32|Cijk_\w+?_SB?_")),
+)
+TENSOR_CORE = re.compile(
+    r"[hsid]?(?:884|1688|16816|8816)(?:gemm|cudnn|fprop|dgrad|wgrad|_)|hmma|imma|gmma|tensorop|xmma|_MI\d+x"
+)
+
+
+def kernel_precision(name: str) -> str | None:
+    """The number format that a device kernel works in, as far as its name tells."""
+    return next((precision for precision, pattern in KERNEL_PRECISION if pattern.search(name)), None)
+
+
+# ---- ops ------------------------------------------------------------------------------------------------------
+
+_OP = re.compile(r"([A-Za-z0-9.][A-Za-z0-9_./>-]*):([A-Z_][A-Za-z0-9_]*)")  # IsTfOpName and IsTfOpType of [O]
+
+
+def graph_op(event: str) -> tuple[str, str] | None:
+    """Op name and type of the event that an executor writes for an op's kernel, "scope/dense/MatMul:_MklMatMul".
+
+    At host_tracer_level 2 only those that TensorFlow counts as expensive are written; at 3 all (up to 2.15;
+    TensorFlow 2.21 ignores the option and always records level 2). Asynchronous kernels write ASYNC_START. [C]
+    """
+    found = _OP.fullmatch(event)
+    return (found[1], found[2]) if found else None
+
+
+def eager_op(event: str) -> str | None:
+    """The op type of an EAGER_LOCAL event, None for a function's call and for other events."""
+    kind = event.removeprefix(EAGER_LOCAL)
+    return None if kind == event or kind.startswith(FUNCTION_PREFIXES) else kind

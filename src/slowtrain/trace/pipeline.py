@@ -1,0 +1,389 @@
+"""The input pipeline as it ran: TensorFlow's own counters of each tf.data node, joined to the user's lines.
+
+The counters are a ``ModelProto`` (tensorflow/core/framework/model.proto): processing time is
+summed over threads and excludes a node's inputs. The graph that runs is not the one that was
+written (map and batch get fused, maps parallelised, prefetches injected), so that running
+nodes are matched to written ones in order, by family.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from slowtrain.errors import InputError
+from slowtrain.model import Place
+
+ASYNC = ("Prefetch", "ParallelMap", "MapAndBatch", "ParallelInterleave", "ParallelBatch", "ParallelFilter", "DataService")
+PYTHON_OPS = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless"})
+RANDOM_OPS = ("Random", "StatelessRandom", "Multinomial", "SampleDistorted")
+
+
+@dataclass(frozen=True)
+class Written:
+    """A data set as the user wrote it (``op`` is the Python class: ``MapDataset``)."""
+
+    op: str
+    inputs: tuple[int, ...] = ()
+    place: Place | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def family(self) -> str:
+        return family(self.op.removesuffix("Dataset"))
+
+    @property
+    def ops(self) -> Mapping[str, int]:
+        """How many ops of each type its function has."""
+        found: Mapping[str, int] = self.detail.get("ops") or {}
+        return found
+
+    @property
+    def python(self) -> bool:
+        """Whether its function runs Python for each element."""
+        return bool(PYTHON_OPS & set(self.ops)) or self.op in ("FlatMapDataset", "_GeneratorDataset") and "python" in self.detail
+
+    @property
+    def random(self) -> bool:
+        return any(op.startswith(RANDOM_OPS) for op in self.ops)
+
+    @property
+    def element_bytes(self) -> int | None:
+        """Bytes of one element, where all its shapes are known."""
+        total = 0
+        for part in self.detail.get("element") or ():
+            size = int(part.get("bytes") or 0)
+            for dim in part.get("shape") or ():
+                if dim is None:
+                    return None
+                size *= dim
+            if part.get("shape") is None:
+                return None
+            total += size
+        return total
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node as it ran. ``ms`` and ``elements`` are per batch that came out of the pipeline."""
+
+    id: int
+    name: str
+    inputs: tuple[int, ...]
+    ms: float
+    elements: float
+    parallelism: float | None
+    tunable: bool
+    buffer_size: float | None
+    buffered_bytes: float
+    bytes_produced: float
+    written: Written | None = None
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether it works ahead of its consumer, in threads of its own."""
+        return self.name.startswith(ASYNC)
+
+    @property
+    def family(self) -> str:
+        return family(self.name)
+
+    @property
+    def us_per_element(self) -> float:
+        return 1e3 * self.ms / self.elements if self.elements else 0.0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Nodes that work in one thread (or one pool): from an asynchronous node down to the next one."""
+
+    nodes: tuple[Node, ...]
+    parallelism: float
+
+    @property
+    def ms(self) -> float:
+        """Processor time per batch."""
+        return sum(n.ms for n in self.nodes)
+
+    @property
+    def latency_ms(self) -> float:
+        """Time per batch with its parallelism."""
+        return self.ms / max(self.parallelism, 1.0)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """One data set with what was measured of it. ``batches`` came out of it while it was watched.
+
+    ``wait_ms`` is what the consumer waited for a batch on average (None: not measured), from
+    TensorFlow's record of the gaps between the consumer's calls.
+    """
+
+    written: tuple[Written, ...]
+    nodes: tuple[Node, ...] = ()
+    batches: int = 0
+    gap_ms: float | None = None
+    cpu_budget: float | None = None
+    keras: bool = False
+
+    @property
+    def output(self) -> Node | None:
+        return self.nodes[-1] if self.nodes else None
+
+    @property
+    def ms(self) -> float:
+        """Processor time of all nodes per batch."""
+        return sum(n.ms for n in self.nodes)
+
+    def stages(self) -> list[Stage]:
+        """From the consumer down. The first is the consumer's own thread: empty of work when it ends in a prefetch."""
+        by_id = {n.id: n for n in self.nodes}
+        stages: list[Stage] = []
+        todo: list[tuple[Node, int]] = []
+        groups: list[list[Node]] = [[]]
+        widths: list[float] = [1.0]
+        if self.output is not None:
+            todo.append((self.output, 0))
+        while todo:
+            node, group = todo.pop()
+            if node.asynchronous:
+                groups.append([])
+                widths.append(1.0)
+                group = len(groups) - 1
+            if node.parallelism and node.asynchronous:
+                # The node's own work is spread over its threads; what feeds it is not.
+                groups[group].append(node)
+                widths[group] = node.parallelism
+                if node.inputs and any(by_id[i].ms > 0 and not by_id[i].asynchronous for i in node.inputs if i in by_id):
+                    groups.append([])
+                    widths.append(1.0)
+                    group = len(groups) - 1
+            else:
+                groups[group].append(node)
+            todo.extend((by_id[i], group) for i in node.inputs if i in by_id)
+        for nodes, width in zip(groups, widths):
+            stages.append(Stage(tuple(nodes), width))
+        return stages
+
+    @property
+    def exposed_ms(self) -> float:
+        """Work per batch done in the consumer's own thread, so never hidden."""
+        return self.stages()[0].ms if self.nodes else 0.0
+
+    @property
+    def python(self) -> tuple[Written, ...]:
+        return tuple(w for w in self.written if w.python)
+
+    def find(self, *families: str) -> list[Node]:
+        return [n for n in self.nodes if n.family in families or n.name.startswith(families)]
+
+    def wrote(self, *families: str) -> list[Written]:
+        return [w for w in self.written if w.family in families]
+
+
+def family(name: str) -> str:
+    """``ParallelMapV2`` and ``Map`` are ``Map``: what a node does, however it is run."""
+    name = name.split("[")[0].rstrip("0123456789").removesuffix("V").removeprefix("_")
+    return _FAMILIES.get(name, name)
+
+
+_FAMILIES = {
+    "ParallelMap": "Map",
+    "MapAndBatch": "Map",
+    "ParallelBatch": "Batch",
+    "PaddedBatch": "Batch",
+    "ParallelInterleave": "Interleave",
+    "ParallelFilter": "Filter",
+    "TensorSlice": "Slices",
+    "FromTensorSlices": "Slices",
+    "Tensor": "Slices",
+    "FromTensor": "Slices",
+    "ForeverRepeat": "Repeat",
+    "FiniteRepeat": "Repeat",
+    "ShuffleAndRepeat": "Shuffle",
+    "FileShuffle": "Shuffle",
+    "MemoryCache": "Cache",
+    "FileCache": "Cache",
+    "FiniteTake": "Take",
+    "FiniteSkip": "Skip",
+}
+
+
+def written(nodes: Iterable[Mapping[str, Any]]) -> tuple[Written, ...]:
+    """The recorder's list of data sets, inputs before consumers."""
+    found = []
+    for node in nodes:
+        site = node.get("site")
+        place = Place(str(site[0]), int(site[1])) if site else None
+        found.append(Written(str(node.get("op", "")), tuple(node.get("inputs") or ()), place, node))
+    return tuple(found)
+
+
+def decode(proto: bytes) -> Mapping[int, list[Any]]:
+    """One protobuf message as field number -> values (bytes, ints, floats as raw 64 bits). Raises ``InputError``."""
+    found: dict[int, list[Any]] = {}
+    at, end = 0, len(proto)
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            if at >= end or shift > 63:
+                raise InputError("the recording holds damaged pipeline counters; record the run again")
+            byte = proto[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < end:
+        key = varint()
+        wire = key & 7
+        if wire == 0:
+            value: Any = varint()
+        elif wire in (1, 5):
+            size = 8 if wire == 1 else 4
+            value, at = proto[at : at + size], at + size
+        elif wire == 2:
+            size = varint()
+            value, at = proto[at : at + size], at + size
+        else:
+            raise InputError("the recording holds damaged pipeline counters; record the run again")
+        if at > end:
+            raise InputError("the recording holds damaged pipeline counters; record the run again")
+        found.setdefault(key >> 3, []).append(value)
+    return found
+
+
+@dataclass(frozen=True)
+class Counters:
+    """One reading of an iterator's counters: per node the raw totals, and the consumer's last gaps in µs."""
+
+    nodes: Mapping[int, Mapping[str, Any]]
+    output: int
+    gaps_us: tuple[int, ...]
+    cpu_budget: float | None
+
+
+def counters(proto: bytes) -> Counters:
+    """``ModelProto`` bytes as numbers. Raises ``InputError``."""
+    model = decode(proto)
+    nodes = {}
+    for entry in model.get(1, ()):
+        fields = decode(decode(entry).get(2, [b""])[0])
+        nodes[int(first(fields, 1, 0))] = {
+            "name": bytes(first(fields, 2, b"")).decode("utf-8", "replace"),
+            "buffered_bytes": first(fields, 4, 0),
+            "bytes_produced": first(fields, 7, 0),
+            "elements": first(fields, 8, 0),
+            "processing_ns": first(fields, 9, 0),
+            "parameters": dict(_parameter(p) for p in fields.get(11, ())),
+            "inputs": tuple(packed(fields.get(14, ()))),
+        }
+    options = decode(first(model, 5, b""))
+    budget = first(options, 2, None)
+    return Counters(nodes, int(first(model, 2, 0)), tuple(packed(model.get(6, ()))), budget)
+
+
+def _parameter(raw: bytes) -> tuple[str, tuple[float, bool]]:
+    fields = decode(raw)
+    value = struct.unpack("<d", first(fields, 3, first(fields, 2, bytes(8))))[0]
+    return bytes(first(fields, 1, b"")).decode("utf-8", "replace"), (value, bool(first(fields, 6, 0)))
+
+
+def first(fields: Mapping[int, list[Any]], number: int, default: Any) -> Any:
+    return fields[number][0] if fields.get(number) else default
+
+
+def packed(values: Iterable[Any]) -> list[int]:
+    """Repeated integers, packed or not."""
+    found: list[int] = []
+    for value in values:
+        if isinstance(value, int):
+            found.append(value)
+            continue
+        number = shift = 0
+        for byte in value:
+            number |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                found.append(number)
+                number = shift = 0
+    return found
+
+
+def measured(
+    plan: tuple[Written, ...], before: Counters | None, after: Counters, gap_ms: float | None, keras: bool
+) -> Pipeline:
+    """The pipeline between two readings of one iterator (from its beginning when ``before`` is None)."""
+    order = _order(after)
+    ids = {number: i for i, number in enumerate(order)}
+    root = after.nodes.get(after.output, {})
+    batches = _since(before, after.output, "elements", root)
+    if batches <= 0:
+        return Pipeline(plan, keras=keras)
+    nodes = []
+    for number in order:
+        raw = after.nodes[number]
+        if number == after.output and raw["name"] == "Root":
+            continue
+        width = raw["parameters"].get("parallelism")
+        size = raw["parameters"].get("buffer_size")
+        nodes.append(
+            Node(
+                ids[number],
+                raw["name"],
+                tuple(ids[i] for i in raw["inputs"] if i in ids),
+                _since(before, number, "processing_ns", raw) / batches / 1e6,
+                _since(before, number, "elements", raw) / batches,
+                width[0] if width else None,
+                bool(width and width[1]),
+                size[0] if size else None,
+                float(raw["buffered_bytes"]),
+                _since(before, number, "bytes_produced", raw) / batches,
+            )
+        )
+    return Pipeline(plan, _match(nodes, plan), int(batches), gap_ms, after.cpu_budget, keras)
+
+
+def _since(before: Counters | None, number: int, key: str, raw: Mapping[str, Any]) -> float:
+    earlier = before.nodes.get(number, {}).get(key, 0) if before else 0
+    return float(max(raw.get(key, 0) - earlier, 0))
+
+
+def _order(reading: Counters) -> list[int]:
+    """Node numbers, inputs before consumers."""
+    order: list[int] = []
+    stack: list[tuple[int, bool]] = [(reading.output, False)]
+    seen: set[int] = set()
+    while stack:
+        number, done = stack.pop()
+        if done:
+            order.append(number)
+        elif number in reading.nodes and number not in seen:
+            seen.add(number)
+            stack.append((number, True))
+            stack.extend((i, False) for i in reversed(reading.nodes[number]["inputs"]))
+    return order
+
+
+def _match(nodes: list[Node], plan: tuple[Written, ...]) -> tuple[Node, ...]:
+    """Gives each running node the written one that it came from: both in order from the source, by family."""
+    at = 0
+    matched = []
+    for node in nodes:
+        found = None
+        for i in range(at, len(plan)):
+            if plan[i].family == node.family:
+                found, at = plan[i], i + 1
+                break
+        if node.name.startswith("MapAndBatch"):
+            for i in range(at, len(plan)):
+                if plan[i].family == "Batch":
+                    at = i + 1
+                    break
+        matched.append(replace(node, written=found))
+    return tuple(matched)

@@ -1,0 +1,219 @@
+"""What a step is in this run, found without any marker of the user's.
+
+A step is one turn of what the run repeats: a Keras training step, a call of the function in
+which a gradient was traced, a gradient taken eagerly, else a repeated call of fit or predict, or of any
+function. The candidate whose turns cover most of the run wins; training wins over inference
+unless it covers much less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.model import Place
+from slowtrain.trace import Bools, Event, Floats, Ints, Steps
+from slowtrain.trace.recording import Recording
+
+BREAK = 10.0  # a gap this many times the median ends a block of steps
+LEAST_BREAK_MS = 20.0
+LEAST_STEPS = 3
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Anchors: one span a step, with samples in each."""
+
+    source: str
+    start_ms: Floats
+    end_ms: Floats
+    size: Ints
+    training: bool
+    place: Place | None = None
+    weight: float = 1.0
+
+    def blocks(self, breaks: Floats) -> tuple[Floats, Ints]:
+        """End of each step, and the number of its unbroken stretch. ``breaks`` are moments that no step crosses."""
+        start, end = self.start_ms, self.end_ms
+        if len(start) < 2:
+            return end.copy(), np.zeros(len(start), dtype=np.int64)
+        gap = np.diff(start)
+        limit = max(BREAK * float(np.median(gap)), LEAST_BREAK_MS)
+        idle = start[1:] - end[:-1]
+        crossed = np.searchsorted(breaks, start[1:]) > np.searchsorted(breaks, end[:-1])
+        apart = (idle > limit) | crossed
+        stop = np.concatenate((np.where(apart, end[:-1], start[1:]), end[-1:]))
+        return stop, np.concatenate(([0], np.cumsum(apart)))
+
+    def covered_ms(self, breaks: Floats) -> float:
+        return float((self.blocks(breaks)[0] - self.start_ms).sum()) if len(self.start_ms) else 0.0
+
+
+def find(recording: Recording) -> Steps:
+    """The steps of a recording; without any, an empty ``Steps``."""
+    breaks = _breaks(recording)
+    found = [c for c in _candidates(recording) if len(c.start_ms) >= LEAST_STEPS]
+    if not found:
+        return Steps()
+    best = max(found, key=lambda c: c.covered_ms(breaks) * c.weight)
+    end, block = best.blocks(breaks)
+    windowed = _windowed(recording, best.start_ms, end)
+    steady = _steady(recording, best, end, block, windowed)
+    return Steps(best.source, best.start_ms, end, steady, windowed, block, best.size, best.training, best.place)
+
+
+def _breaks(recording: Recording) -> Floats:
+    """Moments at which an epoch begins or ends, or a validation begins."""
+    moments = [e.start_ms for e in recording.events if e.lane == "epoch"]
+    moments += [e.start_ms for e in recording.events if e.lane == "loop"]
+    moments += [e.end_ms for e in recording.events if e.lane == "loop"]
+    return np.sort(np.array(moments))
+
+
+def _candidates(recording: Recording) -> list[Candidate]:
+    return [
+        *_keras(recording),
+        *_on_batch(recording),
+        *_functions(recording),
+        *_gradients(recording),
+        *_loops(recording),
+    ]
+
+
+def _keras(recording: Recording) -> list[Candidate]:
+    spans = recording.lanes.get("step")
+    if spans is None:
+        return []
+    texts = np.array([n.text for n in recording.names])[spans.name]
+    fits = [e for e in recording.events if e.lane == "loop" and not e.data.get("nested")]
+    found = []
+    for phase, loop in (("train", "fit"), ("predict", "predict"), ("test", "evaluate")):
+        mine = spans.where(texts == phase)
+        inside = [e for e in fits if e.name == loop]
+        if len(mine) and inside:
+            low = np.array([e.start_ms for e in inside])
+            at = np.searchsorted(low, mine.start_ms, side="right") - 1
+            high = np.array([e.end_ms for e in inside])
+            mine = mine.where((at >= 0) & (mine.start_ms < high[np.maximum(at, 0)]))
+        elif len(mine) and loop != "fit":
+            continue
+        training = phase == "train"
+        place = inside[0].place if inside else None
+        # Without a fit of its own the training step was called by train_on_batch: see there.
+        if inside and len(mine):
+            size = np.full(len(mine), _fit_size(inside[0]), dtype=np.int64)
+            found.append(Candidate(loop, mine.start_ms, mine.end_ms, size, training, place, 3.0 if training else 0.9))
+    return found
+
+
+def _fit_size(fit: Event) -> int:
+    """Samples a step as far as the arguments of ``fit`` tell; Keras' default is 32 for arrays."""
+    given = fit.data.get("batch_size")
+    shape = (fit.data.get("data") or {}).get("shape")
+    if given:
+        return int(min(given, shape[0])) if shape and shape[0] else int(given)
+    return int(min(32, shape[0])) if shape and shape[0] else 0
+
+
+def _on_batch(recording: Recording) -> list[Candidate]:
+    spans = recording.lanes.get("on_batch")
+    if spans is None:
+        return []
+    found = []
+    texts = np.array([n.text for n in recording.names])[spans.name]
+    for phase in ("train", "predict", "test"):
+        mine = spans.where(texts == phase)
+        if len(mine):
+            place = recording.names[int(mine.name[0])].place
+            training = phase == "train"
+            found.append(
+                Candidate(f"{phase}_on_batch", mine.start_ms, mine.end_ms, mine.value, training, place, 3.0 if training else 1.0)
+            )
+    return found
+
+
+def _functions(recording: Recording) -> list[Candidate]:
+    """Calls of each tf.function outside Keras' loops; functions made again from one line count as one."""
+    spans = recording.lanes.get("function")
+    if spans is None:
+        return []
+    spans = spans.where(spans.thread == recording.main)
+    training = {
+        (e.data.get("file"), e.data.get("line")) for e in recording.events if e.lane == "trace" and e.data.get("training")
+    }
+    groups: dict[tuple[object, object], list[int]] = {}
+    for number in np.unique(spans.name):
+        detail = recording.names[int(number)].detail
+        if detail.get("site"):
+            groups.setdefault((detail.get("file"), detail.get("line")), []).append(int(number))
+    found = []
+    for key, numbers in groups.items():
+        mine = spans.where(np.isin(spans.name, numbers))
+        name = recording.names[numbers[0]]
+        trains = key in training
+        found.append(
+            Candidate(
+                f"function {name.text.rpartition('.')[2]}", mine.start_ms, mine.end_ms, mine.value, trains, name.place,
+                2.5 if trains else 0.9,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _gradients(recording: Recording) -> list[Candidate]:
+    spans = recording.lanes.get("gradient")
+    if spans is None:
+        return []
+    spans = spans.where(spans.thread == recording.main)
+    if not len(spans):
+        return []
+    # Several gradients a step (a GAN's two) come from several lines: the first line to appear is the anchor.
+    mine = spans.where(spans.name == spans.name[0])
+    place = recording.names[int(mine.name[0])].place
+    zero = np.zeros(len(mine), dtype=np.int64)
+    return [Candidate("gradient", mine.start_ms, mine.end_ms, zero, True, place, 2.4)]
+
+
+def _loops(recording: Recording) -> list[Candidate]:
+    """Repeated calls of fit, evaluate or predict from one line: then a call is the step."""
+    groups: dict[tuple[str, str], list[Event]] = {}
+    for event in recording.events:
+        if event.lane == "loop" and not event.data.get("nested") and event.data.get("site"):
+            groups.setdefault((event.name, str(event.data["site"])), []).append(event)
+    found = []
+    for (loop, _), events in groups.items():
+        if len(events) < 8:
+            continue
+        start, end = np.array([e.start_ms for e in events]), np.array([e.end_ms for e in events])
+        size = np.array([_rows(e) for e in events], dtype=np.int64)
+        found.append(Candidate(f"{loop}()", start, end, size, loop == "fit", events[0].place, 1.0))
+    return found
+
+
+def _rows(event: Event) -> int:
+    shape = (event.data.get("data") or {}).get("shape")
+    return int(shape[0]) if shape and shape[0] else 0
+
+
+def _windowed(recording: Recording, start: Floats, end: Floats) -> Bools:
+    inside = np.zeros(len(start), dtype=bool)
+    for event in recording.events:
+        if event.lane == "window":
+            inside |= (end > event.start_ms) & (start < event.end_ms)
+    return inside
+
+
+def _steady(recording: Recording, best: Candidate, end: Floats, block: Ints, windowed: Bools) -> Bools:
+    """After warm-up and outside windows. Warm-up ends two steps after the first traces; later ones are the run's own."""
+    n = len(end)
+    warm = min(2, max(n - LEAST_STEPS, 0))
+    traces = np.array([e.start_ms for e in recording.events if e.lane == "trace"])
+    if len(traces):
+        traced = np.searchsorted(np.sort(traces), end) > np.searchsorted(np.sort(traces), best.start_ms)
+        early = np.flatnonzero(traced[: max(3, n // 20)])
+        if len(early):
+            warm = max(warm, min(int(early[-1]) + 2, n - LEAST_STEPS))
+    steady = np.arange(n) >= max(warm, 0)
+    rest = steady & ~windowed
+    return rest if rest.sum() >= LEAST_STEPS else steady
