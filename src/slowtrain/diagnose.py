@@ -49,9 +49,10 @@ def _one(cause: Cause, trace: Trace) -> tuple[Diagnosis, Sequence[Remedy]] | Non
     if evidence is None:
         return None
     remedies = list(cause.remedy(trace, evidence))
-    saving = price(trace, remedies, cause.scope)
+    scope = cause.scope_in(trace, evidence)
+    saving = price(trace, remedies, scope)
     share = 1 - replay(trace, remedies).run_ms / trace.run_ms if trace.run_ms else 0.0
-    small = saving.speedup < WORTH or (cause.scope == "run" and share < LEAST_RUN_SHARE)
+    small = saving.speedup < WORTH or (scope == "run" and share < LEAST_RUN_SHARE)
     if small and not cause.matters:
         return None
     prescriptions = tuple(cause.prescribe(trace, evidence))

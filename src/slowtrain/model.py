@@ -330,3 +330,28 @@ class Checkup:
     notes: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
     pictures: Pictures = Pictures()
+
+
+@dataclass(frozen=True)
+class Change:
+    """A figure in two runs; ``noise`` is each one's 95 % half-width, ``real`` whether the difference exceeds them."""
+
+    name: str
+    before_ms: float
+    after_ms: float
+    before_noise_ms: float
+    after_noise_ms: float
+    real: bool
+
+    @property
+    def difference_ms(self) -> float:
+        return self.after_ms - self.before_ms
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs: the mean steady step, and its categories by the size of their change."""
+
+    names: tuple[str, str]
+    step: Change
+    rows: tuple[Change, ...]

@@ -9,7 +9,7 @@ gets shorter than its processor time over the cores.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -146,6 +146,24 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
         cpu = now.cpu_ms - cpu_saved - now.supply_cpu_ms * (1 - min(s.cpu_factor for s in supplies))
         step = max(step, min(cpu / now.cores, float((rest + wait).mean())))
     return step
+
+
+def anywhere(trace: Trace, ms: float, first: Sequence[Category] = (), spread: tuple[float, float] = SPREAD) -> Drop:
+    """A ``Drop`` of ``ms`` a mean step that lie in ``first``, and beyond those in all categories by their size.
+
+    For work whose own spans hold others (a callback that reads back, a nested ``predict``).
+    """
+    taken: dict[Category, float] = {}
+    left = min(ms, MOST * trace.step_ms)
+    for category in first:
+        taken[category] = min(left, trace.mean(category))
+        left -= taken[category]
+    others = {c: trace.mean(c) - taken.get(c, 0.0) for c in trace.categories}
+    total = sum(others.values())
+    if left > 0 and total > 0:
+        for category, size in others.items():
+            taken[category] = taken.get(category, 0.0) + left * size / total
+    return Drop(taken, spread=spread)
 
 
 def price(trace: Trace, remedies: Iterable[Remedy], scope: str) -> Saving:

@@ -52,7 +52,7 @@ class DatasetPatches:
             def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
                 start = now()
                 original(self, *args, **kwargs)
-                if not recorder.active or state.tracing or state.calls:
+                if not recorder.active or state.me.tracing or state.me.calls:
                     return
                 recorder.span(recorder.name("iterator", "iterator made"), start, now())
                 recorder.guard("iterator", remember, self, sys._getframe(1))
@@ -67,20 +67,21 @@ class DatasetPatches:
             number = self._numbers
             iterator._slowtrain = number
             self._iterators[number] = (weakref.ref(iterator), [0])
-            user = frames.user_frame(frame) if not state.loops else None
+            user = frames.user_frame(frame) if not state.me.loops else None
             recorder.event(
                 "iterator",
                 "made",
                 now(),
                 number=number,
                 pipeline=self._pipeline_number(dataset),
-                keras=bool(state.loops),
+                keras=bool(state.me.loops),
                 site=(user.f_code.co_filename, user.f_lineno) if user else None,
             )
 
         def advance(original: Wrapper) -> Wrapper:
             def __next__(self: Any) -> Any:
-                if not recorder.active or state.tracing or state.calls:
+                me = state.me
+                if not recorder.active or me.tracing or me.calls:
                     return original(self)
                 start = now()
                 try:
@@ -90,15 +91,15 @@ class DatasetPatches:
                     raise
                 finally:
                     end = now()
-                    frame = frames.user_frame(sys._getframe(1)) if not state.loops else None
+                    frame = frames.user_frame(sys._getframe(1)) if not me.loops else None
                     if frame is None:
-                        key: Any = ("next", state.loops)
+                        key: Any = ("next", me.loops)
                         place = None
                     else:
                         key = ("next", frame.f_code, frame.f_lineno)
                         place = (frame.f_code.co_filename, frame.f_lineno)
-                    name = recorder._ids.get(key) or recorder.name("next", "next", key, site=place)
-                    recorder.span(name, start, end, self.__dict__.get("_slowtrain", 0))
+                    name = recorder.ids.get(key) or recorder.name("next", "next", key, site=place)
+                    recorder.emit((name, start, end, me.ident, self.__dict__.get("_slowtrain", 0)))
 
             return __next__
 
@@ -151,7 +152,7 @@ class DatasetPatches:
         def init(original: Wrapper) -> Wrapper:
             def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
                 original(self, *args, **kwargs)
-                if not state.tracing and not state.loops:
+                if not state.me.tracing and not state.me.loops:
                     place = frames.site(2)
                     if place is not None:
                         sites[self] = place
@@ -170,7 +171,7 @@ class DatasetPatches:
         replace(module.DatasetV2, "from_generator", from_generator)
 
     def _generator(self, dataset: Any, generator: Any) -> None:
-        dataset._slowtrain_python = frames.describe(generator)
+        dataset._slowtrain_python = frames.describe(generator) | {"arrays": host_arrays(generator)}
 
     def _pipeline_number(self, dataset: Any) -> int:
         number = self._described.get(id(dataset))
@@ -232,7 +233,7 @@ class DatasetPatches:
             def __call__(self: Any, token: Any, device: Any, args: Any) -> Any:
                 if not recorder.active:
                     return original(self, token, device, args)
-                name = recorder._ids.get(("pyfunc", token)) or recorder.guard("pyfunc", named, self, token)
+                name = recorder.ids.get(("pyfunc", token)) or recorder.guard("pyfunc", named, self, token)
                 start = now()
                 traced = lines.begin_call(name, start)
                 try:
@@ -349,3 +350,13 @@ def host_arrays(function: Any) -> dict[str, Any]:
     return found
 
 
+def held_arrays(data: Any) -> dict[str, Any]:
+    """Arrays and lists that an object holds as its attributes, with their length and bytes."""
+    found: dict[str, Any] = {}
+    for name, value in list(getattr(data, "__dict__", {}).items())[:64]:
+        shape = getattr(value, "shape", None)
+        if shape is not None and len(shape):
+            found[name] = {"length": int(shape[0]), "bytes": int(getattr(value, "nbytes", 0))}
+        elif isinstance(value, (list, tuple)):
+            found[name] = {"length": len(value), "bytes": signatures.host_bytes((value[:1],)) * len(value)}
+    return found

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from slowtrain.capture import frames
-from slowtrain.capture.datasets import DatasetPatches, host_arrays
+from slowtrain.capture.datasets import DatasetPatches, held_arrays, host_arrays
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress, ThreadState
@@ -67,17 +67,17 @@ class KerasPatches:
         recorder, state = self.recorder, self.state
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not recorder.active or state.tracing:
+            if not recorder.active or state.me.tracing:
                 return original(self, *args, **kwargs)
-            outer = state.loops
+            outer = state.me.loops
             place = None if outer else frames.site(2)
             about = recorder.guard(loop, _arguments, loop, self, args, kwargs)
             start = now()
-            state.loops = outer + 1
+            state.me.loops = outer + 1
             try:
                 return original(self, *args, **kwargs)
             finally:
-                state.loops = outer
+                state.me.loops = outer
                 end = now()
                 recorder.span(recorder.name("loop", loop, ("loop", loop, outer), nested=outer), start, end)
                 recorder.event("loop", loop, start, end, site=place, nested=outer, **(about or {}))
@@ -92,11 +92,12 @@ class KerasPatches:
 
         def timed(function: Any) -> Any:
             def step(*args: Any, **kwargs: Any) -> Any:
-                if state.steps or state.tracing or not recorder.active:
+                me = state.me
+                if me.steps or me.tracing or not recorder.active:
                     return function(*args, **kwargs)
                 progress.step(kind)
-                state.steps = 1
-                state.loops += 1
+                me.steps = 1
+                me.loops += 1
                 start = now()
                 try:
                     result = function(*args, **kwargs)
@@ -104,9 +105,9 @@ class KerasPatches:
                     return result
                 finally:
                     end = now()
-                    state.steps = 0
-                    state.loops -= 1
-                    recorder.span(name, start, end, 1)
+                    me.steps = 0
+                    me.loops -= 1
+                    recorder.emit((name, start, end, me.ident, 1))
 
             step._slowtrain_step = function  # type: ignore[attr-defined]
             return step
@@ -127,7 +128,7 @@ class KerasPatches:
         recorder, state = self.recorder, self.state
 
         def on_batch(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not recorder.active or state.tracing or state.loops:
+            if not recorder.active or state.me.tracing or state.me.loops:
                 return original(self, *args, **kwargs)
             frame = frames.user_frame(sys._getframe(1))
             place = (frame.f_code.co_filename, frame.f_lineno) if frame else None
@@ -138,7 +139,7 @@ class KerasPatches:
                 return original(self, *args, **kwargs)
             finally:
                 key = ("on_batch", phase, place)
-                name = recorder._ids.get(key) or recorder.name("on_batch", phase, key, site=place)
+                name = recorder.ids.get(key) or recorder.name("on_batch", phase, key, site=place)
                 recorder.span(name, start, now(), int(shape[0]) if shape else 0)
 
         return on_batch
@@ -169,7 +170,7 @@ class KerasPatches:
 
         def make(original: Wrapper) -> Wrapper:
             def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-                if state.tracing or not recorder.active:
+                if state.me.tracing or not recorder.active:
                     return original(self, *args, **kwargs)
                 start = now()
                 try:
@@ -194,6 +195,7 @@ class KerasPatches:
                 original(self, *args, **kwargs)
                 for callback in list(getattr(self, "callbacks", ()) or ()):
                     recorder.guard("callback", patch_class, type(callback))
+                    recorder.guard("callback", patch_instance, callback)
 
             return __init__
 
@@ -205,6 +207,27 @@ class KerasPatches:
                 for hook in HOOKS:
                     if hook in owner.__dict__ and not getattr(owner.__dict__[hook], "_is_default", False):
                         replace(owner, hook, lambda original, h=hook: timed(h, original))
+
+        def patch_instance(callback: Any) -> None:
+            """Hooks given to the object itself: LambdaCallback keeps the user's functions so."""
+            for hook in HOOKS:
+                function = vars(callback).get(hook)
+                if callable(function) and not hasattr(function, "_slowtrain_hook"):
+                    setattr(callback, hook, given(f"{type(callback).__name__}.{hook}", function))
+
+        def given(text: str, function: Any) -> Any:
+            about = frames.describe(function)
+            name = recorder.name("callback", text, ("callback", text, function), **about)
+
+            def hook(*args: Any, **kwargs: Any) -> Any:
+                start = now()
+                try:
+                    return function(*args, **kwargs)
+                finally:
+                    recorder.span(name, start, now())
+
+            hook._slowtrain_hook = function  # type: ignore[attr-defined]
+            return hook
 
         def timed(hook: str, original: Wrapper) -> Wrapper:
             names: dict[type, int] = {}
@@ -299,6 +322,7 @@ def _data(x: Any) -> dict[str, Any]:
     elif hasattr(x, "__getitem__") and shape is None and hasattr(kind, "__len__") and not isinstance(x, (list, tuple, dict)):
         about["generator"] = frames.describe(kind.__getitem__)
         about["length"] = len(x)
+        about["arrays"] = held_arrays(x)
     return about
 
 

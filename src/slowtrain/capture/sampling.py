@@ -29,17 +29,18 @@ class StackSampler:
             frame = frame.f_back
         if frame is None or leaf is None:
             return
-        key = (frame.f_code, frame.f_lineno, leaf.f_code if leaf is not frame else None)
-        name = self.recorder._ids.get(key) or self.recorder.name(
+        line = frame.f_lineno or frame.f_code.co_firstlineno  # between two instructions there may be no line
+        key = (frame.f_code, line, leaf.f_code if leaf is not frame else None)
+        name = self.recorder.ids.get(key) or self.recorder.name(
             "stack",
             leaf.f_code.co_name,
             key,
-            site=(frame.f_code.co_filename, frame.f_lineno),
+            site=(frame.f_code.co_filename, line),
             within=frame.f_code.co_name,
             leaf_file=leaf.f_code.co_filename,
         )
         at = now()
-        self.recorder.span(name, at, at)
+        self.recorder.span(name, at, at, frame.f_lasti)  # the instruction: one line may hold a loop of many
 
 
 class MachineSampler:

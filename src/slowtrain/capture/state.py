@@ -6,11 +6,17 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from slowtrain.capture.graphs import GraphSummary
 
-class ThreadState(threading.local):
+
+class Flags:
     """``calls``: tf.function calls under way; ``traces``: functions traced so far in this thread."""
 
+    __slots__ = ("calls", "graph", "ident", "last_trace", "loops", "main", "steps", "traces", "tracing", "training")
+
     def __init__(self) -> None:
+        self.ident = threading.get_ident()
+        self.main = threading.current_thread() is threading.main_thread()
         self.calls = 0
         self.tracing = 0
         self.traces = 0
@@ -18,6 +24,14 @@ class ThreadState(threading.local):
         self.loops = 0  # Keras fit, evaluate, predict under way
         self.training = False  # a gradient was taken during the trace under way
         self.last_trace: dict[str, Any] | None = None
+        self.graph = GraphSummary()  # of the trace under way
+
+
+class ThreadState(threading.local):
+    """``me``: the flags of the current thread. One look-up a wrapper, for it costs more than what follows."""
+
+    def __init__(self) -> None:
+        self.me = Flags()
 
 
 class Progress:

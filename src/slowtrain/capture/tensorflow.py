@@ -7,13 +7,13 @@ in TensorFlow 2.15 and 2.21.
 from __future__ import annotations
 
 import sys
-import threading
 from typing import Any
 
 from slowtrain.capture import frames, signatures
+from slowtrain.capture.graphs import GraphSummary
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
-from slowtrain.capture.state import Progress, ThreadState
+from slowtrain.capture.state import Flags, Progress, ThreadState
 
 FUNCTION = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
 
@@ -25,7 +25,6 @@ class TensorFlowPatches:
         self.recorder = recorder
         self.state = state
         self.progress = progress
-        self.main = threading.main_thread().ident
         self._functions = 0
 
     def install(self) -> None:
@@ -42,6 +41,7 @@ class TensorFlowPatches:
 
     def _patch_function(self, module: Any) -> None:
         recorder, state, progress = self.recorder, self.state, self.progress
+        emit, ids = recorder.emit, recorder.ids
 
         def init(original: Wrapper) -> Wrapper:
             def __init__(self: Any, python_function: Any, *args: Any, **kwargs: Any) -> None:
@@ -54,48 +54,49 @@ class TensorFlowPatches:
             self._functions += 1
             about = frames.describe(python_function)
             about["number"] = self._functions
-            about["made"] = None if state.loops else frames.site(4)
+            about["made"] = None if state.me.loops else frames.site(4)
             function._slowtrain = about
 
         def call(original: Wrapper) -> Wrapper:
             def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-                if not recorder.active or state.calls or state.tracing:
+                me = state.me
+                if not recorder.active or me.calls or me.tracing:
                     return original(self, *args, **kwargs)
                 about = self.__dict__.get("_slowtrain") or _UNKNOWN
-                if not state.loops:
+                if not me.loops:
                     progress.step(3 if about.get("training") else 1)
-                traces = state.traces
-                state.calls = 1
+                traces = me.traces
+                me.calls = 1
                 start = now()
                 try:
                     result = original(self, *args, **kwargs)
-                    if not state.loops:
+                    if not me.loops:
                         progress.last_result = result
                     return result
                 finally:
                     end = now()
-                    state.calls = 0
-                    if state.traces != traces:
+                    me.calls = 0
+                    if me.traces != traces:
                         recorder.guard("trace", traced, self, about, args, kwargs, start, end)
-                    recorder.span(called(about, sys._getframe(1)), start, end, signatures.batch_size(args))
+                    emit((called(about, me, sys._getframe(1)), start, end, me.ident, signatures.batch_size(args)))
 
             return __call__
 
-        def called(about: dict[str, Any], frame: Any) -> int:
-            if state.loops:
-                key: Any = (about.get("number"), state.steps)
+        def called(about: dict[str, Any], me: Flags, frame: Any) -> int:
+            if me.loops:
+                key: Any = (about.get("number"), me.steps)
                 place = None
             else:
                 frame = frames.user_frame(frame)
                 key = (about.get("number"), frame.f_code, frame.f_lineno) if frame else about.get("number")
                 place = (frame.f_code.co_filename, frame.f_lineno) if frame else None
-            known = recorder._ids.get(key)
+            known = ids.get(key)
             if known is not None:
                 return known
             return recorder.name("function", str(about.get("qualname")), key, site=place, **about)
 
         def traced(function: Any, about: dict[str, Any], args: Any, kwargs: Any, start: int, end: int) -> None:
-            trace = state.last_trace or {}
+            trace = state.me.last_trace or {}
             if trace.get("training"):
                 about["training"] = True
             about["traces"] = about.get("traces", 0) + 1
@@ -111,11 +112,12 @@ class TensorFlowPatches:
                 nth=about["traces"],
                 trace_ns=trace.get("ns", 0),
                 training=bool(about.get("training")),
-                keras=bool(state.loops),
+                keras=bool(state.me.loops),
                 site=(frame.f_code.co_filename, frame.f_lineno) if frame else None,
                 signature=signatures.describe(function, args, kwargs),
+                graph=trace.get("graph"),
             )
-            state.last_trace = None
+            state.me.last_trace = None
 
         replace(module.Function, "__init__", init)
         replace(module.Function, "__call__", call)
@@ -125,10 +127,13 @@ class TensorFlowPatches:
 
         def make(original: Wrapper) -> Wrapper:
             def func_graph_from_py_func(*args: Any, **kwargs: Any) -> Any:
-                if state.tracing:
-                    return original(*args, **kwargs)
-                state.tracing = 1
-                state.training = False
+                if state.me.tracing:
+                    inner = original(*args, **kwargs)
+                    recorder.guard("graph", state.me.graph.add, inner)
+                    return inner
+                state.me.tracing = 1
+                state.me.training = False
+                state.me.graph = GraphSummary()
                 start = now()
                 graph = None
                 try:
@@ -136,15 +141,18 @@ class TensorFlowPatches:
                     return graph
                 finally:
                     end = now()
-                    state.tracing = 0
-                    state.traces += 1
-                    in_call = state.calls > 0
+                    state.me.tracing = 0
+                    state.me.traces += 1
+                    in_call = state.me.calls > 0
+                    if in_call and graph is not None:
+                        recorder.guard("graph", state.me.graph.add, graph)
                     recorder.span(recorder.name("trace", "function" if in_call else "other"), start, end)
                     if in_call:
-                        previous = state.last_trace or {"ns": 0, "training": False}
-                        state.last_trace = {
+                        previous = state.me.last_trace or {"ns": 0, "training": False}
+                        state.me.last_trace = {
                             "ns": previous["ns"] + end - start,
-                            "training": previous["training"] or state.training,
+                            "training": previous["training"] or state.me.training,
+                            "graph": state.me.graph.facts(),
                         }
 
             return func_graph_from_py_func
@@ -158,12 +166,12 @@ class TensorFlowPatches:
 
         def make(original: Wrapper) -> Wrapper:
             def gradient(self: Any, *args: Any, **kwargs: Any) -> Any:
-                if state.tracing:
-                    state.training = True
+                if state.me.tracing:
+                    state.me.training = True
                     return original(self, *args, **kwargs)
                 if not recorder.active:
                     return original(self, *args, **kwargs)
-                if not state.loops and not state.calls:  # inside a call: functions run eagerly
+                if not state.me.loops and not state.me.calls:  # inside a call: functions run eagerly
                     progress.step(2)
                 start = now()
                 try:
@@ -181,11 +189,12 @@ class TensorFlowPatches:
     # -- tensors read back and made by hand
 
     def _patch_readback(self, module: Any) -> None:
-        recorder, state, main = self.recorder, self.state, self.main
+        recorder, state = self.recorder, self.state
 
         def make(original: Wrapper) -> Wrapper:
             def _numpy(self: Any) -> Any:
-                if state.calls or state.tracing or not recorder.active or threading.get_ident() != main:
+                me = state.me
+                if me.calls or me.tracing or not recorder.active or not me.main:
                     return original(self)
                 start = now()
                 try:
@@ -193,31 +202,32 @@ class TensorFlowPatches:
                 finally:
                     end = now()
                     frame = sys._getframe(1)
-                    outer = frames.user_frame(frame) if not state.loops else None
+                    outer = frames.user_frame(frame) if not me.loops else None
                     if outer is None:
                         key: Any = "readback"
                         place = None
                     else:
                         place = (outer.f_code.co_filename, outer.f_lineno)
                         key = ("readback", place)
-                    name = recorder._ids.get(key) or recorder.name(
+                    name = recorder.ids.get(key) or recorder.name(
                         "readback", frame.f_code.co_name, key, site=place
                     )
-                    recorder.span(name, start, end)
+                    recorder.emit((name, start, end, me.ident, 0))
 
             return _numpy
 
         replace(module._EagerTensorBase, "_numpy", make)
 
     def _patch_feed(self, module: Any) -> None:
-        recorder, state, main = self.recorder, self.state, self.main
+        recorder, state = self.recorder, self.state
         tensor = module.Tensor
 
         def make(original: Wrapper) -> Wrapper:
             def convert(*args: Any, **kwargs: Any) -> Any:
-                if state.calls or state.tracing or state.loops or not args or isinstance(args[0], tensor):
+                me = state.me
+                if me.calls or me.tracing or me.loops or not args or isinstance(args[0], tensor):
                     return original(*args, **kwargs)
-                if not recorder.active or threading.get_ident() != main:
+                if not recorder.active or not me.main:
                     return original(*args, **kwargs)
                 start = now()
                 try:
@@ -228,7 +238,7 @@ class TensorFlowPatches:
                     if frame is not None:
                         place = (frame.f_code.co_filename, frame.f_lineno)
                         key = ("feed", place)
-                        name = recorder._ids.get(key) or recorder.name("feed", original.__name__, key, site=place)
+                        name = recorder.ids.get(key) or recorder.name("feed", original.__name__, key, site=place)
                         recorder.span(name, start, end, signatures.host_bytes(args[:1]))
 
             return convert

@@ -55,6 +55,10 @@ class Cause(ABC):
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         """What a cure would change in the trace; :mod:`slowtrain.whatif` prices it. Empty: nothing to gain."""
 
+    def scope_in(self, trace: Trace, evidence: Evidence) -> str:
+        """What the saving is told of, a ``step`` or the ``run``, where that depends on where the time was found."""
+        return self.scope
+
     @abstractmethod
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         """What to do, best first."""

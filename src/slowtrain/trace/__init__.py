@@ -41,7 +41,7 @@ class Name:
 
 def place_of(site: Sequence[Any] | None) -> Place | None:
     """``[file, line]`` as a place, None for None."""
-    return Place(str(site[0]), int(site[1])) if site else None
+    return Place(str(site[0]), int(site[1])) if site and site[1] is not None else None
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,7 @@ class Kernels:
     eager_ops: float = 0.0
     eager_ms: float = 0.0
     function_ms: float = 0.0
+    by_input: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # ops in the threads of the input pipeline
 
 
 @dataclass(frozen=True)

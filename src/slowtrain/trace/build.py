@@ -18,6 +18,7 @@ from slowtrain.trace import (
     Steps,
     Trace,
     attribution,
+    intervals,
     kernels,
     pipeline,
     recording,
@@ -121,23 +122,16 @@ def _samples(raw: Recording) -> dict[str, Floats]:
 
 
 def _cpu_ms(samples: Mapping[str, Floats], found: Steps) -> float | None:
-    """Processor time of the process per steady step, all threads, from the counters around the steps."""
-    if "process_cpu_seconds" not in samples:
+    """Processor time of the process per steady step, all threads, from the samples between which only steps ran."""
+    if "process_cpu_seconds" not in samples or len(samples["time_ms"]) < 2:
         return None
     at, used = samples["time_ms"], samples["process_cpu_seconds"]
-    inside = (at >= found.start_ms[found.steady][0]) & (at <= found.end_ms[found.steady][-1])
-    if inside.sum() < 2:
+    busy = intervals.union(found.start_ms[found.steady], found.end_ms[found.steady])
+    span = np.diff(at)
+    only_steps = intervals.covered(busy, at[:-1], at[1:]) >= 0.9 * span
+    if not only_steps.any():
         return None
-    span = at[inside][-1] - at[inside][0]
-    busy = intervals_share(found, at[inside][0], at[inside][-1])
-    rate = (used[inside][-1] - used[inside][0]) * 1e3 / span if span else 0.0
-    return float(rate * found.mean_ms) if busy > 0.5 else None
-
-
-def intervals_share(found: Steps, start_ms: float, end_ms: float) -> float:
-    """The part of ``[start_ms, end_ms]`` that steps cover."""
-    inside = np.minimum(found.end_ms, end_ms) - np.maximum(found.start_ms, start_ms)
-    return float(np.maximum(inside, 0).sum() / (end_ms - start_ms)) if end_ms > start_ms else 0.0
+    return float(np.diff(used)[only_steps].sum() * 1e3 / span[only_steps].sum() * found.mean_ms)
 
 
 # -- windows
@@ -171,28 +165,16 @@ def _pipelines(raw: Recording, found: Steps) -> list[pipeline.Pipeline]:
     readings: dict[int, list[tuple[float, pipeline.Counters]]] = {}
     for at, iterator, proto in raw.counters:
         readings.setdefault(iterator, []).append((at, pipeline.counters(proto)))
-    result, used = [], set()
-    merged: dict[Any, list[pipeline.Pipeline]] = {}
-    for iterator, rows in readings.items():
+    merged: dict[Any, list[tuple[list[pipeline.Counters], float | None]]] = {}
+    by_keras: dict[Any, bool] = {}
+    for iterator, rows in sorted(readings.items()):
         event = made.get(iterator)
         number = event.data.get("pipeline") if event else None
-        gap = _gap_ms(rows, found)
-        one = pipeline.measured(plans.get(number, ()), None, rows[-1][1], gap, bool(event and event.data.get("keras")))
-        merged.setdefault(number, []).append(one)
-    for number, several in merged.items():
-        used.add(number)
-        result.append(_merge([p for p in several if p.batches] or several[:1]))
-    result += [pipeline.Pipeline(plan) for number, plan in plans.items() if number not in used]
+        merged.setdefault(number, []).append(([c for _, c in rows], _gap_ms(rows, found)))
+        by_keras[number] = bool(event and event.data.get("keras"))
+    result = [pipeline.watched(plans.get(number, ()), several, by_keras[number]) for number, several in merged.items()]
+    result += [pipeline.Pipeline(plan) for number, plan in plans.items() if number not in merged]
     return result
-
-
-def _merge(several: list[pipeline.Pipeline]) -> pipeline.Pipeline:
-    """One data set iterated several times (epochs): the longest reading speaks, gaps are averaged over all."""
-    longest = max(several, key=lambda p: p.batches)
-    gaps = [(p.gap_ms, p.batches) for p in several if p.gap_ms is not None]
-    weight = sum(n for _, n in gaps)
-    gap = sum(g * n for g, n in gaps if g is not None) / weight if weight else None
-    return replace(longest, batches=sum(p.batches for p in several), gap_ms=gap)
 
 
 def _gap_ms(rows: list[tuple[float, pipeline.Counters]], found: Steps) -> float | None:

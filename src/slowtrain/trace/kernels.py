@@ -34,6 +34,7 @@ def _read(path: Path, steps: int) -> Kernels | None:
     starts, ends, wait, functions, eager, runs, calls = [], [], 0.0, 0.0, 0, 0.0, 0.0
     by_type: dict[str, list[float]] = {}
     by_name: dict[str, list[float]] = {}
+    by_input: dict[str, list[float]] = {}
     for plane in space.planes:
         if not plane.name.startswith("/host:CPU"):
             continue
@@ -55,9 +56,14 @@ def _read(path: Path, steps: int) -> Kernels | None:
                     eager += int(n)
                 elif text.startswith("KernelAndDevice") and text.endswith("::Run"):
                     runs += float(spent)
-            if line.name.startswith(INPUT_THREADS):
-                continue
             is_op = np.array([_op_type(t) is not None for t in texts])
+            if line.name.startswith(INPUT_THREADS):
+                for text, spent, n, op in zip(texts, ms, count, is_op):
+                    if op:
+                        row = by_input.setdefault(_op_type(text) or "", [0.0, 0.0])
+                        row[0] += float(spent)
+                        row[1] += float(n)
+                continue
             for text, spent, n, op in zip(texts, ms, count, is_op):
                 if op:
                     kind = _op_type(text) or ""
@@ -83,6 +89,7 @@ def _read(path: Path, steps: int) -> Kernels | None:
         eager / steps,
         max(runs - calls, 0.0) / steps,
         functions / steps,
+        _per_step(by_input, steps),
     )
 
 

@@ -9,7 +9,7 @@ nodes are matched to written ones in order, by family.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -127,6 +127,7 @@ class Pipeline:
     gap_ms: float | None = None
     cpu_budget: float | None = None
     keras: bool = False
+    epochs: int = 1  # iterators that were made of it and gave batches
 
     @property
     def output(self) -> Node | None:
@@ -152,7 +153,10 @@ class Pipeline:
                 groups.append([])
                 widths.append(1.0)
                 group = len(groups) - 1
-            if node.parallelism and node.asynchronous:
+            if node.parallelism and node.asynchronous and node.family == "Interleave":
+                groups[group].append(node)  # its threads read the inputs too
+                widths[group] = node.parallelism
+            elif node.parallelism and node.asynchronous:
                 # The node's own work is spread over its threads; what feeds it is not.
                 groups[group].append(node)
                 widths[group] = node.parallelism
@@ -171,6 +175,43 @@ class Pipeline:
     def exposed_ms(self) -> float:
         """Work per batch done in the consumer's own thread, so never hidden."""
         return self.stages()[0].ms if self.nodes else 0.0
+
+    @property
+    def ahead_ms(self) -> float:
+        """Time per batch of the slowest stage that works ahead of the consumer."""
+        return max((s.latency_ms for s in self.stages()[1:]), default=0.0)
+
+    @property
+    def made_ms(self) -> float:
+        """Time per batch of the slowest stage, wherever it runs."""
+        return max(self.exposed_ms, self.ahead_ms)
+
+    @property
+    def slowest(self) -> Stage | None:
+        """The stage that decides how fast batches come."""
+        return max(self.stages(), key=lambda s: s.latency_ms) if self.nodes else None
+
+    def changed(self, *nodes: Node) -> Pipeline:
+        """The same pipeline with these nodes in place of those of the same number."""
+        new = {n.id: n for n in nodes}
+        return replace(self, nodes=tuple(new.get(n.id, n) for n in self.nodes))
+
+    def upstream(self, node: Node) -> list[Node]:
+        """What feeds ``node``, directly or not."""
+        by_id = {n.id: n for n in self.nodes}
+        todo, found = list(node.inputs), []
+        while todo:
+            one = by_id.get(todo.pop())
+            if one is not None and one not in found:
+                found.append(one)
+                todo.extend(one.inputs)
+        return found
+
+    @property
+    def batch_size(self) -> int:
+        """Elements in a batch as the user's last ``batch`` says; 1 without one."""
+        sizes = [int(w.detail.get("batch_size") or 0) for w in self.written if w.family == "Batch"]
+        return max(sizes[-1] if sizes else 1, 1)
 
     @property
     def python(self) -> tuple[Written, ...]:
@@ -313,6 +354,88 @@ def packed(values: Iterable[Any]) -> list[int]:
                 found.append(number)
                 number = shift = 0
     return found
+
+
+def watched(
+    plan: tuple[Written, ...], iterators: Iterable[tuple[Sequence[Counters], float | None]], keras: bool
+) -> Pipeline:
+    """The pipeline out of all its iterators, one an epoch, each with its readings in order and its gap.
+
+    With a cache in it, the epoch that filled the cache does not speak for the others.
+    """
+    several = [measured(plan, None, settled(rows, plan), gap, keras) for rows, gap in iterators if rows]
+    fed = [p for p in several if p.batches]
+    if not fed:
+        return several[0] if several else Pipeline(plan, keras=keras)
+    total, gap = sum(p.batches for p in fed), _mean_gap(fed)
+    speaking = fed[1:] if len(fed) > 1 and any(w.family == "Cache" for w in plan) else fed
+    most = max(len(p.nodes) for p in speaking)
+    whole = [p for p in speaking if len(p.nodes) == most]
+    longest = max(whole, key=lambda p: p.batches)
+    alike = [p for p in whole if [n.name for n in p.nodes] == [n.name for n in longest.nodes]]
+    weight = sum(p.batches for p in alike)
+    nodes = tuple(
+        replace(
+            node,
+            ms=sum(p.nodes[i].ms * p.batches for p in alike) / weight,
+            elements=sum(p.nodes[i].elements * p.batches for p in alike) / weight,
+            bytes_produced=sum(p.nodes[i].bytes_produced * p.batches for p in alike) / weight,
+            buffered_bytes=max(p.nodes[i].buffered_bytes for p in alike),
+        )
+        for i, node in enumerate(longest.nodes)
+    )
+    return replace(longest, nodes=nodes, batches=total, gap_ms=gap, epochs=len(fed))
+
+
+def _mean_gap(several: list[Pipeline]) -> float | None:
+    gaps = [(p.gap_ms, p.batches) for p in several if p.gap_ms is not None]
+    weight = sum(n for _, n in gaps)
+    return sum(g * n for g, n in gaps if g is not None) / weight if weight else None
+
+
+def settled(readings: Sequence[Counters], plan: tuple[Written, ...] = ()) -> Counters:
+    """One reading of all nodes out of the readings of one iterator.
+
+    TensorFlow forgets a node when its data ends, so that the last reading lacks the nodes
+    below; each speaks from where it was last seen, carried on to the end by what its consumer
+    handed out since.
+    """
+    last, inputs, seen, most = readings[-1], {}, {}, {}
+    for i, reading in enumerate(readings):
+        for number, raw in reading.nodes.items():
+            seen[number] = i
+            most[number] = max(most.get(number, 0), raw["buffered_bytes"])
+            if len(raw["inputs"]) >= len(inputs.get(number, ())):
+                inputs[number] = raw["inputs"]
+    size = next((int(w.detail["batch_size"]) for w in reversed(plan) if w.detail.get("batch_size")), 1)
+    nodes: dict[int, dict[str, Any]] = {}
+    todo = [(last.output, last.output)]
+    while todo:
+        number, consumer = todo.pop()
+        if number not in seen or number in nodes:
+            continue
+        raw = dict(readings[seen[number]].nodes[number])
+        elements = float(raw["elements"])
+        if number != consumer and seen[number] < len(readings) - 1:
+            then = readings[seen[number]].nodes.get(consumer, {}).get("elements", 0)
+            grown = nodes[consumer]["elements"] - then
+            kind = family(nodes[consumer]["name"])
+            if kind == "Shuffle":
+                per = 0.0 if seen[consumer] > seen[number] else 1.0  # outlived: this one had come to its end
+            elif then and elements:
+                per = elements / then
+            else:
+                per = float(size) if kind == "Batch" or nodes[consumer]["name"].startswith("MapAndBatch") else 1.0
+            final = elements + max(grown, 0) * per
+            if kind == "Shuffle" and seen[consumer] > seen[number]:
+                final = max(elements, nodes[consumer]["elements"])
+            for key in ("processing_ns", "bytes_produced"):
+                raw[key] *= final / elements if elements else 1.0
+            raw["elements"] = final
+        raw["inputs"], raw["buffered_bytes"] = inputs[number], most[number]
+        nodes[number] = raw
+        todo.extend((i, number) for i in inputs[number])
+    return Counters(nodes, last.output, last.gaps_us, last.cpu_budget)
 
 
 def measured(

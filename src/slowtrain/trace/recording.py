@@ -155,3 +155,19 @@ def _lanes(raw: Ints, names: tuple[Name, ...], start_ns: int) -> tuple[dict[str,
             values, counts = np.unique(lanes[lane].thread, return_counts=True)
             return lanes, int(values[np.argmax(counts)])
     return lanes, int(raw[0, 3]) if len(raw) else 0
+
+
+def pulse(folder: Path) -> tuple[int, float]:
+    """Of a recording in progress: steps so far and the newest median in ms; ``(0, 0.0)`` where nothing can be told."""
+    try:
+        database = sqlite3.connect(f"{(folder / FILE).resolve().as_uri()}?mode=ro", uri=True, timeout=0.2)
+        try:
+            names = _names(database)
+            wanted = [i for i, n in enumerate(names) if n.lane in ("step", "on_batch") or n.detail.get("training")]
+            rows = np.concatenate(list(_chunks(database)) or [np.zeros((0, 5), dtype=np.int64)])
+        finally:
+            database.close()
+    except (sqlite3.Error, zlib.error, ValueError, OSError):
+        return 0, 0.0
+    starts = np.sort(rows[np.isin(rows[:, 0], wanted), 1])
+    return len(starts), float(np.median(np.diff(starts[-200:]))) / 1e6 if len(starts) > 1 else 0.0

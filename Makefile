@@ -1,0 +1,99 @@
+# Everything needs only Python 3.10 to 3.13 and make; the rest goes into .venv.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# The first Python that will do and can make environments. Another one: make test PYTHON=python3.12
+usable = import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, $(1)))
+first = $(firstword $(foreach p,$(2),$(shell $(p) -c "$(call usable,$(1))" >/dev/null 2>&1 && echo $(p))))
+PYTHON ?= $(call first,14,python3 python3.13 python3.12 python3.11 python3.10 python)
+PYTHON_OLDEST ?= $(call first,12,python3.11 python3.10 python3)
+
+# The CPU build is a third of the download. With a GPU: make demo TENSORFLOW='tensorflow[and-cuda]'
+TENSORFLOW ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),tensorflow-cpu,tensorflow)
+TENSORFLOW_OLDEST ?= $(TENSORFLOW)==2.15.*
+
+VENV := .venv
+OLDEST := .venv-tf215
+BIN := $(VENV)/bin
+SOURCES := $(shell find src -type f -not -name '*.pyc') pyproject.toml README.md LICENSE
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+
+DEMO ?= flowers_decode
+TESTS ?= tests
+PYTEST ?=
+
+.PHONY: help demo test lint venv venv-oldest test-oldest clinic bench-overhead docs fuzz format clean
+
+help: ## show this list
+	@echo "usage: make TARGET"
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
+
+demo: $(VENV)/.wheel ## run a real slow script under slowtrain: the verdict, and an HTML report
+	@test -f clinic/scripts/$(DEMO).slow.py || { echo "there is no clinic/scripts/$(DEMO).slow.py; choose one: make demo DEMO=NAME"; exit 2; }
+	@mkdir -p build/demo
+	$(BIN)/slowtrain run --out build/demo --html build/demo/$(DEMO).html clinic/scripts/$(DEMO).slow.py
+	@echo "The HTML report: file://$(CURDIR)/build/demo/$(DEMO).html"
+
+test: lint ## lint, types, and all tests against the built wheel
+	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest $(TESTS) $(PYTEST)
+
+lint: $(VENV)/.wheel ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check src tests docs
+	$(BIN)/mypy
+
+format: $(VENV)/.ready ## let ruff format the code and mend what it safely can
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format src tests docs
+
+venv: $(VENV)/.wheel ## .venv with the newest TensorFlow and the wheel
+
+venv-oldest: $(OLDEST)/.wheel ## .venv-tf215 with TensorFlow 2.15 and Keras 2 (needs Python 3.10 or 3.11)
+
+test-oldest: $(OLDEST)/.wheel ## the tests that need TensorFlow, against TensorFlow 2.15
+	SLOWTRAIN_TEST_WHEEL=1 $(OLDEST)/bin/pytest -m tensorflow $(TESTS) $(PYTEST)
+
+clinic: $(VENV)/.wheel ## run the labelled scripts and print the scoreboard
+	$(BIN)/python clinic/run.py
+
+bench-overhead: $(VENV)/.wheel ## what recording costs, by interleaved runs
+	$(BIN)/python clinic/overhead.py
+
+docs: $(VENV)/.wheel ## write docs/cli.md and docs/causes/ from the program
+	$(BIN)/python docs/generate.py
+
+fuzz: $(VENV)/.wheel ## property-based tests with many more examples
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -m fuzz $(TESTS) $(PYTEST)
+
+clean: ## remove what building, testing and trying has left, environments too
+	rm -rf $(VENV) $(OLDEST) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests clinic docs -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# An environment is ready when everything but slowtrain itself is in it ...
+$(VENV)/.ready: pyproject.toml
+	$(call need_python,$(PYTHON),3.10 to 3.13,PYTHON)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python $(PIP_INSTALL) '.[dev]' '$(TENSORFLOW)'
+	@touch $@
+
+$(OLDEST)/.ready: pyproject.toml
+	$(call need_python,$(PYTHON_OLDEST),3.10 or 3.11 for TensorFlow 2.15,PYTHON_OLDEST)
+	$(PYTHON_OLDEST) -m venv $(OLDEST)
+	$(OLDEST)/bin/python $(PIP_INSTALL) '.[dev]' '$(TENSORFLOW_OLDEST)'
+	@touch $@
+
+# ... and slowtrain comes as the wheel that users would get, so that a forgotten file fails here.
+$(VENV)/.wheel: $(VENV)/.ready $(SOURCES)
+	@rm -rf dist
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist . > /dev/null
+	$(BIN)/python $(PIP_INSTALL) --force-reinstall --no-deps dist/*.whl
+	@touch $@
+
+$(OLDEST)/.wheel: $(OLDEST)/.ready $(VENV)/.wheel
+	$(OLDEST)/bin/python $(PIP_INSTALL) --force-reinstall --no-deps dist/*.whl
+	@touch $@
+
+define need_python
+@test -n "$(1)" || { echo "no Python $(2) with venv and ensurepip was found (on Debian: apt-get install python3-venv), or name one: make $(3)=/path/to/python"; exit 3; }
+endef

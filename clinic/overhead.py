@@ -1,0 +1,112 @@
+"""What recording costs: the same script with and without the recorder, in turn, the process as the sample.
+
+    python clinic/overhead.py                      steps of 2 ms, 10 pairs each of fit and a loop
+    python clinic/overhead.py --pairs 20 --seconds 60
+
+Two figures for each kind of loop: the steady step outside windows (recording without
+windows against no recording), and the whole training time with windows. Ratios of pairs,
+median with a 95 % interval from the order statistics; wall time and processor time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SCRIPT = '''
+import json, resource, statistics, sys, time
+import numpy as np, tensorflow as tf, keras
+kind, seconds = sys.argv[1], float(sys.argv[2])
+x = np.random.rand(6400, 256).astype("float32"); y = np.random.rand(6400, 1).astype("float32")
+model = keras.Sequential([keras.layers.Input((256,)), keras.layers.Dense(384, activation="relu"), keras.layers.Dense(384, activation="relu"), keras.layers.Dense(1)])
+opt = keras.optimizers.SGD(1e-3); model.compile(opt, "mse")
+ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(64).cache().repeat().prefetch(2)
+loss_of = keras.losses.MeanSquaredError()
+@tf.function
+def step(a, b):
+    with tf.GradientTape() as tape:
+        loss = loss_of(b, model(a, training=True))
+    opt.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+    return loss
+def cpu():
+    use = resource.getrusage(resource.RUSAGE_SELF); return use.ru_utime + use.ru_stime
+if kind == "fit":
+    model.fit(ds, steps_per_epoch=100, epochs=1, verbose=0)
+else:
+    it = iter(ds)
+    for i in range(100): a, b = next(it); step(a, b)
+n = 0; begun = time.perf_counter(); begun_cpu = cpu()
+while time.perf_counter() - begun < seconds:
+    if kind == "fit":
+        model.fit(ds, steps_per_epoch=200, epochs=1, verbose=0); n += 200
+    else:
+        for i in range(200): a, b = next(it); step(a, b)
+        n += 200
+print("RESULT", json.dumps({"step_ms": (time.perf_counter() - begun) * 1e3 / n, "cpu_ms": (cpu() - begun_cpu) * 1e3 / n}))
+'''  # noqa: E501  a script as people write them
+
+
+def once(script: Path, kind: str, seconds: float, recorded: str) -> dict[str, float]:
+    """One process; ``recorded`` is ``no``, ``steps`` (no windows) or ``all``."""
+    command = [sys.executable, str(script), kind, str(seconds)]
+    if recorded != "no":
+        windows = ["--no-windows"] if recorded == "steps" else []
+        command = [sys.executable, "-m", "slowtrain", "run", "--out", str(script.parent / "runs"), *windows, *command[1:]]
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    line = next(row for row in done.stdout.splitlines() if row.startswith("RESULT"))
+    found: dict[str, float] = json.loads(line.partition(" ")[2])
+    return found
+
+
+def interval(values: list[float]) -> tuple[float, float, float]:
+    """Median with the distribution-free 95 % interval of the order statistics (the range below six values)."""
+    ordered = sorted(values)
+    n = len(ordered)
+    k = max(int(math.floor(n / 2 - 0.98 * math.sqrt(n))), 0)
+    return statistics.median(ordered), ordered[k], ordered[n - 1 - k]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=10.0, help="of training in each process")
+    parser.add_argument("--kinds", nargs="*", default=["fit", "loop"])
+    args = parser.parse_args()
+    print("| loop | what | step without, ms | wall ratio (95 %) | processor ratio (95 %) | pairs |")
+    print("|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory(prefix="slowtrain-overhead-") as folder:
+        script = Path(folder, "steps.py")
+        script.write_text(SCRIPT, encoding="utf-8")
+        for kind in args.kinds:
+            for what in ("steps", "all"):
+                report(kind, what, [pair(script, kind, args.seconds, what, turn) for turn in range(args.pairs)])
+    return 0
+
+
+def pair(script: Path, kind: str, seconds: float, what: str, turn: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Without and with, in an order that changes with the turn."""
+    order = ["no", what] if turn % 2 == 0 else [what, "no"]
+    taken = {recorded: once(script, kind, seconds, recorded) for recorded in order}
+    return taken["no"], taken[what]
+
+
+def report(kind: str, what: str, pairs: list[tuple[dict[str, float], dict[str, float]]]) -> None:
+    cells = []
+    for key in ("step_ms", "cpu_ms"):
+        median, low, high = interval([after[key] / before[key] for before, after in pairs])
+        cells.append(f"{median:.4f} ({low:.4f} to {high:.4f})")
+    base = statistics.median(before["step_ms"] for before, _ in pairs)
+    said = {"steps": "steady steps, no windows", "all": "all, with windows"}[what]
+    print(f"| {kind} | {said} | {base:.2f} | {cells[0]} | {cells[1]} | {len(pairs)} |", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The device is busy, and could be busy for less long."""

@@ -1,0 +1,1 @@
+"""Numbers that are none, or slow."""

@@ -1,0 +1,118 @@
+"""From a recording to what the user reads: shared by the verbs that give an answer."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from slowtrain.errors import InputError
+from slowtrain.model import Checkup
+
+REPORT = "report.html"
+ANSWER = "checkup.json"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Examines a recording; writes the reports into it, and prints the text."""
+
+    folder: Path
+    html: Path | None = None
+    json: str | None = None
+
+    def give(self) -> Checkup:
+        """Raises ``InputError`` when the recording cannot be read or a report not be written."""
+        from slowtrain.report import json, text
+
+        found = examine(self.folder)
+        page, document = self._page(found), json.render(found)
+        shown = self.folder / REPORT
+        try:
+            write(shown, page)
+            write(self.folder / ANSWER, document)
+        except InputError:
+            shown = None  # type: ignore[assignment]  # a recording on a read-only disk is still answered
+        if self.html is not None:
+            write(self.html, page)
+            shown = self.html
+        if self.json == "-":
+            sys.stdout.write(document)
+            return found
+        if self.json is not None:
+            write(Path(self.json), document)
+        width = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
+        sys.stdout.write(
+            "\n" + text.render(found, width=width, colour=coloured(sys.stdout), unicode=speaks_unicode(sys.stdout))
+        )
+        if shown is not None:
+            print(f"\nreport: {shown}")
+        return found
+
+    def _page(self, found: Checkup) -> str:
+        from slowtrain.causes import all_causes
+        from slowtrain.report import html
+
+        return html.render(found, {c.id: inspect.cleandoc(c.__doc__ or "") for c in all_causes()})
+
+
+def examine(folder: Path) -> Checkup:
+    """The checkup of a recording. Raises ``InputError``."""
+    from slowtrain import checkup, diagnose
+    from slowtrain.trace import build
+
+    trace = build.load(folder)
+    return checkup.checkup(trace, diagnose.examine(trace), folder=folder)
+
+
+def write(path: Path, text: str) -> None:
+    """Writes a file whole or not at all. Raises ``InputError``."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise InputError(f"cannot write {path} ({error.strerror}); choose another place") from error
+
+
+def coloured(stream: object) -> bool:
+    """https://no-color.org: a terminal, unless it is dumb or the user says no."""
+    isatty = getattr(stream, "isatty", None)
+    return bool(isatty and isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def speaks_unicode(stream: object) -> bool:
+    return str(getattr(stream, "encoding", "") or "").lower().replace("-", "") in ("utf8", "utf16")
+
+
+class Progress:
+    """A line on a terminal's stderr now and then while the script runs; nothing where it is piped."""
+
+    EVERY_S = 10.0
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.shown = sys.stderr.isatty()
+        self._next = self.EVERY_S
+        self.say(f"recording into {folder}")
+
+    def tick(self, seconds: float) -> None:
+        if not self.shown or seconds < self._next:
+            return
+        self._next = seconds + self.EVERY_S
+        from slowtrain.trace import recording
+
+        steps, ms = recording.pulse(self.folder)
+        what = f"{steps} steps, {ms:.3g} ms a step" if steps else "no steps yet"
+        self.say(f"{seconds:.0f} s, {what}")
+
+    def say(self, message: str) -> None:
+        if self.shown:
+            self.warn(message)
+
+    def warn(self, message: str) -> None:
+        print(f"slowtrain: {message}", file=sys.stderr, flush=True)

@@ -1,0 +1,27 @@
+"""``slowtrain compare``: two recordings side by side."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+HELP = "say what got slower or faster between two recordings, with the noise of each"
+EXAMPLES = """
+slowtrain compare slowtrain-runs/train-20260131-120000 slowtrain-runs/train-20260131-121500
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("before", metavar="RUN_A", type=Path, help="a recording's folder")
+    parser.add_argument("after", metavar="RUN_B", type=Path, help="the recording to hold against it")
+
+
+def main(args: argparse.Namespace) -> int:
+    from slowtrain.compare import compare
+    from slowtrain.report import comparison
+    from slowtrain.trace import build
+
+    traces = build.load(args.before), build.load(args.after)
+    sys.stdout.write(comparison.render(compare(*traces, (str(args.before), str(args.after)))))
+    return 0

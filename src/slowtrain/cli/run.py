@@ -1,0 +1,77 @@
+"""``slowtrain run``: runs a script as ``python`` would, records it, says why it is slow."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from slowtrain.errors import EnvironmentMissing, InputError
+
+HELP = "run a training script unchanged and say why each step takes as long as it does"
+EXAMPLES = """
+slowtrain run train.py --epochs 3             options behind the script are the script's
+slowtrain run -m project.train                as python -m
+slowtrain run --html report.html train.py     the whole report as one page
+slowtrain run --json - train.py               the answer as JSON on standard output, the script's output on stderr
+"""
+RUNS = "slowtrain-runs"
+FRAMEWORKS = ("tensorflow", "keras", "jax")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-m", dest="module", action="store_true", help="the script is a module's name, as with python -m"
+    )
+    parser.add_argument(
+        "--out", metavar="FOLDER", type=Path, default=Path(RUNS), help=f"where recordings go (default: {RUNS})"
+    )
+    parser.add_argument(
+        "--html", metavar="FILE", type=Path, help="write the report there too (it is always in the recording)"
+    )
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        help="write the answer as JSON; - is standard output, and nothing else is printed there",
+    )
+    parser.add_argument(
+        "--no-windows", action="store_true", help="do without the profiler's and the line tracer's short windows"
+    )
+    parser.add_argument("script", metavar="SCRIPT", help="the script, or with -m the module")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="the script's own arguments")
+
+
+def main(args: argparse.Namespace) -> int:
+    from slowtrain.capture import launch
+    from slowtrain.cli._answer import Answer, Progress
+
+    _check(args)
+    folder = launch.new_folder(args.out, Path(args.script).stem if not args.module else args.script)
+    argv = launch.command(args.script, args.arguments, args.module)
+    progress = Progress(folder)
+    # Where the answer goes to standard output, the script's own output has to go elsewhere.
+    stdout = sys.stderr if args.json == "-" else None
+    outcome = launch.launch(argv, folder, windows=not args.no_windows, stdout=stdout, tick=progress.tick)
+    progress.say("reading the recording")
+    try:
+        Answer(folder, html=args.html, json=args.json).give()
+    except InputError as error:
+        # The script's own exit code matters more than our lack of an answer.
+        if not outcome.exit_code:
+            raise
+        progress.warn(str(error))
+    return outcome.exit_code
+
+
+def _check(args: argparse.Namespace) -> None:
+    import importlib.util
+
+    if not args.module and not Path(args.script).exists():
+        raise InputError(f"{args.script} does not exist; give the path of a Python script, or -m with a module's name")
+    if not args.module and Path(args.script).is_dir() and not Path(args.script, "__main__.py").exists():
+        raise InputError(f"{args.script} is a folder; give the path of a Python script")
+    if not any(importlib.util.find_spec(name) for name in FRAMEWORKS):
+        raise EnvironmentMissing(
+            f"this Python ({sys.executable}) has no TensorFlow; install Slowtrain where your script runs, "
+            "or `pip install 'slowtrain[tensorflow]'` here"
+        )

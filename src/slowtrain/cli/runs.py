@@ -1,0 +1,45 @@
+"""``slowtrain runs``: the recordings in a folder, newest first."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from slowtrain.errors import InputError
+
+HELP = "list the recordings made here"
+EXAMPLES = """
+slowtrain runs                   those in slowtrain-runs
+slowtrain runs --out /data/runs
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--out", metavar="FOLDER", type=Path, default=Path("slowtrain-runs"), help="where the recordings are"
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    from slowtrain.trace import recording
+
+    if not args.out.is_dir():
+        raise InputError(f"{args.out} does not exist; `slowtrain run SCRIPT` makes the first recording")
+    folders = [f for f in args.out.iterdir() if recording.is_recording(f)]
+    for folder in sorted(folders, key=lambda f: f.stat().st_mtime, reverse=True):
+        print(f"{folder}  {_summary(folder)}")
+    if not folders:
+        print(f"no recordings in {args.out}; `slowtrain run SCRIPT` makes one")
+    return 0
+
+
+def _summary(folder: Path) -> str:
+    """Verdict and step as the run's own answer gave them; what is not there is said."""
+    try:
+        found = json.loads((folder / "checkup.json").read_text(encoding="utf-8"))
+        step = found["steps"]["median_ms"]
+        first = next((d["cause"] for d in found["diagnoses"]), "")
+        return f"{found['verdict']}, {f'{step:.3g} ms a step' if step else 'no steady steps'}{', ' + first if first else ''}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "not read yet: `slowtrain report` gives its answer"

@@ -1,0 +1,146 @@
+"""What the container or the batch system allows this process: processor time and memory, cgroup v1 and v2.
+
+A limit may be set on any ancestor of the process's own group, so every level up to the
+mount point is read and the tightest counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+UNLIMITED_BYTES = 1 << 60  # version 1 writes "no limit" as a number near 2**63
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The tightest limits on this process; None is no limit (or no cgroups: then ``version`` is None too).
+
+    ``cpu_folder`` and ``memory_folder`` are the process's own groups, for counters.
+    """
+
+    version: int | None = None
+    cpu_quota_cores: float | None = None
+    memory_limit_bytes: int | None = None
+    cpu_folder: Path | None = None
+    memory_folder: Path | None = None
+
+
+def limits(root: Path = Path("/")) -> Limits:
+    """The limits as the files below ``root`` state them; an empty answer where there are no cgroups."""
+    groups = _groups(root)
+    mounts = _mounts(root)
+    cpu = _folders(mounts, groups, "cpu")
+    memory = _folders(mounts, groups, "memory")
+    if not cpu and not memory:
+        return Limits()
+    quotas = [q for folder in cpu if (q := _quota(folder)) is not None]
+    caps = [c for folder in memory if (c := _cap(folder)) is not None]
+    first = (cpu or memory)[0]
+    return Limits(
+        version=2 if (first / "cgroup.controllers").exists() else 1,
+        cpu_quota_cores=min(quotas, default=None),
+        memory_limit_bytes=min(caps, default=None),
+        cpu_folder=cpu[0] if cpu else None,
+        memory_folder=memory[0] if memory else None,
+    )
+
+
+def throttling(folder: Path) -> dict[str, float]:
+    """How often and for how long the quota has stopped this group so far; empty where it is not counted."""
+    found = {}
+    for line in text(folder / "cpu.stat").splitlines():
+        name, _, value = line.partition(" ")
+        if name == "nr_throttled":
+            found["throttled_periods"] = float(value)
+        elif name == "throttled_usec":
+            found["throttled_seconds"] = float(value) / 1e6
+        elif name == "throttled_time":
+            found["throttled_seconds"] = float(value) / 1e9
+    return found
+
+
+def used_bytes(folder: Path) -> int | None:
+    """Memory charged to the group now, page cache included."""
+    current = number(folder / "memory.current")
+    return current if current is not None else number(folder / "memory.usage_in_bytes")
+
+
+def text(path: Path) -> str:
+    """The file's text, empty where it cannot be read."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def number(path: Path) -> int | None:
+    """The whole number that the file holds, or None."""
+    try:
+        return int(text(path))
+    except ValueError:
+        return None
+
+
+def _groups(root: Path) -> dict[str, str]:
+    """Controller -> this process's group; "" is the unified hierarchy of version 2."""
+    groups = {}
+    for line in text(root / "proc/self/cgroup").splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        for controller in controllers.split(","):
+            groups[controller] = path
+    return groups
+
+
+def _mounts(root: Path) -> dict[str, tuple[Path, str]]:
+    """Controller -> (mount point, the group that is mounted there)."""
+    mounts: dict[str, tuple[Path, str]] = {}
+    for line in text(root / "proc/self/mountinfo").splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kind = before.split(), after.split()
+        if len(fields) < 5 or len(kind) < 3 or not kind[0].startswith("cgroup"):
+            continue
+        place = (root / fields[4].lstrip("/"), fields[3])
+        for controller in [""] if kind[0] == "cgroup2" else kind[2].split(","):
+            mounts.setdefault(controller, place)
+    return mounts
+
+
+def _folders(mounts: dict[str, tuple[Path, str]], groups: dict[str, str], controller: str) -> list[Path]:
+    """This process's group for ``controller`` and its ancestors up to the mount point, innermost first."""
+    if controller not in groups or controller not in mounts:
+        controller = ""  # version 2: one hierarchy for all
+    if controller not in mounts or controller not in groups:
+        return []
+    mount, top = mounts[controller]
+    group = groups[controller]
+    # In a container the mount may show a group (top) far below the host's root; in one that
+    # shares the host's names, the path may not exist here at all. Then the mount point is ours.
+    below = group[len(top) :] if top != "/" and group.startswith(top) else group
+    folder = mount / below.lstrip("/")
+    return list(_up(folder if folder.is_dir() and ".." not in folder.parts else mount, mount))
+
+
+def _up(folder: Path, mount: Path) -> Iterator[Path]:
+    while True:
+        yield folder
+        if folder == mount:
+            return
+        folder = folder.parent
+
+
+def _quota(folder: Path) -> float | None:
+    """The group's quota of processor time, in cores."""
+    quota, _, period = text(folder / "cpu.max").strip().partition(" ")
+    if quota.isdigit() and period.isdigit():
+        return int(quota) / int(period) if int(period) else None
+    time, period_us = number(folder / "cpu.cfs_quota_us"), number(folder / "cpu.cfs_period_us")
+    return time / period_us if time and period_us and time > 0 else None
+
+
+def _cap(folder: Path) -> int | None:
+    """The group's limit of memory; above ``memory.high`` a process is slowed down before it is killed."""
+    found = [number(folder / name) for name in ("memory.max", "memory.high", "memory.limit_in_bytes")]
+    return min((cap for cap in found if cap is not None and cap < UNLIMITED_BYTES), default=None)

@@ -1,0 +1,71 @@
+"""Environment variables that change how fast TensorFlow trains, each with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ENVIRONMENT: Mapping[str, str] = {
+    # threads of the host
+    "OMP_NUM_THREADS": "threads of oneDNN and OpenMP kernels; 1 is often left over from a cluster's login script",
+    "MKL_NUM_THREADS": "threads of NumPy's linear algebra where it was built with MKL",
+    "OPENBLAS_NUM_THREADS": "threads of NumPy's linear algebra where it was built with OpenBLAS",
+    "KMP_BLOCKTIME": "how long OpenMP threads spin after work; spinning takes cores from the input pipeline",
+    "KMP_AFFINITY": "pins OpenMP threads to cores",
+    "GOMP_CPU_AFFINITY": "pins OpenMP threads to cores",
+    "TF_NUM_INTRAOP_THREADS": "threads inside one op, and the size of tf.data's default pool",
+    "TF_NUM_INTEROP_THREADS": "ops that run at the same time",
+    "TF_ENABLE_ONEDNN_OPTS": "0 turns oneDNN's kernels off, which makes many CPU ops slower",
+    "TF_ENABLE_ONEDNN_SPMM": "sparse kernels of oneDNN",
+    "PYTHONDEVMODE": "Python's development mode slows down every allocation",
+    "PYTHONMALLOC": "debug allocators slow down all of Python",
+    "PYTHONTRACEMALLOC": "tracing of allocations slows down all of Python",
+    "PYTHONHASHSEED": "set by those who want repeatable runs",
+    "MALLOC_ARENA_MAX": "1 makes all threads share one heap and its lock",
+    "LD_PRELOAD": "a replaced allocator (tcmalloc, jemalloc) changes host time and memory",
+    # which device, and how it is fed
+    "CUDA_VISIBLE_DEVICES": "which GPUs TensorFlow can see; empty or -1 hides them all",
+    "CUDA_DEVICE_ORDER": "whether GPU numbers here are those that nvidia-smi shows",
+    "CUDA_LAUNCH_BLOCKING": "1 makes the host wait for every kernel; meant for finding errors only",
+    "CUDA_DEVICE_MAX_CONNECTIONS": "hardware queues; 1 puts copies and kernels into one line",
+    "CUDA_CACHE_DISABLE": "1 makes the driver compile the same kernels again at every start",
+    "CUDA_CACHE_MAXSIZE": "too small a cache makes the driver compile kernels again at every start",
+    "CUDA_FORCE_PTX_JIT": "1 makes the driver compile all kernels at start",
+    "NVIDIA_TF32_OVERRIDE": "0 keeps float32 matrix work off the tensor cores",
+    "NVIDIA_VISIBLE_DEVICES": "which GPUs the container was given",
+    "TF_GPU_THREAD_MODE": "gpu_private gives kernel launches threads that the input pipeline cannot take",
+    "TF_GPU_THREAD_COUNT": "how many such threads",
+    "TF_GPU_ALLOCATOR": "cuda_malloc_async replaces TensorFlow's own allocator",
+    "TF_FORCE_GPU_ALLOW_GROWTH": "memory is taken bit by bit, so that used memory means something",
+    "TF_FORCE_UNIFIED_MEMORY": "1 lets tensors spill to the host's memory, slowly, instead of failing",
+    "TF_CUDNN_USE_AUTOTUNE": "0 keeps cuDNN from choosing the fastest convolution",
+    "TF_CUDNN_USE_FRONTEND": "which interface of cuDNN chooses convolutions",
+    "TF_CUDNN_WORKSPACE_LIMIT_IN_MB": "a small workspace rules out the fastest convolutions",
+    "HIP_VISIBLE_DEVICES": "which AMD GPUs can be seen",
+    # compilation and numbers
+    "TF_XLA_FLAGS": "turns XLA's automatic clustering on or off",
+    "XLA_FLAGS": "options of XLA; dumps and checks slow every compile",
+    "TF_DETERMINISTIC_OPS": "1 chooses repeatable kernels, which can be much slower",
+    "TF_CUDNN_DETERMINISTIC": "1 chooses repeatable convolutions, which can be much slower",
+    "TF_ENABLE_AUTO_MIXED_PRECISION": "rewrites graphs to 16-bit matrix work",
+    "TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_LEVEL": "how far that goes",
+    "TF_DISABLE_MKL": "1 turns the faster CPU kernels off",
+    "TF_FUNCTION_JIT_COMPILE_DEFAULT": "1 compiles every tf.function with XLA",
+    "TF_USE_LEGACY_KERAS": "1 makes tf.keras Keras 2",
+    "KERAS_BACKEND": "what Keras 3 runs on; anything but tensorflow is another program",
+    # logging, checks, distribution
+    "TF_CPP_MIN_LOG_LEVEL": "2 and more hide warnings that explain slowness",
+    "TF_CPP_MAX_VLOG_LEVEL": "above 0 TensorFlow logs in its hot paths",
+    "TF_CPP_VMODULE": "logs in hot paths of the files named",
+    "TF_CONFIG": "the run is one worker of several",
+    "TF_PROFILER_TRACE_VIEWER_MAX_EVENTS": "how many events a profile keeps",
+    "NCCL_DEBUG": "INFO and TRACE log every collective",
+    "NCCL_P2P_DISABLE": "1 sends gradients between GPUs through the host's memory",
+    "NCCL_SHM_DISABLE": "1 sends gradients between GPUs through the network's stack",
+    "NCCL_SOCKET_IFNAME": "which network carries gradients between machines",
+}
+"""Variable -> why it matters. Nothing else of the environment is ever read or saved."""
+
+
+def settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """Those of :data:`ENVIRONMENT` that are set, empty ones too (an empty CUDA_VISIBLE_DEVICES hides every GPU)."""
+    return {name: environ[name] for name in ENVIRONMENT if name in environ}

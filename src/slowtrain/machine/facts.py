@@ -1,0 +1,196 @@
+"""What this computer is and allows: one JSON-able dictionary, ``slowtrain.machine/1``.
+
+None is "could not be read" (and for a limit: no limit); nothing here is ever guessed.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from slowtrain.machine import cgroup
+from slowtrain.machine.cgroup import number, text
+from slowtrain.machine.environment import settings
+from slowtrain.machine.gpu import Gpus
+
+SCHEMA = "slowtrain.machine/1"
+
+# What TensorFlow's CPU kernels choose by.
+FLAGS = frozenset(
+    "sse4_2 avx avx2 fma avx512f avx512_vnni avx512_bf16 avx_vnni amx_tile amx_bf16 amx_int8 asimd sve bf16".split()
+)
+
+
+def facts(
+    root: Path = Path("/"), *, environ: Mapping[str, str] | None = None, gpus: Gpus | None = None
+) -> dict[str, Any]:
+    """The facts about the computer whose ``/proc``, ``/sys`` and ``/dev`` lie below ``root``."""
+    limits = cgroup.limits(root)
+    cpu = _cpu(root)
+    quota, affinity = limits.cpu_quota_cores, cpu["affinity_cores"]
+    allowed = [float(len(affinity) if affinity else cpu["logical_cores"] or 0) or None, quota]
+    cpu["usable_cores"] = min((a for a in allowed if a is not None), default=None)
+    return {
+        "schema": SCHEMA,
+        "platform": _platform(root),
+        "python": _python(),
+        "cpu": cpu,
+        "cgroup": _cgroup(limits),
+        "memory": _memory(root, limits),
+        "numa_nodes": _numa(root),
+        "working_folder": _working_folder(root),
+        "environment": settings(os.environ if environ is None else environ),
+        "gpu": (gpus or Gpus()).facts(),
+    }
+
+
+def _platform(root: Path) -> dict[str, Any]:
+    libc, libc_version = platform.libc_ver()
+    return {
+        "system": platform.system(),
+        "release": platform.release(),
+        "machine": platform.machine(),
+        "libc": f"{libc} {libc_version}".strip() or None,
+        "container": _container(root),
+    }
+
+
+def _container(root: Path) -> str | None:
+    """The kind of container, where its tell-tale file says so."""
+    if (root / ".dockerenv").exists():
+        return "docker"
+    return "podman" if (root / "run/.containerenv").exists() else None
+
+
+def _python() -> dict[str, Any]:
+    return {
+        "version": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "compiler": platform.python_compiler(),
+        # A free-threaded build, and whether its lock is nevertheless on.
+        "interpreter_lock": bool(getattr(sys, "_is_gil_enabled", lambda: True)()),
+        "debug_build": hasattr(sys, "gettotalrefcount"),
+    }
+
+
+def _cpu(root: Path) -> dict[str, Any]:
+    rows = [_fields(block) for block in text(root / "proc/cpuinfo").split("\n\n") if block.strip()]
+    processors = [row for row in rows if "processor" in row]
+    first = processors[0] if processors else {}
+    flags = set((first.get("flags") or first.get("Features") or "").split())
+    cores = {(row.get("physical id"), row["core id"]) for row in processors if "core id" in row}
+    policy = root / "sys/devices/system/cpu/cpu0/cpufreq"
+    top_khz = number(policy / "cpuinfo_max_freq")
+    return {
+        "model": first.get("model name") or platform.processor() or None,
+        "logical_cores": len(processors) or os.cpu_count(),
+        "physical_cores": len(cores) or None,
+        "affinity_cores": _affinity(root),
+        "max_mhz": None if top_khz is None else top_khz / 1000,
+        "governor": text(policy / "scaling_governor").strip() or None,
+        "flags": sorted(flags & FLAGS),
+        "virtual": ("hypervisor" in flags) if flags else None,
+    }
+
+
+def _fields(block: str) -> dict[str, str]:
+    """``name : value`` lines."""
+    pairs = (line.partition(":") for line in block.splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _affinity(root: Path) -> list[int] | None:
+    """The cores on which this process may run."""
+    for line in text(root / "proc/self/status").splitlines():
+        if line.startswith("Cpus_allowed_list:"):
+            return core_list(line.partition(":")[2])
+    get = getattr(os, "sched_getaffinity", None)
+    return sorted(get(0)) if get is not None else None
+
+
+def core_list(says: str) -> list[int]:
+    """The kernel's way to write cores: ``0-2,8`` is 0, 1, 2, 8."""
+    cores: list[int] = []
+    for part in filter(None, says.strip().split(",")):
+        low, _, high = part.partition("-")
+        cores.extend(range(int(low), int(high or low) + 1))
+    return cores
+
+
+def _cgroup(limits: cgroup.Limits) -> dict[str, Any]:
+    throttled = cgroup.throttling(limits.cpu_folder) if limits.cpu_folder else {}
+    return {
+        "version": limits.version,
+        "cpu_quota_cores": limits.cpu_quota_cores,
+        "memory_limit_bytes": limits.memory_limit_bytes,
+        "memory_used_bytes": cgroup.used_bytes(limits.memory_folder) if limits.memory_folder else None,
+        "throttled_periods": throttled.get("throttled_periods"),
+        "throttled_seconds": throttled.get("throttled_seconds"),
+    }
+
+
+def _memory(root: Path, limits: cgroup.Limits) -> dict[str, int | None]:
+    said = _fields(text(root / "proc/meminfo"))
+    total, available = _kilobytes(said, "MemTotal"), _kilobytes(said, "MemAvailable")
+    if total is None:
+        total, available = _elsewhere()
+    shm_total, shm_free = _room(root / "dev/shm")
+    return {
+        "total_bytes": total,
+        "available_bytes": available,
+        "usable_bytes": min((m for m in (total, limits.memory_limit_bytes) if m is not None), default=None),
+        "swap_total_bytes": _kilobytes(said, "SwapTotal"),
+        "swap_free_bytes": _kilobytes(said, "SwapFree"),
+        "shm_total_bytes": shm_total,
+        "shm_free_bytes": shm_free,
+    }
+
+
+def _kilobytes(said: Mapping[str, str], name: str) -> int | None:
+    value, _, _ = said.get(name, "").partition(" ")
+    return int(value) * 1024 if value.isdigit() else None
+
+
+def _elsewhere() -> tuple[int | None, int | None]:
+    """Memory where there is no ``/proc``."""
+    import psutil
+
+    try:
+        memory = psutil.virtual_memory()
+    except (OSError, RuntimeError, NotImplementedError):
+        return None, None
+    return int(memory.total), int(memory.available)
+
+
+def _room(folder: Path) -> tuple[int | None, int | None]:
+    """Size and free bytes of the file system that holds ``folder``."""
+    try:
+        room = os.statvfs(folder)
+    except (OSError, AttributeError):
+        return None, None
+    return room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize
+
+
+def _numa(root: Path) -> list[list[int]]:
+    """The cores of every NUMA node, in the order of the nodes; empty where the kernel does not say."""
+    nodes = root.glob("sys/devices/system/node/node[0-9]*")
+    return [core_list(text(node / "cpulist")) for node in sorted(nodes, key=lambda n: int(n.name[4:]))]
+
+
+def _working_folder(root: Path) -> dict[str, Any]:
+    """The file system under the working folder: data on a network or FUSE mount is often why reading is slow."""
+    here, best, kind = os.getcwd(), "", None
+    for line in text(root / "proc/self/mountinfo").splitlines():
+        before, _, after = line.partition(" - ")
+        fields, about = before.split(), after.split()
+        if len(fields) < 5 or not about:
+            continue
+        mount = fields[4].encode().decode("unicode_escape") if "\\" in fields[4] else fields[4]
+        if (here == mount or here.startswith(mount.rstrip("/") + "/")) and len(mount) >= len(best):
+            best, kind = mount, about[0]
+    total, free = _room(Path(here))
+    return {"filesystem": kind, "total_bytes": total, "free_bytes": free}

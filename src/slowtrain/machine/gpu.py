@@ -1,0 +1,152 @@
+"""NVIDIA GPUs through NVML. Every call is guarded: what a card or a driver does not tell is None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+MOST_GPUS = 16
+
+THROTTLE_REASONS = {
+    0x2: "a clock was set by an application",
+    0x4: "power limit",
+    0x8: "hardware slowdown",
+    0x10: "synchronised with another GPU",
+    0x20: "too hot (software)",
+    0x40: "too hot (hardware)",
+    0x80: "external power brake",
+    0x100: "display clock",
+}
+"""Bits of NVML's reasons for a clock below its maximum; 0x1 (idle) is no reason to worry."""
+
+
+class Gpus:
+    """An open connection to the driver, or the reason why there is none in ``unmeasured``."""
+
+    def __init__(self, nvml: ModuleType | Any | None = None) -> None:
+        self.nvml: Any = nvml
+        self.handles: list[Any] = []
+        self.unmeasured: str | None = None
+        try:
+            if self.nvml is None:
+                import pynvml
+
+                self.nvml = pynvml
+            self.nvml.nvmlInit()
+            count = self.nvml.nvmlDeviceGetCount()
+            self.handles = [self.nvml.nvmlDeviceGetHandleByIndex(i) for i in range(min(count, MOST_GPUS))]
+        except Exception as error:  # noqa: BLE001  no driver, a broken one, or one without permission
+            self.unmeasured = " ".join(str(error).split()) or type(error).__name__
+
+    def facts(self) -> dict[str, Any]:
+        """Driver and devices; ``unmeasured`` says why there are none to read."""
+        return {
+            "unmeasured": self.unmeasured,
+            "driver_version": _text(self._ask("nvmlSystemGetDriverVersion")) if self.handles else None,
+            "cuda_version": _cuda(self._ask("nvmlSystemGetCudaDriverVersion")) if self.handles else None,
+            "devices": [self._device(i, handle) for i, handle in enumerate(self.handles)],
+        }
+
+    def sample(self) -> dict[str, list[float | None]]:
+        """What the devices are doing now, a list a quantity in the order of the devices; empty without GPUs."""
+        found: dict[str, list[float | None]] = {}
+        sm = self._constant("NVML_CLOCK_SM", 1)
+        for handle in self.handles:
+            use = self._ask("nvmlDeviceGetUtilizationRates", handle)
+            memory = self._ask("nvmlDeviceGetMemoryInfo", handle)
+            row = {
+                "gpu_util_share": _scaled(getattr(use, "gpu", None), 0.01),
+                "gpu_memory_util_share": _scaled(getattr(use, "memory", None), 0.01),
+                "gpu_memory_used_bytes": _scaled(getattr(memory, "used", None), 1.0),
+                "gpu_sm_mhz": _scaled(self._ask("nvmlDeviceGetClockInfo", handle, sm), 1.0),
+                "gpu_power_watts": _scaled(self._ask("nvmlDeviceGetPowerUsage", handle), 0.001),
+                "gpu_celsius": _scaled(self._ask("nvmlDeviceGetTemperature", handle, 0), 1.0),
+                "gpu_throttle_bits": _scaled(self._throttle(handle), 1.0),
+            }
+            for name, value in row.items():
+                found.setdefault(name, []).append(value)
+        return found
+
+    def _device(self, index: int, handle: Any) -> dict[str, Any]:
+        memory = self._ask("nvmlDeviceGetMemoryInfo", handle)
+        clock, top = "nvmlDeviceGetClockInfo", "nvmlDeviceGetMaxClockInfo"
+        sm, mem = self._constant("NVML_CLOCK_SM", 1), self._constant("NVML_CLOCK_MEM", 2)
+        capability = self._ask("nvmlDeviceGetCudaComputeCapability", handle)
+        return {
+            "index": index,
+            "name": _text(self._ask("nvmlDeviceGetName", handle)),
+            "memory_total_bytes": getattr(memory, "total", None),
+            "memory_used_bytes": getattr(memory, "used", None),
+            "compute_capability": ".".join(map(str, capability)) if capability else None,
+            "pcie_generation": self._ask("nvmlDeviceGetCurrPcieLinkGeneration", handle),
+            "pcie_generation_max": self._ask("nvmlDeviceGetMaxPcieLinkGeneration", handle),
+            "pcie_width": self._ask("nvmlDeviceGetCurrPcieLinkWidth", handle),
+            "pcie_width_max": self._ask("nvmlDeviceGetMaxPcieLinkWidth", handle),
+            "sm_mhz": self._ask(clock, handle, sm),
+            "sm_mhz_max": self._ask(top, handle, sm),
+            "memory_mhz": self._ask(clock, handle, mem),
+            "memory_mhz_max": self._ask(top, handle, mem),
+            "throttle_reasons": throttle_reasons(self._throttle(handle)),
+            "power_watts": _scaled(self._ask("nvmlDeviceGetPowerUsage", handle), 0.001),
+            "power_limit_watts": _scaled(self._ask("nvmlDeviceGetEnforcedPowerLimit", handle), 0.001),
+            "power_limit_default_watts": _scaled(self._ask("nvmlDeviceGetPowerManagementDefaultLimit", handle), 0.001),
+            "celsius": self._ask("nvmlDeviceGetTemperature", handle, 0),
+            "celsius_slowdown": self._ask("nvmlDeviceGetTemperatureThreshold", handle, 1),
+            "persistence_mode": _flag(self._ask("nvmlDeviceGetPersistenceMode", handle)),
+            "compute_mode": self._ask("nvmlDeviceGetComputeMode", handle),
+            "mig_mode": _flag((self._ask("nvmlDeviceGetMigMode", handle) or [None])[0]),
+            "compute_processes": self._processes(handle),
+        }
+
+    def _processes(self, handle: Any) -> list[dict[str, int | None]] | None:
+        found = self._ask("nvmlDeviceGetComputeRunningProcesses", handle)
+        if found is None:
+            return None
+        return [{"pid": p.pid, "memory_used_bytes": getattr(p, "usedGpuMemory", None)} for p in found]
+
+    def _throttle(self, handle: Any) -> int | None:
+        # NVML renamed "throttle" to "event" in driver 535; the old name still answers on old drivers.
+        bits = self._ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
+        if bits is None:
+            bits = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+        return None if bits is None else int(bits)
+
+    def _constant(self, name: str, default: int) -> int:
+        return int(getattr(self.nvml, name, default))
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        """The answer of NVML's function ``name``, or None where it has none."""
+        call: Callable[..., Any] | None = getattr(self.nvml, name, None)
+        if call is None:
+            return None
+        try:
+            return call(*arguments)
+        except Exception:  # noqa: BLE001  NVMLError, or a symbol that this driver lacks
+            return None
+
+
+def throttle_reasons(bits: int | None) -> list[str] | None:
+    """NVML's bits in words; an empty list is a clock that nothing holds down, None is not measured."""
+    if bits is None:
+        return None
+    return [says for bit, says in THROTTLE_REASONS.items() if bits & bit]
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return None if value is None else str(value)
+
+
+def _scaled(value: Any, factor: float) -> float | None:
+    return None if value is None else float(value) * factor
+
+
+def _flag(value: Any) -> bool | None:
+    return None if value is None else bool(value)
+
+
+def _cuda(number: int | None) -> str | None:
+    """12040 -> "12.4"."""
+    return None if number is None else f"{number // 1000}.{number % 1000 // 10}"

@@ -1,0 +1,212 @@
+"""One cheap look at what the machine is doing: a fraction of a millisecond on Linux.
+
+The files of ``/proc`` are kept open and read again from their beginning, which costs a few
+microseconds each; psutil opens and parses them anew every time.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from slowtrain.machine import cgroup
+from slowtrain.machine.gpu import Gpus
+
+if sys.platform != "win32":
+    import resource
+
+Value = float | list[float] | list[float | None]
+Reader = Callable[[dict[str, Value]], None]
+
+USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL = range(8)
+
+UNITS: Mapping[str, str] = {
+    "cpu_share": "busy share of each core since the last sample",
+    "cpu_mean_share": "busy share of all cores since the last sample",
+    "iowait_share": "share of all cores' time idle while a disk or network read was awaited, since the last sample",
+    "steal_share": "share of all cores' time that the hypervisor gave to others, since the last sample",
+    "run_queue": "threads running or ready to run on the machine now, this one left out",
+    "blocked": "threads waiting for a disk now",
+    "process_cpu_seconds": "processor time of this process since it began",
+    "rss_bytes": "memory of this process in RAM",
+    "voluntary_switches": "times this process waited, since it began",
+    "involuntary_switches": "times it was put aside for another, since it began",
+    "major_faults": "pages that had to be read from a disk, since it began",
+    "read_bytes": "bytes this process read from storage since it began (from the page cache: none)",
+    "write_bytes": "bytes it wrote to storage since it began",
+    "read_call_bytes": "bytes it asked for in read calls since it began, cached or not",
+    "available_bytes": "memory of the machine that can be had without swapping",
+    "cgroup_used_bytes": "memory charged to the container now, page cache included",
+    "throttled_periods": "periods in which the container's quota stopped it, since it began",
+    "throttled_seconds": "time for which it was stopped, since it began",
+    "gpu_util_share": "for each GPU: share of the driver's last sample period with any kernel running",
+    "gpu_memory_util_share": "for each GPU: share of that period with its memory being read or written",
+    "gpu_memory_used_bytes": "for each GPU",
+    "gpu_sm_mhz": "for each GPU: clock",
+    "gpu_power_watts": "for each GPU",
+    "gpu_celsius": "for each GPU",
+    "gpu_throttle_bits": "for each GPU: NVML's reasons for a lower clock (gpu.throttle_reasons)",
+}
+"""What a sample may hold. What could not be read is absent; it is never zero instead."""
+
+
+class Sampler:
+    """Reads samples; of the process that made it. Make it after a fork, not before.
+
+    A source that fails once is not asked again, and is named in ``faults``.
+    """
+
+    def __init__(self, root: Path = Path("/"), gpus: Gpus | None = None) -> None:
+        self.faults: dict[str, str] = {}
+        self._files: list[int] = []
+        self._page_bytes = _page_bytes()
+        self._last: list[list[int]] = []
+        limits = cgroup.limits(root)
+        readers = {
+            "stat": self._open(root / "proc/stat", self._stat),
+            "process": self._process,
+            "statm": self._open(root / "proc/self/statm", self._statm),
+            "io": self._open(root / "proc/self/io", _io),
+            "meminfo": self._open(root / "proc/meminfo", _meminfo),
+            "cpu.stat": self._quota(limits),
+            "memory": self._charged(limits),
+        }
+        if readers["stat"] is None:
+            readers["psutil"] = _Elsewhere()
+        self.gpus = gpus or Gpus()
+        if self.gpus.handles:
+            readers["gpu"] = self._gpu
+        self._readers: dict[str, Reader] = {name: read for name, read in readers.items() if read is not None}
+        self.sample()  # the shares of the first sample that counts are since now
+
+    def sample(self) -> dict[str, Value]:
+        """What could be read, by the names in :data:`UNITS`."""
+        found: dict[str, Value] = {}
+        for name, read in list(self._readers.items()):
+            try:
+                read(found)
+            except Exception as error:  # noqa: BLE001  one source less; the others still tell
+                self.faults[name] = f"{type(error).__name__}: {error}"
+                del self._readers[name]
+        return found
+
+    def close(self) -> None:
+        """Closes the files; no sample can be read afterwards."""
+        self._readers.clear()
+        while self._files:
+            os.close(self._files.pop())
+
+    def _open(self, path: Path, parse: Callable[[dict[str, Value], bytes], None]) -> Reader | None:
+        """A reader of the whole file at ``path``, or None where there is none."""
+        try:
+            file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        except OSError:
+            return None
+        self._files.append(file)
+        room = 1 << 14
+
+        def read(found: dict[str, Value]) -> None:
+            nonlocal room
+            data = os.pread(file, room, 0)
+            while len(data) == room:  # /proc/stat is long on machines with many cores
+                room *= 4
+                data = os.pread(file, room, 0)
+            parse(found, data)
+
+        return read
+
+    def _stat(self, found: dict[str, Value], data: bytes) -> None:
+        head = data[: data.find(b"\nintr")].split(b"\n")
+        times = [[int(ticks) for ticks in line.split()[1:9]] for line in head if line[:3] == b"cpu"]
+        last, self._last = self._last, times
+        if len(last) == len(times):
+            spent = [[now - then for now, then in zip(a, b, strict=False)] for a, b in zip(times, last, strict=True)]
+            whole = max(sum(spent[0]), 0)
+            if whole:
+                found["cpu_share"] = [_busy(core) for core in spent[1:]]
+                found["cpu_mean_share"] = _busy(spent[0])
+                found["iowait_share"] = max(spent[0][IOWAIT], 0) / whole
+                found["steal_share"] = max(spent[0][STEAL], 0) / whole
+        tail = data[data.rfind(b"procs_running") :].split()
+        if len(tail) >= 4 and tail[0] == b"procs_running":
+            found["run_queue"] = max(float(tail[1]) - 1, 0.0)
+            found["blocked"] = float(tail[3])
+
+    def _process(self, found: dict[str, Value]) -> None:
+        found["process_cpu_seconds"] = time.process_time()
+        if sys.platform == "win32":
+            return
+        use = resource.getrusage(resource.RUSAGE_SELF)
+        found["voluntary_switches"] = float(use.ru_nvcsw)
+        found["involuntary_switches"] = float(use.ru_nivcsw)
+        found["major_faults"] = float(use.ru_majflt)
+
+    def _statm(self, found: dict[str, Value], data: bytes) -> None:
+        found["rss_bytes"] = float(int(data.split(None, 2)[1]) * self._page_bytes)
+
+    def _quota(self, limits: cgroup.Limits) -> Reader | None:
+        """Throttling, only where a quota can cause it."""
+        if limits.cpu_folder is None or limits.cpu_quota_cores is None:
+            return None
+        folder = limits.cpu_folder
+        return lambda found: found.update(cgroup.throttling(folder))
+
+    def _charged(self, limits: cgroup.Limits) -> Reader | None:
+        """The container's memory, only where a limit makes it matter."""
+        if limits.memory_folder is None or limits.memory_limit_bytes is None:
+            return None
+        for name in ("memory.current", "memory.usage_in_bytes"):
+            reader = self._open(limits.memory_folder / name, _used)
+            if reader is not None:
+                return reader
+        return None
+
+    def _gpu(self, found: dict[str, Value]) -> None:
+        found.update(self.gpus.sample())
+
+
+class _Elsewhere:
+    """Where there is no ``/proc``: what psutil can tell."""
+
+    def __init__(self) -> None:
+        import psutil
+
+        self.psutil = psutil
+        self.process = psutil.Process()
+
+    def __call__(self, found: dict[str, Value]) -> None:
+        shares = [share / 100 for share in self.psutil.cpu_percent(percpu=True)]
+        found["cpu_share"] = shares
+        found["cpu_mean_share"] = sum(shares) / max(len(shares), 1)
+        found["rss_bytes"] = float(self.process.memory_info().rss)
+        found["available_bytes"] = float(self.psutil.virtual_memory().available)
+
+
+def _busy(spent: list[int]) -> float:
+    """The busy share of a stretch of a core's time; idle and waiting for a disk are not busy."""
+    whole = sum(spent)
+    idle = spent[IDLE] + spent[IOWAIT]
+    return min(max(1 - idle / whole, 0.0), 1.0) if whole > 0 else 0.0
+
+
+def _io(found: dict[str, Value], data: bytes) -> None:
+    said = dict(line.split(b": ") for line in data.splitlines())
+    found["read_bytes"] = float(said[b"read_bytes"])
+    found["write_bytes"] = float(said[b"write_bytes"])
+    found["read_call_bytes"] = float(said[b"rchar"])
+
+
+def _meminfo(found: dict[str, Value], data: bytes) -> None:
+    at = data.index(b"MemAvailable:")
+    found["available_bytes"] = float(int(data[at + 13 : data.index(b"kB", at)]) * 1024)
+
+
+def _used(found: dict[str, Value], data: bytes) -> None:
+    found["cgroup_used_bytes"] = float(data)
+
+
+def _page_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096

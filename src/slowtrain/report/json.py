@@ -1,0 +1,132 @@
+"""The contract ``slowtrain.checkup/1`` (``checkup.schema.json`` beside this file describes it)."""
+
+from __future__ import annotations
+
+import json
+import math
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+from slowtrain.model import Attribution, Checkup, Diagnosis, Prescription, Saving, Verdict
+
+SCHEMA = "slowtrain.checkup/1"
+# Enough to keep any sum within the contract's 0.1 %, and free of binary noise (12.299999999999999).
+_DIGITS = 9
+
+
+def render(checkup: Checkup) -> str:
+    """The checkup as one JSON document, in ASCII so that any stream carries it."""
+    return json.dumps(document(checkup), indent=2, allow_nan=False) + "\n"
+
+
+def document(checkup: Checkup) -> dict[str, Any]:
+    """The checkup in the shape of the contract; ``slowtrain fix`` adds its own key."""
+    written: dict[str, Any] = _plain(
+        {
+            "schema": SCHEMA,
+            "tool": {"version": checkup.version},
+            "subject": _subject(checkup),
+            "verdict": checkup.verdict,
+            "steps": {
+                "counted": checkup.steps.counted,
+                "warmup": checkup.steps.warmup,
+                "median_ms": checkup.steps.median_ms,
+                "p95_ms": checkup.steps.p95_ms,
+                "samples_per_second": checkup.steps.samples_per_second,
+            },
+            "attribution": _attribution(checkup.attribution, "category"),
+            "run": _attribution(checkup.run, "phase"),
+            "overhead": {
+                "share": checkup.overhead.share,
+                "windows": [{"steps": w.steps, "inflation": w.inflation} for w in checkup.overhead.windows],
+            },
+            "diagnoses": [_diagnosis(d) for d in checkup.diagnoses],
+            "healthy": checkup.healthy,
+            "unchecked": [{"cause": u.cause, "missing": u.missing} for u in checkup.unchecked],
+            "notes": checkup.notes,
+        }
+    )
+    return written
+
+
+def _subject(checkup: Checkup) -> dict[str, Any]:
+    subject = checkup.subject
+    return {
+        "kind": subject.kind,
+        "path": subject.path,
+        "command": subject.command,
+        "exit_code": subject.exit_code,
+        "framework": subject.framework,
+        "device": subject.device,
+    }
+
+
+def _attribution(attribution: Attribution, called: str) -> dict[str, Any]:
+    parts = [{called: p.name, "ms": p.ms, "share": p.share} for p in attribution.parts]
+    return {"total_ms": attribution.total_ms, "parts": parts}
+
+
+def _diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
+    evidence = diagnosis.evidence
+    return {
+        "cause": diagnosis.cause,
+        "title": diagnosis.title,
+        "evidence": {
+            "says": evidence.says,
+            "numbers": evidence.numbers,
+            "where": [{"file": p.file, "line": p.line, "code": p.code} for p in evidence.where],
+        },
+        "saving": _saving(diagnosis.saving),
+        "prescriptions": [_prescription(p) for p in diagnosis.prescriptions],
+        "verdict": _verdict(diagnosis.verdict),
+    }
+
+
+def _saving(saving: Saving) -> dict[str, Any]:
+    return {
+        "scope": saving.scope,
+        "ms": saving.ms,
+        "speedup": saving.speedup,
+        "low": saving.low,
+        "high": saving.high,
+    }
+
+
+def _prescription(prescription: Prescription) -> dict[str, Any]:
+    return {
+        "kind": prescription.kind,
+        "effect": prescription.effect,
+        "says": prescription.says,
+        "diff": prescription.diff,
+    }
+
+
+def _verdict(verdict: Verdict | None) -> dict[str, Any] | None:
+    if verdict is None:
+        return None
+    return {
+        "outcome": verdict.outcome,
+        "speedup": verdict.speedup,
+        "low": verdict.low,
+        "high": verdict.high,
+        "runs": verdict.runs,
+        "loss": verdict.loss,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Plain JSON values: numbers finite or null, enumerations and NumPy scalars as what they stand for."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, str):
+        return str(value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(f"{float(value):.{_DIGITS}g}") if math.isfinite(value) else None
+    raise TypeError(f"a checkup holds no {type(value).__name__}")

@@ -1,0 +1,279 @@
+"""The words and number formats that every report shares."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+
+from slowtrain.model import Category, Phase, Saving, Signal, StepSummary, Subject, Unchecked, VerdictKind
+from slowtrain.model import Verdict as Measured
+
+UNKNOWN = "not measured"
+
+#: Label and description for the name of a part.
+Named = Callable[[str], tuple[str, str]]
+
+CATEGORIES = {
+    Category.INPUT: ("input", "the step waits for its batch"),
+    Category.FEED: ("copy to device", "host data made tensors, copied"),
+    Category.READBACK: ("read back", "values on their way to Python"),
+    Category.COMPILE: ("trace & compile", "functions traced, graphs compiled"),
+    Category.DISPATCH: ("dispatch", "the framework's own work, launches"),
+    Category.PYTHON: ("your Python", "the script's own code in the loop"),
+    Category.CALLBACK: ("callbacks", "callbacks at batch ends"),
+    Category.GC: ("Python's GC", "pauses to collect garbage"),
+    Category.DEVICE: ("device compute", "ops at work on the device"),
+    Category.UNATTRIBUTED: ("unattributed", "what the recording cannot tell"),
+}
+
+PHASES = {
+    Phase.LAUNCH: ("launch", "until the script's first line"),
+    Phase.IMPORT: ("imports", "importing modules"),
+    Phase.PREPARATION: ("preparation", "the script's own code outside training"),
+    Phase.BUILD: ("model build", "constructing and compiling the model"),
+    Phase.COMPILE: ("trace & compile", "tracing, compiling and first executions"),
+    Phase.WARMUP: ("warm-up steps", "steps before the steady state"),
+    Phase.STEPS: ("steady steps", "training steps in the steady state"),
+    Phase.VALIDATION: ("validation", "validation inside fit"),
+    Phase.PREDICT: ("predict", "predict and evaluate outside fit"),
+    Phase.CALLBACK: ("epoch callbacks", "callbacks at epoch ends"),
+    Phase.CHECKPOINT: ("checkpoints", "writing checkpoints"),
+    Phase.WINDOW: ("profiler", "steps under the profiler, with its start and stop"),
+    Phase.EPOCH: ("between epochs", "iterators made, buffers filled, metrics reset"),
+    Phase.END: ("shutdown", "after the script's last line"),
+}
+
+SIGNALS = {
+    Signal.STEPS: "step times",
+    Signal.INPUT: "input waits",
+    Signal.PIPELINE: "the tf.data graph",
+    Signal.PYTHON: "Python time",
+    Signal.LINES: "time by source line",
+    Signal.CALLS: "calls of fit and evaluate",
+    Signal.CALLBACKS: "callback times",
+    Signal.TRACES: "function traces",
+    Signal.READBACKS: "readbacks",
+    Signal.FEEDS: "host feeds",
+    Signal.KERNELS: "op executions",
+    Signal.DEVICE: "a device timeline",
+    Signal.MACHINE: "machine samples",
+    Signal.PHASES: "run phases",
+    Signal.LOSS: "the loss",
+    Signal.GC: "collector pauses",
+    Signal.MODEL: "the model's layers",
+}
+
+EFFECTS = {
+    "exact": "same numbers",
+    "equivalent": "same up to rounding or order",
+    "changes training": "changes training",
+}
+
+# Escape sequences with their payload; of a broken one, only the controls are dropped (below).
+_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    r"|(?:\x1b[\]P_^X]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90-\x9f]*(?:\x07|\x1b\\|\x9c)"  # strings: titles, links
+    r"|\x1b[@-Z\\-~]"
+)
+# Controls, invisible and direction-changing characters; lone surrogates would stop any UTF-8 stream.
+_UNSHOWN = frozenset({"Cc", "Cf", "Zl", "Zp"})
+
+
+def clean(text: str, *, keep_lines: bool = False) -> str:
+    """``text`` without anything that could steer a terminal; a line break becomes a space unless kept."""
+    text = str(text)
+    if text.isascii() and text.isprintable():
+        return text
+    text = _SEQUENCE.sub("", text).replace("\r\n", "\n").replace("\t", "    " if keep_lines else " ")
+    return "".join(_shown(c, keep_lines) for c in text)
+
+
+def _shown(character: str, keep_lines: bool) -> str:
+    if character == "\n":
+        return "\n" if keep_lines else " "
+    category = unicodedata.category(character)
+    return "" if category in _UNSHOWN else "\ufffd" if category == "Cs" else character
+
+
+def cut(text: str, letters: int) -> str:
+    """At most ``letters`` letters of a text. It is cleaned first: half an escape sequence is not known as one."""
+    text = clean(text)
+    return text if len(text) <= letters else text[: letters - 1] + "…"
+
+
+def finite(value: float | None) -> float | None:
+    """``value``, or None where there is no number to show."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _figure(value: float) -> str:
+    """Three significant digits without an exponent."""
+    size = abs(value)
+    return f"{value:,.0f}" if size >= 99.95 else f"{value:.1f}" if size >= 9.995 else f"{value:.2f}"
+
+
+def number(value: float | None) -> str:
+    """A count or a plain figure."""
+    value = finite(value)
+    if value is None:
+        return UNKNOWN
+    return f"{value:,.0f}" if value == int(value) else _figure(value)
+
+
+def duration(ms: float | None) -> str:
+    """A time in the unit that reads best."""
+    ms = finite(ms)
+    if ms is None:
+        return UNKNOWN
+    if abs(ms) < 999.5:
+        return "0 ms" if ms == 0 else f"{ms * 1000:.0f} µs" if abs(ms) < 0.0995 else f"{_figure(ms)} ms"
+    if abs(ms) < 119_500:
+        return f"{_figure(ms / 1000)} s"
+    minutes, seconds = divmod(round(ms / 1000), 60)
+    return f"{minutes} min {seconds} s" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def duration_in(ms: float | None, whole_ms: float) -> str:
+    """A time in the unit and with the decimals of the whole it is a part of, so that a column lines up."""
+    ms = finite(ms)
+    if ms is None:
+        return UNKNOWN
+    unit, scale = (" s", 1000.0) if whole_ms >= 999.5 else (" ms", 1.0)
+    whole = whole_ms / scale
+    digits = 0 if whole >= 9999.5 else 1 if whole >= 9.995 else 2 if whole >= 0.995 else 3
+    return f"{ms / scale:,.{digits}f}{unit}"
+
+
+def share(value: float | None) -> str:
+    """A fraction as a percentage."""
+    value = finite(value)
+    if value is None:
+        return UNKNOWN
+    if 0 < abs(value) < 0.0005:
+        return "<0.1%"
+    return f"{value:.0%}" if abs(value) >= 0.0995 or value == 0 else f"{value:.1%}"
+
+
+def size(value: float | None) -> str:
+    """Bytes in the binary unit that reads best."""
+    value = finite(value)
+    if value is None:
+        return UNKNOWN
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1023.5:
+            return f"{value:.0f} B" if unit == "B" else f"{_figure(value)} {unit}"
+        value /= 1024
+    return f"{_figure(value)} TiB"
+
+
+def measure(value: float, unit: str) -> str:
+    """A value of a chart, formatted by the label of its axis."""
+    unit = cut(unit.strip(), 8)
+    if unit in ("ms", "bytes", "share"):
+        return {"ms": duration, "bytes": size, "share": share}[unit](value)
+    return f"{number(value)}{unit}" if unit == "%" else f"{number(value)} {unit}".rstrip()
+
+
+def named(name: str, value: float) -> str:
+    """A number of a piece of evidence; its name says its unit."""
+    units = (("_bytes", size), ("_ms", duration), ("_share", share))
+    stem = name.removesuffix("_per_step")
+    return next((said(value) for unit, said in units if stem.endswith(unit)), number(value))
+
+
+def times(speedup: float, low: float, high: float) -> str:
+    """A speed-up with its range, all three with the same decimals."""
+    smallest = min((v for v in (speedup, low, high) if math.isfinite(v)), default=1.0)
+    digits = 2 if smallest < 1.5 else 1 if smallest < 10 else 0
+    said = [f"{v:.{digits}f}x" if math.isfinite(v) else "unknown" for v in (speedup, low, high)]
+    return f"{said[0]} ({said[1]} to {said[2]})" if math.isfinite(low + high) else f"{said[0]} (range unknown)"
+
+
+def scope(saving: Saving) -> str:
+    return "of the run" if saving.scope == "run" else "of a step"
+
+
+def gain(saving: Saving) -> str:
+    """``1.9x (1.7x to 2.1x) of a step``."""
+    return f"{times(saving.speedup, saving.low, saving.high)} {scope(saving)}"
+
+
+def measured(verdict: Measured) -> str:
+    """What measuring the cure showed, in one line."""
+    loss = "loss the same" if verdict.loss == "same" else f"loss {verdict.loss}"
+    runs = f"{verdict.runs} run" if verdict.runs == 1 else f"{verdict.runs} runs"
+    return f"{verdict.outcome}, {times(verdict.speedup, verdict.low, verdict.high)}, {runs}, {loss}"
+
+
+def category(name: str) -> tuple[str, str]:
+    """Label and description of a category of a step."""
+    return {str(k): v for k, v in CATEGORIES.items()}.get(name, (name, ""))
+
+
+def phase(name: str) -> tuple[str, str]:
+    """Label and description of a phase of the run; a run has an unattributed rest too."""
+    rest = {str(Category.UNATTRIBUTED): CATEGORIES[Category.UNATTRIBUTED]}
+    return ({str(k): v for k, v in PHASES.items()} | rest).get(name, (name, ""))
+
+
+def signal(name: str) -> str:
+    return {str(k): v for k, v in SIGNALS.items()}.get(str(name), str(name))
+
+
+def effect(name: str) -> str:
+    return EFFECTS.get(str(name), str(name))
+
+
+def verdict(kind: VerdictKind) -> str:
+    return str(kind).replace("insufficient-data", "insufficient data").replace("slowing-down", "slowing down")
+
+
+def judged(kind: VerdictKind) -> bool:
+    """Whether the run could be judged at all."""
+    return kind not in (VerdictKind.FAILED, VerdictKind.INSUFFICIENT)
+
+
+def command(subject: Subject) -> str:
+    return " ".join(subject.command) or subject.path
+
+
+def framework(subject: Subject) -> str:
+    names = {"tensorflow": "TensorFlow", "keras": "Keras", "python": "Python", "jax": "JAX", "torch": "PyTorch"}
+    versions = [f"{names.get(k, k)} {v}" for k, v in subject.framework.items() if v and k != "backend"]
+    backend = subject.framework.get("backend")
+    if backend and backend != "tensorflow":
+        versions.append(f"on {names.get(backend, backend)}")
+    return ", ".join(versions) or UNKNOWN
+
+
+def device(subject: Subject) -> str:
+    kind, name, count = (subject.device.get(k) for k in ("kind", "name", "count"))
+    if not kind and not name:
+        return UNKNOWN
+    said = str(name or kind)
+    if kind and name and str(kind).lower() not in said.lower():
+        said = f"{kind}: {name}"
+    return f"{count} x {said}" if isinstance(count, int) and count > 1 else said
+
+
+def steps(summary: StepSummary) -> str:
+    """How many steps were counted, and how many were left out."""
+    said = f"{summary.counted:,} step" + ("" if summary.counted == 1 else "s")
+    if not summary.counted:
+        said = "no steady step"
+    return f"{said} after {summary.warmup:,} of warm-up" if summary.warmup else said
+
+
+def causes(count: int) -> str:
+    return "1 cause" if count == 1 else f"{count:,} causes"
+
+
+def by_signal(unchecked: Iterable[Unchecked]) -> dict[str, list[str]]:
+    """Unchecked causes by what was missing, for they usually share it."""
+    groups: dict[str, list[str]] = {}
+    for item in unchecked:
+        missing = ", ".join(signal(m) for m in item.missing) or "a reason that was not given"
+        groups.setdefault(missing, []).append(item.cause)
+    return groups

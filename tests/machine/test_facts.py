@@ -1,0 +1,102 @@
+"""Facts of drawn computers, and of this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from slowtrain.machine import facts as module
+from slowtrain.machine.environment import ENVIRONMENT, settings
+from slowtrain.machine.facts import core_list, facts
+from slowtrain.machine.gpu import Gpus
+
+Draw = Callable[[Mapping[str, str]], Path]
+NO_GPUS = Gpus(SimpleNamespace())
+
+
+def test_a_drawn_computer(draw: Draw) -> None:
+    found = facts(draw({}), environ={"OMP_NUM_THREADS": "1", "HOME": "/home/me"}, gpus=NO_GPUS)
+    cpu, memory = found["cpu"], found["memory"]
+    assert (cpu["model"], cpu["logical_cores"], cpu["physical_cores"]) == ("Drawn CPU 3000", 8, 4)
+    assert (cpu["affinity_cores"], cpu["usable_cores"]) == ([0, 1, 2, 3, 6], 5.0)
+    assert (cpu["max_mhz"], cpu["governor"], cpu["virtual"]) == (3500, "powersave", True)
+    assert cpu["flags"] == ["avx2", "avx512f", "fma"]
+    assert (memory["total_bytes"], memory["available_bytes"]) == (16000 * 1024, 9000 * 1024)
+    assert (memory["swap_total_bytes"], memory["swap_free_bytes"]) == (2000 * 1024, 1500 * 1024)
+    assert found["numa_nodes"] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert found["environment"] == {"OMP_NUM_THREADS": "1"}
+    assert found["gpu"]["unmeasured"]
+
+
+def test_a_container_leaves_less(draw: Draw) -> None:
+    root = draw(
+        {
+            "proc/self/mountinfo": "30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+            "proc/self/cgroup": "0::/\n",
+            "sys/fs/cgroup/cgroup.controllers": "cpu memory",
+            "sys/fs/cgroup/cpu.max": "150000 100000",
+            "sys/fs/cgroup/memory.max": "1000000",
+            "sys/fs/cgroup/memory.current": "500",
+            "sys/fs/cgroup/cpu.stat": "nr_throttled 7\nthrottled_usec 1000000\n",
+            ".dockerenv": "",
+        }
+    )
+    found = facts(root, environ={}, gpus=NO_GPUS)
+    assert found["cpu"]["usable_cores"] == 1.5
+    assert found["memory"]["usable_bytes"] == 1_000_000
+    assert found["platform"]["container"] == "docker"
+    assert found["cgroup"] == {
+        "version": 2,
+        "cpu_quota_cores": 1.5,
+        "memory_limit_bytes": 1_000_000,
+        "memory_used_bytes": 500,
+        "throttled_periods": 7.0,
+        "throttled_seconds": 1.0,
+    }
+
+
+def test_a_computer_that_tells_nothing(tmp_path: Path) -> None:
+    found = facts(tmp_path, environ={}, gpus=NO_GPUS)
+    json.dumps(found, allow_nan=False)
+    assert found["memory"]["swap_total_bytes"] is None
+    assert found["memory"]["shm_total_bytes"] is None
+    assert found["cgroup"]["version"] is None
+    assert found["numa_nodes"] == []
+
+
+def test_this_computer() -> None:
+    start = time.perf_counter()
+    found = facts()
+    assert time.perf_counter() - start < 5
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert 0 < found["cpu"]["usable_cores"] <= found["cpu"]["logical_cores"]
+    assert found["memory"]["usable_bytes"] > 0
+
+
+@pytest.mark.parametrize(
+    ("said", "cores"), [("0-2,8\n", [0, 1, 2, 8]), ("5", [5]), ("", []), ("0,2-3,7-7", [0, 2, 3, 7])]
+)
+def test_core_list(said: str, cores: list[int]) -> None:
+    assert core_list(said) == cores
+
+
+def test_an_empty_setting_is_a_setting() -> None:
+    assert settings({"CUDA_VISIBLE_DEVICES": ""}) == {"CUDA_VISIBLE_DEVICES": ""}
+
+
+def test_every_setting_has_a_reason_and_its_own_name() -> None:
+    assert all(name == name.upper() and len(reason) > 10 for name, reason in ENVIRONMENT.items())
+
+
+def test_the_file_system_of_the_working_folder(draw: Draw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getcwd", lambda: "/data/my set/x")
+    lines = "1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:9 / /data rw - nfs4 h:/d rw\n"
+    lines += "3 1 0:9 / /data/my\\040set rw - fuse s rw\n"
+    found = module.facts(draw({"proc/self/mountinfo": lines}), environ={}, gpus=NO_GPUS)
+    assert found["working_folder"]["filesystem"] == "fuse"

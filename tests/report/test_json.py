@@ -1,0 +1,88 @@
+"""The contract ``slowtrain.checkup/1``."""
+
+from __future__ import annotations
+
+import json as stdlib
+import math
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slowtrain.report import json
+
+from . import checkups
+
+jsonschema = pytest.importorskip("jsonschema")
+SCHEMA = stdlib.loads(files("slowtrain.report").joinpath("checkup.schema.json").read_text(encoding="utf-8"))
+CONTRACT = Path(__file__).parents[3] / "shared" / "design" / "CHECKUP-JSON.md"
+
+
+def strict(text: str) -> Any:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    return stdlib.loads(text, parse_constant=refuse)
+
+
+@pytest.mark.parametrize("name", [n for n in checkups.ALL if n not in ("hostile", "long_names")])
+def test_follows_the_schema(name: str) -> None:
+    document = strict(json.render(checkups.ALL[name]()))
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+
+
+@pytest.mark.parametrize("name", checkups.ALL)
+def test_is_strict_ascii_and_keeps_names(name: str) -> None:
+    text = json.render(checkups.ALL[name]())
+    assert text.isascii()
+    assert text.endswith("}\n")
+    assert strict(text)["subject"]["command"] == list(checkups.ALL[name]().subject.command)
+
+
+@pytest.mark.parametrize("name", ["input_bound", "healthy", "insufficient", "unattributed", "startup"])
+@pytest.mark.parametrize("whole", ["attribution", "run"])
+def test_parts_add_up(name: str, whole: str) -> None:
+    document = strict(json.render(checkups.ALL[name]()))[whole]
+    assert math.isclose(sum(p["ms"] for p in document["parts"]), document["total_ms"], rel_tol=1e-3, abs_tol=1e-9)
+    if document["parts"]:
+        assert math.isclose(sum(p["share"] for p in document["parts"]), 1.0, rel_tol=1e-3)
+
+
+def test_numbers_that_are_none_are_null() -> None:
+    document = strict(json.render(checkups.hostile()))
+    assert document["steps"] == {
+        "counted": 1,
+        "warmup": 0,
+        "median_ms": None,
+        "p95_ms": None,
+        "samples_per_second": None,
+    }
+    assert document["diagnoses"][0]["evidence"]["numbers"] == {checkups.EVIL: None, "inf": None}
+    assert document["diagnoses"][0]["saving"]["high"] is None
+
+
+def test_numpy_scalars_are_numbers() -> None:
+    numpy = pytest.importorskip("numpy")
+    assert json._plain({"a": numpy.float32(0.5), "b": numpy.int64(3), "c": numpy.float64("nan")}) == {
+        "a": 0.5,
+        "b": 3,
+        "c": None,
+    }
+
+
+def keys(value: Any) -> Any:
+    """The shape of a document: keys, and the first item of each list."""
+    if isinstance(value, dict):
+        return {k: keys(v) for k, v in value.items() if k not in ("numbers", "framework", "device")}
+    return [keys(value[0])] if isinstance(value, list) and value else None
+
+
+def test_has_the_keys_of_the_contract() -> None:
+    if not CONTRACT.exists():
+        pytest.skip(f"the contract is not here: {CONTRACT}")
+    fenced = re.search(r"```json\n(.*?)```", CONTRACT.read_text(encoding="utf-8"), re.DOTALL)
+    assert fenced
+    assert keys(strict(json.render(checkups.input_bound()))) == keys(stdlib.loads(fenced[1]))

@@ -1,0 +1,117 @@
+"""The terminal report: the answer first, in any width, on any stream."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import unicodedata
+
+import pytest
+
+from slowtrain.report import text
+from slowtrain.report.terminal import Paper, cells
+
+from . import checkups
+
+WIDTHS = (32, 40, 80, 120)
+SGR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@pytest.mark.parametrize("name", checkups.ALL)
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("unicode", [True, False])
+def test_fits_its_width_and_holds_no_controls(name: str, width: int, unicode: bool) -> None:
+    report = text.render(checkups.ALL[name](), width=width, unicode=unicode)
+    assert max(cells(line) for line in report.splitlines()) <= width
+    assert not [c for c in report if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs")]
+    assert unicode or report.isascii()
+    report.encode("utf-8")
+
+
+@pytest.mark.parametrize("name", checkups.ALL)
+def test_fits_a_screen(name: str) -> None:
+    assert len(text.render(checkups.ALL[name](), width=80).splitlines()) <= 38
+    assert len(text.render(checkups.ALL[name](), width=80, height=24).splitlines()) <= 24 + 4
+
+
+@pytest.mark.parametrize("name", checkups.ALL)
+def test_colour_adds_nothing_but_colour(name: str) -> None:
+    coloured = text.render(checkups.ALL[name](), colour=True)
+    assert SGR.search(coloured)
+    assert SGR.sub("", coloured) == text.render(checkups.ALL[name]())
+
+
+def test_says_the_answer_first() -> None:
+    lines = text.render(checkups.input_bound()).splitlines()
+    assert lines[0].startswith("INPUT-BOUND: Each step waits 8.1")
+    report = "\n".join(lines)
+    for said in (
+        "1.9x (1.7x to 2.1x) of a step",
+        "1.28x (1.15x to 1.37x) of the run",
+        "train.py:41 ds = files.map(decode)",
+        "input/sequential-map",
+        "Add num_parallel_calls",
+        "[same numbers]",
+        "Not checked: 4 causes",
+        "slowtrain fix",
+    ):
+        assert said in report
+    assert report.index("Where a step goes") < report.index("The input map") < report.index("Not checked")
+
+
+def test_largest_parts_first_and_what_is_unknown_always() -> None:
+    for height in (38, 20, 1):
+        report = text.render(checkups.input_bound(), height=height)
+        assert re.search(r"input +\S+ +8\.1 ms +66%", report)
+        assert re.search(r"unattributed +\S+ +0\.3 ms +2\.4%", report)
+
+
+@pytest.mark.parametrize("make", [checkups.failed, checkups.insufficient])
+def test_without_a_verdict_says_so_first_and_what_to_do(make: object) -> None:
+    lines = text.render(make()).splitlines()  # type: ignore[operator]
+    assert lines[0].split(":")[0] in ("FAILED", "INSUFFICIENT DATA")
+    assert any("Run at least 50 steps" in line for line in lines[:9])
+    assert "Where a step goes" not in "\n".join(lines)
+
+
+def test_startup_shows_the_run() -> None:
+    report = text.render(checkups.startup())
+    assert "Where the run goes" in report
+    assert "A step 12.3 ms: input 66%" in report
+
+
+def test_long_lists_are_cut_with_a_sign() -> None:
+    assert "more, see --html)" in text.render(checkups.long_names())
+    everything = text.render(checkups.long_names(), height=None)
+    assert "more, see --html)" not in everything
+    assert len(re.findall(r"^ *\d+ a_very", everything, re.MULTILINE)) == 12
+
+
+def test_not_measured_never_reads_as_a_number() -> None:
+    report = text.render(checkups.hostile())
+    assert "nan" not in report.replace("nan  ", "").lower()
+    assert "not measured" in report
+
+
+def test_names_keep_apart_without_unicode() -> None:
+    paper = Paper(80, False, False)
+    assert paper.plain("caf\u00e9") == "caf\\xe9"
+    assert paper.fit("\u8a9e" * 4, 10) == "\\u8a9e\\..."
+    assert Paper(80, False, True).fit("\u8a9e" * 9, 6) == "\u8a9e\u8a9e…"
+
+
+def test_words_longer_than_a_line_are_broken() -> None:
+    paper = Paper(80, False, True)
+    assert paper.wrap("ab " + "x" * 12, 5) == ["ab", "xxxxx", "xxxxx", "xx"]
+    assert paper.wrap("one two three", 9, 1) == ["one two…"]
+    assert paper.wrap("", 9) == []
+
+
+def test_starts_quickly() -> None:
+    """``slowtrain --help`` has 200 ms; a report module must not pull in anything big."""
+    big = "{'numpy', 'rich', 'tensorflow'}"
+    code = f"import sys; from slowtrain.report import text, json; print([m for m in sys.modules if m in {big}])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )

@@ -1,0 +1,33 @@
+"""Documents that fail tests: links lead somewhere, and generated pages say what the program does."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_a_file(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.skipif(not (ROOT / "docs/cli.md").exists(), reason="no generated pages yet: make docs")
+def test_generated_pages_are_current() -> None:
+    check = [sys.executable, str(ROOT / "docs/generate.py"), "--check"]
+    done = subprocess.run(check, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_target_of_make_is_listed_in_its_help() -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    phony = set(re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE).group(1).split())  # type: ignore[union-attr]
+    assert phony == set(re.findall(r"^([a-z-]+):.*## ", text, re.MULTILINE))

@@ -1,0 +1,65 @@
+"""The package as it is installed."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import slowtrain
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+@pytest.mark.skipif("SLOWTRAIN_TEST_WHEEL" not in os.environ, reason="not started by 'make test'")
+def test_what_is_tested_is_the_wheel() -> None:
+    assert Path(slowtrain.__file__).is_relative_to(sys.prefix)
+    assert not Path(slowtrain.__file__).is_relative_to(ROOT / "src")
+
+
+@pytest.mark.skipif("SLOWTRAIN_TEST_WHEEL" not in os.environ, reason="not started by 'make test'")
+def test_the_wheel_has_every_file_of_the_source() -> None:
+    def files(folder: Path) -> set[str]:
+        return {str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file() and "__pycache__" not in f.parts}
+
+    assert files(Path(slowtrain.__file__).parent) == files(ROOT / "src/slowtrain")
+
+
+def test_the_version_stands_in_one_place() -> None:
+    assert "version" in PROJECT["dynamic"]
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## \[(Unreleased|{re.escape(slowtrain.__version__)})\]", changes, re.MULTILINE)
+
+
+def test_it_is_typed() -> None:
+    assert (Path(slowtrain.__file__).parent / "py.typed").exists()
+
+
+def test_tensorflow_is_never_a_hard_dependency() -> None:
+    assert not [need for need in PROJECT["dependencies"] if "tensorflow" in need or "keras" in need]
+
+
+def test_every_dependency_has_its_reason() -> None:
+    page = (ROOT / "docs/dependencies.md").read_text(encoding="utf-8")
+    needs = [*PROJECT["dependencies"], *(n for extra in PROJECT["optional-dependencies"].values() for n in extra)]
+    names = {match.group() for need in needs if (match := re.match(r"[\w.-]+", need))}
+    assert names
+    assert not {name for name in names if f"`{name}`" not in page}
+
+
+def test_the_installed_version_is_the_sources() -> None:
+    try:
+        installed = metadata.version("slowtrain")
+    except metadata.PackageNotFoundError:
+        pytest.skip("slowtrain is run from source, not installed")
+    assert installed == slowtrain.__version__
