@@ -16,7 +16,7 @@ TENSORFLOW_OLDEST ?= $(TENSORFLOW)==2.15.*
 VENV := .venv
 OLDEST := .venv-tf215
 BIN := $(VENV)/bin
-SOURCES := $(shell find src -type f -not -name '*.pyc') pyproject.toml README.md LICENSE
+SOURCES := $(shell find src/slowtrain -type f -not -name '*.pyc') pyproject.toml README.md LICENSE
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 DEMO ?= flowers_decode
@@ -95,5 +95,5 @@ $(OLDEST)/.wheel: $(OLDEST)/.ready $(VENV)/.wheel
 	@touch $@
 
 define need_python
-@test -n "$(1)" || { echo "no Python $(2) with venv and ensurepip was found (on Debian: apt-get install python3-venv), or name one: make $(3)=/path/to/python"; exit 3; }
+@test -n "$(1)" || { echo >&2 "no Python $(2) with venv and ensurepip was found (on Debian: apt-get install python3-venv), or name one: make $(3)=/path/to/python"; exit 3; }
 endef

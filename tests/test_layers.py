@@ -28,7 +28,7 @@ RANKS = {
     "capture": 4,
     "verify": 4,
     "report": 4,
-    "compare": 5,
+    "compare": 4,
     "checkup": 5,
     "cli": 6,
     "__main__": 7,

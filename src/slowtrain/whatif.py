@@ -16,8 +16,10 @@ import numpy as np
 
 from slowtrain.model import Category, Saving
 from slowtrain.trace import Floats, Trace
+from slowtrain.trace.pipeline import Pipeline
 
 SPREAD = (0.7, 1.15)  # of the milliseconds saved: what cures gave against what replays said (docs/scoreboard.md)
+WAITED = 0.02  # of a step: a shorter wait does not show that input is the slower side
 MOST = 0.98  # of a step or a run: the most that any replay takes away
 
 
@@ -34,12 +36,14 @@ class Drop:
 class Supply:
     """Input would be made in ``factor`` of the time a batch takes now, and, if ``beside``, while the step computes.
 
-    ``cpu_factor`` is what its processor time would be of what it is now.
+    ``pipeline`` is the input pipeline as it would be: then its stages speak instead of ``factor``.
+    ``cpu_ms`` of processor time a batch would not be spent (of a ``pipeline``, what its nodes lose counts by itself).
     """
 
     factor: float = 1.0
     beside: bool = False
-    cpu_factor: float = 1.0
+    pipeline: Pipeline | None = None
+    cpu_ms: float = 0.0
     spread: tuple[float, float] = SPREAD
 
 
@@ -73,28 +77,38 @@ class Replay:
 
 @dataclass(frozen=True)
 class Present:
-    """What a replay starts from, in ms a step."""
+    """What a replay starts from, in ms a step.
+
+    A batch takes ``exposed_ms`` in the step's own thread after ``ahead_ms`` of the slowest stage
+    that works ahead; ``scale`` is what these measured times are of the pipeline model's.
+    """
 
     columns: Mapping[Category, Floats] = field(default_factory=dict)
-    supply_ms: float = 0.0
-    supply_cpu_ms: float = 0.0
-    beside: bool = False
+    exposed_ms: float = 0.0
+    ahead_ms: float = 0.0
+    scale: float = 1.0
     cpu_ms: float | None = None
     cores: float = 1.0
 
 
 def present(trace: Trace) -> Present:
-    """The steady steps as they are, with the time a batch takes to make (``supply_ms``)."""
+    """The steady steps as they are, with the time a batch takes to make."""
     steady = trace.steps.steady
     columns = {c: col[steady] for c, col in trace.categories.items()}
-    wait = trace.mean(Category.INPUT)
-    rest = max(trace.step_ms - wait, 0.0)
+    wait, step = trace.mean(Category.INPUT), trace.step_ms
     pipe = trace.pipeline
-    beside = bool(pipe and pipe.nodes and any(n.asynchronous for n in pipe.nodes) and pipe.exposed_ms < 0.5 * max(pipe.ms, 1e-9))
-    # Made beside the step and yet waited for: a batch takes as long as the whole step.
-    supply = wait + rest if beside and wait > 0 else wait
+    modelled, ahead = (pipe.exposed_ms, pipe.ahead_ms) if pipe else (0.0, 0.0)
+    if pipe is None or not any(n.asynchronous for n in pipe.nodes):
+        exposed, ahead_now = wait, 0.0
+        scale = wait / modelled if modelled > 0 and wait > 0 else 1.0
+    elif wait > WAITED * step and ahead > modelled:
+        # Made beside the step and yet waited for: a batch takes as long as the whole step.
+        exposed, ahead_now = min(modelled, wait), step
+        scale = step / ahead
+    else:
+        exposed, ahead_now, scale = min(modelled, wait), min(ahead, step), 1.0
     cpu = trace.facts.get("cpu_ms_per_step")
-    return Present(columns, supply, pipe.ms if pipe else wait, beside, float(cpu) if cpu else None, trace.cores)
+    return Present(columns, exposed, ahead_now, scale, float(cpu) if cpu else None, trace.cores)
 
 
 def replay(trace: Trace, remedies: Iterable[Remedy]) -> Replay:
@@ -132,38 +146,38 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
     supplies = [r for r in remedies if isinstance(r, Supply)]
     if not supplies:
         return float((rest + wait).mean()) if n else 0.0
-    factor = min(s.factor for s in supplies)
-    beside = now.beside or any(s.beside for s in supplies)
-    made = now.supply_ms * factor
-    shape = wait / max(float(wait.mean()), 1e-9) if wait.any() else np.ones(n)
-    if beside:
-        # Buffers smooth the difference between steps: the mean rate of the slower side decides.
-        waits = np.full(n, max(made - float(rest.mean()), 0.0))
-    else:
-        waits = shape * made
-    step = float((rest + waits).mean())
-    if beside and now.cpu_ms is not None:
-        cpu = now.cpu_ms - cpu_saved - now.supply_cpu_ms * (1 - min(s.cpu_factor for s in supplies))
-        step = max(step, min(cpu / now.cores, float((rest + wait).mean())))
-    return step
+    exposed, ahead = _made(now, supplies)
+    mean_rest = float(rest.mean()) if n else 0.0
+    # Buffers smooth the difference between steps: the mean rate of the slower side decides.
+    step = mean_rest + exposed + max(ahead - mean_rest - exposed, 0.0)
+    before = float((rest + wait).mean()) if n else 0.0
+    if now.cpu_ms is not None:
+        saved = max((_cpu_saved(s, trace) for s in supplies), default=0.0)
+        step = max(step, min((now.cpu_ms - cpu_saved - saved) / now.cores, before))
+    return min(step, before)
 
 
-def anywhere(trace: Trace, ms: float, first: Sequence[Category] = (), spread: tuple[float, float] = SPREAD) -> Drop:
-    """A ``Drop`` of ``ms`` a mean step that lie in ``first``, and beyond those in all categories by their size.
+def _made(now: Present, supplies: list[Supply]) -> tuple[float, float]:
+    """Time of a batch in the step's own thread and beside it, with the best of all ``supplies``."""
+    made = []
+    for one in supplies:
+        if one.pipeline is not None:
+            made.append((one.pipeline.exposed_ms * now.scale, one.pipeline.ahead_ms * now.scale))
+        else:
+            made.append((now.exposed_ms * one.factor, now.ahead_ms * one.factor))
+    exposed, ahead = min(made, key=max)
+    return (0.0, max(exposed, ahead)) if any(s.beside for s in supplies) else (exposed, ahead)
 
-    For work whose own spans hold others (a callback that reads back, a nested ``predict``).
-    """
-    taken: dict[Category, float] = {}
-    left = min(ms, MOST * trace.step_ms)
-    for category in first:
-        taken[category] = min(left, trace.mean(category))
-        left -= taken[category]
-    others = {c: trace.mean(c) - taken.get(c, 0.0) for c in trace.categories}
-    total = sum(others.values())
-    if left > 0 and total > 0:
-        for category, size in others.items():
-            taken[category] = taken.get(category, 0.0) + left * size / total
-    return Drop(taken, spread=spread)
+
+def _cpu_saved(supply: Supply, trace: Trace) -> float:
+    """Processor time a batch that a supply spares: at most what the pipeline was seen to take."""
+    if supply.pipeline is None or trace.pipeline is None:
+        return supply.cpu_ms
+    cpu = float(trace.facts.get("cpu_ms_per_step") or 0.0)
+    lost = max(trace.pipeline.ms - supply.pipeline.ms, 0.0)
+    # A node's time is wall time of its threads: on crowded cores more than they computed.
+    busy = min(1.0, cpu / max(trace.pipeline.ms + trace.mean(Category.DEVICE) + trace.mean(Category.DISPATCH), 1e-9))
+    return max(supply.cpu_ms, lost * busy)
 
 
 def price(trace: Trace, remedies: Iterable[Remedy], scope: str) -> Saving:

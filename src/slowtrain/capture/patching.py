@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +26,9 @@ def replace(owner: Any, name: str, make: Callable[[Wrapper], Wrapper]) -> None:
     function = original.__func__ if static else original
     wrapped = make(function)
     functools.update_wrapper(wrapped, function)
+    with contextlib.suppress(TypeError, ValueError):
+        # Keras reads a layer's arguments with getfullargspec, which does not look behind __wrapped__.
+        wrapped.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     setattr(owner, name, type(original)(wrapped) if static else wrapped)
     _done.append((owner, name, original))
 

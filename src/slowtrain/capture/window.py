@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from typing import Any
 
 from slowtrain.capture.lines import LineTracer, rows
@@ -34,6 +35,8 @@ class Windows:
         self._tracer: LineTracer | None = None
         self._kind = 0
         self._first_ns = 0
+        self._begun_ns = 0
+        self._clock_ns = 0  # the time of day less our clock: the profiler counts in the first
         self._since = 0
         self._until = 0
         self._start_ns = 0
@@ -80,7 +83,9 @@ class Windows:
         if profiler is None:
             from tensorflow.python.profiler.internal import _pywrap_profiler as profiler
         session = profiler.ProfilerSession()
+        self._clock_ns = time.time_ns() - now()
         session.start(str(self.recorder.folder / f"window-{self._done // 2 + 1}"), OPTIONS)
+        self._begun_ns = now()
         self._session = session
 
     def _schedule(self, at: int) -> None:
@@ -97,7 +102,8 @@ class Windows:
         end = now()
         folder = f"window-{self._done // 2 + 1}"
         self.recorder.event(
-            "window", "profile", self._start_ns, end, steps=steps - self._since, last_step_ns=at, folder=folder
+            "window", "profile", self._start_ns, end,
+            steps=steps - self._since, last_step_ns=at, folder=folder, clock_ns=self._clock_ns, begun_ns=self._begun_ns,
         )
         self._schedule(end)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slowtrain.model import Attribution, Category, Place, Signal
+from slowtrain.model import Attribution, Bar, Category, Place, Signal
 from slowtrain.trace.pipeline import Pipeline
 
 Floats = NDArray[np.float64]
@@ -142,7 +142,7 @@ class Kernels:
 
     ``ms`` is op time summed over threads, ``busy_ms`` their union; ``by_type`` and ``by_name`` give
     ``(ms, count)`` a step. ``wait_ms`` is the time in the iterator's op, ``eager_ms`` that of
-    kernels which Python started one by one (``eager_ops`` of them). All in ms a step.
+    kernels which Python started one by one (``eager_ops`` of them). All in ms a step; ``bars`` is one step drawn.
     """
 
     steps: int
@@ -156,6 +156,7 @@ class Kernels:
     eager_ops: float = 0.0
     eager_ms: float = 0.0
     function_ms: float = 0.0
+    bars: tuple[Bar, ...] = ()
     by_input: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # ops in the threads of the input pipeline
 
 

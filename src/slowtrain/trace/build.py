@@ -138,22 +138,17 @@ def _cpu_ms(samples: Mapping[str, Floats], found: Steps) -> float | None:
 
 
 def _kernels(raw: Recording, found: Steps) -> Kernels | None:
-    files, times = [], []
+    windows = []
     for event in raw.events:
-        if event.lane == "window" and event.name == "profile" and event.data.get("steps"):
-            last = event.start_ms + (float(event.data["last_step_ns"]) - raw_start(raw)) / 1e6 - event.start_ms
-            for path in sorted((raw.folder / str(event.data.get("folder", "?"))).glob("**/*.xplane.pb"))[:1]:
-                files.append((path, int(event.data["steps"])))
-                times.append((event.start_ms, last, int(event.data["steps"])))
-    deep = kernels.read(files)
-    if deep is None:
-        return None
-    start, end, count = next(t for t, f in zip(times, files) if f[1] == deep.steps)
-    return replace(deep, step_ms=(end - start) / count)
-
-
-def raw_start(raw: Recording) -> float:
-    return float(raw.launch.get("start_ns") or raw.facts.get("child", {}).get("begun_ns", 0))
+        if event.lane != "window" or event.name != "profile" or "begun_ns" not in event.data:
+            continue
+        stop = (float(event.data["last_step_ns"]) - raw.start_ns) / 1e6
+        inside = (found.start_ms >= event.start_ms - 0.2) & (found.end_ms <= stop + 0.2)
+        clock = -(float(event.data["clock_ns"]) + raw.start_ns) / 1e6
+        begun = (float(event.data["begun_ns"]) - raw.start_ns) / 1e6
+        for path in sorted((raw.folder / Path(str(event.data.get("folder", "?"))).name).glob("**/*.xplane.pb"))[:1]:
+            windows.append(kernels.Window(path, clock, begun, found.start_ms[inside], found.end_ms[inside]))
+    return kernels.read(windows)
 
 
 # -- input

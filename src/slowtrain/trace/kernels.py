@@ -1,13 +1,21 @@
-"""What ran inside the deep windows: op executions from the profiler's own planes, per step."""
+"""What ran inside the deep windows: op executions from the profiler's own planes, per step.
+
+The profiler counts from its start, which it gives as a time of day; the recorder's clock is
+monotonic, and it noted both at once, so that every op falls into its step, and what ran between steps (validation,
+callbacks) into none.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from slowtrain.errors import InputError
-from slowtrain.trace import Kernels, intervals, xplane
+from slowtrain.model import Bar
+from slowtrain.trace import Bools, Floats, Ints, Kernels, intervals, names, xplane
 
 # Ops that only call other ops: their time is their callees'.
 CALLERS = frozenset(
@@ -18,86 +26,165 @@ INPUT_THREADS = ("tf_data", "iterator_")
 FUNCTION_CALL = "EagerLocalExecute: __"
 EAGER_CALL = "EagerLocalExecute: "
 WAITS = ("IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute", "IteratorGetNextSyncOp::DoCompute")
+XLA_STAT = "hlo_op"  # thunks of compiled programs carry it; they have no op type in their name
+MOST_BARS = 400
 
 
-def read(files: list[tuple[Path, int]]) -> Kernels | None:
-    """``files``: each window's profile with the number of steps in it. None when there is nothing to read."""
-    found = [k for path, steps in files if steps > 0 and (k := _read(path, steps)) is not None]
+@dataclass(frozen=True)
+class Window:
+    """A profile and the steps inside it.
+
+    ``clock_ms`` is what to add to a time of day to get the run's; ``begun_ms`` when the
+    profiler was started, for files that do not say it themselves (before TensorFlow 2.16).
+    """
+
+    path: Path
+    clock_ms: float
+    begun_ms: float
+    start_ms: Floats
+    end_ms: Floats
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Events of one kind in ms of the run, each in step ``step``."""
+
+    text: list[str]
+    code: Ints
+    start_ms: Floats
+    end_ms: Floats
+
+
+def read(windows: list[Window]) -> Kernels | None:
+    """The window with most steps; None when there is nothing to read."""
+    found = [k for w in windows if len(w.start_ms) and (k := _read(w)) is not None]
     return max(found, key=lambda k: k.steps) if found else None
 
 
-def _read(path: Path, steps: int) -> Kernels | None:
+def _read(window: Window) -> Kernels | None:
     try:
-        space = xplane.read(path)
+        space = xplane.read(window.path)
+        lines = list(_lines(space, _origin_ms(space, window), window))
     except (InputError, OSError):
         return None
-    starts, ends, wait, functions, eager, runs, calls = [], [], 0.0, 0.0, 0, 0.0, 0.0
-    by_type: dict[str, list[float]] = {}
-    by_name: dict[str, list[float]] = {}
-    by_input: dict[str, list[float]] = {}
+    steps = len(window.start_ms)
+    ops = [(name, rows) for name, rows, is_op in lines if is_op]
+    other = [rows for _, rows, is_op in lines if not is_op]
+    if not ops and not other:
+        return None
+    start = np.concatenate([r.start_ms for _, r in ops] or [np.zeros(0)])
+    end = np.concatenate([r.end_ms for _, r in ops] or [np.zeros(0)])
+    by_type, by_name = _tables((r for _, r in ops), steps)
+    calls = _sum(other, lambda t: t.startswith(FUNCTION_CALL))
+    runs = _sum(other, lambda t: t.startswith("KernelAndDevice") and t.endswith("::Run"))
+    eager = _count(other, lambda t: t.startswith(EAGER_CALL) and not t.startswith(FUNCTION_CALL))
+    busy = intervals.covered(intervals.union(start, end), window.start_ms, window.end_ms)
+    return Kernels(
+        steps,
+        float((window.end_ms - window.start_ms).mean()),
+        float(busy.mean()),
+        float((end - start).sum()) / steps,
+        len(start) / steps,
+        _sum(other, lambda t: t in WAITS) / steps,
+        by_type,
+        by_name,
+        eager / steps,
+        max(runs - calls, 0.0) / steps,
+        calls / steps,
+        _bars(lines, window),
+    )
+
+
+def _origin_ms(space: xplane.Space, window: Window) -> float:
+    """When the file's own clock begins, in ms of the run: its lines count from the profile's start."""
+    for plane in space.planes:
+        begun = plane.stats.get(names.PROFILE_START) if plane.stats else None
+        if isinstance(begun, int):
+            return (begun + space.origin_ns) / 1e6 + window.clock_ms
+    return window.begun_ms + space.origin_ns / 1e6
+
+
+def _lines(space: xplane.Space, origin_ms: float, window: Window) -> Iterator[tuple[str, _Rows, bool]]:
+    """For each thread of the host its op executions (True) and its other events (False), those inside steps only."""
     for plane in space.planes:
         if not plane.name.startswith("/host:CPU"):
             continue
         for line in plane.lines:
-            events = line.events()
+            events = line.events((XLA_STAT,))
             if not len(events):
                 continue
+            start = origin_ms + events.start_ps / 1e9
+            end = start + events.duration_ps / 1e9
+            at = np.searchsorted(window.start_ms, start, side="right") - 1
+            inside = (at >= 0) & (start < window.end_ms[np.maximum(at, 0)])
             ids, inverse = np.unique(events.metadata_id, return_inverse=True)
-            ms, count = np.bincount(inverse, events.duration_ps) / 1e9, np.bincount(inverse)
-            texts = [plane.event_names.get(int(i), "") for i in ids]
-            for text, spent, n in zip(texts, ms, count):
-                if text in WAITS:
-                    wait += float(spent)
-                elif text == "FunctionRun":
-                    functions += float(spent)
-                elif text.startswith(FUNCTION_CALL):
-                    calls += float(spent)
-                elif text.startswith(EAGER_CALL):
-                    eager += int(n)
-                elif text.startswith("KernelAndDevice") and text.endswith("::Run"):
-                    runs += float(spent)
-            is_op = np.array([_op_type(t) is not None for t in texts])
-            if line.name.startswith(INPUT_THREADS):
-                for text, spent, n, op in zip(texts, ms, count, is_op):
-                    if op:
-                        row = by_input.setdefault(_op_type(text) or "", [0.0, 0.0])
-                        row[0] += float(spent)
-                        row[1] += float(n)
-                continue
-            for text, spent, n, op in zip(texts, ms, count, is_op):
-                if op:
-                    kind = _op_type(text) or ""
-                    for table, key in ((by_type, kind), (by_name, text)):
-                        row = table.setdefault(key, [0.0, 0.0])
-                        row[0] += float(spent)
-                        row[1] += float(n)
-            rows = is_op[inverse]
-            starts.append(events.start_ps[rows] / 1e9)
-            ends.append((events.start_ps[rows] + events.duration_ps[rows]) / 1e9)
-    if not starts:
-        return None
-    start, end = np.concatenate(starts), np.concatenate(ends)
-    return Kernels(
-        steps,
-        0.0,
-        intervals.total(intervals.union(start, end)) / steps,
-        float((end - start).sum()) / steps,
-        len(start) / steps,
-        wait / steps,
-        _per_step(by_type, steps),
-        _per_step(by_name, steps),
-        eager / steps,
-        max(runs - calls, 0.0) / steps,
-        functions / steps,
-        _per_step(by_input, steps),
-    )
+            text = [plane.event_names.get(int(i), "") for i in ids]
+            compiled = _has_stat(events, len(start))
+            # Ops on tf.data's own threads make input; they are no part of the step's computing.
+            feeding = line.name.startswith(INPUT_THREADS)
+            op = np.array([op_type(t) is not None for t in text])[inverse] | compiled
+            for keep, is_op in ((op & inside & (not feeding), True), (~op & inside, False)):
+                if keep.any():
+                    yield line.name, _Rows(text, inverse[keep], start[keep], end[keep]), is_op
 
 
-def _per_step(table: dict[str, list[float]], steps: int) -> dict[str, tuple[float, float]]:
-    return {k: (ms / steps, n / steps) for k, (ms, n) in sorted(table.items(), key=lambda i: -i[1][0])[:400]}
+def _has_stat(events: xplane.Events, count: int) -> Bools:
+    found = np.zeros(count, dtype=bool)
+    stat = events.stats.get(XLA_STAT)
+    if stat is not None:
+        found[stat.rows] = True
+    return found
 
 
-def _op_type(text: str) -> str | None:
+def _tables(
+    ops: Iterable[_Rows], steps: int
+) -> tuple[dict[str, tuple[float, float]], dict[str, tuple[float, float]]]:
+    """Ms and count a step by op type and by op name, costliest first."""
+    by_type: dict[str, list[float]] = {}
+    by_name: dict[str, list[float]] = {}
+    for rows in ops:
+        ms = np.bincount(rows.code, rows.end_ms - rows.start_ms, minlength=len(rows.text))
+        count = np.bincount(rows.code, minlength=len(rows.text))
+        for i in np.flatnonzero(count):
+            for table, key in ((by_type, op_type(rows.text[i]) or "XLA"), (by_name, rows.text[i])):
+                row = table.setdefault(key, [0.0, 0.0])
+                row[0] += float(ms[i]) / steps
+                row[1] += float(count[i]) / steps
+    tables = (sorted(t.items(), key=lambda item: -item[1][0])[:400] for t in (by_type, by_name))
+    first, second = ({k: (ms, n) for k, (ms, n) in table} for table in tables)
+    return first, second
+
+
+def _sum(lines: list[_Rows], wanted: Callable[[str], bool]) -> float:
+    """Ms of all events whose text is wanted."""
+    return sum(float((r.end_ms - r.start_ms)[_pick(r, wanted)].sum()) for r in lines)
+
+
+def _count(lines: list[_Rows], wanted: Callable[[str], bool]) -> int:
+    return sum(int(_pick(r, wanted).sum()) for r in lines)
+
+
+def _pick(rows: _Rows, wanted: Callable[[str], bool]) -> Bools:
+    return np.array([bool(wanted(t)) for t in rows.text], dtype=bool)[rows.code]
+
+
+def _bars(lines: list[tuple[str, _Rows, bool]], window: Window) -> tuple[Bar, ...]:
+    """The longest ops and waits of the window's median step, in ms from its start."""
+    length = window.end_ms - window.start_ms
+    step = int(np.argsort(length)[len(length) // 2])
+    begin, stop = float(window.start_ms[step]), float(window.end_ms[step])
+    bars = []
+    for _, rows, is_op in lines:
+        for i in np.flatnonzero((rows.start_ms >= begin) & (rows.start_ms < stop)):
+            text = rows.text[rows.code[i]]
+            if is_op or text in WAITS:
+                lane = "device" if is_op else "input"
+                bars.append(Bar(lane, text, float(rows.start_ms[i]) - begin, min(float(rows.end_ms[i]), stop) - begin))
+    longest = sorted(bars, key=lambda b: b.start_ms - b.end_ms)[:MOST_BARS]
+    return tuple(sorted(longest, key=lambda b: b.start_ms))
+
+
+def op_type(text: str) -> str | None:
     """``dense/MatMul:MatMul`` -> ``MatMul``; None for what is no op, or only calls ops."""
     name, colon, kind = text.rpartition(":")
     if not colon or not kind.replace("_", "").isalnum() or name.endswith(":") or " " in name or kind in CALLERS:

@@ -40,6 +40,7 @@ class Recording:
     counters: tuple[tuple[float, int, bytes], ...] = ()
     end_ms: float = 0.0
     launch: Mapping[str, Any] = field(default_factory=dict)
+    start_ns: int = 0
 
 
 def is_recording(path: Path) -> bool:
@@ -97,7 +98,7 @@ def _read(folder: Path) -> Recording:
     last = max([(int(raw[:, 2].max()) - start_ns) / 1e6 if len(raw) else 0.0, *(s[0] for s in samples[-1:])])
     end_ns = launch.get("end_ns")
     end_ms = (int(end_ns) - start_ns) / 1e6 if end_ns else last
-    return Recording(folder, names, lanes, main, events, facts, samples, counters, end_ms, launch)
+    return Recording(folder, names, lanes, main, events, facts, samples, counters, end_ms, launch, start_ns)
 
 
 def _launch(folder: Path) -> Mapping[str, Any]:

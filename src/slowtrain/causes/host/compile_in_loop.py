@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Event, Trace
+from slowtrain.trace.host import in_windows, outermost
+from slowtrain.trace.retraces import Traced, by_definition
+from slowtrain.whatif import Remedy, Skip, anywhere
+
+LEAST = 3  # builds of one line: training in two stages (frozen, then unfrozen) compiles twice and must
+
+
+class CompileInLoop(Cause):
+    """A model, an optimizer or a `tf.function` is made again in a loop, and traced again each time.
+
+    ## What it means
+    `compile()` throws away the train function that Keras had traced; a new model, a new optimizer
+    or a `tf.function` written inside the loop starts without any. The first step after each pays
+    for tracing and optimising the graph, hundreds of times a usual step, and old graphs stay in memory.
+
+    ## How it is recognised
+    First traces of functions that stand at one line of source and are called from one line, three
+    times at least, with the same arguments. A function that is traced again for another argument
+    is `retracing`. Models of different shapes (a search over architectures) need a graph each and are not this.
+
+    ## What to do
+    Build and compile once, before the loop. To lower the learning rate assign it
+    (`model.optimizer.learning_rate = rate`); to start anew set the initial weights again
+    (`model.set_weights(start)`) and the optimizer's variables to zero. Define `@tf.function`s at the top.
+
+    ## When it is not worth it
+    When each turn of the loop trains for minutes, a second of tracing does not matter.
+    """
+
+    title = "a model or function is built and traced again in a loop"
+    needs = frozenset({Signal.TRACES, Signal.PHASES})
+    scope = "run"
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = _rebuilt(trace)
+        if not found:
+            return None
+        worst = found[0]
+        again = worst.events[1:]
+        total = _total_ms(trace, found)
+        made = _made(trace, worst)
+        return Evidence(
+            f"{_subject(worst)} was made and traced {len(worst.events)} times, "
+            f"{np.median([worst.extra_ms(e) for e in again]):.3g} ms each, {total / 1e3:.2g} s of the run",
+            {"builds": float(len(worst.events)), "trace_ms": float(np.median([worst.extra_ms(e) for e in again])), "total_ms": total},
+            made,
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        found = _rebuilt(trace)
+        ms = _total_ms(trace, found)
+        if self.scope_in(trace, evidence) == "step":
+            steady = max(int(trace.steps.steady.sum()), 1)
+            return [anywhere(trace, _in_steps_ms(trace, found) / steady, (Category.COMPILE, Category.GC), (0.95, 1.02))]
+        return [Skip(ms, spread=(0.85, 1.15))]
+
+    def scope_in(self, trace: Trace, evidence: Evidence) -> str:
+        """Of the step where nearly every step builds something new, otherwise of the run."""
+        builds = sum(len(f.events) - 1 for f in _rebuilt(trace))
+        return "step" if len(trace.steps) and builds >= 0.8 * len(trace.steps) else "run"
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        yield Prescription("edit", Effect.EXACT, "build, compile and define tf.functions once before the loop; reset weights and rates in it")
+
+    fires = (
+        """
+        step    1111111111
+        compile cc........
+        device  ..kkkkkkkk
+        @event trace name=step start=0 end=2 data={"nth":1,"number":1,"site":["train.py",9],"file":"train.py","line":5}
+        @event trace name=step start=50 end=90 data={"nth":1,"number":2,"site":["train.py",9],"file":"train.py","line":5}
+        @event trace name=step start=150 end=190 data={"nth":1,"number":3,"site":["train.py",9],"file":"train.py","line":5}
+        @event trace name=step start=250 end=290 data={"nth":1,"number":4,"site":["train.py",9],"file":"train.py","line":5}
+        """,
+        """
+        step    1111111111
+        compile ccccccccc.
+        device  .........k
+        @event trace name=<lambda> start=0 end=9 data={"nth":1,"number":1,"site":["train.py",9],"file":"train.py","line":5}
+        @event trace name=<lambda> start=10 end=19 data={"nth":1,"number":2,"site":["train.py",9],"file":"train.py","line":5}
+        @event trace name=<lambda> start=20 end=29 data={"nth":1,"number":3,"site":["train.py",9],"file":"train.py","line":5}
+        @event trace name=<lambda> start=30 end=99 data={"nth":1,"number":4,"site":["train.py",9],"file":"train.py","line":5}
+        """,
+    )
+    quiet = (
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @event trace name=fit_a start=0 end=90 data={"nth":1,"number":1,"site":["train.py",9],"file":"keras.py","line":5}
+        @event trace name=fit_a start=100 end=190 data={"nth":1,"number":2,"site":["train.py",19],"file":"keras.py","line":5}
+        @event trace name=test_a start=200 end=290 data={"nth":1,"number":3,"site":["train.py",9],"file":"keras.py","line":8}
+        """,
+        """
+        step    1111111111
+        compile ccccccccc.
+        device  .........k
+        @event trace name=train_step start=0 end=9 times=40 every=10 data={"nth":2,"number":1,"site":["train.py",27],"file":"train.py","line":5}
+        """,
+    )
+
+
+def _rebuilt(trace: Trace) -> list[Traced]:
+    """Definitions made again with the same arguments, costliest first."""
+    models = _weights_of_fits(trace)
+    found = [d for d in by_definition(trace) if len(d.events) >= LEAST and _alike(d, models)]
+    return sorted(found, key=lambda d: -sum(d.extra_ms(e) for e in d.events[1:]))
+
+
+def _weights_of_fits(trace: Trace) -> list[tuple[Event, str]]:
+    return [(e, _shapes(e)) for e in trace.events_of("loop") if e.name == "fit" and e.data.get("weights")]
+
+
+def _shapes(fit: Event) -> str:
+    return str(sorted((w.get("class"), w.get("shape")) for w in fit.data["weights"]))
+
+
+def _alike(one: Traced, fits: list[tuple[Event, str]]) -> bool:
+    """Whether at least three builds had the weights of an earlier one; where that is not known, their arguments' shapes."""
+    kinds = []
+    for event in one.events:
+        inside = [shapes for fit, shapes in fits if fit.start_ms <= event.start_ms <= fit.end_ms]
+        kinds.append(inside[0] if inside else str(_plain(event.data.get("signature") or {})))
+    return len(kinds) - len(set(kinds)) >= LEAST - 1
+
+
+def _plain(signature: dict[str, dict[str, object]]) -> list[tuple[str, object, object]]:
+    """Arguments without batch sizes and identities, which differ between folds without another graph being needed."""
+    return [(n, leaf.get("kind"), (leaf.get("shape") or [None])[1:]) for n, leaf in signature.items()]  # type: ignore[index]
+
+
+def _total_ms(trace: Trace, found: list[Traced]) -> float:
+    """Tracing after the first of each, and the layers and compile calls after the first trace of all."""
+    ms = sum(one.extra_ms(e) for one in found for e in one.events[1:])
+    first = min(one.events[0].end_ms for one in found)
+    last = max(one.events[-1].end_ms for one in found)
+    build = trace.lane("build")
+    build = build.where((build.start_ms > first) & (build.start_ms < last))
+    return ms + float(build.ms[outermost(build)].sum())
+
+
+def _in_steps_ms(trace: Trace, found: list[Traced]) -> float:
+    start, end = trace.steps.start_ms[trace.steps.steady], trace.steps.end_ms[trace.steps.steady]
+    inside = 0.0
+    for one in found:
+        for event in one.events[1:]:
+            at = int(np.searchsorted(start, event.end_ms)) - 1
+            inside += one.extra_ms(event) if at >= 0 and event.start_ms < end[at] else 0.0
+    build = trace.lane("build")
+    build = build.where(~in_windows(trace, build) & (np.searchsorted(start, build.start_ms) > 0))
+    return inside + float(build.ms[outermost(build)].sum())
+
+
+def _subject(one: Traced) -> str:
+    if one.events[0].data.get("keras"):
+        return "the model's train function" if one.events[0].data.get("training") else "the model's function"
+    return f"the tf.function {one.name}"
+
+
+def _made(trace: Trace, one: Traced) -> tuple[Place, ...]:
+    """Where it is made: repeated `compile()` calls, the line of the `tf.function`, the call."""
+    places: list[Place] = []
+    if one.events[0].data.get("keras"):
+        counts: dict[Place, int] = {}
+        for event in trace.events_of("compile"):
+            if event.place is not None:
+                counts[event.place] = counts.get(event.place, 0) + 1
+        places += sorted((p for p, n in counts.items() if n >= LEAST), key=lambda p: -counts[p])
+    else:
+        numbers = {e.data.get("number") for e in one.events}
+        made = [n.detail.get("made") for n in trace.names if n.lane == "function" and n.detail.get("number") in numbers]
+        places += [Place(str(m[0]), int(m[1])) for m in made if m][:1]
+        places += [one.written] if one.written is not None else []
+    return tuple(dict.fromkeys([*places, *([one.place] if one.place else [])]))[:4]

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Spans, Trace
+from slowtrain.trace.host import in_steady, in_windows, main_thread, sampled_places
+from slowtrain.whatif import Drop, Remedy, Skip
+
+FULL = "generation 2"
+LEAST = 3  # full collections: one or two are the interpreter's own housekeeping after start-up
+
+
+class GarbageCollection(Cause):
+    """Python's garbage collector pauses the steps.
+
+    ## What it means
+    A full collection walks every container object of the process. TensorFlow and Keras make
+    hundreds of thousands of them when they are imported, so that each full collection stops the
+    training thread for about a tenth of a second, whether it frees anything or not.
+
+    ## How it is recognised
+    The collector tells when it begins and ends. Counted are collections on the training thread
+    inside steady steps, three full ones at least. Python itself starts a full collection only after
+    ten of the generation below: where full ones are more frequent than that, the script asks for
+    them (`gc.collect()`, or `clear_session()`, which calls it). Collections during tracing belong to
+    the tracing, which is another cause.
+
+    ## What to do
+    Take `gc.collect()` out of the loop: reference counting frees tensors and arrays at once without
+    it. Where Python collects by itself, call `gc.freeze()` after building the model, or raise
+    `gc.set_threshold`.
+
+    ## When it is not worth it
+    When the script really makes reference cycles that hold large arrays; then collect now and then,
+    once an epoch, rather than in each step.
+    """
+
+    title = "garbage collection pauses the steps"
+    needs = frozenset({Signal.STEPS, Signal.GC})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        full = _full(trace)
+        if len(full) < LEAST or trace.mean(Category.GC) <= 0 and not _between_ms(trace, full):
+            return None
+        traced = _traced_share(trace)
+        if traced > 0.5:
+            return None
+        asked = _asked(trace, full)
+        ms = trace.mean(Category.GC)
+        who = "asked for by the script" if asked else "started by Python itself"
+        return Evidence(
+            f"{len(full)} full collections, {who}, {full.ms.mean():.0f} ms each: {ms:.3g} ms of each step of {trace.step_ms:.3g} ms",
+            {"gc_ms": ms, "full_collections": float(len(full)), "full_ms": float(full.ms.mean()), "asked": float(asked)},
+            _places(trace, full) if asked else (),
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        full = _full(trace)
+        asked = bool(evidence.numbers["asked"])
+        # Frozen objects are not walked, new ones still are: what young generations cost remains either way.
+        drop = Drop({Category.GC: trace.mean(Category.GC)}, spread=(0.9, 1.05) if asked else (0.5, 1.0))
+        between = _between_ms(trace, full) if asked else 0.0
+        return [drop, Skip(between, spread=(0.9, 1.05))] if between else [drop]
+
+    def scope_in(self, trace: Trace, evidence: Evidence) -> str:
+        return "step" if trace.share(Category.GC) > 0.02 else "run"
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        if evidence.numbers["asked"]:
+            yield Prescription("edit", Effect.EXACT, "take gc.collect() (or clear_session()) out of the loop")
+        else:
+            yield Prescription("treatment", Effect.EXACT, "call gc.freeze() once the model is built, so that collections skip what stays")
+
+    fires = (
+        """
+        step    1111111111
+        gc      ggggg.....
+        device  .....kkkkk
+        @span gc generation_2 start=1 end=5 times=40 every=10 value=0
+        """,
+        """
+        step    1111111111 22222
+        gc      ggggg..... .....
+        device  .....kkkkk kkkkk
+        @span gc generation_2 start=1 end=5 times=20 every=15 value=0
+        @span gc generation_1 start=2 end=3 times=4 every=15 value=0
+        @span stack collect start=3 end=3 line=37 times=4 every=15
+        """,
+    )
+    quiet = (
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @span gc generation_2 start=1 end=1.2 times=1
+        """,
+        """
+        step    11111111111111111111
+        gc      gg..................
+        compile ..kkkkkkkkkkkkkkkkkk
+        @span gc generation_2 start=1 end=2 times=40 every=20
+        @event trace name=f start=2 end=20 times=40 every=20 data={"nth":3}
+        """,
+    )
+
+
+def _full(trace: Trace) -> Spans:
+    """Full collections of the training thread from the first steady step on, outside profiler windows."""
+    spans = trace.lane("gc")
+    if not len(spans) or not trace.steps.steady.any():
+        return Spans()
+    main = main_thread(trace)
+    text = np.array([n.text.replace("_", " ") == FULL for n in trace.names])[spans.name]
+    steady = trace.steps.steady
+    first, last = float(trace.steps.start_ms[steady][0]), float(trace.steps.end_ms[-1])
+    keep = text & (spans.thread == main) & (spans.start_ms >= first) & (spans.start_ms <= last)
+    return spans.where(keep & ~in_windows(trace, spans))
+
+
+def _asked(trace: Trace, full: Spans) -> bool:
+    """Whether full collections come more often than one for ten of the generation below, the interpreter's rule."""
+    spans = trace.lane("gc")
+    younger = spans.where(np.array([n.text.replace("_", " ") == "generation 1" for n in trace.names])[spans.name])
+    since = younger.between(float(full.start_ms[0]), float(full.end_ms[-1]))
+    return len(full) > 2 + len(since) / 8
+
+
+def _between_ms(trace: Trace, full: Spans) -> float:
+    return float(full.ms[~in_steady(trace, full)].sum())
+
+
+def _traced_share(trace: Trace) -> float:
+    """The part of the collector's time in steps that also traced a function."""
+    column = trace.categories.get(Category.GC)
+    at = np.sort(np.array([e.start_ms for e in trace.events_of("trace")]))
+    if column is None or not len(at) or not column[trace.steps.steady].sum():
+        return 0.0
+    traced = np.searchsorted(at, trace.steps.end_ms) > np.searchsorted(at, trace.steps.start_ms)
+    return float(column[traced & trace.steps.steady].sum() / column[trace.steps.steady].sum())
+
+
+def _places(trace: Trace, full: Spans) -> tuple[Place, ...]:
+    """Samples taken around the pauses (the sampler cannot run within one), then the loop's costliest line."""
+    lines = tuple(line.place for line in trace.loop_lines if line.share > 0.3)
+    return tuple(dict.fromkeys((*lines, *sampled_places(trace, full, 5.0)[:2])))[:3]

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Name, Trace
+from slowtrain.trace.host import in_steady, in_windows, outermost, training_begins
+from slowtrain.whatif import Remedy, Skip, anywhere
+
+OUTER = ("CallbackList",)
+
+
+@dataclass(frozen=True)
+class Hook:
+    """A hook of a callback class: what it cost in steady steps, and between them."""
+
+    name: Name
+    calls: int
+    ms: float
+    step_ms: float  # in a mean steady step
+    between_ms: float  # over the run, outside steady steps and windows
+
+
+class HeavyCallback(Cause):
+    """A callback (logging, histograms, checkpoints, predictions) takes much of the training time.
+
+    ## What it means
+    Keras calls its callbacks on the training thread. While one computes histograms, writes a
+    checkpoint or predicts, no step runs and the device idles.
+
+    ## How it is recognised
+    Every hook of every callback is timed, by its class. Counted is all that happens inside the
+    hook, reading tensors back and evaluating included. Hooks that end batches lengthen each step;
+    hooks that end epochs lengthen the run, and the saving is told of whichever of the two suffers more.
+
+    ## What to do
+    Do the work less often: once an epoch instead of once a batch, every tenth epoch instead of
+    every one. For `TensorBoard` set `histogram_freq=0` and `write_images=False`, for
+    `ModelCheckpoint` a larger `save_freq`, or `save_weights_only=True`.
+
+    ## When it is not worth it
+    When what the callback does is the point of the run (an evaluation that decides whether to stop).
+    A callback that takes a hundredth of the time needs no attention.
+    """
+
+    title = "a callback takes much of the training time"
+    needs = frozenset({Signal.CALLBACKS, Signal.STEPS})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        hooks = _heavy(trace)
+        if not hooks:
+            return None
+        worst = hooks[0]
+        total = sum(h.ms for h in hooks)
+        each = worst.ms / worst.calls
+        return Evidence(
+            f"{worst.name.text} takes {each:.3g} ms a call, {worst.calls} calls, {total / 1e3:.2g} s of the run"
+            + (f", {worst.step_ms:.3g} ms of each step of {trace.step_ms:.3g} ms" if worst.step_ms > 0.02 * trace.step_ms else ""),
+            {"call_ms": each, "calls": float(worst.calls), "total_ms": total, "step_ms": sum(h.step_ms for h in hooks)},
+            _places(trace, worst.name),
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        hooks = _heavy(trace)
+        in_steps, between = sum(h.step_ms for h in hooks), sum(h.between_ms for h in hooks)
+        # Called ten times less often, or for a cheaper form: a tenth is left to be paid in the middle case.
+        spread = (0.7, 1.1)
+        remedies: list[Remedy] = []
+        if in_steps > 0:
+            remedies.append(anywhere(trace, 0.95 * in_steps, (Category.CALLBACK, Category.READBACK), spread))
+        if between > 0:
+            remedies.append(Skip(0.95 * between, spread=spread))
+        return remedies
+
+    def scope_in(self, trace: Trace, evidence: Evidence) -> str:
+        between = sum(h.between_ms for h in _heavy(trace))
+        in_steps = evidence.numbers["step_ms"] * float(trace.steps.steady.sum())
+        return "step" if in_steps >= between else "run"
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        hooks = _heavy(trace)
+        name = hooks[0].name.text if hooks else "the callback"
+        kind, _, hook = name.partition(".")
+        if kind == "TensorBoard":
+            yield Prescription("edit", Effect.EXACT, "TensorBoard(histogram_freq=0, write_images=False, write_graph=False)")
+        elif kind in ("ModelCheckpoint", "BackupAndRestore"):
+            yield Prescription("edit", Effect.EXACT, f"let {kind} save less often (save_freq) or only weights (save_weights_only=True)")
+        elif "batch" in hook:
+            yield Prescription("edit", Effect.EXACT, f"do the work of {name} once an epoch, or every hundredth batch")
+        else:
+            yield Prescription("edit", Effect.EXACT, f"do the work of {name} every few epochs")
+
+    fires = (
+        """
+        step     1111111111
+        callback ccccc.....
+        device   .....kkkkk
+        @span callback Watch.on_train_batch_end start=0 end=5 times=40 every=10 line=12
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @phase callback=400
+        @span callback TensorBoard.on_epoch_end start=399.5 end=799 times=1
+        @event loop name=fit start=0 end=800 data={"site":["train.py",20]}
+        """,
+    )
+    quiet = (
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @span callback ProgbarLogger.on_train_batch_end start=9.9 end=9.92 times=40 every=10
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @phase callback=10 import=1000
+        @span callback ModelCheckpoint.on_epoch_end start=399.9 end=409 times=1
+        """,
+    )
+
+
+def _heavy(trace: Trace) -> list[Hook]:
+    """Hooks that matter, costliest first: each at least a fifth of the costliest."""
+    spans = trace.lane("callback")
+    if not len(spans) or not len(trace.steps):
+        return []
+    steady, windowed = in_steady(trace, spans), in_windows(trace, spans)
+    outermost = outermost(spans)
+    late = spans.end_ms > training_begins(trace)
+    count = int(trace.steps.steady.sum()) or 1
+    hooks = []
+    for number in np.unique(spans.name[outermost]):
+        mine = (spans.name == number) & outermost
+        name = trace.names[int(number)]
+        if name.text.partition(".")[0] in OUTER:
+            continue
+        in_steps = float(spans.ms[mine & steady].sum())
+        between = float(spans.ms[mine & ~steady & ~windowed & late].sum())
+        if in_steps + between > 0:
+            hooks.append(Hook(name, int(mine.sum()), in_steps + between, in_steps / count, between))
+    hooks.sort(key=lambda h: -h.ms)
+    return [h for h in hooks if h.ms >= 0.2 * hooks[0].ms]
+
+
+def _places(trace: Trace, name: Name) -> tuple[Place, ...]:
+    """The hook's own line where it is the user's, its hot lines from samples, and the `fit` that was given it."""
+    file, line = name.detail.get("file"), name.detail.get("line")
+    fits = [e.place for e in trace.events_of("loop") if e.name == "fit" and e.place and not e.data.get("nested")]
+    if name.place is not None:
+        return (name.place, *fits[:1])
+    if not (file and line and name.detail.get("user")):
+        last = [p for p in reversed(fits) if p is not None]
+        return tuple(last[:1])
+    own = Place(str(file), int(line))
+    hot = [s.place for s in trace.stacks if s.place.file == file and 0 <= s.place.line - own.line < 60 and _inside(trace, s.place, name)]
+    return tuple(dict.fromkeys((own, *hot[:2], *fits[-1:])))  # type: ignore[arg-type]
+
+
+def _inside(trace: Trace, place: Place, name: Name) -> bool:
+    """Whether samples at ``place`` were taken in a function named like the hook."""
+    hook = name.text.rpartition(".")[2]
+    return any(n.lane == "stack" and n.place == place and n.detail.get("within") == hook for n in trace.names)

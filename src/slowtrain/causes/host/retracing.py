@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.trace import Event, Floats, Trace
+from slowtrain.trace.retraces import Traced, by_function, changes
+from slowtrain.whatif import Drop, Remedy
+
+LEAST = 3  # traces of one function after its first: Keras' own functions see a last, smaller batch, and relax
+
+
+class Retracing(Cause):
+    """A `tf.function` is traced again and again, because an argument keeps changing.
+
+    ## What it means
+    A `tf.function` makes one graph for each new signature of its arguments. Tensors count by shape
+    and dtype, but Python numbers, strings and other objects count by value or identity: a learning
+    rate that is a Python float is a new graph each time it changes. Tracing runs the Python of the
+    whole step, a hundred times slower than the graph it makes, and each graph stays in memory.
+
+    ## How it is recognised
+    Each trace is recorded with its arguments. Counted are traces of the same function object after
+    its first, at least three, which go on in the second half of its calls. The argument that
+    differs from the most similar earlier trace is named. First traces of other functions, functions
+    made anew in a loop, and the one further trace for a smaller last batch are not this.
+
+    ## What to do
+    Pass Python numbers that change as tensors (`tf.constant(lr)`) or keep them in a `tf.Variable`;
+    pad or bucket inputs of varying shape, or give the function an `input_signature` with `None` in
+    the places that vary (`reduce_retracing=True` finds them by itself); do not pass lists whose length varies.
+
+    ## When it is not worth it
+    A few traces at the start (one for each of a few bucket lengths) are paid once and are fine.
+    """
+
+    title = "a tf.function is traced again and again"
+    needs = frozenset({Signal.STEPS, Signal.TRACES})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = _again(trace)
+        if not found:
+            return None
+        worst = found[0]
+        count, calls = len(worst.events) - 1, max(len(worst.calls), len(worst.events))
+        each = float(np.median([worst.extra_ms(e) for e in worst.events[1:]]))
+        what = _what(worst)
+        places = [p for p in (worst.place, worst.written) if p is not None]
+        return Evidence(
+            f"{worst.name} was traced again {count} times in {calls} calls, {each:.3g} ms each: {what}",
+            {"retraces": float(count), "calls": float(calls), "retrace_ms": each, "usual_ms": worst.usual_ms},
+            tuple(dict.fromkeys(places)),
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        found = _again(trace)
+        events = [(f, e) for f in found for e in f.events[1:]]
+        column, traced = _added(trace, events)
+        steady = trace.steps.steady
+        compile_ms = float(np.minimum(column, trace.categories[Category.COMPILE])[steady].mean()) if Category.COMPILE in trace.categories else 0.0
+        # What is collected while tracing was made by tracing.
+        collected = trace.categories.get(Category.GC, np.zeros(len(trace.steps)))
+        rest = collected[steady & ~traced]
+        gc_ms = float(np.maximum(collected - (rest.mean() if len(rest) else 0.0), 0.0)[steady & traced].sum()) / max(int(steady.sum()), 1)
+        # Padded inputs compute more than the ragged ones did; without a call that traced nothing the rest is an estimate.
+        measured = all(f.measured for f in found)
+        return [Drop({Category.COMPILE: compile_ms, Category.GC: gc_ms}, spread=(0.97, 1.01) if measured else (0.95, 1.015))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        found = _again(trace)
+        rows = changes(found[0].events) if found else []
+        text = rows[0][2] if rows else ""
+        if "Python" in text:
+            yield Prescription("edit", Effect.EXACT, f"pass {rows[0][0]} as a tensor (tf.constant) or keep it in a tf.Variable")
+        elif "shape" in text or "list" in text:
+            yield Prescription("edit", Effect.EQUIVALENT, f"pad {rows[0][0]} to one shape, or declare an input_signature with None")
+        else:
+            yield Prescription("edit", Effect.EXACT, "give the function the same objects each time, and tensors for what changes")
+
+    fires = (
+        """
+        step    1111111111
+        compile ccccccccc.
+        device  .........k
+        @event trace name=train_step start=0 end=9.5 times=40 every=10 data={"nth":2,"number":1,"site":["train.py",27],"signature":{"lr":{"kind":"python","type":"float","value":"0.1"}}}
+        """,
+        """
+        step    1111111111 22
+        compile ccccccccc. ..
+        device  .........k kk
+        @event trace name=f start=0 end=9 times=20 every=12 data={"nth":2,"number":1,"site":["train.py",9],"signature":{"x":{"kind":"tensor","shape":[4,4],"dtype":"float32"}}}
+        @span function f start=0 end=9 times=20 every=12 line=9 detail={"number":1}
+        @span function f start=10.1 end=11 times=20 every=12 line=9 detail={"number":1}
+        """,
+    )
+    quiet = (
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @event trace name=train_step start=0 end=9 data={"nth":1,"number":1}
+        @event trace name=train_step start=10 end=19 data={"nth":2,"number":1}
+        """,
+        """
+        step    1111111111
+        compile cc........
+        device  ..kkkkkkkk
+        @event trace name=made_again start=0 end=2 times=1 data={"nth":1,"number":1}
+        @event trace name=made_again start=10 end=12 times=1 data={"nth":1,"number":2}
+        @event trace name=made_again start=20 end=22 times=1 data={"nth":1,"number":3}
+        """,
+    )
+
+
+def _again(trace: Trace) -> list[Traced]:
+    """Functions that go on being traced, those that cost most first."""
+    found = []
+    for one in by_function(trace):
+        later = one.events[1:]
+        if len(later) < LEAST or not _goes_on(one):
+            continue
+        found.append(one)
+    return sorted(found, key=lambda f: -sum(f.extra_ms(e) for e in f.events[1:]))
+
+
+def _goes_on(one: Traced) -> bool:
+    """Whether at least two traces lie in the second half of the calls: what stops early was warm-up."""
+    starts = one.calls.start_ms if len(one.calls) else np.array([e.start_ms for e in one.events])
+    middle = float(np.median(starts))
+    return sum(e.start_ms > middle for e in one.events) >= 2
+
+
+def _added(trace: Trace, events: list[tuple[Traced, Event]]) -> tuple[Floats, np.ndarray]:
+    """Ms that the traces added to each step, and which steps they were in."""
+    column = np.zeros(len(trace.steps))
+    for function, event in events:
+        i = int(np.searchsorted(trace.steps.start_ms, event.end_ms)) - 1
+        if i >= 0:
+            column[i] += function.extra_ms(event)
+    return column, column > 0
+
+
+def _what(worst: Traced) -> str:
+    rows = changes(worst.events)
+    if not rows:
+        return "none of its arguments changed as recorded; it may depend on Python state outside them"
+    texts = [f"{name}: {text}" for name, _, text in rows[:2]]
+    more = f" and {len(rows) - 2} more" if len(rows) > 2 else ""
+    return "; ".join(texts) + more

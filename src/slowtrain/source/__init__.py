@@ -1,0 +1,177 @@
+"""A training script as text and syntax tree: which lines make the step's input, and whether they draw at random.
+
+Only what a reader of the file can see: no import, no execution. A file that is gone or does
+not parse gives None, and causes then judge without it.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+RANDOM = frozenset(
+    "random randn rand randint random_sample normal uniform standard_normal integers shuffle permutation choice choices "
+    "sample default_rng RandomState rng binomial beta poisson lognormal gauss".split()
+)
+READERS = frozenset("open read fread imread load loadtxt genfromtxt fromfile memmap File read_csv read_file get request urlopen".split())
+OPENERS = frozenset({"h5py", "zarr", "netCDF4", "tables", "rasterio", "lmdb", "sqlite3", "pandas", "PIL", "Image", "cv2", "imageio"})
+BLOCKS = (ast.For, ast.While, ast.With, ast.If, ast.Try)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True)
+class Feeding:
+    """Lines of a hand-written loop that make the step's input.
+
+    ``mixed`` are those that also take the step; ``outside`` says that the input comes from
+    something opened before the loop (a file, an HDF5 data set).
+    """
+
+    lines: frozenset[int]
+    mixed: frozenset[int]
+    random: bool
+    reads: bool
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file."""
+
+    file: str
+    text: str
+    tree: ast.Module
+
+    def line(self, number: int) -> str:
+        lines = self.text.splitlines()
+        return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+    def function_at(self, line: int) -> ast.AST | None:
+        """The innermost function that holds ``line``."""
+        found = [n for n in ast.walk(self.tree) if isinstance(n, FUNCTIONS) and _holds(n, line)]
+        return max(found, key=lambda n: n.lineno) if found else None
+
+    def called(self, node: ast.AST, depth: int = 5) -> list[ast.AST]:
+        """``node`` and the functions of this file that it calls, by name, directly or not."""
+        by_name: dict[str, ast.AST] = {n.name: n for n in ast.walk(self.tree) if isinstance(n, FUNCTIONS)}
+        found, todo = [node], [(node, 0)]
+        while todo:
+            one, level = todo.pop()
+            for name in _called_names(one):
+                target = by_name.get(name)
+                if target is not None and target not in found and level < depth:
+                    found.append(target)
+                    todo.append((target, level + 1))
+        return found
+
+    def random_at(self, line: int) -> bool:
+        """Whether the function that holds ``line``, or one that it calls, draws at random."""
+        function = self.function_at(line)
+        return function is not None and any(RANDOM & set(_names(n)) for n in self.called(function))
+
+    def feeding(self, step_line: int) -> Feeding | None:
+        """Which lines of the loop around ``step_line`` (and of functions they call) make the step's input."""
+        loops = [n for n in ast.walk(self.tree) if isinstance(n, (ast.For, ast.While)) and _holds(n, step_line)]
+        if not loops:
+            return None
+        loop = max(loops, key=lambda n: n.lineno)
+        before = [s for s in _statements(loop) if s.lineno <= step_line]
+        step = next((s for s in reversed(before) if _holds(s, step_line) and not isinstance(s, BLOCKS)), None)
+        if step is None:
+            return None
+        wanted, making = set(_loaded(step)), []
+        for statement in reversed([s for s in before if s is not step and not isinstance(s, BLOCKS)]):
+            if wanted & set(_stored(statement)):
+                making.append(statement)
+                wanted |= set(_loaded(statement))
+        header: list[ast.AST] = []
+        if isinstance(loop, ast.For) and wanted & set(_stored(loop.target)):
+            header = [loop.iter]
+            wanted |= set(_loaded(loop.iter))
+        taking = [c for c in ast.walk(step) if isinstance(c, ast.Call) and _holds(c, step_line)]
+        arguments = [a for c in taking for a in (*c.args, *(k.value for k in c.keywords))]
+        worked = [a for a in arguments if any(isinstance(n, (ast.Subscript, ast.Call)) for n in ast.walk(a))]
+        functions = [f for n in (*making, *header, *worked) for f in self.called(n)[1:] if not _takes_step(f, step_line)]
+        lines = {n for one in (*making, *header, *functions) for n in _range(one)}
+        everything = [*making, *header, *worked, *functions]
+        names = {n for one in everything for n in _names(one)} | wanted
+        mixed = frozenset(_range(step)) if worked else frozenset()
+        reads = bool(READERS & names) or self._opened(names)
+        return Feeding(frozenset(lines) - mixed, mixed, bool(RANDOM & names), reads)
+
+    def _opened(self, names: set[str]) -> bool:
+        """Whether one of ``names`` was assigned from a file's or an archive's opener."""
+        for _ in range(3):
+            for node in ast.walk(self.tree):
+                if isinstance(node, ast.Assign) and names & set(_stored(node)):
+                    if OPENERS & set(_names(node.value)):
+                        return True
+                    names = names | set(_loaded(node.value))
+        return False
+
+
+@functools.lru_cache(maxsize=32)
+def parse(file: str, text: str) -> Source | None:
+    """``text`` as the source of ``file``."""
+    try:
+        return Source(file, text, ast.parse(text))
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def read(file: str) -> Source | None:
+    """The source of ``file`` as it is now, None where it cannot be read or parsed."""
+    try:
+        return parse(file, Path(file).read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return None
+
+
+def _holds(node: ast.AST, line: int) -> bool:
+    start, end = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0) or 0
+    return bool(start <= line <= end)
+
+
+def _range(node: ast.AST) -> range:
+    return range(getattr(node, "lineno", 0), (getattr(node, "end_lineno", 0) or 0) + 1)
+
+
+def _statements(loop: ast.For | ast.While) -> Iterator[ast.stmt]:
+    """All statements inside a loop in order, those of nested blocks too, functions' bodies not."""
+    todo: list[ast.stmt] = list(loop.body)
+    while todo:
+        one = todo.pop(0)
+        yield one
+        if isinstance(one, BLOCKS):
+            todo = [*one.body, *getattr(one, "orelse", []), *todo]
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    for one in ast.walk(node):
+        if isinstance(one, ast.Name):
+            yield one.id
+        elif isinstance(one, ast.Attribute):
+            yield one.attr
+
+
+def _loaded(node: ast.AST) -> Iterator[str]:
+    return (n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+
+
+def _stored(node: ast.AST) -> Iterator[str]:
+    return (n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+
+
+def _called_names(node: ast.AST) -> Iterator[str]:
+    """Functions called by name, or handed over by name (``map(fetch, ids)``)."""
+    for one in ast.walk(node):
+        if isinstance(one, ast.Call):
+            yield from _names(one.func)
+            yield from (a.id for a in one.args if isinstance(a, ast.Name))
+
+
+def _takes_step(function: ast.AST, line: int) -> bool:
+    """Whether a function is the training step itself, or holds it."""
+    return _holds(function, line) or "GradientTape" in set(_names(function))

@@ -1,0 +1,147 @@
+"""Traces of functions: which function was traced again, and what had changed in its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slowtrain.model import Place
+from slowtrain.trace import Event, Spans, Trace
+from slowtrain.trace.host import computing_ms, graph_ms
+
+
+@dataclass(frozen=True)
+class Traced:
+    """One function and its traces in order. ``calls`` are its calls on whatever thread."""
+
+    text: str
+    events: tuple[Event, ...]
+    calls: Spans
+    usual_ms: float  # a call that traces nothing
+    measured: bool  # whether such calls were seen
+
+    @property
+    def name(self) -> str:
+        return self.text.rpartition(".")[2]
+
+    @property
+    def place(self) -> Place | None:
+        """Where the calls are made."""
+        return self.events[-1].place
+
+    @property
+    def written(self) -> Place | None:
+        """Where the function stands."""
+        data = self.events[-1].data
+        return Place(str(data["file"]), int(data["line"])) if data.get("file") and data.get("line") else None
+
+    def extra_ms(self, event: Event) -> float:
+        """What the trace added to its call."""
+        return max(event.ms - self.usual_ms, 0.0)
+
+
+def by_function(trace: Trace) -> list[Traced]:
+    """Each function object with all its traces."""
+    groups: dict[Any, list[Event]] = {}
+    for event in trace.events_of("trace"):
+        groups.setdefault(event.data.get("number", event.name), []).append(event)
+    return [_traced(trace, events) for events in groups.values()]
+
+
+def by_definition(trace: Trace) -> list[Traced]:
+    """First traces of all function objects made from one definition and called from one line."""
+    groups: dict[Any, list[Event]] = {}
+    for event in trace.events_of("trace"):
+        if int(event.data.get("nth") or 1) == 1:
+            key = (event.data.get("file"), event.data.get("line"), event.name, str(event.data.get("site")))
+            groups.setdefault(key, []).append(event)
+    return [_traced(trace, events) for events in groups.values()]
+
+
+def _traced(trace: Trace, events: list[Event]) -> Traced:
+    calls = trace.lane("function")
+    numbers = {e.data.get("number") for e in events}
+    mine = [i for i, n in enumerate(trace.names) if n.lane == "function" and n.detail.get("number") in numbers]
+    calls = calls.where(np.isin(calls.name, mine))
+    begun = np.array([e.start_ms for e in events])
+    plain = calls.where(~np.isin(calls.start_ms, begun))
+    plain = plain.where(~_windowed(trace, plain))
+    if len(plain) >= 3:
+        return Traced(events[0].name, tuple(events), calls, float(np.median(plain.ms)), True)
+    kernels = trace.kernels
+    usual = graph_ms(kernels.count, computing_ms(kernels)) if kernels is not None else 0.0
+    least = min((e.ms for e in events), default=0.0)
+    return Traced(events[0].name, tuple(events), calls, min(usual, 0.5 * least), False)
+
+
+def _windowed(trace: Trace, spans: Spans) -> np.ndarray:
+    inside = np.zeros(len(spans), dtype=bool)
+    for event in trace.events_of("window"):
+        inside |= (spans.start_ms >= event.start_ms) & (spans.start_ms < event.end_ms)
+    return inside
+
+
+# -- what changed
+
+Leaves = Mapping[str, Mapping[str, Any]]
+
+
+def changes(events: Sequence[Event]) -> list[tuple[str, int, str]]:
+    """Leaves that differ between traces: name, in how many traces, the newest change in words; most frequent first."""
+    seen: dict[str, tuple[int, str]] = {}
+    signatures = [e.data.get("signature") or {} for e in events]
+    for i, after in enumerate(signatures[1:], 1):
+        before = _nearest(signatures[:i], after)
+        grown = [n for n, leaf in after.items() if leaf.get("kind") == "sequence" and n in before and _change(before[n], leaf)]
+        for name, leaf in after.items():
+            if any(name.startswith(f"{g}[") for g in grown) and name not in before:
+                continue  # a longer list has new items: the list's length says it
+            text = _change(before.get(name), leaf)
+            if text:
+                count, newest = seen.get(name, (0, ""))
+                seen[name] = (count + 1, text)
+    return sorted(((n, c, t) for n, (c, t) in seen.items()), key=lambda r: (-r[1], len(r[0]), r[0]))
+
+
+def _nearest(earlier: Sequence[Leaves], after: Leaves) -> Leaves:
+    """Of the earlier signatures the one that differs least, the newest of equals: what was new about this one."""
+
+    def difference(before: Leaves) -> int:
+        return sum(bool(_change(before.get(name), leaf)) for name, leaf in after.items())
+
+    return min(reversed(earlier[-50:]), key=difference)
+
+
+def _change(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
+    if before is None:
+        return "a new argument"
+    kinds = before.get("kind"), after.get("kind")
+    if kinds[0] != kinds[1]:
+        return f"{_kind(before)} → {_kind(after)}"
+    if kinds[1] == "python" and before.get("value") != after.get("value"):
+        return f"{before.get('value')} → {after.get('value')}, {_kind(after)}"
+    if kinds[1] == "sequence" and before.get("length") != after.get("length"):
+        return f"a list of {before.get('length')} → of {after.get('length')}"
+    if kinds[1] == "object":
+        return f"a new {after.get('type')} object each call" if before.get("id") != after.get("id") else ""
+    if kinds[1] in ("tensor", "array", "variable"):
+        if before.get("dtype") != after.get("dtype"):
+            return f"dtype {before.get('dtype')} → {after.get('dtype')}"
+        if before.get("shape") != after.get("shape"):
+            return f"shape {_shape(before)} → {_shape(after)}"
+    return ""
+
+
+def _kind(leaf: Mapping[str, Any]) -> str:
+    kind = leaf.get("kind")
+    if kind == "python":
+        return f"a Python {leaf.get('type')}"
+    return f"a {leaf.get('type')} object" if kind == "object" else f"a {kind}"
+
+
+def _shape(leaf: Mapping[str, Any]) -> str:
+    dims = [str(d) for d in leaf.get("shape") or ()]
+    return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
