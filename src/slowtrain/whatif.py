@@ -20,6 +20,7 @@ from slowtrain.trace.pipeline import Pipeline
 
 SPREAD = (0.7, 1.15)  # of the milliseconds saved: what cures gave against what replays said (docs/scoreboard.md)
 WAITED = 0.02  # of a step: a shorter wait does not show that input is the slower side
+LEAST_QUIET = 0.4  # a tenth percentile far below the mean says that steps differ, not that they are disturbed
 MOST = 0.98  # of a step or a run: the most that any replay takes away
 
 
@@ -37,13 +38,16 @@ class Supply:
     """Input would be made in ``factor`` of the time a batch takes now, and, if ``beside``, while the step computes.
 
     ``pipeline`` is the input pipeline as it would be: then its stages speak instead of ``factor``.
-    ``cpu_ms`` of processor time a batch would not be spent (of a ``pipeline``, what its nodes lose counts by itself).
+    ``work`` is what the producing threads would still compute of what they compute now (a
+    ``pipeline`` says so itself); what they stop doing no longer disturbs the step. ``share`` is
+    the part of the steps that gains: all but the first epoch's, where a cache has to be filled.
     """
 
     factor: float = 1.0
     beside: bool = False
     pipeline: Pipeline | None = None
-    cpu_ms: float = 0.0
+    work: float = 1.0
+    share: float = 1.0
     spread: tuple[float, float] = SPREAD
 
 
@@ -147,14 +151,26 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
     if not supplies:
         return float((rest + wait).mean()) if n else 0.0
     exposed, ahead = _made(now, supplies)
-    mean_rest = float(rest.mean()) if n else 0.0
+    work = min(_work(s, trace) for s in supplies)
+    before = float((rest + wait).mean()) if n else 0.0
+    # What producing threads stop doing no longer takes cores, or the interpreter lock, from the step.
+    quiet = _quiet(trace) if now.ahead_ms and float(wait.mean()) > WAITED * before else 1.0
+    mean_rest = float(rest.mean()) * (1 - (1 - quiet) * (1 - work)) if n else 0.0
     # Buffers smooth the difference between steps: the mean rate of the slower side decides.
     step = mean_rest + exposed + max(ahead - mean_rest - exposed, 0.0)
-    before = float((rest + wait).mean()) if n else 0.0
     if now.cpu_ms is not None:
-        saved = max((_cpu_saved(s, trace) for s in supplies), default=0.0)
-        step = max(step, min((now.cpu_ms - cpu_saved - saved) / now.cores, before))
-    return min(step, before)
+        spared = _cpu_ms(trace) * (1 - work)
+        step = max(step, min((now.cpu_ms - cpu_saved - spared) / now.cores, before))
+    share = max(s.share for s in supplies)
+    return before - share * (before - min(step, before))
+
+
+def _quiet(trace: Trace) -> float:
+    """What the rest of a step takes when nobody makes input beside it, of what it takes on average."""
+    pipe = trace.pipeline
+    if pipe is None or not pipe.gap_ms or not pipe.quiet_ms:
+        return 1.0
+    return min(max(pipe.quiet_ms / pipe.gap_ms, LEAST_QUIET), 1.0)
 
 
 def _made(now: Present, supplies: list[Supply]) -> tuple[float, float]:
@@ -169,15 +185,37 @@ def _made(now: Present, supplies: list[Supply]) -> tuple[float, float]:
     return (0.0, max(exposed, ahead)) if any(s.beside for s in supplies) else (exposed, ahead)
 
 
-def _cpu_saved(supply: Supply, trace: Trace) -> float:
-    """Processor time a batch that a supply spares: at most what the pipeline was seen to take."""
-    if supply.pipeline is None or trace.pipeline is None:
-        return supply.cpu_ms
-    cpu = float(trace.facts.get("cpu_ms_per_step") or 0.0)
-    lost = max(trace.pipeline.ms - supply.pipeline.ms, 0.0)
-    # A node's time is wall time of its threads: on crowded cores more than they computed.
-    busy = min(1.0, cpu / max(trace.pipeline.ms + trace.mean(Category.DEVICE) + trace.mean(Category.DISPATCH), 1e-9))
-    return max(supply.cpu_ms, lost * busy)
+def _work(supply: Supply, trace: Trace) -> float:
+    """What the producing threads would still do of what they do now."""
+    if supply.pipeline is None or trace.pipeline is None or trace.pipeline.ms <= 0:
+        return supply.work
+    return min(supply.pipeline.ms / trace.pipeline.ms, 1.0)
+
+
+def _cpu_ms(trace: Trace) -> float:
+    """Processor time that making a batch takes: at most what the process took beyond the step's own computing."""
+    total = float(trace.facts.get("cpu_ms_per_step") or 0.0)
+    made = trace.pipeline.ms if trace.pipeline and trace.pipeline.nodes else sum(p.ms_per_step for p in trace.producers)
+    rest = trace.step_ms - trace.mean(Category.INPUT)
+    return min(made, max(total - 0.5 * rest, 0.0))
+
+
+def anywhere(trace: Trace, ms: float, first: Sequence[Category] = (), spread: tuple[float, float] = SPREAD) -> Drop:
+    """A ``Drop`` of ``ms`` a mean step that lie in ``first``, and beyond those in all categories by their size.
+
+    For work whose own spans hold others (a callback that reads back, a nested ``predict``).
+    """
+    taken: dict[Category, float] = {}
+    left = min(ms, MOST * trace.step_ms)
+    for category in first:
+        taken[category] = min(left, trace.mean(category))
+        left -= taken[category]
+    others = {c: trace.mean(c) - taken.get(c, 0.0) for c in trace.categories}
+    total = sum(others.values())
+    if left > 0 and total > 0:
+        for category, size in others.items():
+            taken[category] = taken.get(category, 0.0) + left * size / total
+    return Drop(taken, spread=spread)
 
 
 def price(trace: Trace, remedies: Iterable[Remedy], scope: str) -> Saving:

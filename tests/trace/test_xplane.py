@@ -244,14 +244,3 @@ def test_sums_of_events_are_told_from_events() -> None:
     events = only_line(space(nested(3, nested(4, number(1, 1), number(3, 9), number(5, 3)))))
     assert events.occurrences is not None
     assert events.occurrences.tolist() == [3]
-
-
-def test_ops_of_graphs_and_of_eager_calls() -> None:
-    names = [entry(4, 3, "EagerLocalExecute: Relu"), entry(4, 4, "KernelAndDeviceFunc::Run"),
-             entry(4, 5, "EagerLocalExecute: __inference_step_7"), entry(4, 6, "Iterator::Root")]  # fmt: skip
-    python = nested(3, nested(2, b"python"), event(3, 0, 9), event(4, 2, 5), event(5, 20, 9), event(4, 22, 5))
-    compute = nested(3, nested(2, b"tf_Compute/1"), event(1, 21, 3), event(6, 25, 3))
-    found = xplane.ops(xplane.parse(space(python, compute, more=b"".join(names))))
-    assert [(found.types[op], found.threads[thread]) for op, thread in zip(found.op, found.thread, strict=True)] == [
-        ("Relu", "python"), ("MatMul", "tf_Compute/1")]  # fmt: skip
-    assert found.duration_ps.tolist() == [5, 3]

@@ -64,7 +64,6 @@ def everything(data: bytes) -> int | None:
     """Decodes all there is; the number of events, or None where the reader declined."""
     try:
         found = xplane.parse(data)
-        xplane.ops(found)
         for plane in found.planes:
             plane.metadata_stats(tuple(plane.stat_names.values()))
         wanted = tuple({name for plane in found.planes for name in list(plane.stat_names.values())[:20]})

@@ -157,7 +157,9 @@ class Kernels:
     eager_ms: float = 0.0
     function_ms: float = 0.0
     bars: tuple[Bar, ...] = ()
-    by_input: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # ops in the threads of the input pipeline
+    by_input: Mapping[str, tuple[float, float]] = field(
+        default_factory=dict
+    )  # ops in the threads of the input pipeline
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,7 @@ class Trace:
     events: tuple[Event, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     categories: Mapping[Category, Floats] = field(default_factory=dict)
-    run: Attribution = Attribution(0.0, ())
+    run: Attribution = field(default_factory=lambda: Attribution(0.0, ()))
     pipelines: tuple[Pipeline, ...] = ()
     kernels: Kernels | None = None
     producers: tuple[Producer, ...] = ()

@@ -192,7 +192,9 @@ def _one(start: float, end: float) -> intervals.Intervals:
 
 
 def _of(pairs: list[tuple[float, float]]) -> intervals.Intervals:
-    return intervals.union(np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])) if pairs else intervals.EMPTY
+    return (
+        intervals.union(np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])) if pairs else intervals.EMPTY
+    )
 
 
 def _spans(spans: Spans | None) -> intervals.Intervals:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,15 @@ def _signals(trace: Trace, inside: attribution.Inside) -> Iterable[Signal]:
         yield Signal.PHASES
     if trace.lanes:
         # The patches that write these were in place: no span is then a finding, not a gap.
-        yield from (Signal.CALLS, Signal.CALLBACKS, Signal.TRACES, Signal.READBACKS, Signal.FEEDS, Signal.GC, Signal.LOSS)
+        yield from (
+            Signal.CALLS,
+            Signal.CALLBACKS,
+            Signal.TRACES,
+            Signal.READBACKS,
+            Signal.FEEDS,
+            Signal.GC,
+            Signal.LOSS,
+        )
     if len(trace.steps):
         yield from (Signal.STEPS, Signal.PYTHON)
         if inside.wait_ms is not None or trace.lane("next") or not trace.pipelines:
@@ -146,8 +154,10 @@ def _kernels(raw: Recording, found: Steps) -> Kernels | None:
         inside = (found.start_ms >= event.start_ms - 0.2) & (found.end_ms <= stop + 0.2)
         clock = -(float(event.data["clock_ns"]) + raw.start_ns) / 1e6
         begun = (float(event.data["begun_ns"]) - raw.start_ns) / 1e6
-        for path in sorted((raw.folder / Path(str(event.data.get("folder", "?"))).name).glob("**/*.xplane.pb"))[:1]:
-            windows.append(kernels.Window(path, clock, begun, found.start_ms[inside], found.end_ms[inside]))
+        # Only the name: a recording is read from where it lies, whatever it says of itself.
+        files = sorted((raw.folder / Path(str(event.data.get("folder", "?"))).name).glob("**/*.xplane.pb"))
+        if files:
+            windows.append(kernels.Window(files[0], clock, begun, found.start_ms[inside], found.end_ms[inside]))
     return kernels.read(windows)
 
 
@@ -155,7 +165,9 @@ def _kernels(raw: Recording, found: Steps) -> Kernels | None:
 
 
 def _pipelines(raw: Recording, found: Steps) -> list[pipeline.Pipeline]:
-    plans = {e.data.get("number"): pipeline.written(e.data.get("nodes") or ()) for e in raw.events if e.lane == "pipeline"}
+    plans = {
+        e.data.get("number"): pipeline.written(e.data.get("nodes") or ()) for e in raw.events if e.lane == "pipeline"
+    }
     made = {e.data.get("number"): e for e in raw.events if e.lane == "iterator"}
     readings: dict[int, list[tuple[float, pipeline.Counters]]] = {}
     for at, iterator, proto in raw.counters:
@@ -231,7 +243,7 @@ def _producers(raw: Recording, found: Steps) -> tuple[Producer, ...]:
             traced.setdefault(int(event.data.get("producer") or 0), []).append(event.data)
     spans = raw.lanes.get("pyfunc")
     result = []
-    for number, spent in list(zip(names, ms))[:20]:
+    for number, spent in list(zip(names, ms, strict=True))[:20]:
         detail = raw.names[int(number)].detail
         place = Place(str(detail["file"]), int(detail["line"])) if detail.get("file") and detail.get("user") else None
         count = float((spans.name == number).sum()) / max(len(found), 1) if spans is not None else 0.0
@@ -268,12 +280,10 @@ def _stacks(raw: Recording) -> tuple[Line, ...]:
         return ()
     step = float(np.median(np.diff(spans.start_ms))) if len(spans) > 1 else 0.0
     rows: dict[tuple[str, int], float] = {}
-    for number, count in zip(*np.unique(spans.name, return_counts=True)):
+    for number, count in zip(*np.unique(spans.name, return_counts=True), strict=True):
         place = raw.names[int(number)].place
         if place is not None:
             rows[(place.file, place.line)] = rows.get((place.file, place.line), 0.0) + count * step
     total = sum(rows.values()) or 1.0
     ordered = sorted(rows.items(), key=lambda i: -i[1])[:100]
     return tuple(Line(Place(f, n), ms, 0.0, ms / total) for (f, n), ms in ordered)
-
-

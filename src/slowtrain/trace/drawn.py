@@ -43,7 +43,7 @@ def drawn(drawing: str) -> Trace:
     columns = {c: np.tile(col, repeat) for c, col in columns.items()}
     length = np.tile(length, repeat)
     settings = _Settings(notes, len(length))
-    trace = Trace(
+    return Trace(
         signals=frozenset(set(Signal) - {Signal(s) for s in settings.missing}),
         steps=settings.steps(length),
         names=tuple(settings.names),
@@ -59,7 +59,6 @@ def drawn(drawing: str) -> Trace:
         stacks=tuple(settings.stacks),
         samples=settings.samples,
     )
-    return trace
 
 
 def _rows(drawing: str) -> tuple[dict[str, str], list[str]]:
@@ -140,7 +139,8 @@ class _Settings:
         busy = float(given.get("busy", 0))
         self.kernels = Kernels(
             20, float(given.get("step", busy)), busy, float(given.get("ms", busy)), float(given.get("count", 0)),
-            float(given.get("wait", 0)), table, names, float(given.get("eager_ops", 0)), float(given.get("eager_ms", 0)),
+            float(given.get("wait", 0)), table, names,
+            float(given.get("eager_ops", 0)), float(given.get("eager_ms", 0)),
         )  # fmt: skip
 
     def _event(self, rest: str) -> None:
@@ -155,7 +155,7 @@ class _Settings:
 
     def _span(self, rest: str) -> None:
         """``@span LANE name start=… end=… line=… value=… times=… every=…``"""
-        lane, name, more = (rest.split(" ", 2) + ["", ""])[:3]
+        lane, name, more = [*rest.split(" ", 2), "", ""][:3]
         given = dict(_fields(more))
         detail = dict(given.get("detail") or {})
         if "line" in given:
@@ -178,7 +178,9 @@ class _Settings:
         """``@producer generator ms=4 calls=32 line=9 hot=11 share=0.9``"""
         name, _, more = rest.partition(" ")
         given = dict(_fields(more))
-        lines = (Line(Place(FILE, int(given["hot"])), 1.0, 1.0, float(given.get("share", 1))),) if "hot" in given else ()
+        lines = (
+            (Line(Place(FILE, int(given["hot"])), 1.0, 1.0, float(given.get("share", 1))),) if "hot" in given else ()
+        )
         place = Place(FILE, int(given["line"])) if "line" in given else None
         self.producers.append(
             Producer("py_function", name, place, float(given.get("ms", 0)), float(given.get("calls", 1)), lines)

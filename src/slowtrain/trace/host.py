@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from slowtrain.model import Place
+from slowtrain.model import Category, Place
 from slowtrain.trace import Bools, Event, Kernels, Spans, Trace, place_of
 
 # What a call of a graph function costs on the host besides its ops' own computing: the call itself, and the
@@ -95,3 +95,21 @@ def outermost(spans: Spans) -> Bools:
         return np.zeros(0, dtype=bool)
     reach = np.concatenate(([-np.inf], np.maximum.accumulate(spans.end_ms)[:-1]))
     return np.asarray(spans.end_ms > reach)
+
+
+def anywhere(trace: Trace, ms: float, first: Sequence[Category] = ()) -> dict[Category, float]:
+    """``ms`` of a mean step by category: those in ``first`` as far as they reach, beyond that all by their size.
+
+    For work whose own spans hold others (a callback that reads back, a nested ``predict``).
+    """
+    taken: dict[Category, float] = {}
+    left = min(ms, trace.step_ms)
+    for category in first:
+        taken[category] = min(left, trace.mean(category))
+        left -= taken[category]
+    others = {c: trace.mean(c) - taken.get(c, 0.0) for c in trace.categories}
+    total = sum(others.values())
+    if left > 0 and total > 0:
+        for category, size in others.items():
+            taken[category] = taken.get(category, 0.0) + left * size / total
+    return {c: v for c, v in taken.items() if v > 0}

@@ -17,16 +17,6 @@ from slowtrain.errors import InputError
 from slowtrain.model import Bar
 from slowtrain.trace import Bools, Floats, Ints, Kernels, intervals, names, xplane
 
-# Ops that only call other ops: their time is their callees'.
-CALLERS = frozenset(
-    "PartitionedCall StatefulPartitionedCall If StatelessIf While StatelessWhile Case StatelessCase RemoteCall "
-    "MapDefun SymbolicGradient IteratorGetNext IteratorGetNextAsOptional IteratorGetNextSync".split()
-)
-INPUT_THREADS = ("tf_data", "iterator_")
-FUNCTION_CALL = "EagerLocalExecute: __"
-EAGER_CALL = "EagerLocalExecute: "
-WAITS = ("IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute", "IteratorGetNextSyncOp::DoCompute")
-XLA_STAT = "hlo_op"  # thunks of compiled programs carry it; they have no op type in their name
 MOST_BARS = 400
 
 
@@ -75,9 +65,9 @@ def _read(window: Window) -> Kernels | None:
     start = np.concatenate([r.start_ms for _, r in ops] or [np.zeros(0)])
     end = np.concatenate([r.end_ms for _, r in ops] or [np.zeros(0)])
     by_type, by_name = _tables((r for _, r in ops), steps)
-    calls = _sum(other, lambda t: t.startswith(FUNCTION_CALL))
-    runs = _sum(other, lambda t: t.startswith("KernelAndDevice") and t.endswith("::Run"))
-    eager = _count(other, lambda t: t.startswith(EAGER_CALL) and not t.startswith(FUNCTION_CALL))
+    calls = _sum(other, lambda t: t.startswith(names.EAGER_LOCAL) and names.eager_op(t) is None)
+    runs = _sum(other, lambda t: t == names.EAGER_RUN)
+    eager = _count(other, lambda t: names.eager_op(t) is not None)
     busy = intervals.covered(intervals.union(start, end), window.start_ms, window.end_ms)
     return Kernels(
         steps,
@@ -85,7 +75,7 @@ def _read(window: Window) -> Kernels | None:
         float(busy.mean()),
         float((end - start).sum()) / steps,
         len(start) / steps,
-        _sum(other, lambda t: t in WAITS) / steps,
+        _sum(other, lambda t: t in names.GET_NEXT) / steps,
         by_type,
         by_name,
         eager / steps,
@@ -107,10 +97,10 @@ def _origin_ms(space: xplane.Space, window: Window) -> float:
 def _lines(space: xplane.Space, origin_ms: float, window: Window) -> Iterator[tuple[str, _Rows, bool]]:
     """For each thread of the host its op executions (True) and its other events (False), those inside steps only."""
     for plane in space.planes:
-        if not plane.name.startswith("/host:CPU"):
+        if not plane.name == names.HOST_PLANE:
             continue
         for line in plane.lines:
-            events = line.events((XLA_STAT,))
+            events = line.events((names.HLO_OP,))
             if not len(events):
                 continue
             start = origin_ms + events.start_ps / 1e9
@@ -121,7 +111,7 @@ def _lines(space: xplane.Space, origin_ms: float, window: Window) -> Iterator[tu
             text = [plane.event_names.get(int(i), "") for i in ids]
             compiled = _has_stat(events, len(start))
             # Ops on tf.data's own threads make input; they are no part of the step's computing.
-            feeding = line.name.startswith(INPUT_THREADS)
+            feeding = line.name.startswith(names.INPUT_THREADS)
             op = np.array([op_type(t) is not None for t in text])[inverse] | compiled
             for keep, is_op in ((op & inside & (not feeding), True), (~op & inside, False)):
                 if keep.any():
@@ -130,15 +120,13 @@ def _lines(space: xplane.Space, origin_ms: float, window: Window) -> Iterator[tu
 
 def _has_stat(events: xplane.Events, count: int) -> Bools:
     found = np.zeros(count, dtype=bool)
-    stat = events.stats.get(XLA_STAT)
+    stat = events.stats.get(names.HLO_OP)
     if stat is not None:
         found[stat.rows] = True
     return found
 
 
-def _tables(
-    ops: Iterable[_Rows], steps: int
-) -> tuple[dict[str, tuple[float, float]], dict[str, tuple[float, float]]]:
+def _tables(ops: Iterable[_Rows], steps: int) -> tuple[dict[str, tuple[float, float]], dict[str, tuple[float, float]]]:
     """Ms and count a step by op type and by op name, costliest first."""
     by_type: dict[str, list[float]] = {}
     by_name: dict[str, list[float]] = {}
@@ -177,7 +165,7 @@ def _bars(lines: list[tuple[str, _Rows, bool]], window: Window) -> tuple[Bar, ..
     for _, rows, is_op in lines:
         for i in np.flatnonzero((rows.start_ms >= begin) & (rows.start_ms < stop)):
             text = rows.text[rows.code[i]]
-            if is_op or text in WAITS:
+            if is_op or text in names.GET_NEXT:
                 lane = "device" if is_op else "input"
                 bars.append(Bar(lane, text, float(rows.start_ms[i]) - begin, min(float(rows.end_ms[i]), stop) - begin))
     longest = sorted(bars, key=lambda b: b.start_ms - b.end_ms)[:MOST_BARS]
@@ -186,7 +174,5 @@ def _bars(lines: list[tuple[str, _Rows, bool]], window: Window) -> tuple[Bar, ..
 
 def op_type(text: str) -> str | None:
     """``dense/MatMul:MatMul`` -> ``MatMul``; None for what is no op, or only calls ops."""
-    name, colon, kind = text.rpartition(":")
-    if not colon or not kind.replace("_", "").isalnum() or name.endswith(":") or " " in name or kind in CALLERS:
-        return None
-    return kind
+    found = names.graph_op(text)
+    return None if found is None or found[1] in names.CALLER_OPS else found[1]

@@ -159,6 +159,12 @@ def kernel_precision(name: str) -> str | None:
 
 _OP = re.compile(r"([A-Za-z0-9.][A-Za-z0-9_./>-]*):([A-Z_][A-Za-z0-9_]*)")  # IsTfOpName and IsTfOpType of [O]
 
+# Ops that only call other ops: their time is their callees'. [C]
+CALLER_OPS = frozenset(
+    "PartitionedCall StatefulPartitionedCall If StatelessIf While StatelessWhile Case StatelessCase RemoteCall "
+    "MapDefun SymbolicGradient IteratorGetNext IteratorGetNextAsOptional IteratorGetNextSync".split()
+)
+
 
 def graph_op(event: str) -> tuple[str, str] | None:
     """Op name and type of the event that an executor writes for an op's kernel, "scope/dense/MatMul:_MklMatMul".

@@ -16,7 +16,15 @@ from typing import Any
 from slowtrain.errors import InputError
 from slowtrain.model import Place
 
-ASYNC = ("Prefetch", "ParallelMap", "MapAndBatch", "ParallelInterleave", "ParallelBatch", "ParallelFilter", "DataService")
+ASYNC = (
+    "Prefetch",
+    "ParallelMap",
+    "MapAndBatch",
+    "ParallelInterleave",
+    "ParallelBatch",
+    "ParallelFilter",
+    "DataService",
+)
 PYTHON_OPS = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless"})
 RANDOM_OPS = ("Random", "StatelessRandom", "Multinomial", "SampleDistorted")
 
@@ -43,7 +51,9 @@ class Written:
     @property
     def python(self) -> bool:
         """Whether its function runs Python for each element."""
-        return bool(PYTHON_OPS & set(self.ops)) or self.op in ("FlatMapDataset", "_GeneratorDataset") and "python" in self.detail
+        return bool(PYTHON_OPS & set(self.ops)) or (
+            self.op in ("FlatMapDataset", "_GeneratorDataset") and "python" in self.detail
+        )
 
     @property
     def random(self) -> bool:
@@ -128,6 +138,7 @@ class Pipeline:
     cpu_budget: float | None = None
     keras: bool = False
     epochs: int = 1  # iterators that were made of it and gave batches
+    quiet_ms: float | None = None  # the tenth percentile of the gaps: a step that nothing disturbed
 
     @property
     def output(self) -> Node | None:
@@ -160,7 +171,9 @@ class Pipeline:
                 # The node's own work is spread over its threads; what feeds it is not.
                 groups[group].append(node)
                 widths[group] = node.parallelism
-                if node.inputs and any(by_id[i].ms > 0 and not by_id[i].asynchronous for i in node.inputs if i in by_id):
+                if node.inputs and any(
+                    by_id[i].ms > 0 and not by_id[i].asynchronous for i in node.inputs if i in by_id
+                ):
                     groups.append([])
                     widths.append(1.0)
                     group = len(groups) - 1
@@ -226,7 +239,7 @@ class Pipeline:
 
 def family(name: str) -> str:
     """``ParallelMapV2`` and ``Map`` are ``Map``: what a node does, however it is run."""
-    name = name.split("[")[0].rstrip("0123456789").removesuffix("V").removeprefix("_")
+    name = name.split("[", maxsplit=1)[0].rstrip("0123456789").removesuffix("V").removeprefix("_")
     return _FAMILIES.get(name, name)
 
 
@@ -363,7 +376,10 @@ def watched(
 
     With a cache in it, the epoch that filled the cache does not speak for the others.
     """
-    several = [measured(plan, None, settled(rows, plan), gap, keras) for rows, gap in iterators if rows]
+    read = [(list(rows), gap) for rows, gap in iterators if rows]
+    several = [measured(plan, None, settled(rows, plan), gap, keras) for rows, gap in read]
+    gaps = sorted(g for rows, _ in read for row in rows for g in row.gaps_us)
+    quiet = gaps[len(gaps) // 10] / 1e3 if len(gaps) >= 10 else None
     fed = [p for p in several if p.batches]
     if not fed:
         return several[0] if several else Pipeline(plan, keras=keras)
@@ -384,7 +400,7 @@ def watched(
         )
         for i, node in enumerate(longest.nodes)
     )
-    return replace(longest, nodes=nodes, batches=total, gap_ms=gap, epochs=len(fed))
+    return replace(longest, nodes=nodes, batches=total, gap_ms=gap, epochs=len(fed), quiet_ms=quiet)
 
 
 def _mean_gap(several: list[Pipeline]) -> float | None:
@@ -400,7 +416,8 @@ def settled(readings: Sequence[Counters], plan: tuple[Written, ...] = ()) -> Cou
     below; each speaks from where it was last seen, carried on to the end by what its consumer
     handed out since.
     """
-    last, inputs, seen, most = readings[-1], {}, {}, {}
+    last, seen = readings[-1], dict[int, int]()
+    inputs, most = dict[int, tuple[int, ...]](), dict[int, float]()
     for i, reading in enumerate(readings):
         for number, raw in reading.nodes.items():
             seen[number] = i

@@ -95,7 +95,11 @@ def changes(events: Sequence[Event]) -> list[tuple[str, int, str]]:
     signatures = [e.data.get("signature") or {} for e in events]
     for i, after in enumerate(signatures[1:], 1):
         before = _nearest(signatures[:i], after)
-        grown = [n for n, leaf in after.items() if leaf.get("kind") == "sequence" and n in before and _change(before[n], leaf)]
+        grown = [
+            n
+            for n, leaf in after.items()
+            if leaf.get("kind") == "sequence" and n in before and _change(before[n], leaf)
+        ]
         for name, leaf in after.items():
             if any(name.startswith(f"{g}[") for g in grown) and name not in before:
                 continue  # a longer list has new items: the list's length says it

@@ -59,7 +59,7 @@ def find(recording: Recording) -> Steps:
     best = max(found, key=lambda c: c.covered_ms(breaks) * c.weight)
     end, block = best.blocks(breaks)
     windowed = _windowed(recording, best.start_ms, end)
-    steady = _steady(recording, best, end, block, windowed)
+    steady = _steady(recording, best, end, windowed)
     return Steps(best.source, best.start_ms, end, steady, windowed, block, best.size, best.training, best.place)
 
 
@@ -128,7 +128,15 @@ def _on_batch(recording: Recording) -> list[Candidate]:
             place = recording.names[int(mine.name[0])].place
             training = phase == "train"
             found.append(
-                Candidate(f"{phase}_on_batch", mine.start_ms, mine.end_ms, mine.value, training, place, 3.0 if training else 1.0)
+                Candidate(
+                    f"{phase}_on_batch",
+                    mine.start_ms,
+                    mine.end_ms,
+                    mine.value,
+                    training,
+                    place,
+                    3.0 if training else 1.0,
+                )
             )
     return found
 
@@ -140,7 +148,9 @@ def _functions(recording: Recording) -> list[Candidate]:
         return []
     spans = spans.where(spans.thread == recording.main)
     training = {
-        (e.data.get("file"), e.data.get("line")) for e in recording.events if e.lane == "trace" and e.data.get("training")
+        (e.data.get("file"), e.data.get("line"))
+        for e in recording.events
+        if e.lane == "trace" and e.data.get("training")
     }
     groups: dict[tuple[object, object], list[int]] = {}
     for number in np.unique(spans.name):
@@ -204,8 +214,8 @@ def _windowed(recording: Recording, start: Floats, end: Floats) -> Bools:
     return inside
 
 
-def _steady(recording: Recording, best: Candidate, end: Floats, block: Ints, windowed: Bools) -> Bools:
-    """After warm-up and outside windows. Warm-up ends two steps after the first traces; later ones are the run's own."""
+def _steady(recording: Recording, best: Candidate, end: Floats, windowed: Bools) -> Bools:
+    """After warm-up and outside windows. Warm-up ends two steps after the first traces; later ones are no warm-up."""
     n = len(end)
     warm = min(2, max(n - LEAST_STEPS, 0))
     traces = np.array([e.start_ms for e in recording.events if e.lane == "trace"])

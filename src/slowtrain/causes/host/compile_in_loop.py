@@ -7,9 +7,9 @@ import numpy as np
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.trace import Event, Trace
-from slowtrain.trace.host import in_windows, outermost
+from slowtrain.trace.host import anywhere, in_windows, outermost
 from slowtrain.trace.retraces import Traced, by_definition
-from slowtrain.whatif import Remedy, Skip, anywhere
+from slowtrain.whatif import Drop, Remedy, Skip
 
 LEAST = 3  # builds of one line: training in two stages (frozen, then unfrozen) compiles twice and must
 
@@ -60,7 +60,8 @@ class CompileInLoop(Cause):
         ms = _total_ms(trace, found)
         if self.scope_in(trace, evidence) == "step":
             steady = max(int(trace.steps.steady.sum()), 1)
-            return [anywhere(trace, _in_steps_ms(trace, found) / steady, (Category.COMPILE, Category.GC), (0.95, 1.02))]
+            taken = anywhere(trace, _in_steps_ms(trace, found) / steady, (Category.COMPILE, Category.GC))
+            return [Drop(taken, spread=(0.95, 1.02))]
         return [Skip(ms, spread=(0.85, 1.15))]
 
     def scope_in(self, trace: Trace, evidence: Evidence) -> str:

@@ -8,8 +8,8 @@ import numpy as np
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.trace import Name, Trace
-from slowtrain.trace.host import in_steady, in_windows, outermost, training_begins
-from slowtrain.whatif import Remedy, Skip, anywhere
+from slowtrain.trace.host import anywhere, in_steady, in_windows, outermost, training_begins
+from slowtrain.whatif import Drop, Remedy, Skip
 
 OUTER = ("CallbackList",)
 
@@ -71,7 +71,8 @@ class HeavyCallback(Cause):
         spread = (0.7, 1.1)
         remedies: list[Remedy] = []
         if in_steps > 0:
-            remedies.append(anywhere(trace, 0.95 * in_steps, (Category.CALLBACK, Category.READBACK), spread))
+            taken = anywhere(trace, 0.95 * in_steps, (Category.CALLBACK, Category.READBACK))
+            remedies.append(Drop(taken, spread=spread))
         if between > 0:
             remedies.append(Skip(0.95 * between, spread=spread))
         return remedies

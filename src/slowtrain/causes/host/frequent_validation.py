@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.causes import Cause
+from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Event, Spans, Trace
+from slowtrain.trace.host import in_windows, main_thread, within
+from slowtrain.whatif import Remedy, Skip
+
+LEAST = 3  # passes over the validation data in one run
+# Of the training time. A pass over as much data as the epoch trained on costs about a third of it
+# (a forward pass, of a forward and a backward one): validation beyond that is frequent, or its set large.
+SHARE = 1 / 3
+KEPT = 0.1  # of the training time is what validation may take in the cure
+KEPT_PASSES = 2  # but so many passes stay: one on the way, one at the end
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Passes over validation data, and the training between them, ms."""
+
+    passes: int
+    ms: float
+    training_ms: float
+    places: tuple[Place, ...]
+
+    @property
+    def each_ms(self) -> float:
+        return self.ms / self.passes
+
+
+class FrequentValidation(Cause):
+    """Validation takes a large part of the run.
+
+    ## What it means
+    Each validation is a pass of its own over its data, with an iterator, a start and an end. After
+    short epochs, or with a validation set much larger than an epoch, it takes longer than the training.
+
+    ## How it is recognised
+    At least three passes (validation inside `fit`, repeated `evaluate` calls, or runs of calls of a
+    function that takes no gradient in a loop of one's own) that together take more than a third of
+    the time spent training. A third is about what a validation on as much data as was trained on costs.
+
+    ## What to do
+    Validate less often (`validation_freq=10`, every thousandth step), on a part of the data
+    (`validation_steps`), or make epochs longer. Larger validation batches cost nothing in accuracy.
+
+    ## When it is not worth it
+    When each validation decides something: early stopping may end the run sooner than rarer
+    validation would save.
+    """
+
+    title = "validation takes a large part of the run"
+    needs = frozenset({Signal.PHASES, Signal.CALLS, Signal.STEPS})
+    scope = "run"
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = _validation(trace)
+        if found is None:
+            return None
+        return Evidence(
+            f"{found.passes} validations of {found.each_ms:.3g} ms take {found.ms / 1e3:.2g} s, "
+            f"the training between them {found.training_ms / 1e3:.2g} s",
+            {"passes": float(found.passes), "pass_ms": found.each_ms, "validation_ms": found.ms, "training_ms": found.training_ms},
+            found.places,
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        found = _validation(trace)
+        if found is None:
+            return []
+        kept = max(KEPT * found.training_ms, KEPT_PASSES * found.each_ms)
+        # How often is enough is the user's to say: between half as often and once.
+        return [Skip(max(found.ms - kept, 0.0), spread=(0.6, min(found.ms / max(found.ms - kept, 1e-9), 1.2)))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        each, training = evidence.numbers["pass_ms"], evidence.numbers["training_ms"]
+        passes = evidence.numbers["passes"]
+        rarer = max(int(np.ceil(passes / max(KEPT * training / each, KEPT_PASSES))), 2)
+        yield Prescription("setting", Effect.EXACT, f"validate {rarer} times less often (validation_freq={rarer}), or on a part of the data")
+
+    fires = (
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @phase validation=400
+        @event loop name=evaluate start=400 end=500 times=4 every=100 data={"nested":1}
+        @event loop name=fit start=0 end=800 data={"site":["train.py",21],"nested":0}
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @phase predict=400
+        @event loop name=evaluate start=105 end=200 times=4 every=60 data={"site":["train.py",30],"nested":0}
+        """,
+    )
+    quiet = (
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @phase validation=60
+        @event loop name=evaluate start=400 end=415 times=4 every=15 data={"nested":1}
+        @event loop name=fit start=0 end=460 data={"site":["train.py",21],"nested":0}
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @phase predict=400
+        @event loop name=evaluate start=400 end=800 data={"site":["train.py",30],"nested":0}
+        """,
+    )
+
+
+def _validation(trace: Trace) -> Validation | None:
+    if not len(trace.steps) or not trace.steps.training:
+        return None
+    candidates = [v for v in (_nested(trace), _called(trace), _by_hand(trace)) if v is not None and v.passes >= LEAST]
+    candidates = [v for v in candidates if v.ms > SHARE * v.training_ms]
+    return max(candidates, key=lambda v: v.ms) if candidates else None
+
+
+def _nested(trace: Trace) -> Validation | None:
+    """Validation that `fit` runs, outside callbacks (those answer for what they call)."""
+    passes = [e for e in trace.events_of("loop") if e.name == "evaluate" and e.data.get("nested")]
+    passes = _plain(trace, [e for e in passes if not _in_callback(trace, e)])
+    fits = [e for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
+    fits = [f for f in fits if any(f.start_ms <= p.start_ms <= f.end_ms for p in passes)]
+    if not passes:
+        return None
+    spent = _usual(passes)
+    training = sum(f.ms for f in fits) - sum(p.ms for p in passes) - _apart_ms(trace, fits)
+    places = tuple(dict.fromkeys(f.place for f in fits if f.place is not None))
+    return Validation(len(passes), spent, max(training, 1e-9), places)
+
+
+def _called(trace: Trace) -> Validation | None:
+    """`evaluate` or `predict` called by the script again and again between training."""
+    best: Validation | None = None
+    lines: dict[str, list[Event]] = {}
+    for event in trace.events_of("loop"):
+        if event.name in ("evaluate", "predict") and not event.data.get("nested") and event.data.get("site"):
+            lines.setdefault(f"{event.name}{event.data['site']}", []).append(event)
+    for several in lines.values():
+        passes = _plain(trace, several)
+        between = [_steps_between(trace, a.end_ms, b.start_ms) for a, b in zip(passes, passes[1:])]
+        if len(passes) < LEAST or np.median(between) < 1:
+            continue
+        training = _training_ms(trace, passes[0].start_ms, passes[-1].end_ms) * len(passes) / max(len(passes) - 1, 1)
+        place = passes[0].place
+        found = Validation(len(passes), _usual(passes), max(training, 1e-9), (place,) if place else ())
+        best = found if best is None or found.ms > best.ms else best
+    return best
+
+
+def _by_hand(trace: Trace) -> Validation | None:
+    """Bursts of calls of a function that takes no gradient, between training steps of a loop of one's own.
+
+    A policy that acts between steps is called once at a time, or for one sample: no burst over a data set.
+    """
+    if not trace.steps.source.startswith("function"):
+        return None
+    calls = trace.lane("function")
+    calls = calls.where((calls.thread == main_thread(trace)) & ~in_windows(trace, calls))
+    training = {e.data.get("number") for e in trace.events_of("trace") if e.data.get("training")}
+    best: Validation | None = None
+    for number in np.unique(calls.name):
+        name = trace.names[int(number)]
+        mine = calls.where(calls.name == number)
+        if name.detail.get("number") in training or name.place is None or np.median(mine.value) < 2:
+            continue
+        step = np.searchsorted(trace.steps.start_ms, mine.start_ms)
+        bursts, first, count = np.unique(step, return_index=True, return_counts=True)
+        if len(bursts) < LEAST or np.median(count) < 3 or len(bursts) > 0.7 * len(trace.steps):
+            continue
+        last = first + count - 1
+        spent = float((mine.end_ms[last] - mine.start_ms[first]).sum())
+        step_ms = _plain_step_ms(trace, step)
+        found = Validation(len(bursts), spent, step_ms * int((~trace.steps.windowed).sum()), (name.place,))
+        best = found if best is None or found.ms > best.ms else best
+    return best
+
+
+def _plain_step_ms(trace: Trace, with_burst: np.ndarray) -> float:
+    """A step without a burst in it."""
+    plain = trace.steps.steady.copy()
+    plain[np.clip(with_burst - 1, 0, len(plain) - 1)] = False
+    return float(trace.steps.ms[plain].mean()) if plain.any() else 0.0
+
+
+def _plain(trace: Trace, passes: list[Event]) -> list[Event]:
+    """Without the first where it traced."""
+    traces = [e.start_ms for e in trace.events_of("trace")]
+    return [p for p in passes if not any(p.start_ms <= t <= p.end_ms for t in traces)]
+
+
+def _usual(passes: list[Event]) -> float:
+    """All passes as long as the median one: a profiler window in one of them is not the user's."""
+    return float(np.median([p.ms for p in passes])) * len(passes)
+
+
+def _in_callback(trace: Trace, event: Event) -> bool:
+    hooks = trace.lane("callback")
+    return bool(((hooks.start_ms <= event.start_ms) & (hooks.end_ms >= event.end_ms)).any())
+
+
+def _apart_ms(trace: Trace, fits: list[Event]) -> float:
+    """Tracing and profiler windows inside ``fits``."""
+    ms = 0.0
+    for lane in ("trace", "window"):
+        for event in trace.events_of(lane):
+            ms += event.ms if any(f.start_ms <= event.start_ms <= f.end_ms for f in fits) else 0.0
+    return ms
+
+
+def _steps_between(trace: Trace, start_ms: float, end_ms: float) -> int:
+    low, high = np.searchsorted(trace.steps.start_ms, (start_ms, end_ms))
+    return int(high - low)
+
+
+def _training_ms(trace: Trace, start_ms: float, end_ms: float) -> float:
+    """Time in fits and steps of the stretch, windows and tracing left out."""
+    fits = [e for e in trace.events_of("loop") if e.name == "fit" and start_ms <= e.start_ms < end_ms]
+    if fits:
+        return sum(f.ms for f in fits) - _apart_ms(trace, fits)
+    low, high = np.searchsorted(trace.steps.start_ms, (start_ms, end_ms))
+    keep = ~trace.steps.windowed[low:high]
+    passes = Spans(trace.steps.start_ms[low:high], trace.steps.end_ms[low:high])
+    evaluated = [e for e in trace.events_of("loop") if e.name in ("evaluate", "predict")]
+    inside = sum(e.ms for e in evaluated if within(passes, [e]).any() or _in_step(trace, e))
+    return max(float(trace.steps.ms[low:high][keep].sum()) - inside, 0.0)
+
+
+def _in_step(trace: Trace, event: Event) -> bool:
+    i = int(np.searchsorted(trace.steps.start_ms, event.start_ms, side="right")) - 1
+    return i >= 0 and event.start_ms < float(trace.steps.end_ms[i])

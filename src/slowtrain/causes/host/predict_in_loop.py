@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Event, Spans, Trace, place_of
+from slowtrain.trace.host import anywhere, computing_ms, graph_ms, in_steady, in_windows
+from slowtrain.whatif import Drop, Remedy, Skip
+
+LEAST = 8  # calls of one line: a script may well evaluate after each of a few stages
+FIXED_SHARE = 0.5  # of a call: below, the call's own work is what takes the time
+
+
+@dataclass(frozen=True)
+class Group:
+    """Calls of fit, evaluate or predict from one line, those that traced and those in profiler windows left out."""
+
+    loop: str
+    place: Place | None
+    calls: Spans
+    all_calls: int
+    work_ms: float  # of the model's own functions in one call
+
+    @property
+    def call_ms(self) -> float:
+        return float(self.calls.ms.mean())
+
+    @property
+    def fixed_ms(self) -> float:
+        return max(self.call_ms - self.work_ms, 0.0)
+
+
+class PredictInLoop(Cause):
+    """`predict`, `evaluate` or `fit` is called again and again for little work.
+
+    ## What it means
+    Each call builds a `tf.data` pipeline around its data, an iterator, callbacks and a progress
+    bar: twenty to forty milliseconds, whether it predicts one row or a thousand. For one row the
+    model itself needs well under one.
+
+    ## How it is recognised
+    At least eight calls from one line, of whose time the model's own functions take less than
+    half. Calls that trace, and those inside callbacks, are other causes.
+
+    ## What to do
+    For small inputs call the model: `model(x, training=False)`, best inside a `tf.function` with a
+    fixed `input_signature`, or `predict_on_batch`; instead of a `fit` per chunk call
+    `train_on_batch`. Better still, collect inputs and predict them in one call.
+
+    ## When it is not worth it
+    When a call works on whole data sets; its fixed cost then does not show.
+    """
+
+    title = "predict, evaluate or fit is called in a loop for little work"
+    needs = frozenset({Signal.CALLS, Signal.PHASES})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        groups = _groups(trace)
+        if not groups:
+            return None
+        worst = groups[0]
+        return Evidence(
+            f"{worst.loop}() was called {worst.all_calls} times from one line, {worst.call_ms:.3g} ms each, "
+            f"of which the model's own work is {worst.work_ms:.2g} ms",
+            {"calls": float(worst.all_calls), "call_ms": worst.call_ms, "work_ms": worst.work_ms, "fixed_ms": worst.fixed_ms},
+            tuple(dict.fromkeys(g.place for g in groups if g.place is not None)),
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        remedies: list[Remedy] = []
+        count = max(int(trace.steps.steady.sum()), 1)
+        in_steps = 0.0
+        for group in _groups(trace):
+            inside = in_steady(trace, group.calls)
+            in_steps += group.fixed_ms * int(inside.sum()) / count
+            rest = group.fixed_ms * (group.all_calls if not inside.any() else int((~inside).sum()))
+            if rest > 0:
+                remedies.append(Skip(rest, spread=(0.9, 1.02)))
+        if in_steps > 0:
+            first = (Category.INPUT, Category.COMPILE, Category.DISPATCH)
+            remedies.append(Drop(anywhere(trace, in_steps, first), spread=(0.97, 1.01)))
+        return remedies
+
+    def scope_in(self, trace: Trace, evidence: Evidence) -> str:
+        inside = [int(in_steady(trace, g.calls).sum()) for g in _groups(trace)[:1]]
+        return "step" if inside and inside[0] >= 0.5 * len(_groups(trace)[0].calls) else "run"
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        groups = _groups(trace)
+        if groups and groups[0].loop == "fit":
+            yield Prescription("edit", Effect.EQUIVALENT, "call train_on_batch for each chunk, or one fit over all of them")
+        else:
+            yield Prescription("edit", Effect.EQUIVALENT, "call model(x, training=False) in a tf.function, or predict all inputs at once")
+
+    fires = (
+        """
+        step     1111111111
+        dispatch dddddddddd
+        @span loop predict start=0 end=10 times=40 every=10
+        @event loop name=predict start=0 end=10 times=40 every=10 data={"site":["train.py",21],"nested":0}
+        @span function one_step start=8 end=8.5 times=40 every=10
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @phase predict=300
+        @event loop name=evaluate start=400 end=430 times=10 every=30 data={"site":["train.py",21],"nested":0}
+        @span function one_step start=410 end=411 times=10 every=30
+        """,
+    )
+    quiet = (
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @phase predict=900
+        @event loop name=evaluate start=400 end=430 times=30 every=30 data={"site":["train.py",21],"nested":0}
+        @span function one_step start=401 end=429 times=30 every=30
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @event loop name=fit start=0 end=380 data={"site":["train.py",20],"nested":0}
+        @event loop name=predict start=380 end=400 data={"site":["train.py",21],"nested":0}
+        """,
+    )
+
+
+def _groups(trace: Trace) -> list[Group]:
+    """Groups in which the fixed part prevails, costliest first."""
+    found: dict[tuple[str, str], list[Event]] = {}
+    for event in trace.events_of("loop"):
+        if not event.data.get("nested") and event.data.get("site"):
+            found.setdefault((event.name, str(event.data["site"])), []).append(event)
+    groups = [g for (loop, _), events in found.items() if (g := _group(trace, loop, events)) is not None]
+    return sorted(groups, key=lambda g: -g.fixed_ms * g.all_calls)
+
+
+def _group(trace: Trace, loop: str, events: list[Event]) -> Group | None:
+    if len(events) < LEAST:
+        return None
+    calls = Spans(
+        np.array([e.start_ms for e in events]), np.array([e.end_ms for e in events]),
+        np.zeros(len(events), dtype=np.int64), np.zeros(len(events), dtype=np.int64), np.zeros(len(events), dtype=np.int64),
+    )  # fmt: skip
+    traces = np.sort(np.array([e.start_ms for e in trace.events_of("trace")]))
+    traced = np.searchsorted(traces, calls.end_ms) > np.searchsorted(traces, calls.start_ms)
+    plain = calls.where(~traced & ~in_windows(trace, calls))
+    if len(plain) < LEAST // 2 or len(plain) < 0.25 * len(events):
+        return None
+    group = Group(loop, place_of(events[0].data.get("site")), plain, len(events), _work_ms(trace, loop, plain))
+    return group if group.fixed_ms >= FIXED_SHARE * group.call_ms else None
+
+
+def _work_ms(trace: Trace, loop: str, calls: Spans) -> float:
+    """Median time of the model's functions in a call; of `fit` they also wait for the batch, which a window tells apart."""
+    work = trace.lane("function")
+    index = np.searchsorted(calls.start_ms, work.start_ms, side="right") - 1
+    inside = (index >= 0) & (work.start_ms < calls.end_ms[np.maximum(index, 0)])
+    spent = np.bincount(index[inside], work.ms[inside], minlength=len(calls))
+    median = float(np.median(spent))
+    if loop == "fit" and trace.kernels is not None and trace.steps.source == "fit()":
+        return min(median, graph_ms(trace.kernels.count, computing_ms(trace.kernels)))
+    return median

@@ -1,0 +1,149 @@
+"""What a trace tells of how its steps are fed: the facts that several causes of the input family share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from slowtrain.model import Category, Place
+from slowtrain.trace import Line, Producer, Trace
+from slowtrain.trace.pipeline import Node, Pipeline, Written
+
+WAITED = 0.05  # of a step: what saves less is not reported either
+SLOWER = 0.6  # a stage is the slower side when it takes this share of the slowest one's time
+READ_US = (
+    0.5  # handing on an element that is ready in memory (0.3 to 0.7 µs for TensorSlice and Batch, TensorFlow 2.21)
+)
+COPY_BYTES_PER_MS = 4e6  # copying a batch in memory, 4 GB/s: half of what one core of a current server reaches
+CALL_MS = 0.05  # one call of a function on a whole batch: what a call for one element takes at most
+READING = frozenset({"ReadFile", "ReaderReadV2", "WholeFileReaderV2"})
+# Ops that take one element only: a map with one of them cannot simply follow the batch.
+SINGLE = (
+    "DecodeJpeg",
+    "DecodePng",
+    "DecodeImage",
+    "DecodeBmp",
+    "DecodeGif",
+    "DecodeWav",
+    "DecodeAndCrop",
+    "ReadFile",
+    "SampleDistorted",
+)
+
+
+def wait_share(trace: Trace) -> float:
+    """The part of a step that is spent waiting for its batch."""
+    return trace.share(Category.INPUT)
+
+
+def busy_cores(trace: Trace) -> float | None:
+    """Processors that the process kept busy during the steps; None where it was not measured."""
+    cpu = trace.facts.get("cpu_ms_per_step")
+    return float(cpu) / trace.step_ms if cpu and trace.step_ms else None
+
+
+def idle_cores(trace: Trace) -> float:
+    """Processors that had nothing to do during the steps; all but one where it was not measured."""
+    busy = busy_cores(trace)
+    return max(trace.cores - (busy if busy is not None else 1.0), 0.0)
+
+
+def fed(trace: Trace) -> Pipeline | None:
+    """The pipeline with counters that the steps wait for, or None."""
+    pipe = trace.pipeline
+    return pipe if pipe is not None and pipe.nodes and wait_share(trace) >= WAITED else None
+
+
+def is_users(node: Node) -> bool:
+    """Whether the user wrote it; Keras and TensorFlow add nodes of their own."""
+    return node.written is not None and node.written.place is not None
+
+
+def deciding(pipe: Pipeline) -> list[Node]:
+    """Nodes of the stages that set the pace, costliest first."""
+    most = pipe.made_ms
+    stages = [s for s in pipe.stages() if s.latency_ms >= SLOWER * most and s.ms > 0]
+    return sorted((n for s in stages for n in s.nodes), key=lambda n: -n.ms)
+
+
+def maps(pipe: Pipeline) -> list[Node]:
+    """The user's ``map`` nodes among those that set the pace and take most of their stage."""
+    found = deciding(pipe)
+    return [n for n in found if n.family == "Map" and is_users(n) and n.ms >= 0.5 * max(m.ms for m in found)]
+
+
+def calls(pipe: Pipeline, node: Node) -> float:
+    """How often a node's function is called for a batch."""
+    if node.name.startswith("MapAndBatch"):
+        return node.elements * pipe.batch_size
+    return node.elements
+
+
+def written_place(node: Node) -> tuple[Place, ...]:
+    """The user's line of a node and of its function."""
+    place = node.written.place if node.written else None
+    function = (node.written.detail.get("function") or {}) if node.written else {}
+    found = [place] if place else []
+    if function.get("file") and function.get("user"):
+        found.append(Place(str(function["file"]), int(function["line"])))
+    return tuple(dict.fromkeys(found))
+
+
+def op_ms(trace: Trace, node: Node, only: frozenset[str] | None = None) -> float | None:
+    """Time a batch inside ops of a node's function that take long enough to be profiled; None without a window.
+
+    The window holds more or fewer elements than its steps ask for, so that time per call is what counts.
+    """
+    deep, pipe = trace.kernels, trace.pipeline
+    if deep is None or pipe is None or node.written is None or (not deep.by_input and not deep.steps):
+        return None
+    mine = {t: row for t, row in deep.by_input.items() if t in node.written.ops}
+    seen = max((count / max(node.written.ops[t], 1) for t, (_, count) in mine.items()), default=0.0)
+    if seen <= 0:
+        return 0.0
+    each = sum(ms for t, (ms, _) in mine.items() if only is None or t in only) / seen
+    return each * calls(pipe, node)
+
+
+def takes_batches(function: Written) -> bool:
+    """Whether a function could work on whole batches: no op in it takes one element only."""
+    return not function.python and not any(op.startswith(SINGLE) for op in function.ops)
+
+
+def ready(node: Node, elements: float, size_bytes: float = 0.0) -> Node:
+    """``node`` if its elements lay ready in memory."""
+    return replace(node, ms=min(node.ms, elements * READ_US / 1e3 + size_bytes / COPY_BYTES_PER_MS))
+
+
+def free_bytes(trace: Trace) -> float | None:
+    """Host memory that was free throughout, within a container's limit."""
+    column = trace.samples.get("available_bytes")
+    free = float(np.nanmin(column)) if column is not None and len(column) and not np.all(np.isnan(column)) else None
+    if free is None:
+        free = trace.fact("machine", "memory", "available_bytes")
+    limit, used = (
+        trace.fact("machine", "cgroup", "memory_limit_bytes"),
+        trace.fact("machine", "cgroup", "memory_used_bytes"),
+    )
+    if limit:
+        free = min(free if free is not None else float(limit), float(limit) - float(used or 0))
+    return float(free) if free is not None else None
+
+
+def producers(trace: Trace) -> list[Producer]:
+    """The user's Python that makes input inside the pipeline, costliest first."""
+    users = [p for p in trace.producers if p.place is not None or p.lines]
+    return sorted(users, key=lambda p: -p.ms_per_step)
+
+
+def joined_lines(several: list[Producer]) -> list[Line]:
+    """Their traced lines, by share of the time; a generator that fit made anew each time counts once."""
+    found: dict[Place, Line] = {}
+    total = sum(p.ms_per_step for p in several if p.lines) or 1.0
+    for one in several:
+        for line in one.lines:
+            weight = line.share * one.ms_per_step / total
+            old = found.get(line.place)
+            found[line.place] = Line(line.place, line.ms, line.visits, weight + (old.share if old else 0.0))
+    return sorted(found.values(), key=lambda line: -line.share)

@@ -1,0 +1,244 @@
+"""Protobuf's wire format: one message at a time for a file's skeleton, a million at a time for its events.
+
+Lengths make the wire a chain: where a message begins depends on all before it. ``Window.run``
+guesses starts from the bytes that could be a tag and follows the chain over the guesses;
+``rounds`` then decodes field k of all messages at once. Errors are ``InputError``.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slowtrain.errors import InputError
+
+Ints: TypeAlias = NDArray[np.int64]
+Words: TypeAlias = NDArray[np.uint64]
+Bytes: TypeAlias = NDArray[np.uint8]
+
+WINDOW_BYTES = 1 << 20  # events decoded at a time: large enough to vectorise, small enough for the cache
+MAX_SKELETON_FIELDS = 16_000_000  # of planes, names and headers in one file; real ones hold below a million
+MAX_MESSAGE_FIELDS = 1_000  # of one event or one stat; real ones hold below fifty
+TIME_LIMIT_PS = 1 << 62  # sums of two such times still fit 64 bits: 53 days
+
+VARINT, FIXED64, LEN, FIXED32 = 0, 1, 2, 5  # wire types; groups (3, 4) do not occur in XSpace
+
+
+def field_tag(number: int, wire: int = LEN) -> int:
+    return number << 3 | wire
+
+
+class File:
+    """The bytes of a profile, its name for messages, and a scalar walk over the fields of a message."""
+
+    def __init__(self, data: bytes | mmap.mmap, label: str) -> None:
+        self.data, self.label = data, label
+        self.array: Bytes = np.frombuffer(data, np.uint8)
+        self.origin_ns = 0  # set once every line's header is known
+        self.lines = 0
+        self._fields_left = MAX_SKELETON_FIELDS
+
+    def bad(self, what: str) -> InputError:
+        return InputError(f"{self.label}: not a readable profile: {what}")
+
+    def _varint(self, pos: int, end: int) -> tuple[int, int]:
+        data, value = self.data, 0
+        for shift in range(0, 70, 7):
+            if pos >= end:
+                raise self.bad(f"a number is cut off at byte {pos}")
+            byte = data[pos]
+            pos += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value & 0xFFFF_FFFF_FFFF_FFFF, pos
+        raise self.bad(f"a number is longer than 64 bits before byte {pos}")
+
+    def field(self, pos: int, end: int) -> tuple[int, int, int]:
+        """(tag, value, next position); the value of a length-delimited field is where its payload begins."""
+        tag, payload = self._varint(pos, end)
+        wire = tag & 7
+        if wire == VARINT:
+            value, stop = self._varint(payload, end)
+        elif wire == LEN:
+            size, value = self._varint(payload, end)
+            stop = value + size
+        elif wire in (FIXED64, FIXED32):
+            stop = payload + (8 if wire == FIXED64 else 4)
+            value = int.from_bytes(self.data[payload:stop], "little")
+        else:
+            raise self.bad(f"wire type {wire} at byte {pos}")
+        if tag < 8:
+            raise self.bad(f"a field 0 at byte {pos}")
+        if stop > end:
+            raise self.bad(f"the field at byte {pos} reaches beyond its message")
+        return tag, value, stop
+
+    def fields(self, pos: int, end: int) -> Iterator[tuple[int, int, int]]:
+        while pos < end:
+            self._fields_left -= 1
+            if self._fields_left < 0:
+                raise self.bad(f"more than {MAX_SKELETON_FIELDS} fields outside the events")
+            found = self.field(pos, end)
+            yield found
+            pos = found[2]
+
+    def text(self, start: int, stop: int) -> str:
+        return self.data[start:stop].decode("utf-8", "replace")
+
+    def let_go(self, start: int, stop: int) -> None:
+        """Tells the kernel that these pages of a mapped file need not stay in memory."""
+        if isinstance(self.data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            start -= start % mmap.PAGESIZE
+            self.data.madvise(mmap.MADV_DONTNEED, start, stop - start)
+
+
+def signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+# ---- many messages at once ------------------------------------------------------------------------------------
+
+
+class Window:
+    """A stretch of bytes in which many numbers are decoded at a time."""
+
+    def __init__(self, stretch: Bytes) -> None:
+        self.size = len(stretch)
+        self.bytes: Bytes = np.concatenate((stretch, np.zeros(32, np.uint8)))  # so that the last number can be loaded
+        # The eight bytes from every position on, as one overlapping view: nothing is copied.
+        self.words: Words = np.ndarray((self.size + 24,), np.dtype("<u8"), self.bytes, strides=(1,))
+
+    def varints(self, at: Ints) -> tuple[Words, Ints]:
+        """Values and lengths of the varints at these positions; length 11 says: malformed."""
+        first = self.bytes[at]
+        if not len(first) or first.max() < 0x80:
+            return first.astype(np.uint64), np.ones(len(first), np.int64)
+        word = self.words[at]
+        stops = ~word & np.uint64(0x8080808080808080)
+        stop = stops & (~stops + np.uint64(1))  # the lowest: the top bit of the varint's last byte
+        # stop is 1 << 8k+7, so the product carries the constant's byte 7-k, which is k+1, to the top.
+        size = (((stop >> np.uint64(7)) * np.uint64(0x0102030405060708)) >> np.uint64(56)).astype(np.int64)
+        word &= (stop | (stop - np.uint64(1))) & np.uint64(0x7F7F7F7F7F7F7F7F)
+        # Groups of 7 bits closed up to 14, 28, then 56.
+        for low, high, shift in (
+            (0x007F007F007F007F, 0x7F007F007F007F00, 1),
+            (0x00003FFF00003FFF, 0x3FFF00003FFF0000, 2),
+            (0x000000000FFFFFFF, 0x0FFFFFFF00000000, 4),
+        ):
+            word = (word & np.uint64(low)) | ((word & np.uint64(high)) >> np.uint64(shift))
+        long = np.flatnonzero(stops == 0)
+        if len(long):
+            ninth = self.bytes[at[long] + 8].astype(np.uint64)
+            tenth = np.where(ninth < 0x80, np.uint64(0), self.bytes[at[long] + 9].astype(np.uint64))
+            word[long] |= (ninth & np.uint64(0x7F)) << np.uint64(56) | tenth << np.uint64(63)
+            size[long] = np.where(ninth < 0x80, 9, np.where(tenth < 0x80, 10, 11))
+        return word, size
+
+    def run(self, tag: int) -> tuple[Ints, int]:
+        """Where the unbroken run of ``tag`` fields from byte 0 on begins each field, and where the run stops.
+
+        Each field's start follows from the one before, so the walk is sequential; but a field can begin only at a
+        byte equal to the tag, a few percent of all. For those the next start is computed all at once, and the ones
+        that hang on byte 0 are gathered by doubling: from the first n of the chain, n jumps lead to the next n.
+        """
+        candidates = np.flatnonzero(self.bytes[: self.size] == tag)
+        count = len(candidates)
+        size = self.bytes[candidates + 1].astype(np.int64)
+        after = candidates + 2 + size
+        long = np.flatnonzero(size > 0x7F)
+        if len(long):
+            value, used = self.varints(candidates[long] + 1)
+            fits = (value <= self.size) & (used <= 10)
+            after[long] = np.where(fits, candidates[long] + 1 + used + value.astype(np.int64), self.size + 1)
+        rank = np.full(self.size + 2, count, np.int32)  # count: no field begins here
+        rank[candidates] = np.arange(count, dtype=np.int32)
+        jump = np.full(count + 1, count, np.int32)
+        jump[:count] = rank[np.minimum(after, self.size + 1)]
+        chain = np.zeros(min(1, count) if count and candidates[0] == 0 else 0, np.int32)
+        while len(chain):
+            ahead = jump[chain]
+            inside = int(np.searchsorted(ahead, count))  # a chain ascends
+            chain = np.concatenate((chain, ahead[:inside]))
+            if inside < len(ahead):
+                break
+            jump = jump[jump]
+        chain = chain[after[chain] <= self.size]  # the last one may be cut off by the window
+        return candidates[chain], int(after[chain[-1]]) if len(chain) else 0
+
+
+@dataclass(frozen=True)
+class Round:
+    """The k-th field of every message that has one."""
+
+    rows: Ints  # which message
+    tag: Ints  # of a field number above 7, which the schemas of events and stats lack: only its wire type
+    value: Words  # of a length-delimited field: the payload's length
+    start: Ints  # of the payload
+    stop: Ints
+    tags: int  # the different tags as a set of bits
+
+    def only(self, tag: int) -> Round | None:
+        if self.tags == 1 << tag:
+            return self
+        if not self.tags >> tag & 1:
+            return None
+        chosen = self.tag == tag
+        return Round(
+            self.rows[chosen], self.tag[chosen], self.value[chosen], self.start[chosen], self.stop[chosen], 1 << tag
+        )
+
+
+def tags_of(file: File, window: Window, at: Ints) -> tuple[Ints, Ints, int]:
+    """Tags, where their fields' contents start, and the different ones as a set of bits."""
+    tag: Ints = window.bytes[at].astype(np.int64)
+    start = at + 1
+    if tag.max() >= 64:
+        values, used = window.varints(at)
+        tag, start = values.view(np.int64), at + used
+    if tag.min() < 8:
+        raise file.bad("an event has a field 0")
+    tag = np.where(tag < 64, tag, tag & 7)
+    tags = int(np.bitwise_or.reduce(np.left_shift(1, tag)))
+    return tag, start, tags
+
+
+def has_wire(tags: int, wire: int) -> bool:
+    return bool(tags & (0x0101010101010101 << wire))
+
+
+def rounds(file: File, window: Window, start: Ints, stop: Ints) -> Iterator[Round]:
+    """Walks many messages in step."""
+    rows: Ints = np.arange(len(start))
+    for _ in range(MAX_MESSAGE_FIELDS):
+        more = start < stop
+        if not more.all():
+            rows, start, stop = rows[more], start[more], stop[more]
+        if not len(rows):
+            return
+        tag, content, tags = tags_of(file, window, start)
+        value, used = window.varints(content)
+        if any(has_wire(tags, wire) for wire in (3, 4, 6, 7)):
+            raise file.bad("an event has a field of an unknown wire type")
+        if fixed := has_wire(tags, FIXED64) or has_wire(tags, FIXED32):
+            used = np.where(tag & 3 == 1, 0, used)
+        if used.max(initial=0) > 10:
+            raise file.bad("an event has a number longer than 64 bits")
+        payload = content + used
+        after = payload
+        if has_wire(tags, LEN):
+            size = np.where(tag & 7 == LEN, value, np.uint64(0))
+            if size.max() > window.size:
+                raise file.bad("a field reaches beyond its event")
+            after = after + size.astype(np.int64)
+        if fixed:
+            after = after + np.where(tag & 7 == FIXED64, 8, 0) + np.where(tag & 7 == FIXED32, 4, 0)
+        if (after > stop).any():
+            raise file.bad("a field reaches beyond its event")
+        yield Round(rows, tag, value, payload, after, tags)
+        start = after
+    raise file.bad(f"an event has more than {MAX_MESSAGE_FIELDS} fields")
