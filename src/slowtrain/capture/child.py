@@ -10,10 +10,11 @@ import threading
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from slowtrain.capture import patching
+import wrapt
+
+from slowtrain.capture import patching, tracebacks
 from slowtrain.capture.datasets import DatasetPatches
 from slowtrain.capture.keras import KerasPatches
 from slowtrain.capture.lines import LineClock
@@ -23,6 +24,7 @@ from slowtrain.capture.state import Progress, ThreadState
 from slowtrain.capture.tensorflow import TensorFlowPatches
 from slowtrain.capture.window import Windows
 
+STACKS_S = 0.02  # between two samples of the main thread's stack
 IMPORTS = frozenset(
     "tensorflow keras tf_keras jax torch numpy scipy pandas sklearn matplotlib cv2 PIL h5py transformers "
     "tensorflow_datasets tensorflow_hub tensorflow_addons skimage".split()
@@ -31,18 +33,20 @@ IMPORTS = frozenset(
 
 def begin(folder: str) -> None:
     """Starts recording into ``folder``; called before the user's script by ``sitecustomize``."""
+    recorder = Recorder(Path(folder))
     try:
-        _begin(Path(folder))
+        recorder.start()
+        _install(recorder)
     except Exception as error:
         # A recording that cannot be made is the parent's to report; the script runs on.
+        recorder.active = False
         try:
             Path(folder, "failed.txt").write_text(f"{type(error).__name__}: {error}\n")
         except OSError:
             return
 
 
-def _begin(folder: Path) -> None:
-    recorder = Recorder(folder)
+def _install(recorder: Recorder) -> None:
     state, progress = ThreadState(), Progress()
     recorder.fact("child", {"pid": os.getpid(), "begun_ns": now(), "python": sys.version.split()[0]})
     datasets = DatasetPatches(recorder, state, LineClock(recorder))
@@ -52,19 +56,18 @@ def _begin(folder: Path) -> None:
     Windows(recorder, progress, enabled=os.environ.pop("SLOWTRAIN_WINDOWS", "1") != "0")
     sys.meta_path.insert(0, ImportClock(recorder))  # type: ignore[arg-type]
     recorder.guard("gc", _watch_collector, recorder)
-    recorder.pulses.append((1, StackSampler(recorder)))
+    recorder.every(STACKS_S, StackSampler(recorder))
     recorder.every(0.25, LossWatch(recorder, progress))
     recorder.every(0.5, FrameworkFacts(recorder, progress))
     recorder.every(0.25, MachineSampler(recorder))
-    recorder.start()
-    _clean_tracebacks()
+    recorder.guard("tracebacks", tracebacks.install)
     atexit.register(_finish, recorder)
 
 
 def _finish(recorder: Recorder) -> None:
     recorder.fact("end_ns", now())
     recorder.stop()
-    patching.undo()
+    recorder.guard("undo", patching.undo)
 
 
 def _watch_collector(recorder: Recorder) -> None:
@@ -78,31 +81,7 @@ def _watch_collector(recorder: Recorder) -> None:
             recorder.span(names[info["generation"]], begun[0], now(), info.get("collected", 0))
 
     gc.callbacks.append(watch)
-
-
-def _clean_tracebacks() -> None:
-    """Keeps our frames out of the traceback that the interpreter prints for the user's own error."""
-    previous = sys.excepthook
-    here = os.path.dirname(__file__)
-
-    def hook(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
-        seen: set[int] = set()
-        chain: BaseException | None = value
-        while chain is not None and id(chain) not in seen:
-            seen.add(id(chain))
-            chain.__traceback__ = _without(chain.__traceback__, here)
-            chain = chain.__cause__ or chain.__context__
-        previous(kind, value, value.__traceback__)
-
-    sys.excepthook = hook
-
-
-def _without(trace: TracebackType | None, folder: str) -> TracebackType | None:
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(folder):
-        trace = trace.tb_next
-    if trace is not None:
-        trace.tb_next = _without(trace.tb_next, folder)
-    return trace
+    recorder.at_exit.append(lambda: gc.callbacks.remove(watch))  # the last collections find half a module
 
 
 class ImportClock:
@@ -110,19 +89,24 @@ class ImportClock:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
+        self._main = threading.main_thread().ident
         self._started: dict[str, int] = {}
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if "." not in name and name in IMPORTS and name not in self._started:
-            if threading.current_thread() is threading.main_thread():
-                self._started[name] = now()
-                import wrapt
-
-                wrapt.register_post_import_hook(self._imported, name)
+        if name in IMPORTS and threading.get_ident() == self._main:
+            self.recorder.guard("import", self._looked_for, name)
         return None
 
+    def _looked_for(self, name: str) -> None:
+        known = name in self._started
+        self._started[name] = now()  # the last time counts: somebody may only have asked whether it is there
+        if not known:
+            wrapt.register_post_import_hook(self._imported, name)
+
     def _imported(self, module: Any) -> None:
-        name = module.__name__
+        self.recorder.guard("import", self._note, module.__name__)
+
+    def _note(self, name: str) -> None:
         self.recorder.span(self.recorder.name("import", name), self._started.get(name, now()), now())
 
 

@@ -18,6 +18,7 @@ from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import ThreadState
 
 MAX_NODES = 200
+NO_MODEL = ("NotFoundError", "InvalidArgumentError")  # autotuning is off for this one, or the iterator has just gone
 SNAPSHOT_NS = 100_000_000  # the same iterator is not asked more often
 
 
@@ -138,8 +139,9 @@ class DatasetPatches:
         last[0] = now()
         try:
             proto = self._model(iterator)
-        except Exception:  # autotuning is off for this one, or it has just gone
-            self.recorder.fault(f"counters of iterator {number}")
+        except Exception as error:
+            if type(error).__name__ not in NO_MODEL:
+                self.recorder.fault(f"counters of iterator {number}")
             self._iterators.pop(number, None)
             return
         self.recorder.pipeline(number, proto)
@@ -343,7 +345,7 @@ def host_arrays(function: Any) -> dict[str, Any]:
     for name in names[:64]:
         value = local.get(name, scope.get(name))
         shape = getattr(value, "shape", None)
-        if shape is not None and len(shape):
+        if isinstance(shape, tuple) and shape:  # a module may have a function of that name
             found[name] = {"length": int(shape[0]), "bytes": int(getattr(value, "nbytes", 0))}
         elif isinstance(value, (list, tuple)):
             found[name] = {"length": len(value), "bytes": signatures.host_bytes((value[:1],)) * len(value)}
@@ -355,7 +357,7 @@ def held_arrays(data: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in list(getattr(data, "__dict__", {}).items())[:64]:
         shape = getattr(value, "shape", None)
-        if shape is not None and len(shape):
+        if isinstance(shape, tuple) and shape:  # a module may have a function of that name
             found[name] = {"length": int(shape[0]), "bytes": int(getattr(value, "nbytes", 0))}
         elif isinstance(value, (list, tuple)):
             found[name] = {"length": len(value), "bytes": signatures.host_bytes((value[:1],)) * len(value)}

@@ -1,9 +1,15 @@
-"""What a traced function's graph holds: ops by type, number formats of its matrix work, the lines that made its ops."""
+"""What a traced function's graph holds: ops by type, number formats of its matrix work, and what is written by hand.
+
+Written by hand are ops of one kind repeated many times in one scope (a loop unrolled into the
+graph), with the user's line that makes them, and one-hot rows multiplied by a matrix.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
+import random
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -11,9 +17,14 @@ from typing import Any
 from slowtrain.capture import frames
 
 MATRIX = ("MatMul", "BatchMatMul", "Conv", "Einsum", "DepthwiseConv", "CudnnRNN")  # beginnings of op types
-LINES_FROM = 150  # ops; where a smaller graph comes from is of no interest
+REPEATED = 24  # ops alike in one scope; fewer are no loop worth a look
 SAMPLED = 200  # ops of a graph whose line is looked up: an op's stack takes some 30 µs to read
 TYPES = 40
+
+# Ops that stand for values, not work; gradients come from the line that asks for them, whatever they are of.
+_IDLE = frozenset("Const Placeholder Identity NoOp ReadVariableOp AssignVariableOp VarIsInitializedOp VarHandleOp".split())
+_OTHERS = re.compile(r"gradient_tape|(?:^|/)(?:sgd|adam\w*|nadam|rmsprop|ada\w+|ftrl|lion|lamb|muon|optimizer)(?:_\d+)?/", re.I)
+_NUMBER = re.compile(r"_\d+$")
 
 
 class GraphSummary:
@@ -23,7 +34,9 @@ class GraphSummary:
         self.ops = 0
         self.types: Counter[str] = Counter()
         self.matrix: Counter[str] = Counter()
-        self.lines: Counter[tuple[str, int]] = Counter()
+        self.repeated: Counter[str] = Counter()
+        self.lines: dict[tuple[str, int], list[float]] = {}
+        self.one_hot: list[list[Any]] = []
 
     def add(self, graph: Any) -> None:
         ops = graph.get_operations()
@@ -31,22 +44,51 @@ class GraphSummary:
         kinds = [op.type for op in ops]
         self.types.update(kinds)
         self.matrix.update(op.outputs[0].dtype.name for op, kind in zip(ops, kinds) if kind.startswith(MATRIX))
-        if len(ops) >= LINES_FROM:
-            stride = -(-len(ops) // SAMPLED)
-            for op in ops[::stride]:
-                # Gradients come from the line that asks for them, whatever they are gradients of.
-                place = None if "gradient_tape" in op.name else _user_line(op.traceback)
-                if place is not None:
-                    self.lines[place] += stride
+        self._repetitions([(op, kind) for op, kind in zip(ops, kinds) if kind not in _IDLE])
+        for op, kind in zip(ops, kinds):
+            if kind == "OneHot" and len(self.one_hot) < 8:
+                products = _products(op)
+                if products:
+                    place = _user_line(op.traceback) or (None, 0)
+                    self.one_hot.append([op.name, *place, products])
+
+    def _repetitions(self, working: list[tuple[Any, str]]) -> None:
+        forward = [(op, _NUMBER.sub("", op.name)) for op, kind in working if kind != "AddN" and not _OTHERS.search(op.name)]
+        count = Counter(key for _, key in forward)
+        alike = {key: n for key, n in count.items() if n >= REPEATED}
+        if not alike:
+            return
+        self.repeated.update(alike)
+        # Drawn at random: a loop's ops come in a period that a stride could fall in step with.
+        drawn = random.Random(0).sample(forward, min(SAMPLED, len(forward)))
+        for op, key in drawn:
+            place = _user_line(op.traceback)
+            if place is not None:
+                row = self.lines.setdefault(place, [0.0, 0.0])
+                row[0] += len(forward) / len(drawn)
+                row[1] += len(forward) / len(drawn) if key in alike else 0.0
 
     def facts(self) -> dict[str, Any]:
-        """As JSON: ``lines`` are ``[file, line, ops]``, most first."""
+        """As JSON: ``lines`` are ``[file, line, ops of the forward pass, repeated ones among them]``, most first."""
+        lines = sorted(self.lines.items(), key=lambda item: -item[1][1])[:12]
         return {
             "ops": self.ops,
             "types": dict(self.types.most_common(TYPES)),
             "matrix": dict(self.matrix),
-            "lines": [[file, line, count] for (file, line), count in self.lines.most_common(12)],
+            "repeated": dict(self.repeated.most_common(TYPES)),
+            "lines": [[file, line, round(every), round(alike)] for (file, line), (every, alike) in lines],
+            "one_hot": self.one_hot,
         }
+
+
+def _products(op: Any) -> list[str]:
+    """Names of the matrix products that use an op's result, at most a few reshapes later."""
+    found, level = [], [op]
+    for _ in range(4):
+        level = [user for one in level for output in one.outputs for user in output.consumers()][:20]
+        found += [one.name for one in level if one.type.startswith(("MatMul", "BatchMatMul"))]
+        level = [one for one in level if one.type in ("Reshape", "Cast", "Identity", "Transpose", "ExpandDims", "Squeeze")]
+    return found[:8]
 
 
 def _user_line(stack: Iterable[Any]) -> tuple[str, int] | None:

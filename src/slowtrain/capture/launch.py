@@ -18,6 +18,7 @@ from slowtrain.errors import InputError
 
 BOOTSTRAP = Path(__file__).with_name("bootstrap")
 LAUNCH_FILE = "launch.json"
+FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)  # batch systems send the last two
 
 
 @dataclass(frozen=True)
@@ -61,22 +62,27 @@ def launch(
 ) -> Outcome:
     """Runs ``argv`` with recording into ``folder``; ``tick(seconds)`` is called about twice a second meanwhile."""
     environment = dict(os.environ)
-    path = [str(BOOTSTRAP), *filter(None, [environment.get("PYTHONPATH")])]
-    environment["PYTHONPATH"] = os.pathsep.join(path)
+    given = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = os.pathsep.join([str(BOOTSTRAP), *([given] if given else [])])
+    if given is not None:
+        environment["SLOWTRAIN_PYTHONPATH"] = given  # the child puts it back as it was, empty parts and all
     environment["SLOWTRAIN_RECORDING"] = str(folder.resolve())
     environment["SLOWTRAIN_WINDOWS"] = "1" if windows else "0"
     start_ns = time.perf_counter_ns()
     about = {"argv": list(argv), "start_ns": start_ns, "start_time": time.time(), "cwd": os.getcwd()}
     _write(folder, about)
     child = subprocess.Popen(argv, env=environment, stdout=stdout)
-    previous = {s: signal.signal(s, _forward(child, s)) for s in (signal.SIGTERM, signal.SIGHUP)}
-    previous[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the child too
+    interrupt = _Interrupt(child)
+    previous: dict[int, Any] = {s: signal.signal(s, _forward(child, s)) for s in FORWARDED}
+    previous[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
+    previous[signal.SIGQUIT] = signal.signal(signal.SIGQUIT, signal.SIG_IGN)  # the terminal sends it to the child too
     try:
         while True:
             try:
                 code = child.wait(timeout=0.5)
                 break
             except subprocess.TimeoutExpired:
+                interrupt.tick()
                 if tick is not None:
                     tick((time.perf_counter_ns() - start_ns) / 1e9)
     finally:
@@ -86,6 +92,48 @@ def launch(
     exit_code = code if code >= 0 else 128 - code
     _write(folder, {**about, "end_ns": end_ns, "exit_code": exit_code})
     return Outcome(exit_code, start_ns, end_ns)
+
+
+class _Interrupt:
+    """What a SIGINT does here: nothing in a terminal, where the child gets its own.
+
+    Elsewhere somebody sent it by hand, to us alone or to our group, which cannot be told
+    apart. A child that was sent one too is gone or tidying up a second later, so that is how
+    long we wait before we pass ours on; a second SIGINT from outside is passed on at once.
+    """
+
+    WAIT_S = 1.0
+
+    def __init__(self, child: subprocess.Popen[Any]) -> None:
+        self.child = child
+        self.seen_s = 0.0
+        self.passed_on = False
+
+    def __call__(self, _number: int, _frame: FrameType | None) -> None:
+        if _at_terminal():
+            return
+        if self.seen_s and time.monotonic() - self.seen_s > self.WAIT_S:
+            self.child.send_signal(signal.SIGINT)
+        self.seen_s = self.seen_s or time.monotonic()
+
+    def tick(self) -> None:
+        if self.seen_s and not self.passed_on and time.monotonic() - self.seen_s >= self.WAIT_S:
+            self.passed_on = True
+            self.child.send_signal(signal.SIGINT)
+
+
+def _at_terminal() -> bool:
+    """Whether a Ctrl-C would reach our process group from its terminal."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
 
 
 def _forward(child: subprocess.Popen[Any], number: int) -> Callable[[int, FrameType | None], None]:

@@ -14,6 +14,11 @@ from slowtrain.capture.recorder import Recorder
 
 Wrapper = Callable[..., Any]
 
+# The file that our wrappers say they come from. ``warnings`` passes over frames with "importlib" and
+# "_bootstrap" in their file's name when it counts ``stacklevel``, so that a warning of a wrapped
+# function names the caller's line, and filters by module act on it, as without us.
+MARK = "<importlib _bootstrap of slowtrain "
+
 _done: list[tuple[Any, str, Any]] = []
 
 
@@ -24,13 +29,20 @@ def replace(owner: Any, name: str, make: Callable[[Wrapper], Wrapper]) -> None:
     original = owner.__dict__[name] if isinstance(owner, type) and name in owner.__dict__ else getattr(owner, name)
     static = isinstance(original, (staticmethod, classmethod))
     function = original.__func__ if static else original
-    wrapped = make(function)
+    wrapped = passed_over(make(function))
     functools.update_wrapper(wrapped, function)
     with contextlib.suppress(TypeError, ValueError):
         # Keras reads a layer's arguments with getfullargspec, which does not look behind __wrapped__.
         wrapped.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     setattr(owner, name, type(original)(wrapped) if static else wrapped)
     _done.append((owner, name, original))
+
+
+def passed_over(wrapper: Wrapper) -> Wrapper:
+    """The same function, with frames that ``warnings`` does not count; see :data:`MARK`."""
+    code = wrapper.__code__  # type: ignore[attr-defined]
+    wrapper.__code__ = code.replace(co_filename=f"{MARK}{code.co_filename.rpartition('slowtrain')[2]}>")  # type: ignore[attr-defined]
+    return wrapper
 
 
 def undo() -> None:

@@ -7,6 +7,9 @@ naming, compressing, writing, sampling, happens in the thread or on rare events.
 
 from __future__ import annotations
 
+import _thread
+import ctypes
+import itertools
 import os
 import sqlite3
 import sys
@@ -18,10 +21,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from slowtrain.capture.store import Store
+from slowtrain.capture.store import SPAN_FIELDS, Store
 
 TICK_S = 0.02  # stacks are sampled at this interval
 FLUSH_TICKS = 12  # spans are written about every quarter of a second
+MOST_FAULTS = 50  # noted; what goes wrong once a step would fill the disk
+FAULTS_ALLOWED = 5  # of one part, before it is switched off
+ENDED_FILE = "ended.txt"  # why recording ended before the script did
+
+# What the disk does to us; every other sqlite3.Error is a fault of ours, and costs one batch.
+DISK_ERRORS = (OSError, sqlite3.OperationalError, sqlite3.InternalError, sqlite3.NotSupportedError)
 
 now = time.perf_counter_ns  # the same clock in every process of the machine (CLOCK_MONOTONIC)
 
@@ -39,6 +48,7 @@ class Recorder:
         self.faults: list[str] = []
         self.pulses: list[tuple[int, Callable[[], None]]] = []
         self.at_exit: list[Callable[[], None]] = []
+        self.at_fork: list[Callable[[], None]] = []  # called in the child of a fork, which is not recorded
         self._spans = array("q")
         # ``emit((name, start_ns, end_ns, thread, value))``: the hot path, one call into C without a lock.
         self.emit = self._spans.extend
@@ -48,15 +58,19 @@ class Recorder:
         self._samples: list[tuple[int, Mapping[str, Any]]] = []
         self._pipelines: list[tuple[int, int, bytes]] = []
         self.ids: dict[Any, int] = {}
-        self._wake = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._numbers = itertools.count(1)  # next() of it is whole; len(ids) + 1 would not be, between threads
+        self._failed: dict[str, int] = {}
+        self._off: set[str] = set()
+        self._sleep = _thread.allocate_lock()  # held while the thread is to go on
+        self._awake = _thread.allocate_lock()  # held while the thread runs
         self._store: Store | None = None
         self._begun_ns = now()
 
     # -- called by wrappers, in any thread
 
     def span(self, name: int, start_ns: int, end_ns: int, value: int = 0) -> None:
-        self.emit((name, start_ns, end_ns, threading.get_ident(), value))
+        if self.active:
+            self.emit((name, start_ns, end_ns, threading.get_ident(), value))
 
     def name(self, lane: str, name: str, key: Any = None, **detail: Any) -> int:
         """The number of a name; the same ``key`` (by default lane and name) gives the same number."""
@@ -64,31 +78,39 @@ class Recorder:
         known = self.ids.get(key)
         if known is not None:
             return known
-        number = self.ids.setdefault(key, len(self.ids) + 1)
-        self._new_names.append((number, lane, name, detail))
+        number = self.ids.setdefault(key, next(self._numbers))
+        if self.active:
+            self._new_names.append((number, lane, name, detail))
         return number
 
     def event(self, lane: str, name: str, start_ns: int, end_ns: int | None = None, **data: Any) -> None:
         """Something rare, with all its details."""
-        self._events.append((start_ns, start_ns if end_ns is None else end_ns, lane, name, data))
+        if self.active:
+            self._events.append((start_ns, start_ns if end_ns is None else end_ns, lane, name, data))
 
     def fact(self, key: str, value: Any) -> None:
         self._facts[key] = value
 
     def sample(self, data: Mapping[str, Any]) -> None:
-        self._samples.append((now(), data))
+        if self.active:
+            self._samples.append((now(), data))
 
     def pipeline(self, iterator: int, proto: bytes) -> None:
-        self._pipelines.append((now(), iterator, proto))
+        if self.active:
+            self._pipelines.append((now(), iterator, proto))
 
     def fault(self, where: str) -> None:
-        """Notes the exception being handled; call it where a part of the recorder failed."""
-        text = f"{where}: {traceback.format_exc(limit=4)}"
-        if len(self.faults) < 50:
-            self.faults.append(text)
+        """Notes the exception being handled; a part that fails again and again is switched off."""
+        count = self._failed[where] = self._failed.get(where, 0) + 1
+        if count >= FAULTS_ALLOWED:
+            self._off.add(where)
+        if len(self.faults) < MOST_FAULTS:
+            self.faults.append(f"{where}: {traceback.format_exc(limit=4)}")
 
     def guard(self, where: str, call: Callable[..., Any], *args: Any) -> Any:
-        """The result of ``call``, or None and a note when it fails."""
+        """The result of ``call``; None and a note when it fails, and None at once when it has failed too often."""
+        if where in self._off:
+            return None
         try:
             return call(*args)
         except Exception:
@@ -100,8 +122,10 @@ class Recorder:
     def start(self) -> None:
         self._store = Store(self.folder)
         self._flush()
-        self._thread = threading.Thread(target=self._run, name="slowtrain", daemon=True)
-        self._thread.start()
+        self._sleep.acquire()
+        self._awake.acquire()
+        # Not threading.Thread: scripts count the threads that threading knows of, and wait for them.
+        _thread.start_new_thread(self._run, ())
         os.register_at_fork(after_in_child=self._forked)
 
     def every(self, seconds: float, call: Callable[[], None]) -> None:
@@ -115,33 +139,60 @@ class Recorder:
         for call in self.at_exit:
             self.guard("at exit", call)
         self.active = False
-        self._wake.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout=5)
+        self._stop_thread()
+        if not self._awake.acquire(timeout=5):  # stuck in a driver or on a disk: what it holds is not ours to touch
+            return
         self._flush()
         if self._store is not None:
             self.guard("close", self._store.close)
             self._store = None
 
-    def _forked(self) -> None:
+    def end(self, reason: str) -> None:
+        """Ends recording at once, with what has been written, and says why if that can still be said."""
         self.active = False
-        self._store = None  # the parent's connection: neither used nor closed here
+        self._stop_thread()
+        self._store = None
+        try:
+            (self.folder / ENDED_FILE).write_text(reason)
+        except OSError:
+            return
+
+    def _forked(self) -> None:
+        """In the child of a fork, which is not recorded."""
+        self.active = False
+        # The parent's connection must be neither used nor closed here: its locks may be held by the
+        # thread that was left behind, and closing would wait for them for ever. So it is never freed.
+        if self._store is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._store))
+            self._store = None
+        for call in self.at_fork:
+            self.guard("after fork", call)
+
+    def _stop_thread(self) -> None:
+        if self._sleep.locked():
+            self._sleep.release()
 
     def _run(self) -> None:
-        ticks = 0
-        while not self._wake.wait(TICK_S):
-            ticks += 1
-            for pulse in list(self.pulses):
-                every, call = pulse
-                if ticks % every == 0:
-                    try:
-                        call()
-                    except Exception:
-                        self.fault(getattr(call, "__qualname__", "pulse"))
-                        self.pulses.remove(pulse)
-            if ticks % FLUSH_TICKS == 0:
-                self._facts["recorder"] = self.cost()
-                self._flush()
+        try:
+            ticks = 0
+            while not self._sleep.acquire(timeout=TICK_S):
+                ticks += 1
+                self._tick(ticks)
+        finally:
+            self._awake.release()
+
+    def _tick(self, ticks: int) -> None:
+        for pulse in list(self.pulses):
+            every, call = pulse
+            if ticks % every == 0:
+                try:
+                    call()
+                except Exception:
+                    self.fault(getattr(call, "__qualname__", type(call).__name__))
+                    self.pulses.remove(pulse)
+        if ticks % FLUSH_TICKS == 0:
+            self._facts["recorder"] = self.cost()
+            self._flush()
 
     def cost(self) -> dict[str, float]:
         """The thread's own processor time so far, in seconds, over the wall time that it has run."""
@@ -159,26 +210,34 @@ class Recorder:
         settled = self._spans[:]
         del self._spans[: len(settled)]
         try:
-            store.begin()
-            names, self._new_names = self._new_names, []
-            store.names(names)
-            if settled:
-                store.spans(settled.tobytes())
-            events, self._events = self._events, []
-            store.events(events)
-            facts, self._facts = self._facts, {}
-            if self.faults:
-                facts["faults"] = list(self.faults)
-            for key, value in facts.items():
-                store.fact(key, value)
-            samples, self._samples = self._samples, []
-            for time_ns, data in samples:
-                store.sample(time_ns, data)
-            pipelines, self._pipelines = self._pipelines, []
-            for row in pipelines:
-                store.pipeline(*row)
-            store.commit()
-        except (sqlite3.Error, OSError):
-            # A full disk, a folder that was removed: the script goes on without a recording.
-            self._store = None
-            self.active = False
+            if len(settled) % SPAN_FIELDS:  # half a span went in: where the others begin cannot be told
+                settled = array("q")
+                raise ValueError("spans out of step")
+            self._write(store, settled.tobytes())
+        except DISK_ERRORS as error:
+            # A full disk, a folder that was taken away: the script goes on without a recording.
+            self.end(str(error) or type(error).__name__)
+        except Exception:
+            self.fault("writing")
+            self.guard("writing", store.rollback)
+
+    def _write(self, store: Store, spans: bytes) -> None:
+        names, self._new_names = self._new_names, []
+        events, self._events = self._events, []
+        facts, self._facts = self._facts, {}
+        samples, self._samples = self._samples, []
+        pipelines, self._pipelines = self._pipelines, []
+        if self.faults:
+            facts["faults"] = list(self.faults)
+        store.begin()
+        store.names(names)
+        if spans:
+            store.spans(spans)
+        store.events(events)
+        for key, value in facts.items():
+            store.fact(key, value)
+        for time_ns, data in samples:
+            store.sample(time_ns, data)
+        for row in pipelines:
+            store.pipeline(*row)
+        store.commit()

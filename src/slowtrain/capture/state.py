@@ -16,7 +16,8 @@ class Flags:
 
     def __init__(self) -> None:
         self.ident = threading.get_ident()
-        self.main = threading.current_thread() is threading.main_thread()
+        # Not current_thread(): for a thread of TensorFlow's that would add one to threading.enumerate().
+        self.main = self.ident == threading.main_thread().ident
         self.calls = 0
         self.tracing = 0
         self.traces = 0

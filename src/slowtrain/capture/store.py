@@ -46,10 +46,14 @@ class Store:
     def commit(self) -> None:
         self._db.execute("COMMIT")
 
+    def rollback(self) -> None:
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
     def names(self, rows: Iterable[tuple[int, str, str, Mapping[str, Any]]]) -> None:
         self._db.executemany(
             "INSERT OR REPLACE INTO name VALUES (?,?,?,?)",
-            [(key, lane, name, dumps(detail)) for key, lane, name, detail in rows],
+            [(key, lane, plain(name), dumps(detail)) for key, lane, name, detail in rows],
         )
 
     def spans(self, data: bytes) -> None:
@@ -60,7 +64,7 @@ class Store:
     def events(self, rows: Iterable[tuple[int, int, str, str, Mapping[str, Any]]]) -> None:
         self._db.executemany(
             "INSERT INTO event VALUES (?,?,?,?,?)",
-            [(start, end, lane, name, dumps(data)) for start, end, lane, name, data in rows],
+            [(start, end, lane, plain(name), dumps(data)) for start, end, lane, name, data in rows],
         )
 
     def fact(self, key: str, value: Any) -> None:
@@ -78,4 +82,21 @@ class Store:
 
 def dumps(value: Any) -> str:
     """JSON of anything: what JSON does not know becomes its ``repr``, cut at 200 characters."""
-    return json.dumps(value, default=lambda v: repr(v)[:200], separators=(",", ":"))
+    try:
+        return json.dumps(value, default=_repr, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):  # keys that are no text; a circle
+        if isinstance(value, Mapping):
+            return json.dumps({plain(k): _repr(v) for k, v in value.items()}, separators=(",", ":"))
+        return json.dumps(_repr(value))
+
+
+def plain(text: object) -> str:
+    """Text that SQLite takes: without lone surrogates, at most a thousand characters."""
+    return str(text)[:1000].encode("utf-8", "replace").decode("utf-8")
+
+
+def _repr(value: object) -> str:
+    try:
+        return repr(value)[:200]
+    except Exception:
+        return f"<{type(value).__name__}>"

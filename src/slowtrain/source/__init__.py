@@ -26,14 +26,17 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 class Feeding:
     """Lines of a hand-written loop that make the step's input.
 
-    ``mixed`` are those that also take the step; ``outside`` says that the input comes from
-    something opened before the loop (a file, an HDF5 data set).
+    ``mixed`` are those that also take the step. ``random``: something is drawn; ``data``: some of
+    it comes from data that was there before; ``reads``: from a file or a store that is opened;
+    ``repeated``: the loop lies in another one, of epochs.
     """
 
     lines: frozenset[int]
     mixed: frozenset[int]
     random: bool
+    data: bool
     reads: bool
+    repeated: bool
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,8 @@ class Source:
         names = {n for one in everything for n in _names(one)} | wanted
         mixed = frozenset(_range(step)) if worked else frozenset()
         reads = bool(READERS & names) or self._opened(names)
-        return Feeding(frozenset(lines) - mixed, mixed, bool(RANDOM & names), reads)
+        data = bool(functions) or any(isinstance(n, ast.Subscript) for one in everything for n in ast.walk(one))
+        return Feeding(frozenset(lines) - mixed, mixed, bool(RANDOM & names), data, reads, len(loops) > 1)
 
     def _opened(self, names: set[str]) -> bool:
         """Whether one of ``names`` was assigned from a file's or an archive's opener."""

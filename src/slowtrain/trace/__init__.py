@@ -157,6 +157,7 @@ class Kernels:
     eager_ms: float = 0.0
     function_ms: float = 0.0
     bars: tuple[Bar, ...] = ()
+    eager_work_ms: float = 0.0  # of eager_ms what exceeds the usual op, most of which compute next to nothing
     by_input: Mapping[str, tuple[float, float]] = field(
         default_factory=dict
     )  # ops in the threads of the input pipeline

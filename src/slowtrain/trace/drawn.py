@@ -175,11 +175,11 @@ class _Settings:
         self.stacks.append(_line(rest))
 
     def _producer(self, rest: str) -> None:
-        """``@producer generator ms=4 calls=32 line=9 hot=11 share=0.9``"""
+        """``@producer generator ms=4 calls=32 line=9 hot=11 share=0.9 visits=200``"""
         name, _, more = rest.partition(" ")
         given = dict(_fields(more))
         lines = (
-            (Line(Place(FILE, int(given["hot"])), 1.0, 1.0, float(given.get("share", 1))),) if "hot" in given else ()
+            (Line(Place(FILE, int(given["hot"])), 1.0, float(given.get("visits", 1)), float(given.get("share", 1))),) if "hot" in given else ()
         )
         place = Place(FILE, int(given["line"])) if "line" in given else None
         self.producers.append(
@@ -187,9 +187,13 @@ class _Settings:
         )
 
     def _pipeline(self, rest: str) -> None:
-        """Nodes from source to consumer: ``Slices > Map ms=4 elements=32 parallelism=1 line=12 detail={…}``."""
+        """Nodes from source to consumer: ``Slices > Map ms=4 elements=32 parallelism=1 line=12 detail={…}``;
+        ``epochs=5 > Slices > …`` was run that often."""
         nodes, plan = [], []
-        for i, text in enumerate(rest.split(" > ")):
+        stages, epochs = rest.split(" > "), 1
+        if stages[0].strip().startswith("epochs="):
+            epochs = int(stages.pop(0).strip().removeprefix("epochs="))
+        for i, text in enumerate(stages):
             name, _, more = text.strip().partition(" ")
             given = dict(_fields(more))
             place = Place(FILE, int(given["line"])) if "line" in given else None
@@ -203,7 +207,7 @@ class _Settings:
                     given.get("buffer"), float(given.get("buffered_bytes", 0)), float(given.get("bytes", 0)), plan[-1],
                 )
             )  # fmt: skip
-        self.pipelines = (Pipeline(tuple(plan), tuple(nodes), self.count, None, None, True),)
+        self.pipelines = (Pipeline(tuple(plan), tuple(nodes), self.count, None, None, True, epochs),)
 
     def steps(self, length: Any) -> Steps:
         end = np.cumsum(length)

@@ -82,6 +82,7 @@ def _read(window: Window) -> Kernels | None:
         max(runs - calls, 0.0) / steps,
         calls / steps,
         _bars(lines, window),
+        _eager_work_ms(other, window),
     )
 
 
@@ -154,6 +155,34 @@ def _count(lines: list[_Rows], wanted: Callable[[str], bool]) -> int:
 
 def _pick(rows: _Rows, wanted: Callable[[str], bool]) -> Bools:
     return np.array([bool(wanted(t)) for t in rows.text], dtype=bool)[rows.code]
+
+
+def _eager_work_ms(lines: list[_Rows], window: Window) -> float:
+    """Ms a step in which eager ops compute.
+
+    Steps of a loop run the same ops in the same order, so that each op's median over the steps is
+    free of what other processes took; most ops of a step are tiny, so that the usual one measures what
+    any op costs besides computing.
+    """
+    starts, spent = [np.zeros(0)], [np.zeros(0)]
+    for rows in lines:
+        run = _pick(rows, lambda t: t == names.EAGER_RUN)
+        call = _pick(rows, lambda t: t.startswith(names.EAGER_LOCAL) and names.eager_op(t) is None)
+        if run.any():
+            calls = intervals.union(rows.start_ms[call], rows.end_ms[call])
+            own = intervals.covered(calls, rows.start_ms[run], rows.end_ms[run]) <= 0
+            starts.append(rows.start_ms[run][own])
+            spent.append((rows.end_ms - rows.start_ms)[run][own])
+    start, ms = np.concatenate(starts), np.concatenate(spent)
+    order = np.argsort(start)
+    step = np.searchsorted(window.start_ms, start[order], side="right") - 1
+    count = np.bincount(step, minlength=len(window.start_ms))
+    if not len(start) or count.max() == 0:
+        return 0.0
+    usual = int(np.bincount(count[count > 0]).argmax())
+    table = np.array([ms[order][step == i] for i in np.flatnonzero(count == usual)])
+    each = np.median(table, axis=0)
+    return float(np.maximum(each - np.median(each), 0.0).sum())
 
 
 def _bars(lines: list[tuple[str, _Rows, bool]], window: Window) -> tuple[Bar, ...]:

@@ -11,21 +11,35 @@ import sys
 def _begin() -> None:
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != here]
-    kept = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and os.path.abspath(p) != here]
-    if kept:
-        os.environ["PYTHONPATH"] = os.pathsep.join(kept)
-    else:
+    folder = os.environ.pop("SLOWTRAIN_RECORDING", None)
+    given = os.environ.pop("SLOWTRAIN_PYTHONPATH", None)
+    if given is None:
         os.environ.pop("PYTHONPATH", None)
+    else:
+        os.environ["PYTHONPATH"] = given
     ours = sys.modules.pop("sitecustomize")
     try:
         import sitecustomize  # noqa: F401  the one that this file stood in front of, if there is any
-    except ImportError:
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            raise  # to site, which says what is wrong with it, as it would without us
         sys.modules["sitecustomize"] = ours
-    folder = os.environ.pop("SLOWTRAIN_RECORDING", None)
-    if folder:
+    finally:
+        if folder:
+            _record(folder)
+
+
+def _record(folder: str) -> None:
+    try:
         from slowtrain.capture import child
 
         child.begin(folder)
+    except Exception as error:  # the script runs as it would without us; the parent says what is wrong
+        try:
+            with open(os.path.join(folder, "failed.txt"), "w") as file:
+                file.write(f"{type(error).__name__}: {error}\n")
+        except OSError:
+            return
 
 
 _begin()

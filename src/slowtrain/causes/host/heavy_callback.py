@@ -131,12 +131,12 @@ def _heavy(trace: Trace) -> list[Hook]:
     if not len(spans) or not len(trace.steps):
         return []
     steady, windowed = in_steady(trace, spans), in_windows(trace, spans)
-    outermost = outermost(spans)
+    outer = outermost(spans)
     late = spans.end_ms > training_begins(trace)
     count = int(trace.steps.steady.sum()) or 1
     hooks = []
-    for number in np.unique(spans.name[outermost]):
-        mine = (spans.name == number) & outermost
+    for number in np.unique(spans.name[outer]):
+        mine = (spans.name == number) & outer
         name = trace.names[int(number)]
         if name.text.partition(".")[0] in OUTER:
             continue

@@ -1,0 +1,78 @@
+"""Keeps our frames, and those of the import hooks, out of the tracebacks that the interpreter prints."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import wrapt
+
+from slowtrain.capture.patching import MARK
+
+_OURS = (os.path.dirname(__file__), MARK)
+_HOOKS = os.path.dirname(wrapt.__file__)
+_IMPORTING = "<frozen importlib"
+
+Hook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]
+
+
+def install() -> None:
+    """Also in ``sys.__excepthook__``, which hooks of the user's call in their turn."""
+    given, original = sys.excepthook, sys.__excepthook__
+    clean = _cleaning(original)
+    sys.__excepthook__ = clean  # type: ignore[assignment, misc, unused-ignore]
+    sys.excepthook = clean if given is original else _cleaning(given)
+    threads = threading.excepthook
+
+    def thread_hook(args: threading.ExceptHookArgs, /) -> None:
+        _clean(args.exc_value)
+        threads(args)
+
+    threading.excepthook = thread_hook
+
+
+def _cleaning(previous: Hook) -> Hook:
+    def hook(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> Any:
+        _clean(value)
+        return previous(kind, value, without_ours(trace))
+
+    return hook
+
+
+def _clean(error: BaseException | None) -> None:
+    """Cleans an error, what it came from, and its parts if it is a group."""
+    todo, seen = [error], set[int]()
+    while todo:
+        one = todo.pop()
+        if not isinstance(one, BaseException) or id(one) in seen:
+            continue
+        seen.add(id(one))
+        one.__traceback__ = without_ours(one.__traceback__)
+        parts = getattr(one, "exceptions", ())
+        todo += [one.__cause__, one.__context__, *(parts if isinstance(parts, tuple) else ())]
+
+
+def without_ours(trace: TracebackType | None) -> TracebackType | None:
+    """The same traceback, linked past our frames."""
+    kept: list[TracebackType] = []
+    gone = False
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if file.startswith(_OURS):
+            gone = True
+        elif file.startswith(_HOOKS):
+            gone = True
+            # Python leaves its import machinery out, unless something stands in the midst of it.
+            while kept and kept[-1].tb_frame.f_code.co_filename.startswith(_IMPORTING):
+                kept.pop()
+        else:
+            kept.append(trace)
+        trace = trace.tb_next
+    if gone:
+        for one, following in zip(kept, [*kept[1:], None]):
+            one.tb_next = following
+    return kept[0] if kept else None

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Kernels, Trace
+from slowtrain.trace.host import CALL_MS
+from slowtrain.whatif import Drop, Remedy
+
+# What the same ops take in a graph, of what they take eagerly: the executor runs independent ops on several
+# cores, TensorFlow's optimiser fuses and drops some, and results are computed in place. Measured over pairs of
+# steps (2 to 1,700 eager ops: dense, convolution, attention, recurrent; custom loops and fit; two cores): 0.23 to 0.85.
+GRAPH_SHARE = 0.45
+GRAPH_SHARE_RANGE = (0.25, 0.85)
+
+
+class EagerStep(Cause):
+    """The training step runs op by op from Python instead of as one graph.
+
+    ## What it means
+    Eagerly, Python starts each operation, forward, backward and in the optimizer: ten to forty
+    microseconds apiece, hundreds or thousands in a step. A `tf.function` does that once, when it is
+    traced; after that one call runs the whole graph.
+
+    ## How it is recognised
+    Gradients are taken in Python in the steps, and the profiler's window shows operations that
+    Python started one by one. The reasons are `run_eagerly=True` in `compile()`,
+    `tf.config.run_functions_eagerly(True)`, or a loop of one's own without `@tf.function`.
+
+    ## What to do
+    Remove `run_eagerly=True` or the global switch; decorate the function that holds the tape and
+    the optimizer's update with `@tf.function`, and pass it tensors. What kept it eager (printing,
+    `.numpy()`, Python branches on values) goes behind the step or becomes `tf.print`, `tf.cond`.
+
+    ## When it is not worth it
+    While debugging; and when single operations are so large that Python hides behind them.
+    """
+
+    title = "the training step runs eagerly, op by op from Python"
+    needs = frozenset({Signal.STEPS, Signal.KERNELS})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        kernels = trace.kernels
+        if not trace.eager or kernels is None or kernels.eager_ops < 10:
+            return None
+        why, places = _why(trace)
+        return Evidence(
+            f"Python starts {kernels.eager_ops:.0f} operations in each step of {trace.step_ms:.3g} ms, "
+            f"which compute for {_work_ms(kernels):.2g} ms ({why})",
+            {"eager_ops": kernels.eager_ops, "work_ms": _work_ms(kernels), "graph_step_ms": _after_ms(kernels, GRAPH_SHARE)},
+            places,
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        kernels = trace.kernels
+        if kernels is None:
+            return []
+        pool = {c: trace.mean(c) for c in (Category.DISPATCH, Category.DEVICE, Category.UNATTRIBUTED)}
+        now = sum(pool.values())
+        after, best, worst = (_after_ms(kernels, share) for share in (GRAPH_SHARE, *GRAPH_SHARE_RANGE))
+        saved = now - after
+        if saved <= 0:
+            return []
+        spread = (max((now - worst) / saved, 0.0), (now - best) / saved)
+        return [Drop({c: ms * saved / now for c, ms in pool.items()}, spread=spread)]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        if _set_by_compile(trace):
+            yield Prescription("edit", Effect.EQUIVALENT, "remove run_eagerly=True from compile()")
+        elif trace.fact("functions_eager"):
+            yield Prescription("edit", Effect.EQUIVALENT, "remove tf.config.run_functions_eagerly(True)")
+        else:
+            yield Prescription("edit", Effect.EQUIVALENT, "put @tf.function on the function that takes the gradient and applies it")
+
+    fires = (
+        """
+        step     1111111111
+        dispatch ddddddddd.
+        device   .........k
+        @fact eager_step=true
+        @kernels busy=0 count=0 eager_ops=600 eager_ms=1.5 step=14
+        @span gradient gradient start=3 end=5 line=23 times=40 every=10
+        """,
+        """
+        step     11111111111111111111
+        dispatch dddddddddddddddddd..
+        device   ..................kk
+        @fact eager_step=true
+        @event loop name=fit start=0 end=800 data={"run_eagerly":true,"site":["train.py",21]}
+        @event compile name=Model start=0 end=0 data={"run_eagerly":true,"site":["train.py",17]}
+        @kernels busy=0 count=0 eager_ops=1600 eager_ms=4 step=24
+        """,
+    )
+    quiet = (
+        """
+        step     1111111111
+        dispatch ddddddddd.
+        device   .........k
+        @kernels busy=1 count=600
+        """,
+        """
+        step     11111111111111111111
+        dispatch dd..................
+        device   ..kkkkkkkkkkkkkkkkkk
+        @fact eager_step=true
+        @kernels busy=18 count=200 eager_ops=5 eager_ms=0.1 step=20
+        """,
+    )
+
+
+def _work_ms(kernels: Kernels) -> float:
+    """Computing in a step: of eager ops what exceeds the usual op, and ops of graphs that the step calls."""
+    return (kernels.eager_work_ms or kernels.eager_ms) + kernels.busy_ms
+
+
+def _after_ms(kernels: Kernels, share: float) -> float:
+    return CALL_MS + share * (kernels.eager_work_ms or kernels.eager_ms) + kernels.busy_ms
+
+
+def _set_by_compile(trace: Trace) -> bool:
+    return any(e.data.get("run_eagerly") is True for e in trace.events if e.lane in ("loop", "compile"))
+
+
+def _why(trace: Trace) -> tuple[str, tuple[Place, ...]]:
+    fits = [e.place for e in trace.events_of("loop") if e.name == "fit" and e.place is not None]
+    if trace.fact("functions_eager"):
+        return "tf.config.run_functions_eagerly(True)", _gradients(trace) or tuple(fits[:1])
+    if _set_by_compile(trace):
+        places = [e.place for e in trace.events_of("compile") if e.data.get("run_eagerly") and e.place is not None]
+        return "run_eagerly=True", tuple(dict.fromkeys((*places, *fits)))[:3]
+    return "the gradient is taken outside any tf.function", _gradients(trace)
+
+
+def _gradients(trace: Trace) -> tuple[Place, ...]:
+    """Lines that take gradients, then the lines of the step that cost most."""
+    spans = trace.lane("gradient")
+    places = [trace.names[int(n)].place for n in dict.fromkeys(spans.name.tolist())]
+    lines = [line.place for line in trace.loop_lines if line.share > 0.1]
+    found = [p for p in places if p is not None]
+    # The step's own function is what wants the decorator: its lines come first, then who calls it.
+    return tuple(dict.fromkeys((*found, *lines)))[:4]

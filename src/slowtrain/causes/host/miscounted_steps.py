@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+
+from slowtrain.causes import Cause
+from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Event, Trace
+from slowtrain.trace.pipeline import Pipeline, Written
+from slowtrain.whatif import Remedy, Skip
+
+LIKE_SAMPLES = (0.75, 1.05)  # steps an epoch that are samples, of the whole set or of the part left for training
+MOST_BATCH = 1 << 20
+
+
+@dataclass(frozen=True)
+class Miscount:
+    """``passes`` over the data in what was meant as one epoch, for the reason ``why``."""
+
+    fit: Event
+    passes: float
+    why: str
+    kind: str
+    place: Place | None = None
+
+
+class MiscountedSteps(Cause):
+    """An epoch goes over the data many times, because its steps are counted wrongly.
+
+    ## What it means
+    `steps_per_epoch` counts batches, not samples. Given in samples, each epoch goes over the data
+    as many times as a batch has samples, and the run takes so many times as long, at a normal time
+    per step. A data set that repeats itself, given to a `fit` with epochs, multiplies the two.
+
+    ## How it is recognised
+    `steps_per_epoch` (or the length of a `Sequence`) equals the number of samples, not of batches;
+    or the data set holds `repeat(n)` and `fit` runs several epochs without `steps_per_epoch`. A
+    `steps_per_epoch` that is neither (an epoch meant to be longer or shorter) is left alone.
+
+    ## What to do
+    `steps_per_epoch = samples // batch_size`, or leave it out where the data has an end; in a
+    `Sequence`, `__len__` returns `ceil(samples / batch_size)`. Repeat in the data set or in `epochs`, not in both.
+
+    ## When it is not worth it
+    When so many passes are wanted. Fewer steps are less training: look at the loss, too.
+    """
+
+    title = "an epoch goes over the data many times"
+    needs = frozenset({Signal.CALLS, Signal.PHASES, Signal.STEPS})
+    scope = "run"
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = _miscounts(trace)
+        if not found:
+            return None
+        worst = max(found, key=lambda m: m.fit.ms * (1 - 1 / m.passes))
+        places = [p for p in (worst.fit.place, worst.place) if p is not None]
+        if worst.kind == "repeat":
+            places.reverse()
+        return Evidence(worst.why, {"passes": worst.passes, "fit_ms": worst.fit.ms}, tuple(dict.fromkeys(places)))
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        saved = 0.0
+        for one in _miscounts(trace):
+            once = [e for lane in ("trace", "window") for e in trace.events_of(lane) if _inside(e, one.fit)]
+            saved += max(one.fit.ms - sum(e.ms for e in once), 0.0) * (1 - 1 / one.passes)
+        # Beginning and ending an epoch is paid either way.
+        return [Skip(saved, spread=(0.85, 1.0))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        kinds = {m.kind for m in _miscounts(trace)}
+        if "steps" in kinds:
+            yield Prescription("edit", Effect.CHANGES_TRAINING, "give steps_per_epoch in batches: samples // batch_size")
+        if "length" in kinds:
+            yield Prescription("edit", Effect.CHANGES_TRAINING, "let __len__ return the number of batches, ceil(samples / batch_size)")
+        if "repeat" in kinds:
+            yield Prescription("edit", Effect.CHANGES_TRAINING, "take .repeat(n) out of the data set, or run one epoch")
+
+    fires = (
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @event loop name=fit start=0 end=400 data={"site":["train.py",18],"nested":0,"steps_per_epoch":6400,"epochs":1,"batch_size":null}
+        @pipeline TensorSlice detail={"cardinality":6400} > Batch detail={"batch_size":64} line=9
+        """,
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @event loop name=fit start=0 end=400 data={"site":["train.py",22],"nested":0,"epochs":5}
+        @pipeline TensorSlice detail={"cardinality":2400} > Repeat detail={"count":20} line=15 > Batch detail={"batch_size":40} line=16
+        """,
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @steps size=32
+        @event loop name=fit start=0 end=400 data={"site":["train.py",18],"nested":0,"epochs":2,"data":{"length":3200,"arrays":{"x":{"length":3200}}}}
+        """,
+    )
+    quiet = (
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @event loop name=fit start=0 end=400 data={"site":["train.py",18],"nested":0,"steps_per_epoch":100,"epochs":1}
+        @pipeline TensorSlice detail={"cardinality":6400} > Repeat detail={"count":-1} > Batch detail={"batch_size":64} line=9
+        """,
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @event loop name=fit start=0 end=400 data={"site":["train.py",22],"nested":0,"epochs":1}
+        @pipeline TensorSlice detail={"cardinality":240} > Repeat detail={"count":5} line=15 > Batch detail={"batch_size":40} line=16
+        """,
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @steps size=1
+        @event loop name=fit start=0 end=400 data={"site":["train.py",18],"nested":0,"steps_per_epoch":3200,"data":{"arrays":{"x":{"length":3200}}}}
+        """,
+    )
+
+
+def _miscounts(trace: Trace) -> list[Miscount]:
+    found = []
+    for fit in trace.events_of("loop"):
+        if fit.name == "fit" and not fit.data.get("nested"):
+            one = _in_samples(trace, fit) or _repeated(trace, fit)
+            if one is not None and one.passes >= 1.5:
+                found.append(one)
+    return found
+
+
+def _in_samples(trace: Trace, fit: Event) -> Miscount | None:
+    """Steps an epoch that equal the samples."""
+    given = fit.data.get("data") or {}
+    length = given.get("length")
+    steps = fit.data.get("steps_per_epoch") or length
+    if not steps:
+        return None
+    pipe = _fed(trace, fit)
+    batch = _batch(trace, pipe)
+    if not 1 < batch < MOST_BATCH:
+        return None
+    sizes = [int(a["length"]) for a in (given.get("arrays") or {}).values() if a.get("length")]
+    sizes += _cardinalities(pipe)
+    # Of several arrays that of the samples is the one that so many steps can have been counted from.
+    like = [n for n in sizes if LIKE_SAMPLES[0] * n <= steps <= LIKE_SAMPLES[1] * n and n > batch]
+    if not like:
+        return None
+    samples = max(like)
+    passes = steps / ceil(samples / batch)
+    if fit.data.get("steps_per_epoch"):
+        why = f"steps_per_epoch={steps} is the number of samples ({samples}): with {batch} a batch each epoch is {passes:.3g} passes over the data"
+        return Miscount(fit, passes, why, "steps")
+    place = (given.get("generator") or {}).get("file"), (given.get("generator") or {}).get("line")
+    written = Place(str(place[0]), int(place[1])) if place[0] and place[1] else None
+    why = f"the Sequence gives its {steps} samples as its length: with {batch} a batch each epoch is {passes:.3g} passes over the data"
+    return Miscount(fit, passes, why, "length", written)
+
+
+def _repeated(trace: Trace, fit: Event) -> Miscount | None:
+    """A data set that repeats itself under a fit that repeats it again."""
+    epochs = int(fit.data.get("epochs") or 1)
+    pipe = _fed(trace, fit)
+    if fit.data.get("steps_per_epoch") or epochs < 2 or pipe is None:
+        return None
+    repeats = [w for w in pipe.written if w.family == "Repeat" and w.place is not None and int(w.detail.get("count") or -1) > 1]
+    if not repeats:
+        return None
+    times = prod(int(w.detail["count"]) for w in repeats)
+    why = f"the data set repeats itself {times} times and fit runs {epochs} epochs of that: {times * epochs} passes over the data"
+    return Miscount(fit, float(times), why, "repeat", repeats[-1].place)
+
+
+def _fed(trace: Trace, fit: Event) -> Pipeline | None:
+    """The pipeline that feeds the fit: of a run's several, that with most batches."""
+    return trace.pipeline
+
+
+def _batch(trace: Trace, pipe: Pipeline | None) -> int:
+    """Samples a step: of nested batches their product; of a generator what its bytes tell."""
+    sizes = [int(w.detail["batch_size"]) for w in pipe.written if w.family == "Batch" and w.detail.get("batch_size")] if pipe else []
+    if sizes:
+        return prod(sizes)
+    if pipe is not None and pipe.nodes and pipe.written:
+        made = [n.bytes_produced for n in pipe.nodes if n.bytes_produced > 0]
+        row = _row_bytes(pipe.written[-1])
+        if made and row:
+            return max(round(made[-1] / row), 1)
+    known = trace.steps.size[trace.steps.size > 0]
+    return int(known.max()) if len(known) else 0
+
+
+def _row_bytes(node: Written) -> int:
+    """Bytes of one sample of batches whose first dimension is open; 0 where a shape is not known."""
+    total = 0
+    for part in node.detail.get("element") or ():
+        shape = part.get("shape")
+        if not shape or any(d is None for d in shape[1:]):
+            return 0
+        total += prod(shape[1:]) * int(part.get("bytes") or 0)
+    return total
+
+
+def _cardinalities(pipe: Pipeline | None) -> list[int]:
+    """Sizes of the sources, and arrays that a generator in the pipeline refers to."""
+    found: list[int] = []
+    for node in pipe.written if pipe is not None else ():
+        if not node.inputs and (node.detail.get("cardinality") or 0) > 1:
+            found.append(int(node.detail["cardinality"]))
+        arrays = (node.detail.get("python") or {}).get("arrays") or {}
+        found += [int(a["length"]) for a in arrays.values() if a.get("length")]
+    return found
+
+
+def _inside(event: Event, fit: Event) -> bool:
+    return fit.start_ms <= event.start_ms <= fit.end_ms

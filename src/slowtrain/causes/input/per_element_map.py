@@ -1,0 +1,115 @@
+"""A map does next to nothing for each of very many elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from slowtrain.causes import Cause
+from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.trace import Trace
+from slowtrain.trace.feeding import CALL_MS, READ_US, calls, deciding, fed, is_users, op_ms, takes_batches, written_place
+from slowtrain.trace.pipeline import Node
+from slowtrain.whatif import Remedy, Supply
+
+MOST_US = 60.0  # a call that takes longer does work; starting one takes 3 to 15 µs, crowded cores several times that
+LEAST_CALLS = 8.0  # a batch: fewer cannot add up
+OVERHEAD = 0.5  # of the map's time outside its ops: then the calls are the cost
+SMALL_BYTES = 65_536  # an element that is larger is work to touch, whatever the ops
+
+
+class PerElementMap(Cause):
+    """A `map` is called for every single element, and starting the call costs more than its work.
+
+    ## What it means
+    Each call of a function in `tf.data` has a fixed price of some microseconds. For rows of a
+    table or short lines of text that price is nearly all there is.
+
+    ## How it is recognised
+    Many calls for each batch, microseconds each, of which the profiler finds little inside the
+    function's ops; small elements; and a function whose ops take whole batches as well. A map
+    that decodes pictures has real work for each element and is another cause.
+
+    ## What to do
+    Batch first and map afterwards: `.batch(n).map(function)`, with the function written for a
+    batch (`tf.io.decode_csv` and `tf.io.parse_example` take batches). Random functions then draw
+    once for each batch unless they ask for a shape.
+
+    ## When it is not worth it
+    When the function does real work for each element: mapping whole batches does the same work,
+    and with fewer threads at once it can even be slower.
+    """
+
+    title = "map is called for each element"
+    needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = _tiny(trace)
+        if found is None or trace.pipeline is None:
+            return None
+        node, inside = found
+        count = calls(trace.pipeline, node)
+        return Evidence(
+            f"the map is called {count:.0f} times a batch at {1e3 * node.ms / count:.2g} µs each, "
+            f"of which {1e3 * inside / count:.2g} µs are spent in its ops",
+            {"calls_per_step": count, "call_us": 1e3 * node.ms / count, "op_us": 1e3 * inside / count, "map_ms": node.ms},
+            written_place(node),
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        found = _tiny(trace)
+        if found is None or trace.pipeline is None:
+            return []
+        node, inside = found
+        count = calls(trace.pipeline, node)
+        ms = min(inside + CALL_MS + count * READ_US / 1e3, node.ms)
+        return [Supply(pipeline=trace.pipeline.changed(replace(node, ms=ms, elements=1.0)))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        yield Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches")
+
+    fires = (
+        """
+        step    1111111111
+        input   iiiiiiii..
+        device  ........kk
+        @pipeline Slices ms=0.2 elements=512 > Map ms=9.7 elements=512 parallelism=1 line=12 > Batch ms=0.2 > Prefetch buffer=2
+        """,
+        """
+        step    1111111111
+        input   iiiiiiii..
+        device  ........kk
+        @pipeline Slices ms=0.2 elements=900 > ParallelMapV2 ms=19 elements=900 parallelism=2 line=12 > Batch ms=0.2 > Prefetch
+        """,
+    )
+    quiet = (
+        """
+        step    1111111111
+        input   iiiiiiii..
+        device  ........kk
+        @pipeline Slices ms=0.2 elements=32 > Map ms=9.7 elements=32 parallelism=1 line=12 > Batch ms=0.2 > Prefetch buffer=2
+        """,
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @pipeline Slices ms=0.2 elements=512 > Map ms=9.7 elements=512 parallelism=1 line=12 > Batch ms=0.2 > Prefetch buffer=2
+        """,
+    )
+
+
+def _tiny(trace: Trace) -> tuple[Node, float] | None:
+    """The map whose calls are the cost, with the ms a batch inside its ops."""
+    pipe = fed(trace)
+    if pipe is None:
+        return None
+    for node in deciding(pipe):
+        if node.family != "Map" or not is_users(node) or node.written is None or not takes_batches(node.written):
+            continue
+        count = calls(pipe, node)
+        inside = op_ms(trace, node) or 0.0
+        size = node.written.element_bytes or 0
+        if count < LEAST_CALLS or 1e3 * node.ms > MOST_US * count or size > SMALL_BYTES:
+            continue
+        if node.ms - inside >= OVERHEAD * node.ms and node.ms >= 0.5 * max(n.ms for n in deciding(pipe)):
+            return node, inside
+    return None

@@ -1,0 +1,247 @@
+"""Python makes the input, under the interpreter lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source.loops import ByHand, by_hand, is_interpreted, text_of
+from slowtrain.trace import Trace
+from slowtrain.trace.feeding import (
+    CALL_MS,
+    READ_US,
+    WAITED,
+    busy_cores,
+    idle_cores,
+    joined_lines,
+    producers,
+    takes_batches,
+    wait_share,
+)
+from slowtrain.trace.pipeline import Node, Pipeline
+from slowtrain.whatif import Drop, Remedy, Supply
+
+VECTORISED = 0.05  # of the time of a loop in bytecode: array code is 10 to 100 times faster
+WAITING = 0.5  # a producer that does not compute for longer than this waits for something: a disk, a network
+SAMPLES = 8.0  # calls a batch: samples are handed over one by one
+
+
+@dataclass(frozen=True)
+class Work:
+    """``kind``: samples, loop, once, drawn, beside, work. ``left`` is what a cure leaves of ``ms``."""
+
+    kind: str
+    ms: float
+    calls: float
+    where: tuple[Place, ...]
+    left: float
+    share: float = 1.0
+    hand: ByHand | None = None
+
+
+SAYS = {
+    "samples": "hand over one sample at a time, {calls:.0f} calls a batch",
+    "loop": "run line by line in the interpreter",
+    "once": "do the same work again in every epoch",
+    "drawn": "draw every batch anew",
+    "beside": "work while the step waits",
+    "work": "work on one core",
+}
+
+
+class PythonInput(Cause):
+    """Batches are made by Python code, one thread at a time, and the step waits for them.
+
+    ## What it means
+    A generator, a `py_function` or `numpy_function`, a `PyDataset`, or lines in the training loop
+    itself make the input. Python runs one thread at a time (its interpreter lock), so that more
+    parallel calls do not help, and the step's own Python has to wait for the lock too.
+
+    ## How it is recognised
+    The time spent in the user's Python for each batch, measured call by call, is what the step
+    waits for, and a processor is busy with it. The hot line comes from tracing a few calls.
+    Python that mostly waits (for a disk, a network) is not this cause, and Python that keeps up
+    with the step is none.
+
+    ## What to do
+    By what the Python does. Single samples out of arrays: `from_tensor_slices`, or yield whole
+    batches. A loop over elements: array code or TensorFlow ops. The same work in every epoch: do
+    it once, before training or with `cache()`. Real work that draws at random: TensorFlow ops in
+    a parallel `map`, or several worker processes.
+
+    ## When it is not worth it
+    When making a batch takes less than the step and runs beside it.
+    """
+
+    title = "Input is made by Python"
+    needs = frozenset({Signal.STEPS, Signal.INPUT})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        work = _work(trace)
+        if work is None:
+            return None
+        hot = f", most of it in line {work.where[0].line}" if work.where else ""
+        return Evidence(
+            f"Python takes {work.ms:.3g} ms of a {trace.step_ms:.3g} ms step to make each batch{hot}; "
+            f"its lines {SAYS[work.kind].format(calls=work.calls)}",
+            {"python_ms": work.ms, "calls_per_step": work.calls, "left_share": work.left},
+            work.where,
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        work = _work(trace)
+        if work is None:
+            return []
+        spread = (0.5, 1.1) if work.kind in ("work", "beside") else (0.8, 1.1)
+        if work.hand is not None:
+            return [Drop({Category.PYTHON: work.ms * (1 - work.left)}, 0.0 if work.kind == "beside" else 1.0, spread)]
+        cured = _cured(trace.pipeline, work)
+        if cured is None:
+            return [Supply(work.left, work=work.left, share=work.share, spread=spread)]
+        return [Supply(pipeline=cured, share=work.share, spread=spread)]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        work = _work(trace)
+        kind = work.kind if work else "work"
+        if kind == "samples":
+            yield Prescription("edit", Effect.EXACT, "make arrays once and use from_tensor_slices, or yield whole batches")
+        elif kind == "loop":
+            yield Prescription("edit", Effect.EQUIVALENT, "replace the loop over elements by array code or TensorFlow ops")
+        elif kind == "once":
+            yield Prescription("edit", Effect.EXACT, "do this work once, before the loop, or keep it with .cache()")
+        elif kind == "drawn":
+            yield Prescription("edit", Effect.CHANGES_TRAINING, "draw the data once, before the loop")
+        elif kind == "beside":
+            yield Prescription("edit", Effect.EXACT, "make the next batch in a background thread, or with from_generator and prefetch")
+        else:
+            yield Prescription("edit", Effect.EQUIVALENT, "write it in TensorFlow ops in a parallel map, or use worker processes")
+
+    fires = (
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @fact cpu_ms_per_step=10
+        @producer samples ms=8 calls=64 line=9 hot=11
+        @pipeline Generator ms=8 elements=64 line=20 > FlatMap ms=0.1 elements=64 line=20 > Batch ms=0.1 > Prefetch buffer=2
+        """,
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @fact cpu_ms_per_step=10
+        @producer erase ms=9 calls=4 line=9 hot=15 visits=2000
+        @pipeline Slices ms=0.1 > ParallelMapV2 ms=18 elements=4 parallelism=2 line=20 detail={"ops":{"PyFunc":1}} > Batch ms=0.1 > Prefetch
+        """,
+        """
+        step    1111111111
+        python  ppppppp...
+        device  .......kkk
+        @steps source=train_on_batch line=5
+        @fact cpu_ms_per_step=10
+        @fact sources={"train.py":"for e in range(3):\\n  for i in r:\\n    x = data[i]\\n    y = f(x)\\n    m.train_on_batch(x, y)"}
+        @line 3 ms=5
+        @line 4 ms=2
+        @line 5 ms=3
+        """,
+    )
+    quiet = (
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @fact cpu_ms_per_step=10
+        @producer samples ms=8 calls=1 line=9 hot=11
+        @pipeline Generator ms=8 elements=1 line=20 > FlatMap ms=0.1 line=20 > Prefetch buffer=2
+        """,
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @fact cpu_ms_per_step=2
+        @producer download ms=8 calls=1 line=9 hot=11
+        @pipeline Generator ms=8 elements=1 line=20 > FlatMap ms=0.1 line=20 > Prefetch buffer=2
+        """,
+    )
+
+
+def _work(trace: Trace) -> Work | None:
+    return _in_pipeline(trace) or _in_loop(trace)
+
+
+# -- Python behind a tf.data pipeline
+
+
+def _in_pipeline(trace: Trace) -> Work | None:
+    several = producers(trace)
+    ms = sum(p.ms_per_step for p in several)
+    busy = busy_cores(trace)
+    wait = trace.mean(Category.INPUT)
+    if not several or wait_share(trace) < WAITED or ms < 0.5 * wait:
+        return None
+    if busy is not None and busy < 1 - WAITING:
+        return None
+    lines = joined_lines(several)
+    calls = sum(p.calls_per_step for p in several)
+    pipe = trace.pipeline
+    places = [line.place for line in lines[:3]] + [p.place for p in several[:2] if p.place]
+    places += [w.place for w in (pipe.python if pipe else ()) if w.place]
+    where = tuple(dict.fromkeys(places))
+    kind, left, share = _kind(trace, calls, ms, is_interpreted(lines, ms / max(calls, 1e-9)), where)
+    return Work(kind, ms, calls, where, left, share)
+
+
+def _kind(trace: Trace, calls: float, ms: float, interpreted: bool, where: tuple[Place, ...]) -> tuple[str, float, float]:
+    """What the Python does, what a cure leaves of its time, and the part of the steps that gain."""
+    pipe = trace.pipeline
+    epochs = pipe.epochs if pipe else 1
+    random = any((text := text_of(trace, p.file)) is not None and text.random_at(p.line) for p in where[:2])
+    generated = pipe is None or any(n.name == "Generator" for n in pipe.nodes) or any("python" in w.detail for w in pipe.written)
+    ready = min(calls * READ_US / 1e3 / ms, 1.0)
+    if calls >= SAMPLES and generated and not random:
+        return "samples", ready, 1.0
+    if interpreted:
+        return "loop", VECTORISED, 1.0
+    if calls >= SAMPLES and generated:
+        return "samples", 0.3, 1.0
+    if not random and epochs > 1:
+        return "once", ready, 1 - 1 / epochs
+    return "work", 1 / max(1 + idle_cores(trace), 1.0), 1.0
+
+
+def _cured(pipe: Pipeline | None, work: Work) -> Pipeline | None:
+    """The pipeline with less work in the nodes that run Python; None without counters of them."""
+    if pipe is None:
+        return None
+    changed: list[Node] = []
+    for node in pipe.nodes:
+        if node.name == "Generator" or (node.written is not None and node.family == "Map" and node.written.python):
+            changed.append(replace(node, ms=node.ms * work.left))
+        elif work.kind == "samples" and node.family == "Map" and node.written and takes_batches(node.written):
+            # Whole batches arrive: the maps behind are called once for each.
+            changed.append(replace(node, ms=min(node.ms, CALL_MS + work.calls * READ_US / 1e3)))
+        elif work.kind == "samples" and node.family == "FlatMap":
+            changed.append(replace(node, ms=0.0))
+    return pipe.changed(*changed) if any(n.ms > 0 for n in pipe.nodes) and changed else None
+
+
+# -- Python in the loop itself
+
+
+def _in_loop(trace: Trace) -> Work | None:
+    hand = by_hand(trace)
+    if hand is None or hand.ms < WAITED * trace.step_ms or hand.waiting > WAITING:
+        return None
+    found = hand.feeding
+    rest = trace.step_ms - hand.ms
+    if hand.interpreted:
+        kind, left = "loop", VECTORISED
+    elif found.random and not found.data:
+        kind, left = "drawn", VECTORISED
+    elif not found.random and found.repeated:
+        kind, left = "once", VECTORISED
+    else:
+        # In a thread beside the step as much is hidden as the step is long and cores are idle.
+        kind, left = "beside", 1 - min(rest * min(idle_cores(trace), 1.0) / hand.ms, 1.0)
+    return Work(kind, hand.ms, 1.0, hand.where, left, 1.0, hand)

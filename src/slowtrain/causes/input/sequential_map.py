@@ -1,0 +1,116 @@
+"""A map works on one element at a time while cores are idle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from slowtrain.causes import Cause
+from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.trace import Trace
+from slowtrain.trace.feeding import calls, fed, idle_cores, maps, written_place
+from slowtrain.trace.pipeline import Node
+from slowtrain.whatif import Remedy, Supply
+
+LEAST_US = 30.0  # handing one call to another thread costs 5 to 15 µs (TensorFlow 2.21): shorter calls gain little
+LEAST_IDLE = 0.25  # of a core
+
+
+class SequentialMap(Cause):
+    """A `map` transforms one element after the other while other cores have nothing to do.
+
+    ## What it means
+    The function given to `map` decides how fast batches come, and only one call of it runs at
+    any time.
+
+    ## How it is recognised
+    The `map` node sets the pace of the pipeline, it ran with a parallelism of one, each call takes
+    long enough to be worth a thread, and cores were idle meanwhile. TensorFlow runs maps without
+    random or stateful ops in parallel by itself when autotuning is on; those are left alone. A
+    function that holds Python's interpreter lock gains nothing from threads, and a map that is
+    parallel already and still too slow lacks cores: both are other causes.
+
+    ## What to do
+    `map(function, num_parallel_calls=tf.data.AUTOTUNE)`. The order of elements stays; random
+    numbers are drawn in another order.
+
+    ## When it is not worth it
+    For functions of a few microseconds an element: there the call is the cost, and mapping over
+    whole batches is the cure.
+    """
+
+    title = "map runs one call at a time"
+    needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        node = _sequential(trace)
+        if node is None or trace.pipeline is None:
+            return None
+        count = calls(trace.pipeline, node)
+        us, idle = 1e3 * node.ms / max(count, 1e-9), idle_cores(trace)
+        return Evidence(
+            f"the map makes one element at a time, {us / 1e3:.2g} ms each, {node.ms:.3g} ms a batch, "
+            f"while {idle:.2g} of {trace.cores:g} cores are idle",
+            {"map_ms": node.ms, "element_us": us, "idle_cores": idle, "parallelism": node.parallelism or 1.0},
+            written_place(node),
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        node = _sequential(trace)
+        if node is None or trace.pipeline is None:
+            return []
+        # As many calls at once as there are cores; that the step needs them too, the replay's processor time says.
+        name = node.name if node.asynchronous else "ParallelMapV2"
+        return [Supply(pipeline=trace.pipeline.changed(replace(node, name=name, parallelism=trace.cores)))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        yield Prescription("edit", Effect.EQUIVALENT, "give map num_parallel_calls=tf.data.AUTOTUNE")
+
+    fires = (
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @pipeline Slices ms=0.1 > Map ms=9.7 elements=32 parallelism=1 line=12 > Batch ms=0.2 line=13 > Prefetch buffer=2 line=14
+        """,
+        """
+        step    1111111111
+        input   iiiiiiii..
+        device  ........kk
+        @pipeline Slices ms=0.1 > Map ms=8 elements=8 line=12 > Batch ms=0.2 line=13
+        """,
+    )
+    quiet = (
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @pipeline Slices ms=0.1 > ParallelMapV2 ms=38 elements=32 parallelism=4 line=12 > Batch ms=0.2 line=13 > Prefetch buffer=2
+        """,
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @pipeline Slices ms=0.1 > Map ms=9.7 elements=2000 parallelism=1 line=12 > Batch ms=0.2 line=13 > Prefetch buffer=2
+        """,
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @fact usable_cores=1
+        @pipeline Slices ms=0.1 > Map ms=9.7 elements=32 parallelism=1 line=12 > Batch ms=0.2 line=13 > Prefetch buffer=2
+        """,
+    )
+
+
+def _sequential(trace: Trace) -> Node | None:
+    """The user's map that sets the pace, runs one call at a time, and need not."""
+    pipe = fed(trace)
+    if pipe is None or idle_cores(trace) < LEAST_IDLE:
+        return None
+    for node in maps(pipe):
+        alone = (node.parallelism or 1.0) <= 1.0 and not node.tunable
+        long = 1e3 * node.ms >= LEAST_US * calls(pipe, node)
+        if alone and long and calls(pipe, node) > 1 and node.written and not node.written.python:
+            return node
+    return None

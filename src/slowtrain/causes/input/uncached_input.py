@@ -1,0 +1,134 @@
+"""The same work is done again in every epoch, and its result would fit in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from slowtrain.causes import Cause
+from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.trace import Trace
+from slowtrain.trace.feeding import calls, fed, free_bytes, is_users, ready, written_place
+from slowtrain.trace.pipeline import Node, Pipeline
+from slowtrain.whatif import Remedy, Supply
+
+FITS = 0.5  # of the memory that was free throughout: the rest is for what else may grow
+LEAST_MS = 0.05
+
+
+class UncachedInput(Cause):
+    """Every epoch reads and transforms the same elements again, though the results would fit in memory.
+
+    ## What it means
+    The functions in front of any random step give the same result in every epoch. Kept in memory
+    after the first one, the work is not done again.
+
+    ## How it is recognised
+    Several epochs of one data set were run to their end; the nodes that set the pace call
+    functions without random ops and without Python; all that comes out of them in an epoch is
+    smaller than half of the memory that was free throughout; and nothing is cached yet.
+
+    ## What to do
+    Put `.cache()` behind the last deterministic `map` and in front of `shuffle`, random
+    augmentation and `batch`. Where a `shuffle` comes earlier, move it behind the cache: a cache
+    also keeps the order.
+
+    ## When it is not worth it
+    For one epoch, for data that does not fit (then a file: `.cache(path)`, on a fast disk), and
+    when the data set is cut off with `take`: an incomplete cache is thrown away.
+    """
+
+    title = "The same input is made again every epoch"
+    needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = _repeated(trace)
+        if found is None or trace.pipeline is None:
+            return None
+        node, size = found
+        free, epochs = free_bytes(trace), trace.pipeline.epochs
+        if free is None or size > FITS * free:
+            return None
+        return Evidence(
+            f"the same {node.ms:.3g} ms of work for each batch is done in each of {epochs} epochs; its result for all "
+            f"elements takes {size / 2**20:.3g} MiB, {free / 2**20:.3g} MiB are free",
+            {"work_ms": node.ms, "epochs": float(epochs), "result_bytes": size, "free_bytes": free},
+            written_place(node),
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        found, pipe = _repeated(trace), trace.pipeline
+        if found is None or pipe is None:
+            return []
+        node, size = found
+        count = calls(pipe, node)
+        cached = [ready(n, 0.0) for n in pipe.upstream(node)]
+        again = ready(node, count, (node.written.element_bytes or 0) * count if node.written else 0.0)
+        return [Supply(pipeline=pipe.changed(again, *cached), share=1 - 1 / pipe.epochs, spread=(0.8, 1.1))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        yield Prescription("edit", Effect.EXACT, "put .cache() behind this map, in front of shuffle and random augmentation")
+
+    fires = (
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @fact machine={"memory":{"available_bytes":8e9}}
+        @pipeline epochs=5 > Slices ms=0.1 elements=16 detail={"cardinality":160} > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12 detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]} > Batch ms=0.1 > Prefetch
+        """,
+        """
+        step    1111111111
+        input   iiiiii....
+        device  ......kkkk
+        @fact machine={"memory":{"available_bytes":8e9}}
+        @pipeline epochs=9 > Slices ms=0.1 elements=16 detail={"cardinality":160} > Map ms=6 elements=16 line=12 detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]} > Batch ms=0.1
+        """,
+    )
+    quiet = (
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @fact machine={"memory":{"available_bytes":8e9}}
+        @pipeline epochs=5 > Slices ms=0.1 elements=16 detail={"cardinality":160} > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12 detail={"cardinality":160,"ops":{"RandomUniform":1},"element":[{"shape":[64,64,3],"bytes":4}]} > Batch ms=0.1 > Prefetch
+        """,
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @fact machine={"memory":{"available_bytes":8e9}}
+        @pipeline epochs=5 > Slices ms=0.1 elements=16 detail={"cardinality":160000} > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12 detail={"cardinality":160000,"element":[{"shape":[512,512,3],"bytes":4}]} > Batch ms=0.1 > Prefetch
+        """,
+    )
+
+
+def _repeated(trace: Trace) -> tuple[Node, float] | None:
+    """The last deterministic map that sets the pace, and the bytes of its results in an epoch."""
+    pipe = fed(trace)
+    if pipe is None or pipe.epochs < 2 or any(w.family in ("Cache", "Take") for w in pipe.written):
+        return None
+    for node in reversed(pipe.nodes):
+        if node.family != "Map" or not is_users(node) or node.written is None or node.ms < LEAST_MS:
+            continue
+        chain = [node, *pipe.upstream(node)]
+        if any(n.written is not None and (n.written.random or n.written.python) for n in chain) or any(
+            n.name == "Generator" for n in chain
+        ):
+            continue
+        size = _bytes(pipe, node)
+        heavy = node.ms + sum(n.ms for n in pipe.upstream(node))
+        if size is not None and heavy >= 0.5 * pipe.ms:
+            return node, size
+    return None
+
+
+def _bytes(pipe: Pipeline, node: Node) -> float | None:
+    """Bytes that a node's results take for one epoch, None where its shapes or its length are unknown."""
+    if node.written is None:
+        return None
+    size, length = node.written.element_bytes, node.written.detail.get("cardinality")
+    if size is None and node.bytes_produced and node.elements:
+        size = int(node.bytes_produced / node.elements)
+    if size is None or not length or int(length) < 0:
+        return None
+    return float(size) * int(length)

@@ -1,0 +1,124 @@
+"""Very many small files are opened one by one, or one reader serves all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from slowtrain.causes import Cause
+from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Trace
+from slowtrain.trace.feeding import CALL_MS, READ_US, READING, calls, deciding, fed, op_ms, written_place
+from slowtrain.trace.pipeline import Node
+from slowtrain.whatif import Remedy, Supply
+
+LEAST_FILES = 8.0  # a batch
+MOST_US = 500.0  # opening, reading and closing a small file takes 10 to 100 µs on a local disk, more on a share
+READERS = ("TFRecord", "TextLine", "FixedLengthRecord")
+
+
+class UnshardedFiles(Cause):
+    """Every element is a small file of its own, or one reader goes through all files in turn.
+
+    ## What it means
+    Opening and closing a file costs the same whether it holds ten bytes or ten megabytes. With
+    one small file an element this price decides how fast batches come. With large files, one
+    reader at a time does.
+
+    ## How it is recognised
+    A `map` that reads a file in each call, sets the pace, and spends its time on the reading and
+    on the calls, not on decoding; or a record reader that sets the pace without `interleave`.
+    Decoding that takes longer than the reading, and reads that wait for the disk, are other causes.
+
+    ## What to do
+    Pack the files once into a few larger ones (TFRecord, or any record format), each of some ten
+    to hundreds of megabytes, and read those; read several at once with `interleave(...,
+    num_parallel_calls=tf.data.AUTOTUNE)`.
+
+    ## When it is not worth it
+    When the data fits in memory and is read in every epoch again, `cache()` does the same with
+    one word, after one slow epoch.
+    """
+
+    title = "Many small files are read one by one"
+    needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = _reading(trace)
+        if found is None or trace.pipeline is None:
+            return None
+        node, count, kept = found
+        rate = count / trace.step_ms * 1e3
+        if node.family == "Map":
+            says = f"{count:.0f} files are opened for each batch, {rate:.0f} a second, {1e3 * node.ms / count:.2g} µs each"
+        else:
+            says = f"one reader reads {count:.0f} records for each batch, {node.ms:.2g} ms, and nothing is read beside it"
+        return Evidence(says, {"files_per_step": count, "read_ms": node.ms - kept, "other_ms": kept}, written_place(node) or _source(trace))
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        found = _reading(trace)
+        if found is None or trace.pipeline is None:
+            return []
+        node, count, kept = found
+        if node.family == "Map":
+            # Records from one file come about as fast as elements from memory, and batches can be decoded whole.
+            ms = min(kept + CALL_MS + count * 2 * READ_US / 1e3, node.ms)
+            return [Supply(pipeline=trace.pipeline.changed(replace(node, ms=ms)))]
+        return [Supply(pipeline=trace.pipeline.changed(replace(node, ms=node.ms / trace.cores)))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        yield Prescription("advice", Effect.EXACT, "pack the files into a few TFRecord shards and read those with interleave")
+        yield Prescription("edit", Effect.EXACT, "or keep what was read with .cache(), if it fits in memory")
+
+    fires = (
+        """
+        step    1111111111
+        input   iiiiiiii..
+        device  ........kk
+        @pipeline Slices ms=0.2 elements=200 > ParallelMapV2 ms=19 elements=200 parallelism=2 line=12 detail={"ops":{"ReadFile":1}} > Batch > Prefetch
+        """,
+        """
+        step    1111111111
+        input   iiiiiiii..
+        device  ........kk
+        @pipeline TFRecord ms=9 elements=200 line=11 > FlatMap ms=0.1 line=11 > ParallelMapV2 ms=2 elements=200 parallelism=2 line=12 > Batch
+        """,
+    )
+    quiet = (
+        """
+        step    1111111111
+        input   iiiiiiii..
+        device  ........kk
+        @pipeline Slices ms=0.2 elements=16 > Map ms=9.7 elements=16 line=12 detail={"ops":{"ReadFile":1,"DecodeJpeg":1}} > Batch > Prefetch
+        """,
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @pipeline Slices ms=0.2 elements=200 > Map ms=9.7 elements=200 line=12 detail={"ops":{"ReadFile":1}} > Batch > Prefetch
+        """,
+    )
+
+
+def _source(trace: Trace) -> tuple[Place, ...]:
+    """Where the pipeline begins: readers run inside nodes that TensorFlow made."""
+    return tuple(w.place for w in (trace.pipeline.written if trace.pipeline else ()) if w.place)[:1]
+
+
+def _reading(trace: Trace) -> tuple[Node, float, float] | None:
+    """The node that reads, its files or records a batch, and the ms of it that are no reading."""
+    pipe = fed(trace)
+    if pipe is None:
+        return None
+    slow = deciding(pipe)
+    for node in slow:
+        if node.family == "Map" and node.written and "ReadFile" in node.written.ops and not node.written.python:
+            count = calls(pipe, node)
+            inside, read = op_ms(trace, node) or 0.0, op_ms(trace, node, READING) or 0.0
+            kept = max(inside - read, 0.0)
+            heavy = any(op.startswith("Decode") and op not in ("DecodeRaw",) for op in node.written.ops) and not inside
+            if count >= LEAST_FILES and 1e3 * node.ms <= MOST_US * count and kept < 0.5 * node.ms and not heavy:
+                return node, count, kept
+        if node.name.startswith(READERS) and node.ms >= 0.5 * max(n.ms for n in slow):
+            if not any(n.family == "Interleave" for n in pipe.nodes):
+                return node, node.elements, 0.0
+    return None

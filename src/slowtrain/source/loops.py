@@ -1,0 +1,68 @@
+"""Steps that are fed by hand: what the user's own lines in the loop cost to make each batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slowtrain import source
+from slowtrain.model import Category, Place
+from slowtrain.source import Feeding
+from slowtrain.trace import Line, Trace
+
+LEAST_MS = 0.1
+INTERPRETED_US = 3.0  # a line of bytecode without calls into libraries takes 0.05 to 1 µs
+LEAST_VISITS = 50.0
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """``ms`` a step in Python that makes input on the main thread, of which ``waiting`` is the share without computing."""
+
+    ms: float
+    lines: tuple[Line, ...]
+    feeding: Feeding
+    waiting: float
+
+    @property
+    def where(self) -> tuple[Place, ...]:
+        return tuple(line.place for line in self.lines[:4])
+
+    @property
+    def interpreted(self) -> bool:
+        """Whether the time goes to the interpreter: very many visits of quick lines."""
+        return is_interpreted(self.lines, self.ms)
+
+
+def is_interpreted(lines: tuple[Line, ...] | list[Line], ms: float) -> bool:
+    """Whether ``ms``, spent in ``lines`` as often as they were visited, is Python's own and no library's."""
+    visits = sum(line.visits for line in lines)
+    return visits >= LEAST_VISITS and 1e3 * ms <= INTERPRETED_US * visits
+
+
+def by_hand(trace: Trace) -> ByHand | None:
+    """How the loop around the steps makes its input, where it does so in lines of its own."""
+    place = trace.steps.place
+    if place is None or not trace.loop_lines or trace.steps.source in ("fit", "evaluate", "predict"):
+        return None
+    text = text_of(trace, place.file)
+    found = text.feeding(place.line) if text else None
+    if found is None:
+        return None
+    own = [line for line in trace.loop_lines if line.place.file == place.file and line.place.line in found.lines]
+    mixed = [line for line in trace.loop_lines if line.place.file == place.file and line.place.line in found.mixed]
+    python = trace.mean(Category.PYTHON)
+    # A line that also takes the step: what is left of it beyond what the framework was seen to take.
+    beyond = max(sum(line.ms for line in mixed) - (trace.step_ms - python), 0.0)
+    ms = min(python, sum(line.ms for line in own) + beyond)
+    if ms < LEAST_MS:
+        return None
+    chosen = sorted([*own, *(mixed if beyond > 0.2 * ms else [])], key=lambda line: -line.ms)
+    cpu = trace.facts.get("cpu_ms_per_step")
+    idle = max(trace.step_ms - float(cpu), 0.0) if cpu else 0.0
+    return ByHand(ms, tuple(chosen), found, min(idle / ms, 1.0))
+
+
+def text_of(trace: Trace, file: str) -> source.Source | None:
+    """The source of ``file``: as recorded where the recording keeps it, else as it lies on disk."""
+    kept = trace.fact("sources", file)
+    return source.parse(file, kept) if isinstance(kept, str) else source.read(file)

@@ -1,0 +1,121 @@
+"""What the ops of a deep window work on: matrices, the optimizer's variables, whole tables; and in which layer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slowtrain.model import Category
+from slowtrain.trace import Kernels, Trace
+
+_MATMUL = re.compile(r"(?:_Mkl(?:Native)?(?:Fused)?)?(?:_Fused)?(?:Batch)?MatMul|_MklNativeFusedMatMul|Einsum")
+_CONV = re.compile(r"(?:_Mkl(?:Native)?(?:Fused)?|_Fused)?(?:Depthwise)?Conv\dD|.*Conv\w*Backprop")
+_UPDATE = re.compile(r"Resource(?:Sparse)?Apply|ResourceScatter|Assign(?:Add|Sub)VariableOp")
+# Scopes that optimizers write their ops in: the class's name in small letters (Keras 3) or as it is (Keras 2).
+_OPTIMIZER = re.compile(
+    r"(?:^|/)(?:loss_scale_)?(?:sgd|adam|adamw|adamax|nadam|rmsprop|adagrad|adadelta|adafactor|ftrl|lion|lamb|muon|optimizer)"
+    r"(?:_\d+)?/",
+    re.IGNORECASE,
+)
+_PREFIX = re.compile(r"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?/|gradient_tape/|loop_body/)+")
+
+
+@dataclass(frozen=True)
+class Op:
+    """An op of the window: ``scope/name`` and its type, with ms and executions a step."""
+
+    name: str
+    kind: str
+    ms: float
+    count: float
+
+    @property
+    def matmul(self) -> bool:
+        return _MATMUL.match(self.kind) is not None
+
+    @property
+    def conv(self) -> bool:
+        return _CONV.match(self.kind) is not None
+
+    @property
+    def update(self) -> bool:
+        """Whether it belongs to the optimizer: its work follows the variables, not the batch."""
+        return _UPDATE.match(self.kind) is not None or _OPTIMIZER.search(self.name) is not None
+
+    @property
+    def scope(self) -> str:
+        """The scope without the parts that functions and gradients put before it."""
+        return _PREFIX.sub("", self.name).rpartition("/")[0]
+
+    @property
+    def layer(self) -> str:
+        """The layer as the user knows it: the scope's second part under a model's, else its first."""
+        if self.update:
+            return "optimizer"
+        parts = _PREFIX.sub("", self.name).split("/")[:-1]
+        return "/".join(parts[:2]) if parts else "(no layer)"
+
+
+def ops(kernels: Kernels) -> list[Op]:
+    """Ops of the window, costliest first."""
+    found = []
+    for text, (ms, count) in kernels.by_name.items():
+        name, _, kind = text.rpartition(":")
+        found.append(Op(name or text, kind, ms, count))
+    return found
+
+
+def share(kernels: Kernels, wanted: Callable[[Op], bool]) -> float:
+    """The part of all op time that wanted ops take."""
+    every = ops(kernels)
+    total = sum(o.ms for o in every)
+    return sum(o.ms for o in every if wanted(o)) / total if total else 0.0
+
+
+def by_layer(kernels: Kernels) -> list[tuple[str, float]]:
+    """``(layer, share of op time)``, costliest first."""
+    found: dict[str, float] = {}
+    every = ops(kernels)
+    for op in every:
+        found[op.layer] = found.get(op.layer, 0.0) + op.ms
+    total = sum(found.values()) or 1.0
+    return sorted(((layer, ms / total) for layer, ms in found.items()), key=lambda i: -i[1])
+
+
+def executor_ms(trace: Trace) -> float:
+    """Ms of a steady step inside function calls in which no op of weight ran: starting ops, waiting for them."""
+    kernels = trace.kernels
+    if kernels is None or not kernels.step_ms:
+        return 0.0
+    inside = max(kernels.function_ms - kernels.busy_ms - kernels.wait_ms, 0.0)
+    return min(inside * trace.step_ms / kernels.step_ms, trace.mean(Category.DISPATCH))
+
+
+# -- what was traced
+
+
+def graphs(trace: Trace) -> Iterator[Mapping[str, Any]]:
+    """The recorder's summaries of the graphs that training ran, the newest of each function."""
+    newest: dict[object, Mapping[str, Any]] = {}
+    for event in trace.events_of("trace"):
+        if event.data.get("graph") and event.data.get("training"):
+            newest[event.data.get("number")] = event.data["graph"]
+    yield from newest.values()
+
+
+def weights(trace: Trace) -> list[Mapping[str, Any]]:
+    """The weights of the largest model that was fitted, largest weight first."""
+    found = [e.data["weights"] for e in trace.events_of("loop") if e.data.get("weights")]
+    return max(found, key=lambda w: sum(int(one["size"]) for one in w), default=[])
+
+
+def samples(trace: Trace) -> int | None:
+    """Rows of the data that the longest ``fit`` was given, where its arrays told."""
+    found = []
+    for event in trace.events_of("loop"):
+        shape = (event.data.get("data") or {}).get("shape")
+        if event.name == "fit" and shape and shape[0]:
+            found.append((event.ms, int(shape[0])))
+    return max(found)[1] if found else None
