@@ -12,7 +12,7 @@ net = tf.keras.Sequential([
     tf.keras.layers.Dense(64, activation="relu"),
     tf.keras.layers.Dense(1),
 ])
-opt = tf.keras.optimizers.Adam(0.02)
+opt = tf.keras.optimizers.Adam(0.001)
 
 
 @tf.function

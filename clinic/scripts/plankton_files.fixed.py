@@ -26,9 +26,10 @@ def dataset():
     files = sorted(tf.io.gfile.glob(os.path.join(base, "*.raw")))
     labels = [int(f[-5]) for f in files]
     shard = os.path.join(tempfile.gettempdir(), "plankton_%d.bin" % COUNT)
-    with open(shard, "wb") as out:
-        for f, y in zip(files, labels):
-            out.write(open(f, "rb").read() + bytes([y]))
+    if not os.path.exists(shard):
+        with open(shard, "wb") as out:
+            for f, y in zip(files, labels):
+                out.write(open(f, "rb").read() + bytes([y]))
     ds = tf.data.FixedLengthRecordDataset(shard, SIDE * SIDE + 1)
     ds = ds.batch(BATCH, drop_remainder=True)
     ds = ds.map(lambda r: (tf.strings.substr(r, 0, SIDE * SIDE), tf.io.decode_raw(tf.strings.substr(r, SIDE * SIDE, 1), tf.uint8)[:, 0]))

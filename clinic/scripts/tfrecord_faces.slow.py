@@ -36,7 +36,8 @@ def parse(serialized):
 
 path = os.path.join(tempfile.gettempdir(), "pictures_240.tfrecord")
 COUNT = 600
-create_tfrecord(path, COUNT)
+if not os.path.exists(path):
+    create_tfrecord(path, COUNT)
 dataset = tf.data.TFRecordDataset(path)
 dataset = dataset.map(parse)
 dataset = dataset.batch(16)

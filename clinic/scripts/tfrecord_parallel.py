@@ -20,7 +20,6 @@ def create_tfrecord_dataset(num_images, output_file):
                 "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[np.random.randint(0, 10)])),
             }))
             writer.write(example.SerializeToString())
-    return output_file
 
 
 def parse(serialized):
@@ -30,7 +29,9 @@ def parse(serialized):
     return augment_image(tf.cast(image, tf.float32) / 255.0), tf.cast(example["label"], tf.int32)
 
 
-record = create_tfrecord_dataset(640, os.path.join(tempfile.gettempdir(), "sample_64.tfrecord"))
+record = os.path.join(tempfile.gettempdir(), "sample_64.tfrecord")
+if not os.path.exists(record):
+    create_tfrecord_dataset(640, record)
 dataset = tf.data.TFRecordDataset(record)
 dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
 dataset = dataset.batch(32)

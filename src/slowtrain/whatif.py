@@ -41,6 +41,7 @@ class Supply:
     ``work`` is what the producing threads would still compute of what they compute now (a
     ``pipeline`` says so itself); what they stop doing no longer disturbs the step. ``share`` is
     the part of the steps that gains: all but the first epoch's, where a cache has to be filled.
+    ``added_ms`` of work moves from the input into the step.
     """
 
     factor: float = 1.0
@@ -48,6 +49,7 @@ class Supply:
     pipeline: Pipeline | None = None
     work: float = 1.0
     share: float = 1.0
+    added_ms: float = 0.0
     spread: tuple[float, float] = SPREAD
 
 
@@ -84,13 +86,15 @@ class Present:
     """What a replay starts from, in ms a step.
 
     A batch takes ``exposed_ms`` in the step's own thread after ``ahead_ms`` of the slowest stage
-    that works ahead; ``scale`` is what these measured times are of the pipeline model's.
+    that works ahead; ``scale`` is what these measured times are of the pipeline model's, for the
+    nodes in ``slow``: what the model does not hold (starting calls, waiting for a core) is theirs.
     """
 
     columns: Mapping[Category, Floats] = field(default_factory=dict)
     exposed_ms: float = 0.0
     ahead_ms: float = 0.0
     scale: float = 1.0
+    slow: frozenset[int] = frozenset()
     cpu_ms: float | None = None
     cores: float = 1.0
 
@@ -112,7 +116,9 @@ def present(trace: Trace) -> Present:
     else:
         exposed, ahead_now, scale = min(modelled, wait), min(ahead, step), 1.0
     cpu = trace.facts.get("cpu_ms_per_step")
-    return Present(columns, exposed, ahead_now, scale, float(cpu) if cpu else None, trace.cores)
+    slowest = pipe.slowest if pipe else None
+    slow = frozenset(n.id for n in slowest.nodes) if slowest else frozenset()
+    return Present(columns, exposed, ahead_now, scale, slow, float(cpu) if cpu else None, trace.cores)
 
 
 def replay(trace: Trace, remedies: Iterable[Remedy]) -> Replay:
@@ -156,6 +162,7 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
     # What producing threads stop doing no longer takes cores, or the interpreter lock, from the step.
     quiet = _quiet(trace) if now.ahead_ms and float(wait.mean()) > WAITED * before else 1.0
     mean_rest = float(rest.mean()) * (1 - (1 - quiet) * (1 - work)) if n else 0.0
+    mean_rest += max(s.added_ms for s in supplies)
     # Buffers smooth the difference between steps: the mean rate of the slower side decides.
     step = mean_rest + exposed + max(ahead - mean_rest - exposed, 0.0)
     if now.cpu_ms is not None:
@@ -178,7 +185,8 @@ def _made(now: Present, supplies: list[Supply]) -> tuple[float, float]:
     made = []
     for one in supplies:
         if one.pipeline is not None:
-            made.append((one.pipeline.exposed_ms * now.scale, one.pipeline.ahead_ms * now.scale))
+            stages = [(now.scale if now.slow & {n.id for n in s.nodes} else 1.0) * s.latency_ms for s in one.pipeline.stages()]
+            made.append((stages[0], max(stages[1:], default=0.0)))
         else:
             made.append((now.exposed_ms * one.factor, now.ahead_ms * one.factor))
     exposed, ahead = min(made, key=max)

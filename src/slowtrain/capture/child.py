@@ -15,6 +15,7 @@ from typing import Any
 import wrapt
 
 from slowtrain.capture import patching, tracebacks
+from slowtrain.capture.callbacks import CallbackPatches
 from slowtrain.capture.datasets import DatasetPatches
 from slowtrain.capture.keras import KerasPatches
 from slowtrain.capture.lines import LineClock
@@ -22,8 +23,10 @@ from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.sampling import LossWatch, MachineSampler, StackSampler
 from slowtrain.capture.state import Progress, ThreadState
 from slowtrain.capture.tensorflow import TensorFlowPatches
+from slowtrain.capture.tensors import TensorPatches
 from slowtrain.capture.window import Windows
 
+MOST_SOURCE = 300_000  # characters of the script that are kept
 STACKS_S = 0.02  # between two samples of the main thread's stack
 IMPORTS = frozenset(
     "tensorflow keras tf_keras jax torch numpy scipy pandas sklearn matplotlib cv2 PIL h5py transformers "
@@ -52,7 +55,9 @@ def _install(recorder: Recorder) -> None:
     datasets = DatasetPatches(recorder, state, LineClock(recorder))
     datasets.install()
     TensorFlowPatches(recorder, state, progress).install()
-    KerasPatches(recorder, state, progress, datasets).install()
+    TensorPatches(recorder, state).install()
+    KerasPatches(recorder, state, progress).install()
+    CallbackPatches(recorder, datasets).install()
     Windows(recorder, progress, enabled=os.environ.pop("SLOWTRAIN_WINDOWS", "1") != "0")
     sys.meta_path.insert(0, ImportClock(recorder))  # type: ignore[arg-type]
     recorder.guard("gc", _watch_collector, recorder)
@@ -171,10 +176,17 @@ def _keras() -> dict[str, Any]:
     return about
 
 
+def _sources() -> dict[str, str]:
+    """The script's text as it ran: it may be another one when the recording is read."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return {file: Path(file).read_text(encoding="utf-8", errors="replace")[:MOST_SOURCE]} if file else {}
+
+
 _SETTINGS: dict[str, Callable[[], Any]] = {
     "affinity_cores": _affinity,
     "devices": _devices,
     "threads": _threads,
     "functions_eager": _functions_eager,
     "keras": _keras,
+    "sources": _sources,
 }

@@ -7,15 +7,17 @@ in the recorder's thread. TensorFlow before 2.16 does not give them out.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import weakref
+from types import FrameType
 from typing import Any
 
 from slowtrain.capture import frames, signatures
 from slowtrain.capture.lines import LineClock
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
-from slowtrain.capture.state import ThreadState
+from slowtrain.capture.state import Flags, ThreadState
 
 MAX_NODES = 200
 NO_MODEL = ("NotFoundError", "InvalidArgumentError")  # autotuning is off for this one, or the iterator has just gone
@@ -32,6 +34,7 @@ class DatasetPatches:
         self._sites: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._iterators: dict[int, tuple[weakref.ref[Any], list[int]]] = {}
         self._numbers = 0
+        self._pipelines = itertools.count(1)
         self._described: dict[int, int] = {}
         self._model: Any = None
 
@@ -55,12 +58,12 @@ class DatasetPatches:
                 original(self, *args, **kwargs)
                 if not recorder.active or state.me.tracing or state.me.calls:
                     return
-                recorder.span(recorder.name("iterator", "iterator made"), start, now())
-                recorder.guard("iterator", remember, self, sys._getframe(1))
+                recorder.guard("iterator", remember, self, start, now(), sys._getframe(1))
 
             return __init__
 
-        def remember(iterator: Any, frame: Any) -> None:
+        def remember(iterator: Any, start: int, end: int, frame: FrameType) -> None:
+            recorder.span(recorder.name("iterator", "iterator made"), start, end)
             dataset = getattr(iterator, "_dataset", None)
             if dataset is None:
                 return
@@ -68,7 +71,6 @@ class DatasetPatches:
             number = self._numbers
             iterator._slowtrain = number
             self._iterators[number] = (weakref.ref(iterator), [0])
-            user = frames.user_frame(frame) if not state.me.loops else None
             recorder.event(
                 "iterator",
                 "made",
@@ -76,7 +78,7 @@ class DatasetPatches:
                 number=number,
                 pipeline=self._pipeline_number(dataset),
                 keras=bool(state.me.loops),
-                site=(user.f_code.co_filename, user.f_lineno) if user else None,
+                site=None if state.me.loops else frames.place(frame),
             )
 
         def advance(original: Wrapper) -> Wrapper:
@@ -91,18 +93,13 @@ class DatasetPatches:
                     recorder.guard("iterator's end", patches.ended, self)
                     raise
                 finally:
-                    end = now()
-                    frame = frames.user_frame(sys._getframe(1)) if not me.loops else None
-                    if frame is None:
-                        key: Any = ("next", me.loops)
-                        place = None
-                    else:
-                        key = ("next", frame.f_code, frame.f_lineno)
-                        place = (frame.f_code.co_filename, frame.f_lineno)
-                    name = recorder.ids.get(key) or recorder.name("next", "next", key, site=place)
-                    recorder.emit((name, start, end, me.ident, self.__dict__.get("_slowtrain", 0)))
+                    recorder.guard("next", done, self, me, start, now(), sys._getframe(1))
 
             return __next__
+
+        def done(iterator: Any, me: Flags, start: int, end: int, frame: FrameType) -> None:
+            name = recorder.name_at(None if me.loops else frame, "next", "next", "next")
+            recorder.emit((name, start, end, me.ident, iterator.__dict__.get("_slowtrain", 0)))
 
         patches = self
         replace(module.OwnedIterator, "__init__", init)
@@ -149,17 +146,20 @@ class DatasetPatches:
     # -- data sets
 
     def _patch_dataset(self, module: Any) -> None:
-        state, sites = self.state, self._sites
+        recorder, state, sites = self.recorder, self.state, self._sites
 
         def init(original: Wrapper) -> Wrapper:
             def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
                 original(self, *args, **kwargs)
-                if not state.me.tracing and not state.me.loops:
-                    place = frames.site(2)
-                    if place is not None:
-                        sites[self] = place
+                if recorder.active and not state.me.tracing and not state.me.loops:
+                    recorder.guard("data set", made, self, sys._getframe(1))
 
             return __init__
+
+        def made(dataset: Any, frame: FrameType) -> None:
+            place = frames.place(frame)
+            if place is not None:
+                sites[dataset] = place
 
         def from_generator(original: Wrapper) -> Wrapper:
             def from_generator(generator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -179,10 +179,13 @@ class DatasetPatches:
         number = self._described.get(id(dataset))
         if number is not None:
             return number
-        number = self._described[id(dataset)] = len(self._described) + 1
-        weakref.finalize(dataset, self._described.pop, id(dataset), None)
+        number = self._described[id(dataset)] = next(self._pipelines)
+        weakref.finalize(dataset, self._described.pop, id(dataset), None).atexit = False
         nodes: list[dict[str, Any]] = []
         self._node(dataset, nodes, {})
+        options = self.recorder.guard("options", _options, dataset)
+        if options and nodes:
+            nodes[-1]["options"] = options
         self.recorder.event("pipeline", str(number), now(), number=number, nodes=nodes)
         return number
 
@@ -235,15 +238,15 @@ class DatasetPatches:
             def __call__(self: Any, token: Any, device: Any, args: Any) -> Any:
                 if not recorder.active:
                     return original(self, token, device, args)
-                name = recorder.ids.get(("pyfunc", token)) or recorder.guard("pyfunc", named, self, token)
+                name = recorder.ids.get(("pyfunc", token)) or recorder.guard("pyfunc", named, self, token) or 0
                 start = now()
-                traced = lines.begin_call(name, start)
+                traced = recorder.guard("lines", lines.begin_call, name, start)
                 try:
                     return original(self, token, device, args)
                 finally:
                     if traced:
-                        lines.end_call(name)
-                    recorder.span(name or 0, start, now())
+                        recorder.guard("lines", lines.end_call, name)
+                    recorder.span(name, start, now())
 
             return __call__
 
@@ -265,6 +268,17 @@ _ATTRIBUTES = {
     "filename": "_filename",
     "reshuffle": "_reshuffle_each_iteration",
 }
+
+
+def _options(dataset: Any) -> dict[str, Any]:
+    """Limits and switches that the user set on the pipeline."""
+    options = dataset.options()
+    found = {
+        "private_threads": options.threading.private_threadpool_size,
+        "intra_op": options.threading.max_intra_op_parallelism,
+        "autotune": options.autotune.enabled,
+    }
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def _plain(value: Any) -> Any:

@@ -16,30 +16,39 @@ _LIBRARY = tuple(
         if path not in (sys.prefix, sys.base_prefix)
     }
 )
-_known: dict[CodeType, bool] = {}
+_known: dict[str, bool] = {}  # by file: a code object is costly to look up, for its hash is made of all it holds
 
 
 def is_user(code: CodeType) -> bool:
     """Whether ``code`` is the user's: neither the standard library's, nor an installed package's, nor ours."""
-    known = _known.get(code)
+    name = code.co_filename
+    known = _known.get(name)
     if known is None:
-        name = code.co_filename
         made = name.startswith("<") or "__autograph_generated_file" in name
-        known = _known[code] = not made and not os.path.realpath(name).startswith(_LIBRARY)
+        known = _known[name] = not made and not os.path.realpath(name).startswith(_LIBRARY)
     return known
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
     """The innermost frame of the user's at or above ``frame``."""
-    while frame is not None and not is_user(frame.f_code):
+    while frame is not None:
+        code = frame.f_code
+        known = _known.get(code.co_filename)
+        if known or (known is None and is_user(code)):
+            return frame
         frame = frame.f_back
-    return frame
+    return None
+
+
+def place(frame: FrameType | None) -> tuple[str, int] | None:
+    """File and line of the user's at or above ``frame``."""
+    frame = user_frame(frame)
+    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
 
 
 def site(depth: int = 1) -> tuple[str, int] | None:
     """File and line of the user's that called us, ``depth`` frames up or above."""
-    frame = user_frame(sys._getframe(depth))
-    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
+    return place(sys._getframe(depth))
 
 
 def describe(function: object) -> dict[str, object]:

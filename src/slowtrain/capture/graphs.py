@@ -36,14 +36,18 @@ class GraphSummary:
         self.matrix: Counter[str] = Counter()
         self.repeated: Counter[str] = Counter()
         self.lines: dict[tuple[str, int], list[float]] = {}
+        self.chain = 0
         self.one_hot: list[list[Any]] = []
+        self.double: list[tuple[str, int]] = []
 
     def add(self, graph: Any) -> None:
         ops = graph.get_operations()
         self.ops += len(ops)
         kinds = [op.type for op in ops]
         self.types.update(kinds)
-        self.matrix.update(op.outputs[0].dtype.name for op, kind in zip(ops, kinds) if kind.startswith(MATRIX))
+        for op, kind in zip(ops, kinds):
+            if kind.startswith(MATRIX):
+                self._product(op, op.outputs[0].dtype.name)
         self._repetitions([(op, kind) for op, kind in zip(ops, kinds) if kind not in _IDLE])
         for op, kind in zip(ops, kinds):
             if kind == "OneHot" and len(self.one_hot) < 8:
@@ -52,6 +56,13 @@ class GraphSummary:
                     place = _user_line(op.traceback) or (None, 0)
                     self.one_hot.append([op.name, *place, products])
 
+    def _product(self, op: Any, dtype: str) -> None:
+        self.matrix[dtype] += 1
+        if dtype == "float64" and len(self.double) < 8 and "gradient_tape" not in op.name:
+            place = _user_line(op.traceback)
+            if place is not None and place not in self.double:
+                self.double.append(place)
+
     def _repetitions(self, working: list[tuple[Any, str]]) -> None:
         forward = [(op, _NUMBER.sub("", op.name)) for op, kind in working if kind != "AddN" and not _OTHERS.search(op.name)]
         count = Counter(key for _, key in forward)
@@ -59,6 +70,7 @@ class GraphSummary:
         if not alike:
             return
         self.repeated.update(alike)
+        self.chain = max(self.chain, _chain([op for op, key in forward if key in alike]))
         # Drawn at random: a loop's ops come in a period that a stride could fall in step with.
         drawn = random.Random(0).sample(forward, min(SAMPLED, len(forward)))
         for op, key in drawn:
@@ -76,9 +88,26 @@ class GraphSummary:
             "types": dict(self.types.most_common(TYPES)),
             "matrix": dict(self.matrix),
             "repeated": dict(self.repeated.most_common(TYPES)),
+            "chain": self.chain,
             "lines": [[file, line, round(every), round(alike)] for (file, line), (every, alike) in lines],
             "one_hot": self.one_hot,
+            "double": self.double,
         }
+
+
+def _chain(ops: list[Any]) -> int:
+    """How many of ``ops``, in the order of their making, hang one after the other: in a recurrence most of them."""
+    depth: dict[str, int] = {}
+    for op in ops:
+        depth[op.name] = 1 + max((_reach(source.op, depth, 3) for source in op.inputs), default=0)
+    return max(depth.values(), default=0)
+
+
+def _reach(op: Any, depth: dict[str, int], left: int) -> int:
+    """The depth of ``op``, or of the nearest of ``ops`` a few ops before it."""
+    if op.name in depth or not left:
+        return depth.get(op.name, 0)
+    return max((_reach(source.op, depth, left - 1) for source in list(op.inputs)[:4]), default=0)
 
 
 def _products(op: Any) -> list[str]:

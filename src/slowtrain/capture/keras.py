@@ -1,34 +1,31 @@
-"""Patches of Keras 2 and 3: loops, steps, callbacks, compile and build, generators given to fit."""
+"""Patches of Keras 2 and 3: loops, steps, compile and build, generators given to fit."""
 
 from __future__ import annotations
 
 import sys
+from types import FrameType
 from typing import Any
 
-from slowtrain.capture import frames
-from slowtrain.capture.datasets import DatasetPatches, held_arrays, host_arrays
-from slowtrain.capture.patching import Wrapper, on_import, replace
+import wrapt
+
+from slowtrain.capture import frames, signatures
+from slowtrain.capture.datasets import held_arrays, host_arrays
+from slowtrain.capture.patching import Wrapper, on_import, passed_over, replace
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress, ThreadState
 
-HOOKS = tuple(
-    f"on_{loop}{unit}_{edge}"
-    for loop, units in (("", ("epoch", "batch")), ("train", ("", "_batch")), ("test", ("", "_batch")), ("predict", ("", "_batch")))
-    for unit in units
-    for edge in ("begin", "end")
-)
 LOOPS = {"fit": "fit", "evaluate": "evaluate", "predict": "predict"}
+PHASES = ("train", "test", "predict")
 ON_BATCH = {"train_on_batch": "train", "test_on_batch": "test", "predict_on_batch": "predict"}
 
 
 class KerasPatches:
     """Installs itself through import hooks; see :meth:`install`."""
 
-    def __init__(self, recorder: Recorder, state: ThreadState, progress: Progress, datasets: DatasetPatches) -> None:
+    def __init__(self, recorder: Recorder, state: ThreadState, progress: Progress) -> None:
         self.recorder = recorder
         self.state = state
         self.progress = progress
-        self.datasets = datasets
 
     def install(self) -> None:
         for module, patch in (
@@ -38,9 +35,6 @@ class KerasPatches:
             ("keras.src.trainers.trainer", lambda m: self._patch_compile(m.Trainer)),
             ("keras.src.engine.training", self._patch_keras2),
             ("tf_keras.src.engine.training", self._patch_keras2),
-            ("keras.src.callbacks.callback_list", self._patch_callbacks),
-            ("keras.src.callbacks", self._patch_callbacks),
-            ("tf_keras.src.callbacks", self._patch_callbacks),
             ("keras.src.layers.layer", lambda m: self._patch_build(m.Layer)),
             ("keras.src.engine.base_layer", lambda m: self._patch_build(m.Layer)),
         ):
@@ -59,30 +53,42 @@ class KerasPatches:
         for name, phase in ON_BATCH.items():
             if name in trainer.__dict__:
                 replace(trainer, name, lambda original, p=phase: self._on_batch(p, original))
-        for phase in ("train", "test", "predict"):
+        for phase in PHASES:
             if f"make_{phase}_function" in trainer.__dict__:
                 replace(trainer, f"make_{phase}_function", lambda original, p=phase: self._step_function(p, original))
 
     def _loop(self, loop: str, original: Wrapper) -> Wrapper:
-        recorder, state = self.recorder, self.state
+        recorder, state, override = self.recorder, self.state, self._patch_override
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not recorder.active or state.me.tracing:
+            me = state.me
+            if not recorder.active or me.tracing:
                 return original(self, *args, **kwargs)
-            outer = state.me.loops
-            place = None if outer else frames.site(2)
+            outer = me.loops
+            recorder.guard(loop, override, type(self))
             about = recorder.guard(loop, _arguments, loop, self, args, kwargs)
             start = now()
-            state.me.loops = outer + 1
+            me.loops = outer + 1
             try:
                 return original(self, *args, **kwargs)
             finally:
-                state.me.loops = outer
-                end = now()
-                recorder.span(recorder.name("loop", loop, ("loop", loop, outer), nested=outer), start, end)
-                recorder.event("loop", loop, start, end, site=place, nested=outer, **(about or {}))
+                me.loops = outer
+                recorder.guard(loop, done, about or {}, outer, start, now(), sys._getframe(1))
+
+        def done(about: dict[str, Any], outer: int, start: int, end: int, frame: FrameType) -> None:
+            recorder.span(recorder.name("loop", loop, ("loop", loop, outer), nested=outer), start, end)
+            place = None if outer else frames.place(frame)
+            recorder.event("loop", loop, start, end, site=place, nested=outer, **about)
 
         return wrapper
+
+    def _patch_override(self, model: type) -> None:
+        """A model of the user's may make its step functions itself."""
+        for phase in PHASES:
+            name = f"make_{phase}_function"
+            owner = next((c for c in model.__mro__ if name in c.__dict__), None)
+            if owner is not None and not hasattr(owner.__dict__[name], "_slowtrain_make"):
+                replace(owner, name, lambda original, p=phase: self._step_function(p, original))
 
     def _step_function(self, phase: str, original: Wrapper) -> Wrapper:
         recorder, state, progress = self.recorder, self.state, self.progress
@@ -90,38 +96,44 @@ class KerasPatches:
         name = recorder.name("step", phase)
         kind = {"train": 5, "test": 4, "predict": 4}[phase]
 
-        def timed(function: Any) -> Any:
-            def step(*args: Any, **kwargs: Any) -> Any:
-                me = state.me
-                if me.steps or me.tracing or not recorder.active:
-                    return function(*args, **kwargs)
-                progress.step(kind)
-                me.steps = 1
-                me.loops += 1
-                start = now()
-                try:
-                    result = function(*args, **kwargs)
-                    progress.last_result = result
-                    return result
-                finally:
-                    end = now()
-                    me.steps = 0
-                    me.loops -= 1
-                    recorder.emit((name, start, end, me.ident, 1))
+        def step(function: Any, _instance: Any, args: Any, kwargs: Any) -> Any:
+            me = state.me
+            if me.steps or me.tracing or not recorder.active:
+                return function(*args, **kwargs)
+            progress.step(kind)
+            me.steps = 1
+            me.loops += 1
+            start = now()
+            try:
+                result = function(*args, **kwargs)
+                if progress.wanted:
+                    recorder.guard("loss", progress.keep, result)
+                return result
+            finally:
+                end = now()
+                me.steps = 0
+                me.loops -= 1
+                recorder.emit((name, start, end, me.ident, 1))
 
-            step._slowtrain_step = function  # type: ignore[attr-defined]
-            return step
+        passed_over(step)
+
+        def timed(model: Any, result: Any) -> Any:
+            """Wraps the function that was made, where Keras keeps it and where it is given back."""
+            function = model.__dict__.get(attribute)
+            if function is None or isinstance(function, StepFunction):
+                return result
+            wrapped = StepFunction(function, step)
+            setattr(model, attribute, wrapped)
+            return wrapped if result is function else result
 
         def make_function(self: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(self, *args, **kwargs)
-            function = self.__dict__.get(attribute)
-            if function is not None and not hasattr(function, "_slowtrain_step"):
-                wrapped = recorder.guard("step function", timed, function)
-                if wrapped is not None:
-                    setattr(self, attribute, wrapped)
-                    return wrapped if result is function else result
+            if recorder.active:
+                made = recorder.guard("step function", timed, self, result)
+                return result if made is None else made
             return result
 
+        make_function._slowtrain_make = original  # type: ignore[attr-defined]
         return make_function
 
     def _on_batch(self, phase: str, original: Wrapper) -> Wrapper:
@@ -130,18 +142,18 @@ class KerasPatches:
         def on_batch(self: Any, *args: Any, **kwargs: Any) -> Any:
             if not recorder.active or state.me.tracing or state.me.loops:
                 return original(self, *args, **kwargs)
-            frame = frames.user_frame(sys._getframe(1))
-            place = (frame.f_code.co_filename, frame.f_lineno) if frame else None
-            x = args[0] if args else kwargs.get("x")
-            shape = getattr(x, "shape", None)
             start = now()
             try:
                 return original(self, *args, **kwargs)
             finally:
-                key = ("on_batch", phase, place)
-                name = recorder.ids.get(key) or recorder.name("on_batch", phase, key, site=place)
-                recorder.span(name, start, now(), int(shape[0]) if shape else 0)
+                given = args[:1] or (kwargs.get("x"),)
+                recorder.guard("on batch", done, given, start, now(), sys._getframe(1))
 
+        def done(given: tuple[Any, ...], start: int, end: int, frame: FrameType) -> None:
+            name = recorder.name_at(frame, "on_batch", phase, key)
+            recorder.span(name, start, end, signatures.batch_size(given))
+
+        key = f"on_batch {phase}"
         return on_batch
 
     # -- compile and build
@@ -151,16 +163,18 @@ class KerasPatches:
 
         def make(original: Wrapper) -> Wrapper:
             def compile(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A001  the name it replaces
-                place = frames.site(2)
                 start = now()
                 try:
                     return original(self, *args, **kwargs)
                 finally:
-                    end = now()
-                    recorder.span(recorder.name("build", "compile"), start, end)
-                    recorder.event("compile", type(self).__name__, start, end, site=place, **_compiled(self))
+                    recorder.guard("compile", done, self, start, now(), sys._getframe(1))
 
             return compile
+
+        def done(model: Any, start: int, end: int, frame: FrameType) -> None:
+            recorder.span(recorder.name("build", "compile"), start, end)
+            kind = type(model).__name__
+            recorder.event("compile", kind, start, end, site=frames.place(frame), **_compiled(model))
 
         replace(owner, "compile", make)
 
@@ -184,98 +198,9 @@ class KerasPatches:
 
     # -- callbacks
 
-    def _patch_callbacks(self, module: Any) -> None:
-        if not hasattr(module, "CallbackList"):
-            return
-        recorder, datasets = self.recorder, self.datasets
-        done: set[type] = set()
 
-        def init(original: Wrapper) -> Wrapper:
-            def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-                original(self, *args, **kwargs)
-                for callback in list(getattr(self, "callbacks", ()) or ()):
-                    recorder.guard("callback", patch_class, type(callback))
-                    recorder.guard("callback", patch_instance, callback)
-
-            return __init__
-
-        def patch_class(kind: type) -> None:
-            for owner in kind.__mro__[:-1]:
-                if owner in done or owner.__name__ in ("Callback", "CallbackList"):
-                    continue
-                done.add(owner)
-                for hook in HOOKS:
-                    if hook in owner.__dict__ and not getattr(owner.__dict__[hook], "_is_default", False):
-                        replace(owner, hook, lambda original, h=hook: timed(h, original))
-
-        def patch_instance(callback: Any) -> None:
-            """Hooks given to the object itself: LambdaCallback keeps the user's functions so."""
-            for hook in HOOKS:
-                function = vars(callback).get(hook)
-                if callable(function) and not hasattr(function, "_slowtrain_hook"):
-                    setattr(callback, hook, given(f"{type(callback).__name__}.{hook}", function))
-
-        def given(text: str, function: Any) -> Any:
-            about = frames.describe(function)
-            name = recorder.name("callback", text, ("callback", text, function), **about)
-
-            def hook(*args: Any, **kwargs: Any) -> Any:
-                start = now()
-                try:
-                    return function(*args, **kwargs)
-                finally:
-                    recorder.span(name, start, now())
-
-            hook._slowtrain_hook = function  # type: ignore[attr-defined]
-            return hook
-
-        def timed(hook: str, original: Wrapper) -> Wrapper:
-            names: dict[type, int] = {}
-
-            def callback(self: Any, *args: Any, **kwargs: Any) -> Any:
-                name = names.get(type(self))
-                if name is None:
-                    kind = type(self)
-                    about = frames.describe(getattr(kind, hook))
-                    name = names[kind] = recorder.name("callback", f"{kind.__name__}.{hook}", (kind, hook), **about)
-                start = now()
-                try:
-                    return original(self, *args, **kwargs)
-                finally:
-                    recorder.span(name, start, now())
-
-            return callback
-
-        def epoch_end(original: Wrapper) -> Wrapper:
-            def on_epoch_end(self: Any, epoch: Any, logs: Any = None) -> Any:
-                start = now()
-                recorder.guard("epoch's end", datasets.epoch_ended)
-                result = original(self, epoch, logs)
-                recorder.event("epoch", "end", start, epoch=epoch, logs=_floats(logs))
-                return result
-
-            return on_epoch_end
-
-        def epoch_begin(original: Wrapper) -> Wrapper:
-            def on_epoch_begin(self: Any, *args: Any, **kwargs: Any) -> Any:
-                recorder.event("epoch", "begin", now(), epoch=args[0] if args else None)
-                return original(self, *args, **kwargs)
-
-            return on_epoch_begin
-
-        replace(module.CallbackList, "__init__", init)
-        replace(module.CallbackList, "on_epoch_end", epoch_end)
-        replace(module.CallbackList, "on_epoch_begin", epoch_begin)
-
-
-def _floats(logs: Any) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for name, value in (logs or {}).items():
-        try:
-            found[str(name)] = float(value)
-        except (TypeError, ValueError):
-            continue
-    return found
+class StepFunction(wrapt.FunctionWrapper):  # type: ignore[misc, unused-ignore]
+    """A step function with all its attributes, for scripts that ask it how often it was traced."""
 
 
 def _arguments(loop: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

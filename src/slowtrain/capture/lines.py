@@ -30,7 +30,9 @@ class LineTracer:
         self._stack: list[tuple[str, int]] = []
         self._last = 0
         self._events = 0
+        self._over = False
         self._set: list[FrameType] = []
+        self._traced: Any = None
 
     def begin(self, frame: FrameType | None = None) -> bool:
         """Starts; ``frame`` and its callers among the user's are traced from where they stand."""
@@ -43,15 +45,23 @@ class LineTracer:
                 self._stack.insert(0, (frame.f_code.co_filename, frame.f_lineno))
             frame = frame.f_back
         self._last = now()
-        sys.settrace(self._call)
+        self._traced = self._call  # one object, to know it again
+        sys.settrace(self._traced)
         return True
 
     def end(self) -> None:
-        sys.settrace(None)
+        self._release()
         self._charge()
         for frame in self._set:
-            frame.f_trace = None
+            if getattr(frame.f_trace, "__self__", None) is self:
+                frame.f_trace = None
         self._set.clear()
+
+    def _release(self) -> None:
+        """Stops tracing, unless the user has put a tracer of their own in our place meanwhile."""
+        self._over = True
+        if sys.gettrace() is self._traced:
+            sys.settrace(None)
 
     def _charge(self) -> None:
         at = now()
@@ -61,13 +71,15 @@ class LineTracer:
         self._last = at
 
     def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if not frames.is_user(frame.f_code):
+        if self._over or not frames.is_user(frame.f_code):
             return None
         self._charge()
         self._stack.append((frame.f_code.co_filename, frame.f_lineno))
         return self._line
 
     def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if self._over:  # a frame that was entered while we traced, seen by somebody else's tracer
+            return None
         self._charge()
         key = (frame.f_code.co_filename, frame.f_lineno)
         if event == "line":
@@ -80,7 +92,7 @@ class LineTracer:
             self._stack.pop()
         self._events += 1
         if self._events > MAX_EVENTS:
-            sys.settrace(None)
+            self._release()
             return None
         self._last = now()
         return self._line

@@ -19,8 +19,10 @@ import traceback
 from array import array
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any
 
+from slowtrain.capture import frames
 from slowtrain.capture.store import SPAN_FIELDS, Store
 
 TICK_S = 0.02  # stacks are sampled at this interval
@@ -48,6 +50,7 @@ class Recorder:
         self.faults: list[str] = []
         self.pulses: list[tuple[int, Callable[[], None]]] = []
         self.at_exit: list[Callable[[], None]] = []
+        self.at_end: list[Callable[[], None]] = []  # called when recording has to end before the script does
         self.at_fork: list[Callable[[], None]] = []  # called in the child of a fork, which is not recorded
         self._spans = array("q")
         # ``emit((name, start_ns, end_ns, thread, value))``: the hot path, one call into C without a lock.
@@ -59,6 +62,7 @@ class Recorder:
         self._pipelines: list[tuple[int, int, bytes]] = []
         self.ids: dict[Any, int] = {}
         self._numbers = itertools.count(1)  # next() of it is whole; len(ids) + 1 would not be, between threads
+        self._codes: list[CodeType] = []
         self._failed: dict[str, int] = {}
         self._off: set[str] = set()
         self._sleep = _thread.allocate_lock()  # held while the thread is to go on
@@ -82,6 +86,22 @@ class Recorder:
         if self.active:
             self._new_names.append((number, lane, name, detail))
         return number
+
+    def name_at(self, frame: FrameType | None, lane: str, text: str, key: Any, **detail: Any) -> int:
+        """The number of a name for calls made from the line of the user's at or above ``frame``.
+
+        The line is read once for each instruction: to read it Python walks a table as long as the code.
+        """
+        frame = frames.user_frame(frame)
+        if frame is None:
+            return self.ids.get(key) or self.name(lane, text, key, site=None, **detail)
+        code, at = frame.f_code, frame.f_lasti
+        known = self.ids.get((key, id(code), at))
+        if known is None:
+            self._codes.append(code)  # so that no other code gets its id
+            place = (code.co_filename, frame.f_lineno)
+            known = self.ids[key, id(code), at] = self.name(lane, text, (key, place), site=place, **detail)
+        return known
 
     def event(self, lane: str, name: str, start_ns: int, end_ns: int | None = None, **data: Any) -> None:
         """Something rare, with all its details."""
@@ -152,6 +172,8 @@ class Recorder:
         self.active = False
         self._stop_thread()
         self._store = None
+        for call in self.at_end:
+            self.guard("at end", call)
         try:
             (self.folder / ENDED_FILE).write_text(reason)
         except OSError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING
 
 from slowtrain.capture import frames
 from slowtrain.capture.recorder import Recorder, now
@@ -21,26 +22,31 @@ class StackSampler:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.main = threading.main_thread().ident or 0
+        self._codes: list[CodeType] = []
 
     def __call__(self) -> None:
-        frame = sys._current_frames().get(self.main)
-        leaf = frame
-        while frame is not None and not frames.is_user(frame.f_code):
-            frame = frame.f_back
+        leaf = sys._current_frames().get(self.main)
+        frame = frames.user_frame(leaf)
         if frame is None or leaf is None:
             return
+        key = (id(frame.f_code), frame.f_lasti, id(leaf.f_code) if leaf is not frame else None)
+        name = self.recorder.ids.get(key) or self._named(key, frame, leaf)
+        at = now()
+        self.recorder.span(name, at, at, frame.f_lasti)  # the instruction: one line may hold a loop of many
+
+    def _named(self, key: object, frame: FrameType, leaf: FrameType) -> int:
         line = frame.f_lineno or frame.f_code.co_firstlineno  # between two instructions there may be no line
-        key = (frame.f_code, line, leaf.f_code if leaf is not frame else None)
-        name = self.recorder.ids.get(key) or self.recorder.name(
+        self._codes += [frame.f_code, leaf.f_code]  # so that no other code gets their ids
+        number = self.recorder.name(
             "stack",
             leaf.f_code.co_name,
-            key,
+            ("stack", frame.f_code.co_filename, line, leaf.f_code.co_filename, leaf.f_code.co_firstlineno),
             site=(frame.f_code.co_filename, line),
             within=frame.f_code.co_name,
             leaf_file=leaf.f_code.co_filename,
         )
-        at = now()
-        self.recorder.span(name, at, at, frame.f_lasti)  # the instruction: one line may hold a loop of many
+        self.recorder.ids[key] = number
+        return number
 
 
 class MachineSampler:
@@ -69,24 +75,12 @@ class LossWatch:
         self.found = False
 
     def __call__(self) -> None:
-        result, steps = self.progress.last_result, self.progress.steps
-        if result is None or self.found:
-            return
-        self.progress.last_result = None
-        for name, value in _scalars(result):
-            if not math.isfinite(value):
+        scalars, self.progress.last_scalars = self.progress.last_scalars, []
+        steps = self.progress.steps
+        self.progress.wanted = not self.found
+        for name, value in scalars:
+            number = float(value._numpy_internal())
+            if not math.isfinite(number):
                 self.found = True
-                self.recorder.event("nonfinite", name, now(), step=steps, value=repr(value))
+                self.recorder.event("nonfinite", name, now(), step=steps, value=repr(number))
                 return
-
-
-def _scalars(result: Any) -> list[tuple[str, float]]:
-    items = list(result.items()) if isinstance(result, dict) else [("result", result)]
-    if isinstance(result, (list, tuple)):
-        items = [(f"result[{i}]", v) for i, v in enumerate(result[:8])]
-    found = []
-    for name, value in items[:16]:
-        dtype = getattr(value, "dtype", None)
-        if getattr(value, "shape", None) == () and getattr(dtype, "is_floating", False):
-            found.append((str(name), float(value._numpy_internal())))
-    return found

@@ -42,7 +42,8 @@ class Progress:
         self.steps = 0
         self.kind = 0  # the strongest kind of step seen: a Keras step counts over the functions in it
         self.boundary: Callable[[int], None] | None = None
-        self.last_result: Any = None
+        self.wanted = False  # whether the next step's result is to be looked at
+        self.last_scalars: list[tuple[str, Any]] = []
 
     def step(self, kind: int) -> None:
         """A step is about to begin. ``kind``: 1 inference function, 2 eager gradient, 3 training function, 4 Keras."""
@@ -54,3 +55,16 @@ class Progress:
         self.steps += 1
         if self.boundary is not None:
             self.boundary(self.steps)
+
+    def keep(self, result: Any) -> None:
+        """Keeps the scalars of a step's result. Not the result: it may be large, and free memory for the next step."""
+        self.wanted = False
+        items = list(result.items()) if isinstance(result, dict) else [("result", result)]
+        if isinstance(result, (list, tuple)):
+            items = [(f"result[{i}]", v) for i, v in enumerate(result[:8])]
+        found = []
+        for name, value in items[:16]:
+            dtype = getattr(value, "dtype", None)
+            if getattr(dtype, "is_floating", False) and getattr(value, "shape", None) == ():
+                found.append((str(name), value))
+        self.last_scalars = found

@@ -1,4 +1,4 @@
-"""Patches of TensorFlow: functions and their traces, gradients, tensors made and read by hand, Python in ops.
+"""Patches of TensorFlow: functions and their traces, gradients.
 
 Each wrapper takes two clock readings and writes one span. The names patched are the same
 in TensorFlow 2.15 and 2.21.
@@ -7,6 +7,7 @@ in TensorFlow 2.15 and 2.21.
 from __future__ import annotations
 
 import sys
+from types import FrameType
 from typing import Any
 
 from slowtrain.capture import frames, signatures
@@ -32,8 +33,6 @@ class TensorFlowPatches:
             (FUNCTION, self._patch_function),
             ("tensorflow.python.framework.func_graph", self._patch_trace),
             ("tensorflow.python.eager.backprop", self._patch_gradient),
-            ("tensorflow.python.framework.ops", self._patch_readback),
-            ("tensorflow", self._patch_feed),
         ):
             on_import(self.recorder, module, patch)
 
@@ -41,20 +40,20 @@ class TensorFlowPatches:
 
     def _patch_function(self, module: Any) -> None:
         recorder, state, progress = self.recorder, self.state, self.progress
-        emit, ids = recorder.emit, recorder.ids
+        emit, ids, traced = recorder.emit, recorder.ids, self._traced
 
         def init(original: Wrapper) -> Wrapper:
             def __init__(self: Any, python_function: Any, *args: Any, **kwargs: Any) -> None:
                 original(self, python_function, *args, **kwargs)
-                recorder.guard("tf.function", number, self, python_function)
+                recorder.guard("tf.function", number, self, python_function, sys._getframe(1))
 
             return __init__
 
-        def number(function: Any, python_function: Any) -> None:
+        def number(function: Any, python_function: Any, frame: FrameType) -> None:
             self._functions += 1
             about = frames.describe(python_function)
             about["number"] = self._functions
-            about["made"] = None if state.me.loops else frames.site(4)
+            about["made"] = None if state.me.loops else frames.place(frame)
             function._slowtrain = about
 
         def call(original: Wrapper) -> Wrapper:
@@ -70,70 +69,72 @@ class TensorFlowPatches:
                 start = now()
                 try:
                     result = original(self, *args, **kwargs)
-                    if not me.loops:
-                        progress.last_result = result
+                    if progress.wanted and not me.loops:
+                        recorder.guard("loss", progress.keep, result)
                     return result
                 finally:
                     end = now()
                     me.calls = 0
+                    frame = sys._getframe(1)
                     if me.traces != traces:
-                        recorder.guard("trace", traced, self, about, args, kwargs, start, end)
-                    emit((called(about, me, sys._getframe(1)), start, end, me.ident, signatures.batch_size(args)))
+                        recorder.guard("trace", traced, self, about, args, kwargs, start, end, frame)
+                    recorder.guard("function", called, about, args, me, start, end, frame)
 
             return __call__
 
-        def called(about: dict[str, Any], me: Flags, frame: Any) -> int:
+        def called(about: dict[str, Any], args: Any, me: Flags, start: int, end: int, frame: FrameType) -> None:
+            number = about.get("number")
             if me.loops:
-                key: Any = (about.get("number"), me.steps)
-                place = None
+                key = (number, me.steps)
+                name = ids.get(key) or recorder.name("function", str(about.get("qualname")), key, site=None, **about)
             else:
-                frame = frames.user_frame(frame)
-                key = (about.get("number"), frame.f_code, frame.f_lineno) if frame else about.get("number")
-                place = (frame.f_code.co_filename, frame.f_lineno) if frame else None
-            known = ids.get(key)
-            if known is not None:
-                return known
-            return recorder.name("function", str(about.get("qualname")), key, site=place, **about)
-
-        def traced(function: Any, about: dict[str, Any], args: Any, kwargs: Any, start: int, end: int) -> None:
-            trace = state.me.last_trace or {}
-            if trace.get("training"):
-                about["training"] = True
-            about["traces"] = about.get("traces", 0) + 1
-            frame = frames.user_frame(sys._getframe(3))
-            recorder.event(
-                "trace",
-                str(about.get("qualname")),
-                start,
-                end,
-                number=about.get("number"),
-                file=about.get("file"),
-                line=about.get("line"),
-                nth=about["traces"],
-                trace_ns=trace.get("ns", 0),
-                training=bool(about.get("training")),
-                keras=bool(state.me.loops),
-                site=(frame.f_code.co_filename, frame.f_lineno) if frame else None,
-                signature=signatures.describe(function, args, kwargs),
-                graph=trace.get("graph"),
-            )
-            state.me.last_trace = None
+                name = recorder.name_at(frame, "function", str(about.get("qualname")), number, **about)
+            emit((name, start, end, me.ident, signatures.batch_size(args)))
 
         replace(module.Function, "__init__", init)
         replace(module.Function, "__call__", call)
+
+    def _traced(
+        self, function: Any, about: dict[str, Any], args: Any, kwargs: Any, start: int, end: int, frame: FrameType
+    ) -> None:
+        """Notes a call that traced its function, with what was given to it."""
+        me = self.state.me
+        trace, me.last_trace = me.last_trace or {}, None
+        if trace.get("training"):
+            about["training"] = True
+        about["traces"] = about.get("traces", 0) + 1
+        self.recorder.event(
+            "trace",
+            str(about.get("qualname")),
+            start,
+            end,
+            number=about.get("number"),
+            file=about.get("file"),
+            line=about.get("line"),
+            nth=about["traces"],
+            trace_ns=trace.get("ns", 0),
+            training=bool(about.get("training")),
+            keras=bool(me.loops),
+            site=frames.place(frame),
+            signature=signatures.describe(function, args, kwargs),
+            graph=trace.get("graph"),
+        )
 
     def _patch_trace(self, module: Any) -> None:
         recorder, state = self.recorder, self.state
 
         def make(original: Wrapper) -> Wrapper:
             def func_graph_from_py_func(*args: Any, **kwargs: Any) -> Any:
-                if state.me.tracing:
+                me = state.me
+                if me.tracing:
                     inner = original(*args, **kwargs)
-                    recorder.guard("graph", state.me.graph.add, inner)
+                    recorder.guard("graph", me.graph.add, inner)
                     return inner
-                state.me.tracing = 1
-                state.me.training = False
-                state.me.graph = GraphSummary()
+                if not recorder.active:
+                    return original(*args, **kwargs)
+                me.tracing = 1
+                me.training = False
+                me.graph = GraphSummary()
                 start = now()
                 graph = None
                 try:
@@ -141,21 +142,24 @@ class TensorFlowPatches:
                     return graph
                 finally:
                     end = now()
-                    state.me.tracing = 0
-                    state.me.traces += 1
-                    in_call = state.me.calls > 0
-                    if in_call and graph is not None:
-                        recorder.guard("graph", state.me.graph.add, graph)
-                    recorder.span(recorder.name("trace", "function" if in_call else "other"), start, end)
-                    if in_call:
-                        previous = state.me.last_trace or {"ns": 0, "training": False}
-                        state.me.last_trace = {
-                            "ns": previous["ns"] + end - start,
-                            "training": previous["training"] or state.me.training,
-                            "graph": state.me.graph.facts(),
-                        }
+                    me.tracing = 0
+                    me.traces += 1
+                    recorder.guard("graph", done, me, graph, start, end)
 
             return func_graph_from_py_func
+
+        def done(me: Flags, graph: Any, start: int, end: int) -> None:
+            in_call = me.calls > 0
+            recorder.span(recorder.name("trace", "function" if in_call else "other"), start, end)
+            if in_call:
+                if graph is not None:
+                    recorder.guard("graph's ops", me.graph.add, graph)
+                previous = me.last_trace or {"ns": 0, "training": False}
+                me.last_trace = {
+                    "ns": previous["ns"] + end - start,
+                    "training": previous["training"] or me.training,
+                    "graph": me.graph.facts(),
+                }
 
         replace(module, "func_graph_from_py_func", make)
 
@@ -166,85 +170,26 @@ class TensorFlowPatches:
 
         def make(original: Wrapper) -> Wrapper:
             def gradient(self: Any, *args: Any, **kwargs: Any) -> Any:
-                if state.me.tracing:
-                    state.me.training = True
+                me = state.me
+                if me.tracing:
+                    me.training = True
                     return original(self, *args, **kwargs)
                 if not recorder.active:
                     return original(self, *args, **kwargs)
-                if not state.me.loops and not state.me.calls:  # inside a call: functions run eagerly
+                if not me.loops and not me.calls:  # inside a call: functions run eagerly
                     progress.step(2)
                 start = now()
                 try:
                     return original(self, *args, **kwargs)
                 finally:
-                    end = now()
-                    frame = frames.user_frame(sys._getframe(1))
-                    place = (frame.f_code.co_filename, frame.f_lineno) if frame else None
-                    recorder.span(recorder.name("gradient", "gradient", ("gradient", place), site=place), start, end)
+                    recorder.guard("gradient", done, start, now(), sys._getframe(1))
 
             return gradient
 
+        def done(start: int, end: int, frame: FrameType) -> None:
+            recorder.span(recorder.name_at(frame, "gradient", "gradient", "gradient"), start, end)
+
         replace(module.GradientTape, "gradient", make)
-
-    # -- tensors read back and made by hand
-
-    def _patch_readback(self, module: Any) -> None:
-        recorder, state = self.recorder, self.state
-
-        def make(original: Wrapper) -> Wrapper:
-            def _numpy(self: Any) -> Any:
-                me = state.me
-                if me.calls or me.tracing or not recorder.active or not me.main:
-                    return original(self)
-                start = now()
-                try:
-                    return original(self)
-                finally:
-                    end = now()
-                    frame = sys._getframe(1)
-                    outer = frames.user_frame(frame) if not me.loops else None
-                    if outer is None:
-                        key: Any = "readback"
-                        place = None
-                    else:
-                        place = (outer.f_code.co_filename, outer.f_lineno)
-                        key = ("readback", place)
-                    name = recorder.ids.get(key) or recorder.name(
-                        "readback", frame.f_code.co_name, key, site=place
-                    )
-                    recorder.emit((name, start, end, me.ident, 0))
-
-            return _numpy
-
-        replace(module._EagerTensorBase, "_numpy", make)
-
-    def _patch_feed(self, module: Any) -> None:
-        recorder, state = self.recorder, self.state
-        tensor = module.Tensor
-
-        def make(original: Wrapper) -> Wrapper:
-            def convert(*args: Any, **kwargs: Any) -> Any:
-                me = state.me
-                if me.calls or me.tracing or me.loops or not args or isinstance(args[0], tensor):
-                    return original(*args, **kwargs)
-                if not recorder.active or not me.main:
-                    return original(*args, **kwargs)
-                start = now()
-                try:
-                    return original(*args, **kwargs)
-                finally:
-                    end = now()
-                    frame = frames.user_frame(sys._getframe(1))
-                    if frame is not None:
-                        place = (frame.f_code.co_filename, frame.f_lineno)
-                        key = ("feed", place)
-                        name = recorder.ids.get(key) or recorder.name("feed", original.__name__, key, site=place)
-                        recorder.span(name, start, end, signatures.host_bytes(args[:1]))
-
-            return convert
-
-        for name in ("convert_to_tensor", "constant"):
-            replace(module, name, make)
 
 
 _UNKNOWN: dict[str, Any] = {"qualname": "tf.function", "number": 0}

@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from slowtrain.capture.lines import LineTracer, rows
+from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress
 
@@ -21,6 +22,7 @@ STEPS = 20
 LINE_STEPS = 8
 LONGEST_NS = 1_000_000_000
 SECOND_NS = 30_000_000_000  # the second window, this long after the first
+USERS_PROFILER = "tensorflow.python.profiler.profiler_v2"
 OPTIONS = {"host_tracer_level": 2, "device_tracer_level": 1, "python_tracer_level": 0}
 
 
@@ -31,7 +33,7 @@ class Windows:
         self.recorder = recorder
         self.progress = progress
         self.main = threading.main_thread().ident
-        self._session: Any = None
+        self._sessions: list[Any] = []  # the profiler at work, if any; popped by whoever ends it, in any thread
         self._tracer: LineTracer | None = None
         self._kind = 0
         self._first_ns = 0
@@ -43,8 +45,20 @@ class Windows:
         self._done = 0
         self._next_ns = 0
         if enabled:
-            progress.boundary = self._boundary
+            progress.boundary = self._at_boundary
             recorder.at_exit.append(self._close)
+            recorder.at_fork.append(self._abandon)
+            recorder.at_end.append(self._sessions.clear)
+            recorder.every(0.5, self._overdue)
+            on_import(recorder, USERS_PROFILER, self._patch_profiler)
+
+    def _at_boundary(self, steps: int) -> None:
+        try:
+            self._boundary(steps)
+        except Exception:
+            self.recorder.fault("windows")
+            self.progress.boundary = None
+            self._sessions.clear()
 
     def _boundary(self, steps: int) -> None:
         if threading.get_ident() != self.main:
@@ -53,7 +67,7 @@ class Windows:
         if steps == 1:
             self._first_ns = at
             self._until = 0
-        if self._session is not None:
+        if self._sessions:
             if steps >= self._until or at - self._start_ns > LONGEST_NS:
                 self._end_profile(steps, at)
         elif self._tracer is not None:
@@ -68,17 +82,20 @@ class Windows:
         self._since, self._until, self._start_ns = steps, steps + (STEPS if self._done % 2 == 0 else LINE_STEPS), at
         if self._done % 2 == 0:
             self.recorder.guard("profiler", self._begin_profile)
-            if self._session is None:  # the user's own profiler is at work, or there is none
+            if not self._sessions:  # the user's own profiler is at work, or there is none
                 self._done += 1
                 self._next_ns = at
         else:
             tracer = LineTracer()
-            if tracer.begin(sys._getframe(2)):
+            if tracer.begin(sys._getframe(1)):
                 self._tracer = tracer
             else:
                 self._schedule(at)
 
     def _begin_profile(self) -> None:
+        users = sys.modules.get(USERS_PROFILER)
+        if getattr(users, "_profiler", None) is not None or not self.recorder.folder.is_dir():
+            return
         profiler = sys.modules.get("tensorflow.python.profiler.internal._pywrap_profiler")
         if profiler is None:
             from tensorflow.python.profiler.internal import _pywrap_profiler as profiler
@@ -86,7 +103,7 @@ class Windows:
         self._clock_ns = time.time_ns() - now()
         session.start(str(self.recorder.folder / f"window-{self._done // 2 + 1}"), OPTIONS)
         self._begun_ns = now()
-        self._session = session
+        self._sessions.append(session)
 
     def _schedule(self, at: int) -> None:
         """The line window follows the profile at once; the second pair comes much later, once."""
@@ -97,27 +114,58 @@ class Windows:
             self._next_ns = at + SECOND_NS if self._done < 4 else 1 << 62
 
     def _end_profile(self, steps: int, at: int) -> None:
-        session, self._session = self._session, None
-        self.recorder.guard("profiler", session.export_to_tb)
-        end = now()
+        try:
+            session = self._sessions.pop()
+        except IndexError:  # the other thread was first
+            return
         folder = f"window-{self._done // 2 + 1}"
+        if self.recorder.folder.is_dir():  # else it would be made anew
+            self.recorder.guard("profiler", session.export_to_tb)
+        end = now()
         self.recorder.event(
             "window", "profile", self._start_ns, end,
-            steps=steps - self._since, last_step_ns=at, folder=folder, clock_ns=self._clock_ns, begun_ns=self._begun_ns,
-        )
+            steps=max(steps - self._since, 0), last_step_ns=at, folder=folder, clock_ns=self._clock_ns,
+            begun_ns=self._begun_ns,
+        )  # fmt: skip
         self._schedule(end)
+
+    def _overdue(self) -> None:
+        """In the recorder's thread: ends a profile when no step comes along to end it."""
+        at = now()
+        if self._sessions and at - self._begun_ns > 2 * LONGEST_NS:
+            self._end_profile(self.progress.steps, at)
+
+    def _patch_profiler(self, module: Any) -> None:
+        """The user's own profiler goes first: there can be only one, and theirs would fail."""
+
+        def start(original: Wrapper) -> Wrapper:
+            def start(*args: Any, **kwargs: Any) -> Any:
+                if self._sessions:
+                    self.recorder.guard("profiler", self._end_profile, self.progress.steps, now())
+                return original(*args, **kwargs)
+
+            return start
+
+        replace(module, "start", start)
+
+    def _abandon(self) -> None:
+        """In the child of a fork."""
+        tracer, self._tracer = self._tracer, None
+        if tracer is not None:
+            tracer.end()
 
     def _end_lines(self, steps: int, at: int) -> None:
         tracer, self._tracer = self._tracer, None
         if tracer is not None:
             tracer.end()
             self.recorder.event(
-                "window", "lines", self._start_ns, at, steps=steps - self._since, last_step_ns=at, lines=rows(tracer)
-            )
+                "window", "lines", self._start_ns, at,
+                steps=max(steps - self._since, 0), last_step_ns=at, lines=rows(tracer),
+            )  # fmt: skip
         self._schedule(now())
 
     def _close(self) -> None:
-        if self._session is not None:
+        if self._sessions:
             self._end_profile(self.progress.steps, now())
         elif self._tracer is not None:
             self._end_lines(self.progress.steps, now())

@@ -35,7 +35,8 @@ def _verdict(step: Change) -> str:
 
 def _row(change: Change) -> str:
     said = f"{change.difference_ms:+.3g}" if change.real else "noise"
-    return f"{change.name:<14}{_figure(change.before_ms, change.before_noise_ms):>18}{_figure(change.after_ms, change.after_noise_ms):>18}{said:>10}"
+    before, after = _figure(change.before_ms, change.before_noise_ms), _figure(change.after_ms, change.after_noise_ms)
+    return f"{change.name:<14}{before:>18}{after:>18}{said:>10}"
 
 
 def _figure(ms: float, noise: float) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from slowtrain import source
 from slowtrain.model import Category, Place
 from slowtrain.source import Feeding
@@ -41,13 +43,31 @@ def is_interpreted(lines: tuple[Line, ...] | list[Line], ms: float) -> bool:
 
 def by_hand(trace: Trace) -> ByHand | None:
     """How the loop around the steps makes its input, where it does so in lines of its own."""
-    place = trace.steps.place
-    if place is None or not trace.loop_lines or trace.steps.source in ("fit", "evaluate", "predict"):
+    if not trace.loop_lines or trace.steps.source in ("fit", "evaluate", "predict"):
         return None
-    text = text_of(trace, place.file)
-    found = text.feeding(place.line) if text else None
-    if found is None:
-        return None
+    for place in _taken(trace):
+        text = text_of(trace, place.file)
+        found = text.feeding(place.line) if text else None
+        if found is not None:
+            return _spent(trace, place, found)
+    return None
+
+
+def _taken(trace: Trace) -> list[Place]:
+    """Lines that take steps, the one that took most first: a step may be called once before the loop."""
+    counts: dict[Place, int] = {}
+    for lane in ("on_batch", "function", "gradient"):
+        spans = trace.lane(lane)
+        for number, count in zip(*np.unique(spans.name, return_counts=True)):
+            place = trace.names[int(number)].place
+            if place is not None:
+                counts[place] = counts.get(place, 0) + int(count)
+    if trace.steps.place is not None:
+        counts.setdefault(trace.steps.place, 0)
+    return sorted(counts, key=lambda place: -counts[place])
+
+
+def _spent(trace: Trace, place: Place, found: Feeding) -> ByHand | None:
     own = [line for line in trace.loop_lines if line.place.file == place.file and line.place.line in found.lines]
     mixed = [line for line in trace.loop_lines if line.place.file == place.file and line.place.line in found.mixed]
     python = trace.mean(Category.PYTHON)

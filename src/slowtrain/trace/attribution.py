@@ -7,6 +7,7 @@ consumer's gaps and the deep windows measured, and stays ``unattributed`` where 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -139,7 +140,7 @@ def _settled(found: dict[Category, Floats], steps: Steps) -> dict[Category, Floa
     return found
 
 
-def mean(found: dict[Category, Floats], steps: Steps) -> Attribution:
+def mean(found: Mapping[Category, Floats], steps: Steps) -> Attribution:
     """The mean steady step by category, largest first."""
     total = steps.mean_ms
     parts = [(str(c), float(col[steps.steady].mean()) if steps.steady.any() else 0.0) for c, col in found.items()]

@@ -118,7 +118,7 @@ class _Settings:
         self.facts.update(_fields(rest))
 
     def _steps(self, rest: str) -> None:
-        """``@steps source=fit size=32 line=7 training=true steady=10``"""
+        """``@steps source=fit size=32 line=7 training=true warmup=2 start=2000``: ``start`` ms before the first step."""
         self.step.update(_fields(rest))
 
     def _phase(self, rest: str) -> None:
@@ -140,7 +140,7 @@ class _Settings:
         self.kernels = Kernels(
             20, float(given.get("step", busy)), busy, float(given.get("ms", busy)), float(given.get("count", 0)),
             float(given.get("wait", 0)), table, names,
-            float(given.get("eager_ops", 0)), float(given.get("eager_ms", 0)),
+            float(given.get("eager_ops", 0)), float(given.get("eager_ms", 0)), float(given.get("function", 0)),
         )  # fmt: skip
 
     def _event(self, rest: str) -> None:
@@ -210,7 +210,7 @@ class _Settings:
         self.pipelines = (Pipeline(tuple(plan), tuple(nodes), self.count, None, None, True, epochs),)
 
     def steps(self, length: Any) -> Steps:
-        end = np.cumsum(length)
+        end = np.cumsum(length) + float(self.step.get("start", 0))
         n = len(length)
         steady = np.arange(n) >= min(int(self.step.get("warmup", 0)), n)
         size = np.full(n, int(self.step.get("size", 32)), dtype=np.int64)

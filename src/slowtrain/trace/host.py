@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
 from slowtrain.model import Category, Place
-from slowtrain.trace import Bools, Event, Kernels, Spans, Trace, place_of
+from slowtrain.trace import Bools, Event, Floats, Kernels, Name, Spans, Trace, place_of
 
 # What a call of a graph function costs on the host besides its ops' own computing: the call itself, and the
 # executor for each op. Least-squares over pairs of the same step run eagerly and as a tf.function, 2 to 170 ops
@@ -15,6 +18,8 @@ from slowtrain.trace import Bools, Event, Kernels, Spans, Trace, place_of
 # TensorFlow's optimiser folds and fuses a part.
 CALL_MS = 0.35
 OP_MS = 0.0015
+LONGEST_GAP_MS = 250.0  # between two samples of one piece of work; beyond, something else held the interpreter
+LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def graph_ms(ops: float, computing_ms: float) -> float:
@@ -113,3 +118,63 @@ def anywhere(trace: Trace, ms: float, first: Sequence[Category] = ()) -> dict[Ca
         for category, size in others.items():
             taken[category] = taken.get(category, 0.0) + left * size / total
     return {c: v for c, v in taken.items() if v > 0}
+
+
+def stands_for(trace: Trace, samples: Spans) -> Floats:
+    """Ms that each sample of the stack stands for: since the one before it, which on a busy machine is longer ago."""
+    every = np.sort(trace.lane("stack").start_ms)
+    at = np.searchsorted(every, samples.start_ms)
+    gap = samples.start_ms - every[np.maximum(at - 1, 0)]
+    return np.asarray(np.clip(gap, 0.0, LONGEST_GAP_MS))
+
+
+def in_keras(name: Name) -> bool:
+    """Whether a sample of the stack lies in Keras: a model being built or called, not its helpers for images and text."""
+    via = str(name.detail.get("via") or name.detail.get("leaf_file") or "")
+    if "traceback_utils" in via:
+        return True
+    return ("/keras/" in via or "/tf_keras/" in via) and "/utils/" not in via and "/preprocessing/" not in via
+
+
+# -- the user's source, as far as a few questions about calls and loops need it
+
+
+@lru_cache(maxsize=32)
+def _tree(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError):
+        return None
+
+
+def parsed(trace: Trace, file: str) -> ast.Module | None:
+    """The syntax tree of a file of the user's; None where it is gone or does not parse."""
+    given = trace.fact("source", file)
+    if isinstance(given, str):
+        return _tree(given)
+    try:
+        return _tree(Path(trace.root, file).read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return None
+
+
+def called(call: ast.Call) -> str:
+    """The last part of what is called: ``map`` of ``ds.map(f)``."""
+    return named(call.func)
+
+
+def named(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def function_around(tree: ast.Module, line: int) -> ast.FunctionDef | None:
+    """The innermost function that holds the line."""
+    around = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno <= line <= (n.end_lineno or n.lineno)]
+    return max(around, key=lambda n: n.lineno) if around else None
+
+
+def loops_around(tree: ast.Module, line: int) -> list[ast.AST]:
+    """Loops and comprehensions that hold the line, within the innermost function around it."""
+    inner = function_around(tree, line)
+    scope: ast.AST = inner if inner is not None else tree
+    return [n for n in ast.walk(scope) if isinstance(n, LOOPS) and n.lineno <= line <= (n.end_lineno or n.lineno)]

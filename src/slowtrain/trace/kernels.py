@@ -65,6 +65,7 @@ def _read(window: Window) -> Kernels | None:
     start = np.concatenate([r.start_ms for _, r in ops] or [np.zeros(0)])
     end = np.concatenate([r.end_ms for _, r in ops] or [np.zeros(0)])
     by_type, by_name = _tables((r for _, r in ops), steps)
+    by_input, _ = _tables((_ops_of(r) for name, r, _ in lines if name.startswith(names.INPUT_THREADS)), steps)
     calls = _sum(other, lambda t: t.startswith(names.EAGER_LOCAL) and names.eager_op(t) is None)
     runs = _sum(other, lambda t: t == names.EAGER_RUN)
     eager = _count(other, lambda t: names.eager_op(t) is not None)
@@ -83,6 +84,7 @@ def _read(window: Window) -> Kernels | None:
         calls / steps,
         _bars(lines, window),
         _eager_work_ms(other, window),
+        by_input=by_input,
     )
 
 
@@ -114,9 +116,15 @@ def _lines(space: xplane.Space, origin_ms: float, window: Window) -> Iterator[tu
             # Ops on tf.data's own threads make input; they are no part of the step's computing.
             feeding = line.name.startswith(names.INPUT_THREADS)
             op = np.array([op_type(t) is not None for t in text])[inverse] | compiled
-            for keep, is_op in ((op & inside & (not feeding), True), (~op & inside, False)):
+            for keep, is_op in ((op & inside & (not feeding), True), ((~op | feeding) & inside, False)):
                 if keep.any():
                     yield line.name, _Rows(text, inverse[keep], start[keep], end[keep]), is_op
+
+
+def _ops_of(rows: _Rows) -> _Rows:
+    """Those of a thread of the input pipeline that run an op of the user's functions."""
+    keep = np.array([op_type(t) is not None for t in rows.text], dtype=bool)[rows.code]
+    return _Rows(rows.text, rows.code[keep], rows.start_ms[keep], rows.end_ms[keep])
 
 
 def _has_stat(events: xplane.Events, count: int) -> Bools:

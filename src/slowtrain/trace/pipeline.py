@@ -425,7 +425,10 @@ def settled(readings: Sequence[Counters], plan: tuple[Written, ...] = ()) -> Cou
             if len(raw["inputs"]) >= len(inputs.get(number, ())):
                 inputs[number] = raw["inputs"]
     size = next((int(w.detail["batch_size"]) for w in reversed(plan) if w.detail.get("batch_size")), 1)
+    shuffled = next((plan[w.inputs[0]] for w in plan if w.family == "Shuffle" and w.inputs), None)
+    length = int((shuffled.detail.get("cardinality") if shuffled else 0) or 0)
     nodes: dict[int, dict[str, Any]] = {}
+    below: set[int] = set()  # what feeds a shuffle gives no more in an epoch than there is
     todo = [(last.output, last.output)]
     while todo:
         number, consumer = todo.pop()
@@ -446,6 +449,9 @@ def settled(readings: Sequence[Counters], plan: tuple[Written, ...] = ()) -> Cou
             final = elements + max(grown, 0) * per
             if kind == "Shuffle" and seen[consumer] > seen[number]:
                 final = max(elements, nodes[consumer]["elements"])
+            if length > 0 and (kind == "Shuffle" or number in below):
+                final = max(min(final, float(length)), elements)
+                below.update(inputs[number])
             for key in ("processing_ns", "bytes_produced"):
                 raw[key] *= final / elements if elements else 1.0
             raw["elements"] = final

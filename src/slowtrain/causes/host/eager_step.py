@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.trace import Kernels, Trace
-from slowtrain.trace.host import CALL_MS
+from slowtrain.trace.host import CALL_MS, per_step
 from slowtrain.whatif import Drop, Remedy
 
 # What the same ops take in a graph, of what they take eagerly: the executor runs independent ops on several
@@ -13,6 +13,7 @@ from slowtrain.whatif import Drop, Remedy
 # steps (2 to 1,700 eager ops: dense, convolution, attention, recurrent; custom loops and fit; two cores): 0.23 to 0.85.
 GRAPH_SHARE = 0.45
 GRAPH_SHARE_RANGE = (0.25, 0.85)
+SCALAR_BYTES = 256  # what an operation converts of its own; data is more
 
 
 class EagerStep(Cause):
@@ -57,6 +58,7 @@ class EagerStep(Cause):
         if kernels is None:
             return []
         pool = {c: trace.mean(c) for c in (Category.DISPATCH, Category.DEVICE, Category.UNATTRIBUTED)}
+        pool[Category.FEED] = min(_constants_ms(trace), trace.mean(Category.FEED))
         now = sum(pool.values())
         after, best, worst = (_after_ms(kernels, share) for share in (GRAPH_SHARE, *GRAPH_SHARE_RANGE))
         saved = now - after
@@ -116,6 +118,12 @@ def _work_ms(kernels: Kernels) -> float:
 
 def _after_ms(kernels: Kernels, share: float) -> float:
     return CALL_MS + share * (kernels.eager_work_ms or kernels.eager_ms) + kernels.busy_ms
+
+
+def _constants_ms(trace: Trace) -> float:
+    """Python numbers that become tensors inside the step's own operations: in a graph they are constants."""
+    feeds = trace.lane("feed")
+    return per_step(trace, feeds.where(feeds.value <= SCALAR_BYTES)) if len(feeds) else 0.0
 
 
 def _set_by_compile(trace: Trace) -> bool:

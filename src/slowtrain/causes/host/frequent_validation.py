@@ -92,10 +92,9 @@ class FrequentValidation(Cause):
         @event loop name=fit start=0 end=800 data={"site":["train.py",21],"nested":0}
         """,
         """
-        step     1111111111
-        device   kkkkkkkkkk
-        @phase predict=400
-        @event loop name=evaluate start=105 end=200 times=4 every=60 data={"site":["train.py",30],"nested":0}
+        step     1111111111 11111222222222222222
+        device   kkkkkkkkkk kkkkk...............
+        @event loop name=evaluate start=15 end=29 times=20 every=30 data={"site":["train.py",30],"nested":0}
         """,
     )
     quiet = (

@@ -106,7 +106,7 @@ class HeavyCallback(Cause):
         step     1111111111
         device   kkkkkkkkkk
         @phase callback=400
-        @span callback TensorBoard.on_epoch_end start=399.5 end=799 times=1
+        @span callback TensorBoard.on_epoch_end start=401 end=800 times=1
         @event loop name=fit start=0 end=800 data={"site":["train.py",20]}
         """,
     )
@@ -120,7 +120,7 @@ class HeavyCallback(Cause):
         step     1111111111
         device   kkkkkkkkkk
         @phase callback=10 import=1000
-        @span callback ModelCheckpoint.on_epoch_end start=399.9 end=409 times=1
+        @span callback ModelCheckpoint.on_epoch_end start=401 end=410 times=1
         """,
     )
 

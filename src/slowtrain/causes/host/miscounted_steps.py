@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
@@ -7,6 +8,7 @@ from math import ceil, prod
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
 from slowtrain.trace import Event, Trace
+from slowtrain.trace.host import called, parsed
 from slowtrain.trace.pipeline import Pipeline, Written
 from slowtrain.whatif import Remedy, Skip
 
@@ -35,8 +37,8 @@ class MiscountedSteps(Cause):
 
     ## How it is recognised
     `steps_per_epoch` (or the length of a `Sequence`) equals the number of samples, not of batches;
-    or the data set holds `repeat(n)` and `fit` runs several epochs without `steps_per_epoch`. A
-    `steps_per_epoch` that is neither (an epoch meant to be longer or shorter) is left alone.
+    or the data set holds `repeat(n)` where n is the number of epochs, and `fit` repeats it again. Other
+    numbers of steps or repeats (an epoch meant to be longer or shorter) are left alone.
 
     ## What to do
     `steps_per_epoch = samples // batch_size`, or leave it out where the data has an end; in a
@@ -87,7 +89,7 @@ class MiscountedSteps(Cause):
         """
         step    1111111111
         device  kkkkkkkkkk
-        @event loop name=fit start=0 end=400 data={"site":["train.py",22],"nested":0,"epochs":5}
+        @event loop name=fit start=0 end=400 data={"site":["train.py",22],"nested":0,"epochs":20}
         @pipeline TensorSlice detail={"cardinality":2400} > Repeat detail={"count":20} line=15 > Batch detail={"batch_size":40} line=16
         """,
         """
@@ -107,8 +109,8 @@ class MiscountedSteps(Cause):
         """
         step    1111111111
         device  kkkkkkkkkk
-        @event loop name=fit start=0 end=400 data={"site":["train.py",22],"nested":0,"epochs":1}
-        @pipeline TensorSlice detail={"cardinality":240} > Repeat detail={"count":5} line=15 > Batch detail={"batch_size":40} line=16
+        @event loop name=fit start=0 end=400 data={"site":["train.py",22],"nested":0,"epochs":4}
+        @pipeline TensorSlice detail={"cardinality":240} > Repeat detail={"count":6} line=15 > Batch detail={"batch_size":40} line=16
         """,
         """
         step    1111111111
@@ -164,11 +166,34 @@ def _repeated(trace: Trace, fit: Event) -> Miscount | None:
     if fit.data.get("steps_per_epoch") or epochs < 2 or pipe is None:
         return None
     repeats = [w for w in pipe.written if w.family == "Repeat" and w.place is not None and int(w.detail.get("count") or -1) > 1]
+    repeats = [w for w in repeats if _means_epochs(trace, w, fit)]
     if not repeats:
         return None
     times = prod(int(w.detail["count"]) for w in repeats)
     why = f"the data set repeats itself {times} times and fit runs {epochs} epochs of that: {times * epochs} passes over the data"
     return Miscount(fit, float(times), why, "repeat", repeats[-1].place)
+
+
+def _means_epochs(trace: Trace, repeat: Written, fit: Event) -> bool:
+    """Whether the repeat count is the number of epochs: the same number, or made from the same name in the source."""
+    if int(repeat.detail["count"]) == int(fit.data.get("epochs") or 1):
+        return True
+    if repeat.place is None or fit.place is None:
+        return False
+    counts = _names(trace, repeat.place, "repeat", "count")
+    return bool(counts & _names(trace, fit.place, "fit", "epochs"))
+
+
+def _names(trace: Trace, place: Place, method: str, argument: str) -> set[str]:
+    """Names in one argument of the call of ``method`` at a line; the first positional one is taken for ``count``."""
+    tree = parsed(trace, place.file)
+    found: set[str] = set()
+    for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)) if tree is not None else ():
+        if called(call) == method and call.lineno <= place.line <= (call.end_lineno or call.lineno):
+            values = [k.value for k in call.keywords if k.arg == argument]
+            values += call.args[:1] if argument == "count" else []
+            found |= {n.id for v in values for n in ast.walk(v) if isinstance(n, ast.Name)}
+    return found
 
 
 def _fed(trace: Trace, fit: Event) -> Pipeline | None:

@@ -180,7 +180,8 @@ def _in_pipeline(trace: Trace) -> Work | None:
     wait = trace.mean(Category.INPUT)
     if not several or wait_share(trace) < WAITED or ms < 0.5 * wait:
         return None
-    if busy is not None and busy < 1 - WAITING:
+    idle = trace.step_ms * max(1 - busy, 0.0) if busy is not None else 0.0
+    if idle > WAITING * min(ms, trace.step_ms):
         return None
     lines = joined_lines(several)
     calls = sum(p.calls_per_step for p in several)

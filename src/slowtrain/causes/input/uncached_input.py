@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace
-from slowtrain.trace.feeding import calls, fed, free_bytes, is_users, ready, written_place
+from slowtrain.trace.feeding import READING, calls, fed, free_bytes, is_users, op_ms, ready, written_place
 from slowtrain.trace.pipeline import Node, Pipeline
 from slowtrain.whatif import Remedy, Supply
 
 FITS = 0.5  # of the memory that was free throughout: the rest is for what else may grow
 LEAST_MS = 0.05
+WORK = 0.3  # of a node's time in ops that compute
 
 
 class UncachedInput(Cause):
@@ -25,7 +26,8 @@ class UncachedInput(Cause):
     ## How it is recognised
     Several epochs of one data set were run to their end; the nodes that set the pace call
     functions without random ops and without Python; all that comes out of them in an epoch is
-    smaller than half of the memory that was free throughout; and nothing is cached yet.
+    smaller than half of the memory that was free throughout; and nothing is cached yet. Where the
+    time is the price of very many calls, or of opening files, those causes are named.
 
     ## What to do
     Put `.cache()` behind the last deterministic `map` and in front of `shuffle`, random
@@ -115,6 +117,9 @@ def _repeated(trace: Trace) -> tuple[Node, float] | None:
             n.name == "Generator" for n in chain
         ):
             continue
+        inside, read = op_ms(trace, node), op_ms(trace, node, READING)
+        if inside is not None and inside - (read or 0.0) < WORK * node.ms:
+            continue  # the price of calls and of opening files, not of work: other causes
         size = _bytes(pipe, node)
         heavy = node.ms + sum(n.ms for n in pipe.upstream(node))
         if size is not None and heavy >= 0.5 * pipe.ms:

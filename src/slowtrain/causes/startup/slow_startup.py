@@ -1,16 +1,22 @@
 from __future__ import annotations
 
+import ast
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Phase, Place, Prescription, Signal
 from slowtrain.trace import Event, Trace
+from slowtrain.trace.host import called, in_keras, loops_around, parsed, stands_for, training_begins, within
 from slowtrain.whatif import Remedy, Skip
 
-LEAST_MS = 2000.0  # of tracing and compiling: an ordinary model's first step takes a second or less
-OVER_STEPS = 1.0  # times the steps of the whole run
-XLA_SHARE = 0.9  # of a first call that is compiled by XLA: without it the graph starts within a second
-GRAPH_BUILD_SHARE = 0.7  # of tracing that repeated layers in a Python loop cost, against one in a scanned or simpler form
+LEAST_MS = 1000.0  # of what could be avoided: an ordinary model traces and starts in about that
+XLA_SHARE = 0.9  # of the first call beyond tracing, where XLA compiles: without it the graph starts within a second
+USUAL_READS = 3.5  # of each variable for each time it is written: forward, backward, optimizer (2.5 to 4 in models of all kinds)
+ROLLED_MS = 800.0  # a first step of the same layer as a loop in the graph (an LSTM of any length, two cores)
 
 
 class SlowStartup(Cause):
@@ -22,17 +28,19 @@ class SlowStartup(Cause):
     dozen steps may spend nearly all its time there.
 
     ## How it is recognised
-    The phases of the run are timed. Reported is tracing and compiling of at least two seconds that
-    is longer than all steps of the run together. Importing TensorFlow takes the seconds that it
-    takes and is no finding; tracing over and over is `retracing` or `compile-in-loop`.
+    The phases of the run are timed. Reported is only what can be avoided, of at least a second and
+    longer than all steps of the run together: compiling by XLA that the script asks for, tracing of a layer
+    that is written out once for each time step (`unroll=True`, a Python loop), or models built again and again
+    before training. Importing TensorFlow takes the seconds that it takes and is no finding;
+    tracing over and over during training is `retracing` or `compile-in-loop`.
 
     ## What to do
-    Leave `jit_compile=True` out of short runs; keep the model's Python small (one layer called in a
-    loop is traced each time, a `keras.layers.RNN` or `tf.scan` once); keep one process for several
-    short experiments, so that start-up is paid once.
+    Leave `jit_compile=True` and `unroll=True` out of short runs; write repetition as `keras.layers.RNN`,
+    `tf.scan` or `tf.while_loop`, which are traced once; keep weights (`get_weights()`), not
+    cloned models; run several short experiments in one process, so that start-up is paid once.
 
     ## When it is not worth it
-    When this was only a trial of a run that will last for hours.
+    When this was only a trial of a run that will last for hours: XLA's and unrolled graphs may step faster.
     """
 
     title = "starting takes longer than the training itself"
@@ -40,34 +48,28 @@ class SlowStartup(Cause):
     scope = "run"
 
     def examine(self, trace: Trace) -> Evidence | None:
-        first = _first(trace)
-        if first is None:
+        found = [a for a in (_compiling(trace), _unrolled(trace), _building(trace)) if a is not None]
+        if not found:
             return None
-        event, compiled = first
-        steps = _steps_ms(trace)
-        if event.ms < LEAST_MS or event.ms < OVER_STEPS * steps:
+        worst, steps = max(found, key=lambda a: a.avoidable_ms), _steps_ms(trace)
+        if worst.avoidable_ms < LEAST_MS or worst.ms < steps:
             return None
-        traced = float(event.data.get("trace_ns") or 0) / 1e6
-        how = "compiled by XLA" if compiled else "optimised and started"
         return Evidence(
-            f"the first step took {event.ms / 1e3:.3g} s ({traced / 1e3:.2g} s to trace, the rest to be {how}), "
-            f"all other steps of the run {steps / 1e3:.2g} s",
-            {"first_step_ms": event.ms, "trace_ms": traced, "steps_ms": steps, "xla": float(compiled)},
-            _places(trace, event, compiled),
+            f"{worst.says} took {worst.ms / 1e3:.3g} s before the first step, all other steps of the run {steps / 1e3:.2g} s",
+            {"startup_ms": worst.ms, "avoidable_ms": worst.avoidable_ms, "steps_ms": steps},
+            worst.places,
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        numbers = evidence.numbers
-        beyond = max(numbers["first_step_ms"] - numbers["trace_ms"], 0.0)
-        if numbers["xla"]:
-            return [Skip(XLA_SHARE * beyond, spread=(0.7, 1.05))]
-        # What a smaller graph would spare is a guess: between a third and nearly all of it.
-        return [Skip(GRAPH_BUILD_SHARE * numbers["first_step_ms"], spread=(0.4, 1.3))]
+        return [Skip(evidence.numbers["avoidable_ms"], spread=(0.7, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        if evidence.numbers["xla"]:
+        if "XLA" in evidence.says:
             yield Prescription("edit", Effect.EQUIVALENT, "leave jit_compile=True out of runs this short")
-        yield Prescription("advice", Effect.EXACT, "run several short experiments in one process, so that start-up is paid once")
+        elif "written out" in evidence.says:
+            yield Prescription("edit", Effect.EQUIVALENT, "leave out unroll=True, or write the repetition as an RNN layer or tf.scan")
+        else:
+            yield Prescription("edit", Effect.EXACT, "build the model once; to keep its states, keep get_weights()")
 
     fires = (
         """
@@ -82,7 +84,7 @@ class SlowStartup(Cause):
         step    1111111111
         device  kkkkkkkkkk
         @phase import=1800 compile=6000
-        @event trace name=train_step start=0 end=6000 data={"nth":1,"training":true,"trace_ns":5000000000,"site":["train.py",29]}
+        @event trace name=train_step start=0 end=6000 data={"nth":1,"training":true,"trace_ns":5000000000,"site":["train.py",29],"graph":{"ops":9000,"types":{"ReadVariableOp":802,"AssignVariableOp":34}}}
         """,
     )
     quiet = (
@@ -101,15 +103,99 @@ class SlowStartup(Cause):
     )
 
 
-def _first(trace: Trace) -> tuple[Event, bool] | None:
-    """The costliest first trace of a training function, and whether XLA compiles it."""
+@dataclass(frozen=True)
+class Avoidable:
+    """A part of the start: what it took and what of it could have been spared."""
+
+    says: str
+    ms: float
+    avoidable_ms: float
+    places: tuple[Place, ...]
+
+
+def _first(trace: Trace) -> Event | None:
+    """The costliest first trace of a training function."""
     firsts = [e for e in trace.events_of("trace") if e.data.get("training") and int(e.data.get("nth") or 1) == 1]
-    if not firsts:
+    return max(firsts, key=lambda e: e.ms) if firsts else None
+
+
+def _compiling(trace: Trace) -> Avoidable | None:
+    """XLA, where the script asks for it ("auto" uses it only where there is a GPU)."""
+    event = _first(trace)
+    if event is None:
         return None
-    event = max(firsts, key=lambda e: e.ms)
     loops = [e for e in trace.events_of("loop") if e.start_ms <= event.start_ms <= e.end_ms]
-    compiled = any(e.data.get("jit_compile") is True for e in loops)
-    return event, compiled
+    if not any(e.data.get("jit_compile") is True for e in loops):
+        return None
+    beyond = max(event.ms - float(event.data.get("trace_ns") or 0) / 1e6, 0.0)
+    places = [e.place for e in trace.events_of("compile") if e.data.get("jit_compile") is True]
+    return Avoidable("tracing and compiling by XLA", event.ms, XLA_SHARE * beyond, _unique((*places, event.place)))
+
+
+def _unrolled(trace: Trace) -> Avoidable | None:
+    """A graph that uses its variables over and over: one set of operations for each turn of a Python loop."""
+    event = _first(trace)
+    types = (event.data.get("graph") or {}).get("types") or {} if event is not None else {}
+    written = sum(float(types.get(kind) or 0) for kind in ("AssignVariableOp", "AssignSubVariableOp", "AssignAddVariableOp"))
+    if event is None or not written:
+        return None
+    reads = float(types.get("ReadVariableOp") or 0) / written
+    if reads < 3 * USUAL_READS:
+        return None
+    share = 1 - USUAL_READS / reads
+    says = f"tracing and starting a graph of {float(event.data['graph'].get('ops') or 0):.0f} operations, most of them one loop written out,"
+    return Avoidable(says, event.ms, max(event.ms * share - ROLLED_MS, 0.0), _unique((*_unrolled_lines(trace), event.place)))
+
+
+def _unrolled_lines(trace: Trace) -> list[Place]:
+    """Lines with ``unroll=True`` in the files that train."""
+    found = []
+    for file in dict.fromkeys(e.place.file for e in trace.events_of("trace") if e.place is not None):
+        tree = parsed(trace, file)
+        for node in ast.walk(tree) if tree is not None else ():
+            if isinstance(node, ast.keyword) and node.arg == "unroll" and getattr(node.value, "value", None) is True:
+                found.append(Place(file, node.lineno))
+    return found
+
+
+def _building(trace: Trace) -> Avoidable | None:
+    """Models built again and again before the first step, as far as samples fell into Keras."""
+    begins = training_begins(trace)
+    stack = trace.lane("stack").between(0.0, begins)
+    apart = [e for e in trace.events_of("trace") if e.data.get("training")]
+    stack = stack.where(~within(stack, [*apart, *trace.events_of("loop")]))
+    keras = np.array([in_keras(n) for n in trace.names], dtype=bool)
+    imports = trace.lane("import")
+    loaded = float(imports.end_ms.max()) if len(imports) else 0.0
+    inside = stack.where(keras[stack.name] & (stack.start_ms > loaded)) if len(stack) else stack
+    if len(inside) < 5:
+        return None
+    places = _unique(trace.names[int(n)].place for n, _ in Counter(inside.name.tolist()).most_common())
+    copies = _copies(trace, begins, places)
+    if copies < 2:
+        return None
+    ms = float(stands_for(trace, inside).sum())
+    return Avoidable(f"building {copies:.0f} models", ms, ms * (1 - 1 / copies), places[:3])
+
+
+def _copies(trace: Trace, begins: float, places: tuple[Place, ...]) -> float:
+    """How many models of the trained one's size were built: by layers made, else by the loop's own count in the source."""
+    layers = len({w.get("layer") for e in trace.events_of("loop") for w in e.data.get("weights") or ()})
+    if layers:
+        # Layers without weights are not listed with the model, so that half of those made are taken for such.
+        return float((trace.lane("build").start_ms < begins).sum()) / (2 * layers)
+    for place in places[:3]:
+        tree = parsed(trace, place.file)
+        for loop in loops_around(tree, place.line) if tree is not None else ():
+            for call in (n for n in ast.walk(loop) if isinstance(n, ast.Call) and called(n) == "range" and n.args):
+                value = getattr(call.args[-1], "value", None)
+                if isinstance(value, int):
+                    return float(value)
+    return 0.0
+
+
+def _unique(places: Iterable[Place | None]) -> tuple[Place, ...]:
+    return tuple(dict.fromkeys(p for p in places if p is not None))
 
 
 def _steps_ms(trace: Trace) -> float:
@@ -118,8 +204,3 @@ def _steps_ms(trace: Trace) -> float:
     named = {str(p): trace.run.ms(str(p)) for p in (Phase.STEPS, Phase.WARMUP)}
     windowed = float(trace.steps.ms[trace.steps.windowed].sum()) if len(trace.steps) else 0.0
     return max(sum(named.values()) + windowed - (traced if named[str(Phase.WARMUP)] >= traced else 0.0), 0.0)
-
-
-def _places(trace: Trace, event: Event, compiled: bool) -> tuple[Place, ...]:
-    places = [e.place for e in trace.events_of("compile") if compiled and e.data.get("jit_compile") is True]
-    return tuple(dict.fromkeys(p for p in (*places, event.place) if p is not None))[:3]

@@ -1,0 +1,148 @@
+"""Patches of Keras' callbacks: the time of each class and hook, the user's own included; the edges of epochs."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+from slowtrain.capture import frames
+from slowtrain.capture.datasets import DatasetPatches
+from slowtrain.capture.patching import Wrapper, on_import, passed_over, replace
+from slowtrain.capture.recorder import Recorder, now
+
+HOOKS = (
+    *(f"on_{unit}_{edge}" for unit in ("epoch", "batch") for edge in ("begin", "end")),
+    *(
+        f"on_{loop}{unit}_{edge}"
+        for loop in ("train", "test", "predict")
+        for unit in ("", "_batch")
+        for edge in ("begin", "end")
+    ),
+)
+
+
+class CallbackPatches:
+    """Installs itself through import hooks. Classes are patched when a list of callbacks is made with one of theirs."""
+
+    def __init__(self, recorder: Recorder, datasets: DatasetPatches) -> None:
+        self.recorder = recorder
+        self.datasets = datasets
+        self._done: set[type] = set()
+
+    def install(self) -> None:
+        for module in ("keras.src.callbacks.callback_list", "keras.src.callbacks", "tf_keras.src.callbacks"):
+            on_import(self.recorder, module, self._patch)
+
+    def _patch(self, module: Any) -> None:
+        recorder = self.recorder
+        if not hasattr(module, "CallbackList"):
+            return
+
+        def init(original: Wrapper) -> Wrapper:
+            def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+                original(self, *args, **kwargs)
+                if recorder.active:
+                    for callback in list(getattr(self, "callbacks", ()) or ()):
+                        recorder.guard("callback", patch_class, type(callback))
+                        recorder.guard("callback", patch_instance, callback)
+
+            return __init__
+
+        patch_class, patch_instance = self._patch_class, self._patch_instance
+        replace(module.CallbackList, "__init__", init)
+        replace(module.CallbackList, "on_epoch_end", self._epoch_end)
+        replace(module.CallbackList, "on_epoch_begin", self._epoch_begin)
+
+    def _patch_class(self, kind: type) -> None:
+        for owner in kind.__mro__[:-1]:
+            if owner in self._done or owner.__name__ in ("Callback", "CallbackList"):
+                continue
+            self._done.add(owner)
+            for hook in HOOKS:
+                function = owner.__dict__.get(hook)
+                # Anything but a plain function (a partial, say) would be bound differently once it were wrapped.
+                if isinstance(function, FunctionType) and not getattr(function, "_is_default", False):
+                    replace(owner, hook, lambda original, h=hook: self._timed(h, original))
+
+    def _timed(self, hook: str, original: Wrapper) -> Wrapper:
+        recorder = self.recorder
+        names: dict[type, int] = {}
+
+        def callback(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if not recorder.active:
+                return original(self, *args, **kwargs)
+            start = now()
+            try:
+                return original(self, *args, **kwargs)
+            finally:
+                recorder.guard("callback", done, type(self), start, now())
+
+        def done(kind: type, start: int, end: int) -> None:
+            name = names.get(kind)
+            if name is None:
+                about = frames.describe(getattr(kind, hook))
+                name = names[kind] = self._name(f"{kind.__name__}.{hook}", about)
+            recorder.span(name, start, end)
+
+        return callback
+
+    def _patch_instance(self, callback: Any) -> None:
+        """Hooks given to the object itself: LambdaCallback keeps the user's functions so."""
+        for hook in HOOKS:
+            function = getattr(callback, "__dict__", {}).get(hook)
+            if callable(function) and not hasattr(function, "_slowtrain_hook"):
+                setattr(callback, hook, self._given(f"{type(callback).__name__}.{hook}", function))
+
+    def _given(self, text: str, function: Any) -> Any:
+        recorder, name = self.recorder, self._name(text, frames.describe(function))
+
+        def hook(*args: Any, **kwargs: Any) -> Any:
+            start = now()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                recorder.span(name, start, now())
+
+        hook._slowtrain_hook = True  # type: ignore[attr-defined]
+        return passed_over(hook)
+
+    def _name(self, text: str, about: dict[str, Any]) -> int:
+        # Not by the function itself: what we keep as a key is never freed, nor is what it holds.
+        return self.recorder.name("callback", text, ("callback", text, about.get("file"), about.get("line")), **about)
+
+    # -- the edges of epochs
+
+    def _epoch_end(self, original: Wrapper) -> Wrapper:
+        recorder, datasets = self.recorder, self.datasets
+
+        def on_epoch_end(self: Any, *args: Any, **kwargs: Any) -> Any:
+            start = now()
+            recorder.guard("epoch's end", datasets.epoch_ended)
+            result = original(self, *args, **kwargs)
+            given = dict(zip(("epoch", "logs"), args)) | kwargs
+            recorder.guard("epoch's end", done, given, start)
+            return result
+
+        def done(given: dict[str, Any], start: int) -> None:
+            recorder.event("epoch", "end", start, epoch=given.get("epoch"), logs=_floats(given.get("logs")))
+
+        return on_epoch_end
+
+    def _epoch_begin(self, original: Wrapper) -> Wrapper:
+        recorder = self.recorder
+
+        def on_epoch_begin(self: Any, *args: Any, **kwargs: Any) -> Any:
+            recorder.event("epoch", "begin", now(), epoch=args[0] if args else kwargs.get("epoch"))
+            return original(self, *args, **kwargs)
+
+        return on_epoch_begin
+
+
+def _floats(logs: Any) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, value in (logs or {}).items():
+        try:
+            found[str(name)] = float(value)
+        except (TypeError, ValueError):
+            continue
+    return found

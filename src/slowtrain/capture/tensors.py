@@ -1,0 +1,74 @@
+"""Patches of TensorFlow: tensors read back to the host, and tensors made by hand from the host's values."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+from slowtrain.capture import signatures
+from slowtrain.capture.patching import Wrapper, on_import, replace
+from slowtrain.capture.recorder import Recorder, now
+from slowtrain.capture.state import Flags, ThreadState
+
+
+class TensorPatches:
+    """Installs itself through import hooks; only what the main thread does itself is noted."""
+
+    def __init__(self, recorder: Recorder, state: ThreadState) -> None:
+        self.recorder = recorder
+        self.state = state
+
+    def install(self) -> None:
+        on_import(self.recorder, "tensorflow.python.framework.ops", self._patch_readback)
+        on_import(self.recorder, "tensorflow", self._patch_feed)
+
+    def _patch_readback(self, module: Any) -> None:
+        recorder, state = self.recorder, self.state
+
+        def make(original: Wrapper) -> Wrapper:
+            def _numpy(self: Any) -> Any:
+                me = state.me
+                if me.calls or me.tracing or not recorder.active or not me.main:
+                    return original(self)
+                start = now()
+                try:
+                    return original(self)
+                finally:
+                    recorder.guard("readback", done, me, start, now(), sys._getframe(1))
+
+            return _numpy
+
+        def done(me: Flags, start: int, end: int, frame: FrameType) -> None:
+            # Keras' own readings, at the end of an epoch, belong to no line.
+            outer = None if me.loops else frame
+            name = recorder.name_at(outer, "readback", frame.f_code.co_name, "readback")
+            recorder.emit((name, start, end, me.ident, 0))
+
+        replace(module._EagerTensorBase, "_numpy", make)
+
+    def _patch_feed(self, module: Any) -> None:
+        recorder, state = self.recorder, self.state
+        tensor = module.Tensor
+
+        def make(original: Wrapper) -> Wrapper:
+            def convert(*args: Any, **kwargs: Any) -> Any:
+                me = state.me
+                if me.calls or me.tracing or me.loops or not args or isinstance(args[0], tensor):
+                    return original(*args, **kwargs)
+                if not recorder.active or not me.main:
+                    return original(*args, **kwargs)
+                start = now()
+                try:
+                    return original(*args, **kwargs)
+                finally:
+                    recorder.guard("feed", done, original.__name__, args[:1], start, now(), sys._getframe(1))
+
+            return convert
+
+        def done(text: str, given: tuple[Any, ...], start: int, end: int, frame: FrameType) -> None:
+            name = recorder.name_at(frame, "feed", text, "feed")
+            recorder.span(name, start, end, signatures.host_bytes(given))
+
+        for name in ("convert_to_tensor", "constant"):
+            replace(module, name, make)

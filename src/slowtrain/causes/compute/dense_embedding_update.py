@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Trace, work
+from slowtrain.whatif import Drop, Remedy
+
+DENSIFY = "UnsortedSegmentSum"  # what TensorFlow turns a sparse gradient (IndexedSlices) into a dense one with
+# An op over the rows of a batch is far cheaper than one over the table; the dearest ops that only pass over
+# the table's rows once cost a tenth of the scattering sum.
+TABLE_OP = 0.1
+TOUCHED = 0.5  # of the rows: where a batch touches more, a dense update is no waste
+LEAST_ROWS = 1000
+
+
+class DenseEmbeddingUpdate(Cause):
+    """Each step updates every row of a large embedding, though the batch used few of them.
+
+    ## What it means
+    The gradient of a lookup is sparse: only the rows that were looked up have one. Momentum and
+    Adam's averages decay in every row nevertheless, and any op on the whole table (a norm, a
+    regularizer) makes the gradient dense. The step then costs time in proportion to the
+    vocabulary, whatever the batch.
+
+    ## How it is recognised
+    The optimizer's own ops, or those that turn a sparse gradient dense, take much of the computing;
+    and the model has an embedding (or the graph gathers from a table) of which a batch can touch
+    only a small part.
+
+    ## What to do
+    Use an optimizer whose update stays sparse (SGD without momentum, or a lazy Adam), look up first and
+    normalise the looked-up rows only, drop a regularizer on the table, or hash the vocabulary
+    to fewer rows.
+
+    ## When it is not worth it
+    With vocabularies of a few thousand rows, or batches that use most of them.
+    """
+
+    title = "Every row of an embedding is updated in each step"
+    needs = frozenset({Signal.STEPS, Signal.KERNELS})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        kernels = trace.kernels
+        if kernels is None or not kernels.by_name:
+            return None
+        ops = work.ops(kernels)
+        total = sum(o.ms for o in ops)
+        table = _table(trace)
+        over = _over_table(ops, _embedding_share(trace))
+        ms = sum(spent for _, spent in over)
+        if not over or total <= 0:
+            return None
+        rows, touched = (table[0], _looked_up(trace)) if table else (0, None)
+        part = min(touched / rows, 1.0) if rows and touched else 0.0
+        if part > TOUCHED or (table is not None and rows < LEAST_ROWS):
+            return None
+        spent = trace.mean(Category.DEVICE) * min(ms / total, 1.0) * (1 - part)
+        which = f"the {rows:,} x {table[1]} table" if table else "the embedding table"
+        used = f", of which a batch uses at most {touched:,} rows" if rows and touched else ""
+        return Evidence(
+            f"ops over all rows of {which} take {spent:.3g} ms of each step ({ms / total:.0%} of op time){used}",
+            {"table_ms": spent, "table_share": ms / total, "rows": float(rows), "touched_rows": float(touched or 0)},
+            _where(trace),
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        return [Drop({Category.DEVICE: 0.95 * evidence.numbers["table_ms"]}, spread=(0.75, 1.05))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        yield Prescription(
+            "edit", Effect.CHANGES_TRAINING, "use an optimizer that updates only the rows used: SGD without momentum, a lazy Adam"
+        )
+        yield Prescription("edit", Effect.EQUIVALENT, "look up rows first; normalise or regularise only those")
+
+    fires = (
+        """
+        step     1111111111
+        device   kkkkkkkkk.
+        @event loop name=fit data={"data": {"shape": [9000, 4]}, "weights": [{"class": "Embedding", "shape": [200000, 32], "size": 6400000}]}
+        @kernels busy=9 ms=9 ops={"adam/Mul_1:Mul": [4, 1], "adam/UnsortedSegmentSum:UnsortedSegmentSum": [4, 1], "m/dense/MatMul:MatMul": [1, 3]}
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkk.
+        @kernels busy=9 ms=9 ops={"l2_normalize/Square:Square": [4, 1], "gradient_tape/l2_normalize/Mul/x:UnsortedSegmentSum": [4, 1], "MatMul:MatMul": [1, 3]}
+        """,
+    )  # fmt: skip
+    quiet = (
+        """
+        step     1111111111
+        device   kkkkkkkkk.
+        @event loop name=fit data={"data": {"shape": [9000, 4]}, "weights": [{"class": "Dense", "shape": [2000, 2000], "size": 4000000}]}
+        @kernels busy=9 ms=9 ops={"adam/Mul_1:Mul": [4, 1], "adam/Sqrt:Sqrt": [4, 1], "m/dense/MatMul:MatMul": [1, 3]}
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkk.
+        @event loop name=fit data={"data": {"shape": [9000, 200]}, "weights": [{"class": "Embedding", "shape": [2000, 32], "size": 64000}]}
+        @kernels busy=9 ms=9 ops={"adam/Mul_1:Mul": [1, 1], "adam/UnsortedSegmentSum:UnsortedSegmentSum": [1, 1], "m/dense/MatMul:MatMul": [7, 3]}
+        """,
+    )  # fmt: skip
+
+
+def _table(trace: Trace) -> tuple[int, int] | None:
+    """Rows and columns of the largest embedding, where the model told."""
+    found = [w["shape"] for w in work.weights(trace) if w.get("class") == "Embedding" and len(w.get("shape") or ()) == 2]
+    return (int(found[0][0]), int(found[0][1])) if found else None
+
+
+def _embedding_share(trace: Trace) -> float | None:
+    """The embeddings' part of the model's weights: an optimizer's time follows them. None: the model did not tell."""
+    weights = work.weights(trace)
+    total = sum(int(w["size"]) for w in weights)
+    return sum(int(w["size"]) for w in weights if w.get("class") == "Embedding") / total if total else None
+
+
+def _over_table(ops: list[work.Op], embeddings: float | None) -> list[tuple[work.Op, float]]:
+    """Ops over whole tables, with the ms of each that tables take."""
+    dense = [o for o in ops if o.kind == DENSIFY]
+    if embeddings is not None:
+        if embeddings < 0.3 or not any(o.update for o in ops):
+            return []
+        least = TABLE_OP * max((o.ms for o in ops if o.update), default=0.0)
+        scopes = {o.scope.rpartition("/")[0] or o.scope for o in dense if not o.update and o.ms >= least}
+        mine = [o for o in ops if (o.update or o.scope in scopes or o in dense) and o.ms >= least]
+        return [(o, o.ms * (embeddings if o.update else 1.0)) for o in mine]
+    if not dense:
+        return []
+    least = TABLE_OP * max(o.ms for o in dense)
+    scopes = {o.scope.split("/")[0] for o in dense}
+    mine = [o for o in ops if o.ms >= least and not o.matmul and not o.conv]
+    return [(o, o.ms) for o in mine if o.update or o.kind in (DENSIFY, "AddN") or o.scope.split("/")[0] in scopes]
+
+
+def _looked_up(trace: Trace) -> int | None:
+    """Rows that one batch can look up at most: its integers."""
+    size = int(trace.steps.size.max()) if len(trace.steps) else 0
+    for event in trace.events_of("loop"):
+        shape = (event.data.get("data") or {}).get("shape")
+        if event.name == "fit" and shape and size:
+            # Several inputs of one shape are told by the first only.
+            return size * prod(int(d) for d in shape[1:] if d)
+    for event in trace.events_of("trace"):
+        if event.data.get("training"):
+            found = [
+                prod(int(d) for d in leaf["shape"] if d)
+                for leaf in (event.data.get("signature") or {}).values()
+                if leaf.get("kind") in ("tensor", "array") and str(leaf.get("dtype", "")).startswith("int")
+            ]
+            if found:
+                return sum(found)
+    return None
+
+
+def _where(trace: Trace) -> tuple[Place, ...]:
+    traced = [Place(str(e.data["file"]), int(e.data["line"])) for e in trace.events_of("trace")
+              if e.data.get("training") and not e.data.get("keras") and e.data.get("file")]  # fmt: skip
+    compiled = [e.place for e in trace.events_of("compile")]
+    fits = [e.place for e in trace.events_of("loop") if e.name == "fit"]
+    found = [p for p in (*compiled, *fits, *traced, trace.steps.place) if p is not None]
+    return tuple(dict.fromkeys(found))[:3]

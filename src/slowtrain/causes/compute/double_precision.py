@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Trace, work
+from slowtrain.whatif import Drop, Remedy
+
+# How many times as long an op takes in float64, measured on two AVX-512 cores with TensorFlow 2.21, interleaved:
+# matrix products of 64 to 1024 a side 2.1 to 4, convolutions 2.4 to 6.7 (float32 runs in oneDNN, float64 in Eigen),
+# the rest 1 to 2 (twice the bytes). GPUs for computing centres do half as many float64 operations, others 1 in 32 to 64.
+MATMUL, CONV, REST = 3.5, 5.5, 1.5
+ACCELERATOR = 2.0
+MOSTLY = 0.5  # of the matrix ops, or of the weights: fewer are a deliberate exception
+
+
+class DoublePrecision(Cause):
+    """The model computes in float64, at several times the cost of float32.
+
+    ## What it means
+    NumPy makes float64 unless told otherwise, and so does `set_floatx("float64")`. Weights and
+    matrix products then take twice the memory and at least twice the time; on most GPUs, and in
+    convolutions on a CPU, much more.
+
+    ## How it is recognised
+    The traced training graph's matrix products and convolutions give float64, or the model's
+    weights are float64. Data in float64 that is cast when it enters a float32 model does not count.
+
+    ## What to do
+    Keep Keras at `float32` (remove `set_floatx`), and make arrays and variables
+    `.astype("float32")`.
+
+    ## When it is not worth it
+    Where the numbers really need more than seven digits, such as stiff physics or second
+    derivatives, and where computing is a small part of the step.
+    """
+
+    title = "The model computes in double precision"
+    needs = frozenset({Signal.STEPS})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        matrix: dict[str, int] = {}
+        for graph in work.graphs(trace):
+            for dtype, count in graph.get("matrix", {}).items():
+                matrix[dtype] = matrix.get(dtype, 0) + int(count)
+        weights = work.weights(trace)
+        if matrix:
+            found, total, what = matrix.get("float64", 0), sum(matrix.values()), "matrix products and convolutions"
+        else:
+            found = sum(int(w["size"]) for w in weights if w.get("dtype") == "float64")
+            total, what = sum(int(w["size"]) for w in weights), "weights"
+        if not found or found < MOSTLY * total:
+            return None
+        device = _computing_ms(trace)
+        return Evidence(
+            f"{found:,} of {total:,} {what} are float64; computing takes {device:.3g} ms of each step",
+            {"float64_share": found / total, "device_ms": device, "matmul_share": _share(trace, 0), "conv_share": _share(trace, 1)},
+            _where(trace),
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        device, products, conv = (evidence.numbers[k] for k in ("device_ms", "matmul_share", "conv_share"))
+        if trace.on_accelerator:
+            return [_drop(trace, device * (1 - 1 / ACCELERATOR), (0.6, 1.9))]
+        kept = products / MATMUL + conv / CONV + (1 - products - conv) / REST
+        return [_drop(trace, device * (1 - kept), (0.65, 1.2))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        yield Prescription(
+            "edit", Effect.CHANGES_TRAINING, "compute in float32: drop set_floatx('float64'), make the data float32"
+        )
+
+    fires = (
+        """
+        step     111111
+        device   kkkkk.
+        @event trace name=step data={"training": true, "number": 1, "graph": {"matrix": {"float64": 8}}}
+        @kernels busy=5 ms=5 ops={"dense/MatMul:MatMul": [4.5, 8], "dense/Relu:Relu": [0.5, 2]}
+        """,
+        """
+        step     111111
+        device   kkkkk.
+        @event loop name=fit data={"weights": [{"layer": "d", "class": "Dense", "size": 9000, "dtype": "float64"}]}
+        """,
+    )
+    quiet = (
+        """
+        step     111111
+        device   kkkkk.
+        @event trace name=step data={"training": true, "number": 1, "graph": {"matrix": {"float32": 8}}}
+        @event loop name=fit data={"data": {"dtype": "float64"}, "weights": [{"class": "D", "size": 900, "dtype": "float32"}]}
+        """,
+        """
+        step     1111111111
+        dispatch dddddddddd
+        @event trace name=step data={"training": true, "number": 1, "graph": {"matrix": {"float64": 8}}}
+        """,
+    )
+
+
+def _computing_ms(trace: Trace) -> float:
+    """What ops take; where no window told, all that calls of functions take is no better than an upper bound."""
+    known = trace.mean(Category.DEVICE)
+    return known if known or trace.kernels else 0.6 * trace.mean(Category.UNATTRIBUTED)
+
+
+def _share(trace: Trace, which: int) -> float:
+    """The part of op time in matrix products (0) or convolutions (1); by the graph's ops where no window told."""
+    if trace.kernels is not None and trace.kernels.by_name:
+        return work.share(trace.kernels, lambda o: o.conv if which else o.matmul)
+    types: dict[str, int] = {}
+    for graph in work.graphs(trace):
+        types.update(graph.get("types", {}))
+    conv = any("Conv" in kind for kind in types) or any("Conv" in str(w.get("class")) for w in work.weights(trace))
+    return 0.8 if conv == bool(which) else 0.0
+
+
+def _drop(trace: Trace, ms: float, spread: tuple[float, float]) -> Drop:
+    known = trace.mean(Category.DEVICE)
+    return Drop({Category.DEVICE if known else Category.UNATTRIBUTED: ms}, spread=spread)
+
+
+def _where(trace: Trace) -> tuple[Place, ...]:
+    """The products in float64 where the user wrote them, else where training is started: what made it float64 is above."""
+    double = [Place(str(file), int(line)) for graph in work.graphs(trace) for file, line in graph.get("double") or ()]
+    fits = sorted((e for e in trace.events_of("loop") if e.name == "fit"), key=lambda e: -e.ms)
+    places = [*double, *(e.place for e in fits), trace.steps.place]
+    made = [Place(str(e.data["file"]), int(e.data["line"])) for e in trace.events_of("trace") if e.data.get("training")
+            and not e.data.get("keras") and e.data.get("file")]  # fmt: skip
+    found = [p for p in (*places, *made) if p is not None]
+    return tuple(dict.fromkeys(found))[:3]

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Line, Trace, work
+from slowtrain.whatif import Drop, Remedy
+
+REPEATS = 60  # ops alike from one line; fewer start in less time than is worth a word
+ITS_OWN = 0.5  # of a line's ops it makes itself; less: it calls layers, each an op of its own right
+RECURRENT = 0.3  # of the ops alike hang one after the other: no single op does these at once
+TURNS = 500  # of a Python loop within one step
+PYTHON_OPS = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
+
+
+class HandwrittenOp(Cause):
+    """Something that TensorFlow has one op for is written as a loop, or by way of another.
+
+    ## What it means
+    A convolution as a sum over shifted windows, one product per head in a Python loop, an embedding as one-hot
+    rows times a matrix, a loss in NumPy: each small op has its price for starting, its result
+    goes to memory and back, and a tuned kernel for the whole stands unused.
+
+    ## How it is recognised
+    One line of yours makes dozens of ops alike within one scope of the traced graph, not one after
+    the other as a recurrence must; or one-hot rows are multiplied by a matrix; or the graph calls back into
+    Python; or a loop of yours takes hundreds of turns in every step. A loop over layers is none of these.
+
+    ## What to do
+    Use the op: `tf.nn.conv2d`, `tf.einsum` or a batched `tf.matmul`, `tf.gather` or
+    `layers.Embedding`, `tf.reduce_sum`, `tf.vectorized_map`.
+
+    ## When it is not worth it
+    When the ops take little of the step, or when there is no such op; then try `jit_compile=True`, which
+    fuses many small ops into few.
+    """
+
+    title = "An op is written by hand"
+    needs = frozenset({Signal.STEPS})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = [f for f in (_one_hot(trace), _repeated(trace), _called_back(trace), _python_loop(trace)) if f is not None]
+        return max(found, key=_worth, default=None)
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        ms = {Category(k): v for k, v in evidence.numbers.items() if k in set(Category)}
+        exact = evidence.numbers.get("exact", 0.0)
+        return [Drop(ms, spread=(0.75, 1.1) if exact else (0.5, 1.3))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        if evidence.numbers.get("exact"):
+            yield Prescription("edit", Effect.EQUIVALENT, "look rows up with tf.gather or layers.Embedding instead of multiplying")
+        else:
+            yield Prescription("edit", Effect.EQUIVALENT, "replace the loop by the one op (conv2d, einsum, batched matmul, gather)")
+
+    fires = (
+        """
+        step     1111111111
+        device   kkkkkkk...
+        dispatch .......ddd
+        @event trace name=step data={"training": true, "number": 1, "graph": {"repeated": {"bank/mul": 200, "bank/strided_slice": 400}, "chain": 40, "lines": [["train.py", 28, 780, 780], ["train.py", 47, 5, 0]]}}
+        @kernels busy=7 ms=7 function=9 step=10 ops={"m/bank/mul_1:Mul": [6, 200], "m/dense/MatMul:MatMul": [1, 3]}
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkk.
+        @event trace name=step data={"training": true, "number": 1, "graph": {"one_hot": [["m/words/one_hot", "train.py", 16, ["m/words/MatMul"]]]}}
+        @kernels busy=9 ms=9 ops={"m/words/MatMul:_MklMatMul": [6, 1], "m/words/one_hot:OneHot": [2, 1], "m/dense/MatMul:MatMul": [1, 3]}
+        """,
+    )  # fmt: skip
+    quiet = (
+        """
+        step     1111111111
+        device   kkkkkkk...
+        dispatch .......ddd
+        @event trace name=step data={"training": true, "number": 1, "graph": {"repeated": {"strided_slice": 64}, "chain": 2, "lines": [["train.py", 28, 950, 34]]}}
+        @kernels busy=7 ms=7 function=9 step=10 ops={"lstm_cell_1/MatMul_1:MatMul": [6, 200]}
+        """,
+        """
+        step     1111111111
+        device   kkkkkkk...
+        dispatch .......ddd
+        @event trace name=step data={"training": true, "number": 1, "graph": {"repeated": {"MatMul": 128, "Tanh": 64}, "chain": 190, "lines": [["train.py", 28, 250, 240]]}}
+        @kernels busy=7 ms=7 function=9 step=10 ops={"MatMul_1:MatMul": [6, 200]}
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkk.
+        @event trace name=step data={"training": true, "number": 1, "graph": {"one_hot": [["loss/one_hot", "train.py", 16, []]]}}
+        @kernels busy=9 ms=9 ops={"m/dense/MatMul:MatMul": [6, 1], "loss/one_hot:OneHot": [0.01, 1]}
+        """,
+    )  # fmt: skip
+
+
+def _worth(evidence: Evidence) -> float:
+    return sum(v for k, v in evidence.numbers.items() if k in set(Category))
+
+
+def _one_hot(trace: Trace) -> Evidence | None:
+    """Products with one-hot rows, forward and back: a look-up does none of them."""
+    if trace.kernels is None:
+        return None
+    rows = [row for graph in work.graphs(trace) for row in graph.get("one_hot") or ()]
+    names = {work.Op(str(name), "", 0.0, 0.0).scope for row in rows for name in row[3]}
+    hot = {str(row[0]) for row in rows}
+    wanted = {name for row in rows for name in row[3]}
+
+    def taken(op: work.Op) -> bool:
+        plain = op.name.removeprefix("StatefulPartitionedCall/")
+        base = plain.removeprefix("gradient_tape/")
+        # The products' gradients, and the sums over the batch that come with them, are named after the products.
+        return plain in wanted or base in hot or any(base == name or base.startswith(f"{name}/") for name in wanted)
+
+    part = work.share(trace.kernels, taken) if names else 0.0
+    if part <= 0:
+        return None
+    place = next((Place(str(row[1]), int(row[2])) for row in rows if row[1]), None)
+    ms = trace.mean(Category.DEVICE) * part
+    return Evidence(
+        f"one-hot rows are multiplied by a matrix, which takes {ms:.3g} ms of each step ({part:.0%} of op time); a look-up does the same",
+        {str(Category.DEVICE): 0.97 * ms, "op_share": part, "exact": 1.0},
+        (place,) if place else (),
+    )
+
+
+def _repeated(trace: Trace) -> Evidence | None:
+    """A loop unrolled into the graph: ops alike, side by side, from one line."""
+    best: Mapping[str, Any] = max(work.graphs(trace), key=lambda g: sum((g.get("repeated") or {}).values()), default={})
+    alike = best.get("repeated") or {}
+    count = sum(alike.values())
+    lines = [row for row in best.get("lines") or () if len(row) == 4 and row[3] >= max(ITS_OWN * row[2], 1)]
+    if count < REPEATS or not lines or best.get("chain", 0) > RECURRENT * count:
+        return None
+    forward = sum(row[2] for row in best["lines"])
+    part = sum(row[2] for row in lines) / forward
+    scopes = {key.rpartition("/")[0] for key in alike}
+    device = trace.mean(Category.DEVICE)
+    if trace.kernels is not None:
+        device *= work.share(trace.kernels, lambda o: _within(o, scopes) and not o.update)
+    start = work.executor_ms(trace)
+    if trace.kernels is None:
+        device = part * trace.mean(Category.UNATTRIBUTED)
+    kinds = ", ".join(f"{n:,} {key.rpartition('/')[2]}" for key, n in sorted(alike.items(), key=lambda i: -i[1])[:3])
+    where = tuple(Place(str(row[0]), int(row[1])) for row in lines[:3])
+    key = Category.DEVICE if trace.kernels is not None else Category.UNATTRIBUTED
+    return Evidence(
+        f"a loop makes {count:,} ops alike in the graph ({kinds}); they take {device + start * part:.3g} ms of each step",
+        # The one op has the arithmetic left; what starting ops costs goes with their number.
+        {str(key): 0.85 * device, str(Category.DISPATCH): 0.7 * part * start, "ops": float(count)},
+        where,
+    )
+
+
+def _within(op: work.Op, scopes: set[str]) -> bool:
+    """Whether an op, or the one that it is a gradient of, stands in a scope; scopes in functions have more before them."""
+    return any(op.scope == s or op.scope.startswith(f"{s}/") or op.scope.endswith(f"/{s}") for s in scopes if s) or (
+        "" in scopes and "/" not in op.scope
+    )
+
+
+def _called_back(trace: Trace) -> Evidence | None:
+    """Python within the training graph."""
+    if not any(kind in PYTHON_OPS for graph in work.graphs(trace) for kind in graph.get("types", {})):
+        return None
+    input_places = {(w.detail.get("python") or {}).get("line") for p in trace.pipelines for w in p.written if w.python}
+    mine = [p for p in trace.producers if p.place is None or p.place.line not in input_places]
+    ms = sum(p.ms_per_step for p in mine)
+    if not mine or ms <= 0:
+        return None
+    where = [line.place for line in mine[0].lines[:1]] + [p.place for p in mine if p.place]
+    computing = next((c for c in (Category.DEVICE, Category.DISPATCH, Category.UNATTRIBUTED) if trace.mean(c) >= ms), Category.DEVICE)
+    return Evidence(
+        f"the step calls back into Python ({mine[0].qualname}), {ms:.3g} ms of each step",
+        {str(computing): 0.9 * ms},
+        tuple(dict.fromkeys(where))[:3],
+    )
+
+
+def _python_loop(trace: Trace) -> Evidence | None:
+    """A loop of the user's, of hundreds of turns in each step, that neither reads tensors back nor makes them."""
+    own = trace.mean(Category.PYTHON) + (trace.mean(Category.DISPATCH) if trace.eager else 0.0)
+    touched = {p for lane in ("readback", "feed", "next") for p in _places(trace, lane)}
+    hot = [line for line in trace.loop_lines if line.visits >= TURNS and not _near(line, touched)]
+    part = sum(line.share for line in hot)
+    if not hot or part < 0.3:
+        return None
+    ms = own * part
+    return Evidence(
+        f"a Python loop takes {max(line.visits for line in hot):,.0f} turns and {ms:.3g} ms in each step",
+        {str(Category.DISPATCH if trace.eager else Category.PYTHON): 0.9 * ms},
+        tuple(line.place for line in hot[:3]),
+    )
+
+
+def _places(trace: Trace, lane: str) -> set[Place]:
+    return {n.place for n in trace.names if n.lane == lane and n.place is not None}
+
+
+def _near(line: Line, places: set[Place]) -> bool:
+    return any(p.file == line.place.file and abs(p.line - line.place.line) <= 2 for p in places)

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Trace, work
+from slowtrain.whatif import Remedy, Stretch
+
+# A float32 weight read from memory serves one multiply-add per row. Memory gives a core of a current server some 3
+# weights a nanosecond, and it does some 50 multiply-adds: up to about sixteen rows a matrix product takes
+# as long as for one. A script at sixteen or more has made its choice; below, rows ride along for nothing.
+BALANCE = 16
+LARGER = 32  # times the batch, at most, and
+GOAL = 64  # no larger than this: what people use when they have no reason of their own
+START_MS = 0.01  # the most that an op's start takes, of its own time: kernels that do nothing take 1 to 5 µs
+LEAST_STEPS = 8  # of an epoch, to be left: fewer are hardly training
+FIXED = 0.6  # of a step does not follow the batch; less, and the step is computing
+LONG = 500  # turns of a recurrence over which a single sequence is better cut into windows
+RECURRENT = ("LSTM", "GRU", "SimpleRNN", "Bidirectional", "RNN")
+
+
+class SmallBatch(Cause):
+    """A step costs nearly the same whatever the batch, and the batch is tiny.
+
+    ## What it means
+    Starting a step, its ops and the update of the weights have a price of their own. With one or
+    a few samples a step that price is all there is: more samples would ride along for almost nothing. It
+    is not that the device waits for data.
+
+    ## How it is recognised
+    Fewer than sixteen samples a step; and what follows the batch (ops over samples beyond what they cost
+    for starting, input made per sample) is the smaller part of the step. Where the run has steps of
+    different batch sizes, their times say so directly. A single long sequence through a recurrent layer counts likewise.
+
+    ## What to do
+    Raise the batch size, and the learning rate with it (in proportion, or by the square root); check the
+    loss. To keep the updates as they are, run several steps a call instead: `steps_per_execution`.
+
+    ## When it is not worth it
+    When training needs the noise of small batches, or the memory of the device is full.
+    """
+
+    title = "The batch is too small to pay for its step"
+    needs = frozenset({Signal.STEPS})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        steps = trace.steps
+        size = float(np.median(steps.size[steps.steady])) if steps.steady.any() else 0.0
+        if not steps.training or steps.source.endswith("()") or trace.eager or not 0 < size < BALANCE:
+            return None
+        goal = _goal(trace, size)
+        if goal is None:
+            return _one_sequence(trace, size)
+        fit = _measured(trace) or _fit(trace, size)
+        if fit is None or fit.fixed_ms < FIXED * trace.step_ms:
+            return None
+        return Evidence(
+            f"{fit.fixed_ms:.3g} ms of each {trace.step_ms:.3g} ms step do not depend on its batch of {size:.0f} ({fit.source}); "
+            f"a batch of {goal:.0f} would take about {fit.at(goal):.3g} ms",
+            {"batch": size, "fixed_ms": fit.fixed_ms, "ms_per_sample": fit.per_sample_ms, "goal": goal, "goal_ms": fit.at(goal)},
+            _where(trace),
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        now = evidence.numbers
+        return [Stretch(now["batch"] / now["goal"], now["goal_ms"], spread=(0.9, 1.03))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        if "turns" in evidence.numbers:
+            yield Prescription("edit", Effect.CHANGES_TRAINING, "cut the sequence into windows and train on a batch of them")
+            return
+        goal = evidence.numbers["goal"]
+        yield Prescription("edit", Effect.CHANGES_TRAINING, f"use a batch of {goal:.0f} or more, with a learning rate to match")
+        if trace.steps.source == "fit":
+            yield Prescription("setting", Effect.EXACT, "compile(steps_per_execution=32): the same updates with fewer calls")
+
+    fires = (
+        """
+        step     1111
+        dispatch dddk
+        @steps size=1 line=22
+        @event loop name=fit data={"data": {"shape": [3000, 784]}}
+        """,
+        """
+        step     11111111
+        dispatch ddddd...
+        device   .....kkk
+        @steps size=4
+        @event loop name=fit data={"data": {"shape": [3000, 784]}}
+        @kernels busy=3 ms=3 ops={"adam/Mul:Mul": [2, 8], "m/dense/MatMul:MatMul": [1, 3]}
+        """,
+    )
+    quiet = (
+        """
+        step     1111111111
+        dispatch dd........
+        device   ..kkkkkkkk
+        @steps size=8
+        @event loop name=fit data={"data": {"shape": [3000, 64, 64, 3]}}
+        @kernels busy=8 ms=8 ops={"m/conv/Conv2D:Conv2D": [8, 3]}
+        """,
+        """
+        step     1111
+        dispatch dddd
+        @steps size=32
+        @event loop name=fit data={"data": {"shape": [3000, 784]}}
+        """,
+        """
+        step     1111
+        dispatch dddd
+        @steps size=1
+        @event loop name=fit data={"data": {"shape": [4, 2]}}
+        """,
+    )
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """``fixed_ms + per_sample_ms * batch`` and ``matrix_ms``, which grows from ``BALANCE`` samples on only."""
+
+    fixed_ms: float
+    per_sample_ms: float
+    matrix_ms: float
+    source: str
+
+    def at(self, batch: float) -> float:
+        return self.fixed_ms + self.per_sample_ms * batch + self.matrix_ms * max(batch / BALANCE - 1, 0.0)
+
+
+def _goal(trace: Trace, size: float) -> float | None:
+    """The batch to go to; None where the data has too few samples for any worth the name."""
+    rows = work.samples(trace)
+    if rows is None:
+        blocks = np.bincount(trace.steps.block[trace.steps.block >= 0]) if len(trace.steps) else np.zeros(1)
+        rows = int(blocks.max() * size)
+    goal = min(LARGER * size, GOAL, rows / LEAST_STEPS)
+    return float(2 ** int(np.log2(goal))) if goal >= 2 * size else None
+
+
+def _measured(trace: Trace) -> _Fit | None:
+    """From steps of different size in this run, where there are enough of each."""
+    steps = trace.steps
+    sizes, ms = steps.size[steps.steady].astype(float), steps.steady_ms
+    different, counts = np.unique(sizes, return_counts=True)
+    if (counts >= 5).sum() < 2 or different.max() < 2 * different.min():
+        return None
+    slope = np.polyfit(sizes, np.minimum(ms, 10 * np.median(ms)), 1)[0]
+    per_sample = max(float(slope), 0.0)
+    fixed = max(trace.step_ms - per_sample * float(np.median(sizes)), 0.0)
+    return _Fit(fixed, per_sample, 0.0, f"steps of {different.min():.0f} to {different.max():.0f} samples")
+
+
+def _fit(trace: Trace, size: float) -> _Fit | None:
+    """From what the step consists of: ops over samples follow the batch, the rest does not."""
+    device = trace.mean(Category.DEVICE)
+    following, matrix = device, 0.0
+    if trace.kernels is not None and trace.kernels.by_name:
+        ops = work.ops(trace.kernels)
+        total = sum(o.ms for o in ops) or 1.0
+        floor = min(float(np.quantile([o.ms / o.count for o in ops if o.count], 0.25)), START_MS)
+        own = [o for o in ops if not o.update]
+        products = [o for o in own if o.matmul]
+        # What the least of the ops takes is its start, whatever its size.
+        over = {o.name: max(o.ms - floor * o.count, 0.0) for o in own}
+        matrix = device * sum(over[o.name] for o in products) / total
+        following = device * sum(over[o.name] for o in own if not o.matmul) / total
+    elif trace.kernels is None and trace.mean(Category.UNATTRIBUTED) > 0.5 * trace.step_ms:
+        following = 0.0  # no window: at a few samples a step, and a model's size unknown, the range must bear it
+    made = _per_sample_input_ms(trace)
+    following += made
+    fixed = max(trace.step_ms - following, 0.0)
+    return _Fit(fixed, following / size, matrix, "ops that follow the batch were told apart")
+
+
+def _per_sample_input_ms(trace: Trace) -> float:
+    """Waiting for input follows the batch where the user's own pipeline makes it sample by sample."""
+    return trace.mean(Category.INPUT) if trace.pipeline is not None and any(w.place for w in trace.pipeline.written) else 0.0
+
+
+def _one_sequence(trace: Trace, size: float) -> Evidence | None:
+    """One long sequence through a recurrent layer: as many turns, one after the other, each for a row or two."""
+    shapes = [(e.data.get("data") or {}).get("shape") for e in trace.events_of("loop") if e.name == "fit"]
+    turns = max((int(s[1]) for s in shapes if s and len(s) == 3 and s[1]), default=0)
+    recurrent = any(w.get("class") in RECURRENT for w in work.weights(trace))
+    if turns < LONG or not recurrent:
+        return None
+    ms = trace.step_ms - trace.mean(Category.COMPILE)
+    # Windows side by side in a batch: as many times fewer turns, each for so many more rows.
+    later = ms * (1 / LARGER + 0.02)
+    return Evidence(
+        f"{turns:,} turns of a recurrent layer, one after the other, each for {size:.0f} row: {1e3 * ms / turns:.3g} µs a turn",
+        {"batch": 1.0, "goal": 1.0, "goal_ms": later + trace.mean(Category.COMPILE), "turns": float(turns)},
+        _where(trace),
+    )
+
+
+def _where(trace: Trace) -> tuple[Place, ...]:
+    fits = sorted((e for e in trace.events_of("loop") if e.name == "fit" and e.place), key=lambda e: -e.ms)
+    written = [w.place for p in trace.pipelines for w in p.written if w.family == "Batch" and w.place]
+    found = [*written, *(e.place for e in fits), trace.steps.place]
+    return tuple(dict.fromkeys(p for p in found if p is not None))[:3]

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.causes import Cause
+from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Spans, Trace
+from slowtrain.trace.host import (
+    called,
+    function_around,
+    in_keras,
+    loops_around,
+    main_thread,
+    named,
+    parsed,
+    stands_for,
+    training_begins,
+)
+from slowtrain.whatif import Remedy, Skip
+
+LEAST_SAMPLES = 8
+# Shorter than starting TensorFlow itself, and a small part of the run: making up or sorting a little data.
+LEAST_MS = 1000.0
+LEAST_SHARE = 0.1
+# One call that takes long is sampled at one instruction, when it gives the lock back; a loop over
+# elements is met at all of its instructions. Up to this share at one instruction still counts as a loop.
+ONE_CALL = 0.97
+LEFT = 0.06  # of a Python loop after vectorising: 1/10 to 1/300 measured for sums, distances, encodings, neighbours
+APPLIED = frozenset("map vectorize apply_along_axis apply applymap fromiter frompyfunc".split())
+READING = frozenset("open read_csv load imread read read_file imread_collection urlopen load_img glob".split())
+
+
+@dataclass(frozen=True)
+class Hot:
+    """Lines of one loop before training, with the time in them."""
+
+    places: tuple[Place, ...]
+    ms: float
+    samples: int
+
+
+class ElementwisePreprocessing(Cause):
+    """A Python loop over single elements prepares the data before training.
+
+    ## What it means
+    Python takes some tenth of a microsecond for the simplest operation and a microsecond or more
+    for a NumPy call on one row, so that a loop over a million elements takes seconds. NumPy does the same
+    over whole arrays in one call, on one core of the processor (no GPU takes part in it).
+
+    ## How it is recognised
+    Before the first step, the main thread is sampled fifty times a second. Reported are lines
+    inside a `for`, a `while` or a comprehension (or in a function called from one, or given to
+    `map`, `apply`, `np.vectorize`) that hold the samples, at many instructions of the loop: one long
+    call, as of `np.sort` or a file being read, is always met at the same one.
+
+    ## What to do
+    Write it over whole arrays: `(data ** 2).sum(axis=1)` instead of a loop with `np.sum` in it,
+    indexing and `np.where` instead of `if`, `np.add.at` or `bincount` instead of counting, a
+    convolution op instead of loops over pixels. `np.vectorize` and `apply` are loops and do not help. Or
+    save the result once and load it.
+
+    ## When it is not worth it
+    When training takes hours and this takes seconds.
+    """
+
+    title = "a Python loop over elements prepares the data"
+    needs = frozenset({Signal.PHASES, Signal.LINES})
+    scope = "run"
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        hot = _hot(trace)
+        if hot is None or hot.ms < LEAST_MS and hot.ms < LEAST_SHARE * trace.run_ms:
+            return None
+        return Evidence(
+            f"Python loops over elements for {hot.ms / 1e3:.2g} s before the first step, "
+            f"{hot.ms / trace.run_ms:.0%} of the run ({hot.samples} samples of the main thread)",
+            {"loop_ms": hot.ms, "samples": float(hot.samples)},
+            hot.places,
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        # Some loops have a form over arrays that is hardly quicker (strings, parsing), most nearly vanish.
+        return [Skip((1 - LEFT) * evidence.numbers["loop_ms"], spread=(0.6, 1.06))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        yield Prescription("edit", Effect.EQUIVALENT, "write the loop over whole NumPy arrays, or save its result and load it")
+
+    fires = (
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @steps start=2000
+        @phase preparation=2000
+        @fact source={"train.py":"data = load()\\nout = []\\nfor row in data:\\n    out.append(row.sum())\\n"}
+        @span stack append start=100 end=100 line=4 times=40 every=20 value=12
+        @span stack sum start=900 end=900 line=4 times=40 every=20 value=30
+        """,
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @steps start=2000
+        @phase preparation=2000
+        @fact source={"train.py":"def f(a):\\n    b = a * 2\\n    return b + 1\\nout = [f(a) for a in data]\\n"}
+        @span stack f start=100 end=100 line=2 times=40 every=20 value=12
+        @span stack f start=900 end=900 line=3 times=40 every=20 value=30
+        """,
+    )
+    quiet = (
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @steps start=2000
+        @phase preparation=2000
+        @fact source={"train.py":"data = load()\\nout = data.sort()\\n\\nout = out.sum()\\n"}
+        @span stack sum start=100 end=100 line=4 times=80 every=20 value=12
+        """,
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @steps start=2000
+        @phase preparation=2000
+        @fact source={"train.py":"parts = []\\nfor k in range(10):\\n    parts.append(rng.normal(size=(1000000,)))\\n"}
+        @span stack <module> start=100 end=100 line=3 times=80 every=20 value=12
+        """,
+    )
+
+
+def _hot(trace: Trace) -> Hot | None:
+    samples = _samples(trace)
+    if len(samples) < LEAST_SAMPLES:
+        return None
+    by_line: dict[Place, list[int]] = {}
+    for i, number in enumerate(samples.name):
+        place = trace.names[int(number)].place
+        if place is not None:
+            by_line.setdefault(place, []).append(i)
+    looped = {p: rows for p, rows in by_line.items() if _loops(trace, p)}
+    rows = [i for several in looped.values() for i in several]
+    if len(rows) < LEAST_SAMPLES or _one_call(trace, samples, rows):
+        return None
+    ordered = sorted(looped, key=lambda p: (-len(looped[p]), p.line))
+    outer = [Place(p.file, line) for p in ordered[:1] for line in _callers(trace, p)]
+    places = tuple(dict.fromkeys((*ordered[:3], *outer)))[:4]
+    return Hot(places, float(stands_for(trace, samples)[rows].sum()), len(rows))
+
+
+def _samples(trace: Trace) -> Spans:
+    """Samples of the main thread before the first step, outside imports, building, tracing and fit."""
+    stack = trace.lane("stack")
+    keep = stack.start_ms < training_begins(trace)
+    main = main_thread(trace)
+    for lane in ("import", "build", "trace", "loop", "function", "iterator", "on_batch"):
+        spans = trace.lane(lane)
+        spans = spans.where(spans.thread == main)
+        at = np.searchsorted(spans.start_ms, stack.start_ms, side="right") - 1
+        reach = np.maximum.accumulate(spans.end_ms) if len(spans) else np.zeros(1)
+        keep &= ~((at >= 0) & (stack.start_ms < reach[np.maximum(at, 0)]))
+    building = np.array([in_keras(n) for n in trace.names], dtype=bool)
+    return stack.where(keep & ~building[stack.name])
+
+
+def _one_call(trace: Trace, samples: Spans, rows: list[int]) -> bool:
+    """Whether nearly all samples were taken at one instruction (and in one library function under it)."""
+    where = Counter((int(samples.name[i]), int(samples.value[i])) for i in rows)
+    return where.most_common(1)[0][1] >= ONE_CALL * len(rows)
+
+
+# -- the source's syntax tree
+
+
+def _loops(trace: Trace, place: Place) -> bool:
+    """Whether the line runs once an element: in a loop, or in a function that a loop calls. Reading files is not meant."""
+    tree = parsed(trace, place.file)
+    if tree is None:
+        return False
+    if READING & set(_calls_at(tree, place.line)):
+        return False
+    return bool(loops_around(tree, place.line)) or bool(_callers(trace, place))
+
+
+def _callers(trace: Trace, place: Place) -> list[int]:
+    """Lines of loops that call the function around ``place`` (or give it to something that applies it to each element)."""
+    tree = parsed(trace, place.file)
+    function = function_around(tree, place.line) if tree is not None else None
+    if tree is None or function is None:
+        return []
+    found = []
+    for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)):
+        if called(call) == function.name and loops_around(tree, call.lineno):
+            found.append(call.lineno)
+        elif called(call) in APPLIED and any(named(a) == function.name for a in call.args):
+            found.append(call.lineno)
+    return found
+
+
+def _calls_at(tree: ast.Module, line: int) -> Iterator[str]:
+    return (called(n) for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno <= line <= (n.end_lineno or n.lineno))

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Trace
+from slowtrain.trace.host import computing_ms
+from slowtrain.whatif import Drop, Remedy
+
+DOMINATES = 0.5  # of the step is starting and running operations beyond what they compute, waiting aside
+WORTHWHILE = 1 / 3  # of the step is the part of that which comes with each call
+LEAST_RUN_SHARE = 0.02  # of the run: below, the steps are too few to judge the run by
+# What becomes of it when a graph runs fifty steps in one call, measured over pairs (dense models of 6 to 44
+# variables, SGD and Adam, custom loops and fit, two cores): a quarter stays with the executor, and however
+# large the graph, calling it from Python costs half a millisecond at most.
+STAYS = 0.25
+MOST_CALL_MS = 0.5
+
+
+class LaunchBound(Cause):
+    """Starting the step's operations takes longer than computing them.
+
+    ## What it means
+    The step is one graph, but its operations are so small that the time goes to starting them:
+    Python calls the function once a step, the framework starts each op, and on a GPU the host
+    launches each kernel, some microseconds apiece. The device waits for the host, not for data.
+
+    ## How it is recognised
+    In a deep window the operations compute for a small part of the step, the step waits for no
+    input, and calling the function from Python alone costs more than a third of it: a fixed half
+    millisecond, so that steps of many milliseconds are never launch-bound in this sense.
+    Steps that run eagerly are `eager-step`. Where the batch is small too, a larger one (`small-batch`)
+    saves the same time, but changes training; this cure does not.
+
+    ## What to do
+    Let one call run many steps: `compile(..., steps_per_execution=50)` in Keras, or a
+    `for _ in tf.range(50)` over the iterator inside the `@tf.function`. Replace many small
+    operations by one large (one matrix for all heads, `tf.einsum`, stacked weights); on a GPU let
+    XLA fuse them (`jit_compile=True`).
+
+    ## When it is not worth it
+    When the run is over in seconds anyway. With `steps_per_execution` callbacks for batches run
+    once in so many steps.
+    """
+
+    title = "starting the step's operations takes longer than computing them"
+    needs = frozenset({Signal.STEPS, Signal.KERNELS, Signal.INPUT})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        kernels = trace.kernels
+        if kernels is None or trace.eager or not _one_graph_a_step(trace):
+            return None
+        overhead = _saved_ms(trace)
+        if trace.share(Category.DISPATCH) < DOMINATES or overhead < WORTHWHILE * trace.step_ms or not _long_enough(trace, overhead):
+            return None
+        ops = kernels.count
+        return Evidence(
+            f"a step takes {trace.step_ms:.3g} ms, of which its operations compute for {_busy_ms(trace):.2g} ms; "
+            f"the rest is starting them",
+            {"step_ms": trace.step_ms, "busy_ms": _busy_ms(trace), "overhead_ms": overhead, "ops": ops},
+            _places(trace),
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        return [Drop({Category.DISPATCH: _saved_ms(trace)}, spread=(0.75, 1.1))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        if trace.steps.source == "fit":
+            yield Prescription("edit", Effect.EXACT, "compile(..., steps_per_execution=50)")
+        else:
+            yield Prescription("edit", Effect.EXACT, "run many steps in one tf.function: for _ in tf.range(50): step(next(iterator))")
+
+    fires = (
+        """
+        step     1
+        dispatch d
+        @kernels step=1 busy=0.05 count=60
+        """,
+        """
+        step     1
+        dispatch d
+        @steps source=function_step line=40
+        @kernels step=1 busy=0.1 count=200
+        """,
+    )
+    quiet = (
+        """
+        step     1111111111
+        dispatch ddd.......
+        device   ...kkkkkkk
+        @kernels step=10 busy=7 count=60
+        """,
+        """
+        step     1
+        dispatch d
+        @fact eager_step=true
+        @kernels step=1 busy=1 count=0 eager_ops=500
+        """,
+        """
+        step     1111111111
+        dispatch ddddddddd.
+        device   .........k
+        @kernels step=10 busy=1 count=600
+        """,
+        """
+        step     1111111111
+        input    iiiiiiiii.
+        device   .........k
+        @kernels step=10 busy=1 count=60
+        """,
+        """
+        step     1
+        dispatch d
+        @event loop name=fit start=0 end=400 data={"steps_per_execution":50,"site":["train.py",20]}
+        @kernels step=10 busy=1 count=60
+        """,
+    )
+
+
+def _one_graph_a_step(trace: Trace) -> bool:
+    """Whether a call of one function is a training step, and not several steps or a whole fit already."""
+    several = any(int(e.data.get("steps_per_execution") or 1) > 1 for e in trace.events_of("loop") if e.name == "fit")
+    known = trace.steps.source in ("fit", "train_on_batch") or trace.steps.source.startswith("function")
+    return known and trace.steps.training and not (several and trace.steps.source == "fit")
+
+
+def _busy_ms(trace: Trace) -> float:
+    """Computing in a step: what the window saw, or what was attributed where other processes stretched the window."""
+    kernels = trace.kernels
+    return min(computing_ms(kernels), trace.mean(Category.DEVICE) or computing_ms(kernels)) if kernels is not None else 0.0
+
+
+def _saved_ms(trace: Trace) -> float:
+    """Of the time that starts operations what comes with each call from Python."""
+    return min((1 - STAYS) * trace.mean(Category.DISPATCH), MOST_CALL_MS)
+
+
+def _long_enough(trace: Trace, overhead: float) -> bool:
+    return overhead * float(trace.steps.steady.sum()) >= LEAST_RUN_SHARE * trace.run_ms
+
+
+def _places(trace: Trace) -> tuple[Place, ...]:
+    """The line that starts steps; for Keras the `compile` that could set how many go together."""
+    compiled = [e.place for e in trace.events_of("compile") if e.place is not None] if trace.steps.source == "fit" else []
+    written = [
+        Place(str(e.data["file"]), int(e.data["line"]))
+        for e in trace.events_of("trace")
+        if e.data.get("training") and not e.data.get("keras") and e.data.get("file") and e.data.get("line")
+    ]
+    places = (*compiled[-1:], *written[:1], trace.steps.place)
+    return tuple(dict.fromkeys(p for p in places if p is not None))[:3]

@@ -1,0 +1,135 @@
+"""Random image work for each element on the host, that the model could do for a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.trace import Trace
+from slowtrain.trace.feeding import CALL_MS, READ_US, calls, fed, maps, op_ms, written_place
+from slowtrain.trace.pipeline import Node
+from slowtrain.whatif import Remedy, Supply
+
+# Ops of image augmentation, by the start of their names.
+IMAGE = (
+    "ImageProjectiveTransform", "AdjustContrast", "AdjustHue", "AdjustSaturation", "RGBToHSV", "HSVToRGB", "CropAndResize",
+    "ReverseV2", "MirrorPad", "ResizeBilinear", "ResizeBicubic", "ResizeNearest", "ResizeArea", "ScaleAndTranslate",
+    "ExtractImagePatches", "DepthwiseConv2dNative", "Conv2D", "Pow", "ClipByValue", "RandomUniform", "RandomStandardNormal",
+    "StatelessRandom", "RandomGamma", "TruncatedNormal", "Roll", "Pad",
+)  # fmt: skip
+OTHER = ("Decode", "ReadFile", "Parse")
+MOST_OTHER = 0.5  # of the function's profiled time in reading and decoding: then augmentation is not what takes long
+MOST_WORK = 0.5  # of a map's time inside its ops: on a CPU only the rest, the price of starting them, can be saved
+LEAST_OPS = 10  # of an augmenting function: fewer are a flip or a cast
+DEVICE_FASTER = 10.0  # an accelerator against a core, on elementwise image work: 10 to 100 times
+
+
+class HostAugmentation(Cause):
+    """Random augmentation is done picture by picture on the host, and the step waits for it.
+
+    ## What it means
+    Functions in a data set's `map` run on the host, for one element at a time. Layers for
+    augmentation made of dozens of small ops pay the price of every op for every picture, and of
+    many cores a few.
+
+    ## How it is recognised
+    The `map` that sets the pace draws at random and works on pictures, its time is not spent on
+    reading or decoding, and the step waits. A map that runs one call at a time although cores are
+    idle has a simpler cure; the larger saving comes first.
+
+    ## What to do
+    Put the augmentation layers (`RandomFlip`, `RandomRotation`, …) at the front of the model: they
+    then run for a whole batch at once, on the device where there is one, and only in training.
+    Or batch first and augment batches in the `map`.
+
+    ## When it is not worth it
+    When the device is busy already and the host keeps up. On a CPU the work itself stays, and only
+    the price of thousands of small ops is saved.
+    """
+
+    title = "Augmentation on the host holds up the step"
+    needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        node = _augmenting(trace)
+        if node is None or trace.pipeline is None:
+            return None
+        count = calls(trace.pipeline, node)
+        ops = sum(node.written.ops.values()) if node.written else 0
+        return Evidence(
+            f"random image work takes {1e3 * node.ms / count:.3g} µs an element on the host, {node.ms:.3g} ms a batch "
+            f"({ops} ops for each element), and the step waits {trace.mean(Category.INPUT):.2g} ms",
+            {"map_ms": node.ms, "element_us": 1e3 * node.ms / count, "ops": float(ops)},
+            written_place(node),
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        node, pipe = _augmenting(trace), trace.pipeline
+        if node is None or pipe is None:
+            return []
+        left = min(node.ms, CALL_MS + calls(pipe, node) * 2 * READ_US / 1e3)
+        # What moves into the step makes it longer by that much.
+        return [Supply(pipeline=pipe.changed(replace(node, ms=left)), added_ms=_moved_ms(trace, node), spread=(0.5, 1.1))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        yield Prescription("edit", Effect.EQUIVALENT, "move the augmentation layers to the front of the model")
+        yield Prescription("edit", Effect.EQUIVALENT, "or augment whole batches: .batch(n) before this map")
+
+    fires = (
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @fact devices=[{"kind":"GPU"}]
+        @pipeline Slices ms=0.1 > ParallelMapV2 ms=70 elements=32 parallelism=8 line=12 detail={"ops":{"StatelessRandomUniformV2":4,"ImageProjectiveTransformV3":2,"Mul":20}} > Batch ms=0.1 > Prefetch
+        """,
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @pipeline Slices ms=0.1 > ParallelMapV2 ms=70 elements=32 parallelism=8 line=12 detail={"ops":{"RandomUniform":4,"AdjustHue":2,"Mul":20}} > Batch ms=0.1 > Prefetch
+        """,
+    )
+    quiet = (
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @pipeline Slices ms=0.1 > ParallelMapV2 ms=70 elements=32 parallelism=8 line=12 detail={"ops":{"ReadFile":1,"DecodeJpeg":1,"Mul":20}} > Batch ms=0.1 > Prefetch
+        """,
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @pipeline Slices ms=0.1 > ParallelMapV2 ms=70 elements=32 parallelism=8 line=12 detail={"ops":{"RandomUniform":4,"AdjustHue":2,"Mul":20}} > Batch ms=0.1 > Prefetch
+        """,
+    )
+
+
+def _augmenting(trace: Trace) -> Node | None:
+    pipe = fed(trace)
+    if pipe is None:
+        return None
+    for node in maps(pipe):
+        function = node.written
+        if function is None or function.python or not function.random or calls(pipe, node) < 2:
+            continue
+        if sum(function.ops.values()) < LEAST_OPS or not any(op.startswith(IMAGE[:-6]) for op in function.ops):
+            continue
+        decodes = any(op.startswith(OTHER) for op in function.ops)
+        inside = op_ms(trace, node)
+        other = op_ms(trace, node, frozenset(op for op in function.ops if op.startswith(OTHER)))
+        if not trace.on_accelerator and (inside or 0.0) > MOST_WORK * node.ms:
+            continue  # on a CPU the work stays where it goes
+        if decodes and (not inside or (other or 0.0) > MOST_OTHER * inside):
+            continue
+        return node
+    return None
+
+
+def _moved_ms(trace: Trace, node: Node) -> float:
+    """What the augmentation of a batch adds to the step: the work inside its ops, without their starting one by one."""
+    inside = op_ms(trace, node)
+    work = inside if inside else 0.3 * node.ms
+    return work / (DEVICE_FASTER if trace.on_accelerator else max(trace.cores, 1.0))

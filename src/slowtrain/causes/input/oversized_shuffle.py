@@ -1,0 +1,98 @@
+"""A shuffle buffer of decoded samples eats the host's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.trace import Trace
+from slowtrain.trace.feeding import free_bytes
+from slowtrain.trace.filling import fill
+from slowtrain.trace.pipeline import Node
+from slowtrain.whatif import Drop, Remedy, Skip
+
+LARGE = 0.25  # of the memory that the buffer and what was left free make together
+
+
+class OversizedShuffle(Cause):
+    """A shuffle buffer holds so many whole samples that it takes a large part of the host's memory.
+
+    ## What it means
+    `shuffle(n)` keeps `n` elements as they are at that point of the pipeline: decoded pictures in
+    float32 take four times the memory of uint8 and often fifty times that of the file. Memory that
+    is gone is missing for the page cache, and a container that runs out is killed.
+
+    ## How it is recognised
+    The bytes that the running `shuffle` node held, against those and the least memory that was
+    free: more than a quarter. The time it costs is that of filling it at each epoch's start.
+
+    ## What to do
+    Shuffle before decoding: file names, record indices or encoded bytes. Or shuffle uint8 and
+    convert after it, or make the buffer smaller.
+
+    ## When it is not worth it
+    When the memory is free anyway and epochs are long.
+    """
+
+    title = "The shuffle buffer is oversized"
+    needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE, Signal.MACHINE})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        node, free = _largest(trace), free_bytes(trace)
+        if node is None or free is None or node.buffered_bytes < LARGE * (node.buffered_bytes + free):
+            return None
+        return Evidence(
+            f"the shuffle buffer held {node.buffered_bytes / 2**20:.3g} MiB, {free / 2**20:.3g} MiB of memory were left free",
+            {"buffer_bytes": node.buffered_bytes, "free_bytes": free},
+            (node.written.place,) if node.written and node.written.place else (),
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        found = fill(trace)
+        if found is None:
+            return []
+        inside = max(found.step_ms - found.overlapped_ms, 0.0)
+        return [Drop({Category.INPUT: inside}), Skip(found.outside_ms)]
+
+    def scope_in(self, trace: Trace, evidence: Evidence) -> str:
+        """Of the run where the wait lies between the steps."""
+        found = fill(trace)
+        return "run" if found is not None and found.step_ms <= 0 else "step"
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        yield Prescription("edit", Effect.EQUIVALENT, "shuffle before decoding, or as uint8")
+        yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller")
+
+    fires = (
+        """
+        step    111111111111111111111111111111112345678
+        input   iiiiiiiiiiiiiiiiiiiiiiiiiiiiii.........
+        device  ..............................kkkkkkkkk
+        @steps block=8
+        @sample available_bytes=4000000000
+        @pipeline Slices ms=0.1 elements=64 > ParallelMapV2 ms=8 elements=64 parallelism=2 line=12 > Shuffle ms=0.1 elements=16 line=13 buffered_bytes=6000000000 > Batch ms=0.1 line=14 > Prefetch
+        """,
+    )
+    quiet = (
+        """
+        step    111111111111111111111111111111112345678
+        input   iiiiiiiiiiiiiiiiiiiiiiiiiiiiii.........
+        device  ..............................kkkkkkkkk
+        @steps block=8
+        @sample available_bytes=40000000000
+        @pipeline Slices ms=0.1 elements=64 > ParallelMapV2 ms=8 elements=64 parallelism=2 line=12 > Shuffle ms=0.1 elements=16 line=13 buffered_bytes=600000000 > Batch ms=0.1 line=14 > Prefetch
+        """,
+        """
+        step    111222333444555666
+        device  kkkkkkkkkkkkkkkkkk
+        @sample available_bytes=40000000000
+        @pipeline Slices ms=0.1 elements=16 > Shuffle ms=0.1 elements=16 line=13 buffered_bytes=600 > Batch ms=0.1 line=14 > Prefetch
+        """,
+    )
+
+
+def _largest(trace: Trace) -> Node | None:
+    """The user's shuffle that held most."""
+    found = [n for p in trace.pipelines for n in p.nodes if n.family == "Shuffle" and n.written and n.written.place]
+    return max(found, key=lambda n: n.buffered_bytes, default=None)

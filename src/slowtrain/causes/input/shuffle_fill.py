@@ -1,0 +1,98 @@
+"""Each epoch begins with filling a shuffle buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.trace import Trace
+from slowtrain.trace.filling import fill
+from slowtrain.whatif import Drop, Remedy, Skip
+
+
+class ShuffleFill(Cause):
+    """At the start of every epoch the steps wait until the shuffle buffer is full.
+
+    ## What it means
+    `shuffle(n)` hands out nothing before it has read `n` elements. Behind an expensive `map`,
+    each epoch makes `n` elements before its first step, and no step runs meanwhile.
+
+    ## How it is recognised
+    A `shuffle` of the user's, and a wait of many steps' length before or in the first steps of
+    each epoch, while the steps inside an epoch hardly wait. The saving is what remains when the
+    same elements are made beside the steps: where every epoch uses all of them and making them
+    takes longer than training, moving the buffer saves only the part that then overlaps.
+
+    ## What to do
+    Shuffle the file names or records first and `map` afterwards: the buffer then fills in
+    milliseconds. Or make the buffer smaller; for a complete shuffle of data in memory, permute it.
+
+    ## When it is not worth it
+    For few, long epochs: the buffer is filled once in each.
+    """
+
+    title = "Every epoch waits for the shuffle buffer"
+    needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = fill(trace)
+        if found is None:
+            return None
+        return Evidence(
+            f"{found.epochs} epoch{'s' * (found.epochs > 1)} began with a wait of {found.each_ms:.3g} ms for the shuffle buffer, "
+            f"{found.each_ms / max(trace.step_ms, 1e-9):.3g} times a mean step",
+            {"fill_ms": found.each_ms, "epochs": float(found.epochs), "overlapped_ms": found.overlapped_ms},
+            found.place,
+        )
+
+    def scope_in(self, trace: Trace, evidence: Evidence) -> str:
+        """Of the run where the wait lies between the steps."""
+        found = fill(trace)
+        return "run" if found is not None and found.step_ms <= 0 else "step"
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        found = fill(trace)
+        if found is None:
+            return []
+        spread = (0.7, 1.05)
+        inside = max(found.step_ms - found.overlapped_ms, 0.0)
+        outside = found.outside_ms - (found.overlapped_ms * len(trace.steps) if found.step_ms <= 0 else 0.0)
+        remedies: list[Remedy] = [Drop({Category.INPUT: inside}, 1.0, spread)] if inside > 0 else []
+        return [*remedies, Skip(outside, spread)] if outside > 0 else remedies
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        yield Prescription("edit", Effect.EQUIVALENT, "shuffle names or records before the expensive map")
+        yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller: less thorough shuffling")
+
+    fires = (
+        """
+        step    111111111111111111111111111111112345678
+        input   iiiiiiiiiiiiiiiiiiiiiiiiiiiiii.........
+        device  ..............................kkkkkkkkk
+        @steps block=8
+        @pipeline Slices ms=0.1 elements=64 > ParallelMapV2 ms=8 elements=64 parallelism=2 line=12 > Shuffle ms=0.1 elements=16 line=13 > Batch ms=0.1 line=14 > Prefetch
+        """,
+        """
+        step    1111111111111111222333444555666
+        input   iiiiiiiiiiiiii.................
+        device  ..............kkkkkkkkkkkkkkkkk
+        @steps block=6
+        @pipeline Slices ms=0.1 elements=64 > Map ms=2 elements=64 line=12 > Shuffle ms=0.1 elements=16 line=13 > Batch ms=0.1 line=14 > Prefetch
+        """,
+    )
+    quiet = (
+        """
+        step    1112223334445556
+        input   ii.ii.ii.ii.ii..
+        device  ..k..k..k..k..kk
+        @steps block=6
+        @pipeline Slices ms=0.1 elements=16 > Map ms=2 elements=16 line=12 > Shuffle ms=0.1 elements=16 line=13 > Batch ms=0.1 line=14 > Prefetch
+        """,
+        """
+        step    111222333444555666
+        device  kkkkkkkkkkkkkkkkkk
+        @steps block=6
+        @pipeline Slices ms=0.1 elements=16 > Shuffle ms=0.1 elements=16 line=13 > Batch ms=0.1 line=14 > Prefetch
+        """,
+    )

@@ -1,0 +1,146 @@
+"""Input that is written well, on too few cores or threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from slowtrain.causes import Cause
+from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Trace
+from slowtrain.trace.feeding import busy_cores, calls, deciding, fed, idle_cores, is_users, written_place
+from slowtrain.trace.pipeline import Node
+from slowtrain.whatif import Remedy, Supply
+
+BUSY = 0.85  # of the cores: the scheduler and other processes leave no more
+ALONE = 1.4  # calls under way at once: a pool of one thread, measured
+LONG_US = 200.0  # shorter calls are mostly the price of calling, which a node's own time does not hold
+LEAST_IDLE = 0.4  # of a core: enough to say that the threads, not the cores, are few
+
+
+@dataclass(frozen=True)
+class Starved:
+    """``width`` calls were asked for at once, ``under_way`` were. ``pool``: threads are few, else cores are."""
+
+    node: Node
+    width: float
+    under_way: float
+    pool: bool
+    where: tuple[Place, ...]
+
+
+class StarvedHost(Cause):
+    """The input runs in parallel as it should, but there are too few cores or threads for it.
+
+    ## What it means
+    More parallel calls would not help: either every core is at work, or a setting (a private
+    thread pool of the data set, a container's quota) leaves the input fewer threads than it asks
+    for.
+
+    ## How it is recognised
+    The node that sets the pace is parallel. Threads are few where it asks for several calls at
+    once, hardly more than one was under way at any time, and cores were idle. Cores are few where
+    the process kept nearly all of them busy while the step waited.
+
+    ## What to do
+    Remove the limit (`options.threading.private_threadpool_size`, the container's `cpus`), or do
+    less work for each element: cache what is the same in every epoch, decode to the size needed,
+    move augmentation to the device, prepare the data once. Then more cores for each device.
+
+    ## When it is not worth it
+    When the training itself runs on these cores: it would slow down by what the input gains.
+    """
+
+    title = "Too few cores or threads for the input"
+    needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE, Signal.MACHINE})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = _starved(trace)
+        if found is None:
+            return None
+        busy = busy_cores(trace) or 0.0
+        if found.pool:
+            says = f"{found.width:g} calls at once are asked for and {found.under_way:.2g} are under way, "
+        else:
+            says = f"{found.width:g} calls at once make the input, "
+        return Evidence(
+            f"{says}{busy:.2g} of {trace.cores:g} cores are busy; a batch needs {found.node.ms:.3g} ms of work",
+            {"parallelism": found.width, "under_way": found.under_way, "busy_cores": busy, "cores": trace.cores},
+            found.where,
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        found = _starved(trace)
+        if found is None:
+            return []
+        if found.pool:
+            factor = found.under_way / min(found.width, trace.cores)
+            return [Supply(max(min(factor, 1.0), 0.05), spread=(0.6, 1.1))]
+        # One core more, for what one core gives: no change of the script gives it.
+        return [Supply(trace.cores / (trace.cores + 1), work=1.0, spread=(0.3, 1.2))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        if evidence.numbers.get("under_way", 2.0) < ALONE:
+            yield Prescription("edit", Effect.EXACT, "remove the limit on the data set's threads (private_threadpool_size)")
+        yield Prescription("advice", Effect.EXACT, "give the process more cores, or its input less work for each element")
+
+    fires = (
+        """
+        step    1111111111
+        input   iiiiiiii..
+        device  ........kk
+        @fact cpu_ms_per_step=10 usable_cores=8
+        @pipeline Slices ms=0.1 > ParallelMapV2 ms=10 elements=16 parallelism=8 line=12 > Batch ms=0.1 line=13 > Prefetch
+        """,
+        """
+        step    1111111111
+        input   iiiiiiii..
+        device  ........kk
+        @fact cpu_ms_per_step=38 usable_cores=4
+        @pipeline Slices ms=0.1 > ParallelMapV2 ms=36 elements=32 parallelism=4 line=12 > Batch ms=0.1 line=13 > Prefetch
+        """,
+    )
+    quiet = (
+        """
+        step    1111111111
+        input   iiiiiiii..
+        device  ........kk
+        @fact cpu_ms_per_step=11 usable_cores=8
+        @pipeline Slices ms=0.1 > Map ms=10 elements=32 parallelism=1 line=12 > Batch ms=0.1 line=13 > Prefetch
+        """,
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @fact cpu_ms_per_step=38 usable_cores=4
+        @pipeline Slices ms=0.1 > ParallelMapV2 ms=36 elements=32 parallelism=4 line=12 > Batch ms=0.1 line=13 > Prefetch
+        """,
+    )
+
+
+def _starved(trace: Trace) -> Starved | None:
+    pipe, busy = fed(trace), busy_cores(trace)
+    if pipe is None or busy is None:
+        return None
+    for node in deciding(pipe)[:2]:
+        width = node.parallelism or 1.0
+        if width < 2 or not is_users(node) or node.written is None or node.written.python:
+            continue
+        under_way = node.ms / trace.step_ms
+        limits = tuple(w.place for w in pipe.written if w.op == "OptionsDataset" and w.place)
+        where = (*limits, *written_place(node))
+        long = 1e3 * node.ms >= LONG_US * calls(pipe, node)
+        few = _threads(trace)
+        if few is not None and few < min(width, trace.cores) and idle_cores(trace) >= LEAST_IDLE:
+            return Starved(node, width, min(under_way, few), True, where)
+        if long and 1 / ALONE <= under_way <= ALONE and idle_cores(trace) >= LEAST_IDLE and width * 0.7 > under_way:
+            return Starved(node, width, under_way, True, where)
+        if busy >= BUSY * trace.cores and width >= trace.cores:
+            return Starved(node, width, under_way, False, where)
+    return None
+
+
+def _threads(trace: Trace) -> int | None:
+    """Threads that the user's options leave the pipeline; None where they say nothing."""
+    written = trace.pipeline.written if trace.pipeline else ()
+    given = (written[-1].detail.get("options") or {}).get("private_threads") if written else None
+    return int(given) if given else None

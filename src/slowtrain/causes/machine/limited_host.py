@@ -1,0 +1,164 @@
+"""The process may use less of the machine than there is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source.loops import text_of
+from slowtrain.trace import Trace
+from slowtrain.whatif import Drop, Remedy
+
+SATURATED = 0.75  # of the cores that are left, at work: less, and the limit does not bind
+COMPUTING = 0.3  # of the step in ops: less, and more cores have little to speed up
+LEAST_OP_MS = 0.05  # a shorter op is not split over threads, or gains nothing by it
+SPLIT = 0.8  # of ideal: what two to eight threads gave on matrix products and convolutions of training steps
+SETTERS = {
+    "affinity": ("sched_setaffinity", "cpu_affinity"),
+    "threads": ("set_intra_op_parallelism_threads", "set_inter_op_parallelism_threads", "OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"),
+    "quota": (),
+}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """``kind`` of limit: ``given`` cores of ``board``."""
+
+    kind: str
+    given: float
+    board: float
+
+
+SAYS = {
+    "affinity": "the process is bound to {given:g} of the machine's {board:g} cores",
+    "quota": "a container's quota leaves {given:g} of the machine's {board:g} cores",
+    "threads": "TensorFlow was told to compute with {given:g} thread at a time on {board:g} cores",
+}
+
+
+class LimitedHost(Cause):
+    """The process is allowed fewer cores than the machine has, and the step computes on all it is allowed.
+
+    ## What it means
+    A job script that binds each worker to a core, a container's quota, or a thread setting of
+    TensorFlow leaves cores idle while the step computes. Nothing in the training code shows it.
+
+    ## How it is recognised
+    The affinity, the container's quota or TensorFlow's own thread settings, against the cores of
+    the machine; and a process that keeps what it was left busy during the steps. A limit that
+    does not bind is not reported. With the step on an accelerator, the limit shows in the input
+    pipeline instead.
+
+    ## What to do
+    Raise the limit: `--cpus` of the container, `cpus-per-task` of the job, no
+    `sched_setaffinity`, no `set_intra_op_parallelism_threads(1)`.
+
+    ## When it is not worth it
+    When other jobs share the machine: their cores are not free. Small ops gain nothing from more
+    threads; the range of the saving says so.
+    """
+
+    title = "The process may use only a part of the machine"
+    needs = frozenset({Signal.STEPS, Signal.MACHINE})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        limit = _limit(trace)
+        if limit is None:
+            return None
+        cpu = float(trace.facts.get("cpu_ms_per_step") or 0.0)
+        busy = cpu / trace.step_ms if trace.step_ms else 0.0
+        return Evidence(
+            f"{SAYS[limit.kind].format(given=limit.given, board=limit.board)}; the steps keep {busy:.2g} cores busy",
+            {"cores_allowed": limit.given, "cores": limit.board, "busy_cores": busy},
+            _where(trace, limit),
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        limit = _limit(trace)
+        if limit is None:
+            return []
+        parallel = _split_ms(trace)
+        saved = parallel * (1 - limit.given / limit.board) * SPLIT
+        return [Drop({Category.DEVICE: saved}, 0.0, (0.0, 1.25))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        yield Prescription("setting", Effect.EQUIVALENT, "give the process all cores: lift the affinity, quota or thread setting")
+
+    fires = (
+        """
+        step    1111111111
+        device  dddddddddd
+        @fact usable_cores=1 affinity_cores=1 cpu_ms_per_step=9.5 devices=[{"kind":"CPU"}]
+        @fact machine={"cpu":{"logical_cores":4,"usable_cores":4}}
+        @kernels busy=9 ms=9 count=20 step=10 types={"MatMul":[8,10],"Mul":[1,500]}
+        """,
+        """
+        step    1111111111
+        device  dddddddddd
+        @fact cpu_ms_per_step=9.5 usable_cores=8 devices=[{"kind":"CPU"}] threads={"intra_op":1,"inter_op":1}
+        @fact machine={"cpu":{"logical_cores":8,"usable_cores":8}}
+        @kernels busy=9 ms=9 count=20 step=10 types={"Conv2D":[8,10],"Mul":[1,500]}
+        """,
+    )
+    quiet = (
+        """
+        step    1111111111
+        device  dddddddddd
+        @fact usable_cores=4 affinity_cores=4 cpu_ms_per_step=38 devices=[{"kind":"CPU"}] threads={"intra_op":0,"inter_op":0}
+        @fact machine={"cpu":{"logical_cores":4,"usable_cores":4}}
+        @kernels busy=9 ms=9 count=20 step=10 types={"MatMul":[8,10]}
+        """,
+        """
+        step    1111111111
+        python  ppppppppp.
+        device  .........d
+        @fact usable_cores=1 affinity_cores=1 cpu_ms_per_step=9.5 devices=[{"kind":"CPU"}]
+        @fact machine={"cpu":{"logical_cores":4,"usable_cores":4}}
+        @kernels busy=1 ms=1 count=20 step=10 types={"MatMul":[1,10]}
+        """,
+    )
+
+
+def _limit(trace: Trace) -> Limit | None:
+    """The tightest limit that binds."""
+    board = float(trace.fact("machine", "cpu", "logical_cores") or 0)
+    cpu = trace.facts.get("cpu_ms_per_step")
+    if board < 2 or not trace.step_ms or trace.on_accelerator:
+        return None
+    affinity = float(trace.fact("affinity_cores") or len(trace.fact("machine", "cpu", "affinity_cores", default=()) or ()) or board)
+    quota = float(trace.fact("machine", "cgroup", "cpu_quota_cores") or board)
+    threads = float(trace.fact("threads", "intra_op") or board)
+    found = min((Limit("affinity", affinity, board), Limit("quota", quota, board), Limit("threads", threads, board)),
+                key=lambda limit: limit.given)  # fmt: skip
+    if found.given >= board:
+        return None
+    computing = trace.mean(Category.DEVICE) / trace.step_ms
+    busy = float(cpu) / trace.step_ms if cpu else None
+    binds = found.kind == "threads" or busy is None or busy >= SATURATED * found.given
+    binds = binds and computing >= COMPUTING
+    return found if binds and _split_ms(trace) > 0 else None
+
+
+def _split_ms(trace: Trace) -> float:
+    """Ms a step in ops long enough to be split over more threads."""
+    deep, device = trace.kernels, trace.mean(Category.DEVICE)
+    if deep is None or deep.ms <= 0:
+        return 0.0
+    long = sum(ms for ms, count in deep.by_type.values() if count and ms / count >= LEAST_OP_MS)
+    return device * min(long / deep.ms, 1.0)
+
+
+def _where(trace: Trace, limit: Limit) -> tuple[Place, ...]:
+    """Lines of the script that set the limit, where the script does."""
+    argv = trace.fact("launch", "argv", default=()) or ()
+    scripts = [str(a) for a in argv if str(a).endswith(".py")][:1]
+    found = []
+    for script in scripts:
+        text = text_of(trace, script) or text_of(trace, os.path.join(trace.root, script))
+        for number, line in enumerate(text.text.splitlines() if text else (), 1):
+            if any(setter in line for setter in SETTERS[limit.kind]) and not line.lstrip().startswith("#") and "hasattr" not in line:
+                found.append(Place(script, number))
+    return tuple(found)

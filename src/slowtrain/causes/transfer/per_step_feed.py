@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Trace, loop
+from slowtrain.whatif import Drop, Remedy
+
+# What asking an in-memory data set for its next batch costs in an eager loop (TensorFlow 2.21, one batch
+# prefetched); the cure pays it instead.
+NEXT_MS = 0.08
+
+
+class PerStepFeed(Cause):
+    """Each step makes its batch in Python and turns it into tensors by hand, while nothing computes.
+
+    ## What it means
+    `tf.constant`, `tf.convert_to_tensor`, or an array given to a compiled function copies the data anew
+    in every step, in the thread that should start the next one. Lists are worse: they are
+    converted number by number.
+
+    ## How it is recognised
+    The loop asks no `tf.data` set for its batches; time in conversions, by line, and in the lines that come before
+    the training call in the loop.
+
+    ## What to do
+    Make a `tf.data.Dataset` of the data once (`from_tensor_slices`, or a generator) and end it in
+    `.prefetch(tf.data.AUTOTUNE)`; or at least convert the data once, before the loop.
+
+    ## When it is not worth it
+    When conversion is a few per cent of the step; and data that depends on the step before (an environment, a replay
+    buffer) cannot be made ahead.
+    """
+
+    title = "Batches are made and converted by hand in each step"
+    needs = frozenset({Signal.STEPS, Signal.FEEDS})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        feeds = loop.places(trace, "feed")
+        handed = loop.batch_comes_from_python(trace)
+        if trace.eager or trace.steps.source.endswith("()"):
+            feeds = {p: ms for p, ms in feeds.items() if handed}
+        lines = loop.divide(trace)
+        fed = {p: ms for p, ms in feeds.items() if not _after(p, trace)}
+        made = 0.0
+        if handed and trace.steps.training and not trace.steps.source.endswith("()"):
+            before, after = sum(line.ms for line in lines.before), sum(line.ms for line in lines.after)
+            part = before / (before + after) if before + after else 1.0
+            made = trace.mean(Category.PYTHON) * part
+        feed = sum(fed.values())
+        total = min(feed, trace.mean(Category.FEED)) + made
+        if not fed and not (handed and made):
+            return None
+        if not handed and feed < 0.5 * total:
+            return None
+        cost = f"{feed:.3g} ms of each step convert data to tensors" if fed else "each step is handed its batch by Python"
+        also = f", {made:.3g} ms of Python make it" if made > 0.02 * trace.step_ms else ""
+        return Evidence(
+            f"{cost}{also}, of {trace.step_ms:.3g} ms",
+            {"feed_ms": feed, "python_ms": made, "conversions_per_step": loop.per_step(trace, "feed")},
+            _where(fed, lines, trace),
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        feed, python = evidence.numbers["feed_ms"], evidence.numbers["python_ms"]
+        feed, python = max(feed - NEXT_MS, 0.0), max(python - max(NEXT_MS - feed, 0.0), 0.0)
+        return [Drop({Category.FEED: feed, Category.PYTHON: python}, spread=(0.6, 1.1))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        yield Prescription(
+            "edit", Effect.EXACT, "feed from a tf.data.Dataset that ends in .prefetch(tf.data.AUTOTUNE), or convert once before the loop"
+        )
+
+    fires = (
+        """
+        step     1111111111
+        h2d      hhhhhh....
+        device   ......kkkk
+        @steps source=step line=35 size=256
+        @span feed convert start=0 end=6 line=33 value=4096 times=40 every=10
+        """,
+        """
+        step     1111111111
+        python   pppppp....
+        h2d      ......h...
+        device   .......kkk
+        @steps source=train_on_batch line=27 size=512
+        @line 22 ms=6
+        @line 25 ms=1
+        @line 27 ms=3
+        @span feed convert start=6 end=7 line=25 value=4096 times=40 every=10
+        """,
+    )
+    quiet = (
+        """
+        step     1111111111
+        input    ii........
+        device   ..kkkkkkkk
+        @steps source=step line=35 size=256
+        @span next next start=0 end=2 line=34 times=40 every=10
+        """,
+        """
+        step     1111111111
+        device   kkkkkk....
+        python   ......pppp
+        @steps source=step line=35 size=256
+        @line 38 ms=4
+        @line 35 ms=6
+        """,
+    )
+
+
+def _after(place: Place, trace: Trace) -> bool:
+    """Whether a line stands after the training call: a tensor made there is for logging, not for training."""
+    step = trace.steps.place
+    return step is not None and place.file == step.file and place.line > step.line
+
+
+def _where(fed: dict[Place, float], lines: loop.Loop, trace: Trace) -> tuple[Place, ...]:
+    """The costliest of the lines that convert and of those that make."""
+    scale = trace.step_ms / (sum(line.ms for line in trace.loop_lines) or trace.step_ms or 1.0)
+    cost = {line.place: line.ms * scale for line in lines.before}
+    for place, ms in fed.items():
+        cost[place] = max(cost.get(place, 0.0), ms)
+    ordered = [p for p, _ in sorted(cost.items(), key=lambda i: -i[1])]
+    return tuple(ordered[:3]) or ((trace.steps.place,) if trace.steps.place else ())

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.trace import Trace, loop
+from slowtrain.whatif import Drop, Remedy
+
+
+class PerStepReadback(Cause):
+    """Every step reads values back to Python: losses, norms, predictions, for a line of log.
+
+    ## What it means
+    `.numpy()`, `float(loss)`, `print(loss)` and iterating over a tensor wait until the device has
+    finished, so that it idles while Python formats a number, and Python idles while it computes. Reading many values
+    one by one pays a call for each. On a CPU the wait is short, the calls and the formatting are not.
+
+    ## How it is recognised
+    Time in readbacks by line, in steady steps, and in the lines of the loop that hold them. What
+    Keras reads for its own progress bar, once an epoch, is none of it.
+
+    ## What to do
+    Read rarely (every hundredth step), gather in a `tf.keras.metrics.Mean`, or read many values as one tensor.
+
+    ## When it is not worth it
+    When the step is long and the value is one: a readback by itself costs some tens of microseconds.
+    """
+
+    title = "Values are read back in every step"
+    needs = frozenset({Signal.STEPS, Signal.READBACKS})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        read = loop.places(trace, "readback")
+        count = loop.per_step(trace, "readback")
+        if not read or count < 0.5 or trace.steps.source.endswith("()"):
+            return None
+        lines = loop.divide(trace)
+        every = (*lines.before, *lines.after)
+        # A line after the training call that reads back, with the loop around it; all of such a line goes.
+        whole = [line for line in loop.around(every, set(read)) if line.ms > 0]
+        total = sum(line.ms for line in every)
+        formatting = lines.outside_ms * sum(line.ms for line in whole) / total if total else 0.0
+        waited = min(sum(read.values()), trace.mean(Category.READBACK))
+        cost = max(formatting, waited)
+        where = tuple(dict.fromkeys([line.place for line in whole] + list(read)))
+        return Evidence(
+            f"{count:.3g} values are read back in each step; the lines that do it take {cost:.3g} of {trace.step_ms:.3g} ms",
+            {"readbacks_per_step": count, "readback_ms": waited, "lines_ms": cost},
+            where[:3],
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        waited, cost = evidence.numbers["readback_ms"], evidence.numbers["lines_ms"]
+        if trace.on_accelerator:
+            # What is waited for is the device at work: only what the host does meanwhile is won.
+            waited = min(waited, max(trace.step_ms - waited, 0.0))
+        drops = {Category.READBACK: waited}
+        left = max(cost - waited, 0.0)
+        for category in (Category.PYTHON, Category.FEED):
+            drops[category] = min(left, trace.mean(category))
+            left -= drops[category]
+        # Every hundredth step still reads.
+        return [Drop({c: 0.98 * ms for c, ms in drops.items()}, spread=(0.65, 1.1))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        yield Prescription("edit", Effect.EXACT, "read back every hundredth step, or all values at once at the end of an epoch")
+        yield Prescription("edit", Effect.EXACT, "gather in a tf.keras.metrics.Mean and read its result()")
+
+    fires = (
+        """
+        step     1111111111
+        device   kkk.......
+        d2h      ...ddddd..
+        python   ........pp
+        @steps source=step line=30
+        @span readback _numpy start=3 end=8 line=33 times=40 every=10
+        @line 30 ms=3
+        @line 33 ms=7
+        """,
+        """
+        step     1111111111
+        device   kk........
+        python   ..pppppppp
+        @steps source=step line=37
+        @span readback _numpy start=3 end=3.1 line=39 times=400 every=1
+        @line 37 ms=2 visits=1
+        @line 38 ms=7 visits=256
+        @line 39 ms=1 visits=256
+        """,
+    )
+    quiet = (
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @steps source=step line=30
+        @span readback _numpy start=3 end=3.1 line=33 times=2 every=100
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @steps source=step line=30
+        @span readback _numpy start=3 end=3.1 line=33 times=40 every=10
+        """,
+    )

@@ -1,0 +1,160 @@
+"""Gathers a trace and its findings into the :class:`~slowtrain.model.Checkup` that reports render.
+
+Everything that a report shows is decided here: reports compute nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slowtrain import __version__
+from slowtrain.checkup import pictures, words
+from slowtrain.diagnose import Findings
+from slowtrain.model import (
+    Attribution,
+    Checkup,
+    Diagnosis,
+    Evidence,
+    Overhead,
+    Part,
+    Place,
+    StepSummary,
+    Subject,
+    WindowCost,
+)
+from slowtrain.trace import Trace, attribution
+
+MAX_SOURCE_BYTES = 4 << 20
+SPAN_S = 1.5e-6  # what one recorded span costs the script's thread (tests/capture, `make bench-overhead`)
+
+
+def checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:
+    """``folder`` is the recording's path as the user gave it."""
+    shown = _Paths(trace.root)
+    diagnoses = tuple(_placed(d, shown) for d in findings.diagnoses)
+    step = attribution.mean(trace.categories, trace.steps) if len(trace.steps) else Attribution(0.0, ())
+    verdict = words.verdict(trace, findings)
+    return Checkup(
+        version=__version__,
+        subject=_subject(trace, folder),
+        verdict=verdict,
+        headline=words.headline(trace, findings, verdict),
+        steps=_steps(trace),
+        attribution=step,
+        run=_whole(trace.run),
+        overhead=_overhead(trace),
+        diagnoses=diagnoses,
+        healthy=findings.healthy,
+        unchecked=findings.unchecked,
+        notes=tuple(words.notes(trace, findings)),
+        next_steps=tuple(words.next_steps(findings, folder)),
+        pictures=pictures.pictures(trace, shown.place),
+    )
+
+
+def _whole(run: Attribution) -> Attribution:
+    """A run that was never timed still adds up: to nothing."""
+    return run if run.parts else Attribution(run.total_ms, (Part("end", run.total_ms, 1.0),) if run.total_ms else ())
+
+
+class _Paths:
+    """Paths as the user gave them (relative inside the folder the run was started from), and their lines' text."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self._lines: dict[str, list[str]] = {}
+
+    def place(self, place: Place) -> Place:
+        """``place`` with its path as shown and its line's text."""
+        inside = bool(self.root) and place.file.startswith(self.root.rstrip(os.sep) + os.sep)
+        file = os.path.relpath(place.file, self.root) if inside else place.file
+        return Place(file, place.line, place.code or self._text(place))
+
+    def _text(self, place: Place) -> str:
+        lines = self._lines.get(place.file)
+        if lines is None:
+            lines = self._lines[place.file] = _source(Path(place.file))
+        return lines[place.line - 1].strip()[:200] if 0 < place.line <= len(lines) else ""
+
+
+def _source(path: Path) -> list[str]:
+    """The lines of a file; none where it is gone, too large or no regular file."""
+    try:
+        if not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
+            return []
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _placed(diagnosis: Diagnosis, shown: _Paths) -> Diagnosis:
+    evidence = diagnosis.evidence
+    numbers = {k: float(v) for k, v in evidence.numbers.items() if np.isfinite(v)}
+    where = tuple(shown.place(p) for p in evidence.where)
+    return replace(diagnosis, evidence=Evidence(evidence.says, numbers, where))
+
+
+def _subject(trace: Trace, folder: Path) -> Subject:
+    launch: Mapping[str, Any] = trace.fact("launch", default={}) or {}
+    argv = [str(a) for a in launch.get("argv") or ()][1:]  # without the interpreter
+    devices = trace.fact("devices", default=()) or ()
+    kinds = [str(d.get("kind")) for d in devices]
+    kind = next((k for k in kinds if k != "CPU"), kinds[0] if kinds else None)
+    gpus = trace.fact("machine", "gpu", "devices", default=()) or ()
+    name = gpus[0].get("name") if gpus and kind == "GPU" else trace.fact("machine", "cpu", "model")
+    code = launch.get("exit_code")
+    return Subject(
+        "recording",
+        str(folder),
+        tuple(argv),
+        int(code) if isinstance(code, int) else None,
+        {
+            "tensorflow": trace.facts.get("version.tensorflow"),
+            "keras": trace.facts.get("version.keras"),
+            "backend": trace.fact("keras", "backend"),
+        },
+        {"kind": kind, "name": name if isinstance(name, str) else None, "count": kinds.count(kind) if kind else None},
+    )
+
+
+def _steps(trace: Trace) -> StepSummary:
+    steady = trace.steps.steady_ms
+    # Windows count as warm-up no more than as steady: they are steps that were disturbed on purpose.
+    warmup = int((~trace.steps.steady & ~trace.steps.windowed).sum()) if len(trace.steps) else 0
+    if not len(steady):
+        return StepSummary(0, warmup, None, None, None)
+    sizes = trace.steps.size[trace.steps.steady]
+    rate = float(sizes.sum() / steady.sum() * 1e3) if (sizes > 0).all() and steady.sum() else None
+    return StepSummary(len(steady), warmup, float(np.median(steady)), float(np.percentile(steady, 95)), rate)
+
+
+def _overhead(trace: Trace) -> Overhead:
+    """The recorder's thread, and its spans at what one costs; windows beside their neighbours."""
+    recorder = trace.fact("recorder", default={}) or {}
+    wall, cpu = recorder.get("wall_s"), recorder.get("thread_cpu_s")
+    spans = sum(len(s) for s in trace.lanes.values())
+    share = (float(cpu) + spans * SPAN_S) / float(wall) if wall and cpu is not None else None
+    windows = []
+    for event in trace.events_of("window"):
+        inside = (trace.steps.end_ms > event.start_ms) & (trace.steps.start_ms < event.end_ms)
+        near = _neighbours(trace, inside)
+        count = int(inside.sum())
+        ratio = float(np.median(trace.steps.ms[inside]) / near) if count and near else None
+        windows.append(WindowCost(count, ratio))
+    return Overhead(share, tuple(windows))
+
+
+def _neighbours(trace: Trace, inside: Any) -> float | None:
+    """Median of the steady steps nearest to a window, as many as it has or at least ten."""
+    if not inside.any() or not trace.steps.steady.any():
+        return None
+    middle = float(np.flatnonzero(inside).mean())
+    steady = np.flatnonzero(trace.steps.steady)
+    nearest = steady[np.argsort(np.abs(steady - middle))[: max(int(inside.sum()), 10)]]
+    return float(np.median(trace.steps.ms[nearest]))

@@ -1,0 +1,130 @@
+"""What the HTML report draws: step times, one typical step, the input graph, the machine over the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import PurePath
+
+import numpy as np
+
+from slowtrain.model import Band, Bar, Chart, InputNode, Pictures, Place
+from slowtrain.trace import Floats, Trace
+from slowtrain.trace.pipeline import Node, Pipeline, Written
+
+MOST_POINTS = 4000  # of a chart; more are thinned to the largest and smallest of each stretch
+LANES = ("next", "feed", "function", "readback", "callback", "trace", "gc", "gradient")
+SERIES = (
+    ("memory of the process", "rss_bytes", "bytes"),
+    ("processor, all cores of the machine", "cpu_mean_share", "share"),
+    ("waiting for disks", "iowait_share", "share"),
+    ("memory left on the machine", "available_bytes", "bytes"),
+)
+
+
+def pictures(trace: Trace, shown: Callable[[Place], Place]) -> Pictures:
+    return Pictures(
+        step_times(trace), typical_step(trace), input_graph(trace.pipeline, shown), tuple(series(trace)), bands(trace)
+    )
+
+
+def step_times(trace: Trace) -> Chart | None:
+    steps = trace.steps
+    if not len(steps):
+        return None
+    x, y = _thinned(steps.start_ms / 1e3, steps.ms)
+    return Chart("step time", "s", "ms", x, y)
+
+
+def _thinned(x: Floats, y: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Every stretch keeps its smallest and largest value, so that no long step is lost."""
+    if len(x) > MOST_POINTS:
+        parts = np.array_split(np.arange(len(x)), MOST_POINTS // 2)
+        keep = np.unique([i for p in parts for i in (p[np.argmin(y[p])], p[np.argmax(y[p])])])
+        x, y = x[keep], y[keep]
+    good = np.isfinite(x) & np.isfinite(y)
+    return tuple(map(float, x[good])), tuple(map(float, y[good]))
+
+
+def bands(trace: Trace) -> tuple[Band, ...]:
+    found = [Band("profiler window", e.start_ms / 1e3, e.end_ms / 1e3) for e in trace.events_of("window")]
+    validation = [e for e in trace.events_of("loop") if e.name == "evaluate" and e.data.get("nested")]
+    return (*found, *(Band("validation", e.start_ms / 1e3, e.end_ms / 1e3) for e in validation[:200]))
+
+
+def typical_step(trace: Trace) -> tuple[Bar, ...]:
+    """The steady step whose length is the median: what the main thread did; and the ops of a step in a window."""
+    steady = np.flatnonzero(trace.steps.steady)
+    if not len(steady):
+        return ()
+    step = int(steady[np.argsort(trace.steps.ms[steady])[len(steady) // 2]])
+    begin, end = float(trace.steps.start_ms[step]), float(trace.steps.end_ms[step])
+    found = [Bar("step", trace.steps.source, 0.0, end - begin)]
+    for lane in LANES:
+        spans = trace.lane(lane)
+        for i in np.flatnonzero((spans.start_ms < end) & (spans.end_ms > begin))[:200]:
+            text = trace.names[int(spans.name[i])].text
+            left, right = max(float(spans.start_ms[i]), begin), min(float(spans.end_ms[i]), end)
+            found.append(Bar(lane, text.rpartition("<locals>.")[2], left - begin, right - begin))
+    if trace.kernels is not None and trace.kernels.step_ms:
+        # The window's step is a little longer than an undisturbed one: it is drawn to this one's scale.
+        scale = (end - begin) / max((b.end_ms for b in trace.kernels.bars), default=end - begin)
+        scale = min(scale, 1.0)
+        found += [Bar(b.lane, b.name, b.start_ms * scale, b.end_ms * scale) for b in trace.kernels.bars]
+    return tuple(found)
+
+
+def input_graph(pipe: Pipeline | None, shown: Callable[[Place], Place]) -> tuple[InputNode, ...]:
+    """The nodes as they ran; where no counters were to be had, as they were written."""
+    if pipe is None:
+        return ()
+    if not pipe.nodes:
+        return tuple(
+            InputNode(str(i), w.op.removesuffix("Dataset"), _call(w), tuple(map(str, w.inputs)), place=_at(w, shown))
+            for i, w in enumerate(pipe.written)
+        )
+    slowest = max(pipe.nodes, key=lambda n: n.ms / max(n.parallelism or 1.0, 1.0))
+    return tuple(_node(n, n is slowest and n.ms > 0, shown) for n in pipe.nodes)
+
+
+def _node(node: Node, slowest: bool, shown: Callable[[Place], Place]) -> InputNode:
+    written = node.written
+    return InputNode(
+        str(node.id),
+        node.name,
+        _call(written) if written else node.name,
+        tuple(map(str, node.inputs)),
+        node.ms,
+        node.parallelism,
+        node.elements,
+        node.bytes_produced,
+        node.buffered_bytes,
+        _at(written, shown) if written else None,
+        slowest,
+    )
+
+
+def _at(written: Written, shown: Callable[[Place], Place]) -> Place | None:
+    return shown(written.place) if written.place else None
+
+
+def _call(written: Written) -> str:
+    """``map(decode)``, ``batch(32)``: the call as the user would know it."""
+    name = written.op.removesuffix("Dataset").removeprefix("Parallel").lower()
+    function = (written.detail.get("function") or {}).get("qualname")
+    argument = function or written.detail.get("batch_size") or written.detail.get("buffer_size") or ""
+    if written.detail.get("filename"):
+        argument = PurePath(str(written.detail["filename"])).name
+    return f"{name}({str(argument).rpartition('<locals>.')[2]})"
+
+
+def series(trace: Trace) -> list[Chart]:
+    if "time_ms" not in trace.samples:
+        return []
+    at = trace.samples["time_ms"] / 1e3
+    found = []
+    for title, key, unit in SERIES:
+        if key in trace.samples:
+            x, y = _thinned(at, trace.samples[key])
+            if len(x) > 1:
+                found.append(Chart(title, "s", unit, x, y))
+    return found

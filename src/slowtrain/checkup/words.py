@@ -1,0 +1,139 @@
+"""The one-word verdict, the headline, notes and next steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from slowtrain.diagnose import Findings
+from slowtrain.model import Category, Diagnosis, Signal, VerdictKind
+from slowtrain.trace import Trace
+
+FEW_STEPS = 8  # steady steps; fewer do not carry a statement about a step
+CLEAR_RUN_SHARE = 0.2  # of a run without steady steps: what a cause must save to speak for it
+
+FAMILIES = {
+    "input": VerdictKind.INPUT,
+    "transfer": VerdictKind.TRANSFER,
+    "host": VerdictKind.HOST,
+    "startup": VerdictKind.STARTUP,
+    "compute": VerdictKind.COMPUTE,
+    "memory": VerdictKind.MEMORY,
+    "drift": VerdictKind.SLOWING,
+}
+CATEGORIES = {
+    Category.INPUT: VerdictKind.INPUT,
+    Category.FEED: VerdictKind.TRANSFER,
+    Category.READBACK: VerdictKind.TRANSFER,
+    Category.COMPILE: VerdictKind.HOST,
+    Category.DISPATCH: VerdictKind.LAUNCH,
+    Category.PYTHON: VerdictKind.HOST,
+    Category.CALLBACK: VerdictKind.HOST,
+    Category.GC: VerdictKind.HOST,
+    Category.DEVICE: VerdictKind.COMPUTE,
+}
+SAID = {
+    Category.INPUT: "waiting for input",
+    Category.FEED: "turning host data into tensors",
+    Category.READBACK: "reading values back",
+    Category.COMPILE: "tracing and compiling",
+    Category.DISPATCH: "framework overhead",
+    Category.PYTHON: "Python of the script",
+    Category.CALLBACK: "callbacks",
+    Category.GC: "garbage collection",
+    Category.DEVICE: "computing",
+    Category.UNATTRIBUTED: "unattributed",
+}
+
+
+def verdict(trace: Trace, findings: Findings) -> VerdictKind:
+    """What bounds the run: the first cause that is worth something, else the largest category."""
+    first = gaining(findings)
+    if failed(trace) and not len(trace.steps):
+        return VerdictKind.FAILED
+    if trace.steps.steady.sum() < FEW_STEPS:
+        clear = first is not None and first.saving.scope == "run" and first.run_share >= CLEAR_RUN_SHARE
+        return _of(first) if clear and first is not None else VerdictKind.INSUFFICIENT
+    if first is not None:
+        return _of(first)
+    return CATEGORIES.get(largest(trace), VerdictKind.HOST)
+
+
+def _of(diagnosis: Diagnosis) -> VerdictKind:
+    if diagnosis.cause == "host/launch-bound":
+        return VerdictKind.LAUNCH
+    family = diagnosis.cause.split("/")[0]
+    if diagnosis.cause == "compute/small-batch":
+        return VerdictKind.LAUNCH
+    return FAMILIES.get(family, VerdictKind.HOST)
+
+
+def gaining(findings: Findings) -> Diagnosis | None:
+    """The first diagnosis whose cure saves something."""
+    return next((d for d in findings.diagnoses if d.saving.speedup > 1.0), None)
+
+
+def failed(trace: Trace) -> bool:
+    code = trace.fact("launch", "exit_code")
+    return isinstance(code, int) and code != 0
+
+
+def largest(trace: Trace) -> Category:
+    known = [c for c in trace.categories if c is not Category.UNATTRIBUTED]
+    return max(known, key=trace.mean, default=Category.UNATTRIBUTED)
+
+
+def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
+    """One line: what the step is made of, and what the first cure would give."""
+    if kind is VerdictKind.FAILED:
+        return f"the script ended with exit code {trace.fact('launch', 'exit_code')} before it trained"
+    if kind is VerdictKind.INSUFFICIENT:
+        count = int(trace.steps.steady.sum())
+        said = f"{count or 'no'} steady step{'' if count == 1 else 's'}"
+        return f"{said} recorded: too few to judge; let it train for longer"
+    where = ""
+    if trace.step_ms:
+        category = largest(trace)
+        where = f"a step takes {trace.step_ms:.3g} ms, {trace.mean(category):.3g} ms of it {SAID[category]}"
+    first = gaining(findings)
+    spoilt = next((d for d in findings.diagnoses if d.cause.startswith("numerics/")), None)
+    if spoilt is not None:
+        return f"{spoilt.title.lower()}: {spoilt.evidence.says}"
+    if first is None:
+        return f"healthy: {where}; no known cause would save 5 %" if where else "healthy: no known cause would save 5 %"
+    gain = f"curing {first.cause} would make the {first.saving.scope} {first.saving.speedup:.2g}x as fast"
+    return f"{where}; {gain}" if where else gain
+
+
+def notes(trace: Trace, findings: Findings) -> Iterator[str]:
+    """What the reader should know of the measurement itself."""
+    code = trace.fact("launch", "exit_code")
+    if code is None and trace.fact("launch", default=None):
+        yield "the run did not end in the usual way: this is what was recorded until then"
+    elif failed(trace):
+        how = f"was ended by signal {code - 128}" if code > 128 else f"ended with exit code {code}"
+        yield f"the script {how}; this is what was recorded until then"
+    if len(trace.steps):
+        yield f"a step here is one turn of: {trace.steps.source}"
+    if len(trace.steps) and trace.kernels is None:
+        yield "no deep window: what happens inside a function call could not be told apart"
+    if len(trace.steps) and Signal.INPUT not in trace.signals:
+        yield "the wait for input inside the training function was not measured"
+    if trace.fact("faults", default=None):
+        yield f"the recorder noted {len(trace.fact('faults'))} fault(s) of its own and went on without those parts"
+    several = [d for d in findings.diagnoses if d.saving.speedup > 1.0]
+    if findings.together is not None and len(several) > 1:
+        whole = findings.together
+        gain = f"{whole.speedup:.2g}x ({whole.low:.2g}x to {whole.high:.2g}x)"
+        yield f"all cures together: {gain} of the {whole.scope}; they overlap"
+
+
+def next_steps(findings: Findings, folder: Path) -> Iterator[str]:
+    first = gaining(findings)
+    if first is not None:
+        for prescription in first.prescriptions[:1]:
+            yield prescription.says
+        yield f"slowtrain explain {first.cause}"
+        yield f"after the change: slowtrain run again, then slowtrain compare {folder} NEW"
+    elif not findings.diagnoses:
+        yield "record a longer run, or another machine's, if this one is not what you wonder about"

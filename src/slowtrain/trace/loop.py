@@ -1,0 +1,80 @@
+"""The user's own training loop: what Python does in it before and after the call that trains, by line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.model import Category, Place
+from slowtrain.trace import Line, Spans, Trace
+
+NEAR = 3  # lines that a loop's head stands above its body
+
+
+@dataclass(frozen=True)
+class Loop:
+    """``outside_ms`` a step are the user's, outside the training call and the wait for input."""
+
+    before: tuple[Line, ...]
+    after: tuple[Line, ...]
+    outside_ms: float
+
+
+def divide(trace: Trace) -> Loop:
+    """Lines of the step before and after the training call, in the order of the source."""
+    step = trace.steps.place
+    mine = [line for line in trace.loop_lines if line.place != step and line.place not in places(trace, "next")]
+    before, after = [], []
+    for line in mine:
+        later = step is not None and line.place.file == step.file and line.place.line > step.line
+        (after if later else before).append(line)
+    outside = sum(trace.mean(c) for c in (Category.PYTHON, Category.FEED, Category.READBACK))
+    return Loop(tuple(before), tuple(after), outside)
+
+
+def places(trace: Trace, lane: str) -> dict[Place, float]:
+    """The user's lines that a lane's spans come from, with their ms a steady step, costliest first."""
+    spans, steps = trace.lane(lane), trace.steps
+    count = int(steps.steady.sum())
+    found: dict[Place, float] = {}
+    if not len(spans) or not count:
+        return found
+    inside = _inside(trace, spans)
+    numbers, inverse = np.unique(inside.name, return_inverse=True)
+    ms = np.bincount(inverse, inside.ms, minlength=len(numbers)) / count if len(numbers) else np.zeros(0)
+    for number, spent in sorted(zip(numbers, ms), key=lambda i: -i[1]):
+        place = trace.names[int(number)].place
+        if place is not None:
+            found[place] = found.get(place, 0.0) + float(spent)
+    return found
+
+
+def _inside(trace: Trace, spans: Spans) -> Spans:
+    """Those that start in a steady step."""
+    start, end = trace.steps.start_ms[trace.steps.steady], trace.steps.end_ms[trace.steps.steady]
+    at = np.searchsorted(start, spans.start_ms, side="right") - 1
+    return spans.where((at >= 0) & (spans.start_ms < end[np.maximum(at, 0)]))
+
+
+def per_step(trace: Trace, lane: str) -> float:
+    """Spans of a lane in a steady step."""
+    count = int(trace.steps.steady.sum())
+    return len(_inside(trace, trace.lane(lane))) / count if count else 0.0
+
+
+def around(lines: tuple[Line, ...], wanted: set[Place]) -> tuple[Line, ...]:
+    """The wanted lines, and the heads of loops that turn as often as they do."""
+    chosen = [line for line in lines if line.place in wanted]
+    for line in lines:
+        if line in chosen:
+            continue
+        heads = (c for c in chosen if c.place.file == line.place.file and 0 < c.place.line - line.place.line <= NEAR)
+        if any(c.visits >= 2 and abs(line.visits - c.visits) <= 0.2 * c.visits + 2 for c in heads):
+            chosen.append(line)
+    return tuple(sorted(chosen, key=lambda c: -c.ms))
+
+
+def batch_comes_from_python(trace: Trace) -> bool:
+    """Whether the loop hands each batch over itself: no data set of TensorFlow's is asked in the steps."""
+    return bool(len(trace.steps)) and trace.steps.source not in ("fit", "evaluate", "predict") and per_step(trace, "next") < 0.5
