@@ -55,10 +55,10 @@ test-oldest: $(OLDEST)/.wheel ## the tests that need TensorFlow, against TensorF
 	SLOWTRAIN_TEST_WHEEL=1 $(OLDEST)/bin/pytest -m tensorflow $(TESTS) $(PYTEST)
 
 clinic: $(VENV)/.wheel ## run the labelled scripts and print the scoreboard
-	$(BIN)/python clinic/run.py
+	$(BIN)/python clinic/run.py --markdown docs/scoreboard.md
 
 bench-overhead: $(VENV)/.wheel ## what recording costs, by interleaved runs
-	$(BIN)/python clinic/overhead.py
+	$(BIN)/python clinic/overhead.py --markdown docs/overhead.md
 
 docs: $(VENV)/.wheel ## write docs/cli.md and docs/causes/ from the program
 	$(BIN)/python docs/generate.py

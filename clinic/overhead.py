@@ -20,7 +20,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-SCRIPT = '''
+from pages import fill
+
+SCRIPT = """
 import json, resource, statistics, sys, time
 import numpy as np, tensorflow as tf, keras
 kind, seconds = sys.argv[1], float(sys.argv[2])
@@ -50,7 +52,7 @@ while time.perf_counter() - begun < seconds:
         for i in range(200): a, b = next(it); step(a, b)
         n += 200
 print("RESULT", json.dumps({"step_ms": (time.perf_counter() - begun) * 1e3 / n, "cpu_ms": (cpu() - begun_cpu) * 1e3 / n}))
-'''  # noqa: E501  a script as people write them
+"""  # noqa: E501  a script as people write them
 
 
 def once(script: Path, kind: str, seconds: float, recorded: str) -> dict[str, float]:
@@ -58,7 +60,16 @@ def once(script: Path, kind: str, seconds: float, recorded: str) -> dict[str, fl
     command = [sys.executable, str(script), kind, str(seconds)]
     if recorded != "no":
         windows = ["--no-windows"] if recorded == "steps" else []
-        command = [sys.executable, "-m", "slowtrain", "run", "--out", str(script.parent / "runs"), *windows, *command[1:]]
+        command = [
+            sys.executable,
+            "-m",
+            "slowtrain",
+            "run",
+            "--out",
+            str(script.parent / "runs"),
+            *windows,
+            *command[1:],
+        ]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     line = next(row for row in done.stdout.splitlines() if row.startswith("RESULT"))
@@ -79,15 +90,24 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=10.0, help="of training in each process")
     parser.add_argument("--kinds", nargs="*", default=["fit", "loop"])
+    parser.add_argument("--markdown", type=Path, help="put the table into that page")
     args = parser.parse_args()
-    print("| loop | what | step without, ms | wall ratio (95 %) | processor ratio (95 %) | pairs |")
-    print("|---|---|---|---|---|---|")
+    rows = [
+        "| loop | what | step without, ms | wall ratio (95 %) | processor ratio (95 %) | pairs |",
+        "|---|---|---|---|---|---|",
+    ]
+    print("\n".join(rows))
     with tempfile.TemporaryDirectory(prefix="slowtrain-overhead-") as folder:
         script = Path(folder, "steps.py")
         script.write_text(SCRIPT, encoding="utf-8")
         for kind in args.kinds:
             for what in ("steps", "all"):
-                report(kind, what, [pair(script, kind, args.seconds, what, turn) for turn in range(args.pairs)])
+                pairs = [pair(script, kind, args.seconds, what, turn) for turn in range(args.pairs)]
+                rows.append(row(kind, what, pairs))
+                print(rows[-1], flush=True)
+    if args.markdown:
+        made = f"Made by `python clinic/overhead.py --pairs {args.pairs} --seconds {args.seconds:g}` (`make bench-overhead`)."
+        fill(args.markdown, "\n".join([made, "", *rows]) + "\n")
     return 0
 
 
@@ -98,14 +118,14 @@ def pair(script: Path, kind: str, seconds: float, what: str, turn: int) -> tuple
     return taken["no"], taken[what]
 
 
-def report(kind: str, what: str, pairs: list[tuple[dict[str, float], dict[str, float]]]) -> None:
+def row(kind: str, what: str, pairs: list[tuple[dict[str, float], dict[str, float]]]) -> str:
     cells = []
     for key in ("step_ms", "cpu_ms"):
         median, low, high = interval([after[key] / before[key] for before, after in pairs])
         cells.append(f"{median:.4f} ({low:.4f} to {high:.4f})")
     base = statistics.median(before["step_ms"] for before, _ in pairs)
     said = {"steps": "steady steps, no windows", "all": "all, with windows"}[what]
-    print(f"| {kind} | {said} | {base:.2f} | {cells[0]} | {cells[1]} | {len(pairs)} |", flush=True)
+    return f"| {kind} | {said} | {base:.2f} | {cells[0]} | {cells[1]} | {len(pairs)} |"
 
 
 if __name__ == "__main__":

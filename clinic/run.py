@@ -24,6 +24,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pages import fill
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -126,7 +128,9 @@ def examine(script: Script, folder: Path) -> Score:
     score.verdict = found["verdict"]
     score.unattributed = sum(p["share"] for p in found["attribution"]["parts"] if p["category"] == "unattributed")
     # What is diagnosed without a gain (what bounds a healthy run) is no claim.
-    causes = [d for d in found["diagnoses"] if (d["saving"]["speedup"] or 1.0) > 1.0 or d["cause"].startswith("numerics/")]
+    causes = [
+        d for d in found["diagnoses"] if (d["saving"]["speedup"] or 1.0) > 1.0 or d["cause"].startswith("numerics/")
+    ]
     if causes:
         first = causes[0]
         score.first, score.others = first["cause"], [d["cause"] for d in causes[1:]]
@@ -175,7 +179,11 @@ def figure(value: float | None) -> str:
 
 def row(score: Score) -> list[str]:
     claimed = score.first or ("-" if not score.problem else score.problem)
-    wanted = score.script.causes[0] if score.script.causes else f"healthy{' (' + score.script.verdict + ')' if score.script.verdict else ''}"
+    wanted = (
+        score.script.causes[0]
+        if score.script.causes
+        else f"healthy{' (' + score.script.verdict + ')' if score.script.verdict else ''}"
+    )
     verdict = "right" if score.right else ("FALSE ALARM" if score.alarm else "missed")
     line = {True: "yes", False: "no", None: "-"}[score.line]
     error = f"{score.error:.0%}" if score.error is not None else "-"
@@ -192,7 +200,9 @@ def summary(scores: list[Score]) -> list[str]:
     sick = [s for s in scores if s.script.causes]
     healthy = [s for s in scores if not s.script.causes]
     errors = sorted(s.error for s in scores if s.error is not None and not s.script.differs)
-    inside = [s for s in scores if s.error is not None and not s.script.differs and s.low is not None and s.high is not None]
+    inside = [
+        s for s in scores if s.error is not None and not s.script.differs and s.low is not None and s.high is not None
+    ]
     covered = sum(s.low <= (s.measured or 0) <= s.high for s in inside)  # type: ignore[operator]
     lines = [s.line for s in sick if s.line is not None]
     said = [
@@ -201,7 +211,9 @@ def summary(scores: list[Score]) -> list[str]:
         f"right line: {sum(lines)} of {len(lines)}",
     ]
     if errors:
-        said.append(f"median error of the predicted speed-up: {statistics.median(errors):.0%} over {len(errors)} scripts with an equivalent cure")
+        said.append(
+            f"median error of the predicted speed-up: {statistics.median(errors):.0%} over {len(errors)} scripts with an equivalent cure"
+        )
         said.append(f"measured inside the predicted range: {covered} of {len(inside)}")
     said.append(f"median unattributed share of a step: {statistics.median(s.unattributed or 0 for s in scores):.1%}")
     return said
@@ -210,7 +222,18 @@ def summary(scores: list[Score]) -> list[str]:
 def markdown(scores: list[Score], pairs: int) -> str:
     table = ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
     table += ["| " + " | ".join(row(s)) + " |" for s in scores]
-    return "\n".join([f"Made by `make clinic` (`python clinic/run.py --pairs {pairs}`).", "", *(f"* {s}" for s in summary(scores)), "", *table]) + "\n"
+    return (
+        "\n".join(
+            [
+                f"Made by `make clinic` (`python clinic/run.py --pairs {pairs}`).",
+                "",
+                *(f"* {s}" for s in summary(scores)),
+                "",
+                *table,
+            ]
+        )
+        + "\n"
+    )
 
 
 def main() -> int:
@@ -230,25 +253,18 @@ def main() -> int:
         if args.pairs and script.causes and score.first:
             measure(score, args.pairs)
         scores.append(score)
-        print("  ".join(f"{cell:<{width}}" for cell, width in zip(row(score), (22, 30, 30, 8, 4, 5, 6, 6, 6, 5), strict=True)), flush=True)
+        print(
+            "  ".join(
+                f"{cell:<{width}}" for cell, width in zip(row(score), (22, 30, 30, 8, 4, 5, 6, 6, 6, 5), strict=True)
+            ),
+            flush=True,
+        )
     print()
     print("\n".join(summary(scores)))
     if args.markdown:
-        write(args.markdown, markdown(scores, args.pairs))
+        fill(args.markdown, markdown(scores, args.pairs))
     share = sum(s.right for s in scores) / max(len(scores), 1)
     return int(share < args.least)
-
-
-def write(path: Path, table: str) -> None:
-    """Puts the table between ``<!-- table -->`` and ``<!-- end -->`` where the page has them."""
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    begin, end = "<!-- table -->", "<!-- end -->"
-    if begin in text and end in text:
-        head, _, rest = text.partition(begin)
-        text = f"{head}{begin}\n{table}{end}{rest.partition(end)[2]}"
-    else:
-        text = table
-    path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,8 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
     found: list[tuple[Diagnosis, Sequence[Remedy]]] = []
     healthy: list[str] = []
     unchecked: list[Unchecked] = []
-    for cause in all_causes() if causes is None else causes:
+    causes = all_causes() if causes is None else causes
+    for cause in causes:
         missing = tuple(sorted(str(s) for s in cause.needs - trace.signals))
         if missing:
             unchecked.append(Unchecked(cause.id, missing))
@@ -38,7 +39,8 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
         else:
             found.append(one)
     # What saves most of the run comes first; between equals, what saves most of its own scope.
-    found.sort(key=lambda f: (-f[0].run_share, -f[0].saving.speedup, f[0].cause))
+    spoils = {c.id for c in causes if c.spoils}
+    found.sort(key=lambda f: (f[0].cause not in spoils, -f[0].run_share, -f[0].saving.speedup, f[0].cause))
     remedies = [r for _, several in found for r in several]
     together = price(trace, remedies, "step" if trace.step_ms else "run") if remedies else None
     return Findings(tuple(d for d, _ in found), tuple(healthy), tuple(unchecked), together)

@@ -131,7 +131,8 @@ def replay(trace: Trace, remedies: Iterable[Remedy]) -> Replay:
     for remedy in remedies:
         if isinstance(remedy, Stretch):
             shrunk = min(shrunk, remedy.steps * remedy.step_ms)
-    run = trace.run_ms - (steps_ms * (1 - shrunk / trace.step_ms) if trace.step_ms else 0.0)
+    gaining = max((r.share for r in remedies if isinstance(r, Supply)), default=1.0)
+    run = trace.run_ms - (gaining * steps_ms * (1 - shrunk / trace.step_ms) if trace.step_ms else 0.0)
     run -= sum(r.ms for r in remedies if isinstance(r, Skip))
     return Replay(max(shrunk, (1 - MOST) * trace.step_ms), max(run, (1 - MOST) * trace.run_ms))
 
@@ -168,8 +169,7 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
     if now.cpu_ms is not None:
         spared = _cpu_ms(trace) * (1 - work)
         step = max(step, min((now.cpu_ms - cpu_saved - spared) / now.cores, before))
-    share = max(s.share for s in supplies)
-    return before - share * (before - min(step, before))
+    return min(step, before)
 
 
 def _quiet(trace: Trace) -> float:
@@ -197,15 +197,17 @@ def _work(supply: Supply, trace: Trace) -> float:
     """What the producing threads would still do of what they do now."""
     if supply.pipeline is None or trace.pipeline is None or trace.pipeline.ms <= 0:
         return supply.work
-    return min(supply.pipeline.ms / trace.pipeline.ms, 1.0)
+    now, then = (sum(n.ms for n in p.nodes if n.family != "Prefetch") for p in (trace.pipeline, supply.pipeline))
+    return min(then / now, 1.0) if now > 0 else supply.work
 
 
 def _cpu_ms(trace: Trace) -> float:
     """Processor time that making a batch takes: at most what the process took beyond the step's own computing."""
     total = float(trace.facts.get("cpu_ms_per_step") or 0.0)
     made = trace.pipeline.ms if trace.pipeline and trace.pipeline.nodes else sum(p.ms_per_step for p in trace.producers)
+    # A node's own time lacks what starting its calls takes: what the rest of the step cannot have used was input's.
     rest = trace.step_ms - trace.mean(Category.INPUT)
-    return min(made, max(total - 0.5 * rest, 0.0))
+    return max(min(made, total - 0.5 * rest), total - rest, 0.0)
 
 
 def anywhere(trace: Trace, ms: float, first: Sequence[Category] = (), spread: tuple[float, float] = SPREAD) -> Drop:

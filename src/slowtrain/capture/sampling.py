@@ -35,7 +35,7 @@ class StackSampler:
         self.recorder.span(name, at, at, frame.f_lasti)  # the instruction: one line may hold a loop of many
 
     def _named(self, key: object, frame: FrameType, leaf: FrameType) -> int:
-        line = frame.f_lineno or frame.f_code.co_firstlineno  # between two instructions there may be no line
+        line = frame.f_lineno or _line_before(frame)
         self._codes += [frame.f_code, leaf.f_code]  # so that no other code gets their ids
         number = self.recorder.name(
             "stack",
@@ -44,9 +44,28 @@ class StackSampler:
             site=(frame.f_code.co_filename, line),
             within=frame.f_code.co_name,
             leaf_file=leaf.f_code.co_filename,
+            via=_called_from(frame, leaf),
         )
         self.recorder.ids[key] = number
         return number
+
+
+def _line_before(frame: FrameType) -> int:
+    """The last line before an instruction that has none of its own, as the jump back at the end of a loop."""
+    line = frame.f_code.co_firstlineno
+    for start, _, number in frame.f_code.co_lines():
+        if start > frame.f_lasti:
+            break
+        line = number or line
+    return line
+
+
+def _called_from(frame: FrameType, leaf: FrameType) -> str:
+    """File of what the user's line called: Keras' own code, say, whatever library that calls in turn."""
+    below = leaf
+    while below is not frame and below.f_back is not None and below.f_back is not frame:
+        below = below.f_back
+    return below.f_code.co_filename
 
 
 class MachineSampler:

@@ -27,7 +27,8 @@ class Cause(ABC):
 
     ``examine`` is asked only when every signal of ``needs`` was measured; what it returns is
     reported when replaying ``remedy`` saves enough (``diagnose.WORTH``), or always where
-    ``matters`` says that the finding counts whatever it costs (a loss that is no number).
+    ``matters`` says that the finding counts whatever it costs. ``spoils``: the run's result is
+    worth nothing (a loss that is no number), so that it comes before any saving.
     """
 
     id: ClassVar[str]
@@ -36,6 +37,7 @@ class Cause(ABC):
     needs: ClassVar[frozenset[Signal]]
     scope: ClassVar[str] = "step"
     matters: ClassVar[bool] = False
+    spoils: ClassVar[bool] = False
     fires: ClassVar[tuple[str, ...]]
     quiet: ClassVar[tuple[str, ...]]
 

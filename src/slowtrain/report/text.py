@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 from slowtrain.model import Attribution, Checkup, Diagnosis, Part, VerdictKind
 from slowtrain.report import wording
@@ -209,6 +210,8 @@ def _details(diagnosis: Diagnosis, paper: Paper, limits: _Limits) -> Iterator[st
     place = paper.plain(f"{where[0]} {where[0].code}") if where else ""
     more = f" (+{len(where) - 1} more)" if len(where) > 1 else ""
     room = width - cells(cause) - cells(more) - 2
+    if where and cells(place) > room:  # the file's name and the code say more than the folders do
+        place = paper.plain(f"{PurePath(where[0].file).name}:{where[0].line} {where[0].code}")
     if place and room < min(cells(place), 24):  # too narrow for both on one line
         yield f"   {paper.style(paper.fit(place, width - cells(more)) + more, 'cyan')}"
         place = ""

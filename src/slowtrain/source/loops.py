@@ -45,6 +45,8 @@ def by_hand(trace: Trace) -> ByHand | None:
     """How the loop around the steps makes its input, where it does so in lines of its own."""
     if not trace.loop_lines or trace.steps.source in ("fit", "evaluate", "predict"):
         return None
+    if len(trace.lane("next")) >= 0.5 * len(trace.steps):
+        return None  # a data set is iterated: its pipeline makes the input
     for place in _taken(trace):
         text = text_of(trace, place.file)
         found = text.feeding(place.line) if text else None
@@ -71,9 +73,11 @@ def _spent(trace: Trace, place: Place, found: Feeding) -> ByHand | None:
     own = [line for line in trace.loop_lines if line.place.file == place.file and line.place.line in found.lines]
     mixed = [line for line in trace.loop_lines if line.place.file == place.file and line.place.line in found.mixed]
     python = trace.mean(Category.PYTHON)
+    # Tracing lines makes steps longer: the lines' shares, not their times, are carried over.
+    scale = min(trace.step_ms / max(sum(line.ms for line in trace.loop_lines), 1e-9), 1.0)
     # A line that also takes the step: what is left of it beyond what the framework was seen to take.
-    beyond = max(sum(line.ms for line in mixed) - (trace.step_ms - python), 0.0)
-    ms = min(python, sum(line.ms for line in own) + beyond)
+    beyond = max(scale * sum(line.ms for line in mixed) - (trace.step_ms - python), 0.0)
+    ms = min(python, scale * sum(line.ms for line in own) + beyond)
     if ms < LEAST_MS:
         return None
     chosen = sorted([*own, *(mixed if beyond > 0.2 * ms else [])], key=lambda line: -line.ms)

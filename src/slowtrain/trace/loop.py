@@ -23,7 +23,7 @@ class Loop:
 
 def divide(trace: Trace) -> Loop:
     """Lines of the step before and after the training call, in the order of the source."""
-    step = trace.steps.place
+    step = step_line(trace)
     mine = [line for line in trace.loop_lines if line.place != step and line.place not in places(trace, "next")]
     before, after = [], []
     for line in mine:
@@ -31,6 +31,21 @@ def divide(trace: Trace) -> Loop:
         (after if later else before).append(line)
     outside = sum(trace.mean(c) for c in (Category.PYTHON, Category.FEED, Category.READBACK))
     return Loop(tuple(before), tuple(after), outside)
+
+
+def step_line(trace: Trace) -> Place | None:
+    """The line whose call begins most of the steady steps; a script may warm up with a call of its own."""
+    begun = trace.steps.start_ms[trace.steps.steady]
+    count: dict[Place, int] = {}
+    for lane in ("function", "on_batch", "gradient"):
+        spans = trace.lane(lane)
+        for number, times in zip(*np.unique(spans.name[np.isin(spans.start_ms, begun)], return_counts=True)):
+            place = trace.names[int(number)].place
+            if place is not None:
+                count[place] = count.get(place, 0) + int(times)
+        if count:
+            return max(count, key=lambda p: count[p])
+    return trace.steps.place
 
 
 def places(trace: Trace, lane: str) -> dict[Place, float]:

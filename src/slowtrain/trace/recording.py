@@ -21,6 +21,7 @@ from slowtrain.trace import Event, Ints, Name, Spans
 
 FILE = "recording.sqlite"
 LAUNCH = "launch.json"
+ENDED = "ended.txt"
 VERSION = 1
 MAX_CHUNK_BYTES = 1 << 28
 MAX_SPANS = 200_000_000
@@ -77,6 +78,9 @@ def _read(folder: Path) -> Recording:
                 "upgrade with `pip install -U slowtrain`"
             )
         facts = {key: json.loads(value) for key, value in database.execute("SELECT key, value FROM fact")}
+        ended = _ended(folder)
+        if ended:
+            facts["ended"] = ended
         start_ns = int(launch.get("start_ns") or facts.get("child", {}).get("begun_ns", 0))
         names = _names(database)
         raw = _spans(database)
@@ -107,6 +111,15 @@ def _launch(folder: Path) -> Mapping[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _ended(folder: Path) -> str:
+    """Why recording ended before the script did; empty where it did not."""
+    try:
+        with (folder / ENDED).open(encoding="utf-8", errors="replace") as file:
+            return file.read(200).strip()
+    except OSError:
+        return ""
 
 
 def _names(database: sqlite3.Connection) -> tuple[Name, ...]:

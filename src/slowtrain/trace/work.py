@@ -50,6 +50,11 @@ class Op:
         return _PREFIX.sub("", self.name).rpartition("/")[0]
 
     @property
+    def root(self) -> str:
+        """The outermost part of its name: a layer, a model, or the op itself."""
+        return _PREFIX.sub("", self.name).partition("/")[0]
+
+    @property
     def layer(self) -> str:
         """The layer as the user knows it: the scope's second part under a model's, else its first."""
         if self.update:

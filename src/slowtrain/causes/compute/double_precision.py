@@ -8,9 +8,9 @@ from slowtrain.trace import Trace, work
 from slowtrain.whatif import Drop, Remedy
 
 # How many times as long an op takes in float64, measured on two AVX-512 cores with TensorFlow 2.21, interleaved:
-# matrix products of 64 to 1024 a side 2.1 to 4, convolutions 2.4 to 6.7 (float32 runs in oneDNN, float64 in Eigen),
+# matrix products of 64 to 256 a side 2 to 3, of 512 and more 3.4 to 17, convolutions 2.4 to 6.7 (float32 runs in oneDNN, float64 in Eigen),
 # the rest 1 to 2 (twice the bytes). GPUs for computing centres do half as many float64 operations, others 1 in 32 to 64.
-MATMUL, CONV, REST = 3.5, 5.5, 1.5
+MATMUL, CONV, REST = 4.5, 5.5, 1.5
 ACCELERATOR = 2.0
 MOSTLY = 0.5  # of the matrix ops, or of the weights: fewer are a deliberate exception
 

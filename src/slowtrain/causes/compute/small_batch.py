@@ -20,6 +20,7 @@ START_MS = 0.01  # the most that an op's start takes, of its own time: kernels t
 LEAST_STEPS = 8  # of an epoch, to be left: fewer are hardly training
 FIXED = 0.6  # of a step does not follow the batch; less, and the step is computing
 LONG = 500  # turns of a recurrence over which a single sequence is better cut into windows
+UNROLLED = 100  # ops alike side by side in the graph
 RECURRENT = ("LSTM", "GRU", "SimpleRNN", "Bidirectional", "RNN")
 
 
@@ -52,6 +53,8 @@ class SmallBatch(Cause):
         size = float(np.median(steps.size[steps.steady])) if steps.steady.any() else 0.0
         if not steps.training or steps.source.endswith("()") or trace.eager or not 0 < size < BALANCE:
             return None
+        if any(sum((g.get("repeated") or {}).values()) >= UNROLLED for g in work.graphs(trace)):
+            return None  # the step is dear for its loop of small ops: that is what to cure
         goal = _goal(trace, size)
         if goal is None:
             return _one_sequence(trace, size)

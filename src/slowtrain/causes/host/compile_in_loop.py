@@ -66,7 +66,7 @@ class CompileInLoop(Cause):
 
     def scope_in(self, trace: Trace, evidence: Evidence) -> str:
         """Of the step where nearly every step builds something new, otherwise of the run."""
-        builds = sum(len(f.events) - 1 for f in _rebuilt(trace))
+        builds = max((len(f.events) - 1 for f in _rebuilt(trace)), default=0)
         return "step" if len(trace.steps) and builds >= 0.8 * len(trace.steps) else "run"
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:

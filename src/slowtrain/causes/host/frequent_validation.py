@@ -115,7 +115,7 @@ class FrequentValidation(Cause):
 
 
 def _validation(trace: Trace) -> Validation | None:
-    if not len(trace.steps) or not trace.steps.training:
+    if not len(trace.steps):
         return None
     candidates = [v for v in (_nested(trace), _called(trace), _by_hand(trace)) if v is not None and v.passes >= LEAST]
     candidates = [v for v in candidates if v.ms > SHARE * v.training_ms]
@@ -160,34 +160,27 @@ def _by_hand(trace: Trace) -> Validation | None:
 
     A policy that acts between steps is called once at a time, or for one sample: no burst over a data set.
     """
-    if not trace.steps.source.startswith("function"):
-        return None
     calls = trace.lane("function")
     calls = calls.where((calls.thread == main_thread(trace)) & ~in_windows(trace, calls))
-    training = {e.data.get("number") for e in trace.events_of("trace") if e.data.get("training")}
+    training = {e.data.get("number") for e in trace.events_of("trace") if e.data.get("training") and not e.data.get("keras")}
+    numbers = np.array([n.detail.get("number") if n.lane == "function" else None for n in trace.names], dtype=object)
+    trains = np.isin(calls.name, [i for i, n in enumerate(numbers) if n in training and n is not None])
+    steps = calls.where(trains)
     best: Validation | None = None
-    for number in np.unique(calls.name):
-        name = trace.names[int(number)]
-        mine = calls.where(calls.name == number)
-        if name.detail.get("number") in training or name.place is None or np.median(mine.value) < 2:
+    for number in np.unique(calls.name[~trains]) if len(steps) > LEAST else ():
+        name, mine = trace.names[int(number)], calls.where(calls.name == number)
+        if name.place is None or np.median(mine.value) < 2:
             continue
-        step = np.searchsorted(trace.steps.start_ms, mine.start_ms)
-        bursts, first, count = np.unique(step, return_index=True, return_counts=True)
-        if len(bursts) < LEAST or np.median(count) < 3 or len(bursts) > 0.7 * len(trace.steps):
+        after = np.searchsorted(steps.start_ms, mine.start_ms)
+        bursts, first, count = np.unique(after, return_index=True, return_counts=True)
+        if len(bursts) < LEAST or np.median(count) < 3 or len(bursts) > 0.7 * len(steps):
             continue
-        last = first + count - 1
-        spent = float((mine.end_ms[last] - mine.start_ms[first]).sum())
-        step_ms = _plain_step_ms(trace, step)
-        found = Validation(len(bursts), spent, step_ms * int((~trace.steps.windowed).sum()), (name.place,))
+        spent = float((mine.end_ms[first + count - 1] - mine.start_ms[first]).sum())
+        gaps = np.delete(np.diff(steps.start_ms), np.clip(bursts - 1, 0, len(steps) - 2))
+        training_ms = float(np.median(gaps)) * len(steps) if len(gaps) else 0.0
+        found = Validation(len(bursts), spent, max(training_ms, 1e-9), (name.place,))
         best = found if best is None or found.ms > best.ms else best
     return best
-
-
-def _plain_step_ms(trace: Trace, with_burst: np.ndarray) -> float:
-    """A step without a burst in it."""
-    plain = trace.steps.steady.copy()
-    plain[np.clip(with_burst - 1, 0, len(plain) - 1)] = False
-    return float(trace.steps.ms[plain].mean()) if plain.any() else 0.0
 
 
 def _plain(trace: Trace, passes: list[Event]) -> list[Event]:

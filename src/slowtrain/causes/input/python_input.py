@@ -181,15 +181,16 @@ def _in_pipeline(trace: Trace) -> Work | None:
     if not several or wait_share(trace) < WAITED or ms < 0.5 * wait:
         return None
     idle = trace.step_ms * max(1 - busy, 0.0) if busy is not None else 0.0
-    if idle > WAITING * min(ms, trace.step_ms):
-        return None
     lines = joined_lines(several)
     calls = sum(p.calls_per_step for p in several)
+    interpreted = is_interpreted(lines, ms / max(calls, 1e-9))
+    if idle > WAITING * min(ms, trace.step_ms) and not interpreted:
+        return None
     pipe = trace.pipeline
     places = [line.place for line in lines[:3]] + [p.place for p in several[:2] if p.place]
     places += [w.place for w in (pipe.python if pipe else ()) if w.place]
     where = tuple(dict.fromkeys(places))
-    kind, left, share = _kind(trace, calls, ms, is_interpreted(lines, ms / max(calls, 1e-9)), where)
+    kind, left, share = _kind(trace, calls, ms, interpreted, where)
     return Work(kind, ms, calls, where, left, share)
 
 

@@ -11,7 +11,8 @@ from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.source.loops import by_hand, is_interpreted
 from slowtrain.trace import Trace
-from slowtrain.trace.feeding import READING, WAITED, busy_cores, deciding, joined_lines, producers, wait_share, written_place
+from slowtrain.trace.feeding import READING, WAITED, busy_cores, deciding, joined_lines, op_ms, producers, wait_share, written_place
+from slowtrain.trace.pipeline import Node
 from slowtrain.whatif import Drop, Remedy, Supply
 
 IDLE = 0.4  # of the step, with no processor at work at all though something makes input all the time
@@ -92,6 +93,7 @@ class SlowStorage(Cause):
         input   iiiiiiii..
         device  ........kk
         @fact cpu_ms_per_step=3
+        @sample iowait_share=0.4
         @pipeline Slices ms=0.1 > Map ms=9 elements=2 line=20 detail={"ops":{"ReadFile":1}} > Batch ms=0.1 line=20 > Prefetch line=20
         """,
     )
@@ -132,15 +134,25 @@ def _waiting(trace: Trace) -> Waiting | None:
     if is_interpreted(lines, made_by / max(sum(p.calls_per_step for p in several), 1e-9)):
         return None  # the interpreter at work, on a machine that is busy with something else
     where = tuple(line.place for line in lines[:2]) + tuple(p.place for p in several[:2] if p.place)
-    readers = [
-        n for n in deciding(pipe) if n.written is not None and (READING & set(n.written.ops) or n.name.startswith("TFRecord"))
-    ]
+    readers = [n for n in deciding(pipe) if _reads(trace, n)]
     if made <= rest or not (made_by >= 0.5 * wait or readers):
         return None
     where += tuple(p for n in readers for p in written_place(n))
     where += tuple(w.place for w in pipe.written if w.python and w.place)
     left = max(min((cpu - 0.5 * rest) / made, 1.0), LEAST_LEFT)
     return Waiting(made * (1 - left), left, tuple(dict.fromkeys(where)))
+
+
+def _reads(trace: Trace, node: Node) -> bool:
+    """Whether a node's time goes to reading, as far as its ops were profiled, or as the machine's I/O wait says."""
+    if node.name.startswith(("TFRecord", "TextLine", "FixedLengthRecord")):
+        return True
+    if node.written is None or not READING & set(node.written.ops):
+        return False
+    inside, read = op_ms(trace, node), op_ms(trace, node, READING)
+    if inside and read is not None:
+        return read > 0.5 * inside
+    return (_mean(trace, "iowait_share") or 0.0) > 0.1
 
 
 def _mean(trace: Trace, name: str) -> float | None:

@@ -33,6 +33,7 @@ class NonfiniteLoss(Cause):
     needs = frozenset({Signal.LOSS})
     scope = "run"
     matters = True
+    spoils = True
 
     def examine(self, trace: Trace) -> Evidence | None:
         found: tuple[float, str, dict[str, float]] | None = None

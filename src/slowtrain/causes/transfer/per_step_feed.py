@@ -42,7 +42,8 @@ class PerStepFeed(Cause):
         if trace.eager or trace.steps.source.endswith("()"):
             feeds = {p: ms for p, ms in feeds.items() if handed}
         lines = loop.divide(trace)
-        fed = {p: ms for p, ms in feeds.items() if not _after(p, trace)}
+        step = loop.step_line(trace)
+        fed = {p: ms for p, ms in feeds.items() if not _after(p, step)}
         made = 0.0
         if handed and trace.steps.training and not trace.steps.source.endswith("()"):
             before, after = sum(line.ms for line in lines.before), sum(line.ms for line in lines.after)
@@ -111,9 +112,8 @@ class PerStepFeed(Cause):
     )
 
 
-def _after(place: Place, trace: Trace) -> bool:
+def _after(place: Place, step: Place | None) -> bool:
     """Whether a line stands after the training call: a tensor made there is for logging, not for training."""
-    step = trace.steps.place
     return step is not None and place.file == step.file and place.line > step.line
 
 

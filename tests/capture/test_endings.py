@@ -1,0 +1,164 @@
+"""However a script ends, what was recorded can be read; and signals reach the script as they would without us."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from slowtrain.capture import launch
+from slowtrain.errors import InputError
+from slowtrain.trace import recording
+
+from . import running
+
+BUSY = """
+    import gc, os, resource, shutil, signal, sys, time
+    begun = time.perf_counter()
+    def busy(seconds):
+        until = time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            gc.collect(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("last_words", "code"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", 137),
+        ("os.abort()", 134),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", 139),
+        ("os._exit(9)", 9),
+        ("raise SystemExit(3)", 3),
+    ],
+)
+def test_readable_up_to_the_last_second(last_words: str, code: int, tmp_path: Path) -> None:
+    script = running.write(tmp_path, BUSY + f"    busy(1.5)\n    {last_words}")
+    done = running.recorded(tmp_path / "run", script)
+    assert done.code == code
+    raw = recording.read(done.folder)
+    assert raw.end_ms - raw.lanes["gc"].end_ms[-1] < 1000
+    assert len(raw.lanes["gc"]) > 50
+    assert raw.lanes["stack"]
+    assert raw.samples
+    assert raw.launch["exit_code"] == code
+    assert "faults" not in raw.facts
+
+
+def test_a_full_disk_ends_the_recording_only(tmp_path: Path) -> None:
+    text = """
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
+    busy(3)
+    print("done", flush=True)
+    """
+    script = running.write(tmp_path, BUSY + text)
+    done = running.recorded(tmp_path / "run", script)
+    assert (done.out, done.err, done.code) == ("done\n", "", 0)
+    raw = recording.read(done.folder)
+    assert raw.lanes["gc"]
+    assert "ended" in raw.facts
+    assert "end_ns" not in raw.facts
+
+
+def test_a_folder_that_is_removed(tmp_path: Path) -> None:
+    text = """
+    time.sleep(0.5)
+    shutil.rmtree(sys.argv[1])
+    busy(1)
+    print("done", flush=True)
+    """
+    script = running.write(tmp_path, BUSY + text)
+    done = running.recorded(tmp_path / "run", script, str(tmp_path / "run"))
+    assert (done.out, done.err, done.code) == ("done\n", "", 0)
+    assert not done.folder.exists()
+    with pytest.raises(InputError, match="is not a recording"):
+        recording.read(done.folder)
+
+
+def test_two_at_once(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        folders = list(pool.map(lambda _: launch.new_folder(tmp_path / "runs", "train"), range(8)))
+    assert len(set(folders)) == 8
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file")
+    with pytest.raises(InputError, match=r"cannot write a recording to .*; choose a folder with --out FOLDER"):
+        launch.new_folder(tmp_path / "runs", "train")
+
+
+WAITS = """
+    import signal, sys, time
+    count = 0
+    def got(number, frame):
+        global count
+        count += 1
+        if sys.argv[1] == "raise":
+            raise KeyboardInterrupt
+    if sys.argv[1] != "default":
+        for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP"):
+            signal.signal(getattr(signal, name), got)
+    try:
+        print("ready", flush=True)
+        until = time.monotonic() + 20
+        while time.monotonic() < until and not (sys.argv[1] == "count" and count):
+            time.sleep(0.02)
+    except KeyboardInterrupt:
+        time.sleep(0.3)  # a second signal would end this
+        print("saved", flush=True)
+        sys.exit(9)
+    time.sleep(0.3)
+    print("count", count)
+"""
+
+
+def signalled(tmp_path: Path, how: str, send: Callable[[int], None]) -> tuple[int, str, str]:
+    script = running.write(tmp_path, WAITS)
+    command = running.recorder(tmp_path / "run", script, how)
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=running.environment(),
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.1)
+        send(process.pid)
+        out, err = process.communicate(timeout=30)
+    assert recording.read(tmp_path / "run").launch["exit_code"] == process.returncode
+    return process.returncode, out, err
+
+
+def test_ctrl_c_reaches_the_script_once(tmp_path: Path) -> None:
+    """The terminal sends it to everybody in the group."""
+    assert signalled(tmp_path, "raise", lambda pid: os.killpg(pid, signal.SIGINT)) == (9, "saved\n", "")
+
+
+def test_an_interrupt_for_us_alone_is_passed_on(tmp_path: Path) -> None:
+    assert signalled(tmp_path, "raise", lambda pid: os.kill(pid, signal.SIGINT)) == (9, "saved\n", "")
+
+
+def test_ctrl_c_of_a_script_without_a_handler(tmp_path: Path) -> None:
+    code, out, err = signalled(tmp_path, "default", lambda pid: os.killpg(pid, signal.SIGINT))
+    assert (code, out) == (9, "saved\n"), err
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGHUP"])
+def test_signals_are_passed_on(name: str, tmp_path: Path) -> None:
+    number = getattr(signal, name)
+    assert signalled(tmp_path, "count", lambda pid: os.kill(pid, number)) == (0, "count 1\n", "")
+
+
+def test_a_script_that_is_terminated(tmp_path: Path) -> None:
+    code, out, err = signalled(tmp_path, "default", lambda pid: os.kill(pid, signal.SIGTERM))
+    assert (code, out, err) == (143, "", "")
