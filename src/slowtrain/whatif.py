@@ -185,7 +185,9 @@ def _made(now: Present, supplies: list[Supply]) -> tuple[float, float]:
     made = []
     for one in supplies:
         if one.pipeline is not None:
-            stages = [(now.scale if now.slow & {n.id for n in s.nodes} else 1.0) * s.latency_ms for s in one.pipeline.stages()]
+            stages = [
+                s.latency_ms * (now.scale if now.slow & {n.id for n in s.nodes} else 1.0) for s in one.pipeline.stages()
+            ]
             made.append((stages[0], max(stages[1:], default=0.0)))
         else:
             made.append((now.exposed_ms * one.factor, now.ahead_ms * one.factor))

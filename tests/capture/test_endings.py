@@ -25,6 +25,7 @@ BUSY = """
         until = time.perf_counter() + seconds
         while time.perf_counter() < until:
             gc.collect(0)
+            time.sleep(0.001)
 """
 
 

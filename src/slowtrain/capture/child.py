@@ -129,6 +129,8 @@ class FrameworkFacts:
             if module is not None and name not in self._read and hasattr(module, "__version__"):
                 self._read.add(name)
                 self.recorder.fact(f"version.{name}", str(module.__version__))
+        if self.progress.steps:
+            self.recorder.fact("steps_so_far", self.progress.steps)
         if self.progress.steps and "settings" not in self._read:
             self._read.add("settings")
             for key, read in _SETTINGS.items():

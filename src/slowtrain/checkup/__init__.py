@@ -53,7 +53,7 @@ def checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:
         healthy=findings.healthy,
         unchecked=findings.unchecked,
         notes=tuple(words.notes(trace, findings)),
-        next_steps=tuple(words.next_steps(findings, folder)),
+        next_steps=tuple(words.next_steps(trace, findings, folder)),
         pictures=pictures.pictures(trace, shown.place),
     )
 

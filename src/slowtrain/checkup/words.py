@@ -90,7 +90,8 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
     if kind is VerdictKind.INSUFFICIENT:
         count = int(trace.steps.steady.sum())
         said = f"{count or 'no'} steady step{'' if count == 1 else 's'}"
-        return f"{said} recorded: too few to judge; let it train for longer"
+        more = "let it train for longer" if len(trace.steps) else "nothing that trains was seen"
+        return f"{said} recorded: too few to judge; {more}"
     where = ""
     if trace.step_ms:
         category = largest(trace)
@@ -128,12 +129,19 @@ def notes(trace: Trace, findings: Findings) -> Iterator[str]:
         yield f"all cures together: {gain} of the {whole.scope}; they overlap"
 
 
-def next_steps(findings: Findings, folder: Path) -> Iterator[str]:
+def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
     first = gaining(findings)
     if first is not None:
         for prescription in first.prescriptions[:1]:
             yield prescription.says
         yield f"slowtrain explain {first.cause}"
         yield f"after the change: slowtrain run again, then slowtrain compare {folder} NEW"
+    elif failed(trace):
+        yield "mend the script's own error (its traceback is above), then run it again"
+    elif not len(trace.steps):
+        yield (
+            "nothing that trains was seen (a step of fit or train_on_batch, a call of a tf.function that takes a gradient, "
+            "a gradient taken eagerly): give Slowtrain the script that trains"
+        )
     elif not findings.diagnoses:
-        yield "record a longer run, or another machine's, if this one is not what you wonder about"
+        yield "nothing: for more speed look at the model's own arithmetic, or at the machine"

@@ -241,6 +241,9 @@ def _checked(checkup: Checkup, paper: Paper, limits: _Limits) -> Iterator[str]:
         named = [f"{missing} ({', '.join(causes)})" for missing, causes in groups.items()]
         counted = [f"{missing} ({len(causes)})" for missing, causes in groups.items()]
         lines = paper.wrap(start + ", ".join(named), paper.width)
+        if not checkup.steps.counted:  # one reason for them all
+            said = f"Not checked: {wording.causes(len(checkup.unchecked))}, since no steady steps were seen"
+            lines = [paper.fit(said, paper.width)]
         if len(lines) > limits.unchecked:
             lines = _listed(start, counted, paper, paper.width, limits.unchecked)
         yield from (paper.style(line, "yellow") for line in lines)

@@ -16,8 +16,12 @@ RANDOM = frozenset(
     "random randn rand randint random_sample normal uniform standard_normal integers shuffle permutation choice choices "
     "sample default_rng RandomState rng binomial beta poisson lognormal gauss".split()
 )
-READERS = frozenset("open read fread imread load loadtxt genfromtxt fromfile memmap File read_csv read_file get request urlopen".split())
-OPENERS = frozenset({"h5py", "zarr", "netCDF4", "tables", "rasterio", "lmdb", "sqlite3", "pandas", "PIL", "Image", "cv2", "imageio"})
+READERS = frozenset(
+    "open read fread imread load loadtxt genfromtxt fromfile memmap File read_csv read_file get request urlopen".split()
+)
+OPENERS = frozenset(
+    {"h5py", "zarr", "netCDF4", "tables", "rasterio", "lmdb", "sqlite3", "pandas", "PIL", "Image", "cv2", "imageio"}
+)
 BLOCKS = (ast.For, ast.While, ast.With, ast.If, ast.Try)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -96,7 +100,9 @@ class Source:
         taking = [c for c in ast.walk(step) if isinstance(c, ast.Call) and _holds(c, step_line)]
         arguments = [a for c in taking for a in (*c.args, *(k.value for k in c.keywords))]
         worked = [a for a in arguments if any(isinstance(n, (ast.Subscript, ast.Call)) for n in ast.walk(a))]
-        functions = [f for n in (*making, *header, *worked) for f in self.called(n)[1:] if not _takes_step(f, step_line)]
+        functions = [
+            f for n in (*making, *header, *worked) for f in self.called(n)[1:] if not _takes_step(f, step_line)
+        ]
         lines = {n for one in (*making, *header, *functions) for n in _range(one)}
         everything = [*making, *header, *worked, *functions]
         names = {n for one in everything for n in _names(one)} | wanted

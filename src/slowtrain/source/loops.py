@@ -60,7 +60,7 @@ def _taken(trace: Trace) -> list[Place]:
     counts: dict[Place, int] = {}
     for lane in ("on_batch", "function", "gradient"):
         spans = trace.lane(lane)
-        for number, count in zip(*np.unique(spans.name, return_counts=True)):
+        for number, count in zip(*np.unique(spans.name, return_counts=True), strict=True):
             place = trace.names[int(number)].place
             if place is not None:
                 counts[place] = counts.get(place, 0) + int(count)

@@ -18,6 +18,7 @@ from slowtrain.trace import (
     Steps,
     Trace,
     attribution,
+    counters,
     intervals,
     kernels,
     pipeline,
@@ -169,22 +170,22 @@ def _pipelines(raw: Recording, found: Steps) -> list[pipeline.Pipeline]:
         e.data.get("number"): pipeline.written(e.data.get("nodes") or ()) for e in raw.events if e.lane == "pipeline"
     }
     made = {e.data.get("number"): e for e in raw.events if e.lane == "iterator"}
-    readings: dict[int, list[tuple[float, pipeline.Counters]]] = {}
+    readings: dict[int, list[tuple[float, counters.Counters]]] = {}
     for at, iterator, proto in raw.counters:
-        readings.setdefault(iterator, []).append((at, pipeline.counters(proto)))
-    merged: dict[Any, list[tuple[list[pipeline.Counters], float | None]]] = {}
+        readings.setdefault(iterator, []).append((at, counters.counters(proto)))
+    merged: dict[Any, list[tuple[list[counters.Counters], float | None]]] = {}
     by_keras: dict[Any, bool] = {}
     for iterator, rows in sorted(readings.items()):
         event = made.get(iterator)
         number = event.data.get("pipeline") if event else None
         merged.setdefault(number, []).append(([c for _, c in rows], _gap_ms(rows, found)))
         by_keras[number] = bool(event and event.data.get("keras"))
-    result = [pipeline.watched(plans.get(number, ()), several, by_keras[number]) for number, several in merged.items()]
+    result = [counters.watched(plans.get(number, ()), several, by_keras[number]) for number, several in merged.items()]
     result += [pipeline.Pipeline(plan) for number, plan in plans.items() if number not in merged]
     return result
 
 
-def _gap_ms(rows: list[tuple[float, pipeline.Counters]], found: Steps) -> float | None:
+def _gap_ms(rows: list[tuple[float, counters.Counters]], found: Steps) -> float | None:
     """Mean time between a batch handed out and the next one asked for, over readings during steady steps.
 
     Each reading holds the last hundred gaps at most. Gaps beyond ten times the median

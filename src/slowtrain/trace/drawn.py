@@ -67,6 +67,8 @@ def _rows(drawing: str) -> tuple[dict[str, str], list[str]]:
     for row in filter(None, map(str.strip, drawing.splitlines())):
         if row.startswith("@"):
             notes.append(row)
+        elif row.startswith(">") and notes:  # a pipeline goes on in the next row
+            notes[-1] += " " + row
         else:
             lane, _, marks = row.partition(" ")
             rows[lane] = rows.get(lane, "") + marks.strip()

@@ -53,7 +53,11 @@ def fill(trace: Trace) -> Fill | None:
     per = node.elements / max(max((n.elements for n in up), default=node.elements), 1e-9)
     ahead = pipe.changed(*(replace(n, ms=n.ms * min(per, 1.0)) for n in up)).made_ms
     modelled = pipe.made_ms
-    measured = (inside + outside / max(len(trace.steps) / count, 1e-9)) / count if inside else outside / max(len(trace.steps), 1)
+    measured = (
+        (inside + outside / max(len(trace.steps) / count, 1e-9)) / count
+        if inside
+        else outside / max(len(trace.steps), 1)
+    )
     made = ahead * (measured / modelled) if modelled > 0 else 0.0
     epochs = first + times
     return Fill(node, inside / count, outside, max(made - rest, 0.0), epochs, max(each, outside / max(times, 1)))

@@ -100,7 +100,7 @@ def _origin_ms(space: xplane.Space, window: Window) -> float:
 def _lines(space: xplane.Space, origin_ms: float, window: Window) -> Iterator[tuple[str, _Rows, bool]]:
     """For each thread of the host its op executions (True) and its other events (False), those inside steps only."""
     for plane in space.planes:
-        if not plane.name == names.HOST_PLANE:
+        if plane.name != names.HOST_PLANE:
             continue
         for line in plane.lines:
             events = line.events((names.HLO_OP,))

@@ -6,8 +6,12 @@ with bounds, and what does not fit the format raises ``InputError`` with one cle
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 import sqlite3
+import tempfile
+import time
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,8 +27,16 @@ FILE = "recording.sqlite"
 LAUNCH = "launch.json"
 ENDED = "ended.txt"
 VERSION = 1
-MAX_CHUNK_BYTES = 1 << 28
-MAX_SPANS = 200_000_000
+FAILED = "failed.txt"
+TABLES = frozenset({"name", "chunk", "event", "fact", "sample", "pipeline"})
+MAX_CHUNK_BYTES = 1 << 26
+MAX_SPANS = 100_000_000
+MOST_LANES = 100
+MOST_TEXT = 1000  # characters of a name
+MOST_SECONDS = 120.0  # of SQLite's work on one file
+
+# What a damaged file can raise on its way through SQLite, JSON and NumPy.
+WRONG = (sqlite3.Error, zlib.error, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -53,51 +65,71 @@ def read(folder: Path) -> Recording:
     if not is_recording(folder):
         raise InputError(_absent(folder))
     try:
-        return _read(folder)
-    except (sqlite3.Error, zlib.error, ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
+        with _opened(folder) as database:
+            return _read(folder, database)
+    except WRONG as error:
         what = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise InputError(f"{folder} holds a damaged recording ({what}); record the run again") from error
 
 
 def _absent(folder: Path) -> str:
-    failed = folder / "failed.txt"
-    if failed.is_file():
-        return f"the recorder could not start in that process ({failed.read_text(errors='replace')[:200].strip()})"
+    failed = _first_line(folder / FAILED)
+    if failed:
+        return f"the recorder could not start in that process ({failed})"
     return f"{folder} is not a recording: it has no {FILE}; make one with `slowtrain run SCRIPT`"
 
 
-def _read(folder: Path) -> Recording:
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[sqlite3.Connection]:
+    """The recording's file, read only. What was written last may still stand in a log beside it.
+
+    To read that log SQLite has to write beside it; where it cannot (a read-only disk), a copy is read.
+    """
+    with contextlib.ExitStack() as stack:
+        database = stack.enter_context(contextlib.closing(_connect(folder)))
+        try:
+            database.execute("SELECT * FROM sqlite_master").fetchall()
+        except sqlite3.OperationalError:
+            copy = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slowtrain-")))
+            for name in (FILE, f"{FILE}-wal"):
+                with contextlib.suppress(FileNotFoundError):
+                    shutil.copyfile(folder / name, copy / name)
+            database = stack.enter_context(contextlib.closing(_connect(copy)))
+        yield database
+
+
+def _connect(folder: Path, timeout: float = 5.0) -> sqlite3.Connection:
+    database = sqlite3.connect(f"{(folder / FILE).resolve().as_uri()}?mode=ro", uri=True, timeout=timeout)
+    database.execute("PRAGMA trusted_schema=OFF")
+    deadline = time.monotonic() + MOST_SECONDS
+    database.set_progress_handler(lambda: time.monotonic() > deadline, 1_000_000)
+    return database
+
+
+def _read(folder: Path, database: sqlite3.Connection) -> Recording:
     launch = _launch(folder)
-    database = sqlite3.connect(f"{(folder / FILE).resolve().as_uri()}?mode=ro", uri=True)
-    try:
-        version = database.execute("PRAGMA user_version").fetchone()[0]
-        if version != VERSION:
-            newer = "a newer" if version > VERSION else "another"
-            raise InputError(
-                f"{folder} was recorded by {newer} version of Slowtrain (format {version}, this one reads {VERSION}); "
-                "upgrade with `pip install -U slowtrain`"
-            )
-        facts = {key: json.loads(value) for key, value in database.execute("SELECT key, value FROM fact")}
-        ended = _ended(folder)
-        if ended:
-            facts["ended"] = ended
-        start_ns = int(launch.get("start_ns") or facts.get("child", {}).get("begun_ns", 0))
-        names = _names(database)
-        raw = _spans(database)
-        events = tuple(
-            Event(lane, name, (start - start_ns) / 1e6, (end - start_ns) / 1e6, json.loads(data))
-            for start, end, lane, name, data in database.execute("SELECT * FROM event ORDER BY start_ns")
+    _check(folder, database)
+    facts = {str(key): json.loads(value) for key, value in database.execute("SELECT key, value FROM fact")}
+    ended = _first_line(folder / ENDED)
+    if ended:
+        facts["ended"] = ended
+    start_ns = int(launch.get("start_ns") or facts.get("child", {}).get("begun_ns", 0))
+    names = _names(database)
+    raw = _spans(database)
+    events = tuple(
+        Event(str(lane), _text(name), (start - start_ns) / 1e6, (end - start_ns) / 1e6, _object(data))
+        for start, end, lane, name, data in database.execute(
+            "SELECT start_ns, end_ns, lane, name, data FROM event ORDER BY start_ns"
         )
-        samples = tuple(
-            ((at - start_ns) / 1e6, json.loads(data))
-            for at, data in database.execute("SELECT time_ns, data FROM sample ORDER BY time_ns")
-        )
-        counters = tuple(
-            ((at - start_ns) / 1e6, int(iterator), bytes(proto))
-            for at, iterator, proto in database.execute("SELECT * FROM pipeline ORDER BY time_ns")
-        )
-    finally:
-        database.close()
+    )
+    samples = tuple(
+        ((at - start_ns) / 1e6, _object(data))
+        for at, data in database.execute("SELECT time_ns, data FROM sample ORDER BY time_ns")
+    )
+    counters = tuple(
+        ((at - start_ns) / 1e6, int(iterator), bytes(proto))
+        for at, iterator, proto in database.execute("SELECT time_ns, iterator, proto FROM pipeline ORDER BY time_ns")
+    )
     lanes, main = _lanes(raw, names, start_ns)
     last = max([(int(raw[:, 2].max()) - start_ns) / 1e6 if len(raw) else 0.0, *(s[0] for s in samples[-1:])])
     end_ns = launch.get("end_ns")
@@ -105,19 +137,47 @@ def _read(folder: Path) -> Recording:
     return Recording(folder, names, lanes, main, events, facts, samples, counters, end_ms, launch, start_ns)
 
 
+def _check(folder: Path, database: sqlite3.Connection) -> None:
+    version = database.execute("PRAGMA user_version").fetchone()[0]
+    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if version == 0 and not tables:
+        raise InputError(f"{folder} holds an empty recording: its process ended before it could begin; run the script again")
+    if version != VERSION:
+        newer = "a newer" if version > VERSION else "another"
+        raise InputError(
+            f"{folder} was recorded by {newer} version of Slowtrain (format {version}, this one reads {VERSION}); "
+            "upgrade with `pip install -U slowtrain`"
+        )
+    missing = TABLES - tables  # a view of that name, which could compute for ever, is no table
+    if missing:
+        raise ValueError(f"it has no table {min(missing)}")
+
+
+def _text(value: object) -> str:
+    return str(value)[:MOST_TEXT]
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    """A JSON object. Raises ``ValueError`` for any other JSON."""
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError("an entry is no JSON object")  # noqa: TRY004  one kind of error for all damage
+    return value
+
+
 def _launch(folder: Path) -> Mapping[str, Any]:
     try:
         found = json.loads((folder / LAUNCH).read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def _ended(folder: Path) -> str:
-    """Why recording ended before the script did; empty where it did not."""
+def _first_line(path: Path) -> str:
+    """Of a file that says what went wrong; empty where there is none."""
     try:
-        with (folder / ENDED).open(encoding="utf-8", errors="replace") as file:
-            return file.read(200).strip()
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.readline(200).strip()
     except OSError:
         return ""
 
@@ -129,13 +189,13 @@ def _names(database: sqlite3.Connection) -> tuple[Name, ...]:
         raise ValueError("too many names")
     names = [Name("", "?")] * size
     for number, lane, text, detail in rows:
-        names[number] = Name(str(lane), str(text), json.loads(detail))
+        names[number] = Name(str(lane), _text(text), _object(detail))
     return tuple(names)
 
 
-def _chunks(database: sqlite3.Connection) -> Iterator[Ints]:
+def _chunks(database: sqlite3.Connection, query: str = "SELECT data FROM chunk ORDER BY id") -> Iterator[Ints]:
     count = 0
-    for (data,) in database.execute("SELECT data FROM chunk ORDER BY id"):
+    for (data,) in database.execute(query):
         inflate = zlib.decompressobj()
         plain = inflate.decompress(data, MAX_CHUNK_BYTES)
         if inflate.unconsumed_tail or len(plain) % 40:
@@ -157,7 +217,10 @@ def _lanes(raw: Ints, names: tuple[Name, ...], start_ns: int) -> tuple[dict[str,
     raw = raw[(raw[:, 0] >= 0) & (raw[:, 0] < len(names))]
     raw = raw[np.lexsort((-raw[:, 2], raw[:, 1]))]
     lane_names = sorted({n.lane for n in names})
-    lane_of = np.array([lane_names.index(n.lane) for n in names])[raw[:, 0]] if len(raw) else np.zeros(0, dtype=int)
+    if len(lane_names) > MOST_LANES:
+        raise ValueError("too many lanes")
+    number = {lane: i for i, lane in enumerate(lane_names)}
+    lane_of = np.array([number[n.lane] for n in names])[raw[:, 0]] if len(raw) else np.zeros(0, dtype=int)
     lanes = {}
     for i, lane in enumerate(lane_names):
         rows = raw[lane_of == i]
@@ -174,14 +237,14 @@ def _lanes(raw: Ints, names: tuple[Name, ...], start_ns: int) -> tuple[dict[str,
 def pulse(folder: Path) -> tuple[int, float]:
     """Of a recording in progress: steps so far and the newest median in ms; ``(0, 0.0)`` where nothing can be told."""
     try:
-        database = sqlite3.connect(f"{(folder / FILE).resolve().as_uri()}?mode=ro", uri=True, timeout=0.2)
-        try:
+        with contextlib.closing(_connect(folder, timeout=0.2)) as database:
+            told = database.execute("SELECT value FROM fact WHERE key = 'steps_so_far'").fetchone()
             names = _names(database)
             wanted = [i for i, n in enumerate(names) if n.lane in ("step", "on_batch") or n.detail.get("training")]
-            rows = np.concatenate(list(_chunks(database)) or [np.zeros((0, 5), dtype=np.int64)])
-        finally:
-            database.close()
-    except (sqlite3.Error, zlib.error, ValueError, OSError):
+            newest = "SELECT data FROM (SELECT id, data FROM chunk ORDER BY id DESC LIMIT 40) ORDER BY id"
+            rows = np.concatenate(list(_chunks(database, newest)) or [np.zeros((0, 5), dtype=np.int64)])
+    except (*WRONG, OSError):
         return 0, 0.0
     starts = np.sort(rows[np.isin(rows[:, 0], wanted), 1])
-    return len(starts), float(np.median(np.diff(starts[-200:]))) / 1e6 if len(starts) > 1 else 0.0
+    steps = max(int(told[0]) if told else 0, len(starts))
+    return steps, float(np.median(np.diff(starts[-200:]))) / 1e6 if len(starts) > 1 else 0.0

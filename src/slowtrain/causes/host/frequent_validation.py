@@ -15,6 +15,7 @@ LEAST = 3  # passes over the validation data in one run
 # Of the training time. A pass over as much data as the epoch trained on costs about a third of it
 # (a forward pass, of a forward and a backward one): validation beyond that is frequent, or its set large.
 SHARE = 1 / 3
+WORK_SHARE = 0.3  # of a predict call is the model, where it goes over a data set
 KEPT = 0.1  # of the training time is what validation may take in the cure
 KEPT_PASSES = 2  # but so many passes stay: one on the way, one at the end
 
@@ -145,10 +146,12 @@ def _called(trace: Trace) -> Validation | None:
             lines.setdefault(f"{event.name}{event.data['site']}", []).append(event)
     for several in lines.values():
         passes = _plain(trace, several)
+        if passes and passes[0].name == "predict" and _work_share(trace, passes) < WORK_SHARE:
+            continue  # a few rows at a time: the call itself is what costs
         between = [_steps_between(trace, a.end_ms, b.start_ms) for a, b in zip(passes, passes[1:])]
         if len(passes) < LEAST or np.median(between) < 1:
             continue
-        training = _training_ms(trace, passes[0].start_ms, passes[-1].end_ms) * len(passes) / max(len(passes) - 1, 1)
+        training = _training_ms(trace, passes) * len(passes) / max(len(passes) - 1, 1)
         place = passes[0].place
         found = Validation(len(passes), _usual(passes), max(training, 1e-9), (place,) if place else ())
         best = found if best is None or found.ms > best.ms else best
@@ -208,24 +211,19 @@ def _apart_ms(trace: Trace, fits: list[Event]) -> float:
     return ms
 
 
+def _work_share(trace: Trace, passes: list[Event]) -> float:
+    calls = trace.lane("function")
+    return float(calls.ms[within(calls, passes)].sum()) / max(sum(p.ms for p in passes), 1e-9)
+
+
 def _steps_between(trace: Trace, start_ms: float, end_ms: float) -> int:
-    low, high = np.searchsorted(trace.steps.start_ms, (start_ms, end_ms))
+    trained = trace.lane("on_batch").start_ms if not trace.steps.training else trace.steps.start_ms
+    low, high = np.searchsorted(trained, (start_ms, end_ms))
     return int(high - low)
 
 
-def _training_ms(trace: Trace, start_ms: float, end_ms: float) -> float:
-    """Time in fits and steps of the stretch, windows and tracing left out."""
-    fits = [e for e in trace.events_of("loop") if e.name == "fit" and start_ms <= e.start_ms < end_ms]
-    if fits:
-        return sum(f.ms for f in fits) - _apart_ms(trace, fits)
-    low, high = np.searchsorted(trace.steps.start_ms, (start_ms, end_ms))
-    keep = ~trace.steps.windowed[low:high]
-    passes = Spans(trace.steps.start_ms[low:high], trace.steps.end_ms[low:high])
-    evaluated = [e for e in trace.events_of("loop") if e.name in ("evaluate", "predict")]
-    inside = sum(e.ms for e in evaluated if within(passes, [e]).any() or _in_step(trace, e))
-    return max(float(trace.steps.ms[low:high][keep].sum()) - inside, 0.0)
-
-
-def _in_step(trace: Trace, event: Event) -> bool:
-    i = int(np.searchsorted(trace.steps.start_ms, event.start_ms, side="right")) - 1
-    return i >= 0 and event.start_ms < float(trace.steps.end_ms[i])
+def _training_ms(trace: Trace, passes: list[Event]) -> float:
+    """Time from the first pass to the end of the last that is neither theirs, nor a window's, nor tracing."""
+    start, end = passes[0].start_ms, passes[-1].end_ms
+    apart = [e for lane in ("trace", "window") for e in trace.events_of(lane) if start <= e.start_ms < end]
+    return max(end - start - sum(p.ms for p in passes) - sum(e.ms for e in apart), 0.0)

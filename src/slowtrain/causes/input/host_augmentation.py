@@ -71,7 +71,9 @@ class HostAugmentation(Cause):
             return []
         left = min(node.ms, CALL_MS + calls(pipe, node) * 2 * READ_US / 1e3)
         # What moves into the step makes it longer by that much.
-        return [Supply(pipeline=pipe.changed(replace(node, ms=left)), added_ms=_moved_ms(trace, node), spread=(0.5, 1.1))]
+        return [
+            Supply(pipeline=pipe.changed(replace(node, ms=left)), added_ms=_moved_ms(trace, node), spread=(0.5, 1.1))
+        ]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         yield Prescription("edit", Effect.EQUIVALENT, "move the augmentation layers to the front of the model")
@@ -83,13 +85,17 @@ class HostAugmentation(Cause):
         input   iiiiiii...
         device  .......kkk
         @fact devices=[{"kind":"GPU"}]
-        @pipeline Slices ms=0.1 > ParallelMapV2 ms=70 elements=32 parallelism=8 line=12 detail={"ops":{"StatelessRandomUniformV2":4,"ImageProjectiveTransformV3":2,"Mul":20}} > Batch ms=0.1 > Prefetch
+        @pipeline Slices ms=0.1
+        > ParallelMapV2 ms=70 elements=32 parallelism=8 line=12 detail={"ops":{"StatelessRandomUniformV2":4,"ImageProjectiveTransformV3":2,"Mul":20}}
+        > Batch ms=0.1 > Prefetch
         """,
         """
         step    1111111111
         input   iiiiiii...
         device  .......kkk
-        @pipeline Slices ms=0.1 > ParallelMapV2 ms=70 elements=32 parallelism=8 line=12 detail={"ops":{"RandomUniform":4,"AdjustHue":2,"Mul":20}} > Batch ms=0.1 > Prefetch
+        @pipeline Slices ms=0.1
+        > ParallelMapV2 ms=70 elements=32 parallelism=8 line=12 detail={"ops":{"RandomUniform":4,"AdjustHue":2,"Mul":20}}
+        > Batch ms=0.1 > Prefetch
         """,
     )
     quiet = (
@@ -97,12 +103,16 @@ class HostAugmentation(Cause):
         step    1111111111
         input   iiiiiii...
         device  .......kkk
-        @pipeline Slices ms=0.1 > ParallelMapV2 ms=70 elements=32 parallelism=8 line=12 detail={"ops":{"ReadFile":1,"DecodeJpeg":1,"Mul":20}} > Batch ms=0.1 > Prefetch
+        @pipeline Slices ms=0.1
+        > ParallelMapV2 ms=70 elements=32 parallelism=8 line=12 detail={"ops":{"ReadFile":1,"DecodeJpeg":1,"Mul":20}}
+        > Batch ms=0.1 > Prefetch
         """,
         """
         step    1111111111
         device  kkkkkkkkkk
-        @pipeline Slices ms=0.1 > ParallelMapV2 ms=70 elements=32 parallelism=8 line=12 detail={"ops":{"RandomUniform":4,"AdjustHue":2,"Mul":20}} > Batch ms=0.1 > Prefetch
+        @pipeline Slices ms=0.1
+        > ParallelMapV2 ms=70 elements=32 parallelism=8 line=12 detail={"ops":{"RandomUniform":4,"AdjustHue":2,"Mul":20}}
+        > Batch ms=0.1 > Prefetch
         """,
     )
 

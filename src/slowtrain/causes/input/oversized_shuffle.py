@@ -71,7 +71,8 @@ class OversizedShuffle(Cause):
         device  ..............................kkkkkkkkk
         @steps block=8
         @sample available_bytes=4000000000
-        @pipeline Slices ms=0.1 elements=64 > ParallelMapV2 ms=8 elements=64 parallelism=2 line=12 > Shuffle ms=0.1 elements=16 line=13 buffered_bytes=6000000000 > Batch ms=0.1 line=14 > Prefetch
+        @pipeline Slices ms=0.1 elements=64 > ParallelMapV2 ms=8 elements=64 parallelism=2 line=12
+        > Shuffle ms=0.1 elements=16 line=13 buffered_bytes=6000000000 > Batch ms=0.1 line=14 > Prefetch
         """,
     )
     quiet = (
@@ -81,13 +82,15 @@ class OversizedShuffle(Cause):
         device  ..............................kkkkkkkkk
         @steps block=8
         @sample available_bytes=40000000000
-        @pipeline Slices ms=0.1 elements=64 > ParallelMapV2 ms=8 elements=64 parallelism=2 line=12 > Shuffle ms=0.1 elements=16 line=13 buffered_bytes=600000000 > Batch ms=0.1 line=14 > Prefetch
+        @pipeline Slices ms=0.1 elements=64 > ParallelMapV2 ms=8 elements=64 parallelism=2 line=12
+        > Shuffle ms=0.1 elements=16 line=13 buffered_bytes=600000000 > Batch ms=0.1 line=14 > Prefetch
         """,
         """
         step    111222333444555666
         device  kkkkkkkkkkkkkkkkkk
         @sample available_bytes=40000000000
-        @pipeline Slices ms=0.1 elements=16 > Shuffle ms=0.1 elements=16 line=13 buffered_bytes=600 > Batch ms=0.1 line=14 > Prefetch
+        @pipeline Slices ms=0.1 elements=16 > Shuffle ms=0.1 elements=16 line=13 buffered_bytes=600
+        > Batch ms=0.1 line=14 > Prefetch
         """,
     )
 

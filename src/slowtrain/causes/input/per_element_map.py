@@ -8,7 +8,17 @@ from dataclasses import replace
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace
-from slowtrain.trace.feeding import CALL_MS, READ_US, calls, deciding, fed, is_users, op_ms, takes_batches, written_place
+from slowtrain.trace.feeding import (
+    CALL_MS,
+    READ_US,
+    calls,
+    deciding,
+    fed,
+    is_users,
+    op_ms,
+    takes_batches,
+    written_place,
+)
 from slowtrain.trace.pipeline import Node
 from slowtrain.whatif import Remedy, Supply
 
@@ -52,7 +62,12 @@ class PerElementMap(Cause):
         return Evidence(
             f"the map is called {count:.0f} times a batch at {1e3 * node.ms / count:.2g} µs each, "
             f"of which {1e3 * inside / count:.2g} µs are spent in its ops",
-            {"calls_per_step": count, "call_us": 1e3 * node.ms / count, "op_us": 1e3 * inside / count, "map_ms": node.ms},
+            {
+                "calls_per_step": count,
+                "call_us": 1e3 * node.ms / count,
+                "op_us": 1e3 * inside / count,
+                "map_ms": node.ms,
+            },
             written_place(node),
         )
 
@@ -73,13 +88,15 @@ class PerElementMap(Cause):
         step    1111111111
         input   iiiiiiii..
         device  ........kk
-        @pipeline Slices ms=0.2 elements=512 > Map ms=9.7 elements=512 parallelism=1 line=12 > Batch ms=0.2 > Prefetch buffer=2
+        @pipeline Slices ms=0.2 elements=512 > Map ms=9.7 elements=512 parallelism=1 line=12 > Batch ms=0.2
+        > Prefetch buffer=2
         """,
         """
         step    1111111111
         input   iiiiiiii..
         device  ........kk
-        @pipeline Slices ms=0.2 elements=900 > ParallelMapV2 ms=19 elements=900 parallelism=2 line=12 > Batch ms=0.2 > Prefetch
+        @pipeline Slices ms=0.2 elements=900 > ParallelMapV2 ms=19 elements=900 parallelism=2 line=12 > Batch ms=0.2
+        > Prefetch
         """,
     )
     quiet = (
@@ -87,12 +104,14 @@ class PerElementMap(Cause):
         step    1111111111
         input   iiiiiiii..
         device  ........kk
-        @pipeline Slices ms=0.2 elements=32 > Map ms=9.7 elements=32 parallelism=1 line=12 > Batch ms=0.2 > Prefetch buffer=2
+        @pipeline Slices ms=0.2 elements=32 > Map ms=9.7 elements=32 parallelism=1 line=12 > Batch ms=0.2
+        > Prefetch buffer=2
         """,
         """
         step    1111111111
         device  kkkkkkkkkk
-        @pipeline Slices ms=0.2 elements=512 > Map ms=9.7 elements=512 parallelism=1 line=12 > Batch ms=0.2 > Prefetch buffer=2
+        @pipeline Slices ms=0.2 elements=512 > Map ms=9.7 elements=512 parallelism=1 line=12 > Batch ms=0.2
+        > Prefetch buffer=2
         """,
     )
 

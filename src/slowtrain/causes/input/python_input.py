@@ -106,17 +106,25 @@ class PythonInput(Cause):
         work = _work(trace)
         kind = work.kind if work else "work"
         if kind == "samples":
-            yield Prescription("edit", Effect.EXACT, "make arrays once and use from_tensor_slices, or yield whole batches")
+            yield Prescription(
+                "edit", Effect.EXACT, "make arrays once and use from_tensor_slices, or yield whole batches"
+            )
         elif kind == "loop":
-            yield Prescription("edit", Effect.EQUIVALENT, "replace the loop over elements by array code or TensorFlow ops")
+            yield Prescription(
+                "edit", Effect.EQUIVALENT, "replace the loop over elements by array code or TensorFlow ops"
+            )
         elif kind == "once":
             yield Prescription("edit", Effect.EXACT, "do this work once, before the loop, or keep it with .cache()")
         elif kind == "drawn":
             yield Prescription("edit", Effect.CHANGES_TRAINING, "draw the data once, before the loop")
         elif kind == "beside":
-            yield Prescription("edit", Effect.EXACT, "make the next batch in a background thread, or with from_generator and prefetch")
+            yield Prescription(
+                "edit", Effect.EXACT, "make the next batch in a background thread, or with from_generator and prefetch"
+            )
         else:
-            yield Prescription("edit", Effect.EQUIVALENT, "write it in TensorFlow ops in a parallel map, or use worker processes")
+            yield Prescription(
+                "edit", Effect.EQUIVALENT, "write it in TensorFlow ops in a parallel map, or use worker processes"
+            )
 
     fires = (
         """
@@ -125,7 +133,8 @@ class PythonInput(Cause):
         device  .......kkk
         @fact cpu_ms_per_step=10
         @producer samples ms=8 calls=64 line=9 hot=11
-        @pipeline Generator ms=8 elements=64 line=20 > FlatMap ms=0.1 elements=64 line=20 > Batch ms=0.1 > Prefetch buffer=2
+        @pipeline Generator ms=8 elements=64 line=20 > FlatMap ms=0.1 elements=64 line=20 > Batch ms=0.1
+        > Prefetch buffer=2
         """,
         """
         step    1111111111
@@ -133,7 +142,8 @@ class PythonInput(Cause):
         device  .......kkk
         @fact cpu_ms_per_step=10
         @producer erase ms=9 calls=4 line=9 hot=15 visits=2000
-        @pipeline Slices ms=0.1 > ParallelMapV2 ms=18 elements=4 parallelism=2 line=20 detail={"ops":{"PyFunc":1}} > Batch ms=0.1 > Prefetch
+        @pipeline Slices ms=0.1 > ParallelMapV2 ms=18 elements=4 parallelism=2 line=20 detail={"ops":{"PyFunc":1}}
+        > Batch ms=0.1 > Prefetch
         """,
         """
         step    1111111111
@@ -194,12 +204,18 @@ def _in_pipeline(trace: Trace) -> Work | None:
     return Work(kind, ms, calls, where, left, share)
 
 
-def _kind(trace: Trace, calls: float, ms: float, interpreted: bool, where: tuple[Place, ...]) -> tuple[str, float, float]:
+def _kind(
+    trace: Trace, calls: float, ms: float, interpreted: bool, where: tuple[Place, ...]
+) -> tuple[str, float, float]:
     """What the Python does, what a cure leaves of its time, and the part of the steps that gain."""
     pipe = trace.pipeline
     epochs = pipe.epochs if pipe else 1
     random = any((text := text_of(trace, p.file)) is not None and text.random_at(p.line) for p in where[:2])
-    generated = pipe is None or any(n.name == "Generator" for n in pipe.nodes) or any("python" in w.detail for w in pipe.written)
+    generated = (
+        pipe is None
+        or any(n.name == "Generator" for n in pipe.nodes)
+        or any("python" in w.detail for w in pipe.written)
+    )
     ready = min(calls * READ_US / 1e3 / ms, 1.0)
     if calls >= SAMPLES and generated and not random:
         return "samples", ready, 1.0

@@ -71,7 +71,8 @@ class SequentialMap(Cause):
         step    1111111111
         input   iiiiiii...
         device  .......kkk
-        @pipeline Slices ms=0.1 > Map ms=9.7 elements=32 parallelism=1 line=12 > Batch ms=0.2 line=13 > Prefetch buffer=2 line=14
+        @pipeline Slices ms=0.1 > Map ms=9.7 elements=32 parallelism=1 line=12 > Batch ms=0.2 line=13
+        > Prefetch buffer=2 line=14
         """,
         """
         step    1111111111
@@ -85,20 +86,23 @@ class SequentialMap(Cause):
         step    1111111111
         input   iiiiiii...
         device  .......kkk
-        @pipeline Slices ms=0.1 > ParallelMapV2 ms=38 elements=32 parallelism=4 line=12 > Batch ms=0.2 line=13 > Prefetch buffer=2
+        @pipeline Slices ms=0.1 > ParallelMapV2 ms=38 elements=32 parallelism=4 line=12 > Batch ms=0.2 line=13
+        > Prefetch buffer=2
         """,
         """
         step    1111111111
         input   iiiiiii...
         device  .......kkk
-        @pipeline Slices ms=0.1 > Map ms=9.7 elements=2000 parallelism=1 line=12 > Batch ms=0.2 line=13 > Prefetch buffer=2
+        @pipeline Slices ms=0.1 > Map ms=9.7 elements=2000 parallelism=1 line=12 > Batch ms=0.2 line=13
+        > Prefetch buffer=2
         """,
         """
         step    1111111111
         input   iiiiiii...
         device  .......kkk
         @fact usable_cores=1
-        @pipeline Slices ms=0.1 > Map ms=9.7 elements=32 parallelism=1 line=12 > Batch ms=0.2 line=13 > Prefetch buffer=2
+        @pipeline Slices ms=0.1 > Map ms=9.7 elements=32 parallelism=1 line=12 > Batch ms=0.2 line=13
+        > Prefetch buffer=2
         """,
     )
 

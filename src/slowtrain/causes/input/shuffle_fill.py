@@ -71,14 +71,16 @@ class ShuffleFill(Cause):
         input   iiiiiiiiiiiiiiiiiiiiiiiiiiiiii.........
         device  ..............................kkkkkkkkk
         @steps block=8
-        @pipeline Slices ms=0.1 elements=64 > ParallelMapV2 ms=8 elements=64 parallelism=2 line=12 > Shuffle ms=0.1 elements=16 line=13 > Batch ms=0.1 line=14 > Prefetch
+        @pipeline Slices ms=0.1 elements=64 > ParallelMapV2 ms=8 elements=64 parallelism=2 line=12
+        > Shuffle ms=0.1 elements=16 line=13 > Batch ms=0.1 line=14 > Prefetch
         """,
         """
         step    1111111111111111222333444555666
         input   iiiiiiiiiiiiii.................
         device  ..............kkkkkkkkkkkkkkkkk
         @steps block=6
-        @pipeline Slices ms=0.1 elements=64 > Map ms=2 elements=64 line=12 > Shuffle ms=0.1 elements=16 line=13 > Batch ms=0.1 line=14 > Prefetch
+        @pipeline Slices ms=0.1 elements=64 > Map ms=2 elements=64 line=12 > Shuffle ms=0.1 elements=16 line=13
+        > Batch ms=0.1 line=14 > Prefetch
         """,
     )
     quiet = (
@@ -87,7 +89,8 @@ class ShuffleFill(Cause):
         input   ii.ii.ii.ii.ii..
         device  ..k..k..k..k..kk
         @steps block=6
-        @pipeline Slices ms=0.1 elements=16 > Map ms=2 elements=16 line=12 > Shuffle ms=0.1 elements=16 line=13 > Batch ms=0.1 line=14 > Prefetch
+        @pipeline Slices ms=0.1 elements=16 > Map ms=2 elements=16 line=12 > Shuffle ms=0.1 elements=16 line=13
+        > Batch ms=0.1 line=14 > Prefetch
         """,
         """
         step    111222333444555666

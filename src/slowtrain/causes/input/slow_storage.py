@@ -11,7 +11,17 @@ from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.source.loops import by_hand, is_interpreted
 from slowtrain.trace import Trace
-from slowtrain.trace.feeding import READING, WAITED, busy_cores, deciding, joined_lines, op_ms, producers, wait_share, written_place
+from slowtrain.trace.feeding import (
+    READING,
+    WAITED,
+    busy_cores,
+    deciding,
+    joined_lines,
+    op_ms,
+    producers,
+    wait_share,
+    written_place,
+)
 from slowtrain.trace.pipeline import Node
 from slowtrain.whatif import Drop, Remedy, Supply
 
@@ -76,8 +86,12 @@ class SlowStorage(Cause):
         return [Supply(found.left, spread=(0.7, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription("advice", Effect.EXACT, "read several pieces at once, or copy the data to a local disk or into memory")
-        yield Prescription("advice", Effect.EQUIVALENT, "store fewer bytes an element: uint8 instead of floats, compressed records")
+        yield Prescription(
+            "advice", Effect.EXACT, "read several pieces at once, or copy the data to a local disk or into memory"
+        )
+        yield Prescription(
+            "advice", Effect.EQUIVALENT, "store fewer bytes an element: uint8 instead of floats, compressed records"
+        )
 
     fires = (
         """
@@ -86,7 +100,8 @@ class SlowStorage(Cause):
         device  ........kk
         @fact cpu_ms_per_step=2
         @producer fetch ms=9 calls=2 line=9 hot=11
-        @pipeline Range ms=0.1 > Map ms=9 elements=2 line=20 detail={"ops":{"PyFunc":1}} > Batch ms=0.1 line=20 > Prefetch line=20
+        @pipeline Range ms=0.1 > Map ms=9 elements=2 line=20 detail={"ops":{"PyFunc":1}} > Batch ms=0.1 line=20
+        > Prefetch line=20
         """,
         """
         step    1111111111
@@ -94,7 +109,8 @@ class SlowStorage(Cause):
         device  ........kk
         @fact cpu_ms_per_step=3
         @sample iowait_share=0.4
-        @pipeline Slices ms=0.1 > Map ms=9 elements=2 line=20 detail={"ops":{"ReadFile":1}} > Batch ms=0.1 line=20 > Prefetch line=20
+        @pipeline Slices ms=0.1 > Map ms=9 elements=2 line=20 detail={"ops":{"ReadFile":1}} > Batch ms=0.1 line=20
+        > Prefetch line=20
         """,
     )
     quiet = (
@@ -103,7 +119,8 @@ class SlowStorage(Cause):
         input   iiiiiiii..
         device  ........kk
         @fact cpu_ms_per_step=10
-        @pipeline Slices ms=0.1 > Map ms=9 elements=2 line=20 detail={"ops":{"ReadFile":1}} > Batch ms=0.1 line=20 > Prefetch line=20
+        @pipeline Slices ms=0.1 > Map ms=9 elements=2 line=20 detail={"ops":{"ReadFile":1}} > Batch ms=0.1 line=20
+        > Prefetch line=20
         """,
         """
         step    1111111111

@@ -81,8 +81,12 @@ class StarvedHost(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if evidence.numbers.get("under_way", 2.0) < ALONE:
-            yield Prescription("edit", Effect.EXACT, "remove the limit on the data set's threads (private_threadpool_size)")
-        yield Prescription("advice", Effect.EXACT, "give the process more cores, or its input less work for each element")
+            yield Prescription(
+                "edit", Effect.EXACT, "remove the limit on the data set's threads (private_threadpool_size)"
+            )
+        yield Prescription(
+            "advice", Effect.EXACT, "give the process more cores, or its input less work for each element"
+        )
 
     fires = (
         """
@@ -90,14 +94,16 @@ class StarvedHost(Cause):
         input   iiiiiiii..
         device  ........kk
         @fact cpu_ms_per_step=10 usable_cores=8
-        @pipeline Slices ms=0.1 > ParallelMapV2 ms=10 elements=16 parallelism=8 line=12 > Batch ms=0.1 line=13 > Prefetch
+        @pipeline Slices ms=0.1 > ParallelMapV2 ms=10 elements=16 parallelism=8 line=12 > Batch ms=0.1 line=13
+        > Prefetch
         """,
         """
         step    1111111111
         input   iiiiiiii..
         device  ........kk
         @fact cpu_ms_per_step=38 usable_cores=4
-        @pipeline Slices ms=0.1 > ParallelMapV2 ms=36 elements=32 parallelism=4 line=12 > Batch ms=0.1 line=13 > Prefetch
+        @pipeline Slices ms=0.1 > ParallelMapV2 ms=36 elements=32 parallelism=4 line=12 > Batch ms=0.1 line=13
+        > Prefetch
         """,
     )
     quiet = (
@@ -112,7 +118,8 @@ class StarvedHost(Cause):
         step    1111111111
         device  kkkkkkkkkk
         @fact cpu_ms_per_step=38 usable_cores=4
-        @pipeline Slices ms=0.1 > ParallelMapV2 ms=36 elements=32 parallelism=4 line=12 > Batch ms=0.1 line=13 > Prefetch
+        @pipeline Slices ms=0.1 > ParallelMapV2 ms=36 elements=32 parallelism=4 line=12 > Batch ms=0.1 line=13
+        > Prefetch
         """,
     )
 

@@ -61,14 +61,16 @@ class UncachedInput(Cause):
         found, pipe = _repeated(trace), trace.pipeline
         if found is None or pipe is None:
             return []
-        node, size = found
+        node, _ = found
         count = calls(pipe, node)
         cached = [ready(n, 0.0) for n in pipe.upstream(node)]
         again = ready(node, count, (node.written.element_bytes or 0) * count if node.written else 0.0)
         return [Supply(pipeline=pipe.changed(again, *cached), share=1 - 1 / pipe.epochs, spread=(0.8, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription("edit", Effect.EXACT, "put .cache() behind this map, in front of shuffle and random augmentation")
+        yield Prescription(
+            "edit", Effect.EXACT, "put .cache() behind this map, in front of shuffle and random augmentation"
+        )
 
     fires = (
         """
@@ -76,14 +78,18 @@ class UncachedInput(Cause):
         input   iiiiiii...
         device  .......kkk
         @fact machine={"memory":{"available_bytes":8e9}}
-        @pipeline epochs=5 > Slices ms=0.1 elements=16 detail={"cardinality":160} > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12 detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]} > Batch ms=0.1 > Prefetch
+        @pipeline epochs=5 > Slices ms=0.1 elements=16 detail={"cardinality":160}
+        > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12 detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]}
+        > Batch ms=0.1 > Prefetch
         """,
         """
         step    1111111111
         input   iiiiii....
         device  ......kkkk
         @fact machine={"memory":{"available_bytes":8e9}}
-        @pipeline epochs=9 > Slices ms=0.1 elements=16 detail={"cardinality":160} > Map ms=6 elements=16 line=12 detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]} > Batch ms=0.1
+        @pipeline epochs=9 > Slices ms=0.1 elements=16 detail={"cardinality":160}
+        > Map ms=6 elements=16 line=12 detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]}
+        > Batch ms=0.1
         """,
     )
     quiet = (
@@ -92,14 +98,18 @@ class UncachedInput(Cause):
         input   iiiiiii...
         device  .......kkk
         @fact machine={"memory":{"available_bytes":8e9}}
-        @pipeline epochs=5 > Slices ms=0.1 elements=16 detail={"cardinality":160} > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12 detail={"cardinality":160,"ops":{"RandomUniform":1},"element":[{"shape":[64,64,3],"bytes":4}]} > Batch ms=0.1 > Prefetch
+        @pipeline epochs=5 > Slices ms=0.1 elements=16 detail={"cardinality":160}
+        > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12 detail={"cardinality":160,"ops":{"RandomUniform":1},"element":[{"shape":[64,64,3],"bytes":4}]}
+        > Batch ms=0.1 > Prefetch
         """,
         """
         step    1111111111
         input   iiiiiii...
         device  .......kkk
         @fact machine={"memory":{"available_bytes":8e9}}
-        @pipeline epochs=5 > Slices ms=0.1 elements=16 detail={"cardinality":160000} > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12 detail={"cardinality":160000,"element":[{"shape":[512,512,3],"bytes":4}]} > Batch ms=0.1 > Prefetch
+        @pipeline epochs=5 > Slices ms=0.1 elements=16 detail={"cardinality":160000}
+        > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12 detail={"cardinality":160000,"element":[{"shape":[512,512,3],"bytes":4}]}
+        > Batch ms=0.1 > Prefetch
         """,
     )
 

@@ -50,10 +50,18 @@ class UnshardedFiles(Cause):
         node, count, kept = found
         rate = count / trace.step_ms * 1e3
         if node.family == "Map":
-            says = f"{count:.0f} files are opened for each batch, {rate:.0f} a second, {1e3 * node.ms / count:.2g} µs each"
+            says = (
+                f"{count:.0f} files are opened for each batch, {rate:.0f} a second, {1e3 * node.ms / count:.2g} µs each"
+            )
         else:
-            says = f"one reader reads {count:.0f} records for each batch, {node.ms:.2g} ms, and nothing is read beside it"
-        return Evidence(says, {"files_per_step": count, "read_ms": node.ms - kept, "other_ms": kept}, written_place(node) or _source(trace))
+            says = (
+                f"one reader reads {count:.0f} records for each batch, {node.ms:.2g} ms, and nothing is read beside it"
+            )
+        return Evidence(
+            says,
+            {"files_per_step": count, "read_ms": node.ms - kept, "other_ms": kept},
+            written_place(node) or _source(trace),
+        )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found = _reading(trace)
@@ -67,7 +75,9 @@ class UnshardedFiles(Cause):
         return [Supply(pipeline=trace.pipeline.changed(replace(node, ms=node.ms / trace.cores)))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription("advice", Effect.EXACT, "pack the files into a few TFRecord shards and read those with interleave")
+        yield Prescription(
+            "advice", Effect.EXACT, "pack the files into a few TFRecord shards and read those with interleave"
+        )
         yield Prescription("edit", Effect.EXACT, "or keep what was read with .cache(), if it fits in memory")
 
     fires = (
@@ -75,13 +85,15 @@ class UnshardedFiles(Cause):
         step    1111111111
         input   iiiiiiii..
         device  ........kk
-        @pipeline Slices ms=0.2 elements=200 > ParallelMapV2 ms=19 elements=200 parallelism=2 line=12 detail={"ops":{"ReadFile":1}} > Batch > Prefetch
+        @pipeline Slices ms=0.2 elements=200
+        > ParallelMapV2 ms=19 elements=200 parallelism=2 line=12 detail={"ops":{"ReadFile":1}} > Batch > Prefetch
         """,
         """
         step    1111111111
         input   iiiiiiii..
         device  ........kk
-        @pipeline TFRecord ms=9 elements=200 line=11 > FlatMap ms=0.1 line=11 > ParallelMapV2 ms=2 elements=200 parallelism=2 line=12 > Batch
+        @pipeline TFRecord ms=9 elements=200 line=11 > FlatMap ms=0.1 line=11
+        > ParallelMapV2 ms=2 elements=200 parallelism=2 line=12 > Batch
         """,
     )
     quiet = (
@@ -89,12 +101,14 @@ class UnshardedFiles(Cause):
         step    1111111111
         input   iiiiiiii..
         device  ........kk
-        @pipeline Slices ms=0.2 elements=16 > Map ms=9.7 elements=16 line=12 detail={"ops":{"ReadFile":1,"DecodeJpeg":1}} > Batch > Prefetch
+        @pipeline Slices ms=0.2 elements=16
+        > Map ms=9.7 elements=16 line=12 detail={"ops":{"ReadFile":1,"DecodeJpeg":1}} > Batch > Prefetch
         """,
         """
         step    1111111111
         device  kkkkkkkkkk
-        @pipeline Slices ms=0.2 elements=200 > Map ms=9.7 elements=200 line=12 detail={"ops":{"ReadFile":1}} > Batch > Prefetch
+        @pipeline Slices ms=0.2 elements=200 > Map ms=9.7 elements=200 line=12 detail={"ops":{"ReadFile":1}} > Batch
+        > Prefetch
         """,
     )
 
@@ -115,11 +129,11 @@ def _reading(trace: Trace) -> tuple[Node, float, float] | None:
             count = calls(pipe, node)
             inside, read = op_ms(trace, node) or 0.0, op_ms(trace, node, READING) or 0.0
             kept = max(inside - read, 0.0)
-            heavy = any(op.startswith("Decode") and op not in ("DecodeRaw",) for op in node.written.ops) and not inside
+            heavy = any(op.startswith("Decode") and op != "DecodeRaw" for op in node.written.ops) and not inside
             if count >= LEAST_FILES and 1e3 * node.ms <= MOST_US * count and kept < 0.5 * node.ms and not heavy:
                 return node, count, kept
-        if node.name.startswith(READERS) and node.ms >= 0.5 * max(n.ms for n in slow):
-            # What a record costs is known here, no price of calls is missing: it has to explain the wait.
-            if node.ms >= 0.4 * trace.step_ms and not any(n.family == "Interleave" for n in pipe.nodes):
-                return node, node.elements, 0.0
+        # What a record costs is known here, no price of calls is missing: it has to explain the wait.
+        long = node.ms >= max(0.4 * trace.step_ms, 0.5 * max(n.ms for n in slow))
+        if node.name.startswith(READERS) and long and not any(n.family == "Interleave" for n in pipe.nodes):
+            return node, node.elements, 0.0
     return None

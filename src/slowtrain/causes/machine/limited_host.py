@@ -18,7 +18,12 @@ LEAST_OP_MS = 0.05  # a shorter op is not split over threads, or gains nothing b
 SPLIT = 0.8  # of ideal: what two to eight threads gave on matrix products and convolutions of training steps
 SETTERS = {
     "affinity": ("sched_setaffinity", "cpu_affinity"),
-    "threads": ("set_intra_op_parallelism_threads", "set_inter_op_parallelism_threads", "OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"),
+    "threads": (
+        "set_intra_op_parallelism_threads",
+        "set_inter_op_parallelism_threads",
+        "OMP_NUM_THREADS",
+        "TF_NUM_INTRAOP_THREADS",
+    ),
     "quota": (),
 }
 
@@ -85,7 +90,9 @@ class LimitedHost(Cause):
         return [Drop({Category.DEVICE: saved}, 0.0, (0.0, 1.25))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription("setting", Effect.EQUIVALENT, "give the process all cores: lift the affinity, quota or thread setting")
+        yield Prescription(
+            "setting", Effect.EQUIVALENT, "give the process all cores: lift the affinity, quota or thread setting"
+        )
 
     fires = (
         """
@@ -128,7 +135,9 @@ def _limit(trace: Trace) -> Limit | None:
     cpu = trace.facts.get("cpu_ms_per_step")
     if board < 2 or not trace.step_ms or trace.on_accelerator:
         return None
-    affinity = float(trace.fact("affinity_cores") or len(trace.fact("machine", "cpu", "affinity_cores", default=()) or ()) or board)
+    affinity = float(
+        trace.fact("affinity_cores") or len(trace.fact("machine", "cpu", "affinity_cores", default=()) or ()) or board
+    )
     quota = float(trace.fact("machine", "cgroup", "cpu_quota_cores") or board)
     threads = float(trace.fact("threads", "intra_op") or board)
     found = min((Limit("affinity", affinity, board), Limit("quota", quota, board), Limit("threads", threads, board)),
@@ -159,6 +168,10 @@ def _where(trace: Trace, limit: Limit) -> tuple[Place, ...]:
     for script in scripts:
         text = text_of(trace, script) or text_of(trace, os.path.join(trace.root, script))
         for number, line in enumerate(text.text.splitlines() if text else (), 1):
-            if any(setter in line for setter in SETTERS[limit.kind]) and not line.lstrip().startswith("#") and "hasattr" not in line:
+            if (
+                any(setter in line for setter in SETTERS[limit.kind])
+                and not line.lstrip().startswith("#")
+                and "hasattr" not in line
+            ):
                 found.append(Place(script, number))
     return tuple(found)

@@ -1,0 +1,275 @@
+"""TensorFlow's own counters of an input pipeline, read from its ``ModelProto``, and joined to what the user wrote.
+
+The counters are totals since an iterator began (tensorflow/core/framework/model.proto): processing
+time is summed over threads and excludes a node's inputs. Nothing of TensorFlow is needed to read them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slowtrain.errors import InputError
+from slowtrain.trace.pipeline import Node, Pipeline, Written, family
+
+
+def decode(proto: bytes) -> Mapping[int, list[Any]]:
+    """One protobuf message as field number -> values (bytes, ints, floats as raw 64 bits). Raises ``InputError``."""
+    found: dict[int, list[Any]] = {}
+    at, end = 0, len(proto)
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            if at >= end or shift > 63:
+                raise InputError("the recording holds damaged pipeline counters; record the run again")
+            byte = proto[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < end:
+        key = varint()
+        wire = key & 7
+        if wire == 0:
+            value: Any = varint()
+        elif wire in (1, 5):
+            size = 8 if wire == 1 else 4
+            value, at = proto[at : at + size], at + size
+        elif wire == 2:
+            size = varint()
+            value, at = proto[at : at + size], at + size
+        else:
+            raise InputError("the recording holds damaged pipeline counters; record the run again")
+        if at > end:
+            raise InputError("the recording holds damaged pipeline counters; record the run again")
+        found.setdefault(key >> 3, []).append(value)
+    return found
+
+
+@dataclass(frozen=True)
+class Counters:
+    """One reading of an iterator's counters: per node the raw totals, and the consumer's last gaps in µs."""
+
+    nodes: Mapping[int, Mapping[str, Any]]
+    output: int
+    gaps_us: tuple[int, ...]
+    cpu_budget: float | None
+
+
+def counters(proto: bytes) -> Counters:
+    """``ModelProto`` bytes as numbers. Raises ``InputError``."""
+    model = decode(proto)
+    nodes = {}
+    for entry in model.get(1, ()):
+        fields = decode(decode(entry).get(2, [b""])[0])
+        nodes[int(first(fields, 1, 0))] = {
+            "name": bytes(first(fields, 2, b"")).decode("utf-8", "replace"),
+            "buffered_bytes": first(fields, 4, 0),
+            "bytes_produced": first(fields, 7, 0),
+            "elements": first(fields, 8, 0),
+            "processing_ns": first(fields, 9, 0),
+            "parameters": dict(_parameter(p) for p in fields.get(11, ())),
+            "inputs": tuple(packed(fields.get(14, ()))),
+        }
+    options = decode(first(model, 5, b""))
+    budget = first(options, 2, None)
+    return Counters(nodes, int(first(model, 2, 0)), tuple(packed(model.get(6, ()))), budget)
+
+
+def _parameter(raw: bytes) -> tuple[str, tuple[float, bool]]:
+    fields = decode(raw)
+    value = struct.unpack("<d", first(fields, 3, first(fields, 2, bytes(8))))[0]
+    return bytes(first(fields, 1, b"")).decode("utf-8", "replace"), (value, bool(first(fields, 6, 0)))
+
+
+def first(fields: Mapping[int, list[Any]], number: int, default: Any) -> Any:
+    return fields[number][0] if fields.get(number) else default
+
+
+def packed(values: Iterable[Any]) -> list[int]:
+    """Repeated integers, packed or not."""
+    found: list[int] = []
+    for value in values:
+        if isinstance(value, int):
+            found.append(value)
+            continue
+        number = shift = 0
+        for byte in value:
+            number |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                found.append(number)
+                number = shift = 0
+    return found
+
+
+def watched(
+    plan: tuple[Written, ...], iterators: Iterable[tuple[Sequence[Counters], float | None]], keras: bool
+) -> Pipeline:
+    """The pipeline out of all its iterators, one an epoch, each with its readings in order and its gap.
+
+    With a cache in it, the epoch that filled the cache does not speak for the others.
+    """
+    read = [(list(rows), gap) for rows, gap in iterators if rows]
+    several = [measured(plan, None, settled(rows, plan), gap, keras) for rows, gap in read]
+    gaps = sorted(g for rows, _ in read for row in rows for g in row.gaps_us)
+    quiet = gaps[len(gaps) // 10] / 1e3 if len(gaps) >= 10 else None
+    fed = [p for p in several if p.batches]
+    if not fed:
+        return several[0] if several else Pipeline(plan, keras=keras)
+    total, gap = sum(p.batches for p in fed), _mean_gap(fed)
+    speaking = fed[1:] if len(fed) > 1 and any(w.family == "Cache" for w in plan) else fed
+    most = max(len(p.nodes) for p in speaking)
+    whole = [p for p in speaking if len(p.nodes) == most]
+    longest = max(whole, key=lambda p: p.batches)
+    alike = [p for p in whole if [n.name for n in p.nodes] == [n.name for n in longest.nodes]]
+    weight = sum(p.batches for p in alike)
+    nodes = tuple(
+        replace(
+            node,
+            ms=sum(p.nodes[i].ms * p.batches for p in alike) / weight,
+            elements=sum(p.nodes[i].elements * p.batches for p in alike) / weight,
+            bytes_produced=sum(p.nodes[i].bytes_produced * p.batches for p in alike) / weight,
+            buffered_bytes=max(p.nodes[i].buffered_bytes for p in alike),
+        )
+        for i, node in enumerate(longest.nodes)
+    )
+    return replace(longest, nodes=nodes, batches=total, gap_ms=gap, epochs=len(fed), quiet_ms=quiet)
+
+
+def _mean_gap(several: list[Pipeline]) -> float | None:
+    known = [(p.gap_ms, p.batches) for p in several if p.gap_ms is not None]
+    weight = sum(batches for _, batches in known)
+    return sum(gap * batches for gap, batches in known) / weight if weight else None
+
+
+def settled(readings: Sequence[Counters], plan: tuple[Written, ...] = ()) -> Counters:
+    """One reading of all nodes out of the readings of one iterator.
+
+    TensorFlow forgets a node when its data ends, so that the last reading lacks the nodes
+    below; each speaks from where it was last seen, carried on to the end by what its consumer
+    handed out since.
+    """
+    last, seen = readings[-1], dict[int, int]()
+    inputs, most = dict[int, tuple[int, ...]](), dict[int, float]()
+    for i, reading in enumerate(readings):
+        for number, raw in reading.nodes.items():
+            seen[number] = i
+            most[number] = max(most.get(number, 0), raw["buffered_bytes"])
+            if len(raw["inputs"]) >= len(inputs.get(number, ())):
+                inputs[number] = raw["inputs"]
+    size = next((int(w.detail["batch_size"]) for w in reversed(plan) if w.detail.get("batch_size")), 1)
+    shuffled = next((plan[w.inputs[0]] for w in plan if w.family == "Shuffle" and w.inputs), None)
+    length = int((shuffled.detail.get("cardinality") if shuffled else 0) or 0)
+    nodes: dict[int, dict[str, Any]] = {}
+    below: set[int] = set()  # what feeds a shuffle gives no more in an epoch than there is
+    todo = [(last.output, last.output)]
+    while todo:
+        number, consumer = todo.pop()
+        if number not in seen or number in nodes:
+            continue
+        raw = dict(readings[seen[number]].nodes[number])
+        elements = float(raw["elements"])
+        if number != consumer and seen[number] < len(readings) - 1:
+            then = readings[seen[number]].nodes.get(consumer, {}).get("elements", 0)
+            grown = nodes[consumer]["elements"] - then
+            kind = family(nodes[consumer]["name"])
+            if kind == "Shuffle":
+                per = 0.0 if seen[consumer] > seen[number] else 1.0  # outlived: this one had come to its end
+            elif then and elements:
+                per = elements / then
+            else:
+                per = float(size) if kind == "Batch" or nodes[consumer]["name"].startswith("MapAndBatch") else 1.0
+            final = elements + max(grown, 0) * per
+            if kind == "Shuffle" and seen[consumer] > seen[number]:
+                final = max(elements, nodes[consumer]["elements"])
+            if length > 0 and (kind == "Shuffle" or number in below):
+                final = max(min(final, float(length)), elements)
+                below.update(inputs[number])
+            for key in ("processing_ns", "bytes_produced"):
+                raw[key] *= final / elements if elements else 1.0
+            raw["elements"] = final
+        raw["inputs"], raw["buffered_bytes"] = inputs[number], most[number]
+        nodes[number] = raw
+        todo.extend((i, number) for i in inputs[number])
+    return Counters(nodes, last.output, last.gaps_us, last.cpu_budget)
+
+
+def measured(
+    plan: tuple[Written, ...], before: Counters | None, after: Counters, gap_ms: float | None, keras: bool
+) -> Pipeline:
+    """The pipeline between two readings of one iterator (from its beginning when ``before`` is None)."""
+    order = _order(after)
+    ids = {number: i for i, number in enumerate(order)}
+    root = after.nodes.get(after.output, {})
+    batches = _since(before, after.output, "elements", root)
+    if batches <= 0:
+        return Pipeline(plan, keras=keras)
+    nodes = []
+    for number in order:
+        raw = after.nodes[number]
+        if number == after.output and raw["name"] == "Root":
+            continue
+        width = raw["parameters"].get("parallelism")
+        size = raw["parameters"].get("buffer_size")
+        nodes.append(
+            Node(
+                ids[number],
+                raw["name"],
+                tuple(ids[i] for i in raw["inputs"] if i in ids),
+                _since(before, number, "processing_ns", raw) / batches / 1e6,
+                _since(before, number, "elements", raw) / batches,
+                width[0] if width else None,
+                bool(width and width[1]),
+                size[0] if size else None,
+                float(raw["buffered_bytes"]),
+                _since(before, number, "bytes_produced", raw) / batches,
+            )
+        )
+    return Pipeline(plan, _match(nodes, plan), int(batches), gap_ms, after.cpu_budget, keras)
+
+
+def _since(before: Counters | None, number: int, key: str, raw: Mapping[str, Any]) -> float:
+    earlier = before.nodes.get(number, {}).get(key, 0) if before else 0
+    return float(max(raw.get(key, 0) - earlier, 0))
+
+
+def _order(reading: Counters) -> list[int]:
+    """Node numbers, inputs before consumers."""
+    order: list[int] = []
+    stack: list[tuple[int, bool]] = [(reading.output, False)]
+    seen: set[int] = set()
+    while stack:
+        number, done = stack.pop()
+        if done:
+            order.append(number)
+        elif number in reading.nodes and number not in seen:
+            seen.add(number)
+            stack.append((number, True))
+            stack.extend((i, False) for i in reversed(reading.nodes[number]["inputs"]))
+    return order
+
+
+def _match(nodes: list[Node], plan: tuple[Written, ...]) -> tuple[Node, ...]:
+    """Gives each running node the written one that it came from: both in order from the source, by family."""
+    at = 0
+    matched = []
+    for node in nodes:
+        found = None
+        for i in range(at, len(plan)):
+            if plan[i].family == node.family:
+                found, at = plan[i], i + 1
+                break
+        if node.name.startswith("MapAndBatch"):
+            for i in range(at, len(plan)):
+                if plan[i].family == "Batch":
+                    at = i + 1
+                    break
+        matched.append(replace(node, written=found))
+    return tuple(matched)

@@ -1,0 +1,118 @@
+"""Every cause of every family by its own drawn examples, one test for all of them."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from slowtrain.causes import SECTIONS, Cause, all_causes
+from slowtrain.diagnose import LEAST_RUN_SHARE, WORTH, examine
+from slowtrain.model import Effect, Signal
+from slowtrain.trace.drawn import drawn
+
+CATALOGUE = Path(__file__).parents[3] / "shared" / "design" / "CAUSES.md"
+WANTED_FAMILIES = ("input", "host")
+WANTED = (
+    "startup/slow-startup",
+    "transfer/per-step-feed",
+    "transfer/per-step-readback",
+    "compute/small-batch",
+    "compute/double-precision",
+    "compute/handwritten-op",
+    "compute/dense-embedding-update",
+    "compute/compute-bound",
+    "machine/limited-host",
+    "numerics/nonfinite-loss",
+)
+KINDS = ("edit", "treatment", "setting", "advice")
+CAUSES = all_causes()
+
+
+def _cases(attribute: str) -> list[object]:
+    drawings = [(c, i, d) for c in CAUSES for i, d in enumerate(getattr(c, attribute))]
+    return [pytest.param(cause, drawing, id=f"{cause.id}-{i}") for cause, i, drawing in drawings]
+
+
+def _wanted() -> list[str]:
+    """Ids of the catalogue that the first release holds."""
+    found, family = [], ""
+    for row in CATALOGUE.read_text().splitlines():
+        if heading := re.match(r"## (\w+)", row):
+            family = heading[1]
+        elif (cell := re.match(r"\| `([a-z-]+)` \|", row)) and family in WANTED_FAMILIES:
+            found.append(f"{family}/{cell[1]}")
+    return [*found, *WANTED]
+
+
+def test_the_catalogues_causes_exist() -> None:
+    if not CATALOGUE.is_file():
+        pytest.skip(f"{CATALOGUE} is not there")
+    assert sorted(set(_wanted()) - {c.id for c in CAUSES}) == []
+
+
+def test_ids_and_titles_are_unique() -> None:
+    assert len({c.id for c in CAUSES}) == len(CAUSES)
+    assert len({c.title for c in CAUSES}) == len(CAUSES)
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=lambda c: c.id)
+def test_the_page_is_complete(cause: Cause) -> None:
+    page = inspect.getdoc(type(cause)) or ""
+    summary, *_ = page.splitlines()
+    assert summary.endswith(".") and len(summary) <= 120
+    assert [line for line in page.splitlines() if line.startswith("## ")] == list(SECTIONS)
+    parts = re.split("|".join(map(re.escape, SECTIONS)), page)[1:]
+    assert all(len(part.strip()) >= 40 for part in parts), "an empty section"
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=lambda c: c.id)
+def test_examples_of_both_kinds_are_given(cause: Cause) -> None:
+    assert cause.fires and cause.quiet
+    assert not cause.title.endswith(".") and cause.title == cause.title.strip()
+
+
+@pytest.mark.parametrize(("cause", "drawing"), _cases("fires"))
+def test_fires(cause: Cause, drawing: str) -> None:
+    trace = drawn(drawing)
+    found = examine(trace, [cause])
+    assert [d.cause for d in found.diagnoses] == [cause.id]
+    assert found.healthy == () and found.unchecked == ()
+    one = found.diagnoses[0]
+    numbers = [one.saving.before_ms, one.saving.after_ms, one.saving.low, one.saving.high, one.run_share]
+    assert all(math.isfinite(n) for n in [*numbers, *one.evidence.numbers.values()])
+    assert one.evidence.says and "\n" not in one.evidence.says
+    assert one.saving.scope in ("step", "run")
+    assert one.saving.low <= one.saving.high * (1 + 1e-9)
+    if not cause.matters:
+        assert one.saving.speedup >= WORTH
+        assert one.saving.low <= one.saving.speedup * (1 + 1e-9) and one.saving.speedup <= one.saving.high * (1 + 1e-9)
+        assert one.run_share >= (LEAST_RUN_SHARE if one.saving.scope == "run" else 0)
+    for prescription in one.prescriptions:
+        assert prescription.kind in KINDS and isinstance(prescription.effect, Effect) and prescription.says
+
+
+@pytest.mark.parametrize(("cause", "drawing"), _cases("quiet"))
+def test_quiet(cause: Cause, drawing: str) -> None:
+    found = examine(drawn(drawing), [cause])
+    assert found.diagnoses == ()
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=lambda c: c.id)
+def test_unmeasured_is_unchecked(cause: Cause) -> None:
+    """Not measured never reads as healthy: each needed signal alone turns the answer."""
+    assert cause.needs and all(isinstance(s, Signal) for s in cause.needs)
+    for signal in cause.needs:
+        found = examine(drawn(f"{cause.fires[0]}\n@missing {signal}"), [cause])
+        assert (found.diagnoses, found.healthy) == ((), ())
+        assert [u.cause for u in found.unchecked] == [cause.id]
+        assert found.unchecked[0].missing == (str(signal),)
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=lambda c: c.id)
+def test_an_empty_run_gives_no_finding(cause: Cause) -> None:
+    """A run without a step, without anything: nothing fires, and nothing raises."""
+    assert examine(drawn("@once"), [cause]).diagnoses == ()
