@@ -81,7 +81,7 @@ def interval(values: list[float]) -> tuple[float, float, float]:
     """Median with the distribution-free 95 % interval of the order statistics (the range below six values)."""
     ordered = sorted(values)
     n = len(ordered)
-    k = max(int(math.floor(n / 2 - 0.98 * math.sqrt(n))), 0)
+    k = max(math.floor(n / 2 - 0.98 * math.sqrt(n)), 0)
     return statistics.median(ordered), ordered[k], ordered[n - 1 - k]
 
 
@@ -106,7 +106,7 @@ def main() -> int:
                 rows.append(row(kind, what, pairs))
                 print(rows[-1], flush=True)
     if args.markdown:
-        made = f"Made by `python clinic/overhead.py --pairs {args.pairs} --seconds {args.seconds:g}` (`make bench-overhead`)."
+        made = f"Made by `python clinic/overhead.py --pairs {args.pairs} --seconds {args.seconds:g}`."
         fill(args.markdown, "\n".join([made, "", *rows]) + "\n")
     return 0
 

@@ -2,11 +2,11 @@
 
     python clinic/run.py                          all of clinic/scripts and ../shared/cases
     python clinic/run.py --only flowers_decode    one of them, or several
-    python clinic/run.py --pairs 3 --markdown docs/scoreboard.md
+    python clinic/run.py --measure 1              measure the cures anew, into clinic/measured.json
 
 For each script: was the right cause named first, was its line named, how did the predicted
-speed-up of the cure compare with the measured one. The measurement runs the slow and the
-cured script in turn, without Slowtrain; for a cause whose scope is the step it is the
+speed-up of the cure compare with the measured one. ``--measure`` runs the slow and the
+cured script in turn, without Slowtrain; for a cause whose scope is the step the speed-up is the
 ratio of the seconds that the scripts themselves print per sample, for the run that of their wall times.
 """
 
@@ -32,6 +32,7 @@ else:
     import tomli as tomllib
 
 HERE = Path(__file__).parent
+MEASURED = HERE / "measured.json"
 CASES = HERE.parent.parent / "shared" / "cases"
 ALARM = 1.05  # a predicted gain above this on a healthy script is a false alarm
 TIMEOUT_S = 300
@@ -155,22 +156,25 @@ def seconds(script: Path) -> tuple[float, float]:
     return spent / float(work[-1] if work else 1), wall
 
 
-def measure(score: Score, pairs: int) -> None:
-    """Slow and cured in turn; sets the median ratio."""
-    script = score.script
+def measure(script: Script, pairs: int) -> dict[str, list[tuple[float, float]]]:
+    """Slow and cured in turn: for each, (seconds per sample, wall seconds) of every run."""
+    taken: dict[str, list[tuple[float, float]]] = {"slow": [], "fixed": []}
     if script.fixed is None:
-        return
-    ratios = []
-    try:
-        for turn in range(pairs):
-            order = [script.slow, script.fixed] if turn % 2 == 0 else [script.fixed, script.slow]
-            taken = {path: seconds(path) for path in order}
-            which = 1 if score.scope == "run" else 0
-            ratios.append(taken[script.slow][which] / taken[script.fixed][which])
-    except (subprocess.SubprocessError, IndexError, ZeroDivisionError) as error:
-        score.problem = f"not measured: {type(error).__name__}"
-        return
-    score.measured = statistics.median(ratios)
+        return taken
+    which = {"slow": script.slow, "fixed": script.fixed}
+    for turn in range(pairs):
+        for key in ("slow", "fixed") if turn % 2 == 0 else ("fixed", "slow"):
+            taken[key].append(seconds(which[key]))
+    return taken
+
+
+def ratio(measured: dict[str, list[list[float]]] | None, scope: str) -> float | None:
+    """Median over the pairs of slow over fixed: of seconds per sample for a step, of wall time for the run."""
+    if not measured or not measured.get("slow"):
+        return None
+    which = 1 if scope == "run" else 0
+    pairs = zip(measured["slow"], measured["fixed"], strict=True)
+    return statistics.median(slow[which] / fixed[which] for slow, fixed in pairs)
 
 
 def figure(value: float | None) -> str:
@@ -187,9 +191,10 @@ def row(score: Score) -> list[str]:
     verdict = "right" if score.right else ("FALSE ALARM" if score.alarm else "missed")
     line = {True: "yes", False: "no", None: "-"}[score.line]
     error = f"{score.error:.0%}" if score.error is not None else "-"
+    unknown = f"{score.unattributed:.0%}" if score.unattributed is not None else "-"
     return [
         score.script.name, wanted, claimed, verdict, line, score.scope or "-",
-        figure(score.predicted), figure(score.measured), error, f"{score.unattributed:.0%}" if score.unattributed is not None else "-",
+        figure(score.predicted), figure(score.measured), error, unknown,
     ]  # fmt: skip
 
 
@@ -212,59 +217,62 @@ def summary(scores: list[Score]) -> list[str]:
     ]
     if errors:
         said.append(
-            f"median error of the predicted speed-up: {statistics.median(errors):.0%} over {len(errors)} scripts with an equivalent cure"
+            f"median error of the predicted speed-up: {statistics.median(errors):.0%} "
+            f"over {len(errors)} scripts with an equivalent cure"
         )
         said.append(f"measured inside the predicted range: {covered} of {len(inside)}")
     said.append(f"median unattributed share of a step: {statistics.median(s.unattributed or 0 for s in scores):.1%}")
     return said
 
 
-def markdown(scores: list[Score], pairs: int) -> str:
+def markdown(scores: list[Score]) -> str:
+    made = "Made by `make clinic`; cures measured by `python clinic/run.py --measure 1`."
     table = ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
     table += ["| " + " | ".join(row(s)) + " |" for s in scores]
-    return (
-        "\n".join(
-            [
-                f"Made by `make clinic` (`python clinic/run.py --pairs {pairs}`).",
-                "",
-                *(f"* {s}" for s in summary(scores)),
-                "",
-                *table,
-            ]
-        )
-        + "\n"
-    )
+    return "\n".join([made, "", *(f"* {s}" for s in summary(scores)), "", *table]) + "\n"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", default=[], help="parts of names")
-    parser.add_argument("--pairs", type=int, default=1, help="measured pairs of slow and cured runs; 0: none")
-    parser.add_argument("--markdown", type=Path, help="write the table there, between the markers if it has them")
+    parser.add_argument("--measure", type=int, default=0, metavar="PAIRS", help="measure the cures anew, and stop")
+    parser.add_argument("--markdown", type=Path, help="put the table into that page")
     parser.add_argument("--least", type=float, default=0.0, help="exit with 1 when fewer than this share are right")
     args = parser.parse_args()
+    chosen = scripts(args.only)
+    known = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
+    if args.measure:
+        return remeasure(chosen, known, args.measure)
     scores = []
-    for script in scripts(args.only):
+    for script in chosen:
         with tempfile.TemporaryDirectory(prefix="slowtrain-clinic-") as folder:
             try:
                 score = examine(script, Path(folder))
             except subprocess.TimeoutExpired:
                 score = Score(script, problem="timed out")
-        if args.pairs and script.causes and score.first:
-            measure(score, args.pairs)
+        score.measured = ratio(known.get(script.name), score.scope)
         scores.append(score)
-        print(
-            "  ".join(
-                f"{cell:<{width}}" for cell, width in zip(row(score), (22, 30, 30, 8, 4, 5, 6, 6, 6, 5), strict=True)
-            ),
-            flush=True,
-        )
-    print()
-    print("\n".join(summary(scores)))
+        widths = (22, 30, 30, 8, 4, 5, 6, 6, 6, 5)
+        print("  ".join(f"{cell:<{width}}" for cell, width in zip(row(score), widths, strict=True)), flush=True)
+    print("\n" + "\n".join(summary(scores)))
     if args.markdown:
-        fill(args.markdown, markdown(scores, args.pairs))
-    share = sum(s.right for s in scores) / max(len(scores), 1)
-    return int(share < args.least)
+        fill(args.markdown, markdown(scores))
+    return int(sum(s.right for s in scores) / max(len(scores), 1) < args.least)
+
+
+def remeasure(chosen: list[Script], known: dict[str, object], pairs: int) -> int:
+    """Writes ``measured.json`` after each script, so that a long measurement can be broken off."""
+    for script in chosen:
+        if script.fixed is None:
+            continue
+        try:
+            known[script.name] = measure(script, pairs)
+        except (subprocess.SubprocessError, IndexError) as error:
+            print(f"{script.name}: not measured: {error}", flush=True)
+            continue
+        MEASURED.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+        print(f"{script.name}: {ratio(known[script.name], 'step'):.2f}x", flush=True)  # type: ignore[arg-type]
+    return 0
 
 
 if __name__ == "__main__":

@@ -63,7 +63,8 @@ def test_ids_and_titles_are_unique() -> None:
 def test_the_page_is_complete(cause: Cause) -> None:
     page = inspect.getdoc(type(cause)) or ""
     summary, *_ = page.splitlines()
-    assert summary.endswith(".") and len(summary) <= 120
+    assert summary.endswith(".")
+    assert len(summary) <= 120
     assert [line for line in page.splitlines() if line.startswith("## ")] == list(SECTIONS)
     parts = re.split("|".join(map(re.escape, SECTIONS)), page)[1:]
     assert all(len(part.strip()) >= 40 for part in parts), "an empty section"
@@ -71,8 +72,9 @@ def test_the_page_is_complete(cause: Cause) -> None:
 
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda c: c.id)
 def test_examples_of_both_kinds_are_given(cause: Cause) -> None:
-    assert cause.fires and cause.quiet
-    assert not cause.title.endswith(".") and cause.title == cause.title.strip()
+    assert cause.fires
+    assert cause.quiet
+    assert cause.title == cause.title.strip(". ")
 
 
 @pytest.mark.parametrize(("cause", "drawing"), _cases("fires"))
@@ -80,19 +82,23 @@ def test_fires(cause: Cause, drawing: str) -> None:
     trace = drawn(drawing)
     found = examine(trace, [cause])
     assert [d.cause for d in found.diagnoses] == [cause.id]
-    assert found.healthy == () and found.unchecked == ()
+    assert (found.healthy, found.unchecked) == ((), ())
     one = found.diagnoses[0]
     numbers = [one.saving.before_ms, one.saving.after_ms, one.saving.low, one.saving.high, one.run_share]
     assert all(math.isfinite(n) for n in [*numbers, *one.evidence.numbers.values()])
-    assert one.evidence.says and "\n" not in one.evidence.says
+    assert one.evidence.says
+    assert "\n" not in one.evidence.says
     assert one.saving.scope in ("step", "run")
     assert one.saving.low <= one.saving.high * (1 + 1e-9)
     if not cause.matters:
         assert one.saving.speedup >= WORTH
-        assert one.saving.low <= one.saving.speedup * (1 + 1e-9) and one.saving.speedup <= one.saving.high * (1 + 1e-9)
+        assert one.saving.low <= one.saving.speedup * (1 + 1e-9)
+        assert one.saving.speedup <= one.saving.high * (1 + 1e-9)
         assert one.run_share >= (LEAST_RUN_SHARE if one.saving.scope == "run" else 0)
     for prescription in one.prescriptions:
-        assert prescription.kind in KINDS and isinstance(prescription.effect, Effect) and prescription.says
+        assert prescription.kind in KINDS
+        assert isinstance(prescription.effect, Effect)
+        assert prescription.says
 
 
 @pytest.mark.parametrize(("cause", "drawing"), _cases("quiet"))
@@ -104,7 +110,8 @@ def test_quiet(cause: Cause, drawing: str) -> None:
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda c: c.id)
 def test_unmeasured_is_unchecked(cause: Cause) -> None:
     """Not measured never reads as healthy: each needed signal alone turns the answer."""
-    assert cause.needs and all(isinstance(s, Signal) for s in cause.needs)
+    assert cause.needs
+    assert all(isinstance(s, Signal) for s in cause.needs)
     for signal in cause.needs:
         found = examine(drawn(f"{cause.fires[0]}\n@missing {signal}"), [cause])
         assert (found.diagnoses, found.healthy) == ((), ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import sqlite3
 import time
 import zlib
@@ -61,8 +62,6 @@ def test_a_recording(tmp_path: Path) -> None:
 def test_the_log_left_behind_is_read(tmp_path: Path) -> None:
     """As after ``kill -9``: nothing has been moved from the log into the file."""
     store = make(tmp_path / "run", close=False)
-    import shutil
-
     shutil.copytree(tmp_path / "run", tmp_path / "copy")
     (tmp_path / "copy" / "recording.sqlite-shm").unlink()
     store.close()
@@ -75,14 +74,10 @@ def test_a_log_on_a_disk_that_cannot_be_written(tmp_path: Path, monkeypatch: pyt
     store = make(tmp_path / "run", close=False)
     real = recording._connect
 
-    def connect(folder: Path, timeout: float = 5.0) -> sqlite3.Connection:
-        return real(folder) if folder != tmp_path / "run" else sqlite3.connect(f"file:{tmp_path}/none?mode=ro", uri=True)
+    def connect(folder: Path) -> object:
+        return _Unwritable() if folder == tmp_path / "run" else real(folder)
 
     monkeypatch.setattr(recording, "_connect", connect)
-    (tmp_path / "none").mkdir()
-    with pytest.raises((InputError, sqlite3.OperationalError)):
-        sqlite3.connect(f"file:{tmp_path}/none?mode=ro", uri=True).execute("SELECT 1 FROM sqlite_master")
-    monkeypatch.setattr(recording, "_connect", lambda folder, timeout=5.0: _Unwritable() if folder == tmp_path / "run" else real(folder))
     assert len(build.load(tmp_path / "run").steps) == 40
     store.close()
 
@@ -150,7 +145,6 @@ CHANGES: dict[str, Callable[[sqlite3.Connection], object]] = {
     "many lanes": lambda db: db.executemany(
         "INSERT INTO name VALUES (?, ?, 'b', '{}')", [(i, f"lane {i}") for i in range(10, 20_000)]
     ),
-    "steps out of the world": lambda db: db.execute("UPDATE event SET data = ?", ('{"site": {"a": 1}, "nested": "x"}',)),
 }
 
 

@@ -17,6 +17,7 @@ import wrapt
 from slowtrain.capture import patching, tracebacks
 from slowtrain.capture.callbacks import CallbackPatches
 from slowtrain.capture.datasets import DatasetPatches
+from slowtrain.capture.items import ItemPatches
 from slowtrain.capture.keras import KerasPatches
 from slowtrain.capture.lines import LineClock
 from slowtrain.capture.recorder import Recorder, now
@@ -52,11 +53,12 @@ def begin(folder: str) -> None:
 def _install(recorder: Recorder) -> None:
     state, progress = ThreadState(), Progress()
     recorder.fact("child", {"pid": os.getpid(), "begun_ns": now(), "python": sys.version.split()[0]})
-    datasets = DatasetPatches(recorder, state, LineClock(recorder))
+    lines = LineClock(recorder)
+    datasets = DatasetPatches(recorder, state, lines)
     datasets.install()
     TensorFlowPatches(recorder, state, progress).install()
     TensorPatches(recorder, state).install()
-    KerasPatches(recorder, state, progress).install()
+    KerasPatches(recorder, state, progress, ItemPatches(recorder, state, lines).watch).install()
     CallbackPatches(recorder, datasets).install()
     Windows(recorder, progress, enabled=os.environ.pop("SLOWTRAIN_WINDOWS", "1") != "0")
     sys.meta_path.insert(0, ImportClock(recorder))  # type: ignore[arg-type]

@@ -232,7 +232,7 @@ class DatasetPatches:
     # -- Python that runs inside ops
 
     def _patch_python_ops(self, module: Any) -> None:
-        recorder, lines = self.recorder, self.lines
+        recorder, lines, state = self.recorder, self.lines, self.state
 
         def make(original: Wrapper) -> Wrapper:
             def __call__(self: Any, token: Any, device: Any, args: Any) -> Any:
@@ -241,9 +241,12 @@ class DatasetPatches:
                 name = recorder.ids.get(("pyfunc", token)) or recorder.guard("pyfunc", named, self, token) or 0
                 start = now()
                 traced = recorder.guard("lines", lines.begin_call, name, start)
+                me = state.me
+                me.python += 1
                 try:
                     return original(self, token, device, args)
                 finally:
+                    me.python -= 1
                     if traced:
                         recorder.guard("lines", lines.end_call, name)
                     recorder.span(name, start, now())

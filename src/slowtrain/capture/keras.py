@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -22,7 +23,14 @@ ON_BATCH = {"train_on_batch": "train", "test_on_batch": "test", "predict_on_batc
 class KerasPatches:
     """Installs itself through import hooks; see :meth:`install`."""
 
-    def __init__(self, recorder: Recorder, state: ThreadState, progress: Progress) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        state: ThreadState,
+        progress: Progress,
+        watch_items: Callable[[Any], None] = lambda _: None,
+    ) -> None:
+        self.watch_items = watch_items  # told of what a loop is given
         self.recorder = recorder
         self.state = state
         self.progress = progress
@@ -58,7 +66,7 @@ class KerasPatches:
                 replace(trainer, f"make_{phase}_function", lambda original, p=phase: self._step_function(p, original))
 
     def _loop(self, loop: str, original: Wrapper) -> Wrapper:
-        recorder, state, override = self.recorder, self.state, self._patch_override
+        recorder, state, override, watch = self.recorder, self.state, self._patch_override, self.watch_items
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
             me = state.me
@@ -67,6 +75,7 @@ class KerasPatches:
             outer = me.loops
             recorder.guard(loop, override, type(self))
             about = recorder.guard(loop, _arguments, loop, self, args, kwargs)
+            recorder.guard(loop, watch, args[0] if args else kwargs.get("x"))
             start = now()
             me.loops = outer + 1
             try:

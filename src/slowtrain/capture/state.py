@@ -12,7 +12,7 @@ from slowtrain.capture.graphs import GraphSummary
 class Flags:
     """``calls``: tf.function calls under way; ``traces``: functions traced so far in this thread."""
 
-    __slots__ = ("calls", "graph", "ident", "last_trace", "loops", "main", "steps", "traces", "tracing", "training")
+    __slots__ = ("calls", "graph", "ident", "last_trace", "loops", "main", "python", "steps", "traces", "tracing", "training")
 
     def __init__(self) -> None:
         self.ident = threading.get_ident()
@@ -25,6 +25,7 @@ class Flags:
         self.loops = 0  # Keras fit, evaluate, predict under way
         self.training = False  # a gradient was taken during the trace under way
         self.last_trace: dict[str, Any] | None = None
+        self.python = 0  # calls of Python inside an op under way
         self.graph = GraphSummary()  # of the trace under way
 
 

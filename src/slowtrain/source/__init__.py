@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RANDOM = frozenset(
-    "random randn rand randint random_sample normal uniform standard_normal integers shuffle permutation choice choices "
-    "sample default_rng RandomState rng binomial beta poisson lognormal gauss".split()
+    "random randn rand randint random_sample normal uniform standard_normal integers shuffle permutation choice "
+    "choices sample default_rng RandomState rng binomial beta poisson lognormal gauss".split()
 )
 READERS = frozenset(
     "open read fread imread load loadtxt genfromtxt fromfile memmap File read_csv read_file get request urlopen".split()

@@ -18,7 +18,7 @@ LEAST_VISITS = 50.0
 
 @dataclass(frozen=True)
 class ByHand:
-    """``ms`` a step in Python that makes input on the main thread, of which ``waiting`` is the share without computing."""
+    """``ms`` a step in Python that makes input on the main thread, ``waiting`` is the share without computing."""
 
     ms: float
     lines: tuple[Line, ...]

@@ -22,6 +22,7 @@ from slowtrain.trace import (
     intervals,
     kernels,
     pipeline,
+    planned,
     recording,
     steps,
 )
@@ -32,7 +33,11 @@ USEFUL_STACKS = 5  # fewer samples of the main thread than this say nothing
 
 def load(folder: Path) -> Trace:
     """The trace of a recording's folder. Raises ``InputError``."""
-    return build(recording.read(folder))
+    raw = recording.read(folder)
+    try:
+        return build(raw)
+    except recording.WRONG as error:  # it could be read, but what it says does not fit together
+        raise recording.damaged(folder, error) from error
 
 
 def build(raw: Recording) -> Trace:
@@ -48,6 +53,8 @@ def build(raw: Recording) -> Trace:
     if found.steady.any():
         facts["cpu_ms_per_step"] = _cpu_ms(samples, found)
     found = _sized(found, fed)
+    made = _producers(raw, found)
+    fed = _planned(raw, found, fed, deep, made, float(facts["usable_cores"]))
     trace = Trace(
         frozenset(),
         found,
@@ -59,7 +66,7 @@ def build(raw: Recording) -> Trace:
         attribution.phases(raw, found),
         tuple(fed),
         deep,
-        _producers(raw, found),
+        made,
         _loop_lines(raw),
         _stacks(raw),
         samples,
@@ -183,6 +190,26 @@ def _pipelines(raw: Recording, found: Steps) -> list[pipeline.Pipeline]:
     result = [counters.watched(plans.get(number, ()), several, by_keras[number]) for number, several in merged.items()]
     result += [pipeline.Pipeline(plan) for number, plan in plans.items() if number not in merged]
     return result
+
+
+def _planned(
+    raw: Recording,
+    found: Steps,
+    fed: list[pipeline.Pipeline],
+    deep: Kernels | None,
+    made: tuple[Producer, ...],
+    cores: float,
+) -> list[pipeline.Pipeline]:
+    """Where no pipeline was counted, the first one that was iterated, as it was written."""
+    used = [e.data.get("pipeline") for e in raw.events if e.lane == "iterator"]
+    if any(p.nodes for p in fed) or not used or not len(found):
+        return fed
+    plans = [e.data.get("number") for e in raw.events if e.lane == "pipeline"]
+    first = plans.index(used[0]) if used[0] in plans else 0
+    epochs = len(np.unique(found.block))
+    return [
+        planned.planned(one, deep, made, len(found), epochs, cores) if i == first else one for i, one in enumerate(fed)
+    ]
 
 
 def _gap_ms(rows: list[tuple[float, counters.Counters]], found: Steps) -> float | None:

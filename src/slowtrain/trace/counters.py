@@ -64,7 +64,14 @@ class Counters:
 
 def counters(proto: bytes) -> Counters:
     """``ModelProto`` bytes as numbers. Raises ``InputError``."""
-    model = decode(proto)
+    try:
+        return _counters(decode(proto))
+    except (TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
+        # A field of another kind than the one that belongs there.
+        raise InputError("the recording holds damaged pipeline counters; record the run again") from error
+
+
+def _counters(model: Mapping[int, list[Any]]) -> Counters:
     nodes = {}
     for entry in model.get(1, ()):
         fields = decode(decode(entry).get(2, [b""])[0])
@@ -205,7 +212,7 @@ def measured(
     plan: tuple[Written, ...], before: Counters | None, after: Counters, gap_ms: float | None, keras: bool
 ) -> Pipeline:
     """The pipeline between two readings of one iterator (from its beginning when ``before`` is None)."""
-    order = _order(after)
+    order, feeds = _order(after), _tree(after)
     ids = {number: i for i, number in enumerate(order)}
     root = after.nodes.get(after.output, {})
     batches = _since(before, after.output, "elements", root)
@@ -222,7 +229,7 @@ def measured(
             Node(
                 ids[number],
                 raw["name"],
-                tuple(ids[i] for i in raw["inputs"] if i in ids),
+                tuple(ids[i] for i in feeds[number]),
                 _since(before, number, "processing_ns", raw) / batches / 1e6,
                 _since(before, number, "elements", raw) / batches,
                 width[0] if width else None,
@@ -238,6 +245,21 @@ def measured(
 def _since(before: Counters | None, number: int, key: str, raw: Mapping[str, Any]) -> float:
     earlier = before.nodes.get(number, {}).get(key, 0) if before else 0
     return float(max(raw.get(key, 0) - earlier, 0))
+
+
+def _tree(reading: Counters) -> dict[int, list[int]]:
+    """Node -> its inputs. Each node feeds one other, as in TensorFlow; a damaged reading may name it twice, or in a circle."""
+    found: dict[int, list[int]] = {}
+    todo, seen = [reading.output], {reading.output}
+    while todo:
+        number = todo.pop()
+        found[number] = []
+        for one in reading.nodes[number]["inputs"] if number in reading.nodes else ():
+            if one in reading.nodes and one not in seen:
+                seen.add(one)
+                found[number].append(one)
+                todo.append(one)
+    return found
 
 
 def _order(reading: Counters) -> list[int]:

@@ -8,6 +8,8 @@
     @event trace name=train_step start=12 end=15 data={"nth":3}
     @span callback Checkpoint.on_epoch_end start=3 end=5 value=1
 
+A row that begins with ``&`` goes on with the ``@`` row above it.
+
 Rows are categories of the main thread; blanks separate, ``.`` is "not here". Where no row has
 a mark in a step, the moment is ``unattributed``. The drawing is repeated until there are
 at least :data:`STEPS` steps, so that a short drawing is a steady run.
@@ -67,7 +69,9 @@ def _rows(drawing: str) -> tuple[dict[str, str], list[str]]:
     for row in filter(None, map(str.strip, drawing.splitlines())):
         if row.startswith("@"):
             notes.append(row)
-        elif row.startswith(">") and notes:  # a pipeline goes on in the next row
+        elif row.startswith("&") and notes:  # what did not fit the line
+            notes[-1] += " " + row[1:].strip()
+        elif row.startswith((">", "detail=")) and notes:  # a pipeline goes on in the next row
             notes[-1] += " " + row
         else:
             lane, _, marks = row.partition(" ")
@@ -181,7 +185,9 @@ class _Settings:
         name, _, more = rest.partition(" ")
         given = dict(_fields(more))
         lines = (
-            (Line(Place(FILE, int(given["hot"])), 1.0, float(given.get("visits", 1)), float(given.get("share", 1))),) if "hot" in given else ()
+            (Line(Place(FILE, int(given["hot"])), 1.0, float(given.get("visits", 1)), float(given.get("share", 1))),)
+            if "hot" in given
+            else ()
         )
         place = Place(FILE, int(given["line"])) if "line" in given else None
         self.producers.append(
@@ -190,7 +196,8 @@ class _Settings:
 
     def _pipeline(self, rest: str) -> None:
         """Nodes from source to consumer: ``Slices > Map ms=4 elements=32 parallelism=1 line=12 detail={…}``;
-        ``epochs=5 > Slices > …`` was run that often."""
+        ``epochs=5 > Slices > …`` was run that often.
+        """
         nodes, plan = [], []
         stages, epochs = rest.split(" > "), 1
         if stages[0].strip().startswith("epochs="):

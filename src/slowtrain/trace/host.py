@@ -86,7 +86,7 @@ def sampled_places(trace: Trace, spans: Spans, margin_ms: float = 2.0) -> tuple[
     """The user's lines at which the main thread was sampled during ``spans``, most samples first."""
     samples = trace.lane("stack")
     found: dict[Place, int] = {}
-    for start, end in zip(spans.start_ms, spans.end_ms):
+    for start, end in zip(spans.start_ms, spans.end_ms, strict=True):
         for number in samples.between(float(start) - margin_ms, float(end) + margin_ms).name:
             place = place_of(trace.names[int(number)].detail.get("site"))
             if place is not None:
@@ -129,7 +129,7 @@ def stands_for(trace: Trace, samples: Spans) -> Floats:
 
 
 def in_keras(name: Name) -> bool:
-    """Whether a sample of the stack lies in Keras: a model being built or called, not its helpers for images and text."""
+    """Whether a stack sample lies in Keras, a model being built or called, and not in its helpers for images."""
     via = str(name.detail.get("via") or name.detail.get("leaf_file") or "")
     if "traceback_utils" in via:
         return True
@@ -169,7 +169,9 @@ def named(node: ast.AST) -> str:
 
 def function_around(tree: ast.Module, line: int) -> ast.FunctionDef | None:
     """The innermost function that holds the line."""
-    around = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno <= line <= (n.end_lineno or n.lineno)]
+    around = [
+        n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno <= line <= (n.end_lineno or n.lineno)
+    ]
     return max(around, key=lambda n: n.lineno) if around else None
 
 

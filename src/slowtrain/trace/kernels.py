@@ -168,8 +168,8 @@ def _pick(rows: _Rows, wanted: Callable[[str], bool]) -> Bools:
 def _eager_work_ms(lines: list[_Rows], window: Window) -> float:
     """Ms a step in which eager ops compute.
 
-    Steps of a loop run the same ops in the same order, so that each op's median over the steps is
-    free of what other processes took; most ops of a step are tiny, so that the usual one measures what
+    Steps of a loop run the same ops in the same order, so that each op's lower quartile over the
+    steps is free of what other processes took; most ops of a step are tiny, so that the usual one measures what
     any op costs besides computing.
     """
     starts, spent = [np.zeros(0)], [np.zeros(0)]
@@ -189,7 +189,7 @@ def _eager_work_ms(lines: list[_Rows], window: Window) -> float:
         return 0.0
     usual = int(np.bincount(count[count > 0]).argmax())
     table = np.array([ms[order][step == i] for i in np.flatnonzero(count == usual)])
-    each = np.median(table, axis=0)
+    each = np.percentile(table, 25, axis=0)
     return float(np.maximum(each - np.median(each), 0.0).sum())
 
 

@@ -25,7 +25,8 @@ def divide(trace: Trace) -> Loop:
     """Lines of the step before and after the training call, in the order of the source."""
     step = step_line(trace)
     mine = [line for line in trace.loop_lines if line.place != step and line.place not in places(trace, "next")]
-    before, after = [], []
+    before: list[Line] = []
+    after: list[Line] = []
     for line in mine:
         later = step is not None and line.place.file == step.file and line.place.line > step.line
         (after if later else before).append(line)
@@ -39,7 +40,7 @@ def step_line(trace: Trace) -> Place | None:
     count: dict[Place, int] = {}
     for lane in ("function", "on_batch", "gradient"):
         spans = trace.lane(lane)
-        for number, times in zip(*np.unique(spans.name[np.isin(spans.start_ms, begun)], return_counts=True)):
+        for number, times in zip(*np.unique(spans.name[np.isin(spans.start_ms, begun)], return_counts=True), strict=True):
             place = trace.names[int(number)].place
             if place is not None:
                 count[place] = count.get(place, 0) + int(times)
@@ -58,7 +59,7 @@ def places(trace: Trace, lane: str) -> dict[Place, float]:
     inside = _inside(trace, spans)
     numbers, inverse = np.unique(inside.name, return_inverse=True)
     ms = np.bincount(inverse, inside.ms, minlength=len(numbers)) / count if len(numbers) else np.zeros(0)
-    for number, spent in sorted(zip(numbers, ms), key=lambda i: -i[1]):
+    for number, spent in sorted(zip(numbers, ms, strict=True), key=lambda i: -i[1]):
         place = trace.names[int(number)].place
         if place is not None:
             found[place] = found.get(place, 0.0) + float(spent)
@@ -92,4 +93,5 @@ def around(lines: tuple[Line, ...], wanted: set[Place]) -> tuple[Line, ...]:
 
 def batch_comes_from_python(trace: Trace) -> bool:
     """Whether the loop hands each batch over itself: no data set of TensorFlow's is asked in the steps."""
-    return bool(len(trace.steps)) and trace.steps.source not in ("fit", "evaluate", "predict") and per_step(trace, "next") < 0.5
+    keras = trace.steps.source in ("fit", "evaluate", "predict")
+    return bool(len(trace.steps)) and not keras and per_step(trace, "next") < 0.5

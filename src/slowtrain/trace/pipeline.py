@@ -8,7 +8,7 @@ nodes are matched to written ones in order, by family.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -136,6 +136,7 @@ class Pipeline:
     cpu_budget: float | None = None
     keras: bool = False
     epochs: int = 1  # iterators that were made of it and gave batches
+    counted: bool = True  # False: nodes as they were written, with profiled times (:mod:`slowtrain.trace.planned`)
     quiet_ms: float | None = None  # the tenth percentile of the gaps: a step that nothing disturbed
 
     @property

@@ -68,8 +68,12 @@ def read(folder: Path) -> Recording:
         with _opened(folder) as database:
             return _read(folder, database)
     except WRONG as error:
-        what = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
-        raise InputError(f"{folder} holds a damaged recording ({what}); record the run again") from error
+        raise damaged(folder, error) from error
+
+
+def damaged(folder: Path, error: Exception) -> InputError:
+    what = " ".join(str(error).split())[:120] or type(error).__name__
+    return InputError(f"{folder} holds a damaged recording ({what}); record the run again")
 
 
 def _absent(folder: Path) -> str:

@@ -56,7 +56,8 @@ def by_definition(trace: Trace) -> list[Traced]:
     groups: dict[Any, list[Event]] = {}
     for event in trace.events_of("trace"):
         if int(event.data.get("nth") or 1) == 1:
-            key = (event.data.get("file"), event.data.get("line"), event.name, str(event.data.get("site")))
+            trains = bool(event.data.get("training"))
+            key = (event.data.get("file"), event.data.get("line"), event.name, str(event.data.get("site")), trains)
             groups.setdefault(key, []).append(event)
     return [_traced(trace, events) for events in groups.values()]
 
@@ -105,7 +106,7 @@ def changes(events: Sequence[Event]) -> list[tuple[str, int, str]]:
                 continue  # a longer list has new items: the list's length says it
             text = _change(before.get(name), leaf)
             if text:
-                count, newest = seen.get(name, (0, ""))
+                count, _ = seen.get(name, (0, ""))
                 seen[name] = (count + 1, text)
     return sorted(((n, c, t) for n, (c, t) in seen.items()), key=lambda r: (-r[1], len(r[0]), r[0]))
 

@@ -45,13 +45,13 @@ class CompileInLoop(Cause):
         if not found:
             return None
         worst = found[0]
-        again = worst.events[1:]
+        each = float(np.median([worst.extra_ms(e) for e in worst.events[1:]]))
         total = _total_ms(trace, found)
         made = _made(trace, worst)
         return Evidence(
             f"{_subject(worst)} was made and traced {len(worst.events)} times, "
-            f"{np.median([worst.extra_ms(e) for e in again]):.3g} ms each, {total / 1e3:.2g} s of the run",
-            {"builds": float(len(worst.events)), "trace_ms": float(np.median([worst.extra_ms(e) for e in again])), "total_ms": total},
+            f"{each:.3g} ms each, {total / 1e3:.2g} s of the run",
+            {"builds": float(len(worst.events)), "trace_ms": each, "total_ms": total},
             made,
         )
 
@@ -70,7 +70,8 @@ class CompileInLoop(Cause):
         return "step" if len(trace.steps) and builds >= 0.8 * len(trace.steps) else "run"
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription("edit", Effect.EXACT, "build, compile and define tf.functions once before the loop; reset weights and rates in it")
+        once = "build, compile and define tf.functions once before the loop; reset weights and rates in it"
+        yield Prescription("edit", Effect.EXACT, once)
 
     fires = (
         """
@@ -78,33 +79,44 @@ class CompileInLoop(Cause):
         compile cc........
         device  ..kkkkkkkk
         @event trace name=step start=0 end=2 data={"nth":1,"number":1,"site":["train.py",9],"file":"train.py","line":5}
-        @event trace name=step start=50 end=90 data={"nth":1,"number":2,"site":["train.py",9],"file":"train.py","line":5}
-        @event trace name=step start=150 end=190 data={"nth":1,"number":3,"site":["train.py",9],"file":"train.py","line":5}
-        @event trace name=step start=250 end=290 data={"nth":1,"number":4,"site":["train.py",9],"file":"train.py","line":5}
+        @event trace name=step start=50 end=90 data={"nth":1,"number":2,"site":["train.py",9],"file":"train.py",
+        & "line":5}
+        @event trace name=step start=150 end=190 data={"nth":1,"number":3,"site":["train.py",9],"file":"train.py",
+        & "line":5}
+        @event trace name=step start=250 end=290 data={"nth":1,"number":4,"site":["train.py",9],"file":"train.py",
+        & "line":5}
         """,
         """
         step    1111111111
         compile ccccccccc.
         device  .........k
-        @event trace name=<lambda> start=0 end=9 data={"nth":1,"number":1,"site":["train.py",9],"file":"train.py","line":5}
-        @event trace name=<lambda> start=10 end=19 data={"nth":1,"number":2,"site":["train.py",9],"file":"train.py","line":5}
-        @event trace name=<lambda> start=20 end=29 data={"nth":1,"number":3,"site":["train.py",9],"file":"train.py","line":5}
-        @event trace name=<lambda> start=30 end=99 data={"nth":1,"number":4,"site":["train.py",9],"file":"train.py","line":5}
+        @event trace name=<lambda> start=0 end=9 data={"nth":1,"number":1,"site":["train.py",9],"file":"train.py",
+        & "line":5}
+        @event trace name=<lambda> start=10 end=19 data={"nth":1,"number":2,"site":["train.py",9],"file":"train.py",
+        & "line":5}
+        @event trace name=<lambda> start=20 end=29 data={"nth":1,"number":3,"site":["train.py",9],"file":"train.py",
+        & "line":5}
+        @event trace name=<lambda> start=30 end=99 data={"nth":1,"number":4,"site":["train.py",9],"file":"train.py",
+        & "line":5}
         """,
     )
     quiet = (
         """
         step    1111111111
         device  kkkkkkkkkk
-        @event trace name=fit_a start=0 end=90 data={"nth":1,"number":1,"site":["train.py",9],"file":"keras.py","line":5}
-        @event trace name=fit_a start=100 end=190 data={"nth":1,"number":2,"site":["train.py",19],"file":"keras.py","line":5}
-        @event trace name=test_a start=200 end=290 data={"nth":1,"number":3,"site":["train.py",9],"file":"keras.py","line":8}
+        @event trace name=fit_a start=0 end=90 data={"nth":1,"number":1,"site":["train.py",9],"file":"keras.py",
+        & "line":5}
+        @event trace name=fit_a start=100 end=190 data={"nth":1,"number":2,"site":["train.py",19],"file":"keras.py",
+        & "line":5}
+        @event trace name=test_a start=200 end=290 data={"nth":1,"number":3,"site":["train.py",9],"file":"keras.py",
+        & "line":8}
         """,
         """
         step    1111111111
         compile ccccccccc.
         device  .........k
-        @event trace name=train_step start=0 end=9 times=40 every=10 data={"nth":2,"number":1,"site":["train.py",27],"file":"train.py","line":5}
+        @event trace name=train_step start=0 end=9 times=40 every=10 data={"nth":2,"number":1,"site":["train.py",27],
+        & "file":"train.py","line":5}
         """,
     )
 
@@ -112,7 +124,7 @@ class CompileInLoop(Cause):
 def _rebuilt(trace: Trace) -> list[Traced]:
     """Definitions made again with the same arguments, costliest first."""
     models = _weights_of_fits(trace)
-    found = [d for d in by_definition(trace) if len(d.events) >= LEAST and _alike(d, models)]
+    found = [d for d in by_definition(trace) if len(d.events) >= LEAST and _alike(trace, d, models)]
     return sorted(found, key=lambda d: -sum(d.extra_ms(e) for e in d.events[1:]))
 
 
@@ -121,15 +133,20 @@ def _weights_of_fits(trace: Trace) -> list[tuple[Event, str]]:
 
 
 def _shapes(fit: Event) -> str:
-    return str(sorted((w.get("class"), w.get("shape")) for w in fit.data["weights"]))
+    return str(sorted((str(w.get("class")), w.get("shape")) for w in fit.data["weights"]))
 
 
-def _alike(one: Traced, fits: list[tuple[Event, str]]) -> bool:
-    """Whether at least three builds had the weights of an earlier one; where that is not known, their arguments' shapes."""
+def _alike(trace: Trace, one: Traced, fits: list[tuple[Event, str]]) -> bool:
+    """Whether at least two builds were of a model with the weights of an earlier one.
+
+    Where no model is known, whether their arguments had the shapes of an earlier one's.
+    """
     kinds = []
     for event in one.events:
-        inside = [shapes for fit, shapes in fits if fit.start_ms <= event.start_ms <= fit.end_ms]
-        kinds.append(inside[0] if inside else str(_plain(event.data.get("signature") or {})))
+        loops = [e for e in trace.events_of("loop") if e.start_ms <= event.start_ms <= e.end_ms]
+        models = {e.data.get("model") for e in loops} - {None}
+        known = [shapes for fit, shapes in fits if fit.data.get("model") in models and fit.start_ms <= event.start_ms]
+        kinds.append(known[-1] if known else str(_plain(event.data.get("signature") or {})))
     return len(kinds) - len(set(kinds)) >= LEAST - 1
 
 

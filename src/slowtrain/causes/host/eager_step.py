@@ -49,7 +49,11 @@ class EagerStep(Cause):
         return Evidence(
             f"Python starts {kernels.eager_ops:.0f} operations in each step of {trace.step_ms:.3g} ms, "
             f"which compute for {_work_ms(kernels):.2g} ms ({why})",
-            {"eager_ops": kernels.eager_ops, "work_ms": _work_ms(kernels), "graph_step_ms": _after_ms(kernels, GRAPH_SHARE)},
+            {
+                "eager_ops": kernels.eager_ops,
+                "work_ms": _work_ms(kernels),
+                "graph_step_ms": _after_ms(kernels, GRAPH_SHARE),
+            },
             places,
         )
 
@@ -73,7 +77,9 @@ class EagerStep(Cause):
         elif trace.fact("functions_eager"):
             yield Prescription("edit", Effect.EQUIVALENT, "remove tf.config.run_functions_eagerly(True)")
         else:
-            yield Prescription("edit", Effect.EQUIVALENT, "put @tf.function on the function that takes the gradient and applies it")
+            yield Prescription(
+                "edit", Effect.EQUIVALENT, "put @tf.function on the function that takes the gradient and applies it"
+            )
 
     fires = (
         """

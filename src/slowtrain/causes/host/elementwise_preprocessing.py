@@ -74,7 +74,7 @@ class ElementwisePreprocessing(Cause):
 
     def examine(self, trace: Trace) -> Evidence | None:
         hot = _hot(trace)
-        if hot is None or hot.ms < LEAST_MS and hot.ms < LEAST_SHARE * trace.run_ms:
+        if hot is None or hot.ms < min(LEAST_MS, LEAST_SHARE * trace.run_ms):
             return None
         return Evidence(
             f"Python loops over elements for {hot.ms / 1e3:.2g} s before the first step, "
@@ -88,7 +88,9 @@ class ElementwisePreprocessing(Cause):
         return [Skip((1 - LEFT) * evidence.numbers["loop_ms"], spread=(0.6, 1.06))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription("edit", Effect.EQUIVALENT, "write the loop over whole NumPy arrays, or save its result and load it")
+        yield Prescription(
+            "edit", Effect.EQUIVALENT, "write the loop over whole NumPy arrays, or save its result and load it"
+        )
 
     fires = (
         """
@@ -141,7 +143,7 @@ def _hot(trace: Trace) -> Hot | None:
             by_line.setdefault(place, []).append(i)
     looped = {p: rows for p, rows in by_line.items() if _loops(trace, p)}
     rows = [i for several in looped.values() for i in several]
-    if len(rows) < LEAST_SAMPLES or _one_call(trace, samples, rows):
+    if len(rows) < LEAST_SAMPLES or _one_call(samples, rows):
         return None
     ordered = sorted(looped, key=lambda p: (-len(looped[p]), p.line))
     outer = [Place(p.file, line) for p in ordered[:1] for line in _callers(trace, p)]
@@ -164,7 +166,7 @@ def _samples(trace: Trace) -> Spans:
     return stack.where(keep & ~building[stack.name])
 
 
-def _one_call(trace: Trace, samples: Spans, rows: list[int]) -> bool:
+def _one_call(samples: Spans, rows: list[int]) -> bool:
     """Whether nearly all samples were taken at one instruction (and in one library function under it)."""
     where = Counter((int(samples.name[i]), int(samples.value[i])) for i in rows)
     return where.most_common(1)[0][1] >= ONE_CALL * len(rows)
@@ -174,7 +176,7 @@ def _one_call(trace: Trace, samples: Spans, rows: list[int]) -> bool:
 
 
 def _loops(trace: Trace, place: Place) -> bool:
-    """Whether the line runs once an element: in a loop, or in a function that a loop calls. Reading files is not meant."""
+    """Whether the line runs once an element: in a loop, or in a function that a loop calls; reading files apart."""
     tree = parsed(trace, place.file)
     if tree is None:
         return False
@@ -184,19 +186,20 @@ def _loops(trace: Trace, place: Place) -> bool:
 
 
 def _callers(trace: Trace, place: Place) -> list[int]:
-    """Lines of loops that call the function around ``place`` (or give it to something that applies it to each element)."""
+    """Lines of loops that call the function around ``place``, or of calls that apply it to each element."""
     tree = parsed(trace, place.file)
     function = function_around(tree, place.line) if tree is not None else None
     if tree is None or function is None:
         return []
     found = []
     for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)):
-        if called(call) == function.name and loops_around(tree, call.lineno):
-            found.append(call.lineno)
-        elif called(call) in APPLIED and any(named(a) == function.name for a in call.args):
+        in_loop = called(call) == function.name and loops_around(tree, call.lineno)
+        if in_loop or (called(call) in APPLIED and any(named(a) == function.name for a in call.args)):
             found.append(call.lineno)
     return found
 
 
 def _calls_at(tree: ast.Module, line: int) -> Iterator[str]:
-    return (called(n) for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno <= line <= (n.end_lineno or n.lineno))
+    return (
+        called(n) for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno <= line <= (n.end_lineno or n.lineno)
+    )

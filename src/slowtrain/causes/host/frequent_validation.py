@@ -1,20 +1,24 @@
 from __future__ import annotations
 
+import ast
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
-from slowtrain.trace import Event, Spans, Trace
-from slowtrain.trace.host import in_windows, main_thread, within
+from slowtrain.trace import Event, Trace
+from slowtrain.trace.host import called, in_windows, main_thread, parsed, stands_for, training_begins, within
 from slowtrain.whatif import Remedy, Skip
 
 LEAST = 3  # passes over the validation data in one run
 # Of the training time. A pass over as much data as the epoch trained on costs about a third of it
 # (a forward pass, of a forward and a backward one): validation beyond that is frequent, or its set large.
 SHARE = 1 / 3
+SAVING = frozenset("save save_weights save_model save_checkpoint write_checkpoint export".split())
 WORK_SHARE = 0.3  # of a predict call is the model, where it goes over a data set
 KEPT = 0.1  # of the training time is what validation may take in the cure
 KEPT_PASSES = 2  # but so many passes stay: one on the way, one at the end
@@ -28,6 +32,7 @@ class Validation:
     ms: float
     training_ms: float
     places: tuple[Place, ...]
+    what: str = "validations"
 
     @property
     def each_ms(self) -> float:
@@ -35,7 +40,7 @@ class Validation:
 
 
 class FrequentValidation(Cause):
-    """Validation takes a large part of the run.
+    """Validation, or saving checkpoints by hand, takes a large part of the run.
 
     ## What it means
     Each validation is a pass of its own over its data, with an iterator, a start and an end. After
@@ -43,7 +48,8 @@ class FrequentValidation(Cause):
 
     ## How it is recognised
     At least three passes (validation inside `fit`, repeated `evaluate` calls, or runs of calls of a
-    function that takes no gradient in a loop of one's own) that together take more than a third of
+    function that takes no gradient in a loop of one's own), or calls of `save` and the like between
+    steps, that together take more than a third of
     the time spent training. A third is about what a validation on as much data as was trained on costs.
 
     ## What to do
@@ -55,7 +61,7 @@ class FrequentValidation(Cause):
     validation would save.
     """
 
-    title = "validation takes a large part of the run"
+    title = "validation or checkpointing takes a large part of the run"
     needs = frozenset({Signal.PHASES, Signal.CALLS, Signal.STEPS})
     scope = "run"
 
@@ -64,9 +70,14 @@ class FrequentValidation(Cause):
         if found is None:
             return None
         return Evidence(
-            f"{found.passes} validations of {found.each_ms:.3g} ms take {found.ms / 1e3:.2g} s, "
+            f"{found.passes} {found.what} of {found.each_ms:.3g} ms take {found.ms / 1e3:.2g} s, "
             f"the training between them {found.training_ms / 1e3:.2g} s",
-            {"passes": float(found.passes), "pass_ms": found.each_ms, "validation_ms": found.ms, "training_ms": found.training_ms},
+            {
+                "passes": float(found.passes),
+                "pass_ms": found.each_ms,
+                "validation_ms": found.ms,
+                "training_ms": found.training_ms,
+            },
             found.places,
         )
 
@@ -82,7 +93,11 @@ class FrequentValidation(Cause):
         each, training = evidence.numbers["pass_ms"], evidence.numbers["training_ms"]
         passes = evidence.numbers["passes"]
         rarer = max(int(np.ceil(passes / max(KEPT * training / each, KEPT_PASSES))), 2)
-        yield Prescription("setting", Effect.EXACT, f"validate {rarer} times less often (validation_freq={rarer}), or on a part of the data")
+        if "checkpoints" in evidence.says:
+            yield Prescription("edit", Effect.EXACT, f"save {rarer} times less often, or weights only")
+            return
+        says = f"validate {rarer} times less often (validation_freq={rarer}), or on a part of the data"
+        yield Prescription("edit", Effect.EXACT, says)
 
     fires = (
         """
@@ -96,6 +111,13 @@ class FrequentValidation(Cause):
         step     1111111111 11111222222222222222
         device   kkkkkkkkkk kkkkk...............
         @event loop name=evaluate start=15 end=29 times=20 every=30 data={"site":["train.py",30],"nested":0}
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @fact source={"train.py":"for i in range(40):\\n    step()\\n    ckpt.save(path)\\n"}
+        @span stack save start=2 end=2 line=3 times=40 every=10
+        @span stack step start=7 end=7 line=2 times=40 every=10
         """,
     )
     quiet = (
@@ -118,8 +140,8 @@ class FrequentValidation(Cause):
 def _validation(trace: Trace) -> Validation | None:
     if not len(trace.steps):
         return None
-    candidates = [v for v in (_nested(trace), _called(trace), _by_hand(trace)) if v is not None and v.passes >= LEAST]
-    candidates = [v for v in candidates if v.ms > SHARE * v.training_ms]
+    ways = (_nested(trace), _called(trace), _by_hand(trace), _saved(trace))
+    candidates = [v for v in ways if v is not None and v.passes >= LEAST and v.ms > SHARE * v.training_ms]
     return max(candidates, key=lambda v: v.ms) if candidates else None
 
 
@@ -148,7 +170,7 @@ def _called(trace: Trace) -> Validation | None:
         passes = _plain(trace, several)
         if passes and passes[0].name == "predict" and _work_share(trace, passes) < WORK_SHARE:
             continue  # a few rows at a time: the call itself is what costs
-        between = [_steps_between(trace, a.end_ms, b.start_ms) for a, b in zip(passes, passes[1:])]
+        between = [_steps_between(trace, a.end_ms, b.start_ms) for a, b in pairwise(passes)]
         if len(passes) < LEAST or np.median(between) < 1:
             continue
         training = _training_ms(trace, passes) * len(passes) / max(len(passes) - 1, 1)
@@ -165,7 +187,8 @@ def _by_hand(trace: Trace) -> Validation | None:
     """
     calls = trace.lane("function")
     calls = calls.where((calls.thread == main_thread(trace)) & ~in_windows(trace, calls))
-    training = {e.data.get("number") for e in trace.events_of("trace") if e.data.get("training") and not e.data.get("keras")}
+    own = [e for e in trace.events_of("trace") if not e.data.get("keras")]
+    training = {e.data.get("number") for e in own if e.data.get("training")}
     numbers = np.array([n.detail.get("number") if n.lane == "function" else None for n in trace.names], dtype=object)
     trains = np.isin(calls.name, [i for i, n in enumerate(numbers) if n in training and n is not None])
     steps = calls.where(trains)
@@ -184,6 +207,31 @@ def _by_hand(trace: Trace) -> Validation | None:
         found = Validation(len(bursts), spent, max(training_ms, 1e-9), (name.place,))
         best = found if best is None or found.ms > best.ms else best
     return best
+
+
+def _saved(trace: Trace) -> Validation | None:
+    """Checkpoints that the script itself writes between steps, by samples of lines that call such a method."""
+    samples = trace.lane("stack").between(training_begins(trace), float(trace.steps.end_ms[-1]))
+    samples = samples.where(~in_windows(trace, samples))
+    places = [trace.names[int(n)].place for n in samples.name]
+    lines_of_saves = {p for p in set(places) if p is not None and _saves(trace, p)}
+    saving = np.array([p in lines_of_saves for p in places], dtype=bool)
+    if saving.sum() < LEAST:
+        return None
+    spent = float(stands_for(trace, samples.where(saving)).sum())
+    passes = int((np.diff(np.flatnonzero(saving)) > 1).sum()) + 1
+    every = float(stands_for(trace, samples).sum())
+    lines = Counter(p for p, keep in zip(places, saving, strict=True) if keep and p is not None)
+    found = tuple(p for p, _ in lines.most_common(3))
+    return Validation(passes, spent, max(every - spent, 1e-9), found, "checkpoints")
+
+
+def _saves(trace: Trace, place: Place) -> bool:
+    tree = parsed(trace, place.file)
+    if tree is None:
+        return False
+    calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call))
+    return any(called(c) in SAVING for c in calls if c.lineno <= place.line <= (c.end_lineno or c.lineno))
 
 
 def _plain(trace: Trace, passes: list[Event]) -> list[Event]:

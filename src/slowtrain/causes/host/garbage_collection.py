@@ -44,17 +44,18 @@ class GarbageCollection(Cause):
 
     def examine(self, trace: Trace) -> Evidence | None:
         full = _full(trace)
-        if len(full) < LEAST or trace.mean(Category.GC) <= 0 and not _between_ms(trace, full):
+        if len(full) < LEAST or (trace.mean(Category.GC) <= 0 and not _between_ms(trace, full)):
             return None
         traced = _traced_share(trace)
         if traced > 0.5:
             return None
         asked = _asked(trace, full)
-        ms = trace.mean(Category.GC)
+        ms, each = trace.mean(Category.GC), float(full.ms.mean())
         who = "asked for by the script" if asked else "started by Python itself"
         return Evidence(
-            f"{len(full)} full collections, {who}, {full.ms.mean():.0f} ms each: {ms:.3g} ms of each step of {trace.step_ms:.3g} ms",
-            {"gc_ms": ms, "full_collections": float(len(full)), "full_ms": float(full.ms.mean()), "asked": float(asked)},
+            f"{len(full)} full collections, {who}, {each:.0f} ms each: "
+            f"{ms:.3g} ms of each step of {trace.step_ms:.3g} ms",
+            {"gc_ms": ms, "full_collections": float(len(full)), "full_ms": each, "asked": float(asked)},
             _places(trace, full) if asked else (),
         )
 
@@ -73,7 +74,8 @@ class GarbageCollection(Cause):
         if evidence.numbers["asked"]:
             yield Prescription("edit", Effect.EXACT, "take gc.collect() (or clear_session()) out of the loop")
         else:
-            yield Prescription("treatment", Effect.EXACT, "call gc.freeze() once the model is built, so that collections skip what stays")
+            skip = "call gc.freeze() once the model is built, so that collections skip what stays"
+            yield Prescription("treatment", Effect.EXACT, skip)
 
     fires = (
         """
@@ -145,4 +147,4 @@ def _traced_share(trace: Trace) -> float:
 def _places(trace: Trace, full: Spans) -> tuple[Place, ...]:
     """Samples taken around the pauses (the sampler cannot run within one), then the loop's costliest line."""
     lines = tuple(line.place for line in trace.loop_lines if line.share > 0.3)
-    return tuple(dict.fromkeys((*lines, *sampled_places(trace, full, 5.0)[:2])))[:3]
+    return tuple(dict.fromkeys((*lines, *sampled_places(trace, full, 5.0)[:1])))[:3]

@@ -57,9 +57,11 @@ class HeavyCallback(Cause):
         worst = hooks[0]
         total = sum(h.ms for h in hooks)
         each = worst.ms / worst.calls
+        share = f", {worst.step_ms:.3g} ms of each step of {trace.step_ms:.3g} ms"
+        share = share if worst.step_ms > 0.02 * trace.step_ms else ""
         return Evidence(
             f"{worst.name.text} takes {each:.3g} ms a call, {worst.calls} calls, {total / 1e3:.2g} s of the run"
-            + (f", {worst.step_ms:.3g} ms of each step of {trace.step_ms:.3g} ms" if worst.step_ms > 0.02 * trace.step_ms else ""),
+            + share,
             {"call_ms": each, "calls": float(worst.calls), "total_ms": total, "step_ms": sum(h.step_ms for h in hooks)},
             _places(trace, worst.name),
         )
@@ -87,9 +89,11 @@ class HeavyCallback(Cause):
         name = hooks[0].name.text if hooks else "the callback"
         kind, _, hook = name.partition(".")
         if kind == "TensorBoard":
-            yield Prescription("edit", Effect.EXACT, "TensorBoard(histogram_freq=0, write_images=False, write_graph=False)")
+            plain = "TensorBoard(histogram_freq=0, write_images=False, write_graph=False)"
+            yield Prescription("edit", Effect.EXACT, plain)
         elif kind in ("ModelCheckpoint", "BackupAndRestore"):
-            yield Prescription("edit", Effect.EXACT, f"let {kind} save less often (save_freq) or only weights (save_weights_only=True)")
+            rarer = f"let {kind} save less often (save_freq) or only weights (save_weights_only=True)"
+            yield Prescription("edit", Effect.EXACT, rarer)
         elif "batch" in hook:
             yield Prescription("edit", Effect.EXACT, f"do the work of {name} once an epoch, or every hundredth batch")
         else:
@@ -151,15 +155,15 @@ def _heavy(trace: Trace) -> list[Hook]:
 def _places(trace: Trace, name: Name) -> tuple[Place, ...]:
     """The hook's own line where it is the user's, its hot lines from samples, and the `fit` that was given it."""
     file, line = name.detail.get("file"), name.detail.get("line")
-    fits = [e.place for e in trace.events_of("loop") if e.name == "fit" and e.place and not e.data.get("nested")]
+    calls = [e.place for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
+    fits = [p for p in calls if p is not None]
     if name.place is not None:
         return (name.place, *fits[:1])
     if not (file and line and name.detail.get("user")):
-        last = [p for p in reversed(fits) if p is not None]
-        return tuple(last[:1])
+        return tuple(fits[-1:])
     own = Place(str(file), int(line))
-    hot = [s.place for s in trace.stacks if s.place.file == file and 0 <= s.place.line - own.line < 60 and _inside(trace, s.place, name)]
-    return tuple(dict.fromkeys((own, *hot[:2], *fits[-1:])))  # type: ignore[arg-type]
+    hot = [s.place for s in trace.stacks if s.place.file == file and _inside(trace, s.place, name)]
+    return tuple(dict.fromkeys((own, *hot[:2], *fits[-1:])))
 
 
 def _inside(trace: Trace, place: Place, name: Name) -> bool:

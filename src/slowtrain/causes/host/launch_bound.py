@@ -10,12 +10,13 @@ from slowtrain.whatif import Drop, Remedy
 
 DOMINATES = 0.5  # of the step is starting and running operations beyond what they compute, waiting aside
 WORTHWHILE = 1 / 3  # of the step is the part of that which comes with each call
-LEAST_RUN_SHARE = 0.02  # of the run: below, the steps are too few to judge the run by
+LEAST_RUN_SHARE = 0.05  # of the run is what the cure must spare: fewer such steps are not what the run is slow for
 # What becomes of it when a graph runs fifty steps in one call, measured over pairs (dense models of 6 to 44
 # variables, SGD and Adam, custom loops and fit, two cores): a quarter stays with the executor, and however
 # large the graph, calling it from Python costs half a millisecond at most.
 STAYS = 0.25
 MOST_CALL_MS = 0.5
+MOST_NEXT_MS = 0.15  # fetching a batch that is ready, from Python: vanishes with the call
 
 
 class LaunchBound(Cause):
@@ -52,7 +53,9 @@ class LaunchBound(Cause):
         if kernels is None or trace.eager or not _one_graph_a_step(trace):
             return None
         overhead = _saved_ms(trace)
-        if trace.share(Category.DISPATCH) < DOMINATES or overhead < WORTHWHILE * trace.step_ms or not _long_enough(trace, overhead):
+        if trace.share(Category.DISPATCH) < DOMINATES or overhead < WORTHWHILE * trace.step_ms:
+            return None
+        if not _long_enough(trace, overhead):
             return None
         ops = kernels.count
         return Evidence(
@@ -63,13 +66,15 @@ class LaunchBound(Cause):
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        return [Drop({Category.DISPATCH: _saved_ms(trace)}, spread=(0.75, 1.1))]
+        fetch = min(trace.mean(Category.INPUT), MOST_NEXT_MS) if trace.steps.source.startswith("function") else 0.0
+        return [Drop({Category.DISPATCH: _saved_ms(trace), Category.INPUT: fetch}, spread=(0.75, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if trace.steps.source == "fit":
             yield Prescription("edit", Effect.EXACT, "compile(..., steps_per_execution=50)")
         else:
-            yield Prescription("edit", Effect.EXACT, "run many steps in one tf.function: for _ in tf.range(50): step(next(iterator))")
+            many = "run many steps in one tf.function: for _ in tf.range(50): step(next(iterator))"
+            yield Prescription("edit", Effect.EXACT, many)
 
     fires = (
         """
@@ -126,9 +131,11 @@ def _one_graph_a_step(trace: Trace) -> bool:
 
 
 def _busy_ms(trace: Trace) -> float:
-    """Computing in a step: what the window saw, or what was attributed where other processes stretched the window."""
+    """Computing in a step: what the window saw, or what was attributed where other processes stretched it."""
     kernels = trace.kernels
-    return min(computing_ms(kernels), trace.mean(Category.DEVICE) or computing_ms(kernels)) if kernels is not None else 0.0
+    return (
+        min(computing_ms(kernels), trace.mean(Category.DEVICE) or computing_ms(kernels)) if kernels is not None else 0.0
+    )
 
 
 def _saved_ms(trace: Trace) -> float:
@@ -142,7 +149,8 @@ def _long_enough(trace: Trace, overhead: float) -> bool:
 
 def _places(trace: Trace) -> tuple[Place, ...]:
     """The line that starts steps; for Keras the `compile` that could set how many go together."""
-    compiled = [e.place for e in trace.events_of("compile") if e.place is not None] if trace.steps.source == "fit" else []
+    keras = trace.steps.source == "fit"
+    compiled = [e.place for e in trace.events_of("compile") if keras and e.place is not None]
     written = [
         Place(str(e.data["file"]), int(e.data["line"]))
         for e in trace.events_of("trace")

@@ -73,9 +73,12 @@ class MiscountedSteps(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         kinds = {m.kind for m in _miscounts(trace)}
         if "steps" in kinds:
-            yield Prescription("edit", Effect.CHANGES_TRAINING, "give steps_per_epoch in batches: samples // batch_size")
+            yield Prescription(
+                "edit", Effect.CHANGES_TRAINING, "give steps_per_epoch in batches: samples // batch_size"
+            )
         if "length" in kinds:
-            yield Prescription("edit", Effect.CHANGES_TRAINING, "let __len__ return the number of batches, ceil(samples / batch_size)")
+            length = "let __len__ return the number of batches, ceil(samples / batch_size)"
+            yield Prescription("edit", Effect.CHANGES_TRAINING, length)
         if "repeat" in kinds:
             yield Prescription("edit", Effect.CHANGES_TRAINING, "take .repeat(n) out of the data set, or run one epoch")
 
@@ -83,20 +86,23 @@ class MiscountedSteps(Cause):
         """
         step    1111111111
         device  kkkkkkkkkk
-        @event loop name=fit start=0 end=400 data={"site":["train.py",18],"nested":0,"steps_per_epoch":6400,"epochs":1,"batch_size":null}
+        @event loop name=fit start=0 end=400 data={"site":["train.py",18],"nested":0,"steps_per_epoch":6400,
+        & "epochs":1,"batch_size":null}
         @pipeline TensorSlice detail={"cardinality":6400} > Batch detail={"batch_size":64} line=9
         """,
         """
         step    1111111111
         device  kkkkkkkkkk
         @event loop name=fit start=0 end=400 data={"site":["train.py",22],"nested":0,"epochs":20}
-        @pipeline TensorSlice detail={"cardinality":2400} > Repeat detail={"count":20} line=15 > Batch detail={"batch_size":40} line=16
+        @pipeline TensorSlice detail={"cardinality":2400} > Repeat detail={"count":20} line=15 > Batch
+        & detail={"batch_size":40} line=16
         """,
         """
         step    1111111111
         device  kkkkkkkkkk
         @steps size=32
-        @event loop name=fit start=0 end=400 data={"site":["train.py",18],"nested":0,"epochs":2,"data":{"length":3200,"arrays":{"x":{"length":3200}}}}
+        @event loop name=fit start=0 end=400 data={"site":["train.py",18],"nested":0,"epochs":2,"data":{"length":3200,
+        & "arrays":{"x":{"length":3200}}}}
         """,
     )
     quiet = (
@@ -104,19 +110,22 @@ class MiscountedSteps(Cause):
         step    1111111111
         device  kkkkkkkkkk
         @event loop name=fit start=0 end=400 data={"site":["train.py",18],"nested":0,"steps_per_epoch":100,"epochs":1}
-        @pipeline TensorSlice detail={"cardinality":6400} > Repeat detail={"count":-1} > Batch detail={"batch_size":64} line=9
+        @pipeline TensorSlice detail={"cardinality":6400} > Repeat detail={"count":-1} > Batch
+        & detail={"batch_size":64} line=9
         """,
         """
         step    1111111111
         device  kkkkkkkkkk
         @event loop name=fit start=0 end=400 data={"site":["train.py",22],"nested":0,"epochs":4}
-        @pipeline TensorSlice detail={"cardinality":240} > Repeat detail={"count":6} line=15 > Batch detail={"batch_size":40} line=16
+        @pipeline TensorSlice detail={"cardinality":240} > Repeat detail={"count":6} line=15 > Batch
+        & detail={"batch_size":40} line=16
         """,
         """
         step    1111111111
         device  kkkkkkkkkk
         @steps size=1
-        @event loop name=fit start=0 end=400 data={"site":["train.py",18],"nested":0,"steps_per_epoch":3200,"data":{"arrays":{"x":{"length":3200}}}}
+        @event loop name=fit start=0 end=400 data={"site":["train.py",18],"nested":0,"steps_per_epoch":3200,
+        & "data":{"arrays":{"x":{"length":3200}}}}
         """,
     )
 
@@ -138,7 +147,7 @@ def _in_samples(trace: Trace, fit: Event) -> Miscount | None:
     steps = fit.data.get("steps_per_epoch") or length
     if not steps:
         return None
-    pipe = _fed(trace, fit)
+    pipe = trace.pipeline
     batch = _batch(trace, pipe)
     if not 1 < batch < MOST_BATCH:
         return None
@@ -151,26 +160,35 @@ def _in_samples(trace: Trace, fit: Event) -> Miscount | None:
     samples = max(like)
     passes = steps / ceil(samples / batch)
     if fit.data.get("steps_per_epoch"):
-        why = f"steps_per_epoch={steps} is the number of samples ({samples}): with {batch} a batch each epoch is {passes:.3g} passes over the data"
+        why = (
+            f"steps_per_epoch={steps} is the number of samples ({samples}): "
+            f"with {batch} a batch each epoch is {passes:.3g} passes over the data"
+        )
         return Miscount(fit, passes, why, "steps")
     place = (given.get("generator") or {}).get("file"), (given.get("generator") or {}).get("line")
     written = Place(str(place[0]), int(place[1])) if place[0] and place[1] else None
-    why = f"the Sequence gives its {steps} samples as its length: with {batch} a batch each epoch is {passes:.3g} passes over the data"
+    why = (
+        f"the Sequence gives its {steps} samples as its length: "
+        f"with {batch} a batch each epoch is {passes:.3g} passes over the data"
+    )
     return Miscount(fit, passes, why, "length", written)
 
 
 def _repeated(trace: Trace, fit: Event) -> Miscount | None:
     """A data set that repeats itself under a fit that repeats it again."""
     epochs = int(fit.data.get("epochs") or 1)
-    pipe = _fed(trace, fit)
+    pipe = trace.pipeline
     if fit.data.get("steps_per_epoch") or epochs < 2 or pipe is None:
         return None
-    repeats = [w for w in pipe.written if w.family == "Repeat" and w.place is not None and int(w.detail.get("count") or -1) > 1]
+    repeats = [w for w in pipe.written if w.family == "Repeat" and w.place and int(w.detail.get("count") or -1) > 1]
     repeats = [w for w in repeats if _means_epochs(trace, w, fit)]
     if not repeats:
         return None
     times = prod(int(w.detail["count"]) for w in repeats)
-    why = f"the data set repeats itself {times} times and fit runs {epochs} epochs of that: {times * epochs} passes over the data"
+    why = (
+        f"the data set repeats itself {times} times and fit runs {epochs} epochs of that: "
+        f"{times * epochs} passes over the data"
+    )
     return Miscount(fit, float(times), why, "repeat", repeats[-1].place)
 
 
@@ -196,14 +214,10 @@ def _names(trace: Trace, place: Place, method: str, argument: str) -> set[str]:
     return found
 
 
-def _fed(trace: Trace, fit: Event) -> Pipeline | None:
-    """The pipeline that feeds the fit: of a run's several, that with most batches."""
-    return trace.pipeline
-
-
 def _batch(trace: Trace, pipe: Pipeline | None) -> int:
     """Samples a step: of nested batches their product; of a generator what its bytes tell."""
-    sizes = [int(w.detail["batch_size"]) for w in pipe.written if w.family == "Batch" and w.detail.get("batch_size")] if pipe else []
+    batches = [w.detail.get("batch_size") for w in pipe.written if w.family == "Batch"] if pipe else []
+    sizes = [int(b) for b in batches if b]
     if sizes:
         return prod(sizes)
     if pipe is not None and pipe.nodes and pipe.written:

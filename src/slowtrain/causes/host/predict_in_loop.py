@@ -66,7 +66,12 @@ class PredictInLoop(Cause):
         return Evidence(
             f"{worst.loop}() was called {worst.all_calls} times from one line, {worst.call_ms:.3g} ms each, "
             f"of which the model's own work is {worst.work_ms:.2g} ms",
-            {"calls": float(worst.all_calls), "call_ms": worst.call_ms, "work_ms": worst.work_ms, "fixed_ms": worst.fixed_ms},
+            {
+                "calls": float(worst.all_calls),
+                "call_ms": worst.call_ms,
+                "work_ms": worst.work_ms,
+                "fixed_ms": worst.fixed_ms,
+            },
             tuple(dict.fromkeys(g.place for g in groups if g.place is not None)),
         )
 
@@ -92,9 +97,11 @@ class PredictInLoop(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         groups = _groups(trace)
         if groups and groups[0].loop == "fit":
-            yield Prescription("edit", Effect.EQUIVALENT, "call train_on_batch for each chunk, or one fit over all of them")
+            chunks = "call train_on_batch for each chunk, or one fit over all of them"
+            yield Prescription("edit", Effect.EQUIVALENT, chunks)
         else:
-            yield Prescription("edit", Effect.EQUIVALENT, "call model(x, training=False) in a tf.function, or predict all inputs at once")
+            call = "call model(x, training=False) in a tf.function, or predict all inputs at once"
+            yield Prescription("edit", Effect.EQUIVALENT, call)
 
     fires = (
         """
@@ -142,10 +149,8 @@ def _groups(trace: Trace) -> list[Group]:
 def _group(trace: Trace, loop: str, events: list[Event]) -> Group | None:
     if len(events) < LEAST:
         return None
-    calls = Spans(
-        np.array([e.start_ms for e in events]), np.array([e.end_ms for e in events]),
-        np.zeros(len(events), dtype=np.int64), np.zeros(len(events), dtype=np.int64), np.zeros(len(events), dtype=np.int64),
-    )  # fmt: skip
+    zero = np.zeros(len(events), dtype=np.int64)
+    calls = Spans(np.array([e.start_ms for e in events]), np.array([e.end_ms for e in events]), zero, zero, zero)
     traces = np.sort(np.array([e.start_ms for e in trace.events_of("trace")]))
     traced = np.searchsorted(traces, calls.end_ms) > np.searchsorted(traces, calls.start_ms)
     plain = calls.where(~traced & ~in_windows(trace, calls))
@@ -156,7 +161,7 @@ def _group(trace: Trace, loop: str, events: list[Event]) -> Group | None:
 
 
 def _work_ms(trace: Trace, loop: str, calls: Spans) -> float:
-    """Median time of the model's functions in a call; of `fit` they also wait for the batch, which a window tells apart."""
+    """Median time of the model's functions in a call; those of `fit` also wait for the batch: see the window."""
     work = trace.lane("function")
     index = np.searchsorted(calls.start_ms, work.start_ms, side="right") - 1
     inside = (index >= 0) & (work.start_ms < calls.end_ms[np.maximum(index, 0)])

@@ -60,38 +60,45 @@ class Retracing(Cause):
         events = [(f, e) for f in found for e in f.events[1:]]
         column, traced = _added(trace, events)
         steady = trace.steps.steady
-        compile_ms = float(np.minimum(column, trace.categories[Category.COMPILE])[steady].mean()) if Category.COMPILE in trace.categories else 0.0
+        compiling = trace.categories.get(Category.COMPILE, np.zeros(len(trace.steps)))
+        compile_ms = float(np.minimum(column, compiling)[steady].mean()) if steady.any() else 0.0
         # What is collected while tracing was made by tracing.
         collected = trace.categories.get(Category.GC, np.zeros(len(trace.steps)))
         rest = collected[steady & ~traced]
-        gc_ms = float(np.maximum(collected - (rest.mean() if len(rest) else 0.0), 0.0)[steady & traced].sum()) / max(int(steady.sum()), 1)
-        # Padded inputs compute more than the ragged ones did; without a call that traced nothing the rest is an estimate.
-        measured = all(f.measured for f in found)
-        return [Drop({Category.COMPILE: compile_ms, Category.GC: gc_ms}, spread=(0.97, 1.01) if measured else (0.95, 1.015))]
+        own = np.maximum(collected - (rest.mean() if len(rest) else 0.0), 0.0)
+        gc_ms = float(own[steady & traced].sum()) / max(int(steady.sum()), 1)
+        # Padded inputs compute more than ragged ones; without a call that traced nothing the rest is an estimate.
+        spread = (0.97, 1.01) if all(f.measured for f in found) else (0.95, 1.015)
+        return [Drop({Category.COMPILE: compile_ms, Category.GC: gc_ms}, spread=spread)]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = _again(trace)
         rows = changes(found[0].events) if found else []
         text = rows[0][2] if rows else ""
         if "Python" in text:
-            yield Prescription("edit", Effect.EXACT, f"pass {rows[0][0]} as a tensor (tf.constant) or keep it in a tf.Variable")
+            tensor = f"pass {rows[0][0]} as a tensor (tf.constant) or keep it in a tf.Variable"
+            yield Prescription("edit", Effect.EXACT, tensor)
         elif "shape" in text or "list" in text:
-            yield Prescription("edit", Effect.EQUIVALENT, f"pad {rows[0][0]} to one shape, or declare an input_signature with None")
+            pad = f"pad {rows[0][0]} to one shape, or declare an input_signature with None"
+            yield Prescription("edit", Effect.EQUIVALENT, pad)
         else:
-            yield Prescription("edit", Effect.EXACT, "give the function the same objects each time, and tensors for what changes")
+            same = "give the function the same objects each time, and tensors for what changes"
+            yield Prescription("edit", Effect.EXACT, same)
 
     fires = (
         """
         step    1111111111
         compile ccccccccc.
         device  .........k
-        @event trace name=train_step start=0 end=9.5 times=40 every=10 data={"nth":2,"number":1,"site":["train.py",27],"signature":{"lr":{"kind":"python","type":"float","value":"0.1"}}}
+        @event trace name=train_step start=0 end=9.5 times=40 every=10 data={"nth":2,"number":1,
+        & "site":["train.py",27],"signature":{"lr":{"kind":"python","type":"float","value":"0.1"}}}
         """,
         """
         step    1111111111 22
         compile ccccccccc. ..
         device  .........k kk
-        @event trace name=f start=0 end=9 times=20 every=12 data={"nth":2,"number":1,"site":["train.py",9],"signature":{"x":{"kind":"tensor","shape":[4,4],"dtype":"float32"}}}
+        @event trace name=f start=0 end=9 times=20 every=12 data={"nth":2,"number":1,"site":["train.py",9],
+        & "signature":{"x":{"kind":"tensor","shape":[4,4],"dtype":"float32"}}}
         @span function f start=0 end=9 times=20 every=12 line=9 detail={"number":1}
         @span function f start=10.1 end=11 times=20 every=12 line=9 detail={"number":1}
         """,

@@ -14,10 +14,10 @@ from slowtrain.whatif import Remedy, Supply
 
 # Ops of image augmentation, by the start of their names.
 IMAGE = (
-    "ImageProjectiveTransform", "AdjustContrast", "AdjustHue", "AdjustSaturation", "RGBToHSV", "HSVToRGB", "CropAndResize",
-    "ReverseV2", "MirrorPad", "ResizeBilinear", "ResizeBicubic", "ResizeNearest", "ResizeArea", "ScaleAndTranslate",
-    "ExtractImagePatches", "DepthwiseConv2dNative", "Conv2D", "Pow", "ClipByValue", "RandomUniform", "RandomStandardNormal",
-    "StatelessRandom", "RandomGamma", "TruncatedNormal", "Roll", "Pad",
+    "ImageProjectiveTransform", "AdjustContrast", "AdjustHue", "AdjustSaturation", "RGBToHSV", "HSVToRGB",
+    "CropAndResize", "ReverseV2", "MirrorPad", "ResizeBilinear", "ResizeBicubic", "ResizeNearest",
+    "ResizeArea", "ScaleAndTranslate", "ExtractImagePatches", "DepthwiseConv2dNative", "Conv2D", "Pow",
+    "ClipByValue", "Roll", "Pad",
 )  # fmt: skip
 OTHER = ("Decode", "ReadFile", "Parse")
 MOST_OTHER = 0.5  # of the function's profiled time in reading and decoding: then augmentation is not what takes long
@@ -86,7 +86,8 @@ class HostAugmentation(Cause):
         device  .......kkk
         @fact devices=[{"kind":"GPU"}]
         @pipeline Slices ms=0.1
-        > ParallelMapV2 ms=70 elements=32 parallelism=8 line=12 detail={"ops":{"StatelessRandomUniformV2":4,"ImageProjectiveTransformV3":2,"Mul":20}}
+        > ParallelMapV2 ms=70 elements=32 parallelism=8 line=12
+        detail={"ops":{"StatelessRandomUniformV2":4,"ImageProjectiveTransformV3":2,"Mul":20}}
         > Batch ms=0.1 > Prefetch
         """,
         """
@@ -94,7 +95,8 @@ class HostAugmentation(Cause):
         input   iiiiiii...
         device  .......kkk
         @pipeline Slices ms=0.1
-        > ParallelMapV2 ms=70 elements=32 parallelism=8 line=12 detail={"ops":{"RandomUniform":4,"AdjustHue":2,"Mul":20}}
+        > ParallelMapV2 ms=70 elements=32 parallelism=8 line=12
+        detail={"ops":{"RandomUniform":4,"AdjustHue":2,"Mul":20}}
         > Batch ms=0.1 > Prefetch
         """,
     )
@@ -111,7 +113,8 @@ class HostAugmentation(Cause):
         step    1111111111
         device  kkkkkkkkkk
         @pipeline Slices ms=0.1
-        > ParallelMapV2 ms=70 elements=32 parallelism=8 line=12 detail={"ops":{"RandomUniform":4,"AdjustHue":2,"Mul":20}}
+        > ParallelMapV2 ms=70 elements=32 parallelism=8 line=12
+        detail={"ops":{"RandomUniform":4,"AdjustHue":2,"Mul":20}}
         > Batch ms=0.1 > Prefetch
         """,
     )
@@ -125,8 +128,11 @@ def _augmenting(trace: Trace) -> Node | None:
         function = node.written
         if function is None or function.python or not function.random or calls(pipe, node) < 2:
             continue
-        if sum(function.ops.values()) < LEAST_OPS or not any(op.startswith(IMAGE[:-6]) for op in function.ops):
+        if sum(function.ops.values()) < LEAST_OPS or not any(op.startswith(IMAGE) for op in function.ops):
             continue
+        ranks = [len(part.get("shape") or ()) for part in function.detail.get("element") or () if part.get("shape")]
+        if ranks and max(ranks) < 3:
+            continue  # no pictures
         decodes = any(op.startswith(OTHER) for op in function.ops)
         inside = op_ms(trace, node)
         other = op_ms(trace, node, frozenset(op for op in function.ops if op.startswith(OTHER)))
@@ -141,5 +147,5 @@ def _augmenting(trace: Trace) -> Node | None:
 def _moved_ms(trace: Trace, node: Node) -> float:
     """What the augmentation of a batch adds to the step: the work inside its ops, without their starting one by one."""
     inside = op_ms(trace, node)
-    work = inside if inside else 0.3 * node.ms
+    work = inside or 0.3 * node.ms
     return work / (DEVICE_FASTER if trace.on_accelerator else max(trace.cores, 1.0))

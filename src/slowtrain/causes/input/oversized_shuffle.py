@@ -43,7 +43,7 @@ class OversizedShuffle(Cause):
         if node is None or free is None or node.buffered_bytes < LARGE * (node.buffered_bytes + free):
             return None
         return Evidence(
-            f"the shuffle buffer held {node.buffered_bytes / 2**20:.3g} MiB, {free / 2**20:.3g} MiB of memory were left free",
+            f"the shuffle buffer held {node.buffered_bytes / 2**20:.3g} MiB, {free / 2**20:.3g} MiB were left free",
             {"buffer_bytes": node.buffered_bytes, "free_bytes": free},
             (node.written.place,) if node.written and node.written.place else (),
         )

@@ -24,6 +24,7 @@ from slowtrain.trace.pipeline import Node, Pipeline
 from slowtrain.whatif import Drop, Remedy, Supply
 
 VECTORISED = 0.05  # of the time of a loop in bytecode: array code is 10 to 100 times faster
+OPS_MS = 0.1  # a function of some dozens of small TensorFlow ops, called for one element
 WAITING = 0.5  # a producer that does not compute for longer than this waits for something: a disk, a network
 SAMPLES = 8.0  # calls a batch: samples are handed over one by one
 
@@ -151,7 +152,7 @@ class PythonInput(Cause):
         device  .......kkk
         @steps source=train_on_batch line=5
         @fact cpu_ms_per_step=10
-        @fact sources={"train.py":"for e in range(3):\\n  for i in r:\\n    x = data[i]\\n    y = f(x)\\n    m.train_on_batch(x, y)"}
+        @fact sources={"train.py":"for e in E:\\n for i in r:\\n  x = d[i]\\n  y = f(x)\\n  m.train_on_batch(x,y)"}
         @line 3 ms=5
         @line 4 ms=2
         @line 5 ms=3
@@ -220,7 +221,9 @@ def _kind(
     if calls >= SAMPLES and generated and not random:
         return "samples", ready, 1.0
     if interpreted:
-        return "loop", VECTORISED, 1.0
+        # In a map, TensorFlow ops take over, called for each element: some tens of them.
+        in_map = not generated and calls >= SAMPLES
+        return "loop", max(VECTORISED, min(calls * OPS_MS / ms, 1.0) if in_map else 0.0), 1.0
     if calls >= SAMPLES and generated:
         return "samples", 0.3, 1.0
     if not random and epochs > 1:

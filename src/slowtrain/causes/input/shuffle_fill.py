@@ -40,8 +40,8 @@ class ShuffleFill(Cause):
         if found is None:
             return None
         return Evidence(
-            f"{found.epochs} epoch{'s' * (found.epochs > 1)} began with a wait of {found.each_ms:.3g} ms for the shuffle buffer, "
-            f"{found.each_ms / max(trace.step_ms, 1e-9):.3g} times a mean step",
+            f"{found.epochs} epoch{'s' * (found.epochs > 1)} began with a wait of {found.each_ms:.3g} ms "
+            f"for the shuffle buffer, {found.each_ms / max(trace.step_ms, 1e-9):.3g} times a mean step",
             {"fill_ms": found.each_ms, "epochs": float(found.epochs), "overlapped_ms": found.overlapped_ms},
             found.place,
         )

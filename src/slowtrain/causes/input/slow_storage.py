@@ -72,7 +72,7 @@ class SlowStorage(Cause):
         iowait, rate = _mean(trace, "iowait_share"), _rate(trace)
         beside = f"; {rate:.3g} MB/s were read, I/O wait {100 * (iowait or 0):.0f} %" if rate is not None else ""
         return Evidence(
-            f"making a batch takes up to {trace.step_ms:.3g} ms, {found.ms:.3g} ms of it without any core at work{beside}",
+            f"making a batch takes up to {trace.step_ms:.3g} ms, {found.ms:.3g} ms of it with no core at work{beside}",
             {"waiting_ms": found.ms, "iowait_share": iowait or 0.0, "read_mb_per_s": rate or 0.0},
             found.where,
         )

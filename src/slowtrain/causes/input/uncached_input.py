@@ -8,7 +8,7 @@ from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import READING, calls, fed, free_bytes, is_users, op_ms, ready, written_place
-from slowtrain.trace.pipeline import Node, Pipeline
+from slowtrain.trace.pipeline import Node
 from slowtrain.whatif import Remedy, Supply
 
 FITS = 0.5  # of the memory that was free throughout: the rest is for what else may grow
@@ -79,7 +79,8 @@ class UncachedInput(Cause):
         device  .......kkk
         @fact machine={"memory":{"available_bytes":8e9}}
         @pipeline epochs=5 > Slices ms=0.1 elements=16 detail={"cardinality":160}
-        > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12 detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]}
+        > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12
+        detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]}
         > Batch ms=0.1 > Prefetch
         """,
         """
@@ -99,7 +100,8 @@ class UncachedInput(Cause):
         device  .......kkk
         @fact machine={"memory":{"available_bytes":8e9}}
         @pipeline epochs=5 > Slices ms=0.1 elements=16 detail={"cardinality":160}
-        > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12 detail={"cardinality":160,"ops":{"RandomUniform":1},"element":[{"shape":[64,64,3],"bytes":4}]}
+        > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12
+        detail={"cardinality":160,"ops":{"RandomUniform":1},"element":[{"shape":[64,64,3],"bytes":4}]}
         > Batch ms=0.1 > Prefetch
         """,
         """
@@ -108,7 +110,8 @@ class UncachedInput(Cause):
         device  .......kkk
         @fact machine={"memory":{"available_bytes":8e9}}
         @pipeline epochs=5 > Slices ms=0.1 elements=16 detail={"cardinality":160000}
-        > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12 detail={"cardinality":160000,"element":[{"shape":[512,512,3],"bytes":4}]}
+        > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12
+        detail={"cardinality":160000,"element":[{"shape":[512,512,3],"bytes":4}]}
         > Batch ms=0.1 > Prefetch
         """,
     )
@@ -130,14 +133,14 @@ def _repeated(trace: Trace) -> tuple[Node, float] | None:
         inside, read = op_ms(trace, node), op_ms(trace, node, READING)
         if inside is not None and inside - (read or 0.0) < WORK * node.ms:
             continue  # the price of calls and of opening files, not of work: other causes
-        size = _bytes(pipe, node)
+        size = _bytes(node)
         heavy = node.ms + sum(n.ms for n in pipe.upstream(node))
         if size is not None and heavy >= 0.5 * pipe.ms:
             return node, size
     return None
 
 
-def _bytes(pipe: Pipeline, node: Node) -> float | None:
+def _bytes(node: Node) -> float | None:
     """Bytes that a node's results take for one epoch, None where its shapes or its length are unknown."""
     if node.written is None:
         return None

@@ -24,9 +24,9 @@ class UnprefetchedInput(Cause):
     Work in the nodes after the last one that works ahead (`prefetch`, or a parallel `map`), and a
     wait for each batch to match. A pipeline that ends in `prefetch` and is waited for all the
     same is too slow, which is another cause. Lines of a hand-written loop that wait for a disk or
-    a network between two steps count too, when the wait is shorter than the rest of the step. TensorFlow itself adds a `prefetch` at the end of
-    many pipelines when autotuning is on: what counts is the pipeline that ran, not the one that
-    was written.
+    a network between two steps count too, when the wait is shorter than the rest of the step.
+    TensorFlow itself adds a `prefetch` at the end of many pipelines when autotuning is on: what
+    counts is the pipeline that ran, not the one that was written.
 
     ## What to do
     End the pipeline with `.prefetch(tf.data.AUTOTUNE)`. In a hand-written loop, fetch the next
@@ -103,7 +103,7 @@ def _exposed(trace: Trace) -> tuple[float, tuple[Place, ...]] | None:
     if wait < WAITED * trace.step_ms:
         return None
     # Without counters the pipeline as written has to do: then nothing was measured of what TensorFlow adds.
-    exposed = pipe.exposed_ms if pipe.nodes else 0.0 if _works_ahead(pipe) else wait
+    exposed = pipe.exposed_ms if pipe.nodes and pipe.counted else 0.0 if _works_ahead(pipe) else wait
     if exposed < 0.3 * wait or exposed < WAITED * trace.step_ms:
         return None
     return min(exposed, wait), _last(pipe)

@@ -13,9 +13,10 @@ from slowtrain.trace import Trace
 from slowtrain.whatif import Drop, Remedy
 
 SATURATED = 0.75  # of the cores that are left, at work: less, and the limit does not bind
+FILLED = 0.5  # of the step in ops: what computes is the limit, whatever the processor time says
 COMPUTING = 0.3  # of the step in ops: less, and more cores have little to speed up
 LEAST_OP_MS = 0.05  # a shorter op is not split over threads, or gains nothing by it
-SPLIT = 0.8  # of ideal: what two to eight threads gave on matrix products and convolutions of training steps
+SPLIT = 0.9  # of ideal: what two to eight threads gave on matrix products and convolutions of training steps
 SETTERS = {
     "affinity": ("sched_setaffinity", "cpu_affinity"),
     "threads": (
@@ -114,7 +115,7 @@ class LimitedHost(Cause):
         """
         step    1111111111
         device  dddddddddd
-        @fact usable_cores=4 affinity_cores=4 cpu_ms_per_step=38 devices=[{"kind":"CPU"}] threads={"intra_op":0,"inter_op":0}
+        @fact usable_cores=4 affinity_cores=4 cpu_ms_per_step=38 devices=[{"kind":"CPU"}] threads={"intra_op":0}
         @fact machine={"cpu":{"logical_cores":4,"usable_cores":4}}
         @kernels busy=9 ms=9 count=20 step=10 types={"MatMul":[8,10]}
         """,
@@ -135,9 +136,9 @@ def _limit(trace: Trace) -> Limit | None:
     cpu = trace.facts.get("cpu_ms_per_step")
     if board < 2 or not trace.step_ms or trace.on_accelerator:
         return None
-    affinity = float(
-        trace.fact("affinity_cores") or len(trace.fact("machine", "cpu", "affinity_cores", default=()) or ()) or board
-    )
+    # A script may pin its own thread after the recorder's has begun: the narrower reading is the steps'.
+    bound = [trace.fact("affinity_cores"), len(trace.fact("machine", "cpu", "affinity_cores", default=()) or ())]
+    affinity = min((float(n) for n in bound if n), default=board)
     quota = float(trace.fact("machine", "cgroup", "cpu_quota_cores") or board)
     threads = float(trace.fact("threads", "intra_op") or board)
     found = min((Limit("affinity", affinity, board), Limit("quota", quota, board), Limit("threads", threads, board)),
@@ -146,8 +147,8 @@ def _limit(trace: Trace) -> Limit | None:
         return None
     computing = trace.mean(Category.DEVICE) / trace.step_ms
     busy = float(cpu) / trace.step_ms if cpu else None
-    binds = found.kind == "threads" or busy is None or busy >= SATURATED * found.given
-    binds = binds and computing >= COMPUTING
+    # Other processes on the core make its processor time look short: ops that fill the step say the same.
+    binds = computing >= FILLED or (computing >= COMPUTING and busy is not None and busy >= SATURATED * found.given)
     return found if binds and _split_ms(trace) > 0 else None
 
 

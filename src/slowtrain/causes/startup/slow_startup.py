@@ -15,7 +15,7 @@ from slowtrain.whatif import Remedy, Skip
 
 LEAST_MS = 1000.0  # of what could be avoided: an ordinary model traces and starts in about that
 XLA_SHARE = 0.9  # of the first call beyond tracing, where XLA compiles: without it the graph starts within a second
-USUAL_READS = 3.5  # of each variable for each time it is written: forward, backward, optimizer (2.5 to 4 in models of all kinds)
+USUAL_READS = 3.5  # of a variable for each write, in forward, backward and optimizer (2.5 to 4 in models of all kinds)
 ROLLED_MS = 800.0  # a first step of the same layer as a loop in the graph (an LSTM of any length, two cores)
 
 
@@ -55,7 +55,8 @@ class SlowStartup(Cause):
         if worst.avoidable_ms < LEAST_MS or worst.ms < steps:
             return None
         return Evidence(
-            f"{worst.says} took {worst.ms / 1e3:.3g} s before the first step, all other steps of the run {steps / 1e3:.2g} s",
+            f"{worst.says} took {worst.ms / 1e3:.3g} s before the first step, "
+            f"all other steps of the run {steps / 1e3:.2g} s",
             {"startup_ms": worst.ms, "avoidable_ms": worst.avoidable_ms, "steps_ms": steps},
             worst.places,
         )
@@ -67,7 +68,9 @@ class SlowStartup(Cause):
         if "XLA" in evidence.says:
             yield Prescription("edit", Effect.EQUIVALENT, "leave jit_compile=True out of runs this short")
         elif "written out" in evidence.says:
-            yield Prescription("edit", Effect.EQUIVALENT, "leave out unroll=True, or write the repetition as an RNN layer or tf.scan")
+            yield Prescription(
+                "edit", Effect.EQUIVALENT, "leave out unroll=True, or write the repetition as an RNN layer or tf.scan"
+            )
         else:
             yield Prescription("edit", Effect.EXACT, "build the model once; to keep its states, keep get_weights()")
 
@@ -77,14 +80,16 @@ class SlowStartup(Cause):
         device  kkkkkkkkkk
         @phase import=1800 compile=9000
         @event compile name=Functional start=0 end=1 data={"jit_compile":true,"site":["train.py",28]}
-        @event trace name=multi_step_on_iterator start=0 end=9000 data={"nth":1,"training":true,"trace_ns":2000000000,"site":["train.py",29]}
+        @event trace name=multi_step_on_iterator start=0 end=9000 data={"nth":1,"training":true,"trace_ns":2000000000,
+        & "site":["train.py",29]}
         @event loop name=fit start=0 end=9600 data={"jit_compile":true,"site":["train.py",29]}
         """,
         """
         step    1111111111
         device  kkkkkkkkkk
         @phase import=1800 compile=6000
-        @event trace name=train_step start=0 end=6000 data={"nth":1,"training":true,"trace_ns":5000000000,"site":["train.py",29],"graph":{"ops":9000,"types":{"ReadVariableOp":802,"AssignVariableOp":34}}}
+        @event trace name=train_step start=0 end=6000 data={"nth":1,"training":true,"trace_ns":5000000000,
+        & "site":["train.py",29],"graph":{"ops":9000,"types":{"ReadVariableOp":802,"AssignVariableOp":34}}}
         """,
     )
     quiet = (
@@ -92,13 +97,15 @@ class SlowStartup(Cause):
         step    1111111111
         device  kkkkkkkkkk
         @phase import=4000 compile=600
-        @event trace name=train_step start=0 end=600 data={"nth":1,"training":true,"trace_ns":500000000,"site":["train.py",29]}
+        @event trace name=train_step start=0 end=600 data={"nth":1,"training":true,"trace_ns":500000000,
+        & "site":["train.py",29]}
         """,
         """
         step    11111111111111111111111111111111111111111111111111111111111111111111111111111111
         device  kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk
         @phase import=1800 compile=2500
-        @event trace name=train_step start=0 end=2500 data={"nth":1,"training":true,"trace_ns":500000000,"site":["train.py",29]}
+        @event trace name=train_step start=0 end=2500 data={"nth":1,"training":true,"trace_ns":500000000,
+        & "site":["train.py",29]}
         """,
     )
 
@@ -136,15 +143,20 @@ def _unrolled(trace: Trace) -> Avoidable | None:
     """A graph that uses its variables over and over: one set of operations for each turn of a Python loop."""
     event = _first(trace)
     types = (event.data.get("graph") or {}).get("types") or {} if event is not None else {}
-    written = sum(float(types.get(kind) or 0) for kind in ("AssignVariableOp", "AssignSubVariableOp", "AssignAddVariableOp"))
+    written = sum(
+        float(types.get(kind) or 0) for kind in ("AssignVariableOp", "AssignSubVariableOp", "AssignAddVariableOp")
+    )
     if event is None or not written:
         return None
     reads = float(types.get("ReadVariableOp") or 0) / written
     if reads < 3 * USUAL_READS:
         return None
     share = 1 - USUAL_READS / reads
-    says = f"tracing and starting a graph of {float(event.data['graph'].get('ops') or 0):.0f} operations, most of them one loop written out,"
-    return Avoidable(says, event.ms, max(event.ms * share - ROLLED_MS, 0.0), _unique((*_unrolled_lines(trace), event.place)))
+    ops = float(event.data["graph"].get("ops") or 0)
+    says = f"tracing and starting a graph of {ops:.0f} operations, most of them one loop written out,"
+    return Avoidable(
+        says, event.ms, max(event.ms * share - ROLLED_MS, 0.0), _unique((*_unrolled_lines(trace), event.place))
+    )
 
 
 def _unrolled_lines(trace: Trace) -> list[Place]:
@@ -152,9 +164,8 @@ def _unrolled_lines(trace: Trace) -> list[Place]:
     found = []
     for file in dict.fromkeys(e.place.file for e in trace.events_of("trace") if e.place is not None):
         tree = parsed(trace, file)
-        for node in ast.walk(tree) if tree is not None else ():
-            if isinstance(node, ast.keyword) and node.arg == "unroll" and getattr(node.value, "value", None) is True:
-                found.append(Place(file, node.lineno))
+        given = [n for n in ast.walk(tree) if isinstance(n, ast.keyword)] if tree is not None else []
+        found += [Place(file, k.lineno) for k in given if k.arg == "unroll" and getattr(k.value, "value", None) is True]
     return found
 
 
@@ -179,7 +190,7 @@ def _building(trace: Trace) -> Avoidable | None:
 
 
 def _copies(trace: Trace, begins: float, places: tuple[Place, ...]) -> float:
-    """How many models of the trained one's size were built: by layers made, else by the loop's own count in the source."""
+    """How many models of the trained one's size were built: by layers made, else by the loop's count in the source."""
     layers = len({w.get("layer") for e in trace.events_of("loop") for w in e.data.get("weights") or ()})
     if layers:
         # Layers without weights are not listed with the model, so that half of those made are taken for such.

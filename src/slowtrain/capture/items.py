@@ -1,0 +1,52 @@
+"""PyDataset and Sequence: their ``__getitem__``, where worker threads of Keras call it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slowtrain.capture import frames
+from slowtrain.capture.lines import LineClock
+from slowtrain.capture.patching import Wrapper, replace
+from slowtrain.capture.recorder import Recorder, now
+from slowtrain.capture.state import ThreadState
+
+
+class ItemPatches:
+    """``watch`` is told of what a loop is given, and times it when it is one of these."""
+
+    def __init__(self, recorder: Recorder, state: ThreadState, lines: LineClock) -> None:
+        self.recorder = recorder
+        self.state = state
+        self.lines = lines
+        self._watched: set[type] = set()
+
+    def watch(self, x: Any) -> None:
+        """Wraps ``__getitem__`` of the class of ``x``, once."""
+        owner = next((c for c in type(x).__mro__ if "__getitem__" in c.__dict__), None)
+        known = {"PyDataset", "Sequence"} & {c.__name__ for c in type(x).__mro__[1:]}
+        if owner is None or not known or owner in self._watched:
+            return
+        self._watched.add(owner)
+        recorder, lines, state = self.recorder, self.lines, self.state
+        about = frames.describe(owner.__dict__["__getitem__"])
+        name = recorder.name("pyfunc", owner.__qualname__, ("items", owner), **about)
+
+        def make(original: Wrapper) -> Wrapper:
+            def __getitem__(self: Any, index: Any) -> Any:
+                me = state.me
+                if not recorder.active or me.python:  # else the call that it is part of is timed
+                    return original(self, index)
+                start = now()
+                traced = recorder.guard("lines", lines.begin_call, name, start)
+                me.python += 1
+                try:
+                    return original(self, index)
+                finally:
+                    me.python -= 1
+                    if traced:
+                        recorder.guard("lines", lines.end_call, name)
+                    recorder.span(name, start, now())
+
+            return __getitem__
+
+        replace(owner, "__getitem__", make)

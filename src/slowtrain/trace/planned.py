@@ -1,0 +1,72 @@
+"""An input pipeline without counters (TensorFlow before 2.16, autotuning off): as it was written, with profiled times.
+
+What its functions take comes from their ops in the deep window and from calls of the user's
+Python; what calling them costs is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from slowtrain.trace import Kernels, Producer
+from slowtrain.trace.pipeline import RANDOM_OPS, Node, Pipeline, Written
+
+STATEFUL = ("Random", "Stateful", "Variable", "HashTable", "LookupTable", "ReadVariable")
+
+
+def planned(
+    pipe: Pipeline, deep: Kernels | None, producers: Sequence[Producer], steps: int, epochs: int, cores: float
+) -> Pipeline:
+    """``pipe`` with a node for each data set in it; itself where nothing of its work was measured."""
+    functions = [w for w in pipe.written if w.ops]
+    python = sum(p.ms_per_step for p in producers)
+    if pipe.nodes or not pipe.written or not ((deep is not None and deep.by_input) or python):
+        return pipe
+    options = pipe.written[-1].detail.get("options") or {}
+    tuned = options.get("autotune") is not False
+    elements = _elements(pipe.written)
+    nodes = []
+    for i, one in enumerate(pipe.written):
+        ms = _op_ms(one, functions, deep.by_input) if deep is not None else 0.0
+        runs_python = one.python or "python" in one.detail
+        if runs_python and python:
+            ms = max(ms, python / max(sum(w.python or "python" in w.detail for w in pipe.written), 1))
+        name, width = _running(one, tuned, cores)
+        nodes.append(
+            Node(i, name, tuple(n for n in one.inputs if n >= 0), ms, elements[i], width, False, None, 0.0, 0.0, one)
+        )
+    return replace(pipe, nodes=tuple(nodes), batches=steps, epochs=max(epochs, 1), counted=False)
+
+
+def _op_ms(one: Written, functions: Sequence[Written], profiled: Mapping[str, tuple[float, float]]) -> float:
+    """Ms a step of a function's ops; a type of op that several functions have is divided by how many each has."""
+    total = 0.0
+    for kind, count in one.ops.items():
+        if kind in profiled:
+            total += profiled[kind][0] * count / sum(w.ops.get(kind, 0) for w in functions)
+    return total
+
+
+def _elements(written: Sequence[Written]) -> list[float]:
+    """Elements a batch of each data set, from the last one, which gives one, towards the sources."""
+    found = [0.0] * len(written)
+    found[-1] = 1.0
+    for i in range(len(written) - 1, -1, -1):
+        per = float(written[i].detail.get("batch_size") or 1) if written[i].family == "Batch" else 1.0
+        for source in written[i].inputs:
+            if 0 <= source < len(written) and written[i].family != "FlatMap":
+                found[source] = found[i] * per
+    return found
+
+
+def _running(one: Written, tuned: bool, cores: float) -> tuple[str, float | None]:
+    """The name and the width under which TensorFlow runs it: it makes stateless maps parallel where it may tune."""
+    name = one.op.removesuffix("V2").removesuffix("Dataset")
+    asked = one.detail.get("parallel")
+    stateless = not one.python and not any(op.startswith((*RANDOM_OPS, *STATEFUL)) for op in one.ops)
+    if asked is not None:
+        return name if name.startswith("Parallel") else f"Parallel{name}", cores if int(asked) < 0 else float(asked)
+    if name == "Map" and tuned and stateless:
+        return "ParallelMap", cores
+    return name, None
