@@ -1,4 +1,4 @@
-"""Bird photos: parallel decoding, random flips, prefetched; a convolutional net."""
+"""Bird species from a folder of photos, with random flips."""
 import os
 import tempfile
 import time

@@ -1,4 +1,4 @@
-"""Reaction energies; the descriptors come from a quantum-chemistry code in double precision."""
+"""Reaction energies; the descriptors come from a quantum-chemistry code."""
 import time
 import numpy as np
 import tensorflow as tf

@@ -33,7 +33,7 @@ def train_step(a, b):
 for a, b in ds.take(2):
     train_step(a, b)
 t0, step = time.perf_counter(), 0
-for epoch in range(8):
+for epoch in range(12):
     for a, b in ds:
         loss = train_step(a, b)
         step += 1

@@ -1,4 +1,4 @@
-"""Leaf disease from PNG scans; input threads are limited so that colleagues on this machine are not disturbed."""
+"""Leaf disease from PNG scans, on a machine shared with colleagues."""
 import os
 import tempfile
 import time

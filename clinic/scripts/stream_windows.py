@@ -27,8 +27,8 @@ model = tf.keras.Sequential([
     tf.keras.layers.Dense(AHEAD),
 ])
 model.compile("adam", "mse")
-model.fit(ds, steps_per_epoch=40, epochs=1, verbose=2)
+model.fit(ds, steps_per_epoch=100, epochs=1, verbose=2)
 start = time.perf_counter()
-model.fit(ds, steps_per_epoch=40, epochs=6, initial_epoch=1, verbose=2)
-print("WORK", 5 * 40 * BATCH)
+model.fit(ds, steps_per_epoch=100, epochs=6, initial_epoch=1, verbose=2)
+print("WORK", 5 * 100 * BATCH)
 print("TRAIN_SECONDS %.3f" % (time.perf_counter() - start))

@@ -1,4 +1,4 @@
-"""Scene tagging on 256x256 frames held in memory, shuffled in a wide window, ten short epochs."""
+"""Scene tagging on 256x256 frames held in memory, shuffled in a wide window, in short epochs."""
 import time
 import numpy as np
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""Vowel recognition with early stopping, a checkpoint per epoch and a rare look at the validation set."""
+"""Vowel recognition with early stopping and checkpoints."""
 import os
 import tempfile
 import time

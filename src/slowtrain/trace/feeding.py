@@ -15,7 +15,7 @@ SLOWER = 0.6  # a stage is the slower side when it takes this share of the slowe
 READ_US = (
     0.5  # handing on an element that is ready in memory (0.3 to 0.7 µs for TensorSlice and Batch, TensorFlow 2.21)
 )
-COPY_BYTES_PER_MS = 4e6  # copying a batch in memory, 4 GB/s: half of what one core of a current server reaches
+COPY_BYTES_PER_MS = 4e6  # copying a batch in memory at 4 GB/s, assumed: one core does as much at least
 CALL_MS = 0.05  # one call of a function on a whole batch: what a call for one element takes at most
 READING = frozenset({"ReadFile", "ReaderReadV2", "WholeFileReaderV2"})
 # Ops that take one element only: a map with one of them cannot simply follow the batch.

@@ -19,11 +19,16 @@ from slowtrain.trace.recording import Recording
 BREAK = 10.0  # a gap this many times the median ends a block of steps
 LEAST_BREAK_MS = 20.0
 LEAST_STEPS = 3
+LEAST_TRAINING = 0.1  # of what the widest candidate covers: below it training is a side matter of the run
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Anchors: one span a step, with samples in each."""
+    """Anchors: one span a step, with samples in each.
+
+    ``marked``: the moments at which an epoch ends are known, so that a long gap within one is
+    part of its step (a slow callback) and ends nothing.
+    """
 
     source: str
     start_ms: Floats
@@ -32,6 +37,7 @@ class Candidate:
     training: bool
     place: Place | None = None
     weight: float = 1.0
+    marked: bool = False
 
     def blocks(self, breaks: Floats) -> tuple[Floats, Ints]:
         """End of each step, and the number of its unbroken stretch. ``breaks`` are moments that no step crosses."""
@@ -39,7 +45,7 @@ class Candidate:
         if len(start) < 2:
             return end.copy(), np.zeros(len(start), dtype=np.int64)
         gap = np.diff(start)
-        limit = max(BREAK * float(np.median(gap)), LEAST_BREAK_MS)
+        limit = np.inf if self.marked else max(BREAK * float(np.median(gap)), LEAST_BREAK_MS)
         idle = start[1:] - end[:-1]
         crossed = np.searchsorted(breaks, start[1:]) > np.searchsorted(breaks, end[:-1])
         apart = (idle > limit) | crossed
@@ -56,11 +62,19 @@ def find(recording: Recording) -> Steps:
     found = [c for c in _candidates(recording) if len(c.start_ms) >= LEAST_STEPS]
     if not found:
         return Steps()
-    best = max(found, key=lambda c: c.covered_ms(breaks) * c.weight)
+    best = _best(found, breaks)
     end, block = best.blocks(breaks)
     windowed = _windowed(recording, best.start_ms, end)
     steady = _steady(recording, best, end, windowed)
     return Steps(best.source, best.start_ms, end, steady, windowed, block, best.size, best.training, best.place)
+
+
+def _best(found: list[Candidate], breaks: Floats) -> Candidate:
+    """The candidate whose turns cover most; training before inference, unless it is next to nothing beside it."""
+    covered = {id(c): c.covered_ms(breaks) for c in found}
+    most = max(covered.values())
+    trains = [c for c in found if c.training and covered[id(c)] >= LEAST_TRAINING * most]
+    return max(trains or found, key=lambda c: covered[id(c)] * c.weight)
 
 
 def _breaks(recording: Recording) -> Floats:
@@ -103,7 +117,8 @@ def _keras(recording: Recording) -> list[Candidate]:
         # Without a fit of its own the training step was called by train_on_batch: see there.
         if inside and len(mine):
             size = np.full(len(mine), _fit_size(inside[0]), dtype=np.int64)
-            found.append(Candidate(loop, mine.start_ms, mine.end_ms, size, training, place, 3.0 if training else 0.9))
+            weight = 3.0 if training else 0.9
+            found.append(Candidate(loop, mine.start_ms, mine.end_ms, size, training, place, weight, marked=True))
     return found
 
 

@@ -12,6 +12,8 @@ DENSIFY = "UnsortedSegmentSum"  # what TensorFlow turns a sparse gradient (Index
 # An op over the rows of a batch is far cheaper than one over the table; the dearest ops that only pass over
 # the table's rows once cost a twentieth of the scattering sum.
 TABLE_OP = 0.05
+# Nor does an op read or write the table any faster than memory: a few cores reach 100 GB/s at best, a GPU 5 TB/s.
+BYTES_PER_MS, ACCELERATOR_BYTES_PER_MS = 1e8, 5e9
 TOUCHED = 0.5  # of the rows: where a batch touches more, a dense update is no waste
 LEAST_ROWS = 1000
 
@@ -49,7 +51,9 @@ class DenseEmbeddingUpdate(Cause):
         ops = work.ops(kernels)
         total = sum(o.ms for o in ops)
         table = _table(trace)
-        over = _over_table(ops, _embedding_share(trace))
+        pace = ACCELERATOR_BYTES_PER_MS if trace.on_accelerator else BYTES_PER_MS
+        least = 4 * table[0] * table[1] / pace if table else 0.0
+        over = _over_table(ops, _embedding_share(trace), least)
         ms = sum(spent for _, spent in over)
         if not over or total <= 0:
             return None
@@ -120,8 +124,9 @@ def _embedding_share(trace: Trace) -> float | None:
     return sum(int(w["size"]) for w in weights if w.get("class") == "Embedding") / total if total else None
 
 
-def _over_table(ops: list[work.Op], embeddings: float | None) -> list[tuple[work.Op, float]]:
-    """Ops over whole tables, with the ms of each that tables take."""
+def _over_table(ops: list[work.Op], embeddings: float | None, least_ms: float) -> list[tuple[work.Op, float]]:
+    """Ops over whole tables, with the ms of each that tables take. A scattered update writes its rows only."""
+    ops = [o for o in ops if not o.kind.startswith("ResourceScatter") and o.ms >= least_ms * o.count]
     dense = [o for o in ops if o.kind == DENSIFY]
     if embeddings is not None:
         if embeddings < 0.3 or not any(o.update for o in ops):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -17,6 +18,7 @@ BALANCE = 16
 LARGER = 32  # times the batch, at most, and
 GOAL = 64  # no larger than this: what people use when they have no reason of their own
 START_MS = 0.01  # the most that an op's start takes, of its own time: kernels that do nothing take 1 to 5 µs
+FLOPS_PER_MS = 1.3e7  # of a core, over all ops of small models at batches of 32 to 128: 10 to 20 GFLOP/s on AVX-512 cores
 LEAST_STEPS = 8  # of an epoch, to be left: fewer are hardly training
 FIXED = 0.6  # of a step does not follow the batch; less, and the step is computing
 LONG = 500  # turns of a recurrence over which a single sequence is better cut into windows
@@ -174,9 +176,36 @@ def _fit(trace: Trace, size: float) -> _Fit | None:
     elif trace.kernels is None and trace.mean(Category.UNATTRIBUTED) > 0.5 * trace.step_ms:
         following = 0.0  # no window: at a few samples a step, and a model's size unknown, the range must bear it
     made = _per_sample_input_ms(trace)
+    arithmetic = _arithmetic_ms(trace)
+    if arithmetic is not None and arithmetic * size < following + matrix:
+        # Of a few samples, most of what an op takes is its start: weights read, threads woken, layouts changed.
+        return _Fit(
+            max(trace.step_ms - (arithmetic * size + made), 0.0), arithmetic + made / size, 0.0, "the model's arithmetic is the rest"
+        )
     following += made
     fixed = max(trace.step_ms - following, 0.0)
     return _Fit(fixed, following / size, matrix, "ops that follow the batch were told apart")
+
+
+def _arithmetic_ms(trace: Trace) -> float | None:
+    """Time of one sample's multiply-adds on the processor, forward and back; None where the model did not tell."""
+    shapes = [(e.data.get("data") or {}).get("shape") for e in trace.events_of("loop") if e.name == "fit"]
+    shape = next((s for s in shapes if s), None)
+    weights = work.weights(trace)
+    if trace.on_accelerator or not shape or not weights:
+        return None
+    inner = [int(d) for d in shape[1:] if d]
+    embedded = any(w.get("class") == "Embedding" for w in weights)
+    positions = prod(inner) if embedded else prod(inner[:-1])
+    image = len(inner) >= 3
+    kernels = [w["shape"] for w in weights if len(w.get("shape") or ()) >= 2 and w.get("class") != "Embedding"]
+    first = min((int(k[-1]) for k in kernels if len(k) >= 4), default=1)
+    count = 0.0
+    for kernel in kernels:
+        # Where channels double, images are half as large on each side; behind them dense layers see one vector.
+        seen = positions * min((first / int(kernel[-1])) ** 2, 1.0) if len(kernel) >= 4 else 1 if image else max(positions, 1)
+        count += prod(int(d) for d in kernel) * seen
+    return 6 * count / (FLOPS_PER_MS * trace.cores)
 
 
 def _per_sample_input_ms(trace: Trace) -> float:

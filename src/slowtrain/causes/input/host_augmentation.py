@@ -23,7 +23,7 @@ OTHER = ("Decode", "ReadFile", "Parse")
 MOST_OTHER = 0.5  # of the function's profiled time in reading and decoding: then augmentation is not what takes long
 MOST_WORK = 0.5  # of a map's time inside its ops: on a CPU only the rest, the price of starting them, can be saved
 LEAST_OPS = 10  # of an augmenting function: fewer are a flip or a cast
-DEVICE_FASTER = 10.0  # an accelerator against a core, on elementwise image work: 10 to 100 times
+DEVICE_FASTER = 10.0  # than one core at elementwise work on pictures, assumed: the low end of what is usual
 
 
 class HostAugmentation(Cause):

@@ -12,7 +12,7 @@ from slowtrain.trace.feeding import calls, fed, idle_cores, maps, written_place
 from slowtrain.trace.pipeline import Node
 from slowtrain.whatif import Remedy, Supply
 
-LEAST_US = 30.0  # handing one call to another thread costs 5 to 15 µs (TensorFlow 2.21): shorter calls gain little
+LEAST_US = 30.0  # assumed: a shorter call is mostly the price of calling, which threads do not lower
 LEAST_IDLE = 0.25  # of a core
 
 

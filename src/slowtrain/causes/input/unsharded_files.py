@@ -13,7 +13,7 @@ from slowtrain.trace.pipeline import Node
 from slowtrain.whatif import Remedy, Supply
 
 LEAST_FILES = 8.0  # a batch
-MOST_US = 500.0  # opening, reading and closing a small file takes 10 to 100 µs on a local disk, more on a share
+MOST_US = 500.0  # a longer call does more than open and read a small file, which took about 20 µs in recordings
 READERS = ("TFRecord", "TextLine", "FixedLengthRecord")
 
 

@@ -16,7 +16,8 @@ SATURATED = 0.75  # of the cores that are left, at work: less, and the limit doe
 FILLED = 0.5  # of the step in ops: what computes is the limit, whatever the processor time says
 COMPUTING = 0.3  # of the step in ops: less, and more cores have little to speed up
 LEAST_OP_MS = 0.05  # a shorter op is not split over threads, or gains nothing by it
-SPLIT = 0.9  # of ideal: what two to eight threads gave on matrix products and convolutions of training steps
+SPLIT = 0.9  # of ideal, assumed: no op is divided without loss; the range of the saving is wide for it
+BESIDE = 0.5  # of the framework's other work, assumed: half of it has to wait for the ops in any case
 SETTERS = {
     "affinity": ("sched_setaffinity", "cpu_affinity"),
     "threads": (
@@ -86,9 +87,12 @@ class LimitedHost(Cause):
         limit = _limit(trace)
         if limit is None:
             return []
-        parallel = _split_ms(trace)
-        saved = parallel * (1 - limit.given / limit.board) * SPLIT
-        return [Drop({Category.DEVICE: saved}, 0.0, (0.0, 1.25))]
+        missing = 1 - limit.given / limit.board
+        # Ops are divided over the cores; what starts them, and what makes input, partly runs beside them then.
+        saved = {Category.DEVICE: _split_ms(trace) * missing * SPLIT}
+        for category in (Category.DISPATCH, Category.INPUT):
+            saved[category] = trace.mean(category) * missing * BESIDE
+        return [Drop(saved, 0.0, (0.0, 1.3))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         yield Prescription(

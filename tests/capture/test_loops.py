@@ -1,0 +1,91 @@
+"""Every way to train: the steps are found, and everything adds up. One run of each, shared by the tests."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slowtrain.model import Category
+from slowtrain.trace import Trace, build
+
+from . import running
+from .loops import LOOPS
+
+pytestmark = pytest.mark.tensorflow
+
+Get = Callable[[str], Trace]
+
+
+@pytest.fixture(scope="session")
+def keras_version() -> str:
+    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+    return importlib.metadata.version("keras").split(".")[0]
+
+
+@pytest.fixture(scope="session")
+def trace_of(keras_version: str, tmp_path_factory: pytest.TempPathFactory) -> Get:
+    """Runs a loop when it is first asked for."""
+    known: dict[str, Trace] = {}
+
+    def get(name: str) -> Trace:
+        loop = LOOPS[name]
+        if keras_version not in loop.versions.split():
+            pytest.skip(f"not in Keras {keras_version}")
+        if name not in known:
+            folder = tmp_path_factory.mktemp("loop")
+            done = running.recorded(folder / "run", running.write(folder, loop.script))
+            assert done.code == 0, done.err
+            known[name] = build.load(done.folder)
+        return known[name]
+
+    return get
+
+
+each_loop = pytest.mark.parametrize("name", LOOPS)
+
+
+@each_loop
+def test_steps_are_found_and_counted(name: str, trace_of: Get) -> None:
+    trace = trace_of(name)
+    assert (trace.steps.source, len(trace.steps)) == (LOOPS[name].source, LOOPS[name].steps)
+    assert (trace.steps.ms > 0).all()
+    assert (trace.steps.start_ms[1:] >= trace.steps.end_ms[:-1] - 1e-6).all()
+
+
+@each_loop
+def test_the_recorder_had_no_faults(name: str, trace_of: Get) -> None:
+    assert trace_of(name).facts.get("faults", []) == []
+
+
+@each_loop
+def test_phases_add_up_to_the_run(name: str, trace_of: Get) -> None:
+    trace = trace_of(name)
+    assert sum(p.ms for p in trace.run.parts) == pytest.approx(trace.run_ms, rel=1e-3)
+    assert all(p.ms >= 0 for p in trace.run.parts)
+
+
+@each_loop
+def test_categories_add_up_to_each_step(name: str, trace_of: Get) -> None:
+    trace = trace_of(name)
+    total = np.sum(list(trace.categories.values()), axis=0)
+    assert np.allclose(total, trace.steps.ms, rtol=1e-3)
+    assert all((column >= 0).all() for column in trace.categories.values())
+
+
+@each_loop
+def test_little_is_unattributed_where_there_was_a_window(name: str, trace_of: Get) -> None:
+    trace = trace_of(name)
+    if LOOPS[name].windowed:
+        assert trace.kernels is not None
+    if trace.kernels is not None:
+        assert trace.share(Category.UNATTRIBUTED) < 0.1
+
+
+def test_the_recorders_thread_is_cheap(trace_of: Get) -> None:
+    """Its start apart, which reads the facts of the machine: see test_cost for that."""
+    cost = trace_of("fit generator").facts["recorder"]
+    assert cost["thread_cpu_s"] < 0.1 * cost["wall_s"]
