@@ -81,9 +81,9 @@ LOOPS = {
         500,
     ),
     "own loop, generator": loop(
-        STEP + GENERATOR + "for a, b in batches(500):\n    train_step(tf.constant(a), tf.constant(b))",
+        STEP + GENERATOR + "for a, b in batches(1200):\n    train_step(tf.constant(a), tf.constant(b))",
         "function train_step",
-        500,
+        1200,
     ),
     "own loop, arrays": loop(
         STEP + "for i in range(500):\n    k = (i % 20) * 32\n    train_step(x[k:k + 32], y[k:k + 32])",

@@ -45,6 +45,9 @@ _CUTS: tuple[tuple[str, int], ...] = (
 )  # fmt: skip
 
 
+VISIBLE = 0.002  # a smaller share is named in the line below the bars
+
+
 def render(
     checkup: Checkup, *, width: int = 80, colour: bool = False, unicode: bool = True, height: int | None = 38
 ) -> str:
@@ -138,7 +141,8 @@ def _largest(attribution: Attribution) -> list[Part]:
 
 def _bars(title: str, attribution: Attribution, paper: Paper, limits: _Limits, named: wording.Named) -> Iterator[str]:
     parts = _largest(attribution)
-    shown = parts[: limits.parts] if len(parts) <= limits.parts else [*parts[: limits.parts - 1], *parts[-1:]]
+    seen = [p for p in parts if not p.share < VISIBLE or p.name == "unattributed"] or parts[:1]  # NaN is seen
+    shown = seen[: limits.parts] if len(seen) <= limits.parts else [*seen[: limits.parts - 1], *seen[-1:]]
     total = wording.duration(attribution.total_ms)
     yield ""
     yield paper.style(paper.pad(title, paper.width - cells(paper.plain(total))), "bold") + paper.plain(total)
