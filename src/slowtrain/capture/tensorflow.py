@@ -27,6 +27,7 @@ class TensorFlowPatches:
         self.state = state
         self.progress = progress
         self._functions = 0
+        self._tracers: list[Flags] = []  # of threads that are tracing a function now
 
     def install(self) -> None:
         for module, patch in (
@@ -36,11 +37,15 @@ class TensorFlowPatches:
         ):
             on_import(self.recorder, module, patch)
 
+    def _in_a_trace(self) -> bool:
+        """Whether another thread works for a trace: a distribution strategy traces each replica in one of its own."""
+        return bool(self._tracers) and not sys.modules["tensorflow.python.eager.context"].executing_eagerly()
+
     # -- tf.function
 
     def _patch_function(self, module: Any) -> None:
         recorder, state, progress = self.recorder, self.state, self.progress
-        emit, ids, traced = recorder.emit, recorder.ids, self._traced
+        emit, ids, traced, in_a_trace = recorder.emit, recorder.ids, self._traced, self._in_a_trace
 
         def init(original: Wrapper) -> Wrapper:
             def __init__(self: Any, python_function: Any, *args: Any, **kwargs: Any) -> None:
@@ -59,7 +64,7 @@ class TensorFlowPatches:
         def call(original: Wrapper) -> Wrapper:
             def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
                 me = state.me
-                if not recorder.active or me.calls or me.tracing:
+                if not recorder.active or me.calls or me.tracing or (not me.main and in_a_trace()):
                     return original(self, *args, **kwargs)
                 about = self.__dict__.get("_slowtrain") or _UNKNOWN
                 if not me.loops:
@@ -121,7 +126,7 @@ class TensorFlowPatches:
         )
 
     def _patch_trace(self, module: Any) -> None:
-        recorder, state = self.recorder, self.state
+        recorder, state, tracers, in_a_trace = self.recorder, self.state, self._tracers, self._in_a_trace
 
         def make(original: Wrapper) -> Wrapper:
             def func_graph_from_py_func(*args: Any, **kwargs: Any) -> Any:
@@ -130,11 +135,12 @@ class TensorFlowPatches:
                     inner = original(*args, **kwargs)
                     recorder.guard("graph", me.graph.add, inner)
                     return inner
-                if not recorder.active:
+                if not recorder.active or (not me.main and in_a_trace()):
                     return original(*args, **kwargs)
                 me.tracing = 1
                 me.training = False
                 me.graph = GraphSummary()
+                tracers.append(me)
                 start = now()
                 graph = None
                 try:
@@ -142,6 +148,7 @@ class TensorFlowPatches:
                     return graph
                 finally:
                     end = now()
+                    tracers.remove(me)
                     me.tracing = 0
                     me.traces += 1
                     recorder.guard("graph", done, me, graph, start, end)
@@ -167,6 +174,7 @@ class TensorFlowPatches:
 
     def _patch_gradient(self, module: Any) -> None:
         recorder, state, progress = self.recorder, self.state, self.progress
+        tracers, in_a_trace = self._tracers, self._in_a_trace
 
         def make(original: Wrapper) -> Wrapper:
             def gradient(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -175,6 +183,10 @@ class TensorFlowPatches:
                     me.training = True
                     return original(self, *args, **kwargs)
                 if not recorder.active:
+                    return original(self, *args, **kwargs)
+                if not me.main and in_a_trace():
+                    for tracer in tracers:
+                        tracer.training = True
                     return original(self, *args, **kwargs)
                 if not me.loops and not me.calls:  # inside a call: functions run eagerly
                     progress.step(2)

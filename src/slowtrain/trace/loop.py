@@ -40,7 +40,9 @@ def step_line(trace: Trace) -> Place | None:
     count: dict[Place, int] = {}
     for lane in ("function", "on_batch", "gradient"):
         spans = trace.lane(lane)
-        for number, times in zip(*np.unique(spans.name[np.isin(spans.start_ms, begun)], return_counts=True), strict=True):
+        for number, times in zip(
+            *np.unique(spans.name[np.isin(spans.start_ms, begun)], return_counts=True), strict=True
+        ):
             place = trace.names[int(number)].place
             if place is not None:
                 count[place] = count.get(place, 0) + int(times)

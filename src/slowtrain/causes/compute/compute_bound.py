@@ -41,7 +41,8 @@ class ComputeBound(Cause):
         said = ", ".join(f"{layer} {part:.0%}" for layer, part in layers)
         place = trace.steps.place
         return Evidence(
-            f"ops compute for {trace.mean(Category.DEVICE):.3g} of each step's {trace.step_ms:.3g} ms ({busy:.0%}); of op time: {said}",
+            f"ops compute for {trace.mean(Category.DEVICE):.3g} of each step's {trace.step_ms:.3g} ms ({busy:.0%}); "
+            f"of op time: {said}",
             {"device_ms": trace.mean(Category.DEVICE), "device_share": busy},
             (place,) if place else (),
         )
@@ -51,7 +52,9 @@ class ComputeBound(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         yield Prescription(
-            "advice", Effect.CHANGES_TRAINING, "nothing to cure: a faster device or a smaller model would shorten the step"
+            "advice",
+            Effect.CHANGES_TRAINING,
+            "nothing to cure: a faster device or a smaller model would shorten the step",
         )
 
     fires = (

@@ -74,11 +74,18 @@ class DenseEmbeddingUpdate(Cause):
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         # Between large ops the executor waits for their threads; that goes with them.
         waits = evidence.numbers["table_share"] * work.executor_ms(trace)
-        return [Drop({Category.DEVICE: 0.98 * evidence.numbers["table_ms"], Category.DISPATCH: 0.7 * waits}, spread=(0.75, 1.05))]
+        return [
+            Drop(
+                {Category.DEVICE: 0.98 * evidence.numbers["table_ms"], Category.DISPATCH: 0.7 * waits},
+                spread=(0.75, 1.05),
+            )
+        ]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         yield Prescription(
-            "edit", Effect.CHANGES_TRAINING, "use an optimizer that updates only the rows used: SGD without momentum, a lazy Adam"
+            "edit",
+            Effect.CHANGES_TRAINING,
+            "use an optimizer that updates only the rows used: SGD without momentum, a lazy Adam",
         )
         yield Prescription("edit", Effect.EQUIVALENT, "look up rows first; normalise or regularise only those")
 
@@ -86,34 +93,42 @@ class DenseEmbeddingUpdate(Cause):
         """
         step     1111111111
         device   kkkkkkkkk.
-        @event loop name=fit data={"data": {"shape": [9000, 4]}, "weights": [{"class": "Embedding", "shape": [200000, 32], "size": 6400000}]}
-        @kernels busy=9 ms=9 ops={"adam/Mul_1:Mul": [4, 1], "adam/UnsortedSegmentSum:UnsortedSegmentSum": [4, 1], "m/dense/MatMul:MatMul": [1, 3]}
+        @event loop name=fit data={"data": {"shape": [9000, 4]}, "weights": [{"class": "Embedding", \
+            "shape": [200000, 32], "size": 6400000}]}
+        @kernels busy=9 ms=9 ops={"adam/Mul_1:Mul": [4, 1], "adam/UnsortedSegmentSum:UnsortedSegmentSum": [4, 1], \
+            "m/dense/MatMul:MatMul": [1, 3]}
         """,
         """
         step     1111111111
         device   kkkkkkkkk.
-        @kernels busy=9 ms=9 ops={"l2_normalize/Square:Square": [4, 1], "gradient_tape/l2_normalize/Mul/x:UnsortedSegmentSum": [4, 1], "MatMul:MatMul": [1, 3]}
+        @kernels busy=9 ms=9 ops={"l2_normalize/Square:Square": [4, 1], \
+            "gradient_tape/l2_normalize/Mul/x:UnsortedSegmentSum": [4, 1], "MatMul:MatMul": [1, 3]}
         """,
     )  # fmt: skip
     quiet = (
         """
         step     1111111111
         device   kkkkkkkkk.
-        @event loop name=fit data={"data": {"shape": [9000, 4]}, "weights": [{"class": "Dense", "shape": [2000, 2000], "size": 4000000}]}
+        @event loop name=fit data={"data": {"shape": [9000, 4]}, "weights": [{"class": "Dense", "shape": [2000, \
+            2000], "size": 4000000}]}
         @kernels busy=9 ms=9 ops={"adam/Mul_1:Mul": [4, 1], "adam/Sqrt:Sqrt": [4, 1], "m/dense/MatMul:MatMul": [1, 3]}
         """,
         """
         step     1111111111
         device   kkkkkkkkk.
-        @event loop name=fit data={"data": {"shape": [9000, 200]}, "weights": [{"class": "Embedding", "shape": [2000, 32], "size": 64000}]}
-        @kernels busy=9 ms=9 ops={"adam/Mul_1:Mul": [1, 1], "adam/UnsortedSegmentSum:UnsortedSegmentSum": [1, 1], "m/dense/MatMul:MatMul": [7, 3]}
+        @event loop name=fit data={"data": {"shape": [9000, 200]}, "weights": [{"class": "Embedding", \
+            "shape": [2000, 32], "size": 64000}]}
+        @kernels busy=9 ms=9 ops={"adam/Mul_1:Mul": [1, 1], "adam/UnsortedSegmentSum:UnsortedSegmentSum": [1, 1], \
+            "m/dense/MatMul:MatMul": [7, 3]}
         """,
     )  # fmt: skip
 
 
 def _table(trace: Trace) -> tuple[int, int] | None:
     """Rows and columns of the largest embedding, where the model told."""
-    found = [w["shape"] for w in work.weights(trace) if w.get("class") == "Embedding" and len(w.get("shape") or ()) == 2]
+    found = [
+        w["shape"] for w in work.weights(trace) if w.get("class") == "Embedding" and len(w.get("shape") or ()) == 2
+    ]
     return (int(found[0][0]), int(found[0][1])) if found else None
 
 

@@ -8,8 +8,9 @@ from slowtrain.trace import Trace, work
 from slowtrain.whatif import Drop, Remedy
 
 # How many times as long an op takes in float64, measured on two AVX-512 cores with TensorFlow 2.21, interleaved:
-# matrix products of 64 to 256 a side 2 to 3, of 512 and more 3.4 to 17, convolutions 2.4 to 6.7 (float32 runs in oneDNN, float64 in Eigen),
-# the rest 1 to 2 (twice the bytes). GPUs for computing centres do half as many float64 operations, others 1 in 32 to 64.
+# matrix products of 64 to 256 a side 2 to 3, of 512 and more 3.4 to 17, convolutions 2.4 to 6.7 (float32 runs in
+# oneDNN, float64 in Eigen), the rest 1 to 2 (twice the bytes). GPUs for computing centres do half as many float64
+# operations, others 1 in 32 to 64.
 MATMUL, CONV, REST = 4.5, 5.5, 1.5
 ACCELERATOR = 2.0
 MOSTLY = 0.5  # of the matrix ops, or of the weights: fewer are a deliberate exception
@@ -55,7 +56,12 @@ class DoublePrecision(Cause):
         device = _computing_ms(trace)
         return Evidence(
             f"{found:,} of {total:,} {what} are float64; computing takes {device:.3g} ms of each step",
-            {"float64_share": found / total, "device_ms": device, "matmul_share": _share(trace, 0), "conv_share": _share(trace, 1)},
+            {
+                "float64_share": found / total,
+                "device_ms": device,
+                "matmul_share": _share(trace, 0),
+                "conv_share": _share(trace, 1),
+            },
             _where(trace),
         )
 
@@ -89,7 +95,8 @@ class DoublePrecision(Cause):
         step     111111
         device   kkkkk.
         @event trace name=step data={"training": true, "number": 1, "graph": {"matrix": {"float32": 8}}}
-        @event loop name=fit data={"data": {"dtype": "float64"}, "weights": [{"class": "D", "size": 900, "dtype": "float32"}]}
+        @event loop name=fit data={"data": {"dtype": "float64"}, "weights": [{"class": "D", "size": 900, \
+            "dtype": "float32"}]}
         """,
         """
         step     1111111111
@@ -122,7 +129,7 @@ def _drop(trace: Trace, ms: float, spread: tuple[float, float]) -> Drop:
 
 
 def _where(trace: Trace) -> tuple[Place, ...]:
-    """The products in float64 where the user wrote them, else where training is started: what made it float64 is above."""
+    """The products in float64 where the user wrote them, else where training is started."""
     double = [Place(str(file), int(line)) for graph in work.graphs(trace) for file, line in graph.get("double") or ()]
     fits = sorted((e for e in trace.events_of("loop") if e.name == "fit"), key=lambda e: -e.ms)
     places = [*double, *(e.place for e in fits), trace.steps.place]

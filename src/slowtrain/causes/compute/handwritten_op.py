@@ -41,7 +41,9 @@ class HandwrittenOp(Cause):
     needs = frozenset({Signal.STEPS})
 
     def examine(self, trace: Trace) -> Evidence | None:
-        found = [f for f in (_one_hot(trace), _repeated(trace), _called_back(trace), _python_loop(trace)) if f is not None]
+        found = [
+            f for f in (_one_hot(trace), _repeated(trace), _called_back(trace), _python_loop(trace)) if f is not None
+        ]
         return max(found, key=_worth, default=None)
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -51,23 +53,30 @@ class HandwrittenOp(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if evidence.numbers.get("exact"):
-            yield Prescription("edit", Effect.EQUIVALENT, "look rows up with tf.gather or layers.Embedding instead of multiplying")
+            yield Prescription(
+                "edit", Effect.EQUIVALENT, "look rows up with tf.gather or layers.Embedding instead of multiplying"
+            )
         else:
-            yield Prescription("edit", Effect.EQUIVALENT, "replace the loop by the one op (conv2d, einsum, batched matmul, gather)")
+            yield Prescription(
+                "edit", Effect.EQUIVALENT, "replace the loop by the one op (conv2d, einsum, batched matmul, gather)"
+            )
 
     fires = (
         """
         step     1111111111
         device   kkkkkkk...
         dispatch .......ddd
-        @event trace name=step data={"training": true, "number": 1, "graph": {"repeated": {"bank/mul": 200, "bank/strided_slice": 400}, "chain": 40, "lines": [["train.py", 28, 780, 780], ["train.py", 47, 5, 0]]}}
+        @event trace name=step data={"training": true, "number": 1, "graph": {"repeated": {"bank/mul": 200, \
+            "bank/strided_slice": 400}, "chain": 40, "lines": [["train.py", 28, 780, 780], ["train.py", 47, 5, 0]]}}
         @kernels busy=7 ms=7 function=9 step=10 ops={"m/bank/mul_1:Mul": [6, 200], "m/dense/MatMul:MatMul": [1, 3]}
         """,
         """
         step     1111111111
         device   kkkkkkkkk.
-        @event trace name=step data={"training": true, "number": 1, "graph": {"one_hot": [["m/words/one_hot", "train.py", 16, ["m/words/MatMul"]]]}}
-        @kernels busy=9 ms=9 ops={"m/words/MatMul:_MklMatMul": [6, 1], "m/words/one_hot:OneHot": [2, 1], "m/dense/MatMul:MatMul": [1, 3]}
+        @event trace name=step data={"training": true, "number": 1, "graph": {"one_hot": [["m/words/one_hot", \
+            "train.py", 16, ["m/words/MatMul"]]]}}
+        @kernels busy=9 ms=9 ops={"m/words/MatMul:_MklMatMul": [6, 1], "m/words/one_hot:OneHot": [2, 1], \
+            "m/dense/MatMul:MatMul": [1, 3]}
         """,
     )  # fmt: skip
     quiet = (
@@ -75,20 +84,23 @@ class HandwrittenOp(Cause):
         step     1111111111
         device   kkkkkkk...
         dispatch .......ddd
-        @event trace name=step data={"training": true, "number": 1, "graph": {"repeated": {"strided_slice": 64}, "chain": 2, "lines": [["train.py", 28, 950, 34]]}}
+        @event trace name=step data={"training": true, "number": 1, "graph": {"repeated": {"strided_slice": 64}, \
+            "chain": 2, "lines": [["train.py", 28, 950, 34]]}}
         @kernels busy=7 ms=7 function=9 step=10 ops={"lstm_cell_1/MatMul_1:MatMul": [6, 200]}
         """,
         """
         step     1111111111
         device   kkkkkkk...
         dispatch .......ddd
-        @event trace name=step data={"training": true, "number": 1, "graph": {"repeated": {"MatMul": 128, "Tanh": 64}, "chain": 190, "lines": [["train.py", 28, 250, 240]]}}
+        @event trace name=step data={"training": true, "number": 1, "graph": {"repeated": {"MatMul": 128, \
+            "Tanh": 64}, "chain": 190, "lines": [["train.py", 28, 250, 240]]}}
         @kernels busy=7 ms=7 function=9 step=10 ops={"MatMul_1:MatMul": [6, 200]}
         """,
         """
         step     1111111111
         device   kkkkkkkkk.
-        @event trace name=step data={"training": true, "number": 1, "graph": {"one_hot": [["loss/one_hot", "train.py", 16, []]]}}
+        @event trace name=step data={"training": true, "number": 1, "graph": {"one_hot": [["loss/one_hot", \
+            "train.py", 16, []]]}}
         @kernels busy=9 ms=9 ops={"m/dense/MatMul:MatMul": [6, 1], "loss/one_hot:OneHot": [0.01, 1]}
         """,
     )  # fmt: skip
@@ -119,9 +131,15 @@ def _one_hot(trace: Trace) -> Evidence | None:
     place = next((Place(str(row[1]), int(row[2])) for row in rows if row[1]), None)
     ms = trace.mean(Category.DEVICE) * part
     return Evidence(
-        f"one-hot rows are multiplied by a matrix, which takes {ms:.3g} ms of each step ({part:.0%} of op time); a look-up does the same",
+        f"one-hot rows are multiplied by a matrix, which takes {ms:.3g} ms of each step "
+        f"({part:.0%} of op time); a look-up does the same",
         # Between large ops the executor waits for their threads; that goes with them.
-        {str(Category.DEVICE): 0.98 * ms, str(Category.DISPATCH): 0.7 * part * work.executor_ms(trace), "op_share": part, "exact": 1.0},
+        {
+            str(Category.DEVICE): 0.98 * ms,
+            str(Category.DISPATCH): 0.7 * part * work.executor_ms(trace),
+            "op_share": part,
+            "exact": 1.0,
+        },
         (place,) if place else (),
     )
 
@@ -147,7 +165,8 @@ def _repeated(trace: Trace) -> Evidence | None:
     where = tuple(Place(str(row[0]), int(row[1])) for row in lines[:3])
     key = Category.DEVICE if trace.kernels is not None else Category.UNATTRIBUTED
     return Evidence(
-        f"a loop makes {count:,} ops alike in the graph ({kinds}); they take {device + start * part:.3g} ms of each step",
+        f"a loop makes {count:,} ops alike in the graph ({kinds}); "
+        f"they take {device + start * part:.3g} ms of each step",
         # The one op has the arithmetic left; what starting ops costs goes with their number.
         {str(key): 0.85 * device, str(Category.DISPATCH): 0.7 * part * start, "ops": float(count)},
         where,
@@ -155,7 +174,7 @@ def _repeated(trace: Trace) -> Evidence | None:
 
 
 def _within(op: work.Op, scopes: set[str]) -> bool:
-    """Whether an op, or the one that it is a gradient of, stands in a scope; scopes in functions have more before them."""
+    """Whether an op, or the one that it is a gradient of, stands in a scope, as it is or in a function."""
     return any(op.scope == s or op.scope.startswith(f"{s}/") or op.scope.endswith(f"/{s}") for s in scopes if s) or (
         "" in scopes and "/" not in op.scope
     )
@@ -171,7 +190,9 @@ def _called_back(trace: Trace) -> Evidence | None:
     if not mine or ms <= 0:
         return None
     where = [line.place for line in mine[0].lines[:1]] + [p.place for p in mine if p.place]
-    computing = next((c for c in (Category.DEVICE, Category.DISPATCH, Category.UNATTRIBUTED) if trace.mean(c) >= ms), Category.DEVICE)
+    computing = next(
+        (c for c in (Category.DEVICE, Category.DISPATCH, Category.UNATTRIBUTED) if trace.mean(c) >= ms), Category.DEVICE
+    )
     return Evidence(
         f"the step calls back into Python ({mine[0].qualname}), {ms:.3g} ms of each step",
         {str(computing): 0.9 * ms},

@@ -18,7 +18,8 @@ BALANCE = 16
 LARGER = 32  # times the batch, at most, and
 GOAL = 64  # no larger than this: what people use when they have no reason of their own
 START_MS = 0.01  # the most that an op's start takes, of its own time: kernels that do nothing take 1 to 5 µs
-FLOPS_PER_MS = 1.3e7  # of a core, over all ops of small models at batches of 32 to 128: 10 to 20 GFLOP/s on AVX-512 cores
+# Of a core, over all ops of small models at batches of 32 to 128: 10 to 20 GFLOP/s, measured on AVX-512 cores.
+FLOPS_PER_MS = 1.3e7
 LEAST_STEPS = 8  # of an epoch, to be left: fewer are hardly training
 FIXED = 0.6  # of a step does not follow the batch; less, and the step is computing
 LONG = 500  # turns of a recurrence over which a single sequence is better cut into windows
@@ -37,7 +38,8 @@ class SmallBatch(Cause):
     ## How it is recognised
     Fewer than sixteen samples a step; and what follows the batch (ops over samples beyond what they cost
     for starting, input made per sample) is the smaller part of the step. Where the run has steps of
-    different batch sizes, their times say so directly. A single long sequence through a recurrent layer counts likewise.
+    different batch sizes, their times say so directly. A single long sequence through a recurrent
+    layer counts likewise.
 
     ## What to do
     Raise the batch size, and the learning rate with it (in proportion, or by the square root); check the
@@ -57,6 +59,8 @@ class SmallBatch(Cause):
             return None
         if any(sum((g.get("repeated") or {}).values()) >= UNROLLED for g in work.graphs(trace)):
             return None  # the step is dear for its loop of small ops: that is what to cure
+        if trace.share(Category.COMPILE) > 1 - FIXED and len(steps) >= LEAST_STEPS:
+            return None  # nor does tracing again follow from the batch's size
         goal = _goal(trace, size)
         if goal is None:
             return _one_sequence(trace, size)
@@ -64,9 +68,15 @@ class SmallBatch(Cause):
         if fit is None or fit.fixed_ms < FIXED * trace.step_ms:
             return None
         return Evidence(
-            f"{fit.fixed_ms:.3g} ms of each {trace.step_ms:.3g} ms step do not depend on its batch of {size:.0f} ({fit.source}); "
-            f"a batch of {goal:.0f} would take about {fit.at(goal):.3g} ms",
-            {"batch": size, "fixed_ms": fit.fixed_ms, "ms_per_sample": fit.per_sample_ms, "goal": goal, "goal_ms": fit.at(goal)},
+            f"{fit.fixed_ms:.3g} ms of each {trace.step_ms:.3g} ms step do not depend on its batch of {size:.0f} "
+            f"({fit.source}); a batch of {goal:.0f} would take about {fit.at(goal):.3g} ms",
+            {
+                "batch": size,
+                "fixed_ms": fit.fixed_ms,
+                "ms_per_sample": fit.per_sample_ms,
+                "goal": goal,
+                "goal_ms": fit.at(goal),
+            },
             _where(trace),
         )
 
@@ -76,12 +86,18 @@ class SmallBatch(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if "turns" in evidence.numbers:
-            yield Prescription("edit", Effect.CHANGES_TRAINING, "cut the sequence into windows and train on a batch of them")
+            yield Prescription(
+                "edit", Effect.CHANGES_TRAINING, "cut the sequence into windows and train on a batch of them"
+            )
             return
         goal = evidence.numbers["goal"]
-        yield Prescription("edit", Effect.CHANGES_TRAINING, f"use a batch of {goal:.0f} or more, with a learning rate to match")
+        yield Prescription(
+            "edit", Effect.CHANGES_TRAINING, f"use a batch of {goal:.0f} or more, with a learning rate to match"
+        )
         if trace.steps.source == "fit":
-            yield Prescription("setting", Effect.EXACT, "compile(steps_per_execution=32): the same updates with fewer calls")
+            yield Prescription(
+                "setting", Effect.EXACT, "compile(steps_per_execution=32): the same updates with fewer calls"
+            )
 
     fires = (
         """
@@ -180,7 +196,10 @@ def _fit(trace: Trace, size: float) -> _Fit | None:
     if arithmetic is not None and arithmetic * size < following + matrix:
         # Of a few samples, most of what an op takes is its start: weights read, threads woken, layouts changed.
         return _Fit(
-            max(trace.step_ms - (arithmetic * size + made), 0.0), arithmetic + made / size, 0.0, "the model's arithmetic is the rest"
+            max(trace.step_ms - (arithmetic * size + made), 0.0),
+            arithmetic + made / size,
+            0.0,
+            "the model's arithmetic is the rest",
         )
     following += made
     fixed = max(trace.step_ms - following, 0.0)
@@ -203,14 +222,24 @@ def _arithmetic_ms(trace: Trace) -> float | None:
     count = 0.0
     for kernel in kernels:
         # Where channels double, images are half as large on each side; behind them dense layers see one vector.
-        seen = positions * min((first / int(kernel[-1])) ** 2, 1.0) if len(kernel) >= 4 else 1 if image else max(positions, 1)
+        seen = (
+            positions * min((first / int(kernel[-1])) ** 2, 1.0)
+            if len(kernel) >= 4
+            else 1
+            if image
+            else max(positions, 1)
+        )
         count += prod(int(d) for d in kernel) * seen
     return 6 * count / (FLOPS_PER_MS * trace.cores)
 
 
 def _per_sample_input_ms(trace: Trace) -> float:
     """Waiting for input follows the batch where the user's own pipeline makes it sample by sample."""
-    return trace.mean(Category.INPUT) if trace.pipeline is not None and any(w.place for w in trace.pipeline.written) else 0.0
+    return (
+        trace.mean(Category.INPUT)
+        if trace.pipeline is not None and any(w.place for w in trace.pipeline.written)
+        else 0.0
+    )
 
 
 def _one_sequence(trace: Trace, size: float) -> Evidence | None:
@@ -224,7 +253,8 @@ def _one_sequence(trace: Trace, size: float) -> Evidence | None:
     # Windows side by side in a batch: as many times fewer turns, each for so many more rows.
     later = ms * (1 / LARGER + 0.02)
     return Evidence(
-        f"{turns:,} turns of a recurrent layer, one after the other, each for {size:.0f} row: {1e3 * ms / turns:.3g} µs a turn",
+        f"{turns:,} turns of a recurrent layer, one after the other, each for {size:.0f} row: "
+        f"{1e3 * ms / turns:.3g} µs a turn",
         {"batch": 1.0, "goal": 1.0, "goal_ms": later + trace.mean(Category.COMPILE), "turns": float(turns)},
         _where(trace),
     )

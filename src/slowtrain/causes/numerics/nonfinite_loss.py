@@ -40,21 +40,29 @@ class NonfiniteLoss(Cause):
         for event in trace.events_of("nonfinite"):
             if _is_loss(event.name):
                 step = float(event.data.get("step") or 0)
-                said = f"{_called(event.name)} was {event.data.get('value', 'not finite')} at step {step:,.0f} or before"
+                said = (
+                    f"{_called(event.name)} was {event.data.get('value', 'not finite')} at step {step:,.0f} or before"
+                )
                 found = (event.start_ms, said, {"step": step, "at_ms": event.start_ms})
                 break
         for event in trace.events_of("epoch"):
             bad = [(k, v) for k, v in (event.data.get("logs") or {}).items() if _is_loss(k) and not _finite(v)]
             if bad and (found is None or event.start_ms < found[0]):
                 epoch = int(event.data.get("epoch") or 0) + 1
-                found = (event.start_ms, f"{bad[0][0]} was {bad[0][1]} at the end of epoch {epoch}", {"epoch": float(epoch)})
+                found = (
+                    event.start_ms,
+                    f"{bad[0][0]} was {bad[0][1]} at the end of epoch {epoch}",
+                    {"epoch": float(epoch)},
+                )
         if found is None:
             return None
         left = max(1 - found[0] / trace.run_ms, 0.0) if trace.run_ms else 0.0
         fits = [e.place for e in trace.events_of("loop") if e.name == "fit" and e.start_ms <= found[0] and e.place]
         place = fits[-1] if fits else trace.steps.place
         return Evidence(
-            f"{found[1]}; {left:.0%} of the run came after", {**found[2], "run_after_share": left}, (place,) if place else ()
+            f"{found[1]}; {left:.0%} of the run came after",
+            {**found[2], "run_after_share": left},
+            (place,) if place else (),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -62,7 +70,9 @@ class NonfiniteLoss(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         yield Prescription(
-            "advice", Effect.CHANGES_TRAINING, "compute the loss from logits in float32, scale inputs, clip gradients, lower the rate"
+            "advice",
+            Effect.CHANGES_TRAINING,
+            "compute the loss from logits in float32, scale inputs, clip gradients, lower the rate",
         )
         yield Prescription("advice", Effect.EXACT, "find the op with tf.debugging.enable_check_numerics()")
 

@@ -55,7 +55,9 @@ class PerStepFeed(Cause):
             return None
         if not handed and feed < 0.5 * total:
             return None
-        cost = f"{feed:.3g} ms of each step convert data to tensors" if fed else "each step is handed its batch by Python"
+        cost = (
+            f"{feed:.3g} ms of each step convert data to tensors" if fed else "each step is handed its batch by Python"
+        )
         also = f", {made:.3g} ms of Python make it" if made > 0.02 * trace.step_ms else ""
         return Evidence(
             f"{cost}{also}, of {trace.step_ms:.3g} ms",
@@ -70,7 +72,9 @@ class PerStepFeed(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         yield Prescription(
-            "edit", Effect.EXACT, "feed from a tf.data.Dataset that ends in .prefetch(tf.data.AUTOTUNE), or convert once before the loop"
+            "edit",
+            Effect.EXACT,
+            "feed from a tf.data.Dataset that ends in .prefetch(tf.data.AUTOTUNE), or convert once before the loop",
         )
 
     fires = (

@@ -45,7 +45,8 @@ class PerStepReadback(Cause):
         cost = max(formatting, waited)
         where = tuple(dict.fromkeys([line.place for line in whole] + list(read)))
         return Evidence(
-            f"{count:.3g} values are read back in each step; the lines that do it take {cost:.3g} of {trace.step_ms:.3g} ms",
+            f"{count:.3g} values are read back in each step; "
+            f"the lines that do it take {cost:.3g} of {trace.step_ms:.3g} ms",
             {"readbacks_per_step": count, "readback_ms": waited, "lines_ms": cost},
             where[:3],
         )
@@ -64,7 +65,9 @@ class PerStepReadback(Cause):
         return [Drop({c: 0.98 * ms for c, ms in drops.items()}, spread=(0.65, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription("edit", Effect.EXACT, "read back every hundredth step, or all values at once at the end of an epoch")
+        yield Prescription(
+            "edit", Effect.EXACT, "read back every hundredth step, or all values at once at the end of an epoch"
+        )
         yield Prescription("edit", Effect.EXACT, "gather in a tf.keras.metrics.Mean and read its result()")
 
     fires = (

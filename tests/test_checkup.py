@@ -1,0 +1,122 @@
+"""What the checkup says of a run, from drawn traces: verdict, headline, sums, places, notes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slowtrain import diagnose
+from slowtrain.checkup import checkup
+from slowtrain.model import Checkup, Place, VerdictKind
+from slowtrain.report import html, json, text
+from slowtrain.trace import Trace
+from slowtrain.trace.drawn import drawn
+
+FOLDER = Path("runs/7")
+
+WAITING = """
+    step    1111111111
+    input   iiiiii....
+    device  ......kkkk
+    @steps size=32 line=2
+    @pipeline Slices ms=0.1 > Map ms=5.8 line=1 > Batch ms=0.1 line=1
+    @kernels busy=4 ms=4 step=10 wait=6 ops={"m/dense/MatMul:MatMul": [4, 3]}
+"""
+COMPUTING = """
+    step    1111111111
+    device  kkkkkkkkk.
+    @steps size=32
+    @kernels busy=9 ms=12 ops={"m/conv/Conv2D:Conv2D": [8, 1], "m/dense/MatMul:MatMul": [4, 2]}
+"""
+SHORT = """
+    step    11 22 33
+    device  kk kk kk
+    @once
+    @steps size=32
+"""
+
+
+def examined(drawing: str, **facts: object) -> Checkup:
+    trace = drawn(drawing)
+    return of(replace(trace, facts={**trace.facts, **facts}))
+
+
+def of(trace: Trace) -> Checkup:
+    return checkup(trace, diagnose.examine(trace), folder=FOLDER)
+
+
+def test_a_run_that_waits_is_input_bound() -> None:
+    found = examined(WAITING)
+    assert found.verdict is VerdictKind.INPUT
+    assert found.diagnoses[0].cause.startswith("input/")
+    assert "10 ms" in found.headline
+    assert "\n" not in found.headline
+
+
+def test_a_healthy_run_says_what_bounds_it() -> None:
+    found = examined(COMPUTING)
+    assert found.verdict is VerdictKind.COMPUTE
+    assert "healthy" in found.headline
+    assert all(d.saving.speedup == 1.0 for d in found.diagnoses)
+
+
+def test_too_few_steps_are_not_judged() -> None:
+    assert examined(SHORT).verdict is VerdictKind.INSUFFICIENT
+
+
+def test_a_script_that_failed_before_it_trained() -> None:
+    found = of(Trace(facts={"launch": {"exit_code": 1, "argv": ["python", "broken.py"]}}))
+    assert found.verdict is VerdictKind.FAILED
+    assert found.subject.exit_code == 1
+    assert any("exit code 1" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("drawing", [WAITING, COMPUTING, SHORT])
+def test_parts_add_up_and_each_cause_has_one_outcome(drawing: str) -> None:
+    found = examined(drawing)
+    for whole in (found.attribution, found.run):
+        assert math.isclose(sum(p.ms for p in whole.parts), whole.total_ms, rel_tol=1e-3)
+    outcomes = [d.cause for d in found.diagnoses] + list(found.healthy) + [u.cause for u in found.unchecked]
+    assert len(outcomes) == len(set(outcomes))
+
+
+def test_places_are_shown_as_the_user_knows_them(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("ds = ds.map(slow)  \nmodel.fit(ds)\n")
+    trace = drawn(WAITING)
+    findings = diagnose.examine(trace)
+    first = findings.diagnoses[0]
+    away = Place(str(tmp_path.parent / "gone.py"), 3)
+    evidence = replace(first.evidence, where=(Place(str(script), 1), Place(str(script), 99), away))
+    findings = replace(findings, diagnoses=(replace(first, evidence=evidence),))
+    inside, beyond, outside = (
+        checkup(replace(trace, root=str(tmp_path)), findings, folder=FOLDER).diagnoses[0].evidence.where
+    )
+    assert inside == Place("train.py", 1, "ds = ds.map(slow)")
+    assert beyond == Place("train.py", 99, "")
+    assert outside == away
+
+
+def test_a_killed_script_is_noted() -> None:
+    found = examined(COMPUTING, launch={"exit_code": 137, "argv": ["python", "train.py"]})
+    assert any("signal 9" in note for note in found.notes)
+    assert found.verdict is VerdictKind.COMPUTE
+
+
+def test_pictures_show_the_input_and_one_step() -> None:
+    shown = examined(WAITING).pictures
+    assert shown.step_times is not None
+    assert len(shown.step_times.x) == len(shown.step_times.y) > 0
+    assert shown.typical_step[0].end_ms == pytest.approx(10)
+    assert [n.name for n in shown.input_graph if n.bottleneck] == ["Map"]
+
+
+@pytest.mark.parametrize("drawing", [WAITING, COMPUTING, SHORT])
+def test_every_report_renders_it(drawing: str) -> None:
+    found = examined(drawing)
+    assert found.headline in " ".join(text.render(found, width=200).split())
+    assert json.document(found)["schema"] == json.SCHEMA
+    assert "<svg" in html.render(found, {})
