@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slowtrain.causes import Cause, all_causes
-from slowtrain.model import Diagnosis, Saving, Unchecked
+from slowtrain.model import Diagnosis, Saving, Signal, Unchecked
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy, price, replay
 
@@ -34,7 +34,12 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
         missing = tuple(sorted(str(s) for s in cause.needs - trace.signals))
         if missing:
             unchecked.append(Unchecked(cause.id, missing))
-        elif (one := _one(cause, trace)) is None:
+            continue
+        one = _one(cause, trace)
+        # Too few steps prove neither that a step is slow for this reason nor that it is not.
+        if Signal.STEPS in cause.needs and not trace.enough and (one is None or _of_step(one)):
+            unchecked.append(Unchecked(cause.id, (str(Signal.STEPS),)))
+        elif one is None:
             healthy.append(cause.id)
         else:
             found.append(one)
@@ -44,6 +49,10 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
     remedies = [r for _, several in found for r in several]
     together = price(trace, remedies, "step" if trace.step_ms else "run") if remedies else None
     return Findings(tuple(d for d, _ in found), tuple(healthy), tuple(unchecked), together)
+
+
+def _of_step(one: tuple[Diagnosis, Sequence[Remedy]]) -> bool:
+    return one[0].saving.scope == "step"
 
 
 def _one(cause: Cause, trace: Trace) -> tuple[Diagnosis, Sequence[Remedy]] | None:

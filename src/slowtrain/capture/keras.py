@@ -77,12 +77,17 @@ class KerasPatches:
             about = recorder.guard(loop, _arguments, loop, self, args, kwargs)
             recorder.guard(loop, watch, args[0] if args else kwargs.get("x"))
             start = now()
+            recorder.guard(loop, began, about or {}, outer, start, sys._getframe(1))
             me.loops = outer + 1
             try:
                 return original(self, *args, **kwargs)
             finally:
                 me.loops = outer
                 recorder.guard(loop, done, about or {}, outer, start, now(), sys._getframe(1))
+
+        def began(about: dict[str, Any], outer: int, start: int, frame: FrameType) -> None:
+            if not outer:
+                recorder.begun("loop", loop, start, site=frames.place(frame), nested=0, **about)
 
         def done(about: dict[str, Any], outer: int, start: int, end: int, frame: FrameType) -> None:
             recorder.span(recorder.name("loop", loop, ("loop", loop, outer), nested=outer), start, end)

@@ -57,6 +57,8 @@ class Recorder:
         self.emit = self._spans.extend
         self._events: list[tuple[int, int, str, str, Mapping[str, Any]]] = []
         self._new_names: list[tuple[int, str, str, Mapping[str, Any]]] = []
+        self._unfinished: dict[tuple[int, str, str], Mapping[str, Any]] = {}
+        self._told: list[tuple[int, str, str]] = []  # of those, the ones that the file knows of
         self._facts: dict[str, Any] = {}
         self._samples: list[tuple[int, Mapping[str, Any]]] = []
         self._pipelines: list[tuple[int, int, bytes]] = []
@@ -105,8 +107,16 @@ class Recorder:
 
     def event(self, lane: str, name: str, start_ns: int, end_ns: int | None = None, **data: Any) -> None:
         """Something rare, with all its details."""
+        self._unfinished.pop((start_ns, lane, name), None)
         if self.active:
             self._events.append((start_ns, start_ns if end_ns is None else end_ns, lane, name, data))
+
+    def begun(self, lane: str, name: str, start_ns: int, **data: Any) -> None:
+        """Something long has begun. Written only when it outlives a flush, so that it is known if the process dies in it.
+
+        :meth:`event` with the same start says that it has ended.
+        """
+        self._unfinished[start_ns, lane, name] = data
 
     def fact(self, key: str, value: Any) -> None:
         self._facts[key] = value
@@ -251,6 +261,10 @@ class Recorder:
         pipelines, self._pipelines = self._pipelines, []
         if self.faults:
             facts["faults"] = list(self.faults)
+        unfinished = list(self._unfinished)
+        if unfinished != self._told:
+            self._told = unfinished
+            facts["unfinished"] = [[*key, self._unfinished.get(key, {})] for key in unfinished]
         store.begin()
         store.names(names)
         if spans:

@@ -20,6 +20,8 @@ WARMUP_STEPS = 8
 WARMUP_NS = 300_000_000
 STEPS = 20
 LINE_STEPS = 8
+LEAST_STEPS = 4
+ENOUGH_NS = 300_000_000
 LONGEST_NS = 1_000_000_000
 SECOND_NS = 30_000_000_000  # the second window, this long after the first
 USERS_PROFILER = "tensorflow.python.profiler.profiler_v2"
@@ -68,15 +70,19 @@ class Windows:
             self._first_ns = at
             self._until = 0
         if self._sessions:
-            if steps >= self._until or at - self._start_ns > LONGEST_NS:
+            if self._over(steps, at):
                 self._end_profile(steps, at)
         elif self._tracer is not None:
-            if steps >= self._until or at - self._start_ns > LONGEST_NS:
+            if self._over(steps, at):
                 self._end_lines(steps, at)
-        elif self._next_ns and at >= self._next_ns:
+        elif at >= self._next_ns if self._next_ns else steps > WARMUP_STEPS and at - self._first_ns > WARMUP_NS:
             self._begin(steps, at)
-        elif not self._next_ns and steps > WARMUP_STEPS and at - self._first_ns > WARMUP_NS:
-            self._begin(steps, at)
+
+    def _over(self, steps: int, at: int) -> bool:
+        """Enough steps, or enough time and a few steps: of a short run with long steps most stay undisturbed."""
+        spent = at - self._start_ns
+        few = steps - self._since >= LEAST_STEPS
+        return steps >= self._until or spent > LONGEST_NS or (few and spent > ENOUGH_NS)
 
     def _begin(self, steps: int, at: int) -> None:
         self._since, self._until, self._start_ns = steps, steps + (STEPS if self._done % 2 == 0 else LINE_STEPS), at

@@ -86,7 +86,7 @@ class _Paths:
 def _source(path: Path) -> list[str]:
     """The lines of a file; none where it is gone, too large or no regular file."""
     try:
-        if not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
+        if path.suffix != ".py" or not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
             return []
         return path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

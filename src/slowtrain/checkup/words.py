@@ -9,7 +9,6 @@ from slowtrain.diagnose import Findings
 from slowtrain.model import Category, Diagnosis, Signal, VerdictKind
 from slowtrain.trace import Trace
 
-FEW_STEPS = 8  # steady steps; fewer do not carry a statement about a step
 CLEAR_RUN_SHARE = 0.2  # of a run without steady steps: what a cause must save to speak for it
 
 FAMILIES = {
@@ -51,7 +50,7 @@ def verdict(trace: Trace, findings: Findings) -> VerdictKind:
     first = gaining(findings)
     if failed(trace) and not len(trace.steps):
         return VerdictKind.FAILED
-    if trace.steps.steady.sum() < FEW_STEPS:
+    if not trace.enough:
         clear = first is not None and first.saving.scope == "run" and first.run_share >= CLEAR_RUN_SHARE
         return _of(first) if clear and first is not None else VerdictKind.INSUFFICIENT
     if first is not None:

@@ -21,6 +21,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+FEW_STEPS = 8  # fewer steady steps than this say nothing, unless together they took
+FEW_STEPS_MS = 500.0
+
 NO_FLOATS: Floats = np.zeros(0)
 NO_INTS: Ints = np.zeros(0, dtype=np.int64)
 
@@ -199,6 +202,12 @@ class Trace:
     def step_ms(self) -> float:
         """Mean steady step outside profiler windows."""
         return self.steps.mean_ms
+
+    @property
+    def enough(self) -> bool:
+        """Whether the steady steps carry a statement: many, or fewer that took long together."""
+        steady = self.steps.steady_ms
+        return len(steady) >= FEW_STEPS or (len(steady) >= 2 and float(steady.sum()) >= FEW_STEPS_MS)
 
     @property
     def run_ms(self) -> float:

@@ -83,7 +83,7 @@ def categories(recording: Recording, steps: Steps, inside: Inside) -> dict[Categ
     if inside.eager:
         _divide_eager(found, calls - first, inside.kernels)
     else:
-        _divide(found, calls - first, inside, steps)
+        _divide(found, calls - first, inside, steps, _windowed_call_ms(recording, steps, calls))
     return _settled(found, steps)
 
 
@@ -97,7 +97,18 @@ def _first_calls(recording: Recording, steps: Steps, calls: Floats) -> Floats:
     return np.where(traced, np.maximum(calls - usual, 0.0), 0.0)
 
 
-def _divide(found: dict[Category, Floats], calls: Floats, inside: Inside, steps: Steps) -> None:
+def _windowed_call_ms(recording: Recording, steps: Steps, calls: Floats) -> float | None:
+    """Mean ms of function calls in the steps under the profiler; None without such steps."""
+    inside = np.zeros(len(steps), dtype=bool)
+    for event in recording.events:
+        if event.lane == "window" and event.name == "profile":
+            inside |= (steps.start_ms >= event.start_ms - 1.0) & (steps.end_ms <= event.end_ms + 1.0)
+    return float(calls[inside].mean()) if inside.any() and calls[inside].any() else None
+
+
+def _divide(
+    found: dict[Category, Floats], calls: Floats, inside: Inside, steps: Steps, windowed_ms: float | None
+) -> None:
     kernels, total = inside.kernels, float(calls[steps.steady].mean()) if steps.steady.any() else 0.0
     wait = min(inside.wait_ms or 0.0, total)
     # The wait varies from step to step with the length of the call; its mean is what was measured.
@@ -111,8 +122,10 @@ def _divide(found: dict[Category, Floats], calls: Floats, inside: Inside, steps:
     if kernels is None or kernels.busy_ms <= 0:
         found[Category.UNATTRIBUTED] += rest
         return
-    # A window inflates overhead more than computing, so that the share, not the time, is carried over.
-    share = kernels.busy_ms / max(kernels.busy_ms, kernels.step_ms - kernels.wait_ms)
+    # A window inflates overhead more than computing, so that the share, not the time, is carried over:
+    # of what the windowed steps' own calls took, not of their steps, in which Python has a part.
+    inside_ms = (kernels.step_ms if windowed_ms is None else windowed_ms) - kernels.wait_ms
+    share = kernels.busy_ms / max(kernels.busy_ms, inside_ms)
     busy = np.minimum(rest, np.maximum(rest * share, 0.0))
     found[Category.DEVICE] += busy
     found[Category.DISPATCH] += rest - busy
@@ -176,6 +189,7 @@ def phases(recording: Recording, steps: Steps) -> Attribution:
         (Phase.BUILD, _spans(lanes.get("build"))),
         (Phase.COMPILE, _spans(lanes.get("trace"))),
         (Phase.EPOCH, _spans(lanes.get("loop"))),
+        (Phase.EPOCH, _of([(e.start_ms, e.end_ms) for e in loops])),  # also one that never ended
         (Phase.EPOCH, _spans(lanes.get("iterator"))),
         (Phase.PREPARATION, _one(0.0, end)),
     ]

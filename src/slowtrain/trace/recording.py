@@ -138,6 +138,10 @@ def _read(folder: Path, database: sqlite3.Connection) -> Recording:
     last = max([(int(raw[:, 2].max()) - start_ns) / 1e6 if len(raw) else 0.0, *(s[0] for s in samples[-1:])])
     end_ns = launch.get("end_ns")
     end_ms = (int(end_ns) - start_ns) / 1e6 if end_ns else last
+    unfinished = facts.pop("unfinished", ())
+    events += tuple(
+        Event(str(lane), _text(name), (at - start_ns) / 1e6, end_ms, data) for at, lane, name, data in unfinished
+    )  # of a process that died in the midst of them
     return Recording(folder, names, lanes, main, events, facts, samples, counters, end_ms, launch, start_ns)
 
 

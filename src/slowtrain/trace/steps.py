@@ -19,6 +19,7 @@ from slowtrain.trace.recording import Recording
 BREAK = 10.0  # a gap this many times the median ends a block of steps
 LEAST_BREAK_MS = 20.0
 LEAST_STEPS = 3
+LEAST_STEADY = 2
 LEAST_TRAINING = 0.1  # of what the widest candidate covers: below it training is a side matter of the run
 
 
@@ -238,7 +239,7 @@ def _steady(recording: Recording, best: Candidate, end: Floats, windowed: Bools)
         traced = np.searchsorted(np.sort(traces), end) > np.searchsorted(np.sort(traces), best.start_ms)
         early = np.flatnonzero(traced[: max(3, n // 20)])
         if len(early):
-            warm = max(warm, min(int(early[-1]) + 2, n - LEAST_STEPS))
+            warm = max(warm, min(int(early[-1]) + 2, n - LEAST_STEADY))
     steady = np.arange(n) >= max(warm, 0)
     rest = steady & ~windowed
-    return rest if rest.sum() >= LEAST_STEPS else steady
+    return rest if rest.sum() >= LEAST_STEADY else steady

@@ -133,9 +133,15 @@ class SlowStorage(Cause):
     )
 
 
+SATURATED = 0.9  # busy share of all the machine's cores
+
+
 def _waiting(trace: Trace) -> Waiting | None:
     busy = busy_cores(trace)
     if busy is None or busy > 1 - IDLE:
+        return None
+    # On a machine whose cores are all taken, by others perhaps, no core at work for us is no sign of waiting for data.
+    if (_mean(trace, "cpu_mean_share") or 0.0) > SATURATED:
         return None
     cpu = busy * trace.step_ms
     hand = by_hand(trace)
