@@ -123,7 +123,8 @@ class Evidence:
     """
 
     says: str
-    numbers: Mapping[str, float] = field(default_factory=lambda: NOTHING)  # a plain default must be hashable before Python 3.12
+    # Before Python 3.12 a plain default must be hashable.
+    numbers: Mapping[str, float] = field(default_factory=lambda: NOTHING)
     where: tuple[Place, ...] = ()
 
 

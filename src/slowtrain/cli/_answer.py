@@ -61,11 +61,12 @@ class Answer:
 
 def examine(folder: Path) -> Checkup:
     """The checkup of a recording. Raises ``InputError``."""
-    from slowtrain import checkup, diagnose
+    from slowtrain import diagnose
+    from slowtrain.checkup import checkup
     from slowtrain.trace import build
 
     trace = build.load(folder)
-    return checkup.checkup(trace, diagnose.examine(trace), folder=folder)
+    return checkup(trace, diagnose.examine(trace), folder=folder)
 
 
 def write(path: Path, text: str) -> None:

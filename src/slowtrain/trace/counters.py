@@ -248,7 +248,7 @@ def _since(before: Counters | None, number: int, key: str, raw: Mapping[str, Any
 
 
 def _tree(reading: Counters) -> dict[int, list[int]]:
-    """Node -> its inputs. Each node feeds one other, as in TensorFlow; a damaged reading may name it twice, or in a circle."""
+    """Node -> its inputs. Each node feeds one other, as in TensorFlow."""
     found: dict[int, list[int]] = {}
     todo, seen = [reading.output], {reading.output}
     while todo:

@@ -124,7 +124,7 @@ class _Settings:
         self.facts.update(_fields(rest))
 
     def _steps(self, rest: str) -> None:
-        """``@steps source=fit size=32 line=7 training=true warmup=2 start=2000``: ``start`` ms before the first step."""
+        """``@steps source=fit size=32 line=7 training=true warmup=2 start=2000``: ``start`` is in ms."""
         self.step.update(_fields(rest))
 
     def _phase(self, rest: str) -> None:

@@ -149,7 +149,9 @@ def _check(folder: Path, database: sqlite3.Connection) -> None:
     version = database.execute("PRAGMA user_version").fetchone()[0]
     tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if version == 0 and not tables:
-        raise InputError(f"{folder} holds an empty recording: its process ended before it could begin; run the script again")
+        raise InputError(
+            f"{folder} holds an empty recording: its process ended before it could begin; run the script again"
+        )
     if version != VERSION:
         newer = "a newer" if version > VERSION else "another"
         raise InputError(
@@ -169,7 +171,7 @@ def _object(text: str) -> Mapping[str, Any]:
     """A JSON object. Raises ``ValueError`` for any other JSON."""
     value = json.loads(text)
     if not isinstance(value, dict):
-        raise ValueError("an entry is no JSON object")  # noqa: TRY004  one kind of error for all damage
+        raise ValueError("an entry is no JSON object")
     return value
 
 
