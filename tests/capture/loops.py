@@ -66,7 +66,9 @@ LOOPS = {
     "fit PyDataset": loop(
         SEQUENCE.format(base="PyDataset") + "build().fit(Batches(), epochs=30, verbose=0)", "fit", 600, "3"
     ),
-    "fit Sequence": loop(SEQUENCE.format(base="Sequence") + "build().fit(Batches(), epochs=30, verbose=0)", "fit", 600, "2"),
+    "fit Sequence": loop(
+        SEQUENCE.format(base="Sequence") + "build().fit(Batches(), epochs=30, verbose=0)", "fit", 600, "2"
+    ),
     "several steps per execution": loop("build(many=5).fit(x, y, epochs=100, verbose=0)", "fit", 400),
     "jit_compile": loop("build(jit=True).fit(x, y, epochs=40, verbose=0)", "fit", 800),
     "run_eagerly": loop("build(eager=True).fit(x, y, epochs=5, verbose=0)", "fit", 100),
@@ -76,7 +78,9 @@ LOOPS = {
         GENERATOR + "model = build()\nfor a, b in batches(500):\n    model.train_on_batch(a, b)", "train_on_batch", 500
     ),
     "own loop, data set": loop(
-        STEP + DATASET + "for epoch in range(25):\n    for a, b in ds:\n        loss = train_step(a, b)\n    print(float(loss))",
+        STEP
+        + DATASET
+        + "for epoch in range(25):\n    for a, b in ds:\n        loss = train_step(a, b)\n    print(float(loss))",
         "function train_step",
         500,
     ),

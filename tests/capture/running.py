@@ -36,7 +36,9 @@ def write(folder: Path, text: str, name: str = "script.py") -> Path:
     return path
 
 
-def recorder(folder: Path, target: str | Path, *arguments: str, module: bool = False, windows: bool = True) -> list[str]:
+def recorder(
+    folder: Path, target: str | Path, *arguments: str, module: bool = False, windows: bool = True
+) -> list[str]:
     """The command line that records a script into ``folder``, which it makes."""
     folder.mkdir(parents=True, exist_ok=True)
     flags = ["1" if flag else "0" for flag in (windows, module)]

@@ -20,12 +20,14 @@ SURROUNDINGS = """
     print(sys.stdin.read())
     print(sorted(os.environ.items()))
     print(threading.enumerate(), threading.active_count(), sys.gettrace(), sys.getprofile())
-    print(sorted(globals()), sys.excepthook is sys.__excepthook__, signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+    print(sorted(globals()), sys.excepthook is sys.__excepthook__)
+    print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
     print([signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGQUIT)])
 """
 ERRORS = {
     "raise": "def f(x):\n    return 1 / x\nf(0)",
-    "chain": "def f():\n    try:\n        {}['a']\n    except KeyError as e:\n        raise ValueError('b') from e\nf()",
+    "chain": "def f():\n    try:\n        {}['a']\n"
+    "    except KeyError as e:\n        raise ValueError('b') from e\nf()",
     "context": "try:\n    int('x')\nexcept ValueError:\n    [].pop()",
     "syntax": "print('never')\ndef f(:\n    pass",
     "recursion": "def f(n):\n    return f(n + 1)\nf(0)",
@@ -41,7 +43,8 @@ ERRORS = {
     "thread": "import threading\ndef f():\n    raise ValueError('in a thread')\n"
     "t = threading.Thread(target=f, name='mine')\nt.start()\nt.join()",
     "no module": "import a_module_that_is_not_there",
-    "hook": "import sys\ndef hook(kind, value, trace):\n    print('mine', value)\n    sys.__excepthook__(kind, value, trace)\n"
+    "hook": "import sys\ndef hook(kind, value, trace):\n    print('mine', value)\n"
+    "    sys.__excepthook__(kind, value, trace)\n"
     "sys.excepthook = hook\nraise ValueError('x')",
     "atexit": "import atexit\natexit.register(print, 'bye')\natexit.register(lambda: 1 / 0)\nraise ValueError('x')",
     "broken import": "import tensorflow",
@@ -135,7 +138,8 @@ def same(tmp_path: Path, script: Path) -> None:
 
 def said(done: running.Done) -> tuple[str, str, int]:
     """All that can be seen of a run, without addresses, which differ from one run to the next."""
-    return (*(re.sub(r"0x[0-9a-f]+|started \d+", "…", text) for text in (done.out, done.err)), done.code)
+    out, err = (re.sub(r"0x[0-9a-f]+|started \d+", "…", text) for text in (done.out, done.err))
+    return out, err, done.code
 
 
 def test_surroundings(tmp_path: Path) -> None:
@@ -150,7 +154,10 @@ def test_ends(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="exception groups came with Python 3.11")
 def test_a_group_of_errors(tmp_path: Path) -> None:
-    same(tmp_path, running.write(tmp_path, "raise ExceptionGroup('two', [ValueError(1), ExceptionGroup('b', [KeyError(2)])])"))
+    same(
+        tmp_path,
+        running.write(tmp_path, "raise ExceptionGroup('two', [ValueError(1), ExceptionGroup('b', [KeyError(2)])])"),
+    )
 
 
 @pytest.mark.parametrize("name", HABITS)
@@ -209,7 +216,9 @@ def test_a_folder_with_a_main(tmp_path: Path) -> None:
 )
 def test_a_sitecustomize_of_the_users(text: str, tmp_path: Path) -> None:
     running.write(tmp_path, text, "site/sitecustomize.py")
-    script = running.write(tmp_path, "import sys, os\nprint(getattr(sys, 'mine', 0), os.environ['PYTHONPATH'], sys.path)")
+    script = running.write(
+        tmp_path, "import sys, os\nprint(getattr(sys, 'mine', 0), os.environ['PYTHONPATH'], sys.path)"
+    )
     path = os.pathsep.join([str(tmp_path / "site"), os.environ.get("PYTHONPATH", ""), ""])
     alone = running.plain(script, env={"PYTHONPATH": path})
     guest = running.recorded(tmp_path / "run", script, env={"PYTHONPATH": path})
@@ -222,7 +231,12 @@ def test_modules_of_the_user_go_before_ours(tmp_path: Path) -> None:
     """Names that we use too, in the folder of the script."""
     for name in ("recorder", "state", "errors", "model", "trace", "profile", "code"):
         running.write(tmp_path, f"mine = {name!r}", f"{name}.py")
-    same(tmp_path, running.write(tmp_path, "import recorder, state, errors, model, trace, profile, code\nprint(code.mine, trace.mine)"))
+    same(
+        tmp_path,
+        running.write(
+            tmp_path, "import recorder, state, errors, model, trace, profile, code\nprint(code.mine, trace.mine)"
+        ),
+    )
 
 
 @pytest.mark.parametrize("where", ["nowhere", "file"])

@@ -58,7 +58,8 @@ print(inspect.getfullargspec(keras.layers.Dense.__init__).args)
 clone = copy.deepcopy(model)
 print(type(pickle.loads(pickle.dumps(model))).__name__, clone.predict(x[:2], verbose=0).shape)
 print(inspect.signature(tf.constant), tf.constant.__name__, tf.data.Dataset.from_generator.__doc__[:20])
-ds = tf.data.Dataset.from_generator(lambda: batches(3), output_signature=(tf.TensorSpec((32, 32)), tf.TensorSpec((32, 1))))
+spec = (tf.TensorSpec((32, 32)), tf.TensorSpec((32, 1)))
+ds = tf.data.Dataset.from_generator(lambda: batches(3), output_signature=spec)
 print(sum(float(tf.reduce_sum(a)) for a, b in ds))
 
 @functools.partial(tf.function, reduce_retracing=True)
@@ -142,7 +143,9 @@ def test_the_users_own_profiler_goes_first(tmp_path: Path) -> None:
     script = running.write(tmp_path, PROFILES)
     done = running.recorded(tmp_path / "run", script, str(tmp_path / "profiles"))
     assert done.code == 0, done.err
-    profiles = {path.relative_to(tmp_path / "profiles").parts[0] for path in (tmp_path / "profiles").rglob("*.xplane.pb")}
+    profiles = {
+        path.relative_to(tmp_path / "profiles").parts[0] for path in (tmp_path / "profiles").rglob("*.xplane.pb")
+    }
     assert len(profiles) == int(done.out)
     raw = recording.read(done.folder)
     assert raw.facts.get("faults", []) == []
@@ -190,7 +193,8 @@ def test_faults_of_ours_are_noted_and_the_script_runs_on(tmp_path: Path) -> None
     script = running.write(
         tmp_path,
         HEADER + STEP + GENERATOR + "for a, b in batches(50):\n    train_step(tf.constant(a), b)\n"
-        "model.fit(x, y, verbose=0, epochs=2, callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=lambda e, l: print(e))])\n"
+        "told = keras.callbacks.LambdaCallback(on_epoch_end=lambda e, l: print(e))\n"
+        "model.fit(x, y, verbose=0, epochs=2, callbacks=[told])\n"
         "print(model.train_on_batch(x, y) > 0)",
     )
     path = os.pathsep.join([str(tmp_path / "site"), os.environ.get("PYTHONPATH", "")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -127,7 +128,9 @@ def test_queries_have_a_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     make(tmp_path)
     monkeypatch.setattr(recording, "MOST_SECONDS", 0.0)
     with recording._opened(tmp_path) as database, pytest.raises(sqlite3.OperationalError, match="interrupted"):
-        database.execute("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n").fetchall()
+        database.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+        ).fetchall()
 
 
 BOMB = zlib.compress(bytes(1 << 28), 9)
@@ -208,12 +211,8 @@ def test_cut_short(whole: bytes, tmp_path_factory: pytest.TempPathFactory, keep:
 
 
 def _read_or_refuse(folder: Path) -> None:
-    try:
-        trace = build.load(folder)
-    except InputError as error:
-        assert "\n" not in str(error)
-    else:
-        assert len(trace.steps) >= 0
+    with contextlib.suppress(InputError):
+        build.load(folder)
     for name in os.listdir(folder):
         (folder / name).unlink()
 
@@ -237,7 +236,8 @@ def test_an_empty_recording_is_a_run_without_steps(tmp_path: Path) -> None:
 def test_the_pulse_of_a_recording_in_progress(tmp_path: Path) -> None:
     assert recording.pulse(tmp_path) == (0, 0.0)
     store = make(tmp_path, close=False)
-    assert recording.pulse(tmp_path) == (40, pytest.approx(10.0))
+    steps, ms = recording.pulse(tmp_path)
+    assert (steps, round(ms, 6)) == (40, 10)
     store.begin()
     store.fact("steps_so_far", 1234)
     store.commit()

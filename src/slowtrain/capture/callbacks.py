@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from types import FunctionType
 from typing import Any
 
@@ -62,7 +63,7 @@ class CallbackPatches:
                 function = owner.__dict__.get(hook)
                 # Anything but a plain function (a partial, say) would be bound differently once it were wrapped.
                 if isinstance(function, FunctionType) and not getattr(function, "_is_default", False):
-                    replace(owner, hook, lambda original, h=hook: self._timed(h, original))
+                    replace(owner, hook, functools.partial(self._timed, hook))
 
     def _timed(self, hook: str, original: Wrapper) -> Wrapper:
         recorder = self.recorder
@@ -119,7 +120,7 @@ class CallbackPatches:
             start = now()
             recorder.guard("epoch's end", datasets.epoch_ended)
             result = original(self, *args, **kwargs)
-            given = dict(zip(("epoch", "logs"), args)) | kwargs
+            given = dict(zip(("epoch", "logs"), args, strict=False)) | kwargs
             recorder.guard("epoch's end", done, given, start)
             return result
 

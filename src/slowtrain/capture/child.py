@@ -28,7 +28,7 @@ from slowtrain.capture.tensors import TensorPatches
 from slowtrain.capture.window import Windows
 
 MOST_SOURCE = 300_000  # characters of the script that are kept
-STACKS_S = 0.02  # between two samples of the main thread's stack
+STACKS_S = 0.05  # between two samples of the main thread's stack
 IMPORTS = frozenset(
     "tensorflow keras tf_keras jax torch numpy scipy pandas sklearn matplotlib cv2 PIL h5py transformers "
     "tensorflow_datasets tensorflow_hub tensorflow_addons skimage".split()
@@ -61,7 +61,7 @@ def _install(recorder: Recorder) -> None:
     KerasPatches(recorder, state, progress, ItemPatches(recorder, state, lines).watch).install()
     CallbackPatches(recorder, datasets).install()
     Windows(recorder, progress, enabled=os.environ.pop("SLOWTRAIN_WINDOWS", "1") != "0")
-    sys.meta_path.insert(0, ImportClock(recorder))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, ImportClock(recorder))
     recorder.guard("gc", _watch_collector, recorder)
     recorder.every(STACKS_S, StackSampler(recorder))
     recorder.every(0.25, LossWatch(recorder, progress))

@@ -358,7 +358,7 @@ def host_arrays(function: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     names = (*code.co_names, *code.co_freevars, *code.co_varnames)
     closure = getattr(function, "__closure__", None) or ()
-    local.update({n: c.cell_contents for n, c in zip(code.co_freevars, closure) if c})
+    local.update({n: c.cell_contents for n, c in zip(code.co_freevars, closure, strict=False) if c})
     for name in names[:64]:
         value = local.get(name, scope.get(name))
         shape = getattr(value, "shape", None)

@@ -11,7 +11,11 @@ from types import CodeType, FrameType
 _LIBRARY = tuple(
     {
         os.path.realpath(path) + os.sep
-        for path in (*sysconfig.get_paths().values(), *_site.getsitepackages(), os.path.dirname(os.path.dirname(__file__)))
+        for path in (
+            *sysconfig.get_paths().values(),
+            *_site.getsitepackages(),
+            os.path.dirname(os.path.dirname(__file__)),
+        )
         if path and os.path.isabs(path) and not path.endswith(("/bin", "/Scripts"))
         if path not in (sys.prefix, sys.base_prefix)
     }
@@ -58,7 +62,7 @@ def describe(function: object) -> dict[str, object]:
         function = getattr(function, "__wrapped__", function)
     code = getattr(function, "__code__", None) or getattr(function, "gi_code", None)
     if code is None and not isinstance(function, type):
-        code = getattr(getattr(type(function), "__call__", None), "__code__", None)
+        code = getattr(getattr(type(function), "__call__", None), "__code__", None)  # noqa: B004  its code is wanted
     if code is None:
         return {"qualname": getattr(function, "__qualname__", type(function).__qualname__)}
     return {

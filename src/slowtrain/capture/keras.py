@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -16,6 +17,7 @@ from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress, ThreadState
 
 LOOPS = {"fit": "fit", "evaluate": "evaluate", "predict": "predict"}
+LISTS = (list, tuple, dict)
 PHASES = ("train", "test", "predict")
 ON_BATCH = {"train_on_batch": "train", "test_on_batch": "test", "predict_on_batch": "predict"}
 
@@ -57,13 +59,13 @@ class KerasPatches:
     def _patch_trainer(self, trainer: type) -> None:
         for name in LOOPS:
             if name in trainer.__dict__:
-                replace(trainer, name, lambda original, n=name: self._loop(n, original))
+                replace(trainer, name, partial(self._loop, name))
         for name, phase in ON_BATCH.items():
             if name in trainer.__dict__:
-                replace(trainer, name, lambda original, p=phase: self._on_batch(p, original))
+                replace(trainer, name, partial(self._on_batch, phase))
         for phase in PHASES:
             if f"make_{phase}_function" in trainer.__dict__:
-                replace(trainer, f"make_{phase}_function", lambda original, p=phase: self._step_function(p, original))
+                replace(trainer, f"make_{phase}_function", partial(self._step_function, phase))
 
     def _loop(self, loop: str, original: Wrapper) -> Wrapper:
         recorder, state, override, watch = self.recorder, self.state, self._patch_override, self.watch_items
@@ -102,7 +104,7 @@ class KerasPatches:
             name = f"make_{phase}_function"
             owner = next((c for c in model.__mro__ if name in c.__dict__), None)
             if owner is not None and not hasattr(owner.__dict__[name], "_slowtrain_make"):
-                replace(owner, name, lambda original, p=phase: self._step_function(p, original))
+                replace(owner, name, partial(self._step_function, phase))
 
     def _step_function(self, phase: str, original: Wrapper) -> Wrapper:
         recorder, state, progress = self.recorder, self.state, self.progress
@@ -199,10 +201,11 @@ class KerasPatches:
         def make(original: Wrapper) -> Wrapper:
             def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
                 if state.me.tracing or not recorder.active:
-                    return original(self, *args, **kwargs)
+                    original(self, *args, **kwargs)
+                    return
                 start = now()
                 try:
-                    return original(self, *args, **kwargs)
+                    original(self, *args, **kwargs)
                 finally:
                     recorder.span(name, start, now())
 
@@ -210,10 +213,8 @@ class KerasPatches:
 
         replace(layer, "__init__", make)
 
-    # -- callbacks
 
-
-class StepFunction(wrapt.FunctionWrapper):  # type: ignore[misc, unused-ignore]
+class StepFunction(wrapt.FunctionWrapper):  # type: ignore[misc, type-arg, unused-ignore]
     """A step function with all its attributes, for scripts that ask it how often it was traced."""
 
 
@@ -224,7 +225,7 @@ def _arguments(loop: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, A
         "evaluate": ("x", "y", "batch_size", "verbose"),
         "predict": ("x", "batch_size", "verbose", "steps"),
     }[loop]
-    given = dict(zip(names, args)) | kwargs
+    given = dict(zip(names, args, strict=False)) | kwargs
     x = given.get("x")
     about: dict[str, Any] = {
         "data": _data(x),
@@ -258,7 +259,7 @@ def _data(x: Any) -> dict[str, Any]:
     if hasattr(x, "gi_code"):
         about["generator"] = frames.describe(x)
         about["arrays"] = host_arrays(x)
-    elif hasattr(x, "__getitem__") and shape is None and hasattr(kind, "__len__") and not isinstance(x, (list, tuple, dict)):
+    elif shape is None and hasattr(x, "__getitem__") and hasattr(kind, "__len__") and not isinstance(x, LISTS):
         about["generator"] = frames.describe(kind.__getitem__)
         about["length"] = len(x)
         about["arrays"] = held_arrays(x)
@@ -286,7 +287,6 @@ def _weights(model: Any) -> list[dict[str, Any]]:
             size = 1
             for d in shape:
                 size *= d
-            found.append(
-                {"layer": layer.name, "class": type(layer).__name__, "shape": shape, "dtype": str(weight.dtype), "size": size}
-            )
+            about = {"layer": layer.name, "class": type(layer).__name__, "shape": shape, "dtype": str(weight.dtype)}
+            found.append({**about, "size": size})
     return sorted(found, key=lambda w: -w["size"])[:50]

@@ -75,6 +75,7 @@ def launch(
     interrupt = _Interrupt(child)
     previous: dict[int, Any] = {s: signal.signal(s, _forward(child, s)) for s in FORWARDED}
     previous[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
+    code = 0
     previous[signal.SIGQUIT] = signal.signal(signal.SIGQUIT, signal.SIG_IGN)  # the terminal sends it to the child too
     try:
         while True:

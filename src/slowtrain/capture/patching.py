@@ -40,8 +40,8 @@ def replace(owner: Any, name: str, make: Callable[[Wrapper], Wrapper]) -> None:
 
 def passed_over(wrapper: Wrapper) -> Wrapper:
     """The same function, with frames that ``warnings`` does not count; see :data:`MARK`."""
-    code = wrapper.__code__  # type: ignore[attr-defined]
-    wrapper.__code__ = code.replace(co_filename=f"{MARK}{code.co_filename.rpartition('slowtrain')[2]}>")  # type: ignore[attr-defined]
+    code = wrapper.__code__
+    wrapper.__code__ = code.replace(co_filename=f"{MARK}{code.co_filename.rpartition('slowtrain')[2]}>")
     return wrapper
 
 

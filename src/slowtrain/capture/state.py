@@ -12,7 +12,19 @@ from slowtrain.capture.graphs import GraphSummary
 class Flags:
     """``calls``: tf.function calls under way; ``traces``: functions traced so far in this thread."""
 
-    __slots__ = ("calls", "graph", "ident", "last_trace", "loops", "main", "python", "steps", "traces", "tracing", "training")
+    __slots__ = (
+        "calls",
+        "graph",
+        "ident",
+        "last_trace",
+        "loops",
+        "main",
+        "python",
+        "steps",
+        "traces",
+        "tracing",
+        "training",
+    )
 
     def __init__(self) -> None:
         self.ident = threading.get_ident()

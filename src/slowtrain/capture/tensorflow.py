@@ -47,20 +47,6 @@ class TensorFlowPatches:
         recorder, state, progress = self.recorder, self.state, self.progress
         emit, ids, traced, in_a_trace = recorder.emit, recorder.ids, self._traced, self._in_a_trace
 
-        def init(original: Wrapper) -> Wrapper:
-            def __init__(self: Any, python_function: Any, *args: Any, **kwargs: Any) -> None:
-                original(self, python_function, *args, **kwargs)
-                recorder.guard("tf.function", number, self, python_function, sys._getframe(1))
-
-            return __init__
-
-        def number(function: Any, python_function: Any, frame: FrameType) -> None:
-            self._functions += 1
-            about = frames.describe(python_function)
-            about["number"] = self._functions
-            about["made"] = None if state.me.loops else frames.place(frame)
-            function._slowtrain = about
-
         def call(original: Wrapper) -> Wrapper:
             def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
                 me = state.me
@@ -96,8 +82,24 @@ class TensorFlowPatches:
                 name = recorder.name_at(frame, "function", str(about.get("qualname")), number, **about)
             emit((name, start, end, me.ident, signatures.batch_size(args)))
 
-        replace(module.Function, "__init__", init)
+        replace(module.Function, "__init__", self._init)
         replace(module.Function, "__call__", call)
+
+    def _init(self, original: Wrapper) -> Wrapper:
+        recorder, state = self.recorder, self.state
+
+        def __init__(self: Any, python_function: Any, *args: Any, **kwargs: Any) -> None:
+            original(self, python_function, *args, **kwargs)
+            recorder.guard("tf.function", number, self, python_function, sys._getframe(1))
+
+        def number(function: Any, python_function: Any, frame: FrameType) -> None:
+            self._functions += 1
+            about = frames.describe(python_function)
+            about["number"] = self._functions
+            about["made"] = None if state.me.loops else frames.place(frame)
+            function._slowtrain = about
+
+        return __init__
 
     def _traced(
         self, function: Any, about: dict[str, Any], args: Any, kwargs: Any, start: int, end: int, frame: FrameType

@@ -73,6 +73,6 @@ def without_ours(trace: TracebackType | None) -> TracebackType | None:
             kept.append(trace)
         trace = trace.tb_next
     if gone:
-        for one, following in zip(kept, [*kept[1:], None]):
+        for one, following in zip(kept, [*kept[1:], None], strict=True):
             one.tb_next = following
     return kept[0] if kept else None

@@ -102,10 +102,9 @@ class Windows:
         users = sys.modules.get(USERS_PROFILER)
         if getattr(users, "_profiler", None) is not None or not self.recorder.folder.is_dir():
             return
-        profiler = sys.modules.get("tensorflow.python.profiler.internal._pywrap_profiler")
-        if profiler is None:
-            from tensorflow.python.profiler.internal import _pywrap_profiler as profiler
-        session = profiler.ProfilerSession()
+        from tensorflow.python.profiler.internal import _pywrap_profiler
+
+        session = _pywrap_profiler.ProfilerSession()
         self._clock_ns = time.time_ns() - now()
         session.start(str(self.recorder.folder / f"window-{self._done // 2 + 1}"), OPTIONS)
         self._begun_ns = now()

@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from slowtrain.capture import launch
     from slowtrain.cli._answer import Answer, Progress
+    from slowtrain.trace import recording
 
     _check(args)
     folder = launch.new_folder(args.out, Path(args.script).stem if not args.module else args.script)
@@ -52,6 +53,9 @@ def main(args: argparse.Namespace) -> int:
     # Where the answer goes to standard output, the script's own output has to go elsewhere.
     stdout = sys.stderr if args.json == "-" else None
     outcome = launch.launch(argv, folder, windows=not args.no_windows, stdout=stdout, tick=progress.tick)
+    ended = recording.ended(folder)
+    if ended:
+        progress.warn(f"the recording ended before the script did ({ended}); what follows is of the part before")
     progress.say("reading the recording")
     try:
         Answer(folder, html=args.html, json=args.json).give()

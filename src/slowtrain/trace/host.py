@@ -131,9 +131,10 @@ def stands_for(trace: Trace, samples: Spans) -> Floats:
 def in_keras(name: Name) -> bool:
     """Whether a stack sample lies in Keras, a model being built or called, and not in its helpers for images."""
     via = str(name.detail.get("via") or name.detail.get("leaf_file") or "")
-    if "traceback_utils" in via:
-        return True
-    return ("/keras/" in via or "/tf_keras/" in via) and "/utils/" not in via and "/preprocessing/" not in via
+    if "/keras/" not in via and "/tf_keras/" not in via:
+        return False
+    # Every call of a layer goes through Keras' own traceback_utils, which lies among the helpers.
+    return "traceback_utils" in via or ("/utils/" not in via and "/preprocessing/" not in via)
 
 
 # -- the user's source, as far as a few questions about calls and loops need it

@@ -114,9 +114,8 @@ def _read(folder: Path, database: sqlite3.Connection) -> Recording:
     launch = _launch(folder)
     _check(folder, database)
     facts = {str(key): json.loads(value) for key, value in database.execute("SELECT key, value FROM fact")}
-    ended = _first_line(folder / ENDED)
-    if ended:
-        facts["ended"] = ended
+    if ended(folder):
+        facts["ended"] = ended(folder)
     start_ns = int(launch.get("start_ns") or facts.get("child", {}).get("begun_ns", 0))
     names = _names(database)
     raw = _spans(database)
@@ -181,6 +180,11 @@ def _launch(folder: Path) -> Mapping[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def ended(folder: Path) -> str:
+    """Why recording ended before the script did; empty where it did not."""
+    return _first_line(folder / ENDED)
 
 
 def _first_line(path: Path) -> str:

@@ -19,7 +19,7 @@ def _begin() -> None:
         os.environ["PYTHONPATH"] = given
     ours = sys.modules.pop("sitecustomize")
     try:
-        import sitecustomize  # noqa: F401  the one that this file stood in front of, if there is any
+        import sitecustomize  # type: ignore[import-not-found, unused-ignore]  # noqa: F401  the one that this file stood in front of, if there is any
     except ImportError as error:
         if error.name != "sitecustomize":
             raise  # to site, which says what is wrong with it, as it would without us

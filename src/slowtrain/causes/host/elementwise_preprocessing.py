@@ -35,6 +35,12 @@ ONE_CALL = 0.97
 # hundred 0.5 to 0.9: the less a turn of the loop does, the more is gained, hence the wide range.
 LEFT = 0.1
 APPLIED = frozenset("map vectorize apply_along_axis apply applymap fromiter frompyfunc".split())
+# Methods and functions of the interpreter's own on one number, text or list.
+OF_ELEMENTS = frozenset(
+    "index count append extend insert remove get split strip lower upper replace join find startswith endswith items "
+    "keys values add pop update int float str bool len range ord chr abs min max round enumerate zip set dict list "
+    "tuple isinstance".split()
+)
 READING = frozenset("open read_csv load imread read read_file imread_collection urlopen load_img glob".split())
 
 
@@ -146,7 +152,7 @@ def _hot(trace: Trace) -> Hot | None:
             by_line.setdefault(place, []).append(i)
     looped = {p: rows for p, rows in by_line.items() if _loops(trace, p)}
     rows = [i for several in looped.values() for i in several]
-    if len(rows) < LEAST_SAMPLES or _one_call(samples, rows):
+    if len(rows) < LEAST_SAMPLES or _one_call(trace, samples, rows):
         return None
     ordered = sorted(looped, key=lambda p: (-len(looped[p]), p.line))
     outer = [Place(p.file, line) for p in ordered[:1] for line in _callers(trace, p)]
@@ -169,10 +175,18 @@ def _samples(trace: Trace) -> Spans:
     return stack.where(keep & ~building[stack.name])
 
 
-def _one_call(samples: Spans, rows: list[int]) -> bool:
-    """Whether nearly all samples were taken at one instruction (and in one library function under it)."""
+def _one_call(trace: Trace, samples: Spans, rows: list[int]) -> bool:
+    """Whether nearly all samples were taken at one instruction (and in one library function under it).
+
+    A loop's jump back is no call, and what the interpreter itself does to one element is never long.
+    """
     where = Counter((int(samples.name[i]), int(samples.value[i])) for i in rows)
-    return where.most_common(1)[0][1] >= ONE_CALL * len(rows)
+    (name, instruction), count = where.most_common(1)[0]
+    if instruction < 0 or count < ONE_CALL * len(rows):
+        return False
+    place = trace.names[name].place
+    tree = parsed(trace, place.file) if place is not None else None
+    return tree is None or place is None or not set(_calls_at(tree, place.line)) <= OF_ELEMENTS
 
 
 # -- the source's syntax tree
