@@ -117,10 +117,15 @@ def scripts(only: list[str]) -> list[Script]:
 
 
 def examine(script: Script, folder: Path) -> Score:
-    """Runs the script under ``slowtrain run`` and reads the answer."""
+    """Runs the script under ``slowtrain run`` (or reads the recording that is there), and reads the answer."""
     score = Score(script)
     answer = folder / "checkup.json"
-    command = [sys.executable, "-m", "slowtrain", "run", "--out", str(folder), "--json", str(answer), str(script.slow)]
+    slowtrain = [sys.executable, "-m", "slowtrain"]
+    known = sorted(folder.glob("*/recording.sqlite"))
+    if known:
+        command = [*slowtrain, "report", "--json", str(answer), str(known[-1].parent)]
+    else:
+        command = [*slowtrain, "run", "--out", str(folder), "--json", str(answer), str(script.slow)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, cwd=folder)
     if not answer.exists():
         score.problem = (done.stderr.strip().splitlines() or ["no answer"])[-1][:100]
@@ -236,6 +241,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", default=[], help="parts of names")
     parser.add_argument("--measure", type=int, default=0, metavar="PAIRS", help="measure the cures anew, and stop")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep recordings there, and read those that it has")
     parser.add_argument("--markdown", type=Path, help="put the table into that page")
     parser.add_argument("--least", type=float, default=0.0, help="exit with 1 when fewer than this share are right")
     args = parser.parse_args()
@@ -245,9 +251,11 @@ def main() -> int:
         return remeasure(chosen, known, args.measure)
     scores = []
     for script in chosen:
-        with tempfile.TemporaryDirectory(prefix="slowtrain-clinic-") as folder:
+        with tempfile.TemporaryDirectory(prefix="slowtrain-clinic-") as temporary:
+            folder = args.keep / script.name if args.keep else Path(temporary)
+            folder.mkdir(parents=True, exist_ok=True)
             try:
-                score = examine(script, Path(folder))
+                score = examine(script, folder.resolve())
             except subprocess.TimeoutExpired:
                 score = Score(script, problem="timed out")
         score.measured = ratio(known.get(script.name), score.scope)

@@ -10,7 +10,9 @@ from slowtrain.model import Diagnosis, Saving, Signal, Unchecked
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy, price, replay
 
-WORTH = 1.05  # a smaller speed-up of its scope is not reported: it would drown in the noise of a run
+# A smaller speed-up is not reported. Of a step a tenth is what attribution and replay can tell from each other's
+# errors (docs/scoreboard.md); of the whole run, whose parts are timed by themselves, a twentieth.
+WORTH = {"step": 1.1, "run": 1.05}
 LEAST_RUN_SHARE = 0.02  # nor is what saves less than this of the whole run, when it is no part of a step
 
 
@@ -63,7 +65,7 @@ def _one(cause: Cause, trace: Trace) -> tuple[Diagnosis, Sequence[Remedy]] | Non
     scope = cause.scope_in(trace, evidence)
     saving = price(trace, remedies, scope)
     share = 1 - replay(trace, remedies).run_ms / trace.run_ms if trace.run_ms else 0.0
-    small = saving.speedup < WORTH or (scope == "run" and share < LEAST_RUN_SHARE)
+    small = saving.speedup < WORTH[scope] or (scope == "run" and share < LEAST_RUN_SHARE)
     if small and not cause.matters:
         return None
     prescriptions = tuple(cause.prescribe(trace, evidence))

@@ -91,7 +91,7 @@ def test_fires(cause: Cause, drawing: str) -> None:
     assert one.saving.scope in ("step", "run")
     assert one.saving.low <= one.saving.high * (1 + 1e-9)
     if not cause.matters:
-        assert one.saving.speedup >= WORTH
+        assert one.saving.speedup >= WORTH[one.saving.scope]
         assert one.saving.low <= one.saving.speedup * (1 + 1e-9)
         assert one.saving.speedup <= one.saving.high * (1 + 1e-9)
         assert one.run_share >= (LEAST_RUN_SHARE if one.saving.scope == "run" else 0)

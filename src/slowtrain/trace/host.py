@@ -181,3 +181,15 @@ def loops_around(tree: ast.Module, line: int) -> list[ast.AST]:
     inner = function_around(tree, line)
     scope: ast.AST = inner if inner is not None else tree
     return [n for n in ast.walk(scope) if isinstance(n, LOOPS) and n.lineno <= line <= (n.end_lineno or n.lineno)]
+
+
+SAVING = frozenset("save save_weights save_model save_checkpoint write_checkpoint export".split())
+
+
+def saves(trace: Trace, place: Place) -> bool:
+    """Whether a line of the user's writes a checkpoint."""
+    tree = parsed(trace, place.file)
+    if tree is None:
+        return False
+    calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call))
+    return any(called(c) in SAVING for c in calls if c.lineno <= place.line <= (c.end_lineno or c.lineno))

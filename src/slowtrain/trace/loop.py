@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,10 +76,12 @@ def _inside(trace: Trace, spans: Spans) -> Spans:
     return spans.where((at >= 0) & (spans.start_ms < end[np.maximum(at, 0)]))
 
 
-def per_step(trace: Trace, lane: str) -> float:
-    """Spans of a lane in a steady step."""
+def per_step(trace: Trace, lane: str, wanted: Collection[Place] | None = None) -> float:
+    """Spans of a lane in a steady step: all, or those that come from the ``wanted`` lines."""
     count = int(trace.steps.steady.sum())
-    return len(_inside(trace, trace.lane(lane))) / count if count else 0.0
+    inside = _inside(trace, trace.lane(lane))
+    spans = len(inside) if wanted is None else sum(trace.names[int(n)].place in wanted for n in inside.name)
+    return spans / count if count else 0.0
 
 
 def around(lines: tuple[Line, ...], wanted: set[Place]) -> tuple[Line, ...]:

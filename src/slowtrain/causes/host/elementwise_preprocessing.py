@@ -41,7 +41,10 @@ OF_ELEMENTS = frozenset(
     "keys values add pop update int float str bool len range ord chr abs min max round enumerate zip set dict list "
     "tuple isinstance".split()
 )
-READING = frozenset("open read_csv load imread read read_file imread_collection urlopen load_img glob".split())
+FILES = frozenset(
+    "open read_csv load imread read read_file imread_collection urlopen load_img glob write write_file save savez "
+    "savez_compressed savetxt imwrite imsave dump to_csv tofile encode_png encode_jpeg TFRecordWriter".split()
+)
 
 
 @dataclass(frozen=True)
@@ -193,11 +196,11 @@ def _one_call(trace: Trace, samples: Spans, rows: list[int]) -> bool:
 
 
 def _loops(trace: Trace, place: Place) -> bool:
-    """Whether the line runs once an element: in a loop, or in a function that a loop calls; reading files apart."""
+    """Whether the line runs once an element: in a loop, or in a function that a loop calls; work on files apart."""
     tree = parsed(trace, place.file)
     if tree is None:
         return False
-    if READING & set(_calls_at(tree, place.line)):
+    if FILES & set(_calls_at(tree, place.line)):
         return False
     return bool(loops_around(tree, place.line)) or bool(_callers(trace, place))
 

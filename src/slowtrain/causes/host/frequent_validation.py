@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,14 +10,13 @@ import numpy as np
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
 from slowtrain.trace import Event, Trace
-from slowtrain.trace.host import called, in_windows, main_thread, parsed, stands_for, training_begins, within
+from slowtrain.trace.host import in_windows, main_thread, saves, stands_for, training_begins, within
 from slowtrain.whatif import Remedy, Skip
 
 LEAST = 3  # passes over the validation data in one run
 # Of the training time. A pass over as much data as the epoch trained on costs about a third of it
 # (a forward pass, of a forward and a backward one): validation beyond that is frequent, or its set large.
 SHARE = 1 / 3
-SAVING = frozenset("save save_weights save_model save_checkpoint write_checkpoint export".split())
 WORK_SHARE = 0.3  # of a predict call is the model, where it goes over a data set
 KEPT = 0.1  # of the training time is what validation may take in the cure
 KEPT_PASSES = 2  # but so many passes stay: one on the way, one at the end
@@ -214,7 +212,7 @@ def _saved(trace: Trace) -> Validation | None:
     samples = trace.lane("stack").between(training_begins(trace), float(trace.steps.end_ms[-1]))
     samples = samples.where(~in_windows(trace, samples))
     places = [trace.names[int(n)].place for n in samples.name]
-    lines_of_saves = {p for p in set(places) if p is not None and _saves(trace, p)}
+    lines_of_saves = {p for p in set(places) if p is not None and saves(trace, p)}
     saving = np.array([p in lines_of_saves for p in places], dtype=bool)
     if saving.sum() < LEAST:
         return None
@@ -224,14 +222,6 @@ def _saved(trace: Trace) -> Validation | None:
     lines = Counter(p for p, keep in zip(places, saving, strict=True) if keep and p is not None)
     found = tuple(p for p, _ in lines.most_common(3))
     return Validation(passes, spent, max(every - spent, 1e-9), found, "checkpoints")
-
-
-def _saves(trace: Trace, place: Place) -> bool:
-    tree = parsed(trace, place.file)
-    if tree is None:
-        return False
-    calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call))
-    return any(called(c) in SAVING for c in calls if c.lineno <= place.line <= (c.end_lineno or c.lineno))
 
 
 def _plain(trace: Trace, passes: list[Event]) -> list[Event]:

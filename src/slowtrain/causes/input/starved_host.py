@@ -97,14 +97,6 @@ class StarvedHost(Cause):
         @pipeline Slices ms=0.1 > ParallelMapV2 ms=10 elements=16 parallelism=8 line=12 > Batch ms=0.1 line=13
         > Prefetch
         """,
-        """
-        step    1111111111
-        input   iiiiiiii..
-        device  ........kk
-        @fact cpu_ms_per_step=38 usable_cores=4
-        @pipeline Slices ms=0.1 > ParallelMapV2 ms=36 elements=32 parallelism=4 line=12 > Batch ms=0.1 line=13
-        > Prefetch
-        """,
     )
     quiet = (
         """

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace, loop
+from slowtrain.trace.host import saves
 from slowtrain.whatif import Drop, Remedy
 
 
@@ -31,8 +32,9 @@ class PerStepReadback(Cause):
     needs = frozenset({Signal.STEPS, Signal.READBACKS})
 
     def examine(self, trace: Trace) -> Evidence | None:
-        read = loop.places(trace, "readback")
-        count = loop.per_step(trace, "readback")
+        # A checkpoint reads every variable: that is saving, not reading back.
+        read = {p: ms for p, ms in loop.places(trace, "readback").items() if not saves(trace, p)}
+        count = loop.per_step(trace, "readback", read)
         if not read or count < 0.5 or trace.steps.source.endswith("()"):
             return None
         lines = loop.divide(trace)

@@ -1,0 +1,113 @@
+"""Every moment belongs to one phase and to one category, whatever the spans look like."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slowtrain.model import Category
+from slowtrain.trace import Event, Floats, Name, Spans, Steps, attribution, build
+from slowtrain.trace.recording import Recording
+
+pytestmark = pytest.mark.fuzz
+
+LENGTH = 80
+MAIN = 7
+Drawn = tuple[str, int, int]  # lane, from, to
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> list[Drawn]:
+    """Spans of one thread as calls make them: properly nested, in any lanes."""
+    lanes = st.sampled_from(sorted(attribution.LANES))
+    spans: list[Drawn] = []
+
+    def fill(start: int, end: int, depth: int) -> None:
+        at = start
+        for _ in range(draw(st.integers(0, 3))):
+            begin = at + draw(st.integers(0, 4))
+            stop = begin + draw(st.integers(1, 25))
+            if stop > end:
+                return
+            spans.append((draw(lanes), begin, stop))
+            if depth:
+                fill(begin, stop, depth - 1)
+            at = stop
+
+    fill(0, LENGTH, 3)
+    return spans
+
+
+turns = st.lists(st.integers(0, LENGTH), min_size=2, max_size=8, unique=True).map(sorted)
+events = st.lists(
+    st.tuples(st.sampled_from(["loop", "window", "trace", "epoch"]), st.integers(0, LENGTH), st.integers(0, 30)), max_size=6
+)
+
+
+def recorded(spans: list[Drawn], happened: list[tuple[str, int, int]]) -> Recording:
+    lanes = {}
+    for lane in {s[0] for s in spans}:
+        mine = sorted((s for s in spans if s[0] == lane), key=lambda s: (s[1], -s[2]))
+        start, end = (np.array([s[i] for s in mine], dtype=float) for i in (1, 2))
+        whole = np.zeros(len(mine), dtype=np.int64)
+        lanes[lane] = Spans(start, end, whole, whole + MAIN, whole)
+    told = tuple(Event(lane, "fit", float(at), float(at + ms), {"nested": 0}) for lane, at, ms in happened)
+    facts = {"child": {"begun_ns": 2_000_000}, "end_ns": (LENGTH - 3) * 1_000_000}
+    return Recording(Path("x"), (Name("step", "train"),), lanes, MAIN, told, facts, end_ms=float(LENGTH))
+
+
+def taken(edges: list[int]) -> Steps:
+    start, end = np.array(edges[:-1], dtype=float), np.array(edges[1:], dtype=float)
+    many = np.ones(len(start), dtype=bool)
+    none = np.zeros(len(start), dtype=np.int64)
+    return Steps("fit", start, end, many, ~many, none, none)
+
+
+def innermost(spans: list[Drawn], steps: Steps) -> dict[str, Floats]:
+    """The slow way: who owns each millisecond."""
+    owner = ["python"] * LENGTH
+    for lane, start, end in spans:  # drawn outer before inner
+        owner[start:end] = [lane] * (end - start)
+    found = {lane: np.zeros(len(steps)) for lane in {*owner, "python"}}
+    for i, (start, end) in enumerate(zip(steps.start_ms, steps.end_ms, strict=True)):
+        for at in range(int(start), int(end)):
+            found[owner[at]][i] += 1
+    return found
+
+
+@given(calls(), turns)
+def test_the_innermost_call_owns_the_moment(spans: list[Drawn], edges: list[int]) -> None:
+    steps = taken(edges)
+    found, slow = attribution.by_lane(recorded(spans, []), steps), innermost(spans, steps)
+    for lane in {*found, *slow}:
+        nothing = np.zeros(len(steps))
+        assert np.allclose(found.get(lane, nothing), slow.get(lane, nothing)), lane
+
+
+@given(calls(), turns, st.one_of(st.none(), st.floats(0, 50)), st.booleans())
+def test_categories_add_up_to_each_step(spans: list[Drawn], edges: list[int], wait: float | None, eager: bool) -> None:
+    steps = taken(edges)
+    columns = attribution.categories(recorded(spans, []), steps, attribution.Inside(wait, None, eager))
+    assert set(columns) <= set(Category)
+    assert all((column >= -1e-9).all() for column in columns.values())
+    assert np.allclose(np.sum(list(columns.values()), axis=0), steps.ms)
+
+
+@given(calls(), turns, events)
+def test_phases_add_up_to_the_run(spans: list[Drawn], edges: list[int], happened: list[tuple[str, int, int]]) -> None:
+    run = attribution.phases(recorded(spans, happened), taken(edges))
+    assert all(part.ms >= 0 for part in run.parts)
+    assert sum(part.ms for part in run.parts) == pytest.approx(LENGTH)
+
+
+@given(calls(), events)
+def test_a_whole_trace_adds_up(spans: list[Drawn], happened: list[tuple[str, int, int]]) -> None:
+    """Steps found by the reader itself, in recordings that make no sense."""
+    trace = build.build(recorded(spans, happened))
+    assert sum(part.ms for part in trace.run.parts) == pytest.approx(trace.run_ms)
+    if len(trace.steps):
+        assert np.allclose(np.sum(list(trace.categories.values()), axis=0), trace.steps.ms)
