@@ -72,17 +72,17 @@ LOOPS = {
     "several steps per execution": loop("build(many=5).fit(x, y, epochs=100, verbose=0)", "fit", 400),
     "jit_compile": loop("build(jit=True).fit(x, y, epochs=40, verbose=0)", "fit", 800),
     "run_eagerly": loop("build(eager=True).fit(x, y, epochs=5, verbose=0)", "fit", 100),
-    "evaluate": loop("build().evaluate(np.tile(x, (30, 1)), np.tile(y, (30, 1)), verbose=0)", "evaluate", 600),
-    "predict": loop("build().predict(np.tile(x, (30, 1)), verbose=0)", "predict", 600),
+    "evaluate": loop("build().evaluate(np.tile(x, (70, 1)), np.tile(y, (70, 1)), verbose=0)", "evaluate", 1400),
+    "predict": loop("build().predict(np.tile(x, (70, 1)), verbose=0)", "predict", 1400),
     "train_on_batch": loop(
         GENERATOR + "model = build()\nfor a, b in batches(500):\n    model.train_on_batch(a, b)", "train_on_batch", 500
     ),
     "own loop, data set": loop(
         STEP
         + DATASET
-        + "for epoch in range(25):\n    for a, b in ds:\n        loss = train_step(a, b)\n    print(float(loss))",
+        + "for epoch in range(60):\n    for a, b in ds:\n        loss = train_step(a, b)\n    print(float(loss))",
         "function train_step",
-        500,
+        1200,
     ),
     "own loop, generator": loop(
         STEP + GENERATOR + "for a, b in batches(1200):\n    train_step(tf.constant(a), tf.constant(b))",

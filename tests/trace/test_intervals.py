@@ -55,6 +55,14 @@ def test_covered(a: list[tuple[int, int]], windows: list[tuple[int, int]]) -> No
     assert intervals.covered(made(a), start, end).tolist() == [len(moments(a) & set(range(*w))) for w in windows]
 
 
+@given(pairs, pairs)
+def test_overlap(a: list[tuple[int, int]], windows: list[tuple[int, int]]) -> None:
+    spans, windows = ([(min(p), max(p)) for p in found] for found in (a, windows))
+    start, end, low, high = (np.array([p[i] for p in found], dtype=float) for found in (spans, windows) for i in (0, 1))
+    slow = [sum(len(set(range(*span)) & set(range(*window))) for span in spans) for window in windows]
+    assert np.allclose(intervals.overlap(start, end, low, high), slow)
+
+
 @st.composite
 def nested(draw: st.DrawFn) -> list[tuple[float, float]]:
     """Properly nested spans, as calls in one thread are: siblings may touch, a child may fill its parent."""

@@ -59,10 +59,8 @@ def by_lane(recording: Recording, steps: Steps) -> dict[str, Floats]:
         for i, (lane, _) in enumerate(parts):
             mine = lane_of == i
             child = (parent >= 0) & mine[np.maximum(parent, 0)]
-            own = intervals.covered(intervals.union(start[mine], end[mine]), steps.start_ms, steps.end_ms)
-            # Children of the same lane are inside the union already; only other lanes take time away.
-            other = child & ~mine
-            taken = intervals.covered(intervals.union(start[other], end[other]), steps.start_ms, steps.end_ms)
+            own = intervals.overlap(start[mine], end[mine], steps.start_ms, steps.end_ms)
+            taken = intervals.overlap(start[child], end[child], steps.start_ms, steps.end_ms)
             result[lane] = np.maximum(own - taken, 0.0)
     known = sum(result.values(), np.zeros(len(steps)))
     result["python"] = np.maximum(steps.ms - known, 0.0)

@@ -66,6 +66,22 @@ def covered(intervals: Intervals, start: Floats, end: Floats) -> Floats:
     return until(end) - until(start)
 
 
+def overlap(start: Floats, end: Floats, low: Floats, high: Floats) -> Floats:
+    """For each ``[low, high)``, the time of all spans in it together; where several lie over one another, each counts."""
+    if not len(start):
+        return np.zeros(len(low))
+    origin = start.min()  # sums of small numbers keep their digits
+
+    def since(edges: Floats, at: Floats) -> Floats:
+        """Summed time from each edge before ``at`` to ``at``."""
+        edges = np.sort(edges) - origin
+        sums = np.concatenate(([0.0], np.cumsum(edges)))
+        count = np.searchsorted(edges, at - origin)
+        return np.asarray(count * (at - origin) - sums[count])
+
+    return (since(start, high) - since(end, high)) - (since(start, low) - since(end, low))
+
+
 def parents(start: Floats, end: Floats) -> NDArray[np.int64]:
     """The innermost enclosing span of each, -1 where there is none; sorted by start, longest first, properly nested."""
     n = len(start)

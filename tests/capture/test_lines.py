@@ -1,0 +1,72 @@
+"""The line tracer steps aside for whoever else traces."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from slowtrain.capture import frames
+from slowtrain.capture.lines import MAX_EVENTS, LineTracer
+
+
+@pytest.fixture(autouse=True)
+def _ours_are_the_users(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """These tests may be measured by a tracer themselves (a debugger, coverage); it gets its turn afterwards."""
+    monkeypatch.setitem(frames._known, __file__, True)
+    before = sys.gettrace()
+    sys.settrace(None)
+    yield
+    sys.settrace(before)
+
+
+def theirs(frame: FrameType, event: str, argument: Any) -> Any:
+    return theirs
+
+
+def busy(turns: int) -> int:
+    total = 0
+    for i in range(turns):
+        total += i
+    return total
+
+
+def test_lines_and_visits() -> None:
+    tracer = LineTracer()
+    assert tracer.begin(sys._getframe())
+    busy(50)
+    tracer.end()
+    assert sys.gettrace() is None
+    line = busy.__code__.co_firstlineno + 3
+    assert tracer.visits[__file__, line] == 50
+    assert sum(tracer.spent.values()) > 0
+    assert sys._getframe().f_trace is None
+
+
+def test_somebody_else_traces_already() -> None:
+    sys.settrace(theirs)
+    assert not LineTracer().begin()
+    assert sys.gettrace() is theirs
+
+
+def test_somebody_else_begins_meanwhile() -> None:
+    tracer = LineTracer()
+    assert tracer.begin(sys._getframe())
+    sys.settrace(theirs)
+    visits = dict(tracer.visits)
+    tracer.end()
+    assert sys.gettrace() is theirs
+    busy(3)
+    assert tracer.visits.keys() - visits.keys() <= {key for key in tracer.visits if key[1] > 0}
+
+
+def test_it_gives_up_in_time() -> None:
+    tracer = LineTracer()
+    assert tracer.begin(sys._getframe())
+    busy(MAX_EVENTS)
+    assert sys.gettrace() is None
+    tracer.end()
+    assert sum(tracer.visits.values()) <= MAX_EVENTS + 1
