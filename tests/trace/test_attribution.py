@@ -31,7 +31,10 @@ def calls(draw: st.DrawFn) -> list[Drawn]:
         for _ in range(draw(st.integers(0, 3))):
             begin = at + draw(st.integers(0, 4))
             stop = begin + draw(st.integers(1, 25))
-            if stop > end or (begin, stop) == (start, end):  # two of the same extent: which is the outer, no clock tells
+            if stop > end or (begin, stop) == (
+                start,
+                end,
+            ):  # two of the same extent: which is the outer, no clock tells
                 return
             spans.append((draw(lanes), begin, stop))
             if depth:
@@ -44,7 +47,8 @@ def calls(draw: st.DrawFn) -> list[Drawn]:
 
 turns = st.lists(st.integers(0, LENGTH), min_size=2, max_size=8, unique=True).map(sorted)
 events = st.lists(
-    st.tuples(st.sampled_from(["loop", "window", "trace", "epoch"]), st.integers(0, LENGTH), st.integers(0, 30)), max_size=6
+    st.tuples(st.sampled_from(["loop", "window", "trace", "epoch"]), st.integers(0, LENGTH), st.integers(0, 30)),
+    max_size=6,
 )
 
 

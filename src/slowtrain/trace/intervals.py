@@ -67,7 +67,7 @@ def covered(intervals: Intervals, start: Floats, end: Floats) -> Floats:
 
 
 def overlap(start: Floats, end: Floats, low: Floats, high: Floats) -> Floats:
-    """For each ``[low, high)``, the time of all spans in it together; where several lie over one another, each counts."""
+    """For each ``[low, high)``, the time of all spans in it together; of several over one another, each counts."""
     if not len(start):
         return np.zeros(len(low))
     origin = start.min()  # sums of small numbers keep their digits
