@@ -35,7 +35,9 @@ def test_a_real_change_is_found_in_its_category() -> None:
 
 
 def test_the_same_run_twice_differs_by_noise_only() -> None:
-    false = sum(compare(trace(10, 6, 2 * seed), trace(10, 6, 2 * seed + 1), ("a", "b")).step.real for seed in range(100))
+    false = sum(
+        compare(trace(10, 6, 2 * seed), trace(10, 6, 2 * seed + 1), ("a", "b")).step.real for seed in range(100)
+    )
     assert false <= 15  # 95 % of differences of noise lie within; 5 expected of 100
 
 

@@ -47,7 +47,9 @@ def test_without_remedies_nothing_changes(turns: list[str]) -> None:
 
 
 @given(steps, remedies)
-def test_a_replay_never_lengthens_and_never_vanishes(turns: list[str], several: list[Drop | Supply | Skip | Stretch]) -> None:
+def test_a_replay_never_lengthens_and_never_vanishes(
+    turns: list[str], several: list[Drop | Supply | Skip | Stretch]
+) -> None:
     trace = drawn(drawing(turns))
     for scope in ("step", "run"):
         saving = price(trace, several, scope)
@@ -58,7 +60,9 @@ def test_a_replay_never_lengthens_and_never_vanishes(turns: list[str], several: 
 
 
 @given(steps, remedies)
-def test_together_saves_at_least_the_best_and_at_most_the_sum(turns: list[str], several: list[Drop | Supply | Skip | Stretch]) -> None:
+def test_together_saves_at_least_the_best_and_at_most_the_sum(
+    turns: list[str], several: list[Drop | Supply | Skip | Stretch]
+) -> None:
     trace = drawn(drawing(turns))
     alone = [price(trace, [r], "run").ms for r in several]
     together = price(trace, several, "run").ms

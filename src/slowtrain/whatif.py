@@ -9,7 +9,7 @@ gets shorter than its processor time over the cores.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -210,24 +210,6 @@ def _cpu_ms(trace: Trace) -> float:
     # A node's own time lacks what starting its calls takes: what the rest of the step cannot have used was input's.
     rest = trace.step_ms - trace.mean(Category.INPUT)
     return max(min(made, total - 0.5 * rest), total - rest, 0.0)
-
-
-def anywhere(trace: Trace, ms: float, first: Sequence[Category] = (), spread: tuple[float, float] = SPREAD) -> Drop:
-    """A ``Drop`` of ``ms`` a mean step that lie in ``first``, and beyond those in all categories by their size.
-
-    For work whose own spans hold others (a callback that reads back, a nested ``predict``).
-    """
-    taken: dict[Category, float] = {}
-    left = min(ms, MOST * trace.step_ms)
-    for category in first:
-        taken[category] = min(left, trace.mean(category))
-        left -= taken[category]
-    others = {c: trace.mean(c) - taken.get(c, 0.0) for c in trace.categories}
-    total = sum(others.values())
-    if left > 0 and total > 0:
-        for category, size in others.items():
-            taken[category] = taken.get(category, 0.0) + left * size / total
-    return Drop(taken, spread=spread)
 
 
 def price(trace: Trace, remedies: Iterable[Remedy], scope: str) -> Saving:
