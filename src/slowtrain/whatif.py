@@ -21,7 +21,7 @@ from slowtrain.trace.pipeline import Pipeline
 SPREAD = (0.7, 1.15)  # of the milliseconds saved: what cures gave against what replays said (docs/scoreboard.md)
 WAITED = 0.02  # of a step: a shorter wait does not show that input is the slower side
 LEAST_QUIET = 0.4  # a tenth percentile far below the mean says that steps differ, not that they are disturbed
-MOST = 0.98  # of a step or a run: the most that any replay takes away
+MOST = 0.996  # of a step or a run: the most that any replay takes away
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from slowtrain.trace.retraces import Traced, by_function, changes
 from slowtrain.whatif import Drop, Remedy
 
 LEAST = 3  # traces of one function after its first: Keras' own functions see a last, smaller batch, and relax
+DEAR = 0.2  # of the steady steps
 
 
 class Retracing(Cause):
@@ -126,10 +127,20 @@ def _again(trace: Trace) -> list[Traced]:
     found = []
     for one in by_function(trace):
         later = one.events[1:]
-        if len(later) < LEAST or not _goes_on(one):
+        if len(later) < LEAST or not (_goes_on(one) or _dear(trace, one)):
             continue
         found.append(one)
     return sorted(found, key=lambda f: -sum(f.extra_ms(e) for e in f.events[1:]))
+
+
+def _dear(trace: Trace, one: Traced) -> bool:
+    """Whether tracing again, though it may end, takes much of the steady steps: short runs never get to its end."""
+    steady = trace.steps.steady
+    if not steady.any():
+        return False
+    begins = float(trace.steps.start_ms[steady][0])
+    late = [e for e in one.events[1:] if e.start_ms >= begins]
+    return len(late) >= LEAST and trace.share(Category.COMPILE) >= DEAR
 
 
 def _goes_on(one: Traced) -> bool:

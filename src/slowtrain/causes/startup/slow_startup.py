@@ -183,7 +183,7 @@ def _building(trace: Trace) -> Avoidable | None:
         return None
     places = _unique(trace.names[int(n)].place for n, _ in Counter(inside.name.tolist()).most_common())
     copies = _copies(trace, begins, places)
-    if copies < 2:
+    if copies <= 2:  # a model with as many layers without weights as with them counts for two
         return None
     ms = float(stands_for(trace, inside).sum())
     return Avoidable(f"building {copies:.0f} models", ms, ms * (1 - 1 / copies), places[:3])
