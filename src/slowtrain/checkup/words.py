@@ -55,7 +55,11 @@ def verdict(trace: Trace, findings: Findings) -> VerdictKind:
         return _of(first) if clear and first is not None else VerdictKind.INSUFFICIENT
     if first is not None:
         return _of(first)
-    return CATEGORIES.get(largest(trace), VerdictKind.HOST)
+    category = largest(trace)
+    # Overhead that no cause claims, beside computing of its own size, is the price of the computing.
+    if category is Category.DISPATCH and trace.mean(Category.DEVICE) > 0.5 * trace.mean(Category.DISPATCH):
+        category = Category.DEVICE
+    return CATEGORIES.get(category, VerdictKind.HOST)
 
 
 def _of(diagnosis: Diagnosis) -> VerdictKind:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source.loops import by_hand
 from slowtrain.trace import Trace, loop
 from slowtrain.whatif import Drop, Remedy
 
@@ -48,7 +49,9 @@ class PerStepFeed(Cause):
         if handed and trace.steps.training and not trace.steps.source.endswith("()"):
             before, after = sum(line.ms for line in lines.before), sum(line.ms for line in lines.after)
             part = before / (before + after) if before + after else 1.0
-            made = trace.mean(Category.PYTHON) * part
+            hand = by_hand(trace)
+            # Waiting for a file or a server is no work on the batch: that is input/.
+            made = trace.mean(Category.PYTHON) * part * (1 - (hand.waiting if hand else 0.0))
         feed = sum(fed.values())
         total = min(feed, trace.mean(Category.FEED)) + made
         if not fed and not (handed and made):
