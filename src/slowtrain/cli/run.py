@@ -59,11 +59,11 @@ def main(args: argparse.Namespace) -> int:
     progress.say("reading the recording")
     try:
         Answer(folder, html=args.html, json=args.json).give()
-    except InputError as error:
+    except Exception as error:  # noqa: BLE001  raised again where the script itself ended well
         # The script's own exit code matters more than our lack of an answer.
         if not outcome.exit_code:
             raise
-        progress.warn(str(error))
+        progress.warn(str(error) or type(error).__name__)
     return outcome.exit_code
 
 
