@@ -27,7 +27,7 @@ import json, resource, statistics, sys, time
 import numpy as np, tensorflow as tf, keras
 kind, seconds = sys.argv[1], float(sys.argv[2])
 x = np.random.rand(6400, 256).astype("float32"); y = np.random.rand(6400, 1).astype("float32")
-model = keras.Sequential([keras.layers.Input((256,)), keras.layers.Dense(384, activation="relu"), keras.layers.Dense(384, activation="relu"), keras.layers.Dense(1)])
+model = keras.Sequential([keras.layers.Input((256,)), keras.layers.Dense(640, activation="relu"), keras.layers.Dense(640, activation="relu"), keras.layers.Dense(1)])
 opt = keras.optimizers.SGD(1e-3); model.compile(opt, "mse")
 ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(64).cache().repeat().prefetch(2)
 loss_of = keras.losses.MeanSquaredError()
