@@ -59,8 +59,8 @@ def main(args: argparse.Namespace) -> int:
     progress.say("reading the recording")
     try:
         Answer(folder, html=args.html, json=args.json).give()
-    except Exception as error:  # noqa: BLE001  raised again where the script itself ended well
-        # The script's own exit code matters more than our lack of an answer.
+    except Exception as error:
+        # Raised again where the script itself ended well: else its own exit code matters more than our lack of an answer.
         if not outcome.exit_code:
             raise
         progress.warn(str(error) or type(error).__name__)
