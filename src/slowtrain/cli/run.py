@@ -60,7 +60,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         Answer(folder, html=args.html, json=args.json).give()
     except Exception as error:
-        # Raised again where the script itself ended well: else its own exit code matters more than our lack of an answer.
+        # Raised again where the script itself ended well; else its own exit code matters more than our answer.
         if not outcome.exit_code:
             raise
         progress.warn(str(error) or type(error).__name__)
