@@ -78,13 +78,16 @@ class PredictInLoop(Cause):
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         remedies: list[Remedy] = []
         count = max(int(trace.steps.steady.sum()), 1)
-        in_steps = 0.0
+        in_steps = work = 0.0
         for group in _groups(trace):
             inside = in_steady(trace, group.calls)
             in_steps += group.fixed_ms * int(inside.sum()) / count
+            work += group.work_ms * int(inside.sum()) / count
             rest = group.fixed_ms * (group.all_calls if not inside.any() else int((~inside).sum()))
             if rest > 0:
                 remedies.append(Skip(rest, spread=(0.9, 1.02)))
+        # The model's own work stays, whatever the means of calls of several lines add up to.
+        in_steps = min(in_steps, max(trace.step_ms - work, 0.0))
         if in_steps > 0:
             first = (Category.INPUT, Category.COMPILE, Category.DISPATCH)
             remedies.append(Drop(anywhere(trace, in_steps, first), spread=(0.97, 1.01)))
