@@ -19,6 +19,9 @@ from slowtrain.trace import Floats, Trace
 from slowtrain.trace.pipeline import Pipeline
 
 SPREAD = (0.7, 1.15)  # of the milliseconds saved: what cures gave against what replays said (docs/scoreboard.md)
+# Four of five cures of a step (docs/scoreboard.md) gave at least the first part of the milliseconds that were
+# predicted, and took at most the second part of what the prediction left, for a step that was wholly the cause's.
+CURED = (0.6, 0.7)
 WAITED = 0.02  # of a step: a shorter wait does not show that input is the slower side
 LEAST_QUIET = 0.4  # a tenth percentile far below the mean says that steps differ, not that they are disturbed
 MOST = 0.996  # of a step or a run: the most that any replay takes away
@@ -213,15 +216,21 @@ def _cpu_ms(trace: Trace) -> float:
 
 
 def price(trace: Trace, remedies: Iterable[Remedy], scope: str) -> Saving:
-    """What ``remedies`` together would save, of a ``step`` or of the ``run``, with its range."""
+    """What ``remedies`` together would save, of a ``step`` or of the ``run``, with its range.
+
+    A step's range is at least as wide as the scoreboard's cures showed it to be (``CURED``).
+    """
     remedies = list(remedies)
     after = replay(trace, remedies)
     before, later = (trace.step_ms, after.step_ms) if scope == "step" else (trace.run_ms, after.run_ms)
     saved = max(before - later, 0.0)
-    low = min((r.spread[0] for r in remedies), default=1.0)
-    high = max((r.spread[1] for r in remedies), default=1.0)
+    least = saved * min((r.spread[0] for r in remedies), default=1.0)
+    most = saved * max((r.spread[1] for r in remedies), default=1.0)
+    if scope == "step" and before:
+        least = min(least, CURED[0] * saved)
+        most = max(most, saved + CURED[1] * (before - saved) * saved / before)
 
     def speedup(ms: float) -> float:
         return before / max(before - ms, (1 - MOST) * before) if before else 1.0
 
-    return Saving(scope, before, before - saved, speedup(saved * low), speedup(min(saved * high, MOST * before)))
+    return Saving(scope, before, before - saved, speedup(least), speedup(min(most, MOST * before)))
