@@ -34,5 +34,5 @@ for part in re.split(r"(\x1b\[[0-9;]*m)", open(sys.argv[1], encoding="utf-8").re
 page = '<meta charset="utf-8"><body style="margin:0;background:#1e2127;color:#dcdfe4"><pre style="font:14px/1.35 monospace;padding:14px">'
 open(sys.argv[2], "w", encoding="utf-8").write(page + "".join(out) + "</pre>")
 PY
-shoot "file://$work/screen.html" "$images/terminal.png" 760 900
+shoot "file://$work/screen.html" "$images/terminal.png" 760 680
 rm -rf "$work"

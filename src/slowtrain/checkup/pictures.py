@@ -11,6 +11,7 @@ from slowtrain.model import Band, Bar, Chart, InputNode, Pictures, Place
 from slowtrain.trace import Floats, Trace
 from slowtrain.trace.pipeline import Node, Pipeline, Written
 
+NEAR = 0.02  # of the run: windows as near as this are drawn as one
 MOST_POINTS = 4000  # of a chart; more are thinned to the largest and smallest of each stretch
 LANES = ("next", "feed", "function", "readback", "callback", "trace", "gc", "gradient")
 SERIES = (
@@ -46,7 +47,13 @@ def _thinned(x: Floats, y: Floats) -> tuple[tuple[float, ...], tuple[float, ...]
 
 
 def bands(trace: Trace) -> tuple[Band, ...]:
-    found = [Band("profiler window", e.start_ms / 1e3, e.end_ms / 1e3) for e in trace.events_of("window")]
+    found: list[Band] = []
+    for event in trace.events_of("window"):
+        start, end = event.start_ms / 1e3, event.end_ms / 1e3
+        # The line tracer follows the profiler at once: one stretch to look at.
+        if found and start - found[-1].end < NEAR * trace.run_ms / 1e3:
+            start = found.pop().start
+        found.append(Band("profiler window", start, end))
     validation = [e for e in trace.events_of("loop") if e.name == "evaluate" and e.data.get("nested")]
     return (*found, *(Band("validation", e.start_ms / 1e3, e.end_ms / 1e3) for e in validation[:200]))
 

@@ -203,7 +203,7 @@ def _ranking(checkup: Checkup) -> Markup | None:
         name = el("div", el("a", diagnosis.title, class_="clamp", href=f"#{_anchor(rank)}"), place)
         items.append(el("li", el("span", str(rank), class_="rank"), name, _gain(diagnosis, _most(checkup))))
     return _section(
-        "Why, and what each cure would give", el("ol", items, class_="ranking"), aside="speed-up and its 90% range"
+        "Why, and what each cure would give", el("ol", items, class_="ranking"), aside="speed-up and its range"
     )
 
 
