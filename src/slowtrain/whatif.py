@@ -18,9 +18,10 @@ from slowtrain.model import Category, Saving
 from slowtrain.trace import Floats, Trace
 from slowtrain.trace.pipeline import Pipeline
 
-SPREAD = (0.7, 1.15)  # of the milliseconds saved: what cures gave against what replays said (docs/scoreboard.md)
-# Four of five cures of a step (docs/scoreboard.md) gave at least the first part of the milliseconds that were
-# predicted, and took at most the second part of what the prediction left, for a step that was wholly the cause's.
+SPREAD = (0.7, 1.15)  # of the milliseconds saved, where a remedy brings no range of its own: assumed, not measured
+# A step's range reaches at least from the first part of the milliseconds predicted to that plus the second part of
+# what the prediction left, for a step that was wholly the cause's. Chosen from the scoreboard's cures; how many of them
+# fall inside is counted there (docs/scoreboard.md: about seven of ten when this was written).
 CURED = (0.6, 0.7)
 WAITED = 0.02  # of a step: a shorter wait does not show that input is the slower side
 LEAST_QUIET = 0.4  # a tenth percentile far below the mean says that steps differ, not that they are disturbed

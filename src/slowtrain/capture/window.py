@@ -37,7 +37,6 @@ class Windows:
         self.main = threading.main_thread().ident
         self._sessions: list[Any] = []  # the profiler at work, if any; popped by whoever ends it, in any thread
         self._tracer: LineTracer | None = None
-        self._kind = 0
         self._first_ns = 0
         self._begun_ns = 0
         self._clock_ns = 0  # the time of day less our clock: the profiler counts in the first

@@ -31,7 +31,7 @@ from slowtrain.model import (
 from slowtrain.trace import Trace, attribution
 
 MAX_SOURCE_BYTES = 4 << 20
-SPAN_S = 1.5e-6  # what one recorded span costs the script's thread (tests/capture, `make bench-overhead`)
+SPAN_S = 1.5e-6  # of the script's thread, for one recorded span: an estimate, of the size of a wrapper's own work
 
 
 def checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:

@@ -213,11 +213,6 @@ class Trace:
     def run_ms(self) -> float:
         return self.run.total_ms
 
-    @property
-    def steps_share(self) -> float:
-        """The part of the run that training steps take, warm-up excluded."""
-        return float(self.steps.ms[self.steps.steady | self.steps.windowed].sum()) / self.run_ms if self.run_ms else 0.0
-
     def mean(self, category: Category) -> float:
         """Mean ms of a category in a steady step."""
         column = self.categories.get(category)
