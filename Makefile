@@ -23,7 +23,7 @@ DEMO ?= flowers_decode
 TESTS ?= tests
 PYTEST ?=
 
-.PHONY: help demo test lint venv venv-oldest test-oldest clinic bench-overhead docs fuzz format clean
+.PHONY: help demo test lint venv venv-oldest test-oldest clinic bench-overhead bench-trace docs fuzz format clean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -59,6 +59,9 @@ clinic: $(VENV)/.wheel ## run the labelled scripts and print the scoreboard
 
 bench-overhead: $(VENV)/.wheel ## what recording costs, by interleaved runs
 	$(BIN)/python clinic/overhead.py --markdown docs/overhead.md
+
+bench-trace: $(VENV)/.wheel ## a large profile: slowtrain diagnose beside xprof, of one file
+	$(BIN)/python clinic/trace_bench.py --markdown docs/bench-trace.md
 
 docs: $(VENV)/.wheel ## write docs/cli.md and docs/causes/ from the program
 	$(BIN)/python docs/generate.py

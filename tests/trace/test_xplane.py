@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slowtrain.trace import xplane
+from slowtrain.trace import wire, xplane
 
-TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
+from .messages import entry, event, nested, number, space, trace
+
 COUNTS = {  # events; the first and the last as the folder's README says
     "tf-v100-bert/worker-0": 23_128,
     "jax-mi300x/attention": 4_380,
@@ -20,13 +21,6 @@ COUNTS = {  # events; the first and the last as the folder's README says
     "jax-mi300x/elementwise": 4_623,
     "tpu/tpu-inference": 26_723,
 }
-
-
-def trace(name: str) -> Path:
-    path = TRACES / f"{name}.xplane.pb"
-    if not path.exists():
-        pytest.skip(f"the shared traces are not at {TRACES}")
-    return path
 
 
 # ---- a decoder to compare with --------------------------------------------------------------------------------
@@ -68,12 +62,12 @@ def last(fields: Message, number: int, missing: Any = 0) -> Any:
 
 
 def stat_value(fields: Message, names: dict[int, str]) -> Any:
-    for number, value in ((n, values[-1]) for n, values in fields.items() if n > 1):
-        if number == 2:
+    for field, value in ((n, values[-1]) for n, values in fields.items() if n > 1):
+        if field == 2:
             return struct.unpack("<d", value)[0]
-        if number in (3, 4):
+        if field in (3, 4):
             return signed(value)
-        return names[value] if number == 7 else value.decode()
+        return names[value] if field == 7 else value.decode()
     return None
 
 
@@ -82,16 +76,16 @@ def planes(data: bytes) -> list[tuple[str, dict[int, str], list[Any]]]:
     found = []
     for plane in map(message, message(data).get(1, [])):
         tables = {}
-        for number in (4, 5):
-            entries = [message(entry) for entry in plane.get(number, [])]
-            tables[number] = {signed(last(e, 1)): last(message(last(e, 2, b"")), 2, b"").decode() for e in entries}
+        for field in (4, 5):
+            entries = [message(one) for one in plane.get(field, [])]
+            tables[field] = {signed(last(e, 1)): last(message(last(e, 2, b"")), 2, b"").decode() for e in entries}
         lines = []
         for line in map(message, plane.get(3, [])):
             events = []
-            for event in map(message, line.get(4, [])):
-                stats = [message(stat) for stat in event.get(4, [])]
+            for found_event in map(message, line.get(4, [])):
+                stats = [message(stat) for stat in found_event.get(4, [])]
                 events.append(
-                    (signed(last(event, 1)), signed(last(event, 2)), signed(last(event, 3)),
+                    (signed(last(found_event, 1)), signed(last(found_event, 2)), signed(last(found_event, 3)),
                      {tables[5][last(s, 1)]: stat_value(s, tables[5]) for s in stats})
                 )  # fmt: skip
             lines.append((last(line, 2, b"").decode(), last(line, 3), events))
@@ -100,35 +94,6 @@ def planes(data: bytes) -> list[tuple[str, dict[int, str], list[Any]]]:
 
 
 # ---- messages made by hand ------------------------------------------------------------------------------------
-
-
-def number(field: int, value: int) -> bytes:
-    return raw_varint(field << 3) + raw_varint(value & 0xFFFF_FFFF_FFFF_FFFF)
-
-
-def raw_varint(value: int) -> bytes:
-    head = b""
-    while value > 0x7F:
-        head, value = head + bytes([value & 0x7F | 0x80]), value >> 7
-    return head + bytes([value])
-
-
-def nested(field: int, *parts: bytes) -> bytes:
-    payload = b"".join(parts)
-    return raw_varint(field << 3 | 2) + raw_varint(len(payload)) + payload
-
-
-def entry(field: int, key: int, name: str, *more: bytes) -> bytes:
-    return nested(field, number(1, key), nested(2, number(1, key), nested(2, name.encode()), *more))
-
-
-def event(key: int, offset_ps: int, duration_ps: int, *stats: bytes) -> bytes:
-    return nested(4, number(1, key), number(2, offset_ps), number(3, duration_ps), *stats)
-
-
-def space(*lines: bytes, more: bytes = b"") -> bytes:
-    tables = entry(4, 1, "MatMul:MatMul") + entry(4, 2, "<b>x</b>") + entry(5, 1, "bytes") + entry(5, 2, "host")
-    return nested(1, nested(2, b"/host:CPU"), *lines, tables, more)
 
 
 def only_line(data: bytes, stats: tuple[str, ...] = ()) -> xplane.Events:
@@ -226,8 +191,15 @@ def test_of_two_names_with_one_id_the_later_one_holds() -> None:
     assert 1 not in plane.display_names
 
 
+def test_names_of_events_and_of_statistics_are_two_tables() -> None:
+    shown = entry(4, 7, "MatMul", nested(4, b"shown"), nested(5, number(1, 1), number(3, 8)))
+    plane = xplane.parse(space(more=shown + entry(5, 7, "a statistic"))).planes[0]
+    assert plane.display_names == {7: "shown"}
+    assert plane.metadata_stats(("bytes",)) == {7: {"bytes": 8}}
+
+
 def test_events_larger_than_a_window_and_across_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xplane, "WINDOW_BYTES", 64)
+    monkeypatch.setattr(wire, "WINDOW_BYTES", 64)
     large = nested(4, number(1, 1), nested(5, b"x" * 500))
     lines = nested(3, *(event(i, i, 1, large if i % 7 == 3 else b"") for i in range(200)))
     assert only_line(space(lines), ("bytes",)).metadata_id.tolist() == list(range(200))

@@ -12,44 +12,9 @@ import pytest
 from slowtrain.errors import InputError
 from slowtrain.trace import xplane
 
-TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
-
-
-def trace(name: str) -> Path:
-    path = TRACES / f"{name}.xplane.pb"
-    if not path.exists():
-        pytest.skip(f"the shared traces are not at {TRACES}")
-    return path
-
-
-def raw_varint(value: int) -> bytes:
-    head = b""
-    while value > 0x7F:
-        head, value = head + bytes([value & 0x7F | 0x80]), value >> 7
-    return head + bytes([value])
-
-
-def number(field: int, value: int) -> bytes:
-    return raw_varint(field << 3) + raw_varint(value & 0xFFFF_FFFF_FFFF_FFFF)
-
-
-def nested(field: int, *parts: bytes) -> bytes:
-    payload = b"".join(parts)
-    return raw_varint(field << 3 | 2) + raw_varint(len(payload)) + payload
-
-
-def entry(field: int, key: int, name: str, *more: bytes) -> bytes:
-    return nested(field, number(1, key), nested(2, number(1, key), nested(2, name.encode()), *more))
-
-
-def event(key: int, offset_ps: int, duration_ps: int, *stats: bytes) -> bytes:
-    return nested(4, number(1, key), number(2, offset_ps), number(3, duration_ps), *stats)
-
-
-def space(*lines: bytes, more: bytes = b"") -> bytes:
-    tables = entry(4, 1, "MatMul:MatMul") + entry(4, 2, "<b>x</b>") + entry(5, 1, "bytes") + entry(5, 2, "host")
-    return nested(1, nested(2, b"/host:CPU"), *lines, tables, more)
-
+from . import mutations
+from .messages import TRACES, entry, event, nested, number, raw_varint, space, trace
+from .mutations import everything
 
 SMALL = space(
     nested(3, number(1, 9), nested(2, b"python"), number(3, 5), event(1, 3, 4, nested(4, number(1, 1), number(4, -1))),
@@ -60,51 +25,11 @@ SMALL = space(
 )  # fmt: skip
 
 
-def everything(data: bytes) -> int | None:
-    """Decodes all there is; the number of events, or None where the reader declined."""
-    try:
-        found = xplane.parse(data)
-        for plane in found.planes:
-            plane.metadata_stats(tuple(plane.stat_names.values()))
-        wanted = tuple({name for plane in found.planes for name in list(plane.stat_names.values())[:20]})
-        return sum(len(line.events(wanted)) for plane in found.planes for line in plane.lines)
-    except InputError as error:
-        return None if "\n" not in str(error) else pytest.fail(f"more than one line: {error!r}")
-
-
-def mutated(data: bytes, chance: random.Random) -> bytes:
-    damaged = bytearray(data)
-    for _ in range(chance.randint(1, 4)):
-        at = chance.randrange(len(damaged))
-        kind = chance.randrange(5)
-        if kind == 0:
-            damaged[at] ^= 1 << chance.randrange(8)
-        elif kind == 1:
-            damaged[at] = chance.choice((0, 0x22, 0x7F, 0x80, 0xFF))
-        elif kind == 2:
-            del damaged[at : at + chance.randint(1, 9)]
-        elif kind == 3:
-            damaged[at:at] = chance.choice((b"\xff" * 10, b"\x22\x00", b"\x0b\x0c", raw_varint(1 << 62), b"\x80"))
-        else:
-            other = chance.randrange(len(damaged))
-            damaged[at : at + 8] = damaged[other : other + 8]
-        if not damaged:
-            break
-    return bytes(damaged)
-
-
-def test_four_thousand_damaged_small_profiles() -> None:
-    chance = random.Random(1)
-    answers = [everything(mutated(SMALL, chance)) for _ in range(4_000)]
-    assert None in answers
-    assert any(answers)  # the damage is neither always fatal nor never
-
-
 @pytest.mark.parametrize("name", ["jax-mi300x/elementwise", "tpu/tpu-inference", "tf-v100-bert/worker-0"])
 def test_damaged_real_profiles(name: str) -> None:
     data, chance = trace(name).read_bytes(), random.Random(2)
     for _ in range(12):
-        everything(mutated(data, chance))
+        everything(mutations.damaged(data, chance))
 
 
 def test_truncation_anywhere_is_an_error() -> None:
@@ -171,6 +96,12 @@ HOSTILE = {
     "an endless number": space(nested(3, nested(4, b"\x08" + b"\xff" * 30))),
     "a time of 2**63": space(nested(3, number(3, 1 << 63), event(1, 1 << 63, 1 << 63))),
     "times far apart": space(nested(3, number(3, 1), event(1, 0, 1)), nested(3, number(3, 1 << 62), event(1, 0, 1))),
+    "tags in more bytes than they need": space(nested(3, event(1, 0, 1), b"\xa2\x00\x02\x08\x01" * 60_000)),
+    "lines of one event of many fields": space(nested(3, nested(4, b"\x08\x01" * 990)) * 200),
+    "lines of one event of many stats": space(nested(3, nested(4, b"\x22\x02\x08\x01" * 490)) * 200),
+    "thousands of lines, and of names of one statistic": space(
+        nested(3, event(1, 0, 1)) * 5_000, more=b"".join(entry(5, i, "bytes") for i in range(5_000))
+    ),
     "a group": space(b"\x0b\x0c"),
     "a header behind the events": space(nested(3, event(1, 0, 1), number(3, 99))),
 }

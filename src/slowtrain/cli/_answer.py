@@ -6,6 +6,7 @@ import inspect
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,37 +27,17 @@ class Answer:
 
     def give(self) -> Checkup:
         """Raises ``InputError`` when the recording cannot be read or a report not be written."""
-        from slowtrain.report import json, text
+        from slowtrain.report import json
 
         found = examine(self.folder)
-        page, document = self._page(found), json.render(found)
-        shown = self.folder / REPORT
+        shown: Path | None = self.folder / REPORT
         try:
-            write(shown, page)
-            write(self.folder / ANSWER, document)
+            write(self.folder / REPORT, page(found))
+            write(self.folder / ANSWER, json.render(found))
         except InputError:
-            shown = None  # type: ignore[assignment]  # a recording on a read-only disk is still answered
-        if self.html is not None:
-            write(self.html, page)
-            shown = self.html
-        if self.json == "-":
-            sys.stdout.write(document)
-            return found
-        if self.json is not None:
-            write(Path(self.json), document)
-        width = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
-        sys.stdout.write(
-            "\n" + text.render(found, width=width, colour=coloured(sys.stdout), unicode=speaks_unicode(sys.stdout))
-        )
-        if shown is not None:
-            print(f"\nreport: {shown}")
+            shown = None  # a recording on a read-only disk is still answered
+        tell(found, html=self.html, json=self.json, shown=shown)
         return found
-
-    def _page(self, found: Checkup) -> str:
-        from slowtrain.causes import all_causes
-        from slowtrain.report import html
-
-        return html.render(found, {c.id: inspect.cleandoc(c.__doc__ or "") for c in all_causes()})
 
 
 def examine(folder: Path) -> Checkup:
@@ -69,11 +50,52 @@ def examine(folder: Path) -> Checkup:
     return checkup(trace, diagnose.examine(trace), folder=folder)
 
 
-def write(path: Path, text: str) -> None:
+def examine_profile(files: Sequence[Path], path: Path, notes: Sequence[str] = ()) -> Checkup:
+    """The checkup of a profile, a file per host; ``path`` is what the user gave. Raises ``InputError``."""
+    from slowtrain import diagnose
+    from slowtrain.checkup import checkup
+    from slowtrain.trace import profiled, profiles
+
+    kept, dropped = profiles.distinct(files)
+    said = [f"{copy.name} is byte for byte {twin.name}: read once" for copy, twin in dropped]
+    trace = profiled.load(kept, notes=(*notes, *said))
+    return checkup(trace, diagnose.examine(trace), folder=path)
+
+
+def tell(found: Checkup, *, html: Path | None, json: str | None, shown: Path | None = None) -> None:
+    """Prints the text, or the JSON alone where it was asked for on standard output; writes what was asked for."""
+    from slowtrain.report import json as document
+    from slowtrain.report import text
+
+    if html is not None:
+        write(html, page(found))
+        shown = html
+    if json == "-":
+        sys.stdout.write(document.render(found))
+        return
+    if json is not None:
+        write(Path(json), document.render(found))
+    width = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
+    sys.stdout.write(
+        "\n" + text.render(found, width=width, colour=coloured(sys.stdout), unicode=speaks_unicode(sys.stdout))
+    )
+    if shown is not None:
+        print(f"\nreport: {shown}")
+
+
+def page(found: Checkup) -> str:
+    """The HTML page, with every cause's own page in it."""
+    from slowtrain.causes import all_causes
+    from slowtrain.report import html
+
+    return html.render(found, {c.id: inspect.cleandoc(c.__doc__ or "") for c in all_causes()})
+
+
+def write(path: Path, content: str | bytes) -> None:
     """Writes a file whole or not at all. Raises ``InputError``."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        part.write_text(text, encoding="utf-8")
+        part.write_bytes(content.encode() if isinstance(content, str) else content)
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)

@@ -24,6 +24,8 @@ Bytes: TypeAlias = NDArray[np.uint8]
 WINDOW_BYTES = 1 << 20  # events decoded at a time: large enough to vectorise, small enough for the cache
 MAX_SKELETON_FIELDS = 16_000_000  # of planes, names and headers in one file; real ones hold below a million
 MAX_MESSAGE_FIELDS = 1_000  # of one event or one stat; real ones hold below fifty
+USUAL_MESSAGE_FIELDS = 64
+MAX_UNUSUAL_ROUNDS = 20_000  # beyond the usual fields, in one file: a second of work
 TIME_LIMIT_PS = 1 << 62  # sums of two such times still fit 64 bits: 53 days
 
 VARINT, FIXED64, LEN, FIXED32 = 0, 1, 2, 5  # wire types; groups (3, 4) do not occur in XSpace
@@ -42,6 +44,7 @@ class File:
         self.origin_ns = 0  # set once every line's header is known
         self.lines = 0
         self._fields_left = MAX_SKELETON_FIELDS
+        self._unusual_rounds_left = MAX_UNUSUAL_ROUNDS
 
     def bad(self, what: str) -> InputError:
         return InputError(f"{self.label}: not a readable profile: {what}")
@@ -60,16 +63,21 @@ class File:
 
     def field(self, pos: int, end: int) -> tuple[int, int, int]:
         """(tag, value, next position); the value of a length-delimited field is where its payload begins."""
-        tag, payload = self._varint(pos, end)
+        data = self.data
+        tag, payload = data[pos], pos + 1  # most tags and numbers are of one byte, and a call costs more than the rest
+        if tag >= 0x80:
+            tag, payload = self._varint(pos, end)
         wire = tag & 7
-        if wire == VARINT:
-            value, stop = self._varint(payload, end)
-        elif wire == LEN:
-            size, value = self._varint(payload, end)
-            stop = value + size
+        if wire in (VARINT, LEN):
+            if payload < end and data[payload] < 0x80:
+                value, stop = data[payload], payload + 1
+            else:
+                value, stop = self._varint(payload, end)
+            if wire == LEN:
+                value, stop = stop, stop + value
         elif wire in (FIXED64, FIXED32):
             stop = payload + (8 if wire == FIXED64 else 4)
-            value = int.from_bytes(self.data[payload:stop], "little")
+            value = int.from_bytes(data[payload:stop], "little")
         else:
             raise self.bad(f"wire type {wire} at byte {pos}")
         if tag < 8:
@@ -86,6 +94,18 @@ class File:
             found = self.field(pos, end)
             yield found
             pos = found[2]
+
+    def bear(self, round_: int) -> None:
+        """Counts the rounds of messages with many fields: few messages take as long as a million do."""
+        self._unusual_rounds_left -= round_ >= USUAL_MESSAGE_FIELDS
+        if self._unusual_rounds_left < 0:
+            raise self.bad(f"too many events of more than {USUAL_MESSAGE_FIELDS} fields")
+
+    def packed(self, pos: int, end: int) -> Iterator[int]:
+        """The numbers of a packed repeated field."""
+        while pos < end:
+            value, pos = self._varint(pos, end)
+            yield value
 
     def text(self, start: int, stop: int) -> str:
         return self.data[start:stop].decode("utf-8", "replace")
@@ -172,6 +192,39 @@ class Window:
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """Messages that stand one behind the other, as fields of one tag."""
+
+    window: Window  # holds them
+    start: Ints  # of each message's payload, in the window
+    stop: Ints
+    edges: Ints  # in the file: where each field with its tag begins, and where the last one ends
+
+
+def stretches(file: File, pos: int, end: int, tag: int) -> Iterator[Stretch]:
+    """The unbroken run of ``tag`` fields from ``pos`` on, a window at a time."""
+    while pos < end:
+        found, payload, stop = file.field(pos, end)
+        if found != tag:
+            break
+        window = Window(file.array[pos : min(end, pos + WINDOW_BYTES)])
+        starts, used = window.run(tag)
+        if used:
+            sizes, lengths = window.varints(starts + 1)
+            edges = np.append(starts, used) + pos
+            starts = starts + 1 + lengths
+            yield Stretch(window, starts, starts + sizes.astype(np.int64), edges)
+        else:  # a single message larger than a window
+            used = stop - pos
+            if used <= WINDOW_BYTES:  # or a tag in more bytes than it needs, each of which would cost a window
+                raise file.bad(f"an odd tag at byte {pos}")
+            whole = Window(file.array[payload:stop])
+            yield Stretch(whole, np.zeros(1, np.int64), np.array([stop - payload]), np.array([pos, stop]))
+        file.let_go(pos, pos + used)
+        pos += used
+
+
+@dataclass(frozen=True)
 class Round:
     """The k-th field of every message that has one."""
 
@@ -214,12 +267,13 @@ def has_wire(tags: int, wire: int) -> bool:
 def rounds(file: File, window: Window, start: Ints, stop: Ints) -> Iterator[Round]:
     """Walks many messages in step."""
     rows: Ints = np.arange(len(start))
-    for _ in range(MAX_MESSAGE_FIELDS):
+    for k in range(MAX_MESSAGE_FIELDS):
         more = start < stop
         if not more.all():
             rows, start, stop = rows[more], start[more], stop[more]
         if not len(rows):
             return
+        file.bear(k)
         tag, content, tags = tags_of(file, window, start)
         value, used = window.varints(content)
         if any(has_wire(tags, wire) for wire in (3, 4, 6, 7)):

@@ -23,18 +23,8 @@ from typing import TypeAlias
 import numpy as np
 
 from slowtrain.errors import InputError
-from slowtrain.trace.wire import (
-    TIME_LIMIT_PS,
-    VARINT,
-    WINDOW_BYTES,
-    File,
-    Ints,
-    Round,
-    Window,
-    field_tag,
-    rounds,
-    signed,
-)
+from slowtrain.trace import kinds
+from slowtrain.trace.wire import TIME_LIMIT_PS, VARINT, File, Ints, Round, Stretch, field_tag, rounds, signed, stretches
 from slowtrain.trace.xstats import (
     STAT_BYTES,
     STAT_DOUBLE,
@@ -45,12 +35,14 @@ from slowtrain.trace.xstats import (
     STAT_UINT,
     Stat,
     StatColumn,
+    StatNames,
     gather_stats,
 )
 
 Value: TypeAlias = "int | float | str | bytes"
 
-MAX_LINES = 100_000  # threads and streams in one file; real ones hold below ten thousand
+_GZIP = b"\x1f\x8b"  # no XSpace begins so
+MAX_LINES = 20_000  # threads and streams in one file, each a millisecond of work; real ones hold below a thousand
 MAX_UNZIPPED_BYTES = 4 << 30
 MAX_UNZIPPED_RATIO = 200  # real profiles shrink five- to twentyfold; a bomb a thousandfold
 
@@ -71,9 +63,13 @@ class Events:
 
 _EVENTS = field_tag(4)
 _EVENT_ID, _EVENT_OFFSET, _EVENT_DURATION = field_tag(1, VARINT), field_tag(2, VARINT), field_tag(3, VARINT)
-_EVENT_STATS, _EVENT_OCCURRENCES = field_tag(4), field_tag(5, VARINT)
+EVENT_STATS, _EVENT_OCCURRENCES = field_tag(4), field_tag(5, VARINT)
 _EVENT_COLUMNS = (_EVENT_ID, _EVENT_OFFSET, _EVENT_DURATION, _EVENT_OCCURRENCES)
 _LINE_ID, _LINE_NAME, _LINE_TIMESTAMP = field_tag(1, VARINT), field_tag(2), field_tag(3, VARINT)
+
+
+def _beyond(times: Ints) -> bool:
+    return len(times) > 0 and bool(times.max() >= TIME_LIMIT_PS or times.min() <= -TIME_LIMIT_PS)
 
 
 @dataclass(frozen=True)
@@ -85,62 +81,49 @@ class Line:
     timestamp_ns: int  # its events' offsets count from here
     _file: File = field(repr=False, compare=False)
     _span: tuple[int, int] = field(repr=False, compare=False)  # bytes from its first event to its end
-    _stat_names: Mapping[int, str] = field(repr=False, compare=False)
+    _stat_names: StatNames = field(repr=False, compare=False)
 
     def events(self, stats: Collection[str] = ()) -> Events:
         """Decodes the events, with those of the named statistics."""
-        wanted = {stat: StatColumn([i for i, name in self._stat_names.items() if name == stat], self._stat_names)
-                  for stat in stats}  # fmt: skip
-        base_ps = (self.timestamp_ns - self._file.origin_ns) * 1000
+        wanted = {stat: StatColumn(stat, self._stat_names) for stat in stats}
         gathered: dict[int, list[Ints]] = {tag: [] for tag in _EVENT_COLUMNS}
         count = 0
-        for window, start, stop in self._windows():
-            columns = self._decode(window, start, stop, count, wanted.values())
-            times = columns[1:3]
-            if abs(base_ps) >= TIME_LIMIT_PS or (times >= TIME_LIMIT_PS).any() or (times <= -TIME_LIMIT_PS).any():
-                raise self._file.bad(f"an event of line {self.name!r} lies more than {TIME_LIMIT_PS} ps away")
-            columns[1] += base_ps
+        for stretch in self.stretches():
+            columns = self.decode(stretch, count, wanted.values())
             for parts, column in zip(gathered.values(), columns, strict=True):
-                parts.append(column)
-            count += len(start)
+                parts.append(column if column.any() else np.zeros(len(column), np.int8))
+            count += len(stretch.start)
         # One column at a time, so that the parts of only one are held twice.
         id_, start_ps, duration_ps, occurrences = (
-            np.concatenate(gathered.pop(tag)) if count else np.empty(0, np.int64) for tag in list(gathered)
+            np.concatenate((np.empty(0, np.int64), *gathered.pop(tag))) for tag in list(gathered)
         )
         return Events(id_, start_ps, duration_ps, occurrences if occurrences.any() else None,
                       {stat: column.build(count) for stat, column in wanted.items()})  # fmt: skip
 
-    def _decode(self, window: Window, start: Ints, stop: Ints, first_row: int, wanted: Collection[StatColumn]) -> Ints:
-        columns = np.zeros((len(_EVENT_COLUMNS), len(start)), np.int64)
+    def decode(self, stretch: Stretch, first_row: int = 0, wanted: Collection[StatColumn] = ()) -> list[Ints]:
+        """The columns metadata_id, start_ps, duration_ps and occurrences of these events; stats go to ``wanted``."""
+        columns = [np.zeros(len(stretch.start), np.int64) for _ in _EVENT_COLUMNS]
         with_stats: list[Round] = []
-        for found in rounds(self._file, window, start, stop):
+        for found in rounds(self._file, stretch.window, stretch.start, stretch.stop):
             for column, tag in zip(columns, _EVENT_COLUMNS, strict=True):
                 if (these := found.only(tag)) is not None:
                     column[these.rows] = these.value.view(np.int64)
-            if wanted and (these := found.only(_EVENT_STATS)) is not None:
+            if wanted and (these := found.only(EVENT_STATS)) is not None:
                 with_stats.append(these)
         if with_stats:
-            gather_stats(self._file, window, with_stats, first_row, wanted)
+            gather_stats(self._file, stretch.window, with_stats, first_row, wanted)
+        base_ps = (self.timestamp_ns - self._file.origin_ns) * 1000
+        if abs(base_ps) >= TIME_LIMIT_PS or any(_beyond(time) for time in columns[1:3]):
+            raise self._file.bad(f"an event of line {self.name!r} lies more than {TIME_LIMIT_PS} ps away")
+        columns[1] += base_ps
         return columns
 
-    def _windows(self) -> Iterator[tuple[Window, Ints, Ints]]:
-        """Stretches of whole events, with where in the stretch each event's payload begins and ends."""
+    def stretches(self) -> Iterator[Stretch]:
+        """The events as they stand in the file, some thousands at a time."""
         file, (pos, end) = self._file, self._span
-        while pos < end:
-            tag, payload, stop = file.field(pos, end)
-            if tag != _EVENTS:
-                break
-            window = Window(file.array[pos : min(end, pos + WINDOW_BYTES)])
-            starts, used = window.run(_EVENTS)
-            if used:
-                sizes, lengths = window.varints(starts + 1)
-                starts = starts + 1 + lengths
-                yield window, starts, starts + sizes.astype(np.int64)
-            else:  # a single event larger than a window
-                used = stop - pos
-                yield Window(file.array[payload:stop]), np.zeros(1, np.int64), np.array([stop - payload])
-            file.let_go(pos, pos + used)
-            pos += used
+        for stretch in stretches(file, pos, end, _EVENTS):
+            yield stretch
+            pos = int(stretch.edges[-1])
         for tag, _, _ in file.fields(pos, end):
             # Every writer keeps the order of the schema, in which only descriptive fields follow the events.
             if tag in (_EVENTS, _LINE_ID, _LINE_NAME, _LINE_TIMESTAMP):
@@ -165,7 +148,7 @@ class Plane:
         """The named statistics that stand with the events' names and hold for every event of that name."""
         found = {}
         for key, span in self._metadata_spans.items():
-            spans = ((start, stop) for tag, start, stop in self._file.fields(*span) if tag == _METADATA_STATS)
+            spans = ((start, stop) for tag, start, stop in self._file.fields(*span) if tag == METADATA_STATS)
             stats = _stats(self._file, spans, self.stat_names, wanted)
             if stats:
                 found[key] = stats
@@ -185,19 +168,14 @@ class Space:
 
 # ---- the skeleton ---------------------------------------------------------------------------------------------
 
-_PLANES, _NOTES = field_tag(1), {field_tag(2): "errors", field_tag(3): "warnings", field_tag(4): "hostnames"}
-_PLANE_ID, _PLANE_NAME, _PLANE_LINES = field_tag(1, VARINT), field_tag(2), field_tag(3)
-_PLANE_EVENT_METADATA, _PLANE_STAT_METADATA, _PLANE_STATS = field_tag(4), field_tag(5), field_tag(6)
+PLANES, _NOTES = field_tag(1), {field_tag(2): "errors", field_tag(3): "warnings", field_tag(4): "hostnames"}
+_PLANE_ID, _PLANE_NAME, PLANE_LINES = field_tag(1, VARINT), field_tag(2), field_tag(3)
+PLANE_EVENT_METADATA, PLANE_STAT_METADATA, PLANE_STATS = field_tag(4), field_tag(5), field_tag(6)
 _KEY, _ENTRY = field_tag(1, VARINT), field_tag(2)  # of an entry of a protobuf map
-_METADATA_ID, _METADATA_NAME, _METADATA_DISPLAY, _METADATA_STATS = (
-    field_tag(1, VARINT),
-    field_tag(2),
-    field_tag(4),
-    field_tag(5),
-)
+_METADATA_NAME, _METADATA_DISPLAY, METADATA_STATS = field_tag(2), field_tag(4), field_tag(5)
 
 
-def _line(file: File, start: int, end: int, stat_names: Mapping[int, str]) -> Line:
+def _line(file: File, start: int, end: int, stat_names: StatNames) -> Line:
     id_, name, timestamp_ns = 0, "", 0
     pos = start
     for tag, value, stop in file.fields(start, end):
@@ -241,7 +219,7 @@ def _stats(
     return found
 
 
-def _entry(file: File, start: int, end: int) -> tuple[int, tuple[int, int] | None]:
+def entry(file: File, start: int, end: int) -> tuple[int, tuple[int, int] | None]:
     """Key and the value's place of a protobuf map's entry."""
     key, place = 0, None
     for tag, value, stop in file.fields(start, end):
@@ -252,40 +230,56 @@ def _entry(file: File, start: int, end: int) -> tuple[int, tuple[int, int] | Non
     return key, place
 
 
+@dataclass
+class _Tables:
+    """A plane's names. Of two entries with one key the later one holds, as in every protobuf runtime."""
+
+    events: dict[int, str] = field(default_factory=dict)
+    displays: dict[int, str] = field(default_factory=dict)
+    spans: dict[int, tuple[int, int]] = field(default_factory=dict)
+    stats: StatNames = field(default_factory=StatNames)
+
+    def add_stat(self, file: File, start: int, end: int) -> None:
+        key, place = entry(file, start, end)
+        self.stats[key] = ""
+        for tag, at, until in file.fields(*place) if place else ():
+            if tag == _METADATA_NAME:
+                self.stats[key] = file.text(at, until)
+
+    def add_event(self, file: File, start: int, end: int) -> None:
+        key, place = entry(file, start, end)
+        self.events[key] = ""
+        self.displays.pop(key, None)
+        self.spans.pop(key, None)
+        for tag, at, until in file.fields(*place) if place else ():
+            if tag == _METADATA_NAME:
+                self.events[key] = file.text(at, until)
+            elif tag == _METADATA_DISPLAY:
+                self.displays[key] = file.text(at, until)
+            elif tag == METADATA_STATS and place:
+                self.spans[key] = place
+
+
 def _plane(file: File, start: int, end: int) -> Plane:
-    id_, plane_name = 0, ""
+    id_, name = 0, ""
     lines: list[Line] = []
-    events: dict[int, str] = {}
-    displays: dict[int, str] = {}
-    stat_names: dict[int, str] = {}  # completed after the lines that refer to it: it stands behind them in the file
+    tables = _Tables()
     stats: list[tuple[int, int]] = []
-    spans: dict[int, tuple[int, int]] = {}
     for tag, value, stop in file.fields(start, end):
         if tag == _PLANE_ID:
             id_ = signed(value)
         elif tag == _PLANE_NAME:
-            plane_name = file.text(value, stop)
-        elif tag == _PLANE_LINES:
-            lines.append(_line(file, value, stop, stat_names))
-        elif tag == _PLANE_STATS:
+            name = file.text(value, stop)
+        elif tag == PLANE_LINES:
+            lines.append(_line(file, value, stop, tables.stats))
+        elif tag == PLANE_STATS:
             stats.append((value, stop))
-        elif tag in (_PLANE_EVENT_METADATA, _PLANE_STAT_METADATA):
-            key, place = _entry(file, value, stop)
-            names = events if tag == _PLANE_EVENT_METADATA else stat_names
-            names[key] = ""
-            displays.pop(key, None)  # of two entries with one key the later one holds, as in every protobuf runtime
-            spans.pop(key, None)
-            for inner, at, until in file.fields(*place) if place else ():
-                if inner == _METADATA_NAME:
-                    names[key] = file.text(at, until)
-                elif names is stat_names or place is None:
-                    continue
-                elif inner == _METADATA_DISPLAY:
-                    displays[key] = file.text(at, until)
-                elif inner == _METADATA_STATS:
-                    spans[key] = place
-    return Plane(id_, plane_name, tuple(lines), events, displays, stat_names,
-                 _stats(file, iter(stats), stat_names), file, spans)  # fmt: skip
+        elif tag == PLANE_EVENT_METADATA:
+            tables.add_event(file, value, stop)
+        elif tag == PLANE_STAT_METADATA:
+            tables.add_stat(file, value, stop)
+    return Plane(id_, name, tuple(lines), tables.events, tables.displays, tables.stats,
+                 _stats(file, iter(stats), tables.stats), file, tables.spans)  # fmt: skip
 
 
 def parse(data: bytes | mmap.mmap, label: str = "profile") -> Space:
@@ -294,7 +288,7 @@ def parse(data: bytes | mmap.mmap, label: str = "profile") -> Space:
     planes: list[Plane] = []
     notes: dict[str, list[str]] = {"errors": [], "warnings": [], "hostnames": []}
     for tag, value, stop in file.fields(0, len(data)):
-        if tag == _PLANES:
+        if tag == PLANES:
             planes.append(_plane(file, value, stop))
         elif tag in _NOTES:
             notes[_NOTES[tag]].append(file.text(value, stop))
@@ -306,26 +300,48 @@ def parse(data: bytes | mmap.mmap, label: str = "profile") -> Space:
     return Space(tuple(planes), errors, warnings, hostnames, file.origin_ns)
 
 
-def read(path: str | Path) -> Space:
-    """A profile from a file, plain or gzipped."""
+def contents(path: str | Path) -> mmap.mmap:
+    """The bytes of a file that may be a profile, unzipped if need be."""
     try:
         with Path(path).open("rb") as stored:
-            magic = stored.read(2)
-            if not magic:
-                raise InputError(f"{path}: not a readable profile: the file is empty")
-            if magic != b"\x1f\x8b":  # no XSpace begins so
-                return parse(mmap.mmap(stored.fileno(), 0, access=mmap.ACCESS_READ), str(path))
+            head = stored.read(kinds.HEAD_BYTES)
+            if not head.startswith(_GZIP):
+                _decline_other_kinds(path, head)
+                return mmap.mmap(stored.fileno(), 0, access=mmap.ACCESS_READ)
         with gzip.open(path) as zipped, tempfile.TemporaryFile() as plain:
             limit = min(MAX_UNZIPPED_BYTES, max(1 << 26, MAX_UNZIPPED_RATIO * Path(path).stat().st_size))
+            _decline_other_kinds(path, zipped.peek(kinds.HEAD_BYTES)[: kinds.HEAD_BYTES])
             while part := zipped.read(1 << 20):
                 plain.write(part)
                 if plain.tell() > limit:
-                    raise InputError(f"{path}: not a readable profile: it unzips to more than {limit >> 20} MiB")
+                    raise _declined(path, f"it unzips to more than {limit >> 20} MiB")
             plain.flush()
-            if not plain.tell():
-                raise InputError(f"{path}: not a readable profile: the file is empty")
-            return parse(mmap.mmap(plain.fileno(), 0, access=mmap.ACCESS_READ), str(path))
+            return mmap.mmap(plain.fileno(), 0, access=mmap.ACCESS_READ)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{path}: not a readable profile: broken gzip data: {error}") from error
+        raise _declined(path, f"broken gzip data: {error}") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _declined(path: str | Path, why: str) -> InputError:
+    return InputError(f"{path}: not a readable profile: {why}")
+
+
+def _decline_other_kinds(path: str | Path, head: bytes) -> None:
+    if not head:
+        raise _declined(path, "the file is empty")
+    kind = kinds.other(head, Path(path).name)
+    if kind is not None:
+        raise _declined(path, f"it seems to be {kind}; {kinds.WANTED}")
+
+
+def read(path: str | Path) -> Space:
+    """A profile from a file, plain or gzipped."""
+    data = contents(path)
+    try:
+        return parse(data, str(path))
+    except InputError as error:
+        kind = kinds.perhaps(data[: kinds.HEAD_BYTES], Path(path).name)
+        if kind is None:
+            raise
+        raise _declined(path, f"it seems to be {kind}; {kinds.WANTED}") from error

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,18 @@ class Stat:
         return column
 
 
+class StatNames(dict[int, str]):
+    """A plane's names of statistics; complete once the whole plane was read, lines stand before them."""
+
+    @cached_property
+    def ids(self) -> dict[str, set[int]]:
+        """The way back: nothing forbids a name to have several ids."""
+        found: dict[str, set[int]] = {}
+        for id_, name in self.items():
+            found.setdefault(name, set()).add(id_)
+        return found
+
+
 STAT_ID, STAT_DOUBLE, STAT_UINT, STAT_INT = (
     field_tag(1, VARINT),
     field_tag(2, FIXED64),
@@ -52,8 +65,8 @@ STAT_TEXT, STAT_BYTES, STAT_REF = field_tag(5), field_tag(6), field_tag(7, VARIN
 class StatColumn:
     """Gathers one wanted statistic over the windows of a line."""
 
-    def __init__(self, ids: list[int], names: Mapping[int, str]) -> None:
-        self.ids, self._names = np.array(ids, np.int64), names
+    def __init__(self, name: str, names: StatNames) -> None:
+        self.ids, self._names = names.ids.get(name, set()), names
         self._rows: list[Ints] = []
         self._bits: list[Words] = []
         self._doubles: list[NDArray[np.bool_]] = []
@@ -111,7 +124,11 @@ def gather_stats(
             elif tag & 7 == LEN:
                 value = these.start.view(np.uint64)
             kind[these.rows], bits[these.rows], end[these.rows] = tag, value, these.stop
+    present = np.unique(name).tolist()  # of many columns few are present, and searching costs for each
     for column in columns:
-        own = np.flatnonzero(np.isin(name, column.ids) & (kind > 0))
+        mine = [id_ for id_ in present if id_ in column.ids]
+        if not mine:
+            continue
+        own = np.flatnonzero((name == mine[0] if len(mine) == 1 else np.isin(name, mine)) & (kind > 0))
         if len(own):
             column.add(window, rows[own], kind[own], bits[own], end[own])

@@ -1,0 +1,86 @@
+"""``slowtrain cut``: a profile made smaller, exact in what it keeps."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slowtrain.errors import InputError
+
+if TYPE_CHECKING:
+    from slowtrain.trace.cut import Cut
+
+HELP = "cut a profile down to a range of time, byte for byte, to share it or to keep it"
+EXAMPLES = """
+slowtrain cut worker-0.xplane.pb --from-ms 200 --to-ms 350 --out small.xplane.pb
+slowtrain cut logs --from-ms 200 --out end.xplane.pb.gz    a log folder's newest profile from 200 ms on
+"""
+PS = 1_000_000_000  # of a millisecond
+EVER_PS = (1 << 63) - 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("profile", metavar="PROFILE", type=Path, help="a *.xplane.pb, plain or gzipped, or its folder")
+    parser.add_argument(
+        "--from-ms", metavar="A", type=float, help="keep events that start at A or later, in ms since the profile began"
+    )
+    parser.add_argument("--to-ms", metavar="B", type=float, help="keep events that start before B")
+    parser.add_argument(
+        "--out", metavar="FILE", type=Path, required=True, help="where the cut goes, gzipped if it ends with .gz"
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    from slowtrain.cli import _answer
+    from slowtrain.trace import cut, xplane
+
+    start_ps, end_ps = _range(args.from_ms, args.to_ms)
+    source = _only_file(args.profile)
+    if args.out.exists() and args.out.samefile(source):
+        raise InputError(f"--out {args.out} is the profile itself; choose another name")
+    found = cut.cut(xplane.contents(source), start_ps, end_ps, str(source))
+    if not found.events.kept:
+        raise InputError(f"{source}: {_nothing_there(found)}")
+    _answer.write(args.out, _gzipped(found.data) if args.out.name.endswith(".gz") else found.data)
+    print(
+        f"kept {found.events} events, {found.lines} lines, {found.planes} planes, {found.names} names; "
+        f"{found.size} bytes\n{args.out}"
+    )
+    return 0
+
+
+def _range(from_ms: float | None, to_ms: float | None) -> tuple[int, int]:
+    if from_ms is None and to_ms is None:
+        raise InputError("nothing to cut; give --from-ms, --to-ms or both")
+    try:
+        start, end = (known if ms is None else round(ms * PS) for ms, known in ((from_ms, -EVER_PS), (to_ms, EVER_PS)))
+    except (ValueError, OverflowError):  # not a number, infinite
+        raise InputError("--from-ms and --to-ms are numbers of milliseconds") from None
+    if start >= end:
+        raise InputError(f"--from-ms {from_ms:g} is not before --to-ms {to_ms:g}")
+    return max(start, -EVER_PS), min(end, EVER_PS)
+
+
+def _only_file(path: Path) -> Path:
+    """The profile at ``path``, or the newest below it."""
+    from slowtrain.trace import profiles
+
+    session = profiles.find(path)[0]
+    files, _ = profiles.distinct(session.files)
+    if len(files) > 1:
+        raise InputError(f"{session.folder} holds {len(files)} profiles; name one, such as {files[0]}")
+    return files[0]
+
+
+def _nothing_there(found: Cut) -> str:
+    if found.starts_ps is None:
+        return "the profile holds no events"
+    first, last = (ps / PS for ps in found.starts_ps)
+    return f"no event starts in that range; they start between {first:.3f} and {last:.3f} ms"
+
+
+def _gzipped(data: bytes) -> bytes:
+    import gzip
+
+    return gzip.compress(data, mtime=0)  # the same bytes whenever it is made

@@ -1,0 +1,218 @@
+"""Cuts a profile down to a range of time; what is kept is kept byte for byte.
+
+An event is kept if it **starts** in the range (its start included, its end not), as long as it may last; so ranges that
+touch share no event, and together they hold them all. What goes: lines without a kept event, entries of the tables of
+names that nothing kept refers to, and the plane of HLO programs. What stays: every other plane with its own facts, even
+without an event (a silent device is a finding), and whatever a message holds that the schema here does not know.
+
+Entries that hold sums instead of single events (``Events.occurrences``) count as starting where their line does.
+Planes and lines are framed anew, since their lengths change. Memory follows what is kept.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slowtrain.trace import names, xplane
+from slowtrain.trace.wire import VARINT, File, Stretch, field_tag, rounds, signed
+from slowtrain.trace.xstats import STAT_ID, STAT_REF
+
+_CHILD, _CHILDREN = field_tag(6, VARINT), field_tag(6)  # of an event's metadata: one id, or several packed
+
+
+@dataclass
+class Kept:
+    """How many of how many."""
+
+    kept: int = 0
+    of: int = 0
+
+    def count(self, kept: bool | int, of: int = 1) -> None:
+        self.kept += int(kept)
+        self.of += of
+
+    def __str__(self) -> str:
+        return f"{self.kept:,} of {self.of:,}"
+
+
+@dataclass
+class Cut:
+    """A smaller profile, and what it kept of the larger one."""
+
+    data: bytes = b""
+    size: Kept = field(default_factory=Kept)  # bytes
+    planes: Kept = field(default_factory=Kept)
+    lines: Kept = field(default_factory=Kept)
+    events: Kept = field(default_factory=Kept)
+    names: Kept = field(default_factory=Kept)  # entries of the tables of events' and statistics' names
+    starts_ps: tuple[int, int] | None = None  # the first and the last start of an event of the larger profile
+
+    def extend(self, first_ps: int, last_ps: int) -> None:
+        known = self.starts_ps or (first_ps, last_ps)
+        self.starts_ps = min(known[0], first_ps), max(known[1], last_ps)
+
+
+@dataclass
+class _Used:
+    """The ids that kept messages of a plane refer to."""
+
+    events: set[int] = field(default_factory=set)
+    stats: set[int] = field(default_factory=lambda: {0})  # an id of 0 is not written
+
+
+def cut(data: bytes | mmap.mmap, start_ps: int, end_ps: int, label: str = "profile") -> Cut:
+    """The events that start in [start_ps, end_ps), counted as ``Events.start_ps`` is: since ``Space.origin_ns``.
+
+    Raises ``InputError`` where ``data`` is no profile. The smaller profile's own origin may be later, since lines go.
+    """
+    space, file = xplane.parse(data, label), File(data, label)
+    found = Cut()
+    parts: list[bytes] = []
+    planes = iter(space.planes)
+    for at, tag, value, stop in _walk(file, 0, len(data)):
+        if tag != xplane.PLANES:
+            parts.append(data[at:stop])
+            continue
+        plane = next(planes)
+        payload = _plane(file, plane, (value, stop), (start_ps, end_ps), found)
+        wanted = plane.name != names.METADATA_PLANE
+        found.planes.count(wanted)
+        if wanted:
+            parts.append(_framed(tag, payload))
+    found.data = b"".join(parts)
+    found.size.count(len(found.data), len(data))
+    return found
+
+
+def _plane(
+    file: File, plane: xplane.Plane, span: tuple[int, int], range_ps: tuple[int, int], found: Cut
+) -> list[bytes]:
+    """The plane's fields that stay. The tables may stand before what refers to them: hence several walks."""
+    used = _Used()
+    lines: dict[int, list[bytes]] = {}  # by where they stand
+    remaining = iter(plane.lines)
+    for at, tag, value, stop in _walk(file, *span):
+        if tag == xplane.PLANE_LINES:
+            kept = _line(file, next(remaining), (value, stop), range_ps, used, found)
+            found.lines.count(bool(kept))
+            if kept:
+                lines[at] = kept
+        elif tag == xplane.PLANE_STATS:
+            _note_stat(file, value, stop, used)
+    _note_metadata(file, span, used)
+    parts: list[bytes] = []
+    for at, tag, value, stop in _walk(file, *span):
+        if tag == xplane.PLANE_LINES:
+            if at in lines:
+                parts.append(_framed(tag, lines.pop(at)))
+        elif tag in (xplane.PLANE_EVENT_METADATA, xplane.PLANE_STAT_METADATA):
+            key, _ = xplane.entry(file, value, stop)
+            wanted = key in (used.events if tag == xplane.PLANE_EVENT_METADATA else used.stats)
+            found.names.count(wanted)
+            if wanted:
+                parts.append(file.data[at:stop])
+        else:
+            parts.append(file.data[at:stop])
+    return parts
+
+
+def _line(
+    file: File, line: xplane.Line, span: tuple[int, int], range_ps: tuple[int, int], used: _Used, found: Cut
+) -> list[bytes]:
+    """The line's fields that stay, none if no event does."""
+    parts: list[bytes] = []
+    first = last = None
+    for stretch in line.stretches():
+        id_, start_ps, *_ = line.decode(stretch)
+        inside = (start_ps >= range_ps[0]) & (start_ps < range_ps[1])
+        count, edges = int(np.count_nonzero(inside)), stretch.edges
+        found.events.count(count, len(inside))
+        found.extend(int(start_ps.min()), int(start_ps.max()))
+        if count:
+            frames = file.array[edges[0] : edges[-1]]
+            parts.append(frames[np.repeat(inside, np.diff(edges))].tobytes())
+            used.events.update(np.unique(id_[inside]).tolist())
+            _note_stats(file, stretch, inside, used)
+        first, last = int(edges[0]) if first is None else first, int(edges[-1])
+    if not parts or first is None or last is None:
+        return []
+    return [file.data[span[0] : first], *parts, file.data[last : span[1]]]
+
+
+# ---- what is referred to ----------------------------------------------------------------------------------------
+
+
+def _note_stats(file: File, stretch: Stretch, inside: NDArray[np.bool_], used: _Used) -> None:
+    """The names of the kept events' statistics and of their values that are names."""
+    places = [
+        (these.start, these.stop)
+        for found in rounds(file, stretch.window, stretch.start[inside], stretch.stop[inside])
+        if (these := found.only(xplane.EVENT_STATS)) is not None
+    ]
+    if not places:
+        return
+    starts, stops = (np.concatenate(ends) for ends in zip(*places, strict=True))
+    for found in rounds(file, stretch.window, starts, stops):
+        for tag in (STAT_ID, STAT_REF):
+            if (these := found.only(tag)) is not None:
+                used.stats.update(np.unique(these.value.view(np.int64)).tolist())
+
+
+def _note_stat(file: File, start: int, end: int, used: _Used) -> None:
+    used.stats.update(signed(value) for tag, value, _ in file.fields(start, end) if tag in (STAT_ID, STAT_REF))
+
+
+def _note_metadata(file: File, span: tuple[int, int], used: _Used) -> None:
+    """The children of the kept events' names, and what the statistics beside those names refer to."""
+    children: dict[int, set[int]] = {}
+    for key, place in _metadata(file, span):
+        for tag, value, stop in file.fields(*place):
+            if tag == _CHILD:
+                children.setdefault(key, set()).add(signed(value))
+            elif tag == _CHILDREN:
+                children.setdefault(key, set()).update(map(signed, file.packed(value, stop)))
+    fresh = set(used.events)
+    while fresh:
+        fresh = {child for key in fresh for child in children.get(key, ())} - used.events
+        used.events |= fresh
+    for key, place in _metadata(file, span):
+        if key in used.events:
+            for tag, value, stop in file.fields(*place):
+                if tag == xplane.METADATA_STATS:
+                    _note_stat(file, value, stop, used)
+
+
+def _metadata(file: File, span: tuple[int, int]) -> Iterator[tuple[int, tuple[int, int]]]:
+    for tag, value, stop in file.fields(*span):
+        if tag == xplane.PLANE_EVENT_METADATA:
+            key, place = xplane.entry(file, value, stop)
+            if place is not None:
+                yield key, place
+
+
+# ---- bytes ------------------------------------------------------------------------------------------------------
+
+
+def _walk(file: File, pos: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Fields with where each begins, its tag included."""
+    for tag, value, stop in file.fields(pos, end):
+        yield pos, tag, value, stop
+        pos = stop
+
+
+def _framed(tag: int, parts: list[bytes]) -> bytes:
+    """A length-delimited field."""
+    return b"".join((varint(tag), varint(sum(map(len, parts))), *parts))
+
+
+def varint(value: int) -> bytes:
+    head = bytearray()
+    while value > 0x7F:
+        head.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*head, value))

@@ -1,0 +1,71 @@
+"""What a file that is no profile seems to be, from its first bytes and its name: for the one line that says so.
+
+An XSpace begins with the tag of a field, whose wire type (the low three bits) is 0, 1, 2 or 5, and holds control
+characters from its second field on; so neither JSON nor any text can be one.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+HEAD_BYTES = 4096
+WANTED = "give a *.xplane.pb, or the log folder that holds it"
+
+_MAGIC = (
+    (b"\x89HDF\r\n\x1a\n", "HDF5 (Keras weights or a model, .h5)"),
+    (b"PK\x03\x04", "a zip archive (.keras, .npz or PyTorch)"),
+    (b"SQLite format 3\x00", "an SQLite database (of Nsight Systems or of a Slowtrain recording)"),
+    (b"\x93NUMPY", "a NumPy array"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd; unpack it first"),
+    (b"\xfd7zXZ\x00", "compressed with xz; unpack it first"),
+    (b"BZh", "compressed with bzip2; unpack it first"),
+    (b"\x7fELF", "a program"),
+)
+_PICKLE = re.compile(rb"\x80[\x02-\x05](?:\x95|[}\](cq])")
+_CHECKPOINT = re.compile(r"\.(?:data-\d{5}-of-\d{5}|index)$")
+_SAVED_MODEL = re.compile(r"^(?:saved_model|keras_metadata|fingerprint)\.pb$")
+_TRACE_VIEWER = re.compile(r"\.trace\.json(?:\.gz)?$")
+# What TensorBoard's profiler caches beside the profile, by the tools' names.
+_ANALYSIS = re.compile(
+    r"(?:overview_page|input_pipeline\w*|(?:tensorflow|kernel|op)_stats\w*|memory_profile|memory_viewer|hlo_proto|"
+    r"hlo_stats|pod_viewer|tf_data_bottleneck_analysis|podcapture|roofline_model|trace_viewer\w*)\.pb$"
+)
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+
+
+def other(head: bytes, name: str) -> str | None:
+    """What the file surely is instead of a profile; None where it may be one."""
+    for magic, kind in _MAGIC:
+        if head.startswith(magic):
+            return kind
+    if _PICKLE.match(head):
+        return "a Python pickle"
+    if b"brain.Event:" in head[:64]:
+        return "TensorBoard's event file; profiles lie in plugins/profile beside it"
+    if head[257:262] == b"ustar":
+        return "a tar archive; unpack it first"
+    return None if _CONTROL.search(head) else _text(head, name)
+
+
+def perhaps(head: bytes, name: str) -> str | None:
+    """What a file may be that could not be read as a profile."""
+    if _CHECKPOINT.search(name):
+        return "part of a TensorFlow checkpoint"
+    if _SAVED_MODEL.search(name):
+        return "part of a SavedModel"
+    if _ANALYSIS.search(name) or b"type.googleapis.com/tensorflow.profiler." in head:
+        return "an analysis that TensorBoard's profiler made of a profile"
+    return None
+
+
+def _text(head: bytes, name: str) -> str | None:
+    """Of bytes without control characters; the last character may be cut off."""
+    try:
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(head).lstrip()
+    except UnicodeDecodeError:
+        return None
+    if text.startswith(("{", "[")):
+        trace = '"traceEvents"' in text or '"displayTimeUnit"' in text or _TRACE_VIEWER.search(name)
+        return "a trace viewer's JSON" if trace else "JSON"
+    return "TensorFlow's list of checkpoints" if text.startswith("model_checkpoint_path:") else "text"

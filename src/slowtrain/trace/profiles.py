@@ -1,0 +1,207 @@
+"""Finds profiles on disk: a file, a session's folder, a log folder, or a folder above several of them.
+
+TensorFlow, JAX and TensorBoard write ``LOGDIR/plugins/profile/SESSION/HOST.xplane.pb``, where SESSION is the local
+time (``2026_01_31_12_00_00``) or a name that the caller chose. Only names and sizes are looked at here; what a file
+holds, :mod:`slowtrain.trace.xplane` says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from slowtrain.errors import InputError
+
+ENDINGS = (".xplane.pb", ".xplane.pb.gz")
+MOST_LEVELS = 6  # below the folder given: three lead from a log folder to a session, three more to the log folder
+MOST_ENTRIES = 20_000  # a second of looking
+_TIME = re.compile(r"\d{4}(?:_\d\d){5}")
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Session:
+    """What one or several hosts recorded at the same time."""
+
+    name: str
+    folder: Path
+    files: tuple[Path, ...]  # one a host
+
+
+def find(path: Path) -> list[Session]:
+    """The sessions at or below ``path``, the newest first. Raises ``InputError`` where there are none.
+
+    Links below ``path`` are not followed, and hidden folders not entered.
+    """
+    try:
+        if path.is_file():
+            return [Session(path.name, path.parent, (path,))]  # whatever its name; a reader will say what it is
+        if not path.is_dir():
+            raise InputError(_no_folder(path))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    sessions, seen = [], _Seen()
+    for folder, files in _folders(path, seen):
+        found = _one_a_host(folder, files)
+        if found:
+            sessions.append(Session(folder.name or folder.resolve().name, folder, tuple(found)))
+    if seen.cut_short:
+        known = f"profiles are in {sessions[0].folder}, among others" if sessions else "none so far is a profile"
+        raise InputError(f"{path}: it holds more than {MOST_ENTRIES} files and folders ({known}); give the log folder")
+    if not sessions:
+        raise InputError(f"{path}: {_nothing(seen)}")
+    return sorted(sessions, key=lambda s: (_time(s), s.name, str(s.folder)), reverse=True)
+
+
+def distinct(files: Iterable[Path]) -> tuple[list[Path], list[tuple[Path, Path]]]:
+    """The files without byte-identical copies, and each copy dropped with the file that it equals.
+
+    Two hosts never record the same bytes: such files are one host's, copied under two names.
+    """
+    kept: list[Path] = []
+    dropped: list[tuple[Path, Path]] = []
+    by_size: dict[int, list[Path]] = {}
+    hashes: dict[Path, bytes] = {}
+    for file in files:
+        try:
+            rivals = by_size.setdefault(file.stat().st_size, [])
+            for one in (file, *rivals) if rivals else ():
+                if one not in hashes:
+                    hashes[one] = _hash(one)
+        except OSError as error:
+            raise InputError(f"{file}: cannot be read: {error.strerror or error}") from error
+        twin = next((rival for rival in rivals if hashes[rival] == hashes[file]), None)
+        if twin is None:
+            rivals.append(file)
+            kept.append(file)
+        else:
+            dropped.append((file, twin))
+    return kept, dropped
+
+
+def _hash(file: Path) -> bytes:
+    found = hashlib.sha256()
+    with file.open("rb") as stored:
+        while chunk := stored.read(_CHUNK_BYTES):
+            found.update(chunk)
+    return found.digest()
+
+
+def _time(session: Session) -> float:
+    """Seconds since 1970: what the session's name says, since copying a folder changes the files' times; else those."""
+    if _TIME.fullmatch(session.name):
+        try:
+            return time.mktime(time.strptime(session.name, "%Y_%m_%d_%H_%M_%S"))
+        except (ValueError, OverflowError):
+            pass  # the 42nd of a month is but a name
+    try:
+        return max(file.stat().st_mtime for file in session.files)
+    except OSError:
+        return 0.0
+
+
+def _one_a_host(folder: Path, names: Iterable[str]) -> list[Path]:
+    """The profiles among these files; of a host's file and its gzipped copy the plain one."""
+    found: dict[str, str] = {}
+    for name in sorted(names):  # HOST.xplane.pb before HOST.xplane.pb.gz
+        if name.endswith(ENDINGS):
+            found.setdefault(name.removesuffix(".gz"), name)
+    return [folder / name for name in found.values()]
+
+
+# ---- the walk ---------------------------------------------------------------------------------------------------
+
+
+class _Seen:
+    """What was met on the walk, to say it where no profile is found."""
+
+    def __init__(self) -> None:
+        self.entries = 0
+        self.kinds: Counter[str] = Counter()
+        self.unreadable: Path | None = None
+        self.cut_short = False
+        self.too_deep = False
+
+    def note(self, name: str) -> None:
+        if name.endswith((".json", ".json.gz")):
+            self.kinds["JSON"] += 1
+        elif name.startswith("events.out.tfevents."):
+            self.kinds["events"] += 1
+        elif name.endswith((".pb", ".pb.gz")):
+            self.kinds["pb"] += 1
+
+
+def _folders(path: Path, seen: _Seen) -> Iterator[tuple[Path, list[str]]]:
+    """Folders with the names of their files, level by level."""
+    level = [path]
+    for _ in range(MOST_LEVELS + 1):
+        below: list[Path] = []
+        for folder in level:
+            files, folders = _listed(folder, seen)
+            yield folder, files
+            if seen.cut_short:
+                return
+            below += [folder / name for name in folders]
+        level = sorted(below)
+    seen.too_deep = bool(level)
+
+
+def _listed(folder: Path, seen: _Seen) -> tuple[list[str], list[str]]:
+    """The names of the files and of the folders in a folder, those that count."""
+    files: list[str] = []
+    folders: list[str] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                seen.entries += 1
+                if seen.entries > MOST_ENTRIES:
+                    seen.cut_short = True
+                    break
+                if entry.is_symlink():
+                    seen.kinds["link"] += entry.name.endswith(ENDINGS)
+                elif entry.is_dir(follow_symlinks=False):
+                    if not entry.name.startswith("."):
+                        folders.append(entry.name)
+                elif entry.is_file(follow_symlinks=False):
+                    files.append(entry.name)
+                    seen.note(entry.name)
+    except OSError:
+        seen.unreadable = folder
+    return files, folders
+
+
+# ---- what there is instead --------------------------------------------------------------------------------------
+
+_RECORD = "record one: tf.profiler.experimental.start(LOGDIR) or jax.profiler.start_trace(LOGDIR)"
+
+
+def _no_folder(path: Path) -> str:
+    if path.exists():
+        return f"{path}: neither a file nor a folder; give a profile (*.xplane.pb) or a log folder"
+    if path.is_symlink():
+        return f"{path}: a link to something that does not exist"
+    return f"{path}: no such file or folder; give a profile (*.xplane.pb) or the log folder that holds it"
+
+
+def _nothing(seen: _Seen) -> str:
+    """Why a folder has no profile for us, the most telling find first."""
+    if seen.unreadable is not None:
+        return f"no profile (*.xplane.pb) was found, and {seen.unreadable} cannot be read; check its permissions"
+    if not seen.entries:
+        return "the folder is empty; give a profile (*.xplane.pb) or the log folder that holds it"
+    if seen.kinds["link"]:
+        return "its profiles are links, which are not followed; give the file that one leads to"
+    if seen.kinds["JSON"]:
+        return f"it holds JSON traces, which lack most of what was recorded, but no profile (*.xplane.pb); {_RECORD}"
+    if seen.kinds["pb"]:
+        return f"it holds *.pb files but none called *.xplane.pb; if one is a profile give that file, else {_RECORD}"
+    if seen.kinds["events"]:
+        return f"it holds TensorBoard's event files but no profile (*.xplane.pb); {_RECORD}"
+    deep = f" down to {MOST_LEVELS} levels below it" if seen.too_deep else ""
+    return f"no profile (*.xplane.pb) among its {seen.entries} entries{deep}; give the log folder that holds one"
