@@ -5,9 +5,10 @@
     python clinic/run.py --measure 1              measure the cures anew, into clinic/measured.json
 
 For each script: was the right cause named first, was its line named, how did the predicted
-speed-up of the cure compare with the measured one. ``--measure`` runs the slow and the
-cured script in turn, without Slowtrain; for a cause whose scope is the step the speed-up is the
-ratio of the seconds that the scripts themselves print per sample, for the run that of their wall times.
+speed-up of the cure compare with the measured one. ``--measure`` runs the slow and the cured script in turn.
+A cure of the run is measured without Slowtrain, by wall time. A cure of the step is measured by what it is
+predicted for, the samples a second of steady steps, of which both scripts are recorded; where a script's samples are
+not known, by the seconds that it prints itself, which hold compiling and the pauses between epochs too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -23,6 +25,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pages import fill
 
@@ -49,7 +52,7 @@ class Script:
     verdict: str | None = None
     lines: list[int] = field(default_factory=list)
     differs: str = ""
-    noted: float | None = None  # slow over fixed per sample, as noted in the label when the script was written
+    scope: str = ""  # of the cause as labelled: "step", "run", or "" where the label does not say
 
 
 @dataclass
@@ -106,15 +109,14 @@ def scripts(only: list[str]) -> list[Script]:
                 label.get("verdict"),
                 line if isinstance(line, list) else [line],
                 label.get("fixed_differs_in", ""),
-                label.get("ratio"),
+                label.get("scope", ""),
             )
         )
     if CASES.is_dir():
         for name, label in json.loads((CASES / "labels.json").read_text(encoding="utf-8")).items():
             differs = label.get("fixed_differs_in") or ""
-            noted = label["slow_s"] / label["fixed_s"]
             slow, fixed = CASES / f"{name}.slow.py", CASES / f"{name}.fixed.py"
-            found.append(Script(name, slow, fixed, label["causes"], differs=differs, noted=noted))
+            found.append(Script(name, slow, fixed, label["causes"], differs=differs))
     return [s for s in found if not only or any(o in s.name for o in only)]
 
 
@@ -150,38 +152,66 @@ def examine(script: Script, folder: Path) -> Score:
     return score
 
 
-def seconds(script: Path) -> tuple[float, float]:
-    """Seconds per sample as the script prints them, and the wall time of the process."""
+@dataclass(frozen=True)
+class Run:
+    """One run of a script: seconds per sample as it prints them, wall seconds, and steady samples a second."""
+
+    printed: float
+    wall: float
+    rate: float | None = None
+
+
+def run(script: Path, folder: Path | None) -> Run:
+    """Runs a script, recorded into ``folder`` or, without one, alone."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command, answer = [sys.executable, str(script)], None
+    if folder is not None:
+        answer = folder / "checkup.json"
+        command = [sys.executable, "-m", "slowtrain", "run", "--out", str(folder), "--json", str(answer), str(script)]
     start = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=TIMEOUT_S, check=True, env=environment
+        command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True, env=environment, cwd=folder
     )
     wall = time.perf_counter() - start
     spent = float(re.findall(r"TRAIN_SECONDS\s+([\d.]+)", done.stdout)[-1])
     work = re.findall(r"^WORK\s+([\d.]+)", done.stdout, re.MULTILINE)
-    return spent / float(work[-1] if work else 1), wall
+    rate = json.loads(answer.read_text(encoding="utf-8"))["steps"]["samples_per_second"] if answer is not None else None
+    return Run(spent / float(work[-1] if work else 1), wall, rate)
 
 
-def measure(script: Script, pairs: int) -> dict[str, list[tuple[float, float]]]:
-    """Slow and cured in turn: for each, (seconds per sample, wall seconds) of every run."""
-    taken: dict[str, list[tuple[float, float]]] = {"slow": [], "fixed": []}
-    if script.fixed is None:
-        return taken
+def measure(script: Script, pairs: int, keep: Path | None) -> dict[str, dict[str, list[list[float | None]]]]:
+    """Slow and cured in turn, ``alone`` and ``recorded``: of each run what :class:`Run` holds."""
+    assert script.fixed is not None
     which = {"slow": script.slow, "fixed": script.fixed}
-    for turn in range(pairs):
-        for key in ("slow", "fixed") if turn % 2 == 0 else ("fixed", "slow"):
-            taken[key].append(seconds(which[key]))
+    ways = {"step": ("recorded",), "run": ("alone",)}.get(script.scope, ("recorded", "alone"))
+    taken: dict[str, dict[str, list[list[float | None]]]] = {}
+    for way in ways:
+        runs: dict[str, list[list[float | None]]] = {"slow": [], "fixed": []}
+        for turn in range(pairs):
+            for key in ("slow", "fixed") if turn % 2 == 0 else ("fixed", "slow"):
+                with tempfile.TemporaryDirectory(prefix="slowtrain-clinic-") as temporary:
+                    folder = Path(temporary)
+                    if keep is not None and turn == 0 and way == "recorded":
+                        folder = (keep / (script.name if key == "slow" else f"{script.name}.fixed")).resolve()
+                        shutil.rmtree(folder, ignore_errors=True)
+                        folder.mkdir(parents=True)
+                    one = run(which[key], folder if way == "recorded" else None)
+                runs[key].append([one.printed, one.wall, one.rate])
+        taken[way] = runs
     return taken
 
 
-def ratio(measured: dict[str, list[list[float]]] | None, scope: str) -> float | None:
-    """Median over the pairs of slow over fixed: of seconds per sample for a step, of wall time for the run."""
-    if not measured or not measured.get("slow"):
+def ratio(measured: dict[str, dict[str, list[list[float]]]] | None, scope: str) -> float | None:
+    """Median over the pairs of slow over fixed: of the time a sample takes for a step, of wall time for the run."""
+    runs = (measured or {}).get("alone" if scope == "run" else "recorded")
+    if not runs or not runs["slow"]:
         return None
-    which = 1 if scope == "run" else 0
-    pairs = zip(measured["slow"], measured["fixed"], strict=True)
-    return statistics.median(slow[which] / fixed[which] for slow, fixed in pairs)
+    pairs = list(zip(runs["slow"], runs["fixed"], strict=True))
+    if scope == "run":
+        return statistics.median(slow[1] / fixed[1] for slow, fixed in pairs)
+    if all(slow[2] and fixed[2] for slow, fixed in pairs):
+        return statistics.median(fixed[2] / slow[2] for slow, fixed in pairs)
+    return statistics.median(slow[0] / fixed[0] for slow, fixed in pairs)
 
 
 def figure(value: float | None) -> str:
@@ -234,8 +264,8 @@ def summary(scores: list[Score]) -> list[str]:
 
 def markdown(scores: list[Score]) -> str:
     made = (
-        "Made by `make clinic`. *Measured* is slow over cured: from `python clinic/run.py --measure 1` where "
-        "`clinic/measured.json` has the script, else (scope step) as noted in its label by the same pair of runs."
+        "Made by `make clinic`. *Measured* is slow over cured, by `python clinic/run.py --measure 1` "
+        "(`clinic/measured.json`): steady samples a second for a step, wall time for the run."
     )
     table = ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
     table += ["| " + " | ".join(row(s)) + " |" for s in scores]
@@ -255,7 +285,7 @@ def main() -> int:
         parser.error("no script has such a name; clinic/labels.toml lists them")
     known = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
     if args.measure:
-        return remeasure(chosen, known, args.measure)
+        return remeasure(chosen, known, args.measure, args.keep)
     scores = []
     for script in chosen:
         with tempfile.TemporaryDirectory(prefix="slowtrain-clinic-") as temporary:
@@ -266,8 +296,6 @@ def main() -> int:
             except subprocess.TimeoutExpired:
                 score = Score(script, problem="timed out")
         score.measured = ratio(known.get(script.name), score.scope)
-        if score.measured is None and score.scope == "step":
-            score.measured = script.noted
         scores.append(score)
         widths = (22, 30, 30, 8, 4, 5, 6, 6, 6, 5)
         print("  ".join(f"{cell:<{width}}" for cell, width in zip(row(score), widths, strict=True)), flush=True)
@@ -277,18 +305,21 @@ def main() -> int:
     return int(sum(s.right for s in scores) / max(len(scores), 1) < args.least)
 
 
-def remeasure(chosen: list[Script], known: dict[str, object], pairs: int) -> int:
+def remeasure(chosen: list[Script], known: dict[str, Any], pairs: int, keep: Path | None) -> int:
     """Writes ``measured.json`` after each script, so that a long measurement can be broken off."""
     for script in chosen:
         if script.fixed is None:
             continue
         try:
-            known[script.name] = measure(script, pairs)
+            known[script.name] = measure(script, pairs, keep)
         except (subprocess.SubprocessError, IndexError) as error:
             print(f"{script.name}: not measured: {error}", flush=True)
             continue
         MEASURED.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-        print(f"{script.name}: {ratio(known[script.name], 'step'):.2f}x", flush=True)  # type: ignore[arg-type]
+        for scope in ("step", "run"):
+            gain = ratio(known[script.name], scope)
+            if gain is not None:
+                print(f"{script.name}: {gain:.2f}x of the {scope}", flush=True)
     return 0
 
 
