@@ -58,6 +58,7 @@ class Category(Text):
     CALLBACK = "callback"
     GC = "gc"
     DEVICE = "device"  # ops computing
+    COLLECTIVE = "collective"  # devices exchanging, where no kernel hides it
     UNATTRIBUTED = "unattributed"
 
 
@@ -78,6 +79,7 @@ class Phase(Text):
     WINDOW = "window"  # steps under the profiler, and its own start and stop
     EPOCH = "epoch"  # between epochs: iterators made, buffers filled, metrics reset
     END = "end"  # after the script's last line
+    OUTSIDE = "outside"  # of a profile: before its first whole step, after its last
 
 
 class VerdictKind(Text):
@@ -314,6 +316,45 @@ class Pictures:
 
 
 @dataclass(frozen=True)
+class IdleGap:
+    """A stretch in which the device had nothing to do; ``share`` of it has the ``reason``, ``detail`` says more."""
+
+    start_ms: float  # from the first step's start
+    ms: float
+    reason: str
+    share: float
+    detail: str
+
+
+@dataclass(frozen=True)
+class OpTime:
+    """A device's op, kernel or copy: ms, executions and bytes (0: not told) a step, its share of all kernels' time."""
+
+    name: str
+    ms: float
+    count: float
+    share: float
+    bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class DeviceUse:
+    """What the device did in the steps of a profile, in ms a step. ``idle`` adds up the reasons for which it waited."""
+
+    name: str
+    kind: str
+    busy_share: float
+    kernels: float
+    median_kernel_us: float
+    launch_delay_us: float | None
+    queued_share: float | None
+    idle: Attribution
+    gaps: tuple[IdleGap, ...] = ()
+    ops: tuple[OpTime, ...] = ()
+    copies: tuple[OpTime, ...] = ()  # by direction; the share is what no kernel hides
+
+
+@dataclass(frozen=True)
 class Checkup:
     """The whole answer; what every report renders."""
 
@@ -331,6 +372,7 @@ class Checkup:
     notes: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
     pictures: Pictures = Pictures()
+    device: DeviceUse | None = None
 
 
 @dataclass(frozen=True)

@@ -179,9 +179,16 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
 def _quiet(trace: Trace) -> float:
     """What the rest of a step takes when nobody makes input beside it, of what it takes on average."""
     pipe = trace.pipeline
-    if pipe is None or not pipe.gap_ms or not pipe.quiet_ms:
-        return 1.0
-    return min(max(pipe.quiet_ms / pipe.gap_ms, LEAST_QUIET), 1.0)
+    rest = trace.step_ms - trace.mean(Category.INPUT)
+    shares = [1.0]
+    if pipe is not None and pipe.gap_ms and pipe.quiet_ms:
+        shares.append(max(pipe.quiet_ms / pipe.gap_ms, LEAST_QUIET))
+    own = trace.facts.get("step_cpu_ms")
+    if own and rest > 0 and not trace.on_accelerator:
+        # On a CPU the rest of a step is computing and waiting for a core or for the interpreter's lock; alone
+        # it takes at most the processor time of the threads that it runs in.
+        shares.append(float(own) / rest)
+    return min(shares)
 
 
 def _made(now: Present, supplies: list[Supply]) -> tuple[float, float]:
@@ -210,6 +217,9 @@ def _work(supply: Supply, trace: Trace) -> float:
 def _cpu_ms(trace: Trace) -> float:
     """Processor time that making a batch takes: at most what the process took beyond the step's own computing."""
     total = float(trace.facts.get("cpu_ms_per_step") or 0.0)
+    own = trace.facts.get("step_cpu_ms")
+    if own:
+        return max(total - float(own), 0.0)
     made = trace.pipeline.ms if trace.pipeline and trace.pipeline.nodes else sum(p.ms_per_step for p in trace.producers)
     # A node's own time lacks what starting its calls takes: what the rest of the step cannot have used was input's.
     rest = trace.step_ms - trace.mean(Category.INPUT)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from slowtrain import __version__
-from slowtrain.checkup import pictures, words
+from slowtrain.checkup import device, pictures, words
 from slowtrain.diagnose import Findings
 from slowtrain.model import (
     Attribution,
@@ -55,6 +55,7 @@ def checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:
         notes=tuple(words.notes(trace, findings)),
         next_steps=tuple(words.next_steps(trace, findings, folder)),
         pictures=pictures.pictures(trace, shown.place),
+        device=device.use(trace),
     )
 
 
@@ -101,6 +102,8 @@ def _placed(diagnosis: Diagnosis, shown: _Paths) -> Diagnosis:
 
 
 def _subject(trace: Trace, folder: Path) -> Subject:
+    if trace.facts.get("profile"):
+        return _profile(trace, folder)
     launch: Mapping[str, Any] = trace.fact("launch", default={}) or {}
     argv = [str(a) for a in launch.get("argv") or ()][1:]  # without the interpreter
     devices = trace.fact("devices", default=()) or ()
@@ -120,6 +123,16 @@ def _subject(trace: Trace, folder: Path) -> Subject:
             "backend": trace.fact("keras", "backend"),
         },
         {"kind": kind, "name": name if isinstance(name, str) else None, "count": kinds.count(kind) if kind else None},
+    )
+
+
+def _profile(trace: Trace, path: Path) -> Subject:
+    """Of somebody's profile only what its own planes tell."""
+    kinds = [str(d.get("kind")) for d in trace.fact("devices", default=())]
+    kind = next((k for k in kinds if k != "CPU"), "CPU")
+    name = trace.facts.get("device_name")
+    return Subject(
+        "profile", str(path), device={"kind": kind, "name": str(name) if name else None, "count": kinds.count(kind)}
     )
 
 

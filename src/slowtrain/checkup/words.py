@@ -30,6 +30,7 @@ CATEGORIES = {
     Category.CALLBACK: VerdictKind.HOST,
     Category.GC: VerdictKind.HOST,
     Category.DEVICE: VerdictKind.COMPUTE,
+    Category.COLLECTIVE: VerdictKind.COMPUTE,
 }
 SAID = {
     Category.INPUT: "waiting for input",
@@ -41,6 +42,7 @@ SAID = {
     Category.CALLBACK: "callbacks",
     Category.GC: "garbage collection",
     Category.DEVICE: "computing",
+    Category.COLLECTIVE: "exchanging between devices",
     Category.UNATTRIBUTED: "unattributed",
 }
 
@@ -56,8 +58,10 @@ def verdict(trace: Trace, findings: Findings) -> VerdictKind:
     if first is not None:
         return _of(first)
     category = largest(trace)
-    # Overhead that no cause claims, beside computing of its own size, is the price of the computing.
-    if category is Category.DISPATCH and trace.mean(Category.DEVICE) > 0.5 * trace.mean(Category.DISPATCH):
+    # Overhead that no cause claims, beside computing of its own size, is the price of the computing, where one
+    # processor does both: an accelerator waits.
+    computing = trace.mean(Category.DEVICE) > 0.5 * trace.mean(Category.DISPATCH)
+    if category is Category.DISPATCH and computing and not trace.on_accelerator:
         category = Category.DEVICE
     return CATEGORIES.get(category, VerdictKind.HOST)
 
@@ -98,11 +102,15 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
     where = ""
     if trace.step_ms:
         category = largest(trace)
-        where = f"a step takes {trace.step_ms:.3g} ms, {trace.mean(category):.3g} ms of it {SAID[category]}"
+        of = "a step takes" if trace.fact("told_steps", default=True) else "the profile lasts"
+        where = f"{of} {trace.step_ms:.3g} ms, {trace.mean(category):.3g} ms of it {SAID[category]}"
     first = gaining(findings)
     spoilt = next((d for d in findings.diagnoses if d.cause.startswith("numerics/")), None)
     if spoilt is not None:
         return f"{spoilt.title.lower()}: {spoilt.evidence.says}"
+    if first is None and trace.fact("profile"):
+        checked = f"none of the {len(findings.healthy)} causes that this profile can tell would save a tenth of it"
+        return f"{where}; {checked}" if where else checked
     if first is None:
         return f"healthy: {where}; no known cause would save 5 %" if where else "healthy: no known cause would save 5 %"
     gain = f"curing {first.cause} would make the {first.saving.scope} {first.saving.speedup:.2g}x as fast"
@@ -111,13 +119,14 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
 
 def notes(trace: Trace, findings: Findings) -> Iterator[str]:
     """What the reader should know of the measurement itself."""
+    yield from trace.fact("notes", default=())
     code = trace.fact("launch", "exit_code")
     if code is None and trace.fact("launch", default=None):
         yield "the run did not end in the usual way: this is what was recorded until then"
     elif failed(trace):
         how = f"was ended by signal {code - 128}" if code > 128 else f"ended with exit code {code}"
         yield f"the script {how}; this is what was recorded until then"
-    if len(trace.steps):
+    if len(trace.steps) and trace.fact("told_steps", default=True):
         yield f"a step here is one turn of: {trace.steps.source}"
     if len(trace.steps) and trace.kernels is None:
         yield "no deep window: what happens inside a function call could not be told apart"
@@ -138,6 +147,9 @@ def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
         for prescription in first.prescriptions[:1]:
             yield prescription.says
         yield f"slowtrain explain {first.cause}"
+        if trace.fact("profile"):
+            yield "slowtrain run SCRIPT, where the script is: it names the source lines and sees what no profile holds"
+            return
         yield f"after the change: slowtrain run again, then slowtrain compare {folder} NEW"
     elif failed(trace):
         yield "mend the script's own error (its traceback is above), then run it again"
@@ -146,5 +158,7 @@ def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
             "nothing that trains was seen (a step of fit or train_on_batch, a call of a tf.function that takes a "
             "gradient, a gradient taken eagerly): give Slowtrain the script that trains"
         )
+    elif trace.fact("profile"):
+        yield "slowtrain run SCRIPT, where the script is: it sees what no profile holds"
     elif not findings.diagnoses:
         yield "nothing: for more speed look at the model's own arithmetic, or at the machine"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 
 from slowtrain.model import Attribution, Checkup, Diagnosis, InputNode, Prescription, VerdictKind
-from slowtrain.report import charts, graph, json, wording
+from slowtrain.report import charts, device, graph, json, wording
 from slowtrain.report.markup import Markup, diff, el, join, markdown
 
 
@@ -87,6 +87,7 @@ def _sections(checkup: Checkup, pages: Mapping[str, str]) -> Iterator[Markup | N
         yield _listed("Next", checkup.next_steps, "notice")
         yield notes
     yield from _answer(checkup)
+    yield device.section(checkup.device)
     for rank, diagnosis in enumerate(checkup.diagnoses, 1):
         yield _cause(rank, diagnosis, _most(checkup), pages.get(diagnosis.cause))
     if judged:

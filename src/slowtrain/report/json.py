@@ -8,7 +8,7 @@ import numbers
 from collections.abc import Mapping
 from typing import Any
 
-from slowtrain.model import Attribution, Checkup, Diagnosis, Prescription, Saving, Verdict
+from slowtrain.model import Attribution, Checkup, DeviceUse, Diagnosis, Prescription, Saving, Verdict
 
 SCHEMA = "slowtrain.checkup/1"
 # Enough to keep any sum within the contract's 0.1 %, and free of binary noise (12.299999999999999).
@@ -45,9 +45,32 @@ def document(checkup: Checkup) -> dict[str, Any]:
             "healthy": checkup.healthy,
             "unchecked": [{"cause": u.cause, "missing": u.missing} for u in checkup.unchecked],
             "notes": checkup.notes,
+            **({"device": _device(checkup.device)} if checkup.device is not None else {}),
         }
     )
     return written
+
+
+def _device(device: DeviceUse) -> dict[str, Any]:
+    return {
+        "name": device.name,
+        "kind": device.kind,
+        "busy_share": device.busy_share,
+        "kernels_per_step": device.kernels,
+        "median_kernel_us": device.median_kernel_us,
+        "launch_delay_us": device.launch_delay_us,
+        "queued_share": device.queued_share,
+        "idle": _attribution(device.idle, "reason"),
+        "gaps": [
+            {"start_ms": g.start_ms, "ms": g.ms, "reason": g.reason, "share": g.share, "detail": g.detail}
+            for g in device.gaps
+        ],
+        "ops": [{"name": o.name, "ms": o.ms, "count": o.count, "share": o.share} for o in device.ops],
+        "copies": [
+            {"direction": c.name, "count": c.count, "bytes": c.bytes or None, "ms": c.ms, "exposed_share": c.share}
+            for c in device.copies
+        ],
+    }
 
 
 def _subject(checkup: Checkup) -> dict[str, Any]:

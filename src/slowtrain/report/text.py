@@ -28,6 +28,7 @@ class _Limits:
     evidence: int = 99  # lines of evidence
     prescription: int = 99  # lines of a prescription
     parts: int = 99  # bars
+    gaps: int = 99  # of the device's longest
     whole: int = 99  # lines of the attribution that is not drawn
     unchecked: int = 99  # lines of what was not checked
     notes: int = 99  # notes, and as many lines of each
@@ -36,11 +37,13 @@ class _Limits:
 
 # What is given up, one after the other and the least missed first, until the report fits the screen.
 _CUTS: tuple[tuple[str, int], ...] = (
-    ("full", 5), ("brief", 5), ("evidence", 4), ("prescription", 3), ("parts", 10), ("notes", 3), ("next_steps", 4),
+    ("full", 5), ("brief", 5), ("gaps", 5),
+    ("evidence", 4), ("prescription", 3), ("parts", 10), ("notes", 3), ("next_steps", 4),
     ("unchecked", 4), ("whole", 2), ("parts", 8), ("notes", 2), ("evidence", 3), ("unchecked", 3), ("prescription", 2),
-    ("next_steps", 3), ("full", 4), ("brief", 3), ("parts", 7), ("evidence", 2), ("full", 3), ("whole", 1),
+    ("next_steps", 3), ("gaps", 3), ("full", 4), ("brief", 3), ("parts", 7), ("evidence", 2), ("full", 3), ("whole", 1),
     ("unchecked", 2),
-    ("parts", 6), ("brief", 1), ("prescription", 1), ("notes", 1), ("next_steps", 2), ("unchecked", 1), ("parts", 4),
+    ("parts", 6), ("brief", 1), ("gaps", 1),
+    ("prescription", 1), ("notes", 1), ("next_steps", 2), ("unchecked", 1), ("parts", 4),
     ("brief", 0), ("full", 2), ("evidence", 1), ("next_steps", 1), ("full", 1), ("parts", 2), ("notes", 0),
 )  # fmt: skip
 
@@ -82,6 +85,7 @@ def _report(checkup: Checkup, paper: Paper, limits: _Limits) -> Iterator[str]:
         yield from _notes(checkup, paper, limits)
         yield from _next_steps(checkup, paper, limits)
     yield from _where(checkup, paper, limits)
+    yield from _device(checkup, paper, limits)
     yield from _causes(checkup, paper, limits)
     yield from _checked(checkup, paper, limits)
     if judged:
@@ -131,6 +135,25 @@ def _where(checkup: Checkup, paper: Paper, limits: _Limits) -> Iterator[str]:
             yield from _inline("A step", checkup.attribution, paper, limits, wording.category)
     if not step and wording.judged(checkup.verdict):
         yield paper.fit(f"Where a step goes: {wording.UNKNOWN}", paper.width)
+
+
+def _device(checkup: Checkup, paper: Paper, limits: _Limits) -> Iterator[str]:
+    """Why the device waits, and its longest gaps."""
+    device = checkup.device
+    if device is None or not device.idle.parts:
+        return
+    yield ""
+    idle = f"{wording.duration(device.idle.total_ms)} of a step"
+    title = f"Why {device.name} waits"
+    yield paper.style(paper.pad(title, paper.width - cells(idle)), "bold") + idle
+    for part in device.idle.parts[: max(limits.gaps, 1)]:
+        text = wording.WAITS.get(part.name, part.name)
+        yield f"  {_share(part):>5} {paper.fit(text, paper.width - 8)}"
+    if device.gaps and limits.gaps:
+        yield paper.style("  the longest gaps:", "dim")
+    for gap in device.gaps[: limits.gaps]:
+        said = f"at {wording.duration(gap.start_ms)}: {gap.reason}, {gap.detail}" if gap.detail else gap.reason
+        yield paper.style(f"  {wording.duration(gap.ms):>8} {paper.fit(said, paper.width - 11)}", "dim")
 
 
 def _largest(attribution: Attribution) -> list[Part]:

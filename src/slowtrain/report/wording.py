@@ -25,6 +25,7 @@ CATEGORIES = {
     Category.CALLBACK: ("callbacks", "callbacks at batch ends"),
     Category.GC: ("Python's GC", "pauses to collect garbage"),
     Category.DEVICE: ("device compute", "ops at work on the device"),
+    Category.COLLECTIVE: ("collectives", "devices exchanging, hidden by no kernel"),
     Category.UNATTRIBUTED: ("unattributed", "what the recording cannot tell"),
 }
 
@@ -43,6 +44,7 @@ PHASES = {
     Phase.WINDOW: ("profiler", "steps under the profiler, with its start and stop"),
     Phase.EPOCH: ("between epochs", "iterators made, buffers filled, metrics reset"),
     Phase.END: ("shutdown", "after the script's last line"),
+    Phase.OUTSIDE: ("outside steps", "before the first whole step and after the last"),
 }
 
 SIGNALS = {
@@ -63,6 +65,22 @@ SIGNALS = {
     Signal.LOSS: "the loss",
     Signal.GC: "collector pauses",
     Signal.MODEL: "the model's layers",
+}
+
+#: Why a device waits, by the reasons of an idle moment.
+WAITS = {
+    "input": "for the next batch",
+    "compile": "for tracing and compiling",
+    "callback": "for a callback",
+    "sync": "while the host waits for results",
+    "d2h": "for a copy to the host",
+    "h2d": "for a copy to the device",
+    "allocation": "for memory to be allocated",
+    "eager": "for eager ops started one by one",
+    "dispatch": "for the host to launch the next kernel",
+    "queue": "between kernels already queued",
+    "python": "for Python between the framework's calls",
+    "unattributed": "for reasons that the profile does not tell",
 }
 
 EFFECTS = {

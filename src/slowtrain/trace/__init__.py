@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slowtrain.model import Attribution, Bar, Category, Place, Signal
+from slowtrain.model import Attribution, Bar, Category, IdleGap, Place, Signal
 from slowtrain.trace.pipeline import Pipeline
 
 Floats = NDArray[np.float64]
@@ -167,6 +167,51 @@ class Kernels:
 
 
 @dataclass(frozen=True)
+class Copies:
+    """Copies of one direction, a step: how many, how many bytes, their time and the part that no kernel hides."""
+
+    count: float
+    bytes: float
+    ms: float
+    exposed_ms: float
+
+
+@dataclass(frozen=True)
+class Device:
+    """What an accelerator did in the steps of a profile, in ms a step.
+
+    ``kernel_ms`` sums over streams, ``busy_ms`` is their union; ``by_kernel`` and ``by_op`` give ``(ms, count)``;
+    ``idle`` the idle ms by reason, ``gaps`` the longest ones. ``precision`` is kernel ms by number format, as far as
+    names tell, ``matrix_ms`` that of matrix products and convolutions, ``tensor_core_ms`` the part of it on
+    tensor cores.
+    """
+
+    name: str
+    kind: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    steps: int = 0
+    step_ms: float = 0.0
+    busy_ms: float = 0.0
+    kernel_ms: float = 0.0
+    kernels: float = 0.0
+    median_kernel_us: float = 0.0
+    by_kernel: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    by_op: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    copies: Mapping[str, Copies] = field(default_factory=dict)
+    idle: Mapping[str, float] = field(default_factory=dict)
+    gaps: tuple[IdleGap, ...] = ()
+    precision: Mapping[str, float] = field(default_factory=dict)
+    matrix_ms: Mapping[str, float] = field(default_factory=dict)
+    tensor_core_ms: float = 0.0
+    launch_delay_us: float | None = None  # median, from the host's call to the kernel's start
+    queued_share: float | None = None  # of kernels whose call had returned before the kernel before them ended
+
+    @property
+    def idle_ms(self) -> float:
+        return sum(self.idle.values())
+
+
+@dataclass(frozen=True)
 class Producer:
     """A Python function that makes input: where it is written, what it costs a step, its hot lines."""
 
@@ -197,6 +242,7 @@ class Trace:
     stacks: tuple[Line, ...] = ()
     samples: Mapping[str, Floats] = field(default_factory=dict)
     root: str = ""
+    device: Device | None = None
 
     @property
     def step_ms(self) -> float:
@@ -205,8 +251,13 @@ class Trace:
 
     @property
     def enough(self) -> bool:
-        """Whether the steady steps carry a statement: many, or fewer that took long together."""
+        """Whether the steady steps carry a statement: many, or fewer that took long together.
+
+        Of somebody's profile there is no more than it holds: it is answered, and how little it was is said.
+        """
         steady = self.steps.steady_ms
+        if self.facts.get("profile"):
+            return len(steady) >= 1
         return len(steady) >= FEW_STEPS or (len(steady) >= 2 and float(steady.sum()) >= FEW_STEPS_MS)
 
     @property

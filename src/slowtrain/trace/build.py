@@ -28,6 +28,7 @@ from slowtrain.trace import (
 )
 from slowtrain.trace.recording import Recording
 
+MOSTLY_STEPS = (0.9, 0.75, 0.6)  # of the time between two samples: the first that any stretch reaches
 USEFUL_STACKS = 5  # fewer samples of the main thread than this say nothing
 
 
@@ -51,7 +52,8 @@ def build(raw: Recording) -> Trace:
     facts["usable_cores"] = _usable_cores(facts)
     samples = _samples(raw)
     if found.steady.any():
-        facts["cpu_ms_per_step"] = _cpu_ms(samples, found)
+        facts["cpu_ms_per_step"] = _cpu_ms(samples, found, "process_cpu_seconds")
+        facts["step_cpu_ms"] = _cpu_ms(samples, found, "main_cpu_seconds", "framework_cpu_seconds")
     found = _sized(found, fed)
     made = _producers(raw, found)
     fed = _planned(raw, found, fed, deep, made, float(facts["usable_cores"]))
@@ -137,14 +139,19 @@ def _samples(raw: Recording) -> dict[str, Floats]:
     return columns
 
 
-def _cpu_ms(samples: Mapping[str, Floats], found: Steps) -> float | None:
-    """Processor time of the process per steady step, all threads, from the samples between which only steps ran."""
-    if "process_cpu_seconds" not in samples or len(samples["time_ms"]) < 2:
+def _cpu_ms(samples: Mapping[str, Floats], found: Steps, *keys: str) -> float | None:
+    """Processor time per steady step, the sum of these, from the samples between which only steps ran."""
+    if any(k not in samples for k in keys) or len(samples["time_ms"]) < 2:
         return None
-    at, used = samples["time_ms"], samples["process_cpu_seconds"]
+    used = np.sum([samples[k] for k in keys], axis=0)
+    at, used = samples["time_ms"][np.isfinite(used)], used[np.isfinite(used)]
+    if len(at) < 2:
+        return None
     busy = intervals.union(found.start_ms[found.steady], found.end_ms[found.steady])
     span = np.diff(at)
-    only_steps = intervals.covered(busy, at[:-1], at[1:]) >= 0.9 * span
+    # Short epochs leave no stretch between two samples that is steps alone.
+    inside = intervals.covered(busy, at[:-1], at[1:])
+    only_steps = inside >= next((s for s in MOSTLY_STEPS if (inside >= s * span).any()), 1.0) * span
     if not only_steps.any():
         return None
     return float(np.diff(used)[only_steps].sum() * 1e3 / span[only_steps].sum() * found.mean_ms)

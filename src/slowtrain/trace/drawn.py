@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from slowtrain.model import Attribution, Category, Part, Place, Signal
-from slowtrain.trace import Event, Kernels, Line, Name, Producer, Spans, Steps, Trace
+from slowtrain.trace import Copies, Device, Event, Kernels, Line, Name, Producer, Spans, Steps, Trace
 from slowtrain.trace.pipeline import Node, Pipeline, Written
 
 STEPS = 40
@@ -60,6 +60,7 @@ def drawn(drawing: str) -> Trace:
         loop_lines=tuple(settings.loop_lines),
         stacks=tuple(settings.stacks),
         samples=settings.samples,
+        device=settings.device,
     )
 
 
@@ -103,6 +104,7 @@ class _Settings:
         self.spans: list[tuple[str, float, float, int, int]] = []
         self.pipelines: tuple[Pipeline, ...] = ()
         self.kernels: Kernels | None = None
+        self.device: Device | None = None
         self.producers: list[Producer] = []
         self.loop_lines: list[Line] = []
         self.stacks: list[Line] = []
@@ -147,6 +149,28 @@ class _Settings:
             20, float(given.get("step", busy)), busy, float(given.get("ms", busy)), float(given.get("count", 0)),
             float(given.get("wait", 0)), table, names,
             float(given.get("eager_ops", 0)), float(given.get("eager_ms", 0)), float(given.get("function", 0)),
+        )  # fmt: skip
+
+    def _device(self, rest: str) -> None:
+        """``@device busy=8 kernels=300 median_us=5 by={"sgemm":[4,10]} ops={…} copies={"h2d":[10,4e6,2,2]}
+        idle={"dispatch":3} precision={"float32":4} matrix={"float32":3} tensor=0 delay=20 queued=0.1 kind=GPU
+        facts={…}``: in ms a step; copies are count, bytes, ms, exposed ms.
+        """
+        given = dict(_fields(rest))
+
+        def table(key: str) -> dict[str, tuple[float, float]]:
+            return {k: (float(v[0]), float(v[1])) for k, v in given.get(key, {}).items()}
+
+        def figures(key: str) -> dict[str, float]:
+            return {k: float(v) for k, v in given.get(key, {}).items()}
+
+        copies = {k: Copies(*map(float, v)) for k, v in given.get("copies", {}).items()}
+        self.device = Device(
+            str(given.get("name", "/device:GPU:0")), str(given.get("kind", "GPU")), given.get("facts", {}), 20,
+            float(given.get("step", 0)), float(given.get("busy", 0)), float(given.get("ms", given.get("busy", 0))),
+            float(given.get("kernels", 0)), float(given.get("median_us", 0)), table("by"), table("ops"), copies,
+            figures("idle"), (), figures("precision"), figures("matrix"), float(given.get("tensor", 0)),
+            given.get("delay"), given.get("queued"),
         )  # fmt: skip
 
     def _event(self, rest: str) -> None:

@@ -98,6 +98,7 @@ HOST_SYNCS = re.compile(r"(?:cu(?:da)?|hip)(?:Stream|Event|Device|Ctx)(?:Synchro
 
 # JAX. [J T]
 PJIT_CALL = "PjitFunction("  # + the function's name and ")"
+JAX_TRAINING = frozenset({"train_step", "one_train_step", "train_function"})  # Keras's on JAX [C], people's
 PJRT_EXECUTE = re.compile(r"PJRT_LoadedExecutable_Execute|(?:PjRt|Tfrt)\w*LoadedExecutable::Execute|ExecuteReplicated")
 COMPILE = re.compile(r"backend_compile|\w+Compiler::Compile|XlaCompile|compile_or_get_cached")
 PYTHON_CALL = "$"  # a frame of the Python tracer: "$file.py:29 function"
@@ -109,6 +110,54 @@ COPY = re.compile(
 )
 MEMSET = re.compile(r"(?i)^memset|__amd_rocclr_fillBuffer")
 COLLECTIVE = re.compile(r"(?i)nccl|rccl|all-?reduce|all-?gather|reduce-?scatter|all-?to-?all")
+
+# ---- what the host does while a device waits: the first pattern that matches a span's name gives the reason ------
+# Frames of the Python tracer read "$file.py:line function" and "$module function"; a reason that they give is that of
+# the innermost such frame. [C J T], and sources of Keras 3.15 and JAX 0.8 for their own file and function names
+
+HOST_REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("compile", re.compile(
+        r"backend_compile|\w+Compiler::(?:Compile|RunBackend|RunHloPasses)|XlaCompile|compile_or_get_cached|"
+        r"EagerCompile|TraceContext::Trace|FunctionDef::Optimize|MetaOptimizer|GraphConstructor|"
+        r"\$(?:pjit|pxla|mlir|compiler|partial_eval|dispatch)\.py:\d+ (?:_create_pjit_jaxpr|trace_to_jaxpr\w*|"
+        r"lower\w*|_?compile\w*|_cached_lower\w*|backend_compile\w*|compile_or_get_cached)|"
+        r"\$(?:function_type_utils|func_graph|tracing_compilation|concrete_function)\.py:\d+ "
+        r"\w*(?:trace|func_graph_from)\w*")),
+    ("input", re.compile(
+        r"Iterator(?:GetNext|GetNextAsOptional|GetNextSync)?Op::DoCompute|IteratorGetNext(?:AsOptional)?Op::DoCompute|"
+        r"MultiDeviceIteratorGetNextFromShard|^Iterator::|EagerLocalExecute: (?:IteratorGetNext|OptionalFromValue)|"
+        r"\$\w+\.py:\d+ (?:__next__|_next_internal|get_next|_?get_iterator|get_jax_iterator|get_numpy_iterator|"
+        r"enumerate_epoch|next_batch)|\$builtins next\b")),
+    ("sync", re.compile(
+        r"(?:cu(?:da)?|hip)(?:Stream|Event|Device|Ctx)Synchronize|BlockHostUntil(?:Done|Ready)|BlockUntilReady|"
+        r"PjRt\w*Buffer::(?:Await|ToLiteral)|\w*::ToLiteral(?:Sync)?\b|TransferFromDevice\b|"
+        r"\$array\.py:\d+ (?:_value|__array__|__float__|__int__|__bool__|item|block_until_ready)|block_until_ready|"
+        r"\$\w+\.py:\d+ (?:numpy|_numpy|convert_to_numpy)$|TFE_TensorHandleResolve")),
+    ("d2h", re.compile(r"(?i)^(?:cu(?:da)?|hip)?mem(?:cpy)?D(?:to|2)H|CopyGPUTensorToCPU|GPU to CPU")),
+    ("h2d", re.compile(
+        r"(?i)^(?:cu(?:da)?|hip)?mem(?:cpy)?H(?:to|2)D|CopyCPUTensorToGPU|CPU to GPU|TransferToDevice|"
+        r"BufferFromHost|batched_device_put|\$\w+\.py:\d+ (?:device_put|_batched_device_put_impl|shard_device_array)|"
+        r"LinearizeHostBuffer|H2D Dispatch")),
+    ("allocation", re.compile(r"(?:cu(?:da)?|hip)(?:Mem)?(?:Malloc|Alloc|Free)\w*|BFCAllocator")),
+    ("callback", re.compile(
+        r"\$\w+\.py:\d+ on_(?:train_|test_|predict_)?(?:batch|epoch|begin|end)\w*|CallbackList")),
+    ("eager", re.compile(r"^EagerLocalExecute: (?!__inference_|__forward_|__backward_)|TFE_Py_FastPathExecute_C")),
+    ("dispatch", re.compile(
+        r"^ExecutorState::Process|^FunctionRun|^ExecutorPropagateOutputs|KernelLaunch|"
+        r"(?:cu(?:da)?|hip(?:Ext)?(?:Module)?)(?:Launch|GraphLaunch)\w*|PjitFunction\(|PJRT_LoadedExecutable_Execute|"
+        r"(?:PjRt|Tfrt)\w*LoadedExecutable::Execute|ExecuteReplicated|ThunkExecutor::Execute|GpuExecutable::|"
+        r"^EagerExecute|EagerLocalExecute: __|KernelAndDeviceFunc::Run|CpuExecutable::Execute")),
+    ("python", re.compile(r"^\$")),
+)  # fmt: skip
+
+
+REASONS = tuple(reason for reason, _ in HOST_REASONS)
+
+
+def host_reason(name: str) -> str | None:
+    """What a span of the host with this name is busy with, None where its name says nothing of a device's wait."""
+    return next((reason for reason, pattern in HOST_REASONS if pattern.search(name)), None)
+
 
 # ---- statistics -----------------------------------------------------------------------------------------------
 
@@ -124,7 +173,10 @@ CORRELATION_ID = "correlation_id"  # host call to device activity [S V J]
 KERNEL_DETAILS = "kernel_details"  # "regs:… shm:… grid:… block:…" [S V J]
 MEMCPY_DETAILS = "memcpy_details"  # "size:6144 dest:4 async:1"; bytes, device [S V J]
 TF_OP = "tf_op"  # "scope/name:Type" [S J]
+ANNOTATION = "annotation"  # of a kernel: "scope/name:Type#shape=(half[4,1];…)#", innermost last after "::" [V]
+NO_OP = frozenset({"", "XlaModule:", "MakeTensorFromProto"})  # where an op's name should stand, but none does [V J]
 HLO_OP, HLO_MODULE, PROGRAM_ID = "hlo_op", "hlo_module", "program_id"  # [S C J]
+DEVICE_NAME = "gpu_device_name"  # [S]
 DROPPED = "dropped_traces"  # [S]
 PROFILE_START, PROFILE_STOP = "profile_start_time", "profile_stop_time"  # ns since 1970, of TASK_PLANE [S C J T]
 DEVICE_FACTS = ("clock_rate", "core_count", "memory_bandwidth", "memory_size", "compute_cap_major",
@@ -147,6 +199,11 @@ KERNEL_PRECISION = (
 )
 TENSOR_CORE = re.compile(
     r"[hsid]?(?:884|1688|16816|8816)(?:gemm|cudnn|fprop|dgrad|wgrad|_)|hmma|imma|gmma|tensorop|xmma|_MI\d+x"
+)
+
+# Matrix products and convolutions, which tensor cores could do. [O V J]
+MATRIX_KERNEL = re.compile(
+    r"(?i)gemm|cudnn|conv|wgrad|dgrad|fprop|_gemv|Cijk_|cutlass|xmma|dot_general|implicit_con|winograd|miopen"
 )
 
 

@@ -1,0 +1,39 @@
+"""The device's own page of a checkup: busy or idle, why, in which gaps, and with what."""
+
+from __future__ import annotations
+
+from slowtrain.model import Attribution, DeviceUse, OpTime, Part
+from slowtrain.trace import Device, Trace
+
+MOST_OPS = 15
+
+
+def use(trace: Trace) -> DeviceUse | None:
+    """None where no device's timeline was read."""
+    device = trace.device
+    if device is None:
+        return None
+    idle = device.idle_ms
+    parts = sorted(device.idle.items(), key=lambda i: -i[1])
+    return DeviceUse(
+        device.name.removeprefix("/device:"),
+        device.kind,
+        min(device.busy_ms / device.step_ms, 1.0) if device.step_ms else 0.0,
+        device.kernels,
+        device.median_kernel_us,
+        device.launch_delay_us,
+        device.queued_share,
+        Attribution(idle, tuple(Part(reason, ms, ms / idle if idle else 0.0) for reason, ms in parts)),
+        device.gaps,
+        _ops(device),
+        tuple(OpTime(k, c.ms, c.count, c.exposed_ms / (c.ms or 1.0), c.bytes) for k, c in device.copies.items()),
+    )
+
+
+def _ops(device: Device) -> tuple[OpTime, ...]:
+    """By the framework's ops where most of the time has one, else by kernels."""
+    total = device.kernel_ms
+    named = sum(ms for ms, _ in device.by_op.values())
+    table = device.by_op if total and named >= 0.5 * total else device.by_kernel
+    rows = list(table.items())[:MOST_OPS]
+    return tuple(OpTime(name.split("#")[0], ms, count, ms / total if total else 0.0) for name, (ms, count) in rows)

@@ -1,0 +1,54 @@
+"""``slowtrain diagnose``: the answer from somebody's profile, on any machine, without TensorFlow."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+HELP = "read a profile that TensorFlow, Keras or JAX wrote, and say why its steps are slow"
+EXAMPLES = """
+slowtrain diagnose logs/
+slowtrain diagnose --list logs/
+slowtrain diagnose --session 2026_01_31_12_00_00 logs/
+slowtrain diagnose --html report.html worker-0.xplane.pb
+slowtrain diagnose --json - worker-0.xplane.pb.gz
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write the page there")
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        help="write the answer as JSON; - is standard output, and nothing else is printed there",
+    )
+    parser.add_argument("--list", action="store_true", help="list the profiles that are there, newest first, and stop")
+    parser.add_argument(
+        "--session", metavar="NAME", help="the one to read, by its name in --list (default: the newest)"
+    )
+    parser.add_argument(
+        "path", metavar="PATH", type=Path, help="a profile (*.xplane.pb, also gzipped), its folder, or a log folder"
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    from slowtrain.cli._answer import examine_profile, tell
+    from slowtrain.errors import InputError
+    from slowtrain.trace import profiles
+
+    sessions = profiles.find(args.path)
+    if args.list:
+        for session in sessions:
+            size = sum(f.stat().st_size for f in session.files) / 1e6
+            hosts = f"{len(session.files)} host{'s' if len(session.files) > 1 else ''}"
+            print(f"{session.name}  {hosts}  {size:.1f} MB  {session.folder}")
+        return 0
+    if args.session is not None:
+        named = [s for s in sessions if s.name == args.session]
+        if not named:
+            raise InputError(f"{args.path}: no profile {args.session!r} there; --list shows those that are")
+        sessions = named
+    chosen, older = sessions[0], len(sessions) - 1
+    notes = [f"the newest of {older + 1} profiles, {chosen.name}; --list shows the others"] if older else []
+    tell(examine_profile(chosen.files, args.path, notes), html=args.html, json=args.json)
+    return 0

@@ -1,0 +1,68 @@
+"""The part of the page that tells of the device: why it waits, in which gaps, and what it is busy with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slowtrain.model import DeviceUse
+from slowtrain.report import wording
+from slowtrain.report.markup import Markup, el
+
+
+def section(device: DeviceUse | None) -> Markup | None:
+    """Why the device waits, its longest gaps, and what it is busy with."""
+    if device is None:
+        return None
+    reasons = [
+        el("tr", el("td", wording.WAITS.get(p.name, p.name)), _figure(wording.duration(p.ms)), _figure(_share(p.share)))
+        for p in device.idle.parts
+    ]
+    gaps = [
+        el("tr", _figure(wording.duration(g.start_ms)), _figure(wording.duration(g.ms)), el("td", g.reason),
+           _figure(_share(g.share)), el("td", el("code", g.detail)))
+        for g in device.gaps
+    ]  # fmt: skip
+    ops = [
+        el("tr", el("td", el("code", o.name)), _figure(wording.duration(o.ms)), _figure(wording.number(o.count)),
+           _figure(_share(o.share)))
+        for o in device.ops
+    ]  # fmt: skip
+    copies = [
+        el("tr", el("td", c.name), _figure(wording.number(c.count)),
+           _figure(wording.size(c.bytes) if c.bytes else "?"), _figure(wording.duration(c.ms)),
+           _figure(_share(c.share)))
+        for c in device.copies
+    ]  # fmt: skip
+    return el(
+        "section",
+        el("h2", el("span", f"What {device.name} does"), el("small", _use(device))),
+        _rows(("it waits", "a step", "of the idle time"), reasons),
+        _folded("The longest gaps", ("from the first step", "length", "reason", "of the gap", "what exactly"), gaps),
+        _folded("The ops that take most of its time", ("op", "a step", "times", "of all kernels"), ops),
+        _folded("Copies", ("direction", "a step", "bytes", "time", "hidden by no kernel"), copies),
+    )
+
+
+def _use(device: DeviceUse) -> str:
+    said = [f"busy {_share(device.busy_share)}", f"{wording.number(device.kernels)} kernels a step"]
+    said.append(f"median {wording.duration(device.median_kernel_us / 1e3)}")
+    if device.queued_share is not None:
+        said.append(f"{_share(device.queued_share)} of them launched before the one before had ended")
+    return " · ".join(said)
+
+
+def _share(share: float) -> str:
+    return "?" if wording.finite(share) is None else wording.share(share)
+
+
+def _rows(head: Sequence[str], rows: Sequence[Markup]) -> Markup:
+    names = el("tr", [el("th", name, class_="n" if i else None) for i, name in enumerate(head)])
+    return el("div", el("table", el("thead", names), el("tbody", rows)), class_="table")
+
+
+def _folded(title: str, head: Sequence[str], rows: Sequence[Markup]) -> Markup | None:
+    return el("details", el("summary", title), _rows(head, rows)) if rows else None
+
+
+def _figure(said: str) -> Markup:
+    return el("td", said, class_="n")

@@ -1,0 +1,203 @@
+"""The steps of a profile: from what the framework marked, else from the repetition of the program itself.
+
+Each way is tried in order of how much it can be trusted, and the one that was used is told. Where nothing is
+marked and nothing repeats, there are no steps: the whole profile is then one stretch, and ``source`` is empty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.trace import Floats, Ints, names
+from slowtrain.trace.timeline import COLLECTIVE, KERNEL, Device, Thread, Timeline
+
+TURNS = 3  # a repetition seen less often may be chance
+ALIKE = 0.9  # of the kernels of a turn that must come again in the next
+LONGEST_TURN = 200_000  # kernels: longer turns are not looked for
+_NUMBER = re.compile(r"_\d+$")
+
+
+@dataclass(frozen=True)
+class Cadence:
+    """Steps in ms, and how they were found; an empty ``source`` says that they could not be told."""
+
+    start_ms: Floats
+    end_ms: Floats
+    source: str
+
+    def __len__(self) -> int:
+        return len(self.start_ms)
+
+
+def find(timeline: Timeline, device: Device | None) -> Cadence:
+    """The steps as ``device`` (the busiest one) and its host took them."""
+    threads = [t for t in timeline.threads if device is None or t.host == device.host]
+    found = _annotated(threads) or (_marked(device) if device is not None else None)
+    found = found or _functions(threads) or _pjit(threads)
+    if device is not None:
+        found = found or _programs(device) or _kernels(device)
+    found = found or _fetches(threads)
+    if found is not None:
+        return found
+    span = np.array([timeline.start_ms]), np.array([timeline.end_ms])
+    return Cadence(*span, "") if timeline.end_ms > timeline.start_ms else Cadence(np.zeros(0), np.zeros(0), "")
+
+
+def _annotated(threads: Sequence[Thread]) -> Cadence | None:
+    """Spans with a step number: ``tf.profiler.experimental.Trace``, Keras's TensorBoard callback, JAX's annotation."""
+    best: tuple[int, Thread, Ints] | None = None
+    for thread in threads:
+        if thread.step_num is not None:
+            mine = np.flatnonzero(thread.step_num >= 0)
+            if best is None or len(mine) > best[0]:
+                best = (len(mine), thread, mine)
+    if best is None:
+        return None
+    _, thread, mine = best
+    counted = Counter(thread.name[mine].tolist())
+    common = counted.most_common(1)[0][0]
+    mine = mine[thread.name[mine] == common]
+    label = thread.texts[common]
+    return _from_starts(thread.start_ms[mine], float(thread.end_ms[mine][-1]), f"the step annotation {label!r}")
+
+
+def _marked(device: Device) -> Cadence | None:
+    """The device's own line of steps."""
+    if device.marked is None:
+        return None
+    order = np.argsort(device.marked[0])
+    return Cadence(device.marked[0][order], device.marked[1][order], "the steps that the profile marks on the device")
+
+
+def _functions(threads: Sequence[Thread]) -> Cadence | None:
+    """Calls of a ``tf.function``: Keras's own if there is one, else the one with most time."""
+    found: dict[str, tuple[list[float], list[float]]] = {}
+    for thread in threads:
+        for i, text in enumerate(thread.texts):
+            name = text.removeprefix(names.EAGER_LOCAL)
+            if name == text or not name.startswith(names.FUNCTION_PREFIXES):
+                continue
+            for prefix in names.FUNCTION_PREFIXES:
+                name = name.removeprefix(prefix)
+            mine = thread.name == i
+            rows = found.setdefault(_NUMBER.sub("", name), ([], []))
+            rows[0].extend(thread.start_ms[mine].tolist())
+            rows[1].extend(thread.end_ms[mine].tolist())
+    return _most(found, "calls of the function", names.KERAS_FUNCTIONS)
+
+
+def _pjit(threads: Sequence[Thread]) -> Cadence | None:
+    """Calls of JAX's compiled functions; the one with most time on the host's clock."""
+    found: dict[str, tuple[list[float], list[float]]] = {}
+    for thread in threads:
+        for i, text in enumerate(thread.texts):
+            if text.startswith(names.PJIT_CALL):
+                mine = np.flatnonzero(thread.name == i)
+                # The call is written twice, one inside the other.
+                outer = mine[thread.start_ms[mine] >= np.maximum.accumulate(
+                    np.concatenate(([-np.inf], thread.end_ms[mine][:-1])))] if len(mine) else mine  # fmt: skip
+                rows = found.setdefault(text[len(names.PJIT_CALL) :].rstrip(")"), ([], []))
+                rows[0].extend(thread.start_ms[outer].tolist())
+                rows[1].extend(thread.end_ms[outer].tolist())
+    whole = {n: r for n, r in found.items() if n in names.JAX_TRAINING or "step" in n}
+    return _most(whole, "calls of the compiled function", names.JAX_TRAINING)
+
+
+def _programs(device: Device) -> Cadence | None:
+    """Runs of the XLA program that takes most of the device's time."""
+    if device.programs is None:
+        return None
+    start, end, code, texts = device.programs
+    ms = np.bincount(code, end - start, minlength=len(texts))
+    most = int(ms.argmax())
+    mine = np.flatnonzero(code == most)
+    mine = mine[np.argsort(start[mine])]
+    if len(mine) < TURNS:
+        return None
+    return _from_starts(start[mine], float(end[mine][-1]), f"runs of the program {texts[most].split('(')[0]!r}")
+
+
+def _most(
+    found: dict[str, tuple[list[float], list[float]]], what: str, preferred: frozenset[str]
+) -> Cadence | None:
+    chosen = {n: r for n, r in found.items() if n in preferred and len(r[0]) >= 2}
+    chosen = chosen or {n: r for n, r in found.items() if len(r[0]) >= TURNS}
+    if not chosen:
+        return None
+    name = max(chosen, key=lambda n: sum(chosen[n][1]) - sum(chosen[n][0]))
+    start, end = (np.array(column) for column in chosen[name])
+    order = np.argsort(start)
+    return _from_starts(start[order], float(end.max()), f"{what} {name!r}")
+
+
+def _from_starts(start: Floats, last_end: float, source: str) -> Cadence:
+    """Each step lasts until the next begins; the last until its own end, unless that is far from complete."""
+    end = np.append(start[1:], max(last_end, float(start[-1])))
+    if len(start) > TURNS and end[-1] - start[-1] < 0.7 * float(np.median(end[:-1] - start[:-1])):
+        # The call returned before the device had finished, or the profile ended: no whole turn.
+        start, end = start[:-1], end[:-1]
+    return Cadence(start, end, source)
+
+
+def _fetches(threads: Sequence[Thread]) -> Cadence | None:
+    """Waits for the next batch."""
+    starts = []
+    for thread in threads:
+        wanted = [i for i, t in enumerate(thread.texts) if t in names.GET_NEXT]
+        mine = np.isin(thread.name, wanted)
+        if mine.any():
+            starts.append((thread.start_ms[mine], thread.end_ms[mine]))
+    if not starts:
+        return None
+    start = np.sort(np.concatenate([s for s, _ in starts]))
+    if len(start) < TURNS:
+        return None
+    return _from_starts(start, float(max(e.max() for _, e in starts)), "fetches of a batch from the iterator")
+
+
+def _kernels(device: Device) -> Cadence | None:
+    """The period of the kernels' own sequence on the busiest stream."""
+    mine = np.isin(device.activities.kind, (KERNEL, COLLECTIVE))
+    found = device.activities.where(mine)
+    if len(found) < 2 * TURNS:
+        return None
+    streams, counts = np.unique(found.stream, return_counts=True)
+    found = found.where(found.stream == streams[counts.argmax()])
+    # The same kernel serves many ops: the op tells turns apart where it is known.
+    for first, period in _periods(np.where(found.op >= 0, found.op + len(found.texts), found.name)):
+        start = found.start_ms[first::period]
+        if len(start) >= TURNS:
+            last = min(first + (len(start) - 1) * period + period, len(found)) - 1
+            return _from_starts(start, float(found.end_ms[last]), f"the same {period} kernels over and over")
+    return None
+
+
+def _periods(sequence: Ints) -> Iterator[tuple[int, int]]:
+    """``(first, period)`` candidates under which the sequence repeats, the shortest first.
+
+    A whole number of turns lies between two occurrences of any kernel, so that the distances between those of the
+    rarest kernels that come often enough are the only periods to try.
+    """
+    n = len(sequence)
+    _, code, counts = np.unique(sequence, return_inverse=True, return_counts=True)
+    tried: set[int] = set()
+    rare = [i for i in np.argsort(counts, kind="stable") if counts[i] >= TURNS][:12]
+    candidates = []
+    for kernel in rare:
+        at = np.flatnonzero(code == kernel)
+        distances = Counter(np.diff(at).tolist())
+        # A kernel that comes several times a turn shows sums of neighbouring distances.
+        for times in (1, 2, 3, 4):
+            distances.update((at[times:] - at[:-times]).tolist())
+        candidates += [(d, int(at[0])) for d, c in distances.most_common(4) if c >= TURNS - 1]
+    for period, first in sorted(candidates):
+        if period in tried or not 2 <= period <= min(n // TURNS, LONGEST_TURN):
+            continue
+        tried.add(period)
+        if float((code[:-period] == code[period:]).mean()) >= ALIKE:
+            yield first % period, period

@@ -1,0 +1,174 @@
+"""Why a device waits: every idle moment gets its reason from what the host was doing then.
+
+The kernel that ends a gap names its host call, and that call its thread. What this thread was in before the call is
+the reason; where it was itself idle, what other threads did; where nobody did anything that the profiler writes
+down, Python between two calls of the framework. A kernel whose call had returned before the gap
+began was waiting in the device's own queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.model import IdleGap
+from slowtrain.trace import Floats, Ints, intervals, names
+from slowtrain.trace.intervals import Intervals
+from slowtrain.trace.timeline import Activities, Device, Thread, Timeline
+
+QUEUE, PYTHON, DISPATCH, INPUT, UNKNOWN = "queue", "python", "dispatch", "input", "unattributed"
+LONGEST = 10
+TOUCHING_MS = 1e-6  # a gap shorter than the clock's own step is none
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Idle moments by reason; disjoint, and together all of ``gaps``."""
+
+    gaps: Intervals
+    reasons: dict[str, Intervals]
+
+    def ms(self, reason: str) -> float:
+        return intervals.total(self.reasons[reason]) if reason in self.reasons else 0.0
+
+
+def attribute(timeline: Timeline, device: Device, gaps: Intervals) -> Idle:
+    """``gaps`` of ``device``, each moment of them with its reason."""
+    start, end = gaps
+    keep = end - start > TOUCHING_MS
+    start, end = start[keep], end[keep]
+    threads = [t for t in timeline.threads if t.host == device.host]
+    found: dict[str, list[Intervals]] = {}
+    rest = [] if len(start) else [intervals.EMPTY]
+    caller, called, returned = _callers(device.activities, threads, end)
+    queued = returned <= start
+    _claim(found, QUEUE, (start[queued], end[queued]))
+    rest.append((start[caller < 0], end[caller < 0]))
+    for number in np.unique(caller[(caller >= 0) & ~queued]):
+        mine = (caller == number) & ~queued
+        launch = np.clip(called[mine], start[mine], end[mine])
+        _claim(found, DISPATCH, _some((launch, end[mine])))
+        rest.append(_own(found, threads[number], _some((start[mine], launch))))
+    left = _all(rest)
+    for reason in _ORDER:
+        spans = [t.of(reason) for t in threads if not (reason == INPUT and _produces(t))]
+        left = _take(found, reason, left, _all(spans))
+    _take_python(found, threads, left)
+    reasons = {reason: _all(parts) for reason, parts in found.items()}
+    return Idle((start, end), {r: i for r, i in reasons.items() if len(i[0])})
+
+
+# Of several reasons at one moment the first holds: what a thread waits for within a call, before the call.
+_ORDER = ("compile", "input", "callback", "sync", "d2h", "h2d", "allocation", "eager", "dispatch", "python")
+
+
+def _own(found: dict[str, list[Intervals]], thread: Thread, left: Intervals) -> Intervals:
+    """Takes what the launching thread's own spans explain; what remains."""
+    for reason in _ORDER[:-1]:
+        left = _take(found, reason, left, thread.of(reason))
+    return left
+
+
+def _produces(thread: Thread) -> bool:
+    """Whether the thread makes input ahead: its spans are no wait."""
+    return thread.label.startswith(names.INPUT_THREADS) and not thread.label.startswith(names.GET_NEXT_THREADS)
+
+
+def _take(found: dict[str, list[Intervals]], reason: str, left: Intervals, spans: Intervals) -> Intervals:
+    _claim(found, reason, intervals.intersect(left, spans))
+    return intervals.subtract(left, spans)
+
+
+def _take_python(found: dict[str, list[Intervals]], threads: Sequence[Thread], left: Intervals) -> None:
+    """Between the framework's calls on the main thread runs Python; before its first and after its last: unknown."""
+    main = main_thread(threads)
+    if main is not None and len(main.start_ms) > 1:
+        inside = (np.array([main.start_ms[0]]), np.array([main.end_ms.max()]))
+        left = _take(found, PYTHON, left, inside)
+    _claim(found, UNKNOWN, left)
+
+
+def main_thread(threads: Sequence[Thread]) -> Thread | None:
+    """The thread of the user's script: of those with Python's or the process's name, the one with most spans."""
+    named = [t for t in threads if t.label.split("/")[0] in names.PYTHON_THREADS]
+    return max(named, key=lambda t: len(t.start_ms), default=None)
+
+
+def _claim(found: dict[str, list[Intervals]], reason: str, part: Intervals) -> None:
+    if len(part[0]):
+        found.setdefault(reason, []).append(part)
+
+
+def _some(part: Intervals) -> Intervals:
+    keep = part[1] > part[0]
+    return part[0][keep], part[1][keep]
+
+
+def _all(parts: Sequence[Intervals]) -> Intervals:
+    if not parts:
+        return intervals.EMPTY
+    return intervals.union(np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]))
+
+
+def _callers(activities: Activities, threads: Sequence[Thread], end: Floats) -> tuple[Ints, Floats, Floats]:
+    """For each gap the thread that launched what ended it (-1: not told), and when that call began and returned."""
+    none = np.full(len(end), -1, dtype=np.int64), np.full(len(end), np.inf), np.full(len(end), np.inf)
+    if not len(activities) or not threads:
+        return none
+    following = np.minimum(np.searchsorted(activities.start_ms, end - TOUCHING_MS), len(activities) - 1)
+    wanted = activities.correlation[following]
+    owner = np.concatenate([np.full(len(t.launches[0]), i, dtype=np.int64) for i, t in enumerate(threads)])
+    start, stop, correlation = (np.concatenate([t.launches[i] for t in threads]) for i in range(3))
+    if not len(correlation):
+        return none
+    order = np.argsort(correlation, kind="stable")
+    at = np.minimum(np.searchsorted(correlation[order], wanted), len(order) - 1)
+    hit = (correlation[order][at] == wanted) & (wanted > 0)
+    chosen = order[at]
+    return np.where(hit, owner[chosen], -1), np.where(hit, start[chosen], np.inf), np.where(hit, stop[chosen], np.inf)
+
+
+# -- the longest gaps
+
+
+def longest(timeline: Timeline, device: Device, idle: Idle, origin_ms: float) -> tuple[IdleGap, ...]:
+    """The longest gaps with the reason that has most of each, and what exactly it was."""
+    start, end = idle.gaps
+    found = []
+    threads = [t for t in timeline.threads if t.host == device.host]
+    for i in np.argsort(start - end, kind="stable")[:LONGEST]:
+        one = (start[i : i + 1], end[i : i + 1])
+        shares = {r: intervals.total(intervals.intersect(one, spans)) for r, spans in idle.reasons.items()}
+        reason = max(shares, key=lambda r: shares[r], default=UNKNOWN)
+        part = shares.get(reason, 0.0) / max(float(end[i] - start[i]), 1e-12)
+        detail = _detail(threads, device, reason, float(start[i]), float(end[i]))
+        found.append(IdleGap(float(start[i]) - origin_ms, float(end[i] - start[i]), reason, part, detail))
+    return tuple(found)
+
+
+def _detail(threads: Sequence[Thread], device: Device, reason: str, start: float, end: float) -> str:
+    """The stage, the frame, the call or the kernel that the gap waited for."""
+    if reason in (QUEUE, DISPATCH):
+        at = int(np.searchsorted(device.activities.start_ms, end - TOUCHING_MS))
+        if at < len(device.activities):
+            op = int(device.activities.op[at])
+            return f"before {device.activities.texts[op if op >= 0 else int(device.activities.name[at])]}"[:160]
+        return ""
+    wanted = names.REASONS.index(reason) if reason in names.REASONS else -2
+    best, length = "", 0.0
+    for thread in threads:
+        near = slice(*np.searchsorted(thread.start_ms, (start - 1e4, end)))
+        mine = thread.reason[near] == wanted
+        over = np.minimum(thread.end_ms[near], end) - np.maximum(thread.start_ms[near], start)
+        over = np.where(mine & (over > 0), over, 0.0)
+        if not len(over) or over.max() <= 0:
+            continue
+        # The innermost span that covers nearly as much as the longest says most.
+        candidates = np.flatnonzero(over >= 0.9 * over.max())
+        inner = candidates[np.argmin((thread.end_ms[near] - thread.start_ms[near])[candidates])]
+        producing = _produces(thread) and reason == INPUT
+        if over[inner] * (2 if producing else 1) > length:
+            best, length = thread.texts[int(thread.name[near][inner])], float(over[inner]) * (2 if producing else 1)
+    return best[:160]

@@ -1,0 +1,331 @@
+"""What devices and host threads did in a profile, as columns: the common ground of every question asked of one.
+
+Read from an :class:`~slowtrain.trace.xplane.Space` line by line; of the host only spans that can say why a
+device waits are kept (``names.HOST_REASONS``), the calls that started device work, and executions of ops where the host
+itself computes. All times are ms from the profile's first line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from slowtrain.trace import Bools, Floats, Ints, intervals, names, xplane
+from slowtrain.trace.xstats import Stat
+
+KERNEL, H2D, D2H, D2D, MEMSET, COLLECTIVE = range(6)
+KINDS = ("kernel", "h2d", "d2h", "d2d", "memset", "collective")
+_COPY_KINDS = {"h2d": H2D, "hto": H2D, "d2h": D2H, "dto": D2H}
+_BYTES = re.compile(r"size:(\d+)")
+NO_FLOATS: Floats = np.zeros(0)
+NO_INTS: Ints = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Activities:
+    """Device work in order of its start. ``name`` and ``op`` index ``texts`` (-1: none); ``bytes`` only of copies."""
+
+    start_ms: Floats = field(default_factory=lambda: NO_FLOATS)
+    end_ms: Floats = field(default_factory=lambda: NO_FLOATS)
+    kind: Ints = field(default_factory=lambda: NO_INTS)
+    name: Ints = field(default_factory=lambda: NO_INTS)
+    op: Ints = field(default_factory=lambda: NO_INTS)
+    stream: Ints = field(default_factory=lambda: NO_INTS)
+    correlation: Ints = field(default_factory=lambda: NO_INTS)  # 0: none
+    bytes: Floats = field(default_factory=lambda: NO_FLOATS)
+    texts: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.start_ms)
+
+    @property
+    def ms(self) -> Floats:
+        return self.end_ms - self.start_ms
+
+    def where(self, keep: Bools | Ints) -> Activities:
+        return Activities(
+            self.start_ms[keep], self.end_ms[keep], self.kind[keep], self.name[keep], self.op[keep],
+            self.stream[keep], self.correlation[keep], self.bytes[keep], self.texts,
+        )  # fmt: skip
+
+    def busy(self, *kinds: int) -> intervals.Intervals:
+        """When anything of these kinds ran, on whichever stream."""
+        mine = np.isin(self.kind, kinds)
+        return intervals.union(self.start_ms[mine], self.end_ms[mine])
+
+
+@dataclass(frozen=True)
+class Device:
+    """One accelerator of one host, or the host's own processors where ops ran on them (``kind`` CPU)."""
+
+    name: str
+    kind: str
+    host: str
+    facts: dict[str, Any]
+    activities: Activities
+    marked: tuple[Floats, Floats] | None = None  # steps as a line of the device gives them
+    programs: tuple[Floats, Floats, Ints, tuple[str, ...]] | None = None  # runs of XLA: start, end, name, names
+
+
+@dataclass(frozen=True)
+class Thread:
+    """Spans of one host thread in order of their start. ``reason`` and ``name`` index ``reasons`` and ``texts``."""
+
+    label: str
+    host: str
+    start_ms: Floats
+    end_ms: Floats
+    reason: Ints  # into names.REASONS, -1: a call that belongs to no reason
+    name: Ints
+    texts: tuple[str, ...]
+    launches: tuple[Floats, Floats, Ints, Ints]  # start, end, correlation, name of calls that started device work
+    step_num: Ints | None = None  # of spans that are steps, else -1
+
+    def of(self, *reasons: str) -> intervals.Intervals:
+        """When the thread was inside spans of these reasons."""
+        wanted = [names.REASONS.index(r) for r in reasons]
+        mine = np.isin(self.reason, wanted)
+        return intervals.union(self.start_ms[mine], self.end_ms[mine])
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A profile of one or several hosts. ``notes`` say what the reader found odd."""
+
+    devices: tuple[Device, ...]
+    threads: tuple[Thread, ...]
+    start_ms: float
+    end_ms: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def active(self) -> tuple[Device, ...]:
+        """Devices on which anything but copies ran, the busiest first."""
+        found = [(intervals.total(d.activities.busy(KERNEL, COLLECTIVE)), d) for d in self.devices]
+        return tuple(d for ms, d in sorted(found, key=lambda f: -f[0]) if ms > 0)
+
+
+def read(spaces: Sequence[xplane.Space]) -> Timeline:
+    """The timeline of a profile; several hosts keep their own clocks. Raises ``InputError`` for broken events."""
+    devices: list[Device] = []
+    threads: list[Thread] = []
+    notes: list[str] = []
+    for number, space in enumerate(spaces):
+        host = space.hostnames[0] if space.hostnames else (f"host {number}" if len(spaces) > 1 else "")
+        found = [_device(p, host) for p in space.planes if p.name.startswith(names.DEVICE_PLANES)]
+        busy = any(len(d.activities) for d in found)
+        mine, ops = _threads(space, host, devices=busy)
+        devices += [replace(d, activities=_copies_by_call(d.activities, mine)) for d in found]
+        threads += mine
+        if not busy and len(ops):
+            devices.append(Device("CPU", "CPU", host, {}, ops))
+        notes += [f"the profiler noted an error: {e.splitlines()[0][:300]}" for e in space.errors if e.strip()]
+        notes += [f"the profiler warned: {w.splitlines()[0][:300]}" for w in space.warnings if w.strip()]
+    starts = [c.min() for c in _columns(devices, threads, 0)]
+    ends = [c.max() for c in _columns(devices, threads, 1)]
+    start, end = float(min(starts, default=0)), float(max(ends, default=0))
+    return Timeline(tuple(devices), tuple(threads), start, end, tuple(notes))
+
+
+def _columns(devices: list[Device], threads: list[Thread], end: int) -> Iterator[Floats]:
+    every: list[Activities | Thread] = [*(d.activities for d in devices), *threads]
+    for one in every:
+        column = one.end_ms if end else one.start_ms
+        if len(column):
+            yield column
+
+
+# -- devices
+
+
+def _device(plane: xplane.Plane, host: str) -> Device:
+    kind = "GPU" if plane.name.startswith(names.GPU_PLANE) else plane.name.split(":")[1]
+    facts = {k: v for k, v in plane.stats.items() if k in names.DEVICE_FACTS}
+    lines = [line for line in plane.lines if line.name not in names.DERIVED_LINES]
+    streams = [line for line in lines if names.STREAM_LINE.match(line.name)]
+    if not streams:  # no streams: what the compiled program's ops took stands in a line of its own
+        streams = [line for line in plane.lines if line.name == names.XLA_OPS_LINE]
+    parts = [part for line in streams if (part := _activities(plane, line)) is not None]
+    marked, programs = None, None
+    for line in plane.lines:
+        if line.name == names.STEPS_LINE:
+            events = line.events()
+            start = events.start_ps / 1e9
+            marked = (start, start + events.duration_ps / 1e9) if len(events) else None
+        elif line.name == names.MODULES_LINE:
+            events = line.events()
+            start = events.start_ps / 1e9
+            texts, code = _texts(plane, events.metadata_id)
+            programs = (start, start + events.duration_ps / 1e9, code, texts) if len(events) else None
+    return Device(plane.name, kind, host, facts, _joined(parts), marked, programs)
+
+
+def _texts(plane: xplane.Plane, ids: Ints) -> tuple[tuple[str, ...], Ints]:
+    different, code = np.unique(ids, return_inverse=True)
+    return tuple(plane.event_names.get(int(i), "") for i in different), code.astype(np.int64)
+
+
+def _activities(plane: xplane.Plane, line: xplane.Line) -> Activities | None:
+    wanted = (names.CORRELATION_ID, names.MEMCPY_DETAILS, names.TF_OP, names.ANNOTATION, names.HLO_OP)
+    events = line.events(wanted)
+    if not len(events) or events.occurrences is not None:
+        return None
+    texts, code = _texts(plane, events.metadata_id)
+    kinds = np.array([activity_kind(t) for t in texts], dtype=np.int64)
+    start = events.start_ps / 1e9
+    ops, op = _op_names(events, len(texts))
+    return Activities(
+        start,
+        start + events.duration_ps / 1e9,
+        kinds[code],
+        code,
+        op,
+        np.full(len(events), line.id, dtype=np.int64),
+        events.stats[names.CORRELATION_ID].filled(0).astype(np.int64),
+        _copied(events.stats[names.MEMCPY_DETAILS]),
+        texts + ops,
+    )
+
+
+def activity_kind(name: str) -> int:
+    """What a device activity is, by its name."""
+    copy = names.COPY.search(name)
+    if copy:
+        return _COPY_KINDS.get((copy["kind"] or "").lower()[:3], D2D)
+    if names.MEMSET.search(name):
+        return MEMSET
+    return COLLECTIVE if names.COLLECTIVE.search(name) else KERNEL
+
+
+def _copies_by_call(found: Activities, threads: Sequence[Thread]) -> Activities:
+    """AMD's copies have one kernel name for all directions: the host's call tells which."""
+    unclear = np.flatnonzero((found.kind == D2D) & (found.correlation > 0))
+    if not len(unclear):
+        return found
+    kind = found.kind.copy()
+    for thread in threads:
+        _, _, correlation, name = thread.launches
+        calls = [t.removeprefix("hip").removeprefix("cu") for t in thread.texts]
+        kinds = np.array([activity_kind(t) for t in calls], dtype=np.int64)
+        order = np.argsort(correlation)
+        at = np.searchsorted(correlation[order], found.correlation[unclear])
+        hit = at < len(order)
+        hit[hit] = correlation[order][at[hit]] == found.correlation[unclear][hit]
+        told = kinds[name[order[at[hit]]]]
+        kind[unclear[hit]] = np.where(np.isin(told, (H2D, D2H)), told, D2D)
+    return replace(found, kind=kind)
+
+
+def _op_names(events: xplane.Events, offset: int) -> tuple[tuple[str, ...], Ints]:
+    """The framework's op behind each activity ("scope/dense/MatMul:MatMul#shape=…"), by the first source that tells."""
+    result = np.full(len(events), -1, dtype=np.int64)
+    texts: list[str] = []
+    for stat in (names.TF_OP, names.ANNOTATION, names.HLO_OP):
+        found = events.stats[stat]
+        usable = [t not in names.NO_OP for t in found.texts]
+        labels = found.labels()
+        take = (result < 0) & (labels >= 0)
+        take[take] = np.array(usable, dtype=bool)[labels[take]]
+        result[take] = labels[take] + offset + len(texts)
+        texts += [t.rpartition("::")[2] or t for t in found.texts]
+    return tuple(texts), result
+
+
+def _copied(details: Stat) -> Floats:
+    """Bytes of each copy: "size:6144 dest:4 async:1" and "kind_src:… size:…"."""
+    size = np.array([float(m[1]) if (m := _BYTES.search(t)) else 0.0 for t in details.texts] + [0.0])
+    return np.asarray(size[details.labels()])
+
+
+def _joined(parts: list[Activities]) -> Activities:
+    if not parts:
+        return Activities()
+    texts: list[str] = []
+    moved = []
+    for part in parts:
+        base = len(texts)
+        texts += part.texts
+        moved.append((part.name + base, np.where(part.op >= 0, part.op + base, -1)))
+    found = Activities(
+        np.concatenate([p.start_ms for p in parts]), np.concatenate([p.end_ms for p in parts]),
+        np.concatenate([p.kind for p in parts]), np.concatenate([name for name, _ in moved]),
+        np.concatenate([op for _, op in moved]), np.concatenate([p.stream for p in parts]),
+        np.concatenate([p.correlation for p in parts]), np.concatenate([p.bytes for p in parts]), tuple(texts),
+    )  # fmt: skip
+    return found.where(np.argsort(found.start_ms, kind="stable"))
+
+
+# -- the host
+
+
+def _threads(space: xplane.Space, host: str, *, devices: bool) -> tuple[list[Thread], Activities]:
+    """Threads of the host; and, where no device worked, the op executions on it as a device's."""
+    found: list[Thread] = []
+    ops: list[Activities] = []
+    for plane in space.planes:
+        if plane.name != names.HOST_PLANE:
+            continue
+        known = set(plane.stat_names.values())
+        roles = {i: _role(text) for i, text in plane.event_names.items()}
+        wanted = [s for s in (names.CORRELATION_ID, names.STEP_NUM, names.HLO_OP) if s in known]
+        for line in plane.lines:
+            events = line.events(wanted)
+            if not len(events):
+                continue
+            thread, computing = _thread(plane, line, events, roles, host)
+            if len(thread.start_ms) or len(thread.launches[0]):
+                found.append(thread)
+            if not devices and computing is not None and not line.name.startswith(names.INPUT_THREADS):
+                ops.append(computing)
+    return found, _joined(ops)
+
+
+def _role(text: str) -> int:
+    reason = names.host_reason(text)
+    return names.REASONS.index(reason) if reason else -1
+
+
+def _thread(
+    plane: xplane.Plane, line: xplane.Line, events: xplane.Events, roles: dict[int, int], host: str
+) -> tuple[Thread, Activities | None]:
+    ids, code = np.unique(events.metadata_id, return_inverse=True)
+    texts = tuple(plane.event_names.get(int(i), "") for i in ids)
+    start = events.start_ps / 1e9
+    end = start + events.duration_ps / 1e9
+    reason = np.array([roles.get(int(i), -1) for i in ids], dtype=np.int64)[code]
+    step = _filled(events, names.STEP_NUM, -1)
+    correlation = _filled(events, names.CORRELATION_ID, 0)
+    launch = np.flatnonzero(correlation > 0) if correlation is not None else NO_INTS
+    launches = (start[launch], end[launch], NO_INTS if correlation is None else correlation[launch], code[launch])
+    keep = np.flatnonzero((reason >= 0) | (step >= 0 if step is not None else False))
+    keep = keep[np.argsort(start[keep], kind="stable")]
+    thread = Thread(
+        line.name, host, start[keep], end[keep], reason[keep], code[keep], texts, launches,
+        step[keep] if step is not None and (step[keep] >= 0).any() else None,
+    )  # fmt: skip
+    op = np.array([_is_op(t) for t in texts], dtype=bool)[code]
+    if (hlo := events.stats.get(names.HLO_OP)) is not None:
+        op[hlo.rows] = True
+    if not op.any():
+        return thread, None
+    n = int(op.sum())
+    none = np.full(n, -1, dtype=np.int64)
+    computing = Activities(
+        start[op], end[op], np.zeros(n, dtype=np.int64), code[op], code[op].astype(np.int64),
+        np.full(n, line.id, dtype=np.int64), np.zeros_like(none), np.zeros(n), texts,
+    )  # fmt: skip
+    return thread, computing
+
+
+def _filled(events: xplane.Events, stat: str, missing: int) -> Ints | None:
+    found = events.stats.get(stat)
+    return found.filled(missing).astype(np.int64) if found is not None and len(found.rows) else None
+
+
+def _is_op(text: str) -> bool:
+    found = names.graph_op(text)
+    return found is not None and found[1] not in names.CALLER_OPS

@@ -1,0 +1,254 @@
+"""Steps, idle reasons and sums of a profile, on timelines made by hand and on the real profiles at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slowtrain.model import Category
+from slowtrain.trace import cadence, idle, intervals, names, profiled, timeline
+from slowtrain.trace.timeline import D2H, H2D, KERNEL, Activities, Device, Thread, Timeline
+
+TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
+Span = tuple[float, float]
+
+
+def floats(values: list[float]) -> np.ndarray:
+    return np.array(values, dtype=float)
+
+
+def ints(values: list[int]) -> np.ndarray:
+    return np.array(values, dtype=np.int64)
+
+
+def device(*spans: tuple[float, float, str, int], kinds: dict[str, int] | None = None) -> Device:
+    """Activities ``(start, end, name, correlation)`` on one stream."""
+    texts = tuple(dict.fromkeys(name for _, _, name, _ in spans))
+    kind = [(kinds or {}).get(name, KERNEL) for _, _, name, _ in spans]
+    code = [texts.index(name) for _, _, name, _ in spans]
+    none = ints([-1] * len(spans))
+    acts = Activities(
+        floats([s[0] for s in spans]), floats([s[1] for s in spans]), ints(kind), ints(code), none,
+        ints([0] * len(spans)), ints([s[3] for s in spans]), np.zeros(len(spans)), texts,
+    )  # fmt: skip
+    return Device("/device:GPU:0", "GPU", "", {}, acts)
+
+
+def thread(label: str, *spans: tuple[float, float, str], launches: tuple[tuple[float, float, int], ...] = ()) -> Thread:
+    """Spans ``(start, end, name)``, whose reasons the table of names gives; launches ``(start, end, correlation)``."""
+    spans = tuple(sorted(spans))
+    texts = tuple(dict.fromkeys(name for _, _, name in spans)) or ("",)
+    reasons = [names.host_reason(name) for _, _, name in spans]
+    return Thread(
+        label, "", floats([s[0] for s in spans]), floats([s[1] for s in spans]),
+        ints([names.REASONS.index(r) if r else -1 for r in reasons]), ints([texts.index(s[2]) for s in spans]), texts,
+        (floats([c[0] for c in launches]), floats([c[1] for c in launches]), ints([c[2] for c in launches]),
+         ints([0] * len(launches))),
+    )  # fmt: skip
+
+
+def waits(gpu: Device, *threads: Thread, until: float = 10.0) -> dict[str, float]:
+    """Idle ms by reason between the device's activities, from 0 to ``until``."""
+    whole = (floats([0.0]), floats([until]))
+    gaps = intervals.subtract(whole, gpu.activities.busy(KERNEL, H2D, D2H))
+    found = idle.attribute(Timeline((gpu,), threads, 0.0, until), gpu, gaps)
+    return {reason: round(found.ms(reason), 6) for reason in found.reasons}
+
+
+# ---- why a device waits ------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_that_was_launched_in_time_waited_in_the_queue() -> None:
+    gpu = device((0, 4, "a", 1), (5, 10, "b", 2))
+    assert waits(gpu, thread("python/1", launches=((0, 0.1, 1), (0.2, 0.3, 2)))) == {"queue": 1.0}
+
+
+def test_the_launching_thread_tells_before_the_others() -> None:
+    """Another thread fetches the next batch meanwhile: the gap is the dispatch of the thread that launches."""
+    gpu = device((0, 4, "a", 1), (8, 10, "b", 2))
+    launcher = thread("tf_Compute/1", (0, 9, "ExecutorState::Process"), launches=((0, 0.1, 1), (7, 7.5, 2)))
+    other = thread("tf_data_iterator_get_next/2", (3, 9, "IteratorGetNextOp::DoCompute"))
+    assert waits(gpu, launcher, other) == {"dispatch": 4.0}
+
+
+def test_an_idle_launching_thread_waits_for_the_iterator() -> None:
+    gpu = device((0, 2, "a", 1), (8, 10, "b", 2))
+    launcher = thread("tf_Compute/1", (0, 1, "ExecutorState::Process"), launches=((0, 0.1, 1), (7, 7.5, 2)))
+    fetching = thread("tf_data_iterator_get_next/2", (1.5, 7, "IteratorGetNextOp::DoCompute"))
+    making = thread("tf_data_iterator_resource/3", (0, 10, "Iterator::Root::Prefetch::Map"))
+    assert waits(gpu, launcher, fetching, making) == {"dispatch": 1.0, "input": 5.0}
+
+
+def test_making_input_ahead_is_no_wait() -> None:
+    gpu = device((0, 2, "a", 1), (8, 10, "b", 2))
+    launcher = thread("tf_Compute/1", launches=((0, 0.1, 1), (7, 7.5, 2)))
+    making = thread("tf_data_iterator_resource/3", (0, 10, "Iterator::Root::Prefetch::Map"))
+    assert waits(gpu, launcher, making) == {"dispatch": 1.0, "unattributed": 5.0}
+
+
+def test_python_is_what_lies_between_the_main_threads_calls() -> None:
+    gpu = device((0, 2, "a", 1), (8, 10, "b", 2))
+    main = thread(
+        "python/1", (0, 1, "EagerLocalExecute: __inference_f_1"), (6.5, 8, "EagerLocalExecute: __inference_f_1"),
+        launches=((0, 0.1, 1), (7, 7.5, 2)),
+    )  # fmt: skip
+    assert waits(gpu, main) == {"dispatch": 1.5, "python": 4.5}
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("EagerLocalExecute: MatMul", "eager"),
+        ("cudaStreamSynchronize", "sync"),
+        ("$array.py:631 _value", "sync"),
+        ("MemcpyH2D", "h2d"),
+        ("cuMemcpyDtoHAsync_v2", "d2h"),
+        ("cudaMalloc", "allocation"),
+        ("$callback.py:12 on_batch_end", "callback"),
+        ("backend_compile", "compile"),
+        ("PjitFunction(train_step)", "dispatch"),
+        ("$train.py:40 loss_of", "python"),
+    ],
+)
+def test_each_reason_by_its_span(name: str, reason: str) -> None:
+    gpu = device((0, 2, "a", 1), (8, 10, "b", 2))
+    main = thread("python/1", (0, 7, name), launches=((0, 0.1, 1), (7, 7.5, 2)))
+    assert waits(gpu, main).get(reason, 0.0) >= 5.0
+
+
+def test_without_a_host_nothing_is_known() -> None:
+    assert waits(device((0, 4, "a", 1), (5, 10, "b", 2))) == {"unattributed": 1.0}
+
+
+@st.composite
+def timelines(draw: st.DrawFn) -> Timeline:
+    def spans(most: int) -> list[Span]:
+        edges = sorted(draw(st.lists(st.floats(0, 100, width=32), min_size=2, max_size=2 * most)))
+        return list(zip(edges[::2], edges[1::2], strict=False))
+
+    kinds = {"gemm": KERNEL, "MemcpyH2D": H2D, "MemcpyD2H": D2H}
+    acts = [(a, b, draw(st.sampled_from(sorted(kinds))), i % 4) for i, (a, b) in enumerate(spans(8))]
+    gpu = device(*acts, kinds=kinds)
+    known = ["ExecutorState::Process", "IteratorGetNextOp::DoCompute", "cudaMalloc", "EagerLocalExecute: Mul", "other"]
+    threads = tuple(
+        thread(
+            draw(st.sampled_from(["python/1", "tf_Compute/2", "tf_data_iterator_resource/3"])),
+            *[(a, b, draw(st.sampled_from(known))) for a, b in spans(6)],
+            launches=tuple((a, b, draw(st.integers(0, 4))) for a, b in spans(4)),
+        )
+        for _ in range(draw(st.integers(0, 3)))
+    )
+    return Timeline((gpu,), threads, 0.0, 100.0)
+
+
+@given(timelines(), st.integers(1, 5))
+def test_every_moment_of_a_step_has_one_category(whole: Timeline, steps: int) -> None:
+    edges = np.linspace(0, 100, steps + 1)
+    found = cadence.Cadence(edges[:-1], edges[1:], "drawn")
+    idle_found, columns = profiled.divided(whole, whole.devices[0], found)
+    total = sum(columns.values(), np.zeros(steps))
+    assert total == pytest.approx(edges[1:] - edges[:-1], rel=1e-6)
+    assert all((column >= -1e-9).all() for column in columns.values())
+    named = sum(idle_found.ms(reason) for reason in idle_found.reasons)
+    assert named == pytest.approx(intervals.total(idle_found.gaps), abs=1e-6)
+
+
+# ---- steps ---------------------------------------------------------------------------------------------------------
+
+
+def turns(kernels: str, times: int, gap: float = 5.0) -> Device:
+    """Each letter a kernel of 1 ms, the word repeated."""
+    spans, at = [], 0.0
+    for _ in range(times):
+        for letter in kernels:
+            spans.append((at, at + 1, letter, 0))
+            at += 1
+        at += gap
+    return device(*spans)
+
+
+def steps_of(gpu: Device | None, *threads: Thread) -> cadence.Cadence:
+    end = max([100.0, *(t.end_ms.max() for t in threads if len(t.end_ms))])
+    return cadence.find(Timeline((gpu,) if gpu else (), threads, 0.0, float(end)), gpu)
+
+
+def test_the_kernels_own_repetition() -> None:
+    found = steps_of(turns("abcbd", 6))
+    assert found.source == "the same 5 kernels over and over"
+    assert len(found) == 5  # the pause behind the sixth turn is not in the profile
+    assert np.diff(found.start_ms) == pytest.approx(10.0)
+
+
+def test_no_repetition_is_declined() -> None:
+    found = steps_of(turns("abcdefghij", 1))
+    assert (found.source, len(found)) == ("", 1)
+
+
+def test_two_turns_may_be_chance() -> None:
+    assert steps_of(turns("abcd", 2)).source == ""
+
+
+def test_keras_own_function_before_one_that_is_called_more() -> None:
+    spans = [(10.0 * i, 10.0 * i + 8, "EagerLocalExecute: __inference_one_step_on_iterator_123") for i in range(5)]
+    spans += [(2.0 * i, 2.0 * i + 1.9, "EagerLocalExecute: __inference_augment_7") for i in range(40)]
+    found = steps_of(None, thread("python/1", *spans))
+    assert found.source == "calls of the function 'one_step_on_iterator'"
+    assert found.start_ms == pytest.approx([0, 10, 20, 30, 40])
+
+
+def test_a_marked_step_is_believed_even_alone() -> None:
+    gpu = turns("ab", 6)
+    marked = Device(gpu.name, gpu.kind, "", {}, gpu.activities, (floats([3.0]), floats([20.0])))
+    found = steps_of(marked)
+    assert (len(found), found.source) == (1, "the steps that the profile marks on the device")
+
+
+# ---- real profiles --------------------------------------------------------------------------------------------------
+
+
+def real(name: str) -> Path:
+    path = TRACES / name
+    if not path.exists():
+        pytest.skip(f"the shared traces are not at {TRACES}")
+    return path
+
+
+def test_a_real_v100() -> None:
+    """What the folder's README says: one step, two GPUs with 665 kernels and 15 of 20 ms busy, five silent."""
+    trace = profiled.load([real("tf-v100-bert/worker-0.xplane.pb")])
+    assert len(trace.steps) == 1
+    assert trace.device is not None
+    assert trace.device.kernels == 665
+    assert 14 < trace.device.busy_ms < 16
+    assert 20 < trace.step_ms < 22
+    assert any("5 of 8 devices have no event" in note for note in trace.facts["notes"])
+    assert "float16" in trace.device.precision
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["tf-v100-bert/worker-0.xplane.pb", "jax-mi300x/attention.xplane.pb", "jax-mi300x/conv.xplane.pb",
+     "jax-mi300x/elementwise.xplane.pb"],
+)  # fmt: skip
+def test_at_least_nine_tenths_of_the_idle_time_get_a_name(name: str) -> None:
+    device_ = profiled.load([real(name)]).device
+    assert device_ is not None
+    assert device_.idle.get("unattributed", 0.0) <= 0.1 * device_.idle_ms
+    assert 0 < len(device_.gaps) <= 10
+
+
+def test_a_real_tpu_has_its_programs_runs_as_steps() -> None:
+    trace = profiled.load([real("tpu/tpu-inference.xplane.pb")])
+    assert (len(trace.steps), trace.steps.source) == (100, "runs of the program 'jit_f'")
+    assert trace.share(Category.DEVICE) > 0.99
+
+
+def test_directions_of_copies_that_have_one_name_come_from_the_call() -> None:
+    device_ = profiled.load([real("jax-mi300x/attention.xplane.pb")]).device
+    assert device_ is not None
+    assert device_.copies["h2d"].count == 6.0
+    assert timeline.KINDS[H2D] == "h2d"
