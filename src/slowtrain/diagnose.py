@@ -33,7 +33,7 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
     unchecked: list[Unchecked] = []
     causes = all_causes() if causes is None else causes
     for cause in causes:
-        missing = tuple(sorted(str(s) for s in cause.needs - trace.signals))
+        missing = tuple(sorted(str(s) for s in cause.wants(trace) - trace.signals))
         if missing:
             unchecked.append(Unchecked(cause.id, missing))
             continue

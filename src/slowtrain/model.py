@@ -2,9 +2,8 @@
 
     Recording -> Trace -> Evidence -> Diagnosis -> Prescription -> Verdict -> Checkup
 
-Frozen values without behaviour beyond simple arithmetic; nothing of ours is imported
-here. A ``_ms`` is milliseconds, a ``_bytes`` bytes, a ``_share`` a fraction from 0 to 1.
-``Trace`` itself, which holds NumPy columns, lives in :mod:`slowtrain.trace`.
+Frozen values without behaviour beyond simple arithmetic; nothing of ours is imported here. A ``_ms`` is milliseconds, a
+``_bytes`` bytes, a ``_share`` from 0 to 1. ``Trace``, which holds NumPy columns, lives in :mod:`slowtrain.trace`.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ class Signal(Text):
     STEPS = "steps"  # where each step begins and ends
     INPUT = "input"  # how long each step waited for its batch
     PIPELINE = "pipeline"  # the tf.data graph with each node's counters
+    WRITTEN = "written"  # data sets as they were written: lines, all ops of functions, lengths, options
     PYTHON = "python"  # the user's Python between the framework's calls
     LINES = "lines"  # time by line of the user's source
     CALLS = "calls"  # calls of fit, evaluate, predict, compile with their arguments
@@ -44,6 +44,7 @@ class Signal(Text):
     LOSS = "loss"  # the loss as the run reports it
     GC = "gc"  # pauses by Python's collector
     MODEL = "model"  # layers, variables, their shapes and dtypes
+    LINK = "pcie"  # generation and width of the PCIe link, read while steps were taken
 
 
 class Category(Text):
@@ -119,10 +120,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Why a cause is believed: one sentence with its numbers, and where to look.
-
-    ``numbers`` names carry their unit.
-    """
+    """Why a cause is believed: one sentence with its numbers (whose names carry their unit), and where to look."""
 
     says: str
     # Before Python 3.12 a plain default must be hashable.

@@ -15,9 +15,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from slowtrain.model import Evidence, Prescription, Signal
+from slowtrain.model import Category, Evidence, Prescription, Signal
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
+
+# Of a step: where a profile shows less of a cause's symptoms, curing it could not give the tenth that is worth a word.
+LITTLE = 0.05
 
 SECTIONS = ("## What it means", "## How it is recognised", "## What to do", "## When it is not worth it")
 
@@ -29,6 +32,10 @@ class Cause(ABC):
     reported when replaying ``remedy`` saves enough (``diagnose.WORTH``), or always where
     ``matters`` says that the finding counts whatever it costs. ``spoils``: the run's result is
     worth nothing (a loss that is no number), so that it comes before any saving.
+
+    Of somebody's profile much less is known than of a recording: ``recorded`` are the signals beyond ``needs`` that
+    it would take to judge one, and ``symptoms`` the categories that show this cause in every case: a profile
+    without them is free of it, whatever else it lacks.
     """
 
     id: ClassVar[str]
@@ -38,6 +45,8 @@ class Cause(ABC):
     scope: ClassVar[str] = "step"
     matters: ClassVar[bool] = False
     spoils: ClassVar[bool] = False
+    recorded: ClassVar[frozenset[Signal]] = frozenset()
+    symptoms: ClassVar[frozenset[Category]] = frozenset()
     fires: ClassVar[tuple[str, ...]]
     quiet: ClassVar[tuple[str, ...]]
 
@@ -48,6 +57,15 @@ class Cause(ABC):
         missing += [f"docstring section {s!r}" for s in SECTIONS if s not in (cls.__doc__ or "")]
         if missing:
             raise TypeError(f"{inspect.getsourcefile(cls)}: cause {cls.id!r} lacks {', '.join(missing)}")
+
+    def wants(self, trace: Trace) -> frozenset[Signal]:
+        """The signals without which nothing can be said of this trace, neither that the cause is there nor that not."""
+        if not trace.fact("profile"):
+            return self.needs
+        # What has no reason may have this one.
+        if self.symptoms and sum(map(trace.share, self.symptoms | {Category.UNATTRIBUTED})) < LITTLE:
+            return frozenset({Signal.STEPS, Signal.INPUT})  # the host's threads say what the device waited for
+        return self.needs | self.recorded
 
     @abstractmethod
     def examine(self, trace: Trace) -> Evidence | None:

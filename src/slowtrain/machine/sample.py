@@ -6,6 +6,7 @@ microseconds each; psutil opens and parses them anew every time.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -70,7 +71,7 @@ class Sampler:
         readers = {
             "stat": self._open(root / "proc/stat", self._stat),
             "process": self._process,
-            "threads": _threads_under(root / "proc/self/task"),
+            "threads": self._threads(root / "proc/self/task"),
             "statm": self._open(root / "proc/self/statm", self._statm),
             "io": self._open(root / "proc/self/io", _io),
             "meminfo": self._open(root / "proc/meminfo", _meminfo),
@@ -147,6 +148,12 @@ class Sampler:
         found["involuntary_switches"] = float(use.ru_nivcsw)
         found["major_faults"] = float(use.ru_majflt)
 
+    def _threads(self, tasks: Path) -> Reader | None:
+        try:
+            return _Threads(tasks, self._files)
+        except OSError:
+            return None  # no such system, or none of ours
+
     def _statm(self, found: dict[str, Value], data: bytes) -> None:
         found["rss_bytes"] = float(int(data.split(None, 2)[1]) * self._page_bytes)
 
@@ -191,40 +198,55 @@ class _Elsewhere:
 # TensorFlow names the threads of its executors to the system (tf_Compute, tf_numa_-1_Eigen, tf_gpu_private …), and
 # leaves those of tf.data with the process's name: seen with 2.15 and 2.21.
 EXECUTORS = b"tf_"
-THREADS_S = 0.5  # between two looks at the threads; with hundreds of them
-THREADS_SHARE = 0.001  # of a core at most goes into looking
+LISTED_S = 2.0  # between two looks for new threads: there may be hundreds, and few of them count
 
 
-def _threads_under(tasks: Path) -> Reader | None:
-    """Processor time by kind of thread, now and then: some ten microseconds a thread. Ended ones are not in it."""
-    if not tasks.is_dir():
-        return None
-    main, ticks = str(os.getpid()), os.sysconf("SC_CLK_TCK")
-    due = 0.0
+class _Threads:
+    """Processor time of the main thread and of the framework's executors.
 
-    def read(found: dict[str, Value]) -> None:
-        nonlocal due
-        begun = time.perf_counter()
-        if begun < due:
-            return
-        executors = 0
-        for thread in os.listdir(tasks):
-            try:
-                with open(tasks / thread / "stat", "rb") as file:
-                    said = file.read()
-            except OSError:
-                continue  # it has ended since
-            name, _, rest = said[said.index(b"(") + 1 :].rpartition(b")")
-            used = sum(int(n) for n in rest.split()[11:13])  # utime and stime: proc(5)
-            if thread == main:
-                found["main_cpu_seconds"] = used / ticks
-            elif name.startswith(EXECUTORS):
-                executors += used
-        found["framework_cpu_seconds"] = executors / ticks
-        done = time.perf_counter()
-        due = begun + max(THREADS_S, (done - begun) / THREADS_SHARE)
+    Only their files are kept open and read: every call into the system lets go of the interpreter's lock, and
+    waits for it again.
+    """
 
-    return read
+    def __init__(self, tasks: Path, files: list[int]) -> None:
+        self.tasks, self._files = tasks, files
+        self._known: set[str] = set()
+        self._executors: dict[int, int] = {}  # file -> ticks when last read, which an ended thread keeps
+        self._main = self._opened(str(os.getpid()))
+        self._ticks = os.sysconf("SC_CLK_TCK")
+        self._due = 0.0
+
+    def __call__(self, found: dict[str, Value]) -> None:
+        if time.perf_counter() >= self._due:
+            self._due = time.perf_counter() + LISTED_S
+            self._look()
+        found["main_cpu_seconds"] = _used_ticks(os.pread(self._main, 512, 0)) / self._ticks
+        for file in list(self._executors):
+            with contextlib.suppress(OSError):  # it has ended
+                self._executors[file] = _used_ticks(os.pread(file, 512, 0))
+        found["framework_cpu_seconds"] = sum(self._executors.values()) / self._ticks
+
+    def _look(self) -> None:
+        for thread in set(os.listdir(self.tasks)) - self._known:
+            self._known.add(thread)
+            with contextlib.suppress(OSError):
+                file = self._opened(thread)
+                said = os.pread(file, 512, 0)
+                if said[said.index(b"(") + 1 :].startswith(EXECUTORS):
+                    self._executors[file] = 0
+                elif file != self._main:
+                    self._files.remove(file)
+                    os.close(file)
+
+    def _opened(self, thread: str) -> int:
+        file = os.open(self.tasks / thread / "stat", os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        self._files.append(file)
+        return file
+
+
+def _used_ticks(said: bytes) -> int:
+    """The fields utime and stime of proc(5); a thread's name, in brackets, may hold anything."""
+    return sum(int(n) for n in said[said.rindex(b")") :].split()[12:14])
 
 
 def _busy(spent: list[int]) -> float:

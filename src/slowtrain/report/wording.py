@@ -51,6 +51,7 @@ SIGNALS = {
     Signal.STEPS: "step times",
     Signal.INPUT: "input waits",
     Signal.PIPELINE: "the tf.data graph",
+    Signal.WRITTEN: "the data sets as they were written",
     Signal.PYTHON: "Python time",
     Signal.LINES: "time by source line",
     Signal.CALLS: "calls of fit and evaluate",
@@ -65,6 +66,7 @@ SIGNALS = {
     Signal.LOSS: "the loss",
     Signal.GC: "collector pauses",
     Signal.MODEL: "the model's layers",
+    Signal.LINK: "the PCIe link under load",
 }
 
 #: Why a device waits, by the reasons of an idle moment.

@@ -89,4 +89,6 @@ def _spent(trace: Trace, place: Place, found: Feeding) -> ByHand | None:
 def text_of(trace: Trace, file: str) -> source.Source | None:
     """The source of ``file``: as recorded where the recording keeps it, else as it lies on disk."""
     kept = trace.fact("sources", file)
+    if trace.fact("profile") and kept is None:
+        return None  # a profile knows files by their last name only, wherever they were
     return source.parse(file, kept) if isinstance(kept, str) else source.read(file)

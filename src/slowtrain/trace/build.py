@@ -43,7 +43,8 @@ def load(folder: Path) -> Trace:
 
 def build(raw: Recording) -> Trace:
     found = steps.find(raw)
-    fed = _pipelines(raw, found)
+    batches = _batches(raw, found)
+    fed = [p.grouped(batches) for p in _pipelines(raw, found)]
     deep = _kernels(raw, found)
     eager = _is_eager(raw, found)
     inside = attribution.Inside(_wait_ms(raw, found, fed, deep), deep, eager)
@@ -54,7 +55,7 @@ def build(raw: Recording) -> Trace:
     if found.steady.any():
         facts["cpu_ms_per_step"] = _cpu_ms(samples, found, "process_cpu_seconds")
         facts["step_cpu_ms"] = _cpu_ms(samples, found, "main_cpu_seconds", "framework_cpu_seconds")
-    found = _sized(found, fed)
+    found = _sized(found, fed, batches)
     made = _producers(raw, found)
     fed = _planned(raw, found, fed, deep, made, float(facts["usable_cores"]))
     trace = Trace(
@@ -99,7 +100,7 @@ def _signals(trace: Trace, inside: attribution.Inside) -> Iterable[Signal]:
         if inside.wait_ms is not None or trace.lane("next") or not trace.pipelines:
             yield Signal.INPUT
     if any(p.nodes for p in trace.pipelines) or (trace.lanes and not trace.pipelines):
-        yield Signal.PIPELINE
+        yield from (Signal.PIPELINE, Signal.WRITTEN)
     if trace.kernels is not None:
         yield Signal.KERNELS
     if trace.loop_lines or any(p.lines for p in trace.producers) or trace.stacks:
@@ -108,6 +109,8 @@ def _signals(trace: Trace, inside: attribution.Inside) -> Iterable[Signal]:
         yield Signal.MACHINE
     if any(e.data.get("weights") for e in trace.events_of("loop")):
         yield Signal.MODEL
+    if any(key.startswith("gpu_pcie_generation") for key in trace.samples) and trace.steps.steady.any():
+        yield Signal.LINK
 
 
 def _is_eager(raw: Recording, found: Steps) -> bool:
@@ -255,7 +258,13 @@ def _wait_ms(raw: Recording, found: Steps, fed: list[pipeline.Pipeline], deep: K
     return None if fed and found.source == "fit" else 0.0
 
 
-def _sized(found: Steps, fed: list[pipeline.Pipeline]) -> Steps:
+def _batches(raw: Recording, found: Steps) -> int:
+    """Batches that a step trains on."""
+    fits = [e for e in raw.events if e.lane == "loop" and e.name == "fit"]
+    return max(map(steps.executions, fits), default=1) if found.source == "fit" else 1
+
+
+def _sized(found: Steps, fed: list[pipeline.Pipeline], batches: int) -> Steps:
     """Samples a step from the pipeline's own batch, where the calls did not tell."""
     if not len(found) or (found.size > 0).any():
         return found
@@ -263,7 +272,7 @@ def _sized(found: Steps, fed: list[pipeline.Pipeline]) -> Steps:
         for node in reversed(one.written):
             size = node.detail.get("batch_size")
             if size and int(size) > 0:
-                return replace(found, size=np.full(len(found), int(size), dtype=np.int64))
+                return replace(found, size=np.full(len(found), int(size) * batches, dtype=np.int64))
     return found
 
 

@@ -56,8 +56,8 @@ def fed(trace: Trace) -> Pipeline | None:
 
 
 def is_users(node: Node) -> bool:
-    """Whether the user wrote it; Keras and TensorFlow add nodes of their own."""
-    return node.written is not None and node.written.place is not None
+    """Whether the user wrote it; Keras and TensorFlow add nodes of their own. Of a profile's it is assumed."""
+    return node.written is not None and (node.written.place is not None or "profiled" in node.written.detail)
 
 
 def deciding(pipe: Pipeline) -> list[Node]:
@@ -133,7 +133,7 @@ def free_bytes(trace: Trace) -> float | None:
 
 def producers(trace: Trace) -> list[Producer]:
     """The user's Python that makes input inside the pipeline, costliest first."""
-    users = [p for p in trace.producers if p.place is not None or p.lines]
+    users = [p for p in trace.producers if p.place is not None or p.lines or p.kind == "profiled"]
     return sorted(users, key=lambda p: -p.ms_per_step)
 
 

@@ -18,7 +18,8 @@ from slowtrain.trace import Floats, Ints, intervals, names
 from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.timeline import Activities, Device, Thread, Timeline
 
-QUEUE, PYTHON, DISPATCH, INPUT, UNKNOWN = "queue", "python", "dispatch", "input", "unattributed"
+QUEUE, PYTHON, DISPATCH, EAGER, INPUT, UNKNOWN = "queue", "python", "dispatch", "eager", "input", "unattributed"
+BETWEEN_OPS_MS = 0.5  # less Python than this between two eager ops is on the way from one to the next
 LONGEST = 10
 TOUCHING_MS = 1e-6  # a gap shorter than the clock's own step is none
 
@@ -55,6 +56,7 @@ def attribute(timeline: Timeline, device: Device, gaps: Intervals) -> Idle:
     for reason in _ORDER:
         spans = [t.of(reason) for t in threads if not (reason == INPUT and _produces(t))]
         left = _take(found, reason, left, _all(spans))
+    left = _take(found, EAGER, left, _all([_between_ops(t) for t in threads]))
     _take_python(found, threads, left)
     reasons = {reason: _all(parts) for reason, parts in found.items()}
     return Idle((start, end), {r: i for r, i in reasons.items() if len(i[0])})
@@ -94,6 +96,12 @@ def main_thread(threads: Sequence[Thread]) -> Thread | None:
     """The thread of the user's script: of those with Python's or the process's name, the one with most spans."""
     named = [t for t in threads if t.label.split("/")[0] in names.PYTHON_THREADS]
     return max(named, key=lambda t: len(t.start_ms), default=None)
+
+
+def _between_ops(thread: Thread) -> Intervals:
+    """Short gaps between ops that Python starts one by one: what framework and script need to get from one to the next."""
+    start, end = thread.of(EAGER)
+    return _some((end[:-1], np.where(start[1:] - end[:-1] < BETWEEN_OPS_MS, start[1:], end[:-1])))
 
 
 def _claim(found: dict[str, list[Intervals]], reason: str, part: Intervals) -> None:

@@ -36,6 +36,14 @@ class Window:
 
 
 @dataclass(frozen=True)
+class _Bounds:
+    """The steps, on one clock with the events."""
+
+    start_ms: Floats
+    end_ms: Floats
+
+
+@dataclass(frozen=True)
 class _Rows:
     """Events of one kind in ms of the run, each in step ``step``."""
 
@@ -54,10 +62,19 @@ def read(windows: list[Window]) -> Kernels | None:
 def _read(window: Window) -> Kernels | None:
     try:
         space = xplane.read(window.path)
-        lines = list(_lines(space, _origin_ms(space, window), window))
+        return of(space, _origin_ms(space, window), window.start_ms, window.end_ms)
     except (InputError, OSError):
         return None
-    steps = len(window.start_ms)
+
+
+def of(space: xplane.Space, origin_ms: float, start_ms: Floats, end_ms: Floats) -> Kernels | None:
+    """What the host ran in these steps, whose clock reads ``origin_ms`` when the profile's begins.
+
+    None when it ran nothing. Raises ``InputError`` for broken events.
+    """
+    bounds = _Bounds(start_ms, end_ms)
+    lines = list(_lines(space, origin_ms, bounds))
+    steps = len(start_ms)
     ops = [(name, rows) for name, rows, is_op in lines if is_op]
     other = [rows for _, rows, is_op in lines if not is_op]
     if not ops and not other:
@@ -69,10 +86,10 @@ def _read(window: Window) -> Kernels | None:
     calls = _sum(other, lambda t: t.startswith(names.EAGER_LOCAL) and names.eager_op(t) is None)
     runs = _sum(other, lambda t: t == names.EAGER_RUN)
     eager = _count(other, lambda t: names.eager_op(t) is not None)
-    busy = intervals.covered(intervals.union(start, end), window.start_ms, window.end_ms)
+    busy = intervals.covered(intervals.union(start, end), start_ms, end_ms)
     return Kernels(
         steps,
-        float((window.end_ms - window.start_ms).mean()),
+        float((end_ms - start_ms).mean()),
         float(busy.mean()),
         float((end - start).sum()) / steps,
         len(start) / steps,
@@ -82,8 +99,8 @@ def _read(window: Window) -> Kernels | None:
         eager / steps,
         max(runs - calls, 0.0) / steps,
         calls / steps,
-        _bars(lines, window),
-        _eager_work_ms(other, window),
+        _bars(lines, bounds),
+        _eager_work_ms(other, bounds),
         by_input=by_input,
     )
 
@@ -97,13 +114,15 @@ def _origin_ms(space: xplane.Space, window: Window) -> float:
     return window.begun_ms + space.origin_ns / 1e6
 
 
-def _lines(space: xplane.Space, origin_ms: float, window: Window) -> Iterator[tuple[str, _Rows, bool]]:
+def _lines(space: xplane.Space, origin_ms: float, window: _Bounds) -> Iterator[tuple[str, _Rows, bool]]:
     """For each thread of the host its op executions (True) and its other events (False), those inside steps only."""
     for plane in space.planes:
         if plane.name != names.HOST_PLANE:
             continue
+        compiled = [names.HLO_OP] if names.HLO_OP in plane.stat_names.values() else []
+        before_ps = int((float(window.end_ms.max()) - origin_ms) * 1e9) + 1 if len(window.end_ms) else None
         for line in plane.lines:
-            events = line.events((names.HLO_OP,))
+            events = line.events(compiled, before_ps=before_ps)
             if not len(events):
                 continue
             start = origin_ms + events.start_ps / 1e9
@@ -112,10 +131,10 @@ def _lines(space: xplane.Space, origin_ms: float, window: Window) -> Iterator[tu
             inside = (at >= 0) & (start < window.end_ms[np.maximum(at, 0)])
             ids, inverse = np.unique(events.metadata_id, return_inverse=True)
             text = [plane.event_names.get(int(i), "") for i in ids]
-            compiled = _has_stat(events, len(start))
+            hlo = _has_stat(events, len(start))
             # Ops on tf.data's own threads make input; they are no part of the step's computing.
             feeding = line.name.startswith(names.INPUT_THREADS)
-            op = np.array([op_type(t) is not None for t in text])[inverse] | compiled
+            op = np.array([op_type(t) is not None for t in text])[inverse] | hlo
             for keep, is_op in ((op & inside & (not feeding), True), ((~op | feeding) & inside, False)):
                 if keep.any():
                     yield line.name, _Rows(text, inverse[keep], start[keep], end[keep]), is_op
@@ -165,7 +184,7 @@ def _pick(rows: _Rows, wanted: Callable[[str], bool]) -> Bools:
     return np.array([bool(wanted(t)) for t in rows.text], dtype=bool)[rows.code]
 
 
-def _eager_work_ms(lines: list[_Rows], window: Window) -> float:
+def _eager_work_ms(lines: list[_Rows], window: _Bounds) -> float:
     """Ms a step in which eager ops compute.
 
     Steps of a loop run the same ops in the same order, so that each op's lower quartile over the
@@ -193,7 +212,7 @@ def _eager_work_ms(lines: list[_Rows], window: Window) -> float:
     return float(np.maximum(each - np.median(each), 0.0).sum())
 
 
-def _bars(lines: list[tuple[str, _Rows, bool]], window: Window) -> tuple[Bar, ...]:
+def _bars(lines: list[tuple[str, _Rows, bool]], window: _Bounds) -> tuple[Bar, ...]:
     """The longest ops and waits of the window's median step, in ms from its start."""
     length = window.end_ms - window.start_ms
     step = int(np.argsort(length)[len(length) // 2])

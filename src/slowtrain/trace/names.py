@@ -76,6 +76,7 @@ EAGER_KERNEL = "EagerKernelExecute"
 EAGER_RUN = "KernelAndDeviceFunc::Run"  # the op's kernel; of a function: until its graph has finished
 FUNCTION_PREFIXES = ("__inference_", "__forward_", "__backward_")  # names of tf.functions, after EAGER_LOCAL
 CONVERT_SPANS = ("convert_to_tensor", "tf.constant")  # NumPy or Python values becoming tensors
+GRAPH_BUILDING = "tf.function-graph_building"  # tracing the Python of a tf.function [C 2.21]
 EAGER_COPY = "EagerCopyToDevice"  # once an input, nearly always without any copy
 
 # XLA on the CPU. [C 2.21]
@@ -102,6 +103,11 @@ JAX_TRAINING = frozenset({"train_step", "one_train_step", "train_function"})  # 
 PJRT_EXECUTE = re.compile(r"PJRT_LoadedExecutable_Execute|(?:PjRt|Tfrt)\w*LoadedExecutable::Execute|ExecuteReplicated")
 COMPILE = re.compile(r"backend_compile|\w+Compiler::Compile|XlaCompile|compile_or_get_cached")
 PYTHON_CALL = "$"  # a frame of the Python tracer: "$file.py:29 function"
+# Files of Keras between a step and the user's data: in the first, the user's code is called. [C, source of Keras 3.15]
+DATA_ADAPTER = re.compile(r"\$(?:py_dataset|generator_data|torch_data_loader|grain_dataset)_adapter\.py:")
+KERAS_DATA = re.compile(
+    r"\$(?:\w+_adapter|data_adapter\w*|epoch_iterator|trainer|tree_api|optree_impl|ops|core|tensor_shape|threading|queue)\.py:"
+)
 
 # ---- kinds of copies, on streams and as host calls [S O V J] ----------------------------------------------------
 
@@ -118,7 +124,7 @@ COLLECTIVE = re.compile(r"(?i)nccl|rccl|all-?reduce|all-?gather|reduce-?scatter|
 HOST_REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("compile", re.compile(
         r"backend_compile|\w+Compiler::(?:Compile|RunBackend|RunHloPasses)|XlaCompile|compile_or_get_cached|"
-        r"EagerCompile|TraceContext::Trace|FunctionDef::Optimize|MetaOptimizer|GraphConstructor|"
+        r"EagerCompile|^tf\.function-graph_building|TraceContext::Trace|FunctionDef::Optimize|MetaOptimizer|GraphConstructor|"
         r"\$(?:pjit|pxla|mlir|compiler|partial_eval|dispatch)\.py:\d+ (?:_create_pjit_jaxpr|trace_to_jaxpr\w*|"
         r"lower\w*|_?compile\w*|_cached_lower\w*|backend_compile\w*|compile_or_get_cached)|"
         r"\$(?:function_type_utils|func_graph|tracing_compilation|concrete_function)\.py:\d+ "
@@ -165,7 +171,8 @@ STEP_NUM = "step_num"  # [S C]
 GROUP_ID = "group_id"  # a step's number, added by xprof's grouping: raw files lack it [S V]
 IS_ROOT = "_r"  # [S C]
 PRODUCER_TYPE, PRODUCER_ID, CONSUMER_TYPE, CONSUMER_ID = "_pt", "_p", "_ct", "_c"  # equal pairs are a flow [S C V J T]
-TRACING_COUNT, FUNCTION_CALL = "tracing_count", "tf_function_call"  # "traced-nonXla" when this call traced [S C]
+TRACING_COUNT, FUNCTION_CALL = "tracing_count", "tf_function_call"  # how often it was traced, this call included [S C]
+TRACED = "traced"  # FUNCTION_CALL of a call that traced, "traced-nonXla"; others "notTraced-…", "concrete", "eager" [S C]
 EAGER_OP, IS_FUNCTION = "eager_op", "is_func"  # [S C]
 ELEMENT_ID, PARENT_ID, NODE_ID = "element_id", "parent_id", "id"  # of tf.data; parent_id is the outer stage's id [S C]
 NODE_NAME = "name"  # of a tf.data stage in the (optimised) graph, "fused(MapDataset:2,BatchDatasetV2:3)" [C]
@@ -174,8 +181,12 @@ KERNEL_DETAILS = "kernel_details"  # "regs:… shm:… grid:… block:…" [S V 
 MEMCPY_DETAILS = "memcpy_details"  # "size:6144 dest:4 async:1"; bytes, device [S V J]
 TF_OP = "tf_op"  # "scope/name:Type" [S J]
 ANNOTATION = "annotation"  # of a kernel: "scope/name:Type#shape=(half[4,1];…)#", innermost last after "::" [V]
+SHAPES = re.compile(r"#shape=\(([^)#]*)\)#")  # of an op's inputs, in its annotation
+GRAPH_EDGE = re.compile(r"#edge_name=edge_\d+_([^#]*)#")  # of a copy: between ops of one graph on two devices; + op [V]
 NO_OP = frozenset({"", "XlaModule:", "MakeTensorFromProto"})  # where an op's name should stand, but none does [V J]
 HLO_OP, HLO_MODULE, PROGRAM_ID = "hlo_op", "hlo_module", "program_id"  # [S C J]
+# Ops of a TPU's program, or of one with offloading, that wait for what another op started: no computing. [T]
+XLA_WAIT = re.compile(r"^%?(?:copy|send|recv|async|slice|collective-permute)-done")
 DEVICE_NAME = "gpu_device_name"  # [S]
 DROPPED = "dropped_traces"  # [S]
 PROFILE_START, PROFILE_STOP = "profile_start_time", "profile_stop_time"  # ns since 1970, of TASK_PLANE [S C J T]
@@ -185,26 +196,48 @@ DEVICE_FACTS = ("clock_rate", "core_count", "memory_bandwidth", "memory_size", "
                 "peak_hbm_bw_gigabytes_per_second")  # kHz, -, B/s, B, … [S V T]  # fmt: skip
 
 # ---- precision of a kernel by its name; the first that matches holds --------------------------------------------
+# Names are whatever a file holds: no pattern may look far ahead again and again.
 # cuBLAS, cuDNN, CUTLASS: letters of GEMM types (s single, d double, h half, i integer) and tensor-core shapes
 # (884 Volta, 1688 and 16816 later); rocBLAS/Tensile: Cijk_…_HBH, BBS, SB after the layout.
 
 KERNEL_PRECISION = (
-    ("float8", re.compile(r"e4m3|e5m2|_f8|qgmma")),
-    ("bfloat16", re.compile(r"bf16|bfloat16|Cijk_\w+?_B[BS]S?_")),
-    ("tf32", re.compile(r"tf32|s1688gemm|xmma_gemm_f32f32_tf32")),
-    ("float16", re.compile(r"h884|h1688|h16816|s16816|fp16|f16f16|hgemm|[_<]half|Eigen::half|Cijk_\w+?_H[HBS]?[HS]?_")),
-    ("float64", re.compile(r"dgemm|d884|f64|<double|Cijk_\w+?_DB?_")),
-    ("int8", re.compile(r"imma|i8816|igemm|int8")),
-    ("float32", re.compile(r"sgemm|scudnn|ffma|f32f32|<float|_f32|Cijk_\w+?_SB?_")),
+    ("float8", re.compile(r"e4m3|e5m2|_f8|qgmma|nvjet(?:_sm\d+)?_qq")),
+    ("bfloat16", re.compile(r"bf16|bfloat16|Cijk_\w{1,40}?_B[BS]S?_|nvjet(?:_sm\d+)?_t[st][st]_")),
+    (
+        "float16",
+        re.compile(
+            r"s884|h884|h1688|h16816|s16816|fp16|f16f16|_f16_|hgemm|[_<\d]half|Eigen::half|hmma_fp(?:16|32)|"
+            r"nvjet(?:_sm\d+)?_h[hs][hs]_|Cijk_\w{1,40}?_H[HBS]?[HS]?_"
+        ),
+    ),
+    ("tf32", re.compile(r"tf32|tfloat32|s1688gemm")),
+    ("float64", re.compile(r"dgemm|d884|f64|<double|Cijk_\w{1,40}?_DB?_")),
+    ("int8", re.compile(r"imma|i8816|igemm(?!_(?:fwd|bwd|wrw)_)|int8")),
+    ("float32", re.compile(r"sgemm|scudnn|ffma|f32f32|<float|_f32|fp32|IfLi\d|Cijk_\w{1,40}?_SB?_")),
 )
 TENSOR_CORE = re.compile(
-    r"[hsid]?(?:884|1688|16816|8816)(?:gemm|cudnn|fprop|dgrad|wgrad|_)|hmma|imma|gmma|tensorop|xmma|_MI\d+x"
+    r"[hsid]?(?:884|1688|16816|8816)(?:gemm|cudnn|fprop|dgrad|wgrad|_)|hmma|imma|gmma|tensorop|TensorOp|nvjet|"
+    r"^(?=.*xmma)(?!.*(?:ffma|f32f32_f32f32))|_MI\d+x"
 )
 
-# Matrix products and convolutions, which tensor cores could do. [O V J]
+# Matrix products, convolutions and attention, which tensor cores could do; not cuDNN's other kernels (cudnn::bn_…,
+# cudnn::ops::…), nor conversions. [O V J], cuDNN's and CUTLASS's names in TensorBoard's published kernel_stats files
 MATRIX_KERNEL = re.compile(
-    r"(?i)gemm|cudnn|conv|wgrad|dgrad|fprop|_gemv|Cijk_|cutlass|xmma|dot_general|implicit_con|winograd|miopen"
+    r"(?i)gemm|[a-z\d]cudnn_|cutlass|conv(?!er)|wgrad|dgrad|fprop|gemv|Cijk_|xmma|nvjet|dot_general|winograd|fmha|sdpa"
 )
+# Of these the ones that memory bounds, whatever computes: a matrix times a vector, one filter a channel.
+STREAMED_MATRIX_KERNEL = re.compile(r"(?i)gemv|depthwise|grouped_direct")
+ALIGNMENT = re.compile(r"_align(\d+)")  # elements that a kernel of CUTLASS reads at once: "…_nhwc_align4"
+
+# One pass over memory for each op: Eigen's and TensorFlow's own kernels, and those that its build generates
+# ("Mul_GPU_DT_FLOAT_DT_FLOAT_kernel"). XLA's are fusions. [V], TensorBoard's published kernel_stats files
+ELEMENTWISE_KERNEL = re.compile(
+    r"^(?=.*EigenMetaKernel)(?!.*(?:Reduction|Reducer|Contraction|Convolution))|_GPU_DT_\w{1,80}_kernel|"
+    r"FillPhiloxRandomKernel|Bias(?:NHWC|NCHW)Kernel|(?:Relu|Elu|Selu|Gelu|Softplus)Grad\w{0,40}Kernel"
+)
+
+# cuDNN's recurrent layers: "RNN_blockPersist_fp_LSTM", "LSTM_elementWise_fp", "elemWiseRNNcell", "persistRNN…".
+FUSED_RNN_KERNEL = re.compile(r"RNN_blockPersist|(?:LSTM|GRU)_elementWise|elemWiseRNN|persistRNN|(?i:cudnnrnn)")
 
 
 def kernel_precision(name: str) -> str | None:
@@ -215,6 +248,20 @@ def kernel_precision(name: str) -> str | None:
 # ---- ops ------------------------------------------------------------------------------------------------------
 
 _OP = re.compile(r"([A-Za-z0-9.][A-Za-z0-9_./>-]*):([A-Z_][A-Za-z0-9_]*)")  # IsTfOpName and IsTfOpType of [O]
+
+# Of a training step and of nothing else: gradients, and what applies them. [C]
+GRADIENT_OP = re.compile(r"Grad\b|Backprop|^(?:Resource\w*)?Apply|^ResourceSparseApply|^Assign(?:Sub|Add)VariableOp$")
+
+# Ops that read and write each element once. Types as graphs and kernels' op names give them. [C V]
+ELEMENTWISE_OPS = frozenset(
+    "Abs Add AddN AddV2 AddV3 BiasAdd BitwiseAnd Cast Ceil ClipByValue Cos Div DivNoNan Elu EluGrad Equal Erf Exp "
+    "Expm1 Floor FloorDiv FloorMod Greater GreaterEqual Inv InvGrad LeakyRelu LeakyReluGrad Less LessEqual Log "
+    "Log1p LogicalAnd LogicalNot LogicalOr Maximum Minimum Mul MulNoNan Neg NotEqual OnesLike Pow "
+    "RandomStandardNormal RandomUniform RealDiv Reciprocal Relu Relu6 Relu6Grad ReluGrad Round Rsqrt RsqrtGrad "
+    "Select SelectV2 Selu SeluGrad Sigmoid SigmoidGrad Sign Sin Softplus SoftplusGrad Softsign Sqrt SqrtGrad "
+    "Square SquaredDifference StatelessRandomUniformV2 StatelessRandomNormalV2 Sub Tan Tanh TanhGrad "
+    "TruncatedNormal Xdivy Xlogy ZerosLike".split()
+)
 
 # Ops that only call other ops: their time is their callees'. [C]
 CALLER_OPS = frozenset(

@@ -208,6 +208,17 @@ class Pipeline:
         new = {n.id: n for n in nodes}
         return replace(self, nodes=tuple(new.get(n.id, n) for n in self.nodes))
 
+    def grouped(self, batches: int) -> Pipeline:
+        """The same pipeline told of ``batches`` at a time, where a step trains on several."""
+        if batches <= 1:
+            return self
+        nodes = tuple(
+            replace(n, ms=n.ms * batches, elements=n.elements * batches, bytes_produced=n.bytes_produced * batches)
+            for n in self.nodes
+        )
+        gap, quiet = (None if ms is None else ms * batches for ms in (self.gap_ms, self.quiet_ms))
+        return replace(self, nodes=nodes, batches=self.batches // batches, gap_ms=gap, quiet_ms=quiet)
+
     def upstream(self, node: Node) -> list[Node]:
         """What feeds ``node``, directly or not."""
         by_id = {n.id: n for n in self.nodes}

@@ -38,6 +38,12 @@ class Traced:
         data = self.events[-1].data
         return Place(str(data["file"]), int(data["line"])) if data.get("file") and data.get("line") else None
 
+    @property
+    def again(self) -> tuple[Event, ...]:
+        """Traces after the function's first, which a profile may begin behind."""
+        first = self.events and int(self.events[0].data.get("nth") or 1) == 1
+        return self.events[1:] if first else self.events
+
     def extra_ms(self, event: Event) -> float:
         """What the trace added to its call."""
         return max(event.ms - self.usual_ms, 0.0)

@@ -117,7 +117,7 @@ def _keras(recording: Recording) -> list[Candidate]:
         place = inside[0].place if inside else None
         # Without a fit of its own the training step was called by train_on_batch: see there.
         if inside and len(mine):
-            size = np.full(len(mine), _fit_size(inside[0]), dtype=np.int64)
+            size = np.full(len(mine), _fit_size(inside[0]) * executions(inside[0]), dtype=np.int64)
             weight = 3.0 if training else 0.9
             found.append(Candidate(loop, mine.start_ms, mine.end_ms, size, training, place, weight, marked=True))
     return found
@@ -130,6 +130,12 @@ def _fit_size(fit: Event) -> int:
     if given:
         return int(min(given, shape[0])) if shape and shape[0] else int(given)
     return int(min(32, shape[0])) if shape and shape[0] else 0
+
+
+def executions(fit: Event) -> int:
+    """Batches that one step of ``fit`` trains on: ``steps_per_execution``, where it is a number."""
+    given = fit.data.get("steps_per_execution")
+    return max(int(given), 1) if isinstance(given, (int, float)) else 1
 
 
 def _on_batch(recording: Recording) -> list[Candidate]:

@@ -84,6 +84,7 @@ class Thread:
     texts: tuple[str, ...]
     launches: tuple[Floats, Floats, Ints, Ints]  # start, end, correlation, name of calls that started device work
     step_num: Ints | None = None  # of spans that are steps, else -1
+    calls: tuple[Floats, Floats, Ints, Ints, Bools] | None = None  # of tf.functions: start, end, name, nth trace, traced
 
     def of(self, *reasons: str) -> intervals.Intervals:
         """When the thread was inside spans of these reasons."""
@@ -115,7 +116,7 @@ def read(spaces: Sequence[xplane.Space]) -> Timeline:
     threads: list[Thread] = []
     notes: list[str] = []
     for number, space in enumerate(spaces):
-        host = space.hostnames[0] if space.hostnames else (f"host {number}" if len(spaces) > 1 else "")
+        host = host_of(spaces, number)
         found = [_device(p, host) for p in space.planes if p.name.startswith(names.DEVICE_PLANES)]
         busy = any(len(d.activities) for d in found)
         mine, ops = _threads(space, host, devices=busy)
@@ -129,6 +130,12 @@ def read(spaces: Sequence[xplane.Space]) -> Timeline:
     ends = [c.max() for c in _columns(devices, threads, 1)]
     start, end = float(min(starts, default=0)), float(max(ends, default=0))
     return Timeline(tuple(devices), tuple(threads), start, end, tuple(notes))
+
+
+def host_of(spaces: Sequence[xplane.Space], number: int) -> str:
+    """What the host of one of the profiles is called."""
+    names_ = spaces[number].hostnames
+    return names_[0] if names_ else (f"host {number}" if len(spaces) > 1 else "")
 
 
 def _columns(devices: list[Device], threads: list[Thread], end: int) -> Iterator[Floats]:
@@ -271,9 +278,12 @@ def _threads(space: xplane.Space, host: str, *, devices: bool) -> tuple[list[Thr
             continue
         known = set(plane.stat_names.values())
         roles = {i: _role(text) for i, text in plane.event_names.items()}
-        wanted = [s for s in (names.CORRELATION_ID, names.STEP_NUM, names.HLO_OP) if s in known]
+        stats = (names.CORRELATION_ID, names.STEP_NUM, names.HLO_OP, names.FUNCTION_CALL, names.TRACING_COUNT)
+        wanted = [s for s in stats if s in known]
         for line in plane.lines:
-            events = line.events(wanted)
+            # Python calls functions from threads of its own.
+            own = line.name.startswith("tf_")
+            events = line.events([s for s in wanted if not own or s not in (names.FUNCTION_CALL, names.TRACING_COUNT)])
             if not len(events):
                 continue
             thread, computing = _thread(plane, line, events, roles, host)
@@ -297,6 +307,8 @@ def _thread(
     start = events.start_ps / 1e9
     end = start + events.duration_ps / 1e9
     reason = np.array([roles.get(int(i), -1) for i in ids], dtype=np.int64)[code]
+    ops = _joined([a for a in (_ops(line, events, start, end, code, texts), _eager(line, start, end, code, texts)) if a])
+    calls, end = _calls(events, start, end, code, texts, reason)
     step = _filled(events, names.STEP_NUM, -1)
     correlation = _filled(events, names.CORRELATION_ID, 0)
     launch = np.flatnonzero(correlation > 0) if correlation is not None else NO_INTS
@@ -305,20 +317,66 @@ def _thread(
     keep = keep[np.argsort(start[keep], kind="stable")]
     thread = Thread(
         line.name, host, start[keep], end[keep], reason[keep], code[keep], texts, launches,
-        step[keep] if step is not None and (step[keep] >= 0).any() else None,
+        step[keep] if step is not None and (step[keep] >= 0).any() else None, calls,
     )  # fmt: skip
+    return thread, ops if len(ops) else None
+
+
+def _is(texts: tuple[str, ...], code: Ints, text: str) -> Bools:
+    return code == texts.index(text) if text in texts else np.zeros(len(code), dtype=bool)
+
+
+def _calls(
+    events: xplane.Events, start: Floats, end: Floats, code: Ints, texts: tuple[str, ...], reason: Ints
+) -> tuple[tuple[Floats, Floats, Ints, Ints, Bools] | None, Floats]:
+    """Calls of tf.functions, which get their reason here; and ends, of calls that traced where their graph began to run."""
+    stat = events.stats.get(names.FUNCTION_CALL)
+    if stat is None or not len(stat.rows):
+        return None, end
+    rows = stat.rows[np.argsort(start[stat.rows], kind="stable")]
+    traced = np.array([*(t.startswith(names.TRACED) for t in stat.texts), False])[stat.labels()[rows]]
+    nth = _filled(events, names.TRACING_COUNT, 0)
+    calls = start[rows], end[rows], code[rows], np.zeros_like(rows) if nth is None else nth[rows], traced
+    reason[rows] = np.where(traced, names.REASONS.index("compile"), names.REASONS.index("dispatch"))
+    runs = np.sort(start[_is(texts, code, names.FUNCTION_RUN)])
+    last = np.searchsorted(runs, end[rows]) - 1
+    begun = runs[np.maximum(last, 0)] if len(runs) else start[rows]
+    until = np.where(traced & (last >= 0) & (begun > start[rows]), begun, end[rows])
+    end = end.copy()
+    end[rows] = until
+    return calls, end
+
+
+def _ops(
+    line: xplane.Line, events: xplane.Events, start: Floats, end: Floats, code: Ints, texts: tuple[str, ...]
+) -> Activities | None:
+    """Op executions of graphs and of XLA programs."""
     op = np.array([_is_op(t) for t in texts], dtype=bool)[code]
     if (hlo := events.stats.get(names.HLO_OP)) is not None:
         op[hlo.rows] = True
-    if not op.any():
-        return thread, None
-    n = int(op.sum())
-    none = np.full(n, -1, dtype=np.int64)
-    computing = Activities(
-        start[op], end[op], np.zeros(n, dtype=np.int64), code[op], code[op].astype(np.int64),
-        np.full(n, line.id, dtype=np.int64), np.zeros_like(none), np.zeros(n), texts,
+    return _computing(line, start[op], end[op], code[op], texts) if op.any() else None
+
+
+def _eager(line: xplane.Line, start: Floats, end: Floats, code: Ints, texts: tuple[str, ...]) -> Activities | None:
+    """Ops that Python started one by one: the runs of their kernels, named by the calls around them."""
+    kinds = [names.eager_op(t) for t in texts]
+    call = np.flatnonzero(np.array([t.startswith(names.EAGER_LOCAL) for t in texts], dtype=bool)[code])
+    run = np.flatnonzero(_is(texts, code, names.EAGER_RUN))
+    if not len(call) or not len(run):
+        return None
+    call, run = call[np.argsort(start[call], kind="stable")], run[np.argsort(start[run], kind="stable")]
+    around = call[np.maximum(np.searchsorted(start[call], start[run], side="right") - 1, 0)]
+    own = np.array([k is not None and k not in names.CALLER_OPS for k in kinds], dtype=bool)[code[around]]
+    run, around = run[own & (end[run] <= end[around])], around[own & (end[run] <= end[around])]
+    return _computing(line, start[run], end[run], code[around], tuple(f"{k}:{k}" for k in kinds)) if len(run) else None
+
+
+def _computing(line: xplane.Line, start: Floats, end: Floats, code: Ints, texts: tuple[str, ...]) -> Activities:
+    n = len(start)
+    return Activities(
+        start, end, np.zeros(n, dtype=np.int64), code.astype(np.int64), code.astype(np.int64),
+        np.full(n, line.id, dtype=np.int64), np.zeros(n, dtype=np.int64), np.zeros(n), texts,
     )  # fmt: skip
-    return thread, computing
 
 
 def _filled(events: xplane.Events, stat: str, missing: int) -> Ints | None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from slowtrain.errors import InputError
 
 Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
 Words: TypeAlias = NDArray[np.uint64]
 Bytes: TypeAlias = NDArray[np.uint8]
 
@@ -264,11 +265,13 @@ def has_wire(tags: int, wire: int) -> bool:
     return bool(tags & (0x0101010101010101 << wire))
 
 
-def rounds(file: File, window: Window, start: Ints, stop: Ints) -> Iterator[Round]:
-    """Walks many messages in step."""
+def rounds(file: File, window: Window, start: Ints, stop: Ints, until: int | None = None) -> Iterator[Round]:
+    """Walks many messages in step; a message that has come to a field ``until`` is left there."""
     rows: Ints = np.arange(len(start))
     for k in range(MAX_MESSAGE_FIELDS):
         more = start < stop
+        if until is not None:
+            more &= window.bytes[start] != until
         if not more.all():
             rows, start, stop = rows[more], start[more], stop[more]
         if not len(rows):

@@ -24,7 +24,19 @@ import numpy as np
 
 from slowtrain.errors import InputError
 from slowtrain.trace import kinds
-from slowtrain.trace.wire import TIME_LIMIT_PS, VARINT, File, Ints, Round, Stretch, field_tag, rounds, signed, stretches
+from slowtrain.trace.wire import (
+    TIME_LIMIT_PS,
+    VARINT,
+    Bools,
+    File,
+    Ints,
+    Round,
+    Stretch,
+    field_tag,
+    rounds,
+    signed,
+    stretches,
+)
 from slowtrain.trace.xstats import (
     STAT_BYTES,
     STAT_DOUBLE,
@@ -68,6 +80,15 @@ _EVENT_COLUMNS = (_EVENT_ID, _EVENT_OFFSET, _EVENT_DURATION, _EVENT_OCCURRENCES)
 _LINE_ID, _LINE_NAME, _LINE_TIMESTAMP = field_tag(1, VARINT), field_tag(2), field_tag(3, VARINT)
 
 
+def _named(stretch: Stretch, names: Bools) -> Stretch:
+    """Those of the events whose name is wanted, where each begins with its name's number, as all writers have it."""
+    if not len(names) or not (stretch.window.bytes[stretch.start] == _EVENT_ID).all():
+        return stretch
+    number, _ = stretch.window.varints(stretch.start + 1)
+    keep = names[np.minimum(number, np.uint64(len(names) - 1)).astype(np.int64)] & (number < len(names))
+    return Stretch(stretch.window, stretch.start[keep], stretch.stop[keep], stretch.edges)
+
+
 def _beyond(times: Ints) -> bool:
     return len(times) > 0 and bool(times.max() >= TIME_LIMIT_PS or times.min() <= -TIME_LIMIT_PS)
 
@@ -83,16 +104,27 @@ class Line:
     _span: tuple[int, int] = field(repr=False, compare=False)  # bytes from its first event to its end
     _stat_names: StatNames = field(repr=False, compare=False)
 
-    def events(self, stats: Collection[str] = ()) -> Events:
-        """Decodes the events, with those of the named statistics."""
+    def events(
+        self, stats: Collection[str] = (), names: Bools | None = None, before_ps: int | None = None
+    ) -> Events:
+        """Decodes the events, with those of the named statistics.
+
+        ``names`` says for each metadata id whether its events are wanted; those of ids beyond it are not. Events that
+        start at ``before_ps`` or later may be left out: writers keep the order of time, so that decoding ends there.
+        """
         wanted = {stat: StatColumn(stat, self._stat_names) for stat in stats}
         gathered: dict[int, list[Ints]] = {tag: [] for tag in _EVENT_COLUMNS}
         count = 0
         for stretch in self.stretches():
+            if names is not None:
+                stretch = _named(stretch, names)
             columns = self.decode(stretch, count, wanted.values())
+            late = before_ps is not None and len(columns[1]) > 0 and int(columns[1].min()) >= before_ps
             for parts, column in zip(gathered.values(), columns, strict=True):
                 parts.append(column if column.any() else np.zeros(len(column), np.int8))
             count += len(stretch.start)
+            if late:
+                break
         # One column at a time, so that the parts of only one are held twice.
         id_, start_ps, duration_ps, occurrences = (
             np.concatenate((np.empty(0, np.int64), *gathered.pop(tag))) for tag in list(gathered)
@@ -104,12 +136,20 @@ class Line:
         """The columns metadata_id, start_ps, duration_ps and occurrences of these events; stats go to ``wanted``."""
         columns = [np.zeros(len(stretch.start), np.int64) for _ in _EVENT_COLUMNS]
         with_stats: list[Round] = []
-        for found in rounds(self._file, stretch.window, stretch.start, stretch.stop):
+        # An event has an offset or a number of occurrences, and this one stands behind the statistics.
+        placed = 0
+        until = None if wanted else EVENT_STATS
+        for found in rounds(self._file, stretch.window, stretch.start, stretch.stop, until):
             for column, tag in zip(columns, _EVENT_COLUMNS, strict=True):
                 if (these := found.only(tag)) is not None:
                     column[these.rows] = these.value.view(np.int64)
+                    placed += len(these.rows) if tag == _EVENT_OFFSET else 0
             if wanted and (these := found.only(EVENT_STATS)) is not None:
                 with_stats.append(these)
+        if not wanted and placed < len(stretch.start):
+            for found in rounds(self._file, stretch.window, stretch.start, stretch.stop):
+                if (these := found.only(_EVENT_OCCURRENCES)) is not None:
+                    columns[3][these.rows] = these.value.view(np.int64)
         if with_stats:
             gather_stats(self._file, stretch.window, with_stats, first_row, wanted)
         base_ps = (self.timestamp_ns - self._file.origin_ns) * 1000

@@ -4,10 +4,12 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
-from slowtrain.trace import Trace, work
+from slowtrain.trace import Trace, names, work
 from slowtrain.whatif import Remedy
 
 BUSY = 0.7  # of a step; below, something else is worth more attention
+NO_LAYER = "(no layer)"
+LETTERS = 40  # of an op that a compiled program names by its whole instruction
 
 
 class ComputeBound(Cause):
@@ -35,9 +37,11 @@ class ComputeBound(Cause):
 
     def examine(self, trace: Trace) -> Evidence | None:
         busy = trace.share(Category.DEVICE)
-        if trace.kernels is None or busy < BUSY or trace.kernels.ms <= 0:
+        if trace.kernels is None or busy < BUSY or trace.kernels.ms <= 0 or busy - _waiting(trace) < BUSY:
             return None
         layers = work.by_layer(trace.kernels)[:3]
+        if trace.fact("profile") and layers and layers[0][0] == NO_LAYER:
+            layers = _by_op(trace)
         said = ", ".join(f"{layer} {part:.0%}" for layer, part in layers)
         place = trace.steps.place
         return Evidence(
@@ -63,6 +67,14 @@ class ComputeBound(Cause):
         device  kkkkkkkkk.
         @kernels busy=9 ms=12 ops={"m/conv/Conv2D:Conv2D": [8, 1], "m/dense/MatMul:MatMul": [4, 2]}
         """,
+        """
+        step    1111111111
+        device  kkkkkkkkk.
+        @fact profile=true devices=[{"kind":"GPU"}]
+        @device busy=9 ms=9 by={"gemm_fusion_dot_3":[8,9],"loop_add_fusion":[1,3]}
+        @kernels busy=9 ms=9 ops={"gemm_fusion_dot_3:gemm_fusion_dot_3": [8, 1],
+        & "loop_add_fusion:loop_add_fusion": [1, 2]}
+        """,
     )
     quiet = (
         """
@@ -71,4 +83,27 @@ class ComputeBound(Cause):
         device  .....kkkkk
         @kernels busy=5 ms=5 ops={"m/conv/Conv2D:Conv2D": [5, 1]}
         """,
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @fact profile=true devices=[{"kind":"TPU"}]
+        @device kind=TPU busy=10 ms=10 by={"%copy-done.2":[9,1],"%fusion.1":[1,3]}
+        @kernels busy=10 ms=10 ops={"%copy-done.2:copy": [9, 1], "%fusion.1:fusion": [1, 2]}
+        """,
     )
+
+
+def _waiting(trace: Trace) -> float:
+    """The share of a step in a compiled program's ops that wait for copies: busy, but nothing is computed."""
+    device = trace.device
+    if device is None or not device.kernel_ms:
+        return 0.0
+    ms = sum(ms for name, (ms, _) in device.by_kernel.items() if names.XLA_WAIT.search(name))
+    return ms / device.kernel_ms * trace.share(Category.DEVICE)
+
+
+def _by_op(trace: Trace) -> list[tuple[str, float]]:
+    """``(op, share)`` where the profile names no layers, costliest first."""
+    ops = work.ops(trace.kernels) if trace.kernels is not None else []
+    total = sum(o.ms for o in ops) or 1.0
+    return [(o.name.split(" ")[0][:LETTERS], o.ms / total) for o in ops[:3]]

@@ -44,6 +44,11 @@ class DenseEmbeddingUpdate(Cause):
     title = "Every row of an embedding is updated in each step"
     needs = frozenset({Signal.STEPS, Signal.KERNELS})
 
+    def wants(self, trace: Trace) -> frozenset[Signal]:
+        # A profile can show it by the ops that make a gradient dense; an optimizer's own ops need the model to be told.
+        unknown = trace.fact("profile") and self.examine(trace) is None
+        return self.needs | ({Signal.MODEL} if unknown else set())
+
     def examine(self, trace: Trace) -> Evidence | None:
         kernels = trace.kernels
         if kernels is None or not kernels.by_name:
@@ -72,14 +77,9 @@ class DenseEmbeddingUpdate(Cause):
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        # Between large ops the executor waits for their threads; that goes with them.
-        waits = evidence.numbers["table_share"] * work.executor_ms(trace)
-        return [
-            Drop(
-                {Category.DEVICE: 0.98 * evidence.numbers["table_ms"], Category.DISPATCH: 0.7 * waits},
-                spread=(0.75, 1.05),
-            )
-        ]
+        freed = work.freed_dispatch_ms(trace, evidence.numbers["table_share"])
+        table = {Category.DEVICE: 0.99 * evidence.numbers["table_ms"], Category.DISPATCH: freed}
+        return [Drop(table, spread=(0.75, 1.02))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         yield Prescription(

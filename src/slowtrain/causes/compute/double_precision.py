@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.trace import Trace, work
+from slowtrain.trace import Trace, tensor_cores, work
 from slowtrain.whatif import Drop, Remedy
 
 # How many times as long an op takes in float64, measured on two AVX-512 cores with TensorFlow 2.21, interleaved:
@@ -27,7 +27,8 @@ class DoublePrecision(Cause):
 
     ## How it is recognised
     The traced training graph's matrix products and convolutions give float64, or the model's
-    weights are float64. Data in float64 that is cast when it enters a float32 model does not count.
+    weights are float64. In a profile of a GPU: most matrix work is in kernels of float64, by their names.
+    Data in float64 that is cast when it enters a float32 model does not count.
 
     ## What to do
     Keep Keras at `float32` (remove `set_floatx`), and make arrays and variables
@@ -41,7 +42,17 @@ class DoublePrecision(Cause):
     title = "The model computes in double precision"
     needs = frozenset({Signal.STEPS})
 
+    def wants(self, trace: Trace) -> frozenset[Signal]:
+        if not trace.fact("profile"):
+            return self.needs
+        # Without matrix work there is little that float64 makes slow on a GPU; of other devices names tell nothing.
+        device = trace.device
+        told = device is not None and device.kind == "GPU" and tensor_cores.told(device)
+        return self.needs | ({Signal.DEVICE} if told else {Signal.MODEL})
+
     def examine(self, trace: Trace) -> Evidence | None:
+        if trace.fact("profile"):
+            return _in_kernels(trace)
         matrix: dict[str, int] = {}
         for graph in work.graphs(trace):
             for dtype, count in graph.get("matrix", {}).items():
@@ -90,6 +101,12 @@ class DoublePrecision(Cause):
         device   kkkkk.
         @event loop name=fit data={"weights": [{"layer": "d", "class": "Dense", "size": 9000, "dtype": "float64"}]}
         """,
+        """
+        step     111111
+        device   kkkkk.
+        @fact profile=true devices=[{"kind":"GPU"}]
+        @device busy=5 ms=5 kernels=90 matrix={"float64":4,"float32":0.2} precision={"float64":4.5,"float32":0.4}
+        """,
     )
     quiet = (
         """
@@ -104,6 +121,29 @@ class DoublePrecision(Cause):
         dispatch dddddddddd
         @event trace name=step data={"training": true, "number": 1, "graph": {"matrix": {"float64": 8}}}
         """,
+        """
+        step     111111
+        device   kkkkk.
+        @fact profile=true devices=[{"kind":"GPU"}]
+        @device busy=5 ms=5 kernels=90 matrix={"float32":4} precision={"float64":0.5,"float32":4}
+        """,
+    )
+
+
+def _in_kernels(trace: Trace) -> Evidence | None:
+    """In a profile: by the kernels' names."""
+    device = trace.device
+    if device is None or not tensor_cores.told(device):
+        return None
+    double = device.matrix_ms.get("float64", 0.0)
+    known = sum(ms for format_, ms in device.matrix_ms.items() if format_ != tensor_cores.UNKNOWN)
+    if double <= 0 or double < MOSTLY * known or not device.kernel_ms:
+        return None
+    ms = trace.mean(Category.DEVICE) * min(device.precision.get("float64", double) / device.kernel_ms, 1.0)
+    return Evidence(
+        f"kernels of float64 take {ms:.3g} of each step's {trace.step_ms:.3g} ms, "
+        f"{double / known:.0%} of the matrix products and convolutions among them",
+        {"float64_share": double / known, "device_ms": ms, "matmul_share": 0.0, "conv_share": 0.0},
     )
 
 

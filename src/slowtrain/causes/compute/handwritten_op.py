@@ -39,6 +39,7 @@ class HandwrittenOp(Cause):
 
     title = "An op is written by hand"
     needs = frozenset({Signal.STEPS})
+    recorded = frozenset({Signal.TRACES, Signal.LINES})  # the graph with its source lines
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = [
@@ -133,10 +134,9 @@ def _one_hot(trace: Trace) -> Evidence | None:
     return Evidence(
         f"one-hot rows are multiplied by a matrix, which takes {ms:.3g} ms of each step "
         f"({part:.0%} of op time); a look-up does the same",
-        # Between large ops the executor waits for their threads; that goes with them.
         {
             str(Category.DEVICE): 0.98 * ms,
-            str(Category.DISPATCH): 0.7 * part * work.executor_ms(trace),
+            str(Category.DISPATCH): work.freed_dispatch_ms(trace, part),
             "op_share": part,
             "exact": 1.0,
         },

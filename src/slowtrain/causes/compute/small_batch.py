@@ -51,6 +51,7 @@ class SmallBatch(Cause):
 
     title = "The batch is too small to pay for its step"
     needs = frozenset({Signal.STEPS})
+    recorded = frozenset({Signal.CALLS, Signal.MODEL})
 
     def examine(self, trace: Trace) -> Evidence | None:
         steps = trace.steps

@@ -13,10 +13,16 @@ WORTHWHILE = 1 / 3  # of the step is the part of that which comes with each call
 LEAST_RUN_SHARE = 0.05  # of the run is what the cure must spare: fewer such steps are not what the run is slow for
 # What becomes of it when a graph runs fifty steps in one call, measured over pairs (dense models of 6 to 44
 # variables, SGD and Adam, custom loops and fit, two cores): a quarter stays with the executor, and however
-# large the graph, calling it from Python costs half a millisecond at most.
+# large the graph, calling it from Python costs half a millisecond at most; twice that while the machine is busy.
 STAYS = 0.25
-MOST_CALL_MS = 0.5
+MOST_CALL_MS = 1.0
 MOST_NEXT_MS = 0.15  # fetching a batch that is ready, from Python: vanishes with the call
+# On a device the host's launching shows as gaps between kernels. A launch takes the host 5 to 20 µs in a graph and
+# up to 0.1 ms for a compiled op by itself (profiles of a V100 and an MI300X); gaps of more were something else.
+MOST_LAUNCH_MS = 0.2
+AHEAD = 0.5  # of the kernels whose launch was over before the kernel before them: then the host keeps up
+# What is left of such gaps when ops are fused, or many steps run in one call: assumed, hence a wide range.
+GAPS_STAY, GAPS_SPREAD = 0.4, (0.4, 1.4)
 
 
 class LaunchBound(Cause):
@@ -31,6 +37,9 @@ class LaunchBound(Cause):
     In a deep window the operations compute for a small part of the step, the step waits for no
     input, and calling the function from Python alone costs more than a third of it: a fixed half
     millisecond, so that steps of many milliseconds are never launch-bound in this sense.
+    In a profile of a GPU: for a third of the step the device idles between kernels while the host launches
+    the next one, most kernels were not yet launched when the one before them ended, and each such gap is as short as a
+    launch. A few long gaps are no launches.
     Steps that run eagerly are `eager-step`. Where the batch is small too, a larger one (`small-batch`)
     saves the same time, but changes training; this cure does not.
 
@@ -49,6 +58,8 @@ class LaunchBound(Cause):
     needs = frozenset({Signal.STEPS, Signal.KERNELS, Signal.INPUT})
 
     def examine(self, trace: Trace) -> Evidence | None:
+        if trace.fact("profile"):
+            return _seen_on_device(trace) if trace.on_accelerator else _seen_on_host(trace)
         kernels = trace.kernels
         if kernels is None or trace.eager or not _one_graph_a_step(trace):
             return None
@@ -66,11 +77,21 @@ class LaunchBound(Cause):
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        if "gaps_ms" in evidence.numbers:
+            return [Drop({Category.DISPATCH: (1 - GAPS_STAY) * evidence.numbers["gaps_ms"]}, spread=GAPS_SPREAD)]
+        if trace.fact("profile"):
+            saved = evidence.numbers["overhead_ms"]
+            dispatch = min(saved, trace.mean(Category.DISPATCH))
+            return [Drop({Category.DISPATCH: dispatch, Category.PYTHON: saved - dispatch}, spread=(0.5, 1.1))]
         fetch = min(trace.mean(Category.INPUT), MOST_NEXT_MS) if trace.steps.source.startswith("function") else 0.0
         return [Drop({Category.DISPATCH: _saved_ms(trace), Category.INPUT: fetch}, spread=(0.75, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        if trace.steps.source == "fit":
+        if "gaps_ms" in evidence.numbers:
+            fuse = "compile the whole step with XLA (jit_compile=True; in JAX one jax.jit around it): fewer kernels"
+            yield Prescription("edit", Effect.EQUIVALENT, fuse)
+            yield Prescription("edit", Effect.EXACT, "in Keras, compile(..., steps_per_execution=50)")
+        elif trace.steps.source == "fit":
             yield Prescription("edit", Effect.EXACT, "compile(..., steps_per_execution=50)")
         else:
             many = "run many steps in one tf.function: for _ in tf.range(50): step(next(iterator))"
@@ -87,6 +108,20 @@ class LaunchBound(Cause):
         dispatch d
         @steps source=function_step line=40
         @kernels step=1 busy=0.1 count=200
+        """,
+        """
+        step     1111111111
+        device   kkkk......
+        dispatch ....ddddd.
+        python   .........p
+        @fact profile=true devices=[{"kind":"GPU"}]
+        @device busy=4 ms=4 kernels=500 median_us=6 delay=40 queued=0.1 idle={"dispatch":4,"queue":1,"python":1}
+        """,
+        """
+        step     1
+        dispatch d
+        @fact profile=true devices=[{"kind":"CPU"}] told_steps=true
+        @device kind=CPU busy=0 ms=0.1 kernels=200
         """,
     )
     quiet = (
@@ -120,6 +155,70 @@ class LaunchBound(Cause):
         @event loop name=fit start=0 end=400 data={"steps_per_execution":50,"site":["train.py",20]}
         @kernels step=10 busy=1 count=60
         """,
+        """
+        step     1111111111
+        device   kkkkkk....
+        dispatch ......dddd
+        @fact profile=true devices=[{"kind":"GPU"}]
+        @device busy=6 ms=6 kernels=600 median_us=10 delay=300 queued=0.9 idle={"dispatch":2,"queue":2}
+        """,
+        """
+        step     1111111111
+        device   kkkkkk....
+        dispatch ......dddd
+        @fact profile=true devices=[{"kind":"GPU"}]
+        @device busy=6 ms=6 kernels=5 median_us=1200 delay=30 queued=0.2 idle={"dispatch":4}
+        """,
+        """
+        step     1111111111
+        dispatch dd........
+        python   ..pppppppp
+        @fact profile=true devices=[{"kind":"CPU"}] told_steps=true
+        @device kind=CPU busy=0 kernels=200
+        """,
+    )
+
+
+def _seen_on_device(trace: Trace) -> Evidence | None:
+    """In a profile: the device waits between kernels, a launch's time each."""
+    device = trace.device
+    if device is None or not device.kernels:
+        return None
+    launching, queued = device.idle.get("dispatch", 0.0), device.idle.get("queue", 0.0)
+    gaps = launching + queued
+    if gaps < WORTHWHILE * trace.step_ms or gaps > MOST_LAUNCH_MS * device.kernels:
+        return None
+    # Gaps behind kernels that were queued already are the device's own: launching faster would not fill them.
+    if launching < queued or (device.queued_share is not None and device.queued_share > AHEAD):
+        return None
+    if device.idle.get("eager", 0.0) > launching:
+        return None  # ops started one by one from Python: that is the eager step's
+    numbers = {"gaps_ms": gaps, "kernels": device.kernels, "median_kernel_us": device.median_kernel_us}
+    delay = f", {device.launch_delay_us:.3g} µs after the host's call" if device.launch_delay_us is not None else ""
+    return Evidence(
+        f"in {gaps:.3g} of each step's {trace.step_ms:.3g} ms the device waits for the host to launch the next of "
+        f"{device.kernels:,.0f} kernels, whose median takes {device.median_kernel_us:.3g} µs{delay}",
+        numbers,
+    )
+
+
+def _seen_on_host(trace: Trace) -> Evidence | None:
+    """In a profile of a CPU, whose steps are calls of a function: the same as in a recording."""
+    device = trace.device
+    called = trace.steps.source.startswith("calls of") or trace.fact("told_steps", default=False)
+    if device is None or not called or device.idle.get("eager", 0.0) > device.idle.get("dispatch", 0.0):
+        return None
+    # Between calls a profile cannot tell the framework's Python from the script's: no more of it than of the framework.
+    dispatch = trace.mean(Category.DISPATCH)
+    starting = dispatch + min(trace.mean(Category.PYTHON), dispatch)
+    overhead = min((1 - STAYS) * starting, MOST_CALL_MS)
+    if starting < DOMINATES * trace.step_ms or overhead < WORTHWHILE * trace.step_ms:
+        return None
+    busy = trace.mean(Category.DEVICE)
+    return Evidence(
+        f"a step takes {trace.step_ms:.3g} ms, of which its operations compute for {busy:.2g} ms; "
+        f"the rest is starting them",
+        {"step_ms": trace.step_ms, "busy_ms": busy, "overhead_ms": overhead, "ops": device.kernels},
     )
 
 

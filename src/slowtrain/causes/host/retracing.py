@@ -46,9 +46,9 @@ class Retracing(Cause):
         if not found:
             return None
         worst = found[0]
-        count, calls = len(worst.events) - 1, max(len(worst.calls), len(worst.events))
-        each = float(np.median([worst.extra_ms(e) for e in worst.events[1:]]))
-        what = _what(worst)
+        count, calls = len(worst.again), max(len(worst.calls), len(worst.events))
+        each = float(np.median([worst.extra_ms(e) for e in worst.again]))
+        what = "a profile does not hold its arguments" if trace.fact("profile") else _what(worst)
         places = [p for p in (worst.place, worst.written) if p is not None]
         return Evidence(
             f"{worst.name} was traced again {count} times in {calls} calls, {each:.3g} ms each: {what}",
@@ -58,7 +58,7 @@ class Retracing(Cause):
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found = _again(trace)
-        events = [(f, e) for f in found for e in f.events[1:]]
+        events = [(f, e) for f in found for e in f.again]
         column, traced = _added(trace, events)
         steady = trace.steps.steady
         compiling = trace.categories.get(Category.COMPILE, np.zeros(len(trace.steps)))
@@ -126,11 +126,10 @@ def _again(trace: Trace) -> list[Traced]:
     """Functions that go on being traced, those that cost most first."""
     found = []
     for one in by_function(trace):
-        later = one.events[1:]
-        if len(later) < LEAST or not (_goes_on(one) or _dear(trace, one)):
+        if len(one.again) < LEAST or not (_goes_on(one) or _dear(trace, one)):
             continue
         found.append(one)
-    return sorted(found, key=lambda f: -sum(f.extra_ms(e) for e in f.events[1:]))
+    return sorted(found, key=lambda f: -sum(f.extra_ms(e) for e in f.again))
 
 
 def _dear(trace: Trace, one: Traced) -> bool:
@@ -139,7 +138,7 @@ def _dear(trace: Trace, one: Traced) -> bool:
     if not steady.any():
         return False
     begins = float(trace.steps.start_ms[steady][0])
-    late = [e for e in one.events[1:] if e.start_ms >= begins]
+    late = [e for e in one.again if e.start_ms >= begins]
     return len(late) >= LEAST and trace.share(Category.COMPILE) >= DEAR
 
 

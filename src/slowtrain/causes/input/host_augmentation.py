@@ -51,6 +51,8 @@ class HostAugmentation(Cause):
 
     title = "Augmentation on the host holds up the step"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
+    recorded = frozenset({Signal.WRITTEN})
+    symptoms = frozenset({Category.INPUT})
 
     def examine(self, trace: Trace) -> Evidence | None:
         node = _augmenting(trace)

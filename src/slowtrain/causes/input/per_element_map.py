@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slowtrain.causes import Cause
-from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import (
     CALL_MS,
@@ -52,6 +52,7 @@ class PerElementMap(Cause):
 
     title = "map is called for each element"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
+    symptoms = frozenset({Category.INPUT})
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _tiny(trace)

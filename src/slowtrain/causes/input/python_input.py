@@ -78,12 +78,16 @@ class PythonInput(Cause):
 
     title = "Input is made by Python"
     needs = frozenset({Signal.STEPS, Signal.INPUT})
+    recorded = frozenset({Signal.PYTHON})
+    symptoms = frozenset({Category.INPUT, Category.PYTHON})
 
     def examine(self, trace: Trace) -> Evidence | None:
         work = _work(trace)
         if work is None:
             return None
         hot = f", most of it in line {work.where[0].line}" if work.where else ""
+        if trace.fact("profile"):  # which tells functions, at best
+            hot = f", in {trace.producers[0].qualname}" if trace.producers else ""
         return Evidence(
             f"Python takes {work.ms:.3g} ms of a {trace.step_ms:.3g} ms step to make each batch{hot}; "
             f"its lines {SAYS[work.kind].format(calls=work.calls)}",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slowtrain.causes import Cause
-from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import calls, fed, idle_cores, maps, written_place
 from slowtrain.trace.pipeline import Node
@@ -41,6 +41,7 @@ class SequentialMap(Cause):
 
     title = "map runs one call at a time"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
+    symptoms = frozenset({Category.INPUT})
 
     def examine(self, trace: Trace) -> Evidence | None:
         node = _sequential(trace)

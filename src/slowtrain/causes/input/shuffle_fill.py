@@ -34,6 +34,7 @@ class ShuffleFill(Cause):
 
     title = "Every epoch waits for the shuffle buffer"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
+    recorded = frozenset({Signal.PHASES})  # epochs begin where no step is
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = fill(trace)

@@ -64,6 +64,7 @@ class SlowStorage(Cause):
 
     title = "Storage is the limit"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.MACHINE})
+    symptoms = frozenset({Category.INPUT, Category.PYTHON})
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _waiting(trace)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slowtrain.causes import Cause
-from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import busy_cores, calls, deciding, fed, idle_cores, is_users, written_place
 from slowtrain.trace.pipeline import Node
@@ -53,6 +53,7 @@ class StarvedHost(Cause):
 
     title = "Too few cores or threads for the input"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE, Signal.MACHINE})
+    symptoms = frozenset({Category.INPUT})
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _starved(trace)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import READING, calls, fed, free_bytes, is_users, op_ms, ready, written_place
 from slowtrain.trace.pipeline import Node
@@ -41,6 +41,8 @@ class UncachedInput(Cause):
 
     title = "The same input is made again every epoch"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
+    recorded = frozenset({Signal.WRITTEN})
+    symptoms = frozenset({Category.INPUT})
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _repeated(trace)

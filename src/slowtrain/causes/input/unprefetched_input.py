@@ -40,6 +40,14 @@ class UnprefetchedInput(Cause):
 
     title = "Input is not prefetched"
     needs = frozenset({Signal.STEPS, Signal.INPUT})
+    recorded = frozenset({Signal.PIPELINE})
+    symptoms = frozenset({Category.INPUT, Category.PYTHON})
+
+    def wants(self, trace: Trace) -> frozenset[Signal]:
+        """Of a profile without a data set also what the loop's own lines do."""
+        wanted = super().wants(trace)
+        by_hand = Signal.PIPELINE in wanted and trace.fact("profile") and not trace.pipelines
+        return wanted | {Signal.LINES} if by_hand else wanted
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _exposed(trace)
@@ -96,7 +104,7 @@ class UnprefetchedInput(Cause):
 def _exposed(trace: Trace) -> tuple[float, tuple[Place, ...]] | None:
     """Ms a step of making batches that nothing runs beside, and the user's lines."""
     pipe, wait = trace.pipeline, trace.mean(Category.INPUT)
-    if pipe is None or not any(w.place for w in pipe.written):
+    if pipe is None or not any(w.place or "profiled" in w.detail for w in pipe.written):
         hand = by_hand(trace)
         fits = hand is not None and WAITED * trace.step_ms <= hand.ms <= trace.step_ms - hand.ms
         return (hand.ms, hand.where) if hand is not None and fits and hand.waiting > 0.5 else None

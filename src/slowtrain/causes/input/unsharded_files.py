@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slowtrain.causes import Cause
-from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import CALL_MS, READ_US, READING, calls, deciding, fed, op_ms, written_place
 from slowtrain.trace.pipeline import Node
@@ -42,6 +42,7 @@ class UnshardedFiles(Cause):
 
     title = "Many small files are read one by one"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
+    symptoms = frozenset({Category.INPUT})
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _reading(trace)

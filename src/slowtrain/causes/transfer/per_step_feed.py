@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import Cause
+from slowtrain.causes import LITTLE, Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.source.loops import by_hand
 from slowtrain.trace import Trace, loop
@@ -11,6 +11,7 @@ from slowtrain.whatif import Drop, Remedy
 # What asking an in-memory data set for its next batch costs in an eager loop (TensorFlow 2.21, one batch
 # prefetched); the cure pays it instead.
 NEXT_MS = 0.08
+BY_HAND = 0.5  # of the wait for data on its way to a device: the host at it, not the link
 
 
 class PerStepFeed(Cause):
@@ -23,7 +24,8 @@ class PerStepFeed(Cause):
 
     ## How it is recognised
     The loop asks no `tf.data` set for its batches; time in conversions, by line, and in the lines that come before
-    the training call in the loop.
+    the training call in the loop. In a profile of a GPU or TPU: the device idles while the thread that trains converts
+    and copies, and it waits for no iterator.
 
     ## What to do
     Make a `tf.data.Dataset` of the data once (`from_tensor_slices`, or a generator) and end it in
@@ -37,7 +39,18 @@ class PerStepFeed(Cause):
     title = "Batches are made and converted by hand in each step"
     needs = frozenset({Signal.STEPS, Signal.FEEDS})
 
+    def wants(self, trace: Trace) -> frozenset[Signal]:
+        if not trace.fact("profile"):
+            return self.needs
+        # Python between calls may be what makes the batch.
+        hidden = sum(map(trace.share, (Category.FEED, Category.PYTHON, Category.UNATTRIBUTED)))
+        on_device = Signal.DEVICE in trace.signals
+        told = _copied(trace) is not None or hidden < LITTLE
+        return frozenset({Signal.STEPS, Signal.DEVICE} | (set() if told or not on_device else {Signal.FEEDS}))
+
     def examine(self, trace: Trace) -> Evidence | None:
+        if trace.fact("profile"):
+            return _copied(trace)
         feeds = loop.places(trace, "feed")
         handed = loop.batch_comes_from_python(trace)
         if trace.eager or trace.steps.source.endswith("()"):
@@ -99,6 +112,13 @@ class PerStepFeed(Cause):
         @line 27 ms=3
         @span feed convert start=6 end=7 line=25 value=4096 times=40 every=10
         """,
+        """
+        step     1111111111
+        h2d      hhhh......
+        device   ....kkkkkk
+        @fact profile=true devices=[{"kind":"GPU"}]
+        @device busy=6 kernels=40 copies={"h2d":[2,4e6,1,0.5]} idle={"h2d":3.5}
+        """,
     )
     quiet = (
         """
@@ -116,6 +136,31 @@ class PerStepFeed(Cause):
         @line 38 ms=4
         @line 35 ms=6
         """,
+        """
+        step     1111111111
+        h2d      hhh.......
+        device   ...kkkkkkk
+        @fact profile=true devices=[{"kind":"GPU"}]
+        @device busy=7 kernels=40 copies={"h2d":[2,40e6,3,3]}
+        """,
+    )
+
+
+def _copied(trace: Trace) -> Evidence | None:
+    """In a profile: the thread that launches the device's work converts and copies first, and asks no iterator."""
+    device = trace.device
+    copies = device.copies.get("h2d") if device is not None else None
+    waited = trace.mean(Category.FEED)
+    if device is None or waited < LITTLE * trace.step_ms or device.idle.get("h2d", 0.0) < BY_HAND * waited:
+        return None
+    if trace.share(Category.INPUT) >= LITTLE or trace.pipelines:
+        return None
+    count = copies.count if copies is not None else 0.0
+    size = f" ({count:.3g} copies, {copies.bytes / 1e6:.3g} MB)" if copies is not None and copies.bytes else ""
+    return Evidence(
+        f"the device waits {waited:.3g} of each step's {trace.step_ms:.3g} ms while its data is converted and "
+        f"copied{size}",
+        {"feed_ms": waited, "python_ms": 0.0, "conversions_per_step": count},
     )
 
 

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import Cause
+from slowtrain.causes import LITTLE, Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
-from slowtrain.trace import Trace, loop
+from slowtrain.trace import Trace, loop, names
 from slowtrain.trace.host import saves
 from slowtrain.whatif import Drop, Remedy
+
+LEAST_COUNT = 0.5  # readbacks a step: fewer are an epoch's
 
 
 class PerStepReadback(Cause):
@@ -19,7 +21,8 @@ class PerStepReadback(Cause):
 
     ## How it is recognised
     Time in readbacks by line, in steady steps, and in the lines of the loop that hold them. What
-    Keras reads for its own progress bar, once an epoch, is none of it.
+    Keras reads for its own progress bar, once an epoch, is none of it. In a profile of a GPU or TPU: values are
+    copied to the host in every step, and the device idles meanwhile or while the host waits for them.
 
     ## What to do
     Read rarely (every hundredth step), gather in a `tf.keras.metrics.Mean`, or read many values as one tensor.
@@ -31,11 +34,21 @@ class PerStepReadback(Cause):
     title = "Values are read back in every step"
     needs = frozenset({Signal.STEPS, Signal.READBACKS})
 
+    def wants(self, trace: Trace) -> frozenset[Signal]:
+        if not trace.fact("profile"):
+            return self.needs
+        on_device = Signal.DEVICE in trace.signals
+        hidden = trace.share(Category.READBACK) + trace.share(Category.UNATTRIBUTED)
+        told = _copied(trace) is not None or hidden < LITTLE
+        return frozenset({Signal.STEPS, Signal.DEVICE} | (set() if told or not on_device else {Signal.READBACKS}))
+
     def examine(self, trace: Trace) -> Evidence | None:
+        if trace.fact("profile"):
+            return _copied(trace)
         # A checkpoint reads every variable: that is saving, not reading back.
         read = {p: ms for p, ms in loop.places(trace, "readback").items() if not saves(trace, p)}
         count = loop.per_step(trace, "readback", read)
-        if not read or count < 0.5 or trace.steps.source.endswith("()"):
+        if not read or count < LEAST_COUNT or trace.steps.source.endswith("()"):
             return None
         lines = loop.divide(trace)
         every = (*lines.before, *lines.after)
@@ -55,6 +68,9 @@ class PerStepReadback(Cause):
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         waited, cost = evidence.numbers["readback_ms"], evidence.numbers["lines_ms"]
+        if trace.fact("profile"):
+            # The device idled: what waits behind the readback, launching anew, goes with it and is not counted here.
+            return [Drop({Category.READBACK: 0.98 * waited}, 0.0, (0.6, 1.1))]
         if trace.on_accelerator:
             # What is waited for is the device at work: only what the host does meanwhile is won.
             waited = min(waited, max(trace.step_ms - waited, 0.0))
@@ -64,7 +80,7 @@ class PerStepReadback(Cause):
             drops[category] = min(left, trace.mean(category))
             left -= drops[category]
         # Every hundredth step still reads.
-        return [Drop({c: 0.98 * ms for c, ms in drops.items()}, spread=(0.65, 1.1))]
+        return [Drop({c: 0.99 * ms for c, ms in drops.items()}, spread=(0.65, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         yield Prescription(
@@ -93,6 +109,14 @@ class PerStepReadback(Cause):
         @line 38 ms=7 visits=256
         @line 39 ms=1 visits=256
         """,
+        """
+        step     1111111111
+        device   kkkkkk....
+        d2h      ......ddd.
+        python   .........p
+        @fact profile=true devices=[{"kind":"GPU"}]
+        @device busy=6 kernels=40 copies={"d2h":[3,12,0.02,0.02]} idle={"sync":3,"python":1}
+        """,
     )
     quiet = (
         """
@@ -107,4 +131,38 @@ class PerStepReadback(Cause):
         @steps source=step line=30
         @span readback _numpy start=3 end=3.1 line=33 times=40 every=10
         """,
+        """
+        step     1111111111
+        device   kkkkkk....
+        d2h      ......dddd
+        @fact profile=true devices=[{"kind":"GPU"}]
+        @device busy=6 kernels=40 idle={"sync":4}
+        """,
+        """
+        step     1111111111
+        device   kkkkkk....
+        d2h      ......dddd
+        @fact profile=true devices=[{"kind":"GPU"}]
+        @device busy=6 kernels=40 copies={"d2h":[4,9000,4,4],"h2d":[4,9000,0.1,0.1]}
+        & ops={"#edge_name=edge_41_ragged/Unique#":[4,8]}
+        """,
+    )
+
+
+def _copied(trace: Trace) -> Evidence | None:
+    """In a profile: copies to the host in every step, for which the device idles."""
+    device = trace.device
+    copies = device.copies.get("d2h") if device is not None else None
+    waited = trace.mean(Category.READBACK)
+    if device is None or copies is None or waited < LITTLE * trace.step_ms:
+        return None
+    # Tensors on their way to an op on the host come back; and waiting for the device alone reads nothing back.
+    crossing = sum(count for text, (_, count) in device.by_op.items() if names.GRAPH_EDGE.search(text))
+    count = copies.count - crossing / 2
+    if count < max(LEAST_COUNT, 0.5 * copies.count):
+        return None
+    return Evidence(
+        f"{count:.3g} values are read back in each step; "
+        f"the device idles for {waited:.3g} of {trace.step_ms:.3g} ms meanwhile",
+        {"readbacks_per_step": count, "readback_ms": waited, "lines_ms": waited},
     )

@@ -1,0 +1,178 @@
+"""Matrix products in float32 on a GPU whose tensor cores stand idle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.trace import Device, Trace, names, tensor_cores
+from slowtrain.whatif import Drop, Remedy
+
+MOSTLY = 0.5  # of the matrix work of known format: less, and the layers left in float32 were left so on purpose
+TWICE = 2.0  # as fast at best is what memory bounds, for half the bytes
+REACHED = 0.5  # of the ratio of the peaks, assumed: products of training come nearer to float32's peak than to 16 bits'
+LEAST_GAIN = 1.5  # at which small products, which fill neither unit, end
+
+
+@dataclass(frozen=True)
+class Work:
+    """Ms a step of the device in float32: ``matrix_ms`` bound by arithmetic, ``streamed_ms`` by memory."""
+
+    matrix_ms: float
+    streamed_ms: float
+    other_ms: float
+    gain: float  # of the peaks, by TF32 where the card has it, else by 16 bits
+    most: float  # by 16 bits
+
+
+class FullPrecision(Cause):
+    """Matrix products and convolutions run in float32 while the GPU's tensor cores stand idle.
+
+    ## What it means
+    Since Volta, GPUs have units that multiply small matrices of 16-bit numbers many times as fast as
+    the ordinary units multiply float32; since Ampere they take float32 too, rounded to TF32, which TensorFlow uses
+    unless it was told not to. On the cards of computing centres the difference is four to sixteen times.
+
+    ## How it is recognised
+    At least half of the device's time in matrix products and convolutions is in kernels of float32, by their
+    names, on a card with tensor cores. Kernels whose names do not tell their format do not count.
+    The saving is an estimate from the card's peaks by kernel class: half of the peaks' ratio where
+    arithmetic bounds, at most twice where memory does. Its range is wide, for shapes decide.
+
+    ## What to do
+    `keras.mixed_precision.set_global_policy("mixed_float16")`, with `"mixed_bfloat16"` on Ampere and
+    later; in a loop of your own, with a `LossScaleOptimizer` for float16. If TF32 was switched off
+    (`tf.config.experimental.enable_tensor_float_32_execution(False)`), switch it on again.
+
+    ## When it is not worth it
+    When the step waits for something else than the device; and where small differences between large numbers matter,
+    as in physics.
+    """
+
+    title = "Matrix work in float32 while tensor cores are idle"
+    needs = frozenset({Signal.STEPS, Signal.DEVICE})
+
+    def wants(self, trace: Trace) -> frozenset[Signal]:
+        device = trace.device
+        if device is None or device.kind == "CPU" or (device.kind == "GPU" and not sum(device.matrix_ms.values())):
+            return super().wants(trace)
+        unknown = device.kind != "GPU" or not tensor_cores.told(device)
+        unnamed = device.kind == "GPU" and tensor_cores.card(trace) is None
+        return super().wants(trace) | ({Signal.MODEL} if unknown else set()) | ({Signal.MACHINE} if unnamed else set())
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = _work(trace)
+        if found is None or trace.device is None:
+            return None
+        ms = found.matrix_ms + found.streamed_ms
+        share = ms / trace.step_ms if trace.step_ms else 0.0
+        return Evidence(
+            f"matrix products and convolutions take {ms:.3g} ms of each step ({share:.0%}) in float32; "
+            f"{_units(trace)} do them up to {found.most:.2g} times as fast",
+            {"float32_ms": ms, "float32_share": share, "tensor_core_ms": trace.device.tensor_core_ms,
+             "peak_ratio": found.most},
+        )  # fmt: skip
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        found = _work(trace)
+        if found is None:
+            return []
+        usual = max(1 + REACHED * (found.gain - 1), LEAST_GAIN)
+
+        def saved(gain: float, streamed: float, other: float) -> float:
+            return (found.matrix_ms * (1 - 1 / gain) + found.streamed_ms * (1 - 1 / streamed)
+                    + found.other_ms * (1 - 1 / other))  # fmt: skip
+
+        ms = saved(usual, LEAST_GAIN, 1.0)
+        least, most = saved(LEAST_GAIN, 1.0, 1.0), saved(found.most, TWICE, TWICE)
+        return [Drop({Category.DEVICE: ms}, 0.0, (min(least / ms, 1.0), max(most / ms, 1.0)))] if ms > 0 else []
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        card = tensor_cores.card(trace)
+        device = trace.device
+        if card and card.peaks and card.peaks[1] and card.vendor == "nvidia" and device and _of(device, "tf32") <= 0:
+            on = "switch TF32 on: tf.config.experimental.enable_tensor_float_32_execution(True)"
+            yield Prescription("setting", Effect.EQUIVALENT, on)
+        format_ = "mixed_bfloat16" if card is not None and card.capability >= (8, 0) else "mixed_float16"
+        says = f'keras.mixed_precision.set_global_policy("{format_}") before the model is built'
+        yield Prescription("edit", Effect.CHANGES_TRAINING, says)
+
+    fires = (
+        """
+        step    1111111111
+        device  kkkkkkkkk.
+        @device busy=9 kernels=300 matrix={"float32":7} precision={"float32":9} by={"volta_sgemm_128x64_nn":[7,60]}
+        & facts={"compute_cap_major":7,"compute_cap_minor":0}
+        """,
+        """
+        step    1111111111
+        device  kkkkkkkkk.
+        @device busy=9 kernels=300 matrix={"float32":6,"tf32":0.5,"unknown":1} precision={"float32":6,"tf32":0.5}
+        & facts={"device_vendor":"Nvidia","compute_cap_major":8,"compute_cap_minor":0}
+        """,
+        """
+        step    1111111111
+        device  kkkkkkkkk.
+        @fact profile=true
+        @device busy=9 kernels=300 matrix={"float32":8} facts={"device_vendor":"AMD","compute_cap_major":9,
+        & "compute_cap_minor":4}
+        """,
+    )
+    quiet = (
+        """
+        step    1111111111
+        device  kkkkkkkkk.
+        @device busy=9 kernels=300 matrix={"float16":6,"float32":1} tensor=6 precision={"float16":7,"float32":2}
+        & facts={"compute_cap_major":7,"compute_cap_minor":0}
+        """,
+        """
+        step    1111111111
+        device  kkkkkkkkk.
+        @device busy=9 kernels=300 matrix={"float32":8} facts={"compute_cap_major":6,"compute_cap_minor":1}
+        """,
+        """
+        step    1111111111
+        device  kkkkkkkkk.
+        @device busy=9 kernels=300 matrix={"unknown":7,"float32":1} facts={"compute_cap_major":8,"compute_cap_minor":0}
+        """,
+        """
+        step    1111111111
+        device  k.........
+        input   .iiiiiiiii
+        @device busy=1 kernels=300 matrix={"float32":1} facts={"compute_cap_major":7,"compute_cap_minor":0}
+        """,
+    )
+
+
+def _of(device: Device, *formats: str) -> float:
+    return sum(device.matrix_ms.get(f, 0.0) for f in formats)
+
+
+def _units(trace: Trace) -> str:
+    card = tensor_cores.card(trace)
+    return "16-bit matrix cores" if card is not None and card.vendor == "amd" else "the tensor cores"
+
+
+def _work(trace: Trace) -> Work | None:
+    """None where matrix work is not in float32, or the card has nothing faster for it."""
+    device, card = trace.device, tensor_cores.card(trace)
+    if device is None or card is None or card.peaks is None or not tensor_cores.told(device):
+        return None
+    single = _of(device, "float32")
+    known = sum(device.matrix_ms.values()) - _of(device, tensor_cores.UNKNOWN)
+    plain, tf32, half = card.peaks
+    if single <= 0 or single < MOSTLY * known:
+        return None
+    streamed = sum(
+        ms for name, (ms, _) in device.by_kernel.items()
+        if names.STREAMED_MATRIX_KERNEL.search(name) and names.kernel_precision(name) == "float32"
+    )  # fmt: skip
+    # Kernels of several streams overlap: of the step they take what the device was busy for.
+    scale = min(trace.mean(Category.DEVICE) / device.kernel_ms, 1.0) if device.kernel_ms else 1.0
+    streamed = min(streamed, single)
+    other = max(device.precision.get("float32", 0.0) - single, 0.0)
+    by_tf32 = tf32 is not None and tf32 > plain
+    gain = (tf32 if by_tf32 and tf32 is not None else half) / plain
+    return Work(scale * (single - streamed), scale * streamed, scale * other, gain, half / plain)

@@ -1,0 +1,154 @@
+"""Ops of the training graph that run on the host, and the copies around them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from slowtrain.causes import LITTLE, Cause
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.trace import Copies, Device, Trace, names
+from slowtrain.whatif import Drop, Remedy
+
+HOST_OP = "host-op"  # the reason of idle moments in which the host computes an op of the graph
+NO_COPIES = Copies(0.0, 0.0, 0.0, 0.0)
+# What carries batches, arguments and results between host and device, in every graph.
+_PLUMBING = re.compile(
+    r"Iterator|Optional|RemoteCall|LoopCond|Switch|(?:^|/)(?:arg|ret|memtype|Identity|args|inputs)_?\d*$"
+)
+# A tensor on its way to the host and back makes the device wait at least for two copies, for the thread that sees the
+# first one's end, and for the next launch: 10 to 20 µs each in profiles of a V100.
+ROUND_TRIP_MS = 0.05
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Edges of the graph between host and device, a step, with the ops that they leave; what the device waits."""
+
+    edges: float
+    ops: tuple[str, ...]
+    copies_ms: float
+    waiting_ms: float
+
+
+class HostPlacedOps(Cause):
+    """Ops inside the step run on the host, for want of a kernel for the device, and the device waits for them.
+
+    ## What it means
+    An op without a GPU kernel (strings, `py_function`, some of `tf.image`, `tf.unique` and ragged ops, integer
+    arithmetic of some types), or one under `tf.device("/CPU:0")`, is run by the host in the middle of the
+    graph. Its inputs are copied to the host, its results back, and what follows waits.
+
+    ## How it is recognised
+    Copies between host and device that follow an edge of the graph, in both directions and in every step, beside those
+    that bring the batch or take results away; and moments in which the device idles while the host computes an op.
+    The ops at these edges are named.
+
+    ## What to do
+    Move the op into the input pipeline, where it belongs to the host; or write it with ops that have
+    a kernel (float32 or int64 instead of other types, dense instead of ragged).
+    `tf.debugging.set_log_device_placement(True)` prints where each op was placed.
+
+    ## When it is not worth it
+    When the op is small and independent of the rest, so that the device has other work meanwhile.
+    """
+
+    title = "Ops of the step run on the host"
+    needs = frozenset({Signal.STEPS, Signal.DEVICE})
+
+    def wants(self, trace: Trace) -> frozenset[Signal]:
+        device = trace.device
+        # Small copies to and fro whose purpose the profile does not tell may be this.
+        if device is None or _crossing(trace, device) is not None or not _unclear(trace, device):
+            return super().wants(trace)
+        return super().wants(trace) | {Signal.TRACES, Signal.MODEL}
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = _crossing(trace, trace.device) if trace.device is not None else None
+        if found is None:
+            return None
+        ms = found.copies_ms + found.waiting_ms
+        said = f": {', '.join(found.ops[:3])}" if found.ops else ""
+        cross = f"; {found.edges:.3g} tensors a step cross to and fro{said}" if found.edges else ""
+        return Evidence(
+            f"the device waits {ms:.3g} of each step's {trace.step_ms:.3g} ms for ops that the host computes{cross}",
+            {"host_op_ms": found.waiting_ms, "copies_ms": found.copies_ms, "edges_per_step": found.edges},
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        copies, waiting = evidence.numbers["copies_ms"], evidence.numbers["host_op_ms"]
+        drops = {c: min(copies / 2, trace.mean(c)) for c in (Category.FEED, Category.READBACK)}
+        drops[Category.DISPATCH] = waiting
+        return [Drop(drops, 0.0, (0.5, 1.3))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        yield Prescription("edit", Effect.EXACT, "move what has no kernel for the device into the input pipeline's map")
+        log = "see where ops are placed: tf.debugging.set_log_device_placement(True)"
+        yield Prescription("advice", Effect.EXACT, log)
+
+    fires = (
+        """
+        step     1111111111
+        device   kkkk....kk
+        d2h      ....d.....
+        h2d      .......h..
+        dispatch .....dd...
+        @device busy=6 ms=6 kernels=60 idle={"host-op":2} copies={"d2h":[2,4000,1,1],"h2d":[2,4000,1,1]}
+        & ops={"#edge_name=edge_41_ragged/Unique#":[1,2],"#edge_name=edge_44_dense/Relu#":[1,2]}
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkk..
+        dispatch ........dd
+        @fact profile=true
+        @device busy=8 ms=8 kernels=60 idle={"dispatch":2} copies={"d2h":[20,4000,0.1,0.1],"h2d":[21,4000,0.1,0.1]}
+        & ops={"#edge_name=edge_41_ragged/Unique#":[0.2,40]}
+        """,
+    )
+    quiet = (
+        """
+        step     1111111111
+        h2d      hh........
+        device   ..kkkkkkkk
+        @device busy=8 ms=8 kernels=60 copies={"h2d":[2,4e6,2,2],"d2h":[1,4,0.01,0.01]}
+        & ops={"#edge_name=edge_7_IteratorGetNext#":[2,2]}
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkk..
+        dispatch ........dd
+        @device busy=8 ms=8 kernels=60 idle={"dispatch":2} copies={"d2h":[4,4000,0.1,0.01],"h2d":[5,4000,0.1,0.01]}
+        & ops={"#edge_name=edge_10286_cond_6/then/OptionalGetValue#":[0.1,4],"#edge_name=arg_1#":[0.1,2]}
+        """,
+    )
+
+
+def _crossing(trace: Trace, device: Device) -> Crossing | None:
+    """None where no op of the graph that the host computes shows."""
+    edges: dict[str, float] = {}
+    for text, (_, count) in device.by_op.items():
+        edge = names.GRAPH_EDGE.search(text)
+        if edge is not None and not _PLUMBING.search(edge[1]):
+            edges[edge[1]] = edges.get(edge[1], 0.0) + count
+    count = sum(edges.values())
+    out, back = (device.copies.get(kind, NO_COPIES) for kind in ("d2h", "h2d"))
+    both = count >= 1 and out.count >= 1 and back.count >= 1
+    computing = device.idle.get(HOST_OP, 0.0)
+    if not both and computing < LITTLE * trace.step_ms:
+        return None
+    part = min(count / (out.count + back.count), 1.0) if both else 0.0
+    copies = part * (out.exposed_ms + back.exposed_ms)
+    waiting = computing
+    if both:
+        # Where the profile does not tell the ops themselves, what each crossing costs at least.
+        waiting = max(computing, min(device.idle.get("dispatch", 0.0), count / 2 * ROUND_TRIP_MS))
+    return Crossing(count if both else 0.0, tuple(sorted(edges, key=lambda e: -edges[e])), copies, waiting)
+
+
+def _unclear(trace: Trace, device: Device) -> bool:
+    """Whether copies in both directions expose more than little of the step, and no name says what they are for."""
+    out, back = (device.copies.get(kind, NO_COPIES) for kind in ("d2h", "h2d"))
+    named = any(names.GRAPH_EDGE.search(text) or "#edge_name=" in text for text in device.by_op)
+    exposed = out.exposed_ms + back.exposed_ms
+    return not named and out.count >= 2 and back.count >= 2 and exposed >= LITTLE * trace.step_ms

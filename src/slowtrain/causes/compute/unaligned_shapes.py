@@ -1,0 +1,217 @@
+"""Channels and units that tensor cores cannot read in whole pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.trace import Device, Trace, names, tensor_cores, work
+from slowtrain.trace.tensor_cores import MULTIPLE, SIXTEEN_BIT, Operand
+from slowtrain.whatif import Drop, Remedy
+
+# Fewer channels than this are what goes in and comes out (colours, classes), which nobody chooses.
+LEAST_CHANNELS = 16
+# Of its time a product keeps when its dimensions are padded, assumed: between nothing gained, where libraries pad by
+# themselves or memory bounds, and four times as fast, where unaligned operands keep it off the tensor cores.
+KEPT, KEPT_RANGE = 0.6, (0.25, 0.95)
+MOSTLY = 0.5  # of the tensor-core work whose alignment must be known to say that it is in order
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A matrix op, ms a step: ``size`` is its dimension that is no multiple of ``multiple``, 0 where it is not told."""
+
+    name: str
+    size: int
+    multiple: int
+    ms: float
+
+
+class UnalignedShapes(Cause):
+    """Layers whose channels or units are no multiple of 8 keep the tensor cores from reading them in whole pieces.
+
+    ## What it means
+    Tensor cores take their operands in pieces of 16 bytes: eight 16-bit numbers, four of TF32. A
+    matrix whose rows are no whole number of pieces, from a vocabulary of 50,257 or a layer of 1,001 units, is
+    read in smaller pieces, copied into a padded one first, or multiplied by the ordinary units.
+
+    ## How it is recognised
+    The shapes of the matrix products and convolutions that take the device's time, as the profile or the model
+    gives them, on a card whose tensor cores are in use. Where no shapes are known, the kernels' own
+    names, which tell how many elements they read at once. Batch sizes and dimensions below 16 (colours, classes) do
+    not count.
+
+    ## What to do
+    Round the layer's units or channels up to a multiple of 8 (64 is better), pad a vocabulary
+    with entries that never occur, and pad sequences to such a length.
+
+    ## When it is not worth it
+    When these layers take little of the step, and in float32 without TF32, for which it does not matter.
+    """
+
+    title = "Shapes that miss the tensor cores' multiples"
+    needs = frozenset({Signal.STEPS, Signal.DEVICE})
+
+    def wants(self, trace: Trace) -> frozenset[Signal]:
+        device = trace.device
+        if device is None or device.kind == "CPU" or (device.kind == "GPU" and not sum(device.matrix_ms.values())):
+            return super().wants(trace)
+        known = device.kind == "GPU" and tensor_cores.told(device) and _alignment_known(trace, device)
+        return super().wants(trace) | (set() if known else {Signal.MODEL})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        device = trace.device
+        found = _misfits(trace, device) if device is not None else []
+        if not found or device is None:
+            return None
+        ms = sum(m.ms for m in found)
+        said = ", ".join(map(_said, found[:2]))
+        more = f" and {len(found) - 2} more" if len(found) > 2 else ""
+        return Evidence(
+            f"{said}{more} take {ms:.3g} of each step's {trace.step_ms:.3g} ms on the device",
+            {"unaligned_ms": ms, "unaligned_share": ms / trace.step_ms if trace.step_ms else 0.0,
+             "ops": float(len(found))},
+        )  # fmt: skip
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        best, worst = ((1 - k) / (1 - KEPT) for k in KEPT_RANGE)
+        return [Drop({Category.DEVICE: (1 - KEPT) * evidence.numbers["unaligned_ms"]}, 0.0, (worst, best))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        device = trace.device
+        found = _misfits(trace, device) if device is not None else []
+        if found and found[0].size:
+            one = found[0]
+            up = -(-one.size // 8) * 8
+            yield Prescription("edit", Effect.CHANGES_TRAINING, f"{one.name}: {up:,} instead of {one.size:,}")
+        else:
+            says = "make units, channels, vocabularies and padded lengths multiples of 8"
+            yield Prescription("edit", Effect.CHANGES_TRAINING, says)
+
+    fires = (
+        """
+        step    1111111111
+        device  kkkkkkkkk.
+        @device busy=9 matrix={"float16":7} tensor=7 facts={"compute_cap_major":7,"compute_cap_minor":0}
+        & ops={"lm/head/MatMul:MatMul#shape=(half[512,1024];half[1024,50257])#":[6,1],
+        & "lm/d/MatMul:MatMul#shape=(half[512,1024];half[1024,1024])#":[1,1]}
+        """,
+        """
+        step    1111111111
+        device  kkkkkkkkk.
+        @event loop name=fit data={"weights": [{"layer": "conv_a", "class": "Conv2D", "shape": [3, 3, 50, 99], \
+            "size": 44550}]}
+        @device busy=9 matrix={"tf32":7} tensor=7 facts={"compute_cap_major":8,"compute_cap_minor":0}
+        & ops={"m/conv_a/Conv2D:Conv2D":[3,1],
+        & "gradient_tape/m/conv_a/Conv2D/Conv2DBackpropInput:Conv2DBackpropInput":[3,1]}
+        """,
+        """
+        step    1111111111
+        device  kkkkkkkkk.
+        @fact profile=true
+        @device busy=9 matrix={"float16":7} tensor=7 facts={"compute_cap_major":8,"compute_cap_minor":0}
+        & by={"cutlass_80_tensorop_f16_s16816gemm_f16_128x64_nn_align2":[6,4],"ampere_fp16_s16816gemm":[1,1]}
+        """,
+    )
+    quiet = (
+        """
+        step    1111111111
+        device  kkkkkkkkk.
+        @device busy=9 matrix={"float16":7} tensor=7 facts={"compute_cap_major":7,"compute_cap_minor":0}
+        & ops={"m/a/MatMul:MatMul#shape=(half[30,1024];half[1024,4096])#":[6,1],
+        & "m/head/MatMul:MatMul#shape=(half[30,4096];half[4096,10])#":[1,1]}
+        """,
+        """
+        step    1111111111
+        device  kkkkkkkkk.
+        @device busy=9 matrix={"float32":7} facts={"compute_cap_major":7,"compute_cap_minor":0}
+        & ops={"lm/head/MatMul:MatMul#shape=(float[512,1001];float[1001,5001])#":[7,1]}
+        """,
+        """
+        step    1111111111
+        device  kkkkkkkkk.
+        @device busy=9 matrix={"float16":7} tensor=7 facts={"compute_cap_major":8,"compute_cap_minor":0}
+        & by={"cutlass_80_tensorop_f16_s16816gemm_f16_128x64_nn_align8":[7,4]}
+        """,
+    )
+
+
+def _said(misfit: Misfit) -> str:
+    why = f"{misfit.size:,} is no multiple" if misfit.size else "reads fewer elements at once than a multiple"
+    return f"{misfit.name} ({why} of {misfit.multiple})"
+
+
+def _in_use(device: Device) -> int | None:
+    """The multiple that counts for the number format that most tensor-core work has; None where it has none such."""
+    formats = {f: device.matrix_ms.get(f, 0.0) for f in MULTIPLE}
+    most = max(formats, key=lambda f: formats[f])
+    return MULTIPLE[most] if formats[most] > 0 else None
+
+
+def _misfits(trace: Trace, device: Device) -> list[Misfit]:
+    """Costliest first: by the shapes of ops, by the model's weights, else by what kernels are called."""
+    card = tensor_cores.card(trace)
+    multiple = _in_use(device)
+    if card is None or card.peaks is None or multiple is None:
+        return []
+    scale = min(trace.mean(Category.DEVICE) / device.kernel_ms, 1.0) if device.kernel_ms else 1.0
+    found: dict[str, Misfit] = {}
+    layers = _layers(trace)
+    for op, inputs in tensor_cores.ops(device):
+        if not (op.matmul or op.conv):
+            continue
+        by_layer = (sizes for layer, sizes in layers.items() if f"/{layer}/" in f"/{op.name}")
+        needed = 8 if any(i.dtype in SIXTEEN_BIT for i in inputs) else multiple
+        odd = [s for s in _sizes(op, inputs) or next(by_layer, []) if s >= LEAST_CHANNELS and s % needed]
+        if odd:
+            name = op.scope or op.name
+            ms = scale * op.ms + (found[name].ms if name in found else 0.0)
+            found[name] = Misfit(name, max(odd), needed, ms)
+    if not found and not layers:
+        found = {m.name: m for m in _by_kernels(device, scale)}
+    return sorted(found.values(), key=lambda m: -m.ms)
+
+
+def _sizes(op: work.Op, inputs: tuple[Operand, ...]) -> list[int]:
+    """Dimensions that lie side by side in memory in the op's operands; of a convolution its filter's channels.
+
+    Rows of a matrix (the batch) may have any number.
+    """
+    floating = [i.shape for i in inputs if i.dtype in ("float16", "bfloat16", "float32") and len(i.shape) >= 2]
+    if op.conv:
+        known = op.kind.startswith("Conv2D") and "Filter" not in op.kind and len(floating) == 2
+        return list(floating[-1][-2:] if not op.kind.endswith("Input") else floating[0][-2:]) if known else []
+    return [shape[-1] for shape in floating]
+
+
+def _layers(trace: Trace) -> dict[str, list[int]]:
+    """The last two dimensions of each layer's kernel, where the model told."""
+    found: dict[str, list[int]] = {}
+    for weight in work.weights(trace):
+        shape = [int(d) for d in weight.get("shape") or ()]
+        if len(shape) >= 2 and prod(shape) > 1 and weight.get("layer") and weight.get("class") != "Embedding":
+            found.setdefault(str(weight["layer"]), shape[-2:])
+    return found
+
+
+def _by_kernels(device: Device, scale: float) -> Iterable[Misfit]:
+    """Kernels that read fewer elements at once than make 16 bytes."""
+    for name, (ms, _) in device.by_kernel.items():
+        read, format_ = names.ALIGNMENT.search(name), names.kernel_precision(name)
+        needed = MULTIPLE.get(format_ or "")
+        if read and needed and len(read[1]) < 4 and int(read[1]) < needed and names.MATRIX_KERNEL.search(name):
+            yield Misfit(name[:60], 0, needed, scale * ms)
+
+
+def _alignment_known(trace: Trace, device: Device) -> bool:
+    """Whether shapes or kernels' names tell of most of the tensor-core work; of none there is nothing to know."""
+    total = sum(device.matrix_ms.get(f, 0.0) for f in MULTIPLE)
+    if total <= 0 or _layers(trace):
+        return True
+    shaped = sum(op.ms for op, inputs in tensor_cores.ops(device) if (op.matmul or op.conv) and inputs)
+    named = sum(ms for name, (ms, _) in device.by_kernel.items()
+                if names.ALIGNMENT.search(name) and names.kernel_precision(name) in MULTIPLE)  # fmt: skip
+    return max(shaped, named) >= MOSTLY * total or bool(_misfits(trace, device))

@@ -1,0 +1,160 @@
+"""Chains of elementwise ops, each of which reads and writes memory once more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.trace import Device, Trace, names, tensor_cores, work
+from slowtrain.whatif import Drop, Remedy
+
+# Of the device's time: where elementwise ops take less, no fusing of them gives more than a few per cent, for a
+# third to a half of the passes stays, and compiling with XLA has a price of its own.
+SHARE = 0.25
+SHORTEST = 2.0  # ops in a chain, where the profile names kernels only: the least that can be fused
+LEAST_PART = 0.05  # of its scope's time, for a type of op to count: an optimizer has scalars of its own
+# Ops whose scope is that of the layer they belong to.
+_INNER = re.compile(r"/(?:random_uniform|random_normal|stateless_random\w*)$")
+_NUMBER = re.compile(r"_\d+$")
+
+
+@dataclass(frozen=True)
+class Chains:
+    """Ms and kernels a step in elementwise ops; ``left_ms`` and ``left`` with each chain as one kernel."""
+
+    ms: float
+    kernels: float
+    left_ms: float
+    left: float
+    mostly: str  # the kind of layer that has most of what fusing saves, "" for none
+
+
+class UnfusedElementwise(Cause):
+    """Much of the device's time goes to elementwise ops, one pass over memory for each.
+
+    ## What it means
+    An addition, a cast, a comparison or an activation computes next to nothing: it takes as long as
+    its input and output take to be read and written. A chain of them as ops of their own reads and
+    writes the same tensor again and again; fused into one kernel, it does so once. Dropout is four such ops, an
+    optimizer written in Python a dozen for each variable.
+
+    ## How it is recognised
+    A quarter of the device's time or more in elementwise kernels of TensorFlow's own, by the names of ops or kernels.
+    Ops of one scope count as a chain. Kernels that XLA fused are none of these.
+    The saving leaves one pass for each chain; how much XLA really fuses differs, and its range is wide.
+
+    ## What to do
+    `compile(..., jit_compile=True)`, or `@tf.function(jit_compile=True)` on the step. Where one layer
+    has most of it, a fused op may exist (`tf.nn.bias_add` with the activation, `layers.LayerNormalization`).
+
+    ## When it is not worth it
+    With shapes that change from step to step: XLA compiles anew for each; and with ops that it does not know.
+    """
+
+    title = "Elementwise ops are not fused"
+    needs = frozenset({Signal.STEPS, Signal.DEVICE})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = _chains(trace.device) if trace.device is not None else None
+        if found is None or trace.device is None or found.ms < SHARE * trace.device.kernel_ms:
+            return None
+        share = found.ms / trace.device.kernel_ms
+        where = f", mostly in {found.mostly}" if found.mostly else ""
+        return Evidence(
+            f"{found.kernels:,.0f} elementwise kernels take {found.ms:.3g} ms of each step, {share:.0%} of the "
+            f"device's time{where}; fused, about {found.left:,.0f} would be left",
+            {"elementwise_ms": found.ms, "elementwise_share": share, "kernels": found.kernels, "kernels_left": found.left},
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        device = trace.device
+        found = _chains(device) if device is not None else None
+        if found is None or device is None or not device.kernels:
+            return []
+        scale = min(trace.mean(Category.DEVICE) / device.kernel_ms, 1.0) if device.kernel_ms else 1.0
+        # With the kernels go the gaps between those that were queued one behind the other.
+        gaps = device.idle.get("queue", 0.0) * (found.kernels - found.left) / device.kernels
+        saved = {Category.DEVICE: scale * (found.ms - found.left_ms), Category.DISPATCH: gaps}
+        return [Drop(saved, 0.0, (0.3, 1.2))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        yield Prescription("edit", Effect.EQUIVALENT, "compile(..., jit_compile=True), so that XLA fuses the chains")
+
+    fires = (
+        """
+        step     1111111111
+        device   kkkkkkkk..
+        dispatch ........dd
+        @device busy=8 ms=8 kernels=400 idle={"queue":1.5,"dispatch":0.5}
+        & ops={"m/dropout/random_uniform/RandomUniform:RandomUniform":[1.5,60],"m/dropout/Mul:Mul":[1.5,60],
+        & "m/dropout/GreaterEqual:GreaterEqual":[1.5,60],"m/dropout/Cast:Cast":[1.5,60],"m/dense/MatMul:MatMul":[2,20]}
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkk.
+        @device busy=9 ms=9 kernels=300 by={"Mul_GPU_DT_FLOAT_DT_FLOAT_kernel":[3,100],
+        & "AddV2_GPU_DT_FLOAT_DT_FLOAT_kernel":[3,100],"ampere_sgemm_128x64_tn":[3,20]}
+        """,
+    )
+    quiet = (
+        """
+        step     1111111111
+        device   kkkkkkkkk.
+        @device busy=9 ms=9 kernels=20 by={"loop_multiply_fusion":[6,10],"ampere_sgemm_128x64_tn":[3,2]}
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkk.
+        @device busy=9 ms=9 kernels=60 ops={"m/dense/MatMul:MatMul":[8,6],"m/dense/Relu:Relu":[0.5,3],
+        & "m/dense/BiasAdd:BiasAdd":[0.5,3]}
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkk.
+        @device busy=9 ms=9 kernels=60 ops={"a/query/Cast:Cast":[2,1],"a/key/Cast:Cast":[2,1],"b/key/Cast:Cast":[2,1],
+        & "m/dense/MatMul:MatMul":[3,6]}
+        """,
+    )
+
+
+def _chains(device: Device) -> Chains | None:
+    """By the framework's ops where most of the time has one, else by kernels."""
+    named = [op for op, _ in tensor_cores.ops(device)]
+    if named and sum(op.ms for op in named) >= 0.5 * device.kernel_ms:
+        return _by_scope([op for op in named if op.kind in names.ELEMENTWISE_OPS])
+    mine = [row for name, row in device.by_kernel.items() if names.ELEMENTWISE_KERNEL.search(name)]
+    ms, kernels = sum(r[0] for r in mine), sum(r[1] for r in mine)
+    return Chains(ms, kernels, ms / SHORTEST, kernels / SHORTEST, "") if ms > 0 else None
+
+
+def _by_scope(ops: Sequence[work.Op]) -> Chains | None:
+    """Ops of one scope are as many chains as its rarest type of op (of any weight) comes in it."""
+    scopes: dict[str, list[work.Op]] = {}
+    for op in ops:
+        scopes.setdefault(_INNER.sub("", op.name.rpartition("/")[0]), []).append(op)
+    left_ms = left = 0.0
+    saved: dict[str, float] = {}
+    for scope, mine in scopes.items():
+        ms, count = sum(o.ms for o in mine), sum(o.count for o in mine)
+        chains = _rarest(mine, ms)
+        # A fused kernel still does the largest of its passes.
+        largest = max(o.ms for o in mine) if chains == 1 else 0.0
+        kept = min(max(ms * chains / len(mine), largest), ms)
+        left_ms, left = left_ms + kept, left + count * chains / len(mine)
+        layer = _NUMBER.sub("", scope.rpartition("/")[2])
+        saved[layer] = saved.get(layer, 0.0) + ms - kept
+    total = sum(o.ms for o in ops)
+    worst = max(saved, key=lambda s: saved[s], default="")
+    mostly = worst if worst and saved[worst] > 0.5 * sum(saved.values()) else ""
+    return Chains(total, sum(o.count for o in ops), left_ms, left, mostly) if total > 0 else None
+
+
+def _rarest(ops: Sequence[work.Op], ms: float) -> int:
+    """How many ops the rarest type has, of the types that take a part of the scope's time."""
+    kinds: dict[str, list[float]] = {}
+    for op in ops:
+        kinds.setdefault(op.kind, []).append(op.ms)
+    return min((len(k) for k in kinds.values() if sum(k) >= LEAST_PART * ms), default=len(ops))

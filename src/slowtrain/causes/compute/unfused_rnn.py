@@ -1,0 +1,165 @@
+"""Recurrent layers that run as a loop of small ops where cuDNN has one op for them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Device, Trace, host, names, tensor_cores
+from slowtrain.whatif import Drop, Remedy
+
+# Scopes of Keras's cells, in a loop ("m/lstm_1/while/body/_33/m/lstm_1/while/lstm_cell_1/MatMul") and unrolled
+# ("m/lstm_1/lstm_cell_7/MatMul"), forward and in gradients; seen with TensorFlow 2.21 and Keras 3.15.
+_CELL = re.compile(r"(?:^|/)([^/]+)/(?:while/)?(?:lstm|gru)_cell(?:_\d+)?/")
+LEAST_TURNS = 8  # products of cells in a step: fewer are cells called by hand
+# What the loop's kernels, and the launches between them, keep of their time as one op, assumed: cuDNN computes all
+# gates of all turns at once as far as one turn does not wait for another.
+KEPT, KEPT_LAUNCHES = 0.4, 0.15
+SETTINGS: dict[str, object] = {"activation": "tanh", "recurrent_activation": "sigmoid", "recurrent_dropout": 0,
+                               "unroll": False, "use_bias": True, "reset_after": True, "use_cudnn": "auto"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Loops:
+    """Layers that run as loops; their kernels a step, and the products among them."""
+
+    layers: tuple[str, ...]
+    ms: float
+    kernels: float
+    products: float
+
+
+class UnfusedRnn(Cause):
+    """An LSTM or GRU runs as a loop of small kernels, though cuDNN computes the whole layer in one op.
+
+    ## What it means
+    With Keras's default settings, an `LSTM` or `GRU` on a GPU is a single op. One setting that cuDNN does not
+    know makes it a loop over time instead: a dozen small kernels for each turn, each launched by the host, and
+    as many again for the gradient.
+
+    ## How it is recognised
+    Kernels of an `lstm_cell` or `gru_cell`, many times in each step, in the device's own timeline. In a recording the
+    layer's settings are looked up in the script.
+
+    ## What to do
+    Keep `activation="tanh"`, `recurrent_activation="sigmoid"`, `recurrent_dropout=0`, `unroll=False`,
+    `use_bias=True` (and `reset_after=True` for a GRU), and pad sequences on the right where they are masked. `dropout`,
+    without `recurrent_`, is no obstacle.
+
+    ## When it is not worth it
+    When the setting is what the model is about; then try `jit_compile=True`, which fuses each turn.
+    """
+
+    title = "A recurrent layer runs as a loop of small ops"
+    needs = frozenset({Signal.STEPS, Signal.DEVICE})
+
+    def wants(self, trace: Trace) -> frozenset[Signal]:
+        device = trace.device
+        if device is None or device.kind != "GPU" or _named(device):
+            return super().wants(trace)
+        return super().wants(trace) | {Signal.MODEL}  # names of compiled programs tell no layers
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = _loops(trace.device) if trace.device is not None else None
+        if found is None:
+            return None
+        settings = list(_settings(trace))
+        why = f" ({settings[0][1]})" if settings else ""
+        return Evidence(
+            f"{', '.join(found.layers[:3])} run{'s' * (len(found.layers) == 1)} as a loop{why}: {found.kernels:,.0f} "
+            f"kernels of {found.ms:.3g} ms in each step, {found.products:,.0f} of them small matrix products",
+            {"loop_ms": found.ms, "kernels": found.kernels, "products": found.products},
+            tuple(dict.fromkeys(place for place, _ in settings))[:3],
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        device = trace.device
+        if device is None or not device.kernels:
+            return []
+        scale = min(trace.mean(Category.DEVICE) / device.kernel_ms, 1.0) if device.kernel_ms else 1.0
+        part = min(evidence.numbers["kernels"] / device.kernels, 1.0)
+        saved = {
+            Category.DEVICE: (1 - KEPT) * scale * evidence.numbers["loop_ms"],
+            Category.DISPATCH: (1 - KEPT_LAUNCHES) * part * trace.mean(Category.DISPATCH),
+        }
+        return [Drop(saved, 0.0, (0.5, 1.15))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        for _, setting in list(_settings(trace))[:1]:
+            yield Prescription("edit", Effect.CHANGES_TRAINING, f"remove {setting}, which cuDNN does not know")
+        defaults = "keep the layer's default settings: tanh, sigmoid, no recurrent_dropout, no unroll, biases"
+        yield Prescription("edit", Effect.CHANGES_TRAINING, defaults)
+
+    fires = (
+        """
+        step     1111111111
+        device   kkkk......
+        dispatch ....dddddd
+        @device busy=4 ms=4 kernels=1000 idle={"dispatch":6}
+        & ops={"m/lstm_1/while/body/_33/m/lstm_1/while/lstm_cell_1/MatMul:MatMul":[1,100],
+        & "m/lstm_1/while/body/_33/m/lstm_1/while/lstm_cell_1/split:Split":[1,400],
+        & "gradient_tape/m/lstm_1/while/g/m/lstm_1/while/lstm_cell_1/MatMul_grad/MatMul:MatMul":[1,400],
+        & "m/dense/MatMul:MatMul":[1,100]}
+        """,
+        """
+        step     1111111111
+        device   kkkkkk....
+        dispatch ......dddd
+        @fact source={"train.py":"m = Sequential([\\n    GRU(64, unroll=True),\\n])\\nm.fit(x)\\n"}
+        @event loop name=fit start=0 end=400 data={"site":["train.py",4]}
+        @device busy=6 ms=6 kernels=500 idle={"dispatch":4}
+        & ops={"m/gru/gru_cell_1/MatMul:MatMul":[2,100],"m/gru/gru_cell_2/MatMul:MatMul":[2,200],
+        & "m/gru/gru_cell_2/Tanh:Tanh":[2,200]}
+        """,
+    )
+    quiet = (
+        """
+        step     1111111111
+        device   kkkkkkkkk.
+        @device busy=9 ms=9 kernels=50 by={"void RNN_blockPersist_fp_LSTM<float>":[6,2]}
+        & ops={"m/lstm_1/CudnnRNNV3:CudnnRNNV3":[8,20],"m/dense/MatMul:MatMul":[1,3]}
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkk.
+        @device busy=9 ms=9 kernels=50 ops={"m/lstm_cell/MatMul:MatMul":[1,2],"m/dense/MatMul:MatMul":[8,30]}
+        """,
+    )
+
+
+def _named(device: Device) -> bool:
+    """Whether the profile names TensorFlow's ops, or cuDNN's recurrent kernels."""
+    return bool(tensor_cores.ops(device)) or any(names.FUSED_RNN_KERNEL.search(name) for name in device.by_kernel)
+
+
+def _loops(device: Device) -> Loops | None:
+    layers: dict[str, float] = {}
+    ms = kernels = products = 0.0
+    for op, _ in tensor_cores.ops(device):
+        cell = _CELL.search(op.name)
+        if cell is not None:
+            layers[cell[1]] = layers.get(cell[1], 0.0) + op.ms
+            ms, kernels = ms + op.ms, kernels + op.count
+            products += op.count if op.matmul else 0.0
+    if products < LEAST_TURNS:
+        return None
+    return Loops(tuple(sorted(layers, key=lambda name: -layers[name])), ms, kernels, products)
+
+
+def _settings(trace: Trace) -> Iterator[tuple[Place, str]]:
+    """Settings in the user's script that keep a recurrent layer off cuDNN, each with its line."""
+    files = dict.fromkeys(e.place.file for e in trace.events_of("loop") if e.place is not None)
+    for file in files:
+        tree = host.parsed(trace, file)
+        for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)) if tree is not None else ():
+            if host.called(call) not in ("LSTM", "GRU"):
+                continue
+            for given in call.keywords:
+                value = given.value.value if isinstance(given.value, ast.Constant) else None
+                usual = SETTINGS.get(given.arg or "", value)
+                if value is not None and value != usual and not (given.arg == "use_cudnn" and value is True):
+                    yield Place(file, call.lineno), f"{given.arg}={value!r}"

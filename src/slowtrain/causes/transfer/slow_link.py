@@ -1,0 +1,162 @@
+"""The PCIe link runs below what card and board can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.trace import Bools, Floats, Trace
+from slowtrain.whatif import Drop, Remedy
+
+# GB/s a lane and direction by generation of PCI Express, coding (8b/10b, 128b/130b, FLIT) taken off.
+LANE = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
+MOST_GPUS = 16
+
+
+@dataclass(frozen=True)
+class Link:
+    """A GPU's link as it was at its best during the steps, and as it could be."""
+
+    generation: int
+    width: int
+    most_generation: int
+    most_width: int
+
+    @property
+    def now(self) -> float:
+        return LANE.get(self.generation, 0.0) * self.width
+
+    @property
+    def most(self) -> float:
+        return LANE.get(self.most_generation, 0.0) * self.most_width
+
+    @property
+    def slow(self) -> bool:
+        return 0 < self.now < self.most
+
+
+class SlowLink(Cause):
+    """Copies to and from the GPU are slow because its PCIe link has trained to fewer lanes or an older generation.
+
+    ## What it means
+    A card that is not quite seated, a riser, a slot that shares its lanes, or a setting of the firmware lets
+    the link come up at a fraction of its rate. Nothing reports it; copies just take two to sixteen times as long.
+
+    ## How it is recognised
+    The driver gives the link's generation and width, and the most that this card and board together can do. Links
+    save power when idle, so that only readings during the steps count, and of those the best.
+    A profile does not hold them: there this is not checked.
+
+    ## What to do
+    Seat the card anew, leave out the riser, choose a slot with sixteen lanes of its own, set the slot's generation
+    in the firmware to automatic; `nvidia-smi -q` shows the link, `dmesg` its errors. In a rented machine, take another.
+
+    ## When it is not worth it
+    When the step hardly waits for copies; prefetching to the device then hides them.
+    """
+
+    title = "The PCIe link is slower than card and board allow"
+    needs = frozenset({Signal.STEPS, Signal.DEVICE, Signal.LINK})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        link = _link(trace)
+        if link is None or not link.slow:
+            return None
+        ms = sum(_exposed(trace).values())
+        reached = _reached(trace)
+        said = f", {reached:.2g} GB/s reached" if reached else ""
+        return Evidence(
+            f"under load the link runs as PCIe {link.generation}.0 x{link.width} ({link.now:.3g} GB/s{said}), where "
+            f"{link.most_generation}.0 x{link.most_width} ({link.most:.3g} GB/s) is possible; "
+            f"copies that nothing hides take {ms:.3g} of each step's {trace.step_ms:.3g} ms",
+            {"link_share": link.now / link.most, "copies_ms": ms, "generation": float(link.generation),
+             "width": float(link.width)},
+        )  # fmt: skip
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        # Copies from ordinary memory may be slower than either link: then less is won.
+        won = 1 - evidence.numbers["link_share"]
+        return [Drop({c: won * ms for c, ms in _exposed(trace).items()}, 0.0, (0.4, 1.05))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        says = "seat the card anew or use another slot; set the slot's PCIe generation to automatic"
+        yield Prescription("advice", Effect.EXACT, says)
+
+    fires = (
+        """
+        step     1111111111
+        h2d      hhhhh.....
+        device   .....kkkkk
+        @fact machine={"gpu":{"devices":[{"index":0,"pcie_generation_max":4,"pcie_width_max":16}]}}
+        @sample gpu_pcie_generation_0=1 gpu_pcie_width_0=16 gpu_util_share_0=0.6
+        @device busy=5 copies={"h2d":[2,16e6,5,5]}
+        """,
+        """
+        step     1111111111
+        h2d      hhhhh.....
+        device   .....kkkkk
+        @fact machine={"gpu":{"devices":[{"index":0,"pcie_generation_max":4,"pcie_width_max":16},
+        & {"index":1,"pcie_generation_max":4,"pcie_width_max":16}]}}
+        @sample gpu_pcie_generation_0=1 gpu_pcie_width_0=16 gpu_util_share_0=0
+        @sample gpu_pcie_generation_1=4 gpu_pcie_width_1=4 gpu_util_share_1=0.7
+        @device busy=5 copies={"h2d":[2,36e6,5,5]}
+        """,
+    )
+    quiet = (
+        """
+        step     1111111111
+        h2d      hhhhh.....
+        device   .....kkkkk
+        @fact machine={"gpu":{"devices":[{"index":0,"pcie_generation_max":4,"pcie_width_max":16}]}}
+        @sample gpu_pcie_generation_0=4 gpu_pcie_width_0=16 gpu_util_share_0=0.6
+        @device busy=5 copies={"h2d":[2,100e6,5,5]}
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @fact machine={"gpu":{"devices":[{"index":0,"pcie_generation_max":4,"pcie_width_max":16}]}}
+        @sample gpu_pcie_generation_0=1 gpu_pcie_width_0=16 gpu_util_share_0=0.6
+        @device busy=10 copies={"h2d":[2,16e6,5,0]}
+        """,
+    )
+
+
+def _link(trace: Trace) -> Link | None:
+    """Of the GPU that worked, at its best during the steps."""
+    at = trace.samples.get("time_ms")
+    steady = trace.steps.steady
+    if at is None or not steady.any():
+        return None
+    inside = (at >= trace.steps.start_ms[steady][0]) & (at <= trace.steps.end_ms[steady][-1])
+    found: list[tuple[float, Link]] = []
+    for i, gpu in enumerate(list(trace.fact("machine", "gpu", "devices", default=()) or ())[:MOST_GPUS]):
+        now = [_best(trace, f"gpu_pcie_{what}_{i}", inside) for what in ("generation", "width")]
+        most = [gpu.get(f"pcie_{what}_max") for what in ("generation", "width")]
+        if all(now) and all(most):
+            link = Link(*(int(v) for v in (*now, *most)))
+            found.append((_best(trace, f"gpu_util_share_{i}", inside), link))
+    # Other cards of the machine idle, and their links with them.
+    return max(found, key=lambda f: f[0])[1] if found else None
+
+
+def _best(trace: Trace, key: str, inside: Bools) -> float:
+    column: Floats | None = trace.samples.get(key)
+    seen = column[inside & np.isfinite(column)] if column is not None and len(column) == len(inside) else None
+    return float(seen.max()) if seen is not None and len(seen) else 0.0
+
+
+def _exposed(trace: Trace) -> dict[Category, float]:
+    """Ms a step of copies over the link that no kernel hides, by category."""
+    copies = trace.device.copies if trace.device is not None else {}
+    kinds = {Category.FEED: "h2d", Category.READBACK: "d2h"}
+    return {c: min(copies[k].exposed_ms, trace.mean(c)) for c, k in kinds.items() if k in copies}
+
+
+def _reached(trace: Trace) -> float:
+    """GB/s of copies to the device; 0 where the profile does not tell."""
+    copied = trace.device.copies.get("h2d") if trace.device is not None else None
+    return copied.bytes / copied.ms / 1e6 if copied is not None and copied.ms and copied.bytes else 0.0

@@ -1,0 +1,197 @@
+"""Batches cross to the device in wider numbers than they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from slowtrain.causes import LITTLE, Cause
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Trace, tensor_cores
+from slowtrain.trace.pipeline import Pipeline, Written
+from slowtrain.whatif import Drop, Remedy
+
+BYTES = {"uint8": 1, "float16": 2, "bfloat16": 2, "float32": 4, "int32": 4, "float64": 8, "int64": 8}
+DECODED = ("DecodeJpeg", "DecodePng", "DecodeImage", "DecodeBmp", "DecodeGif", "DecodeAndCropJpeg")  # give uint8
+MOSTLY = 0.5  # of a batch's bytes: labels and weights beside it may be what they are
+COPY_MS = 0.02  # of a copy, whatever its size: what remains of it is bytes
+
+
+@dataclass(frozen=True)
+class Wide:
+    """``share`` of a batch's bytes cross as ``dtype`` and could as ``narrow``."""
+
+    dtype: str
+    narrow: str
+    share: float
+    place: Place | None
+
+    @property
+    def saved(self) -> float:
+        """Of all bytes, what need not cross."""
+        return self.share * (1 - BYTES[self.narrow] / BYTES[self.dtype])
+
+
+class WideInput(Cause):
+    """Batches are copied to the device in float32 or float64, though they began as uint8.
+
+    ## What it means
+    A picture is bytes. Cast to float32 in the input pipeline, it takes four times as much of the
+    link to the device (and of the host's memory) as it need; in float64 eight times. The cast and the scaling cost
+    the device next to nothing.
+
+    ## How it is recognised
+    The step waits for copies to the device, and the element types of the pipeline's stages say that uint8 was cast on
+    the host; or the first ops on the device are casts of as many float64 or int64 numbers as were copied. A profile
+    alone seldom tells what the data was before: then this is not checked unless copies hardly cost anything.
+
+    ## What to do
+    Let the pipeline hand over uint8 and put the cast into the model: `layers.Rescaling(1 / 255)` as
+    its first layer, or `tf.cast(x, tf.float32) / 255` in the step. Make NumPy arrays `.astype("float32")` where
+    they are float64.
+
+    ## When it is not worth it
+    When copies hide behind the step, as they do with a `prefetch` to the device.
+    """
+
+    title = "Input crosses to the device in wide numbers"
+    needs = frozenset({Signal.STEPS, Signal.DEVICE})
+
+    def wants(self, trace: Trace) -> frozenset[Signal]:
+        told = trace.share(Category.FEED) < LITTLE or _by_casts(trace) is not None or _narrow(trace)
+        return super().wants(trace) | (set() if told else {Signal.PIPELINE})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = _by_pipeline(trace.pipeline) or _by_casts(trace)
+        ms = _bytes_ms(trace)
+        if found is None or found.share < MOSTLY or ms <= 0 or trace.device is None:
+            return None
+        copied = trace.device.copies["h2d"]
+        return Evidence(
+            f"each step waits {ms:.3g} of {trace.step_ms:.3g} ms for {copied.bytes / 1e6:.3g} MB on their way to the "
+            f"device, {found.share:.0%} of them {found.dtype} that could be {found.narrow}",
+            {"feed_ms": ms, "wide_share": found.share, "copied_bytes": copied.bytes, "saved_share": found.saved},
+            (found.place,) if found.place else (),
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        # The host's part, handing bytes to the driver, shrinks with them as well, but not where it is paid per call.
+        return [Drop({Category.FEED: evidence.numbers["saved_share"] * evidence.numbers["feed_ms"]}, 0.5, (0.6, 1.1))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        if "uint8" in evidence.says:
+            says = "hand over uint8 and cast in the model: layers.Rescaling(1 / 255) as its first layer"
+        else:
+            says = "make the arrays float32 (integers int32) before they are batched"
+        yield Prescription("edit", Effect.EQUIVALENT, says)
+
+    fires = (
+        """
+        step     1111111111
+        h2d      hhhh......
+        device   ....kkkkkk
+        @device busy=6 copies={"h2d":[2,19e6,4,4]} idle={"h2d":0.5}
+        @pipeline Slices ms=0.1 detail={"element":[{"shape":[224,224,3],"dtype":"uint8"},{"shape":[],"dtype":"int64"}]}
+        > ParallelMapV2 ms=2 line=12
+        detail={"ops":{"Cast":1},"element":[{"shape":[224,224,3],"dtype":"float32"},{"shape":[],"dtype":"int64"}]}
+        > Batch ms=0.1 line=13
+        detail={"element":[{"shape":[null,224,224,3],"dtype":"float32"},{"shape":[null],"dtype":"int64"}]}
+        """,
+        """
+        step     1111111111
+        h2d      hhhh......
+        device   ....kkkkkk
+        @fact profile=true
+        @device busy=6 copies={"h2d":[2,38535168,4,4]}
+        & ops={"m/Cast:Cast#shape=(double[32,224,224,3])#":[0.5,1],"m/conv/Conv2D:Conv2D":[5,1]}
+        """,
+    )  # fmt: skip
+    quiet = (
+        """
+        step     1111111111
+        h2d      hhhh......
+        device   ....kkkkkk
+        @device busy=6 copies={"h2d":[2,5e6,4,4]}
+        @pipeline Slices ms=0.1 detail={"element":[{"shape":[224,224,3],"dtype":"uint8"}]}
+        > Batch ms=0.1 line=13 detail={"element":[{"shape":[null,224,224,3],"dtype":"uint8"}]}
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @device busy=10 copies={"h2d":[2,19e6,4,0]}
+        @pipeline Slices ms=0.1 detail={"element":[{"shape":[224,224,3],"dtype":"uint8"}]}
+        > Map ms=0.1 line=13 detail={"ops":{"Cast":1},"element":[{"shape":[224,224,3],"dtype":"float32"}]}
+        """,
+    )
+
+
+def _bytes_ms(trace: Trace) -> float:
+    """What of the wait for copies to the device goes with their bytes."""
+    copied = trace.device.copies.get("h2d") if trace.device is not None else None
+    if copied is None:
+        return 0.0
+    return max(trace.mean(Category.FEED) - copied.count * COPY_MS, 0.0)
+
+
+def _by_pipeline(pipe: Pipeline | None) -> Wide | None:
+    """What the last stage hands over, against the types of the stages before it."""
+    stages = [w for w in pipe.written if _element(w)] if pipe is not None else []
+    if not stages:
+        return None
+    sizes = {_key(part): _size(part) for part in _element(stages[-1])}
+    total = sum(sizes.values())
+    dtypes: dict[str, float] = {}
+    for (dtype, _), size in sizes.items():
+        dtypes[dtype] = dtypes.get(dtype, 0.0) + size
+    dtype = max(dtypes, key=lambda d: dtypes[d])
+    if total <= 0 or dtype not in ("float32", "float64"):
+        return None
+    cast = next((w for w in stages if any(p.get("dtype") == dtype and _size(p) for p in _element(w))), stages[-1])
+    bytes_before = any(p.get("dtype") == "uint8" for w in stages for p in _element(w)) or any(
+        op in DECODED for w in stages for op in w.ops
+    )
+    narrow = "uint8" if bytes_before else "float32"
+    return Wide(dtype, narrow, dtypes[dtype] / total, cast.place) if narrow != dtype else None
+
+
+def _element(written: Written) -> list[dict[str, Any]]:
+    return [p for p in written.detail.get("element") or () if isinstance(p, dict)]
+
+
+def _key(part: dict[str, Any]) -> tuple[str, str]:
+    return str(part.get("dtype")), str(part.get("shape"))
+
+
+def _size(part: dict[str, Any]) -> float:
+    """Bytes, by the dimensions that are known."""
+    return float(prod(int(d) for d in part.get("shape") or () if d) * BYTES.get(str(part.get("dtype")), 0))
+
+
+def _by_casts(trace: Trace) -> Wide | None:
+    """Casts on the device of as many wide numbers as were copied to it."""
+    device = trace.device
+    copied = device.copies.get("h2d") if device is not None else None
+    if device is None or copied is None or not copied.bytes:
+        return None
+    for wide, narrow in (("float64", "float32"), ("int64", "int32")):
+        sizes = [
+            prod(operand.shape) * BYTES[wide] * op.count
+            for op, inputs in tensor_cores.ops(device) if op.kind == "Cast"
+            for operand in inputs if operand.dtype == wide and operand.shape
+        ]  # fmt: skip
+        share = sum(sizes) / copied.bytes
+        if MOSTLY <= share <= 1.1:  # more: it was not the copied data, or not only
+            return Wide(wide, narrow, min(share, 1.0), None)
+    return None
+
+
+def _narrow(trace: Trace) -> bool:
+    """Whether bytes are cast on the device: then they crossed as such."""
+    device = trace.device
+    return device is not None and any(
+        op.kind == "Cast" and operand.dtype == "uint8" and prod(operand.shape) * op.count >= MOSTLY * copied.bytes
+        for copied in [device.copies.get("h2d")] if copied is not None
+        for op, inputs in tensor_cores.ops(device) for operand in inputs
+    )  # fmt: skip

@@ -1,0 +1,184 @@
+"""What the host's threads in a profile tell beside why a device waits.
+
+Which functions were traced, whether Python starts the step's ops one by one, what Python makes the input,
+and about how many processors there are and how busy they were.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.model import Place
+from slowtrain.trace import Bools, Event, Floats, Ints, Name, Producer, Spans, idle, intervals, names
+from slowtrain.trace.cadence import Cadence
+from slowtrain.trace.timeline import Thread
+
+LEAST_OPS = 10  # a step: fewer ops started from Python belong to the loop around the step
+# Pools that have as many threads as the process may use processors, unless it was told otherwise. [C]
+POOLS = ("tf_Compute", "tf_data_private_threadpool", "tf_numa_", "tf_XLAEigen", "tf_XLAPjRtCpuClient")
+_FRAME = re.compile(r"\$([^:]+\.py):(\d+) (.*)")
+
+
+@dataclass(frozen=True)
+class Traces:
+    """Calls of compiled functions as the lane ``function``, and those that traced as events."""
+
+    names: tuple[Name, ...] = ()
+    calls: Spans = Spans()
+    events: tuple[Event, ...] = ()
+
+
+def traces(threads: Sequence[Thread]) -> Traces | None:
+    """None where the profile does not tell which calls traced."""
+    rows: list[tuple[Floats, Floats, list[str], Ints, Bools]] = []
+    for thread in threads:
+        if thread.calls is not None:
+            start, end, code, nth, traced = thread.calls
+            rows.append((start, end, [thread.texts[i] for i in code], nth, traced))
+        rows += _compiled(thread)
+    if not rows:
+        return None
+    start, end, nth = (np.concatenate([r[i] for r in rows]) for i in (0, 1, 3))
+    traced = np.concatenate([r[4] for r in rows])
+    texts = [text for r in rows for text in r[2]]
+    order = np.argsort(start, kind="stable")
+    known: dict[str, int] = {}
+    code = np.array([known.setdefault(texts[i], len(known)) for i in order], dtype=np.int64)
+    calls = Spans(start[order], end[order], code, np.ones_like(code), np.zeros_like(code))
+    first = dict(zip(*(column.tolist() for column in np.unique(code, return_index=True)), strict=True))
+    seen: dict[int, int] = {}
+    events = []
+    for i, number, row in zip(order, code.tolist(), range(len(order)), strict=True):
+        if traced[i]:
+            # How often it was traced before the profile began JAX does not say.
+            seen[number] = int(nth[i]) or seen.get(number, int(first[number] < row)) + 1
+            data = {"nth": seen[number], "number": number}
+            events.append(Event("trace", texts[i], float(start[i]), float(end[i]), data))
+    return Traces(tuple(Name("function", t, {"number": n}) for t, n in known.items()), calls, tuple(events))
+
+
+def _compiled(thread: Thread) -> Iterable[tuple[Floats, Floats, list[str], Ints, Bools]]:
+    """Calls of JAX's compiled functions from Python; one inside another is part of its trace."""
+    mine = np.flatnonzero(np.array([t.startswith(names.PJIT_CALL) for t in thread.texts], dtype=bool)[thread.name])
+    if not len(mine):
+        return
+    start, end = thread.start_ms[mine], thread.end_ms[mine]
+    outermost = np.concatenate(([True], start[1:] >= np.maximum.accumulate(end)[:-1]))
+    mine, start, end = mine[outermost], start[outermost], end[outermost]
+    compiling = intervals.covered(thread.of("compile"), start, end)
+    texts = [thread.texts[i][len(names.PJIT_CALL) :].rstrip(")") for i in thread.name[mine]]
+    yield start, end, texts, np.zeros(len(mine), dtype=np.int64), compiling > 0
+
+
+# -- ops from Python
+
+
+def eagerly(threads: Sequence[Thread], found: Cadence) -> bool:
+    """Whether Python starts the ops of the training step, gradients among them, one by one."""
+    ops = gradients = 0
+    op_ms = function_ms = 0.0
+    for thread in threads:
+        inside = _inside(thread.start_ms, found)
+        count = np.bincount(thread.name[inside], minlength=len(thread.texts))
+        ms = np.bincount(thread.name[inside], (thread.end_ms - thread.start_ms)[inside], minlength=len(thread.texts))
+        for i in np.flatnonzero(count):
+            kind = names.eager_op(thread.texts[i])
+            if kind is not None and kind not in names.CALLER_OPS:
+                ops += int(count[i])
+                op_ms += float(ms[i])
+                gradients += int(count[i]) if names.GRADIENT_OP.search(kind) else 0
+            elif thread.texts[i].startswith(names.EAGER_LOCAL):
+                function_ms += float(ms[i])
+    steps = max(len(found), 1)
+    return ops >= LEAST_OPS * steps and gradients >= steps and op_ms > function_ms
+
+
+def _inside(start: Floats, found: Cadence) -> Bools:
+    at = np.searchsorted(found.start_ms, start, side="right") - 1
+    return np.asarray((at >= 0) & (start < found.end_ms[np.maximum(at, 0)]))
+
+
+def executing(threads: Sequence[Thread]) -> bool:
+    """Whether TensorFlow's executors or its eager calls were recorded, and so iterators would have been."""
+    return any(text in (names.EXECUTOR, names.EAGER_EXECUTE) for thread in threads for text in thread.texts)
+
+
+# -- Python that makes input
+
+
+def framed(threads: Sequence[Thread]) -> bool:
+    """Whether the Python tracer ran, so that no Python stays unseen."""
+    return any(text.startswith(names.PYTHON_CALL) for thread in threads for text in thread.texts)
+
+
+def producers(threads: Sequence[Thread], found: Cadence) -> tuple[Producer, ...]:
+    """The user's Python that Keras's data adapters call, from the tracer's frames, costliest first."""
+    spent: dict[str, list[float]] = {}
+    for thread in threads:
+        for text, ms in _made(thread, found):
+            row = spent.setdefault(text, [0.0, 0.0])
+            row[0] += ms
+            row[1] += 1.0
+    steps = max(len(found), 1)
+    result = []
+    for text, (ms, count) in sorted(spent.items(), key=lambda item: -item[1][0]):
+        frame = _FRAME.fullmatch(text)
+        if frame is not None:
+            place = Place(frame[1], int(frame[2]))
+            result.append(Producer("profiled", frame[3], place, ms / steps, count / steps))
+    return tuple(result)
+
+
+def _made(thread: Thread, found: Cadence) -> Iterable[tuple[str, float]]:
+    """Frames that an adapter called to have a batch, with their ms."""
+    adapter = np.array([bool(names.DATA_ADAPTER.match(t)) for t in thread.texts], dtype=bool)
+    if not adapter.any():
+        return
+    frames = np.flatnonzero(np.array([t.startswith(names.PYTHON_CALL) for t in thread.texts])[thread.name])
+    frames = frames[np.lexsort((-thread.end_ms[frames], thread.start_ms[frames]))]
+    start, end, code = thread.start_ms[frames], thread.end_ms[frames], thread.name[frames]
+    above = intervals.parents(start, end)
+    builtin = np.array([_FRAME.fullmatch(t) is None for t in thread.texts], dtype=bool)
+    users = np.array([bool(_FRAME.fullmatch(t)) and not names.KERAS_DATA.match(t) for t in thread.texts], dtype=bool)
+    for _ in range(3):  # the built-in next() between an adapter and a generator
+        skip = (above >= 0) & builtin[code[above]]
+        above = np.where(skip, above[above], above)
+    chosen = users[code] & (above >= 0) & adapter[code[above]] & _inside(start, found)
+    for i in np.flatnonzero(chosen):
+        yield thread.texts[code[i]], float(end[i] - start[i])
+
+
+# -- processors
+
+
+def pool_cores(threads: Sequence[Thread]) -> float:
+    """Threads of the largest pool that did anything: so many processors the process may use at least."""
+    labels = {(t.host, t.label) for t in threads if t.label.startswith(POOLS)}
+    count: dict[str, int] = {}
+    for _, label in labels:
+        pool = label.partition("/")[0]
+        count[pool] = count.get(pool, 0) + 1
+    return float(max(count.values(), default=1))
+
+
+def busy_ms(threads: Sequence[Thread], found: Cadence, ops_ms: float) -> float:
+    """Processor time a step without input, about: the main thread but for what it waits, and ops on others.
+
+    A call of a graph function waits for its ops, which run elsewhere. What an op splits over a pool is not in it.
+    """
+    main = idle.main_thread(threads)
+    step = float((found.end_ms - found.start_ms).mean()) if len(found) else 0.0
+    if main is None:
+        return step
+    reasons = [names.REASONS.index(r) for r in ("sync", "input")]
+    waits = np.array([_waits(t) for t in main.texts], dtype=bool)[main.name] | np.isin(main.reason, reasons)
+    waiting = intervals.union(main.start_ms[waits], main.end_ms[waits])
+    return step - float(intervals.covered(waiting, found.start_ms, found.end_ms).mean()) + ops_ms
+
+
+def _waits(text: str) -> bool:
+    return text.startswith(names.EAGER_LOCAL) and names.eager_op(text) is None

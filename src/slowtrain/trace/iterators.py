@@ -1,0 +1,322 @@
+"""What tf.data wrote into a profile, thread by thread: iterators, calls of the user's functions, and the ops in those.
+
+A span of an iterator is named by the path of its stage from the root, ``Iterator::Root::Prefetch::ParallelMapV2``; on
+one thread the outer stage's span contains the inner one's. An asynchronous stage asks its input in threads of its own,
+where paths still begin at the root, inside ``…Produce`` spans. A function's call carries a number, and so does each turn
+of a thread at the function's graph, which runs in tf.data's pool.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from slowtrain.trace import Bools, Floats, Ints, intervals, kernels, names, xplane
+from slowtrain.trace.xstats import Stat
+
+ITERATOR, FUNCTION, PRODUCE, TURN, OP = range(1, 6)
+FACTS = (
+    names.NODE_NAME, "shapes", "types", "parallelism", "autotune", "batch_size", "buffer_limit", "buffered_bytes_MB",
+    "cpu_budget", "threadpool_size", "element_size",
+)  # fmt: skip
+_PATH = names.ITERATOR
+# Stages whose index counts elements or epochs; in others (Zip, Concatenate) it tells inputs apart.
+_COUNTING = re.compile(r"((?:Parallel|Legacy)?(?:Interleave|FlatMap|Repeat|ForeverRepeat|FiniteRepeat|Window)\w{0,20})\[\d+\]")
+_EPOCH = re.compile(r"Repeat\w{0,20}\[(\d{1,9})\]")
+MOST_NAMES = 1 << 22
+LONGEST_PATH, DEEPEST = 1200, 48  # characters, stages: what is longer is no pipeline that anybody wrote
+
+Key = tuple[int, str]  # a pipeline's root and a stage's path in it
+
+
+@dataclass
+class Stage:
+    """What was seen of one stage: spans that ended, ms of its own in them, calls of its function and their ms."""
+
+    count: int = 0
+    self_ms: float = 0.0
+    produce_ms: float = 0.0
+    epochs: int = 1
+    begun: list[Floats] = field(default_factory=list)
+    facts: dict[str, float | str] = field(default_factory=dict)
+    calls: int = 0  # of its function, also those whose turns were not seen
+    outside: bool = False  # whether these were started outside the stage's own span: their time is not in self_ms
+    seen: int = 0
+    function_ms: float = 0.0
+    ops: dict[str, list[float]] = field(default_factory=dict)  # ms and executions by type, in those that were seen
+
+
+    def add(self, other: Stage) -> None:
+        """Another iterator of the same data set."""
+        self.count += other.count
+        self.self_ms += other.self_ms
+        self.produce_ms += other.produce_ms
+        self.epochs = max(self.epochs, other.epochs)
+        self.begun += other.begun
+        self.calls += other.calls
+        self.outside |= other.outside
+        self.seen += other.seen
+        self.function_ms += other.function_ms
+        for kind, (ms, count) in other.ops.items():
+            row = self.ops.setdefault(kind, [0.0, 0.0])
+            row[0] += ms
+            row[1] += count
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The spans of one thread, in order of their start, outer before inner."""
+
+    start_ms: Floats
+    end_ms: Floats
+    role: Ints
+    text: Ints  # into texts
+    texts: tuple[str, ...]
+    id: Ints
+    parent_id: Ints
+    facts: Mapping[str, Stat]
+    row: Ints  # in the file's order, for facts
+
+    def rows(self, *roles: int) -> Ints:
+        return np.flatnonzero(np.isin(self.role, roles))
+
+
+def plain(path: str) -> str:
+    """``Iterator::Root::FlatMap[3]::Generator`` without what counts elements."""
+    return _COUNTING.sub(r"\1", path.removeprefix(_PATH))
+
+
+def outer(path: str) -> str:
+    """The path of the stage that asks this one."""
+    return path.rpartition("::")[0]
+
+
+def present(space: xplane.Space) -> bool:
+    """Whether any iterator was asked in the profile."""
+    hosts = (p for p in space.planes if p.name == names.HOST_PLANE)
+    return any(text.startswith(_PATH) for plane in hosts for text in plane.event_names.values())
+
+
+def stages(space: xplane.Space, holders: Collection[str], begin_ms: float, end_ms: float) -> dict[Key, Stage]:
+    """Every stage that did anything between the two times. ``holders``: names of further threads with iterators."""
+    parts = [
+        part
+        for plane in space.planes
+        if plane.name == names.HOST_PLANE
+        for line in plane.lines
+        if line.name.startswith(names.INPUT_THREADS) or line.name in holders
+        if (part := _part(plane, line, begin_ms, end_ms)) is not None
+    ]
+    reading = _Reading(_Roots(parts))
+    for part in parts:
+        reading.iterate(part)
+    reading.take_turns(parts)
+    return {key: reading.stages[i] for key, i in reading.numbers.items()}
+
+
+def _part(plane: xplane.Plane, line: xplane.Line, begin_ms: float, end_ms: float) -> _Part | None:
+    known = set(plane.stat_names.values())
+    stats = [s for s in (names.NODE_ID, names.PARENT_ID, *FACTS) if s in known]
+    events = line.events(stats, _wanted(plane), int(end_ms * 1e9) + 1)
+    if not len(events):
+        return None
+    start = events.start_ps / 1e9
+    end = start + events.duration_ps / 1e9
+    ids, code = np.unique(events.metadata_id, return_inverse=True)
+    texts = tuple(plane.event_names.get(int(i), "") for i in ids)
+    role = np.array([_role(t) for t in texts], dtype=np.int64)[code]
+    keep = np.flatnonzero((role > 0) & (end > begin_ms) & (start < end_ms))
+    keep = keep[np.lexsort((-end[keep], start[keep]))]
+    if not len(keep):
+        return None
+    numbers = [_numbers(events.stats.get(s), len(events))[keep] for s in (names.NODE_ID, names.PARENT_ID)]
+    facts = {s: found for s in FACTS if (found := events.stats.get(s)) is not None and len(found.rows)}
+    return _Part(start[keep], end[keep], role[keep], code[keep], texts, numbers[0], numbers[1], facts, keep)
+
+
+def _wanted(plane: xplane.Plane) -> Bools | None:
+    """Which names are of interest here; None where numbers of names are too far apart for a table."""
+    most = max(plane.event_names, default=0)
+    if not 0 < most < MOST_NAMES or min(plane.event_names) < 0:
+        return None
+    found = np.zeros(most + 1, dtype=bool)
+    found[[i for i, text in plane.event_names.items() if _role(text)]] = True
+    return found
+
+
+def _numbers(stat: Stat | None, count: int) -> Ints:
+    return np.zeros(count, dtype=np.int64) if stat is None else stat.filled(0).astype(np.int64)
+
+
+def _role(text: str) -> int:
+    if text.startswith(_PATH):
+        return ITERATOR if len(text) <= LONGEST_PATH and text.count("::") <= DEEPEST else 0
+    if text.startswith(names.ITERATOR_NEXT_FUNCTION):
+        return FUNCTION
+    if text in (names.EXECUTOR, names.EXECUTOR_DONE):
+        return TURN
+    if text.endswith(names.PRODUCE_SUFFIX) and text.isalnum():
+        return PRODUCE
+    return OP if kernels.op_type(text) is not None else 0
+
+
+class _Roots:
+    """Which pipeline an iterator belongs to: the number at the end of its chain of parents."""
+
+    def __init__(self, parts: Sequence[_Part]) -> None:
+        self._parent: dict[int, int] = {}
+        self._roots: set[int] = set()
+        for part in parts:
+            rows = part.rows(ITERATOR)
+            for i in rows[np.unique(part.id[rows], return_index=True)[1]]:
+                number = int(part.id[i])
+                if number:
+                    self._parent[number] = int(part.parent_id[i])
+                    if "::" not in plain(part.texts[part.text[i]]):
+                        self._roots.add(number)
+        self._only = next(iter(self._roots)) if len(self._roots) == 1 else 0
+
+    def of(self, numbers: Ints) -> Ints:
+        """For each iterator; of a chain with a missing link the only pipeline that there is."""
+        different, which = np.unique(numbers, return_inverse=True)
+        return np.array([self._of(n) for n in different.tolist()], dtype=np.int64)[which.ravel()]
+
+    def _of(self, number: int) -> int:
+        below: list[int] = []
+        while number in self._parent and number not in self._roots and len(below) <= DEEPEST:
+            below.append(number)
+            number = self._parent[number]
+        root = number if number in self._roots else self._only
+        if root:
+            self._parent.update(dict.fromkeys(below, root))
+        return root
+
+
+class _Reading:
+    """Gathers the stages; each has a number."""
+
+    def __init__(self, roots: _Roots) -> None:
+        self.numbers: dict[Key, int] = {}
+        self.stages: list[Stage] = []
+        self._roots = roots
+        self._calls: list[tuple[Ints, Ints]] = []  # numbers of calls, and of their stages
+
+    def _number(self, key: Key) -> int:
+        if key not in self.numbers:
+            self.numbers[key] = len(self.stages)
+            self.stages.append(Stage())
+        return self.numbers[key]
+
+    def iterate(self, part: _Part) -> None:
+        """Adds a thread's iterators, the stage that each function call belongs to, and what producing takes."""
+        rows = part.rows(ITERATOR, FUNCTION, PRODUCE)
+        role = part.role[rows]
+        if not (role == ITERATOR).any():
+            return
+        spent = part.end_ms[rows] - part.start_ms[rows]
+        above = _nearest(intervals.parents(part.start_ms[rows], part.end_ms[rows]), role != FUNCTION)
+        inner = np.flatnonzero((role == ITERATOR) & (above >= 0))
+        own = spent.copy()
+        np.subtract.at(own, above[inner], spent[inner])
+        stage, asker = self._name(part, rows, own)
+        # Whose the spans without a path are: of the stage that asks the iterators in them, or those before them.
+        top = np.flatnonzero((role == ITERATOR) & ((above < 0) | (role[above] == PRODUCE)) & (asker >= 0))
+        produced = top[above[top] >= 0]
+        stage[above[produced]] = asker[produced]
+        before = np.searchsorted(top, np.arange(len(rows))) - 1
+        usual = np.where(before >= 0, asker[top[np.maximum(before, 0)]], asker[top[0]]) if len(top) else np.full_like(asker, -1)
+        nameless = (role != ITERATOR) & (stage < 0)
+        within = (role == FUNCTION) & (above >= 0)
+        stage = np.where(nameless, np.where(within, stage[above], usual), stage)
+        for i in np.flatnonzero((role == PRODUCE) & (stage >= 0)):
+            self.stages[stage[i]].produce_ms += float(own[i])
+        self._call(part.id[rows], stage, (role == FUNCTION) & (stage >= 0), within & (role[above] == ITERATOR))
+
+    def _name(self, part: _Part, rows: Ints, own: Floats) -> tuple[Ints, Ints]:
+        """Adds the iterators; the stage of each row and the one that asks it (-1: none)."""
+        stage, asker = np.full(len(rows), -1, dtype=np.int64), np.full(len(rows), -1, dtype=np.int64)
+        mine = np.flatnonzero(part.role[rows] == ITERATOR)
+        pairs = np.stack([part.text[rows][mine], self._roots.of(part.id[rows][mine])])
+        different, which = np.unique(pairs, axis=1, return_inverse=True)
+        order = np.argsort(which.ravel(), kind="stable")
+        groups = np.split(mine[order], np.flatnonzero(np.diff(which.ravel()[order])) + 1)
+        for (code, root), group in zip(different.T.tolist(), groups, strict=True):
+            path = plain(part.texts[code])
+            stage[group] = self._number((root, path))
+            if outer(path):
+                asker[group] = self._number((root, outer(path)))
+            _add(self.stages[stage[group[0]]], part, rows[group], own[group])
+        return stage, asker
+
+    def _call(self, number: Ints, stage: Ints, calls: Bools, inside: Bools) -> None:
+        self._calls.append((number[calls], stage[calls]))
+        for i, n in zip(*np.unique(stage[calls], return_counts=True), strict=True):
+            self.stages[i].calls += int(n)
+        for i in np.unique(stage[calls & ~inside]):
+            self.stages[i].outside = True
+
+    def take_turns(self, parts: Sequence[_Part]) -> None:
+        """Adds what the pool's threads did for the functions: their turns at the graphs, and the ops in them."""
+        numbers, of = (np.concatenate([c[i] for c in self._calls] or [np.zeros(0, np.int64)]) for i in (0, 1))
+        order = np.argsort(numbers, kind="stable")
+        numbers, of = numbers[order], of[order]
+        seen = []
+        for part in parts if len(numbers) else ():
+            rows = part.rows(TURN)
+            if not len(rows):
+                continue
+            start, end = part.start_ms[rows], part.end_ms[rows]
+            first = np.concatenate(([True], start[1:] >= np.maximum.accumulate(end)[:-1]))
+            rows, start, end = rows[first], start[first], end[first]
+            at = np.minimum(np.searchsorted(numbers, part.id[rows]), len(numbers) - 1)
+            stage = np.where(numbers[at] == part.id[rows], of[at], -1)
+            runs = (stage >= 0) & np.array([t == names.EXECUTOR for t in part.texts])[part.text[rows]]
+            seen.append(np.stack([stage[runs], part.id[rows][runs]]))
+            for i in np.unique(stage[stage >= 0]):
+                self.stages[i].function_ms += float((end - start)[stage == i].sum())
+            self._compute(part, start, end, stage)
+        if seen:
+            stage, _ = np.unique(np.concatenate(seen, axis=1), axis=1)
+            for i, n in zip(*np.unique(stage, return_counts=True), strict=True):
+                self.stages[i].seen = int(n)
+
+    def _compute(self, part: _Part, start: Floats, end: Floats, stage: Ints) -> None:
+        """Adds the ops in turns of a thread."""
+        ops = part.rows(OP)
+        at = np.searchsorted(start, part.start_ms[ops], side="right") - 1
+        of = np.where((at >= 0) & (part.start_ms[ops] < end[np.maximum(at, 0)]), stage[np.maximum(at, 0)], -1)
+        ops, of = ops[of >= 0], of[of >= 0]
+        ms = part.end_ms[ops] - part.start_ms[ops]
+        for i, code in np.unique(np.stack([of, part.text[ops]]), axis=1).T.tolist():
+            mine = (of == i) & (part.text[ops] == code)
+            row = self.stages[i].ops.setdefault(kernels.op_type(part.texts[code]) or "", [0.0, 0.0])
+            row[0] += float(ms[mine].sum())
+            row[1] += float(mine.sum())
+
+
+def _nearest(parent: Ints, wanted: Bools) -> Ints:
+    """The innermost enclosing span that is wanted, -1 where there is none."""
+    found = parent.copy()
+    for _ in range(len(parent)):
+        skip = (found >= 0) & ~wanted[found]
+        if not skip.any():
+            break
+        found[skip] = parent[found[skip]]
+    return found
+
+
+def _add(stage: Stage, part: _Part, rows: Ints, own: Floats) -> None:
+    stage.count += len(rows)
+    stage.self_ms += float(own.sum())
+    stage.begun.append(part.start_ms[rows])
+    counted = {n for code in set(part.text[rows].tolist()) for n in _EPOCH.findall(part.texts[code])}
+    stage.epochs = max([stage.epochs, *(int(n) + 1 for n in counted)])
+    last = int(part.row[rows[-1]])
+    for name, stat in part.facts.items():
+        at = int(np.searchsorted(stat.rows, last))
+        if at < len(stat.rows) and stat.rows[at] == last:
+            code = int(stat.codes[at])
+            stage.facts[name] = stat.texts[code] if code >= 0 else float(stat.numbers[at])

@@ -1,0 +1,342 @@
+"""From somebody's profile to a trace: steps, what the device did in them, and why it waited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slowtrain.errors import InputError
+from slowtrain.model import Attribution, Category, Part, Phase, Signal
+from slowtrain.trace import (
+    Copies,
+    Device,
+    Floats,
+    Kernels,
+    Steps,
+    Trace,
+    cadence,
+    hosted,
+    idle,
+    intervals,
+    kernels,
+    names,
+    observed,
+    timeline,
+    xplane,
+)
+from slowtrain.trace.cadence import Cadence
+from slowtrain.trace.intervals import Intervals
+from slowtrain.trace.timeline import COLLECTIVE, D2D, D2H, H2D, KERNEL, KINDS, MEMSET, Activities, Timeline
+
+MOST_NAMES = 400
+DEEP_STEPS = 200  # so many of a long profile's steps tell what ops and input take; reading all would take long
+REASONS = {  # the category of an idle moment by its reason
+    "input": Category.INPUT,
+    "compile": Category.COMPILE,
+    "callback": Category.CALLBACK,
+    "sync": Category.READBACK,
+    "d2h": Category.READBACK,
+    "h2d": Category.FEED,
+    "allocation": Category.DISPATCH,
+    "eager": Category.DISPATCH,
+    "dispatch": Category.DISPATCH,
+    "queue": Category.DISPATCH,
+    "python": Category.PYTHON,
+    "unattributed": Category.UNATTRIBUTED,
+}
+
+
+def load(files: Sequence[Path], notes: Sequence[str] = ()) -> Trace:
+    """The trace of one profiling session, a file per host. Raises ``InputError``."""
+    spaces = {f: xplane.read(f) for f in files}
+    kept = _of_one_session(spaces)
+    if len(kept) < len(spaces):
+        left = [f.name for f in spaces if f not in kept]
+        said = f"{', '.join(f.name for f in kept)}, the newest of its host; {', '.join(left)} beside it was not read"
+        notes = [*notes, said]
+    return build(list(kept.values()), str(next(iter(kept), "profile")), notes)
+
+
+def _of_one_session(spaces: Mapping[Path, xplane.Space]) -> dict[Path, xplane.Space]:
+    """A host records one profile at a time: of several by one host in a folder the newest."""
+    newest: dict[object, tuple[int, Path]] = {}
+    for file, space in spaces.items():
+        begun = max((int(v) for p in space.planes for k, v in p.stats.items()
+                     if k == names.PROFILE_START and isinstance(v, int)), default=0)  # fmt: skip
+        host = space.hostnames or file
+        newest[host] = max(newest.get(host, (-1, file)), (begun, file))
+    chosen = {file for _, file in newest.values()}
+    return {file: space for file, space in spaces.items() if file in chosen}
+
+
+def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequence[str] = ()) -> Trace:
+    """``notes`` are what is already known. Raises ``InputError`` when nothing in the profile took any time."""
+    whole = timeline.read(spaces)
+    if whole.end_ms <= whole.start_ms:
+        raise InputError(
+            f"{label}: the profile holds no activity of a device and no op of a host; record it during training"
+        )
+    device = whole.active[0] if whole.active else None
+    found = cadence.find(whole, device)
+    steps = _steps(found)
+    if device is None:
+        waits, columns, summary = None, {Category.UNATTRIBUTED: steps.ms}, None
+    else:
+        waits, columns = divided(whole, device, found)
+        summary = _summary(whole, device, found, waits)
+    trace = Trace(
+        signals=frozenset(_signals(whole, summary)),
+        steps=steps,
+        facts={**_facts(whole, found, device), "notes": [*notes, *whole.notes, *_odd(whole, device)]},
+        categories=columns,
+        run=_run(whole, found),
+        device=summary,
+    )
+    return _with_host(trace, spaces, whole, device, found)
+
+
+def _with_host(
+    trace: Trace, spaces: Sequence[xplane.Space], whole: Timeline, device: timeline.Device | None, found: Cadence
+) -> Trace:
+    """What the threads of the device's host add: the input pipeline, ops started from Python, functions traced."""
+    hosts = [timeline.host_of(spaces, i) for i in range(len(spaces))]
+    mine = hosts.index(device.host) if device is not None and device.host in hosts else 0
+    threads = [t for t in whole.threads if t.host == hosts[mine]]
+    some = Cadence(found.start_ms[:DEEP_STEPS], found.end_ms[:DEEP_STEPS], found.source)
+    deep = _kernels(spaces[mine], device, found, some)
+    fed = observed.pipelines(spaces[mine], threads, some)
+    made = observed.producers(fed) or hosted.producers(threads, found)
+    traced = hosted.traces(threads)
+    framed, nodes = hosted.framed(threads), any(p.nodes for p in fed)
+    signals = set(trace.signals)
+    signals |= {Signal.KERNELS} if deep is not None else set()
+    signals |= {Signal.TRACES} if traced is not None else set()
+    # Without a node it is certain that no data set is iterated where all Python was seen, or TensorFlow's executors.
+    signals |= {Signal.PIPELINE} if nodes or (not fed and (framed or hosted.executing(threads))) else set()
+    signals |= {Signal.PYTHON} if nodes or framed else set()
+    on_cpu = device is None or device.kind == "CPU"
+    own = hosted.busy_ms(threads, found, deep.ms if deep is not None and on_cpu else 0.0)
+    feeding = fed[0].ms if nodes else sum(p.ms_per_step for p in made)
+    facts = {
+        "eager_step": hosted.eagerly(threads, found),
+        "usable_cores": max(observed.cores(fed), hosted.pool_cores(threads)),
+        "step_cpu_ms": own,
+        "cpu_ms_per_step": own + feeding,
+    }
+    return replace(
+        trace, signals=frozenset(signals), facts={**trace.facts, **facts}, kernels=deep, pipelines=fed, producers=made,
+        names=traced.names if traced is not None else (), lanes={"function": traced.calls} if traced is not None else {},
+        events=traced.events if traced is not None else (),
+    )  # fmt: skip
+
+
+def _steps(found: Cadence) -> Steps:
+    n = len(found)
+    every = np.ones(n, dtype=bool)
+    return Steps(
+        found.source or "the whole profile", found.start_ms, found.end_ms, every, ~every,
+        np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64),
+    )  # fmt: skip
+
+
+def _signals(whole: Timeline, device: Device | None) -> Iterable[Signal]:
+    yield Signal.STEPS
+    if device is not None:
+        if device.kind != "CPU":
+            yield Signal.DEVICE
+        if whole.threads:
+            yield Signal.INPUT
+
+
+def _facts(whole: Timeline, found: Cadence, device: timeline.Device | None) -> dict[str, Any]:
+    devices = [{"kind": d.kind, "name": d.name} for d in whole.devices] or [{"kind": "CPU"}]
+    return {
+        "profile": True,
+        "told_steps": bool(found.source),
+        "devices": devices,
+        "device_name": device.facts.get(names.DEVICE_NAME) if device is not None else None,
+    }
+
+
+def _odd(whole: Timeline, device: timeline.Device | None) -> Iterable[str]:
+    """What a reader should know of the devices themselves."""
+    accelerators = [d for d in whole.devices if d.kind != "CPU"]
+    silent = [d for d in accelerators if not len(d.activities)]
+    active = {id(d) for d in whole.active}  # two hosts' devices may have one name
+    copying = [d for d in accelerators if len(d.activities) and id(d) not in active]
+    if device is not None and len(accelerators) > 1:
+        others = [d.name for d in whole.active[1:] if d.kind != "CPU"]
+        yield f"told of {_short(device.name)}, the busiest of {len(accelerators)} devices" + (
+            f"; {', '.join(map(_short, others[:8]))} computed too" if others else ""
+        )
+    if silent and accelerators:
+        yield f"{len(silent)} of {len(accelerators)} devices have no event in the profile: {', '.join(_short(d.name) for d in silent[:8])}"
+    if copying:
+        yield f"only copies, no kernels, on {', '.join(_short(d.name) for d in copying[:8])}"
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("/device:")
+
+
+# -- where a step goes
+
+
+def divided(
+    whole: Timeline, device: timeline.Device, found: Cadence
+) -> tuple[idle.Idle, dict[Category, Floats]]:
+    """Ms of each category in each step, which add up to it; and the device's waits."""
+    acts = device.activities
+    steps = intervals.union(found.start_ms, found.end_ms)
+    left = steps
+    columns: dict[Category, Floats] = {}
+
+    def take(category: Category, spans: Intervals) -> None:
+        nonlocal left
+        columns[category] = columns.get(category, 0.0) + intervals.covered(spans, found.start_ms, found.end_ms)
+        left = intervals.subtract(left, spans)
+
+    take(Category.DEVICE, intervals.intersect(left, acts.busy(KERNEL, D2D, MEMSET)))
+    take(Category.COLLECTIVE, intervals.intersect(left, acts.busy(COLLECTIVE)))
+    take(Category.FEED, intervals.intersect(left, acts.busy(H2D)))
+    take(Category.READBACK, intervals.intersect(left, acts.busy(D2H)))
+    waits = idle.attribute(whole, device, left)
+    for reason, spans in waits.reasons.items():
+        take(REASONS[reason], spans)
+    known = sum(columns.values(), np.zeros(len(found)))
+    length = found.end_ms - found.start_ms
+    unknown = columns.get(Category.UNATTRIBUTED, np.zeros(len(found)))
+    columns[Category.UNATTRIBUTED] = unknown + np.maximum(length - known, 0.0)
+    return waits, columns
+
+
+def _run(whole: Timeline, found: Cadence) -> Attribution:
+    total = whole.end_ms - whole.start_ms
+    inside = intervals.union(found.start_ms, found.end_ms)
+    ms = intervals.total(intervals.intersect(inside, (np.array([whole.start_ms]), np.array([whole.end_ms]))))
+    parts = [(str(Phase.STEPS), ms), (str(Phase.OUTSIDE), max(total - ms, 0.0))]
+    return Attribution(total, tuple(Part(n, v, v / total) for n, v in parts if v > 0))
+
+
+# -- the device
+
+
+def _summary(whole: Timeline, device: timeline.Device, found: Cadence, waits: idle.Idle) -> Device:
+    inside = _inside(device.activities, found)
+    steps = max(len(found), 1)
+    kernels = inside.where(np.isin(inside.kind, (KERNEL, COLLECTIVE)))
+    span = intervals.union(found.start_ms, found.end_ms)
+    busy = intervals.total(intervals.intersect(span, inside.busy(*range(len(KINDS)))))
+    precision: dict[str, float] = {}
+    matrix: dict[str, float] = {}
+    cores = 0.0
+    by_kernel = _table(kernels, kernels.name, steps)
+    for name, (ms, _) in by_kernel.items():
+        format_ = names.kernel_precision(name)
+        if format_ is not None:
+            precision[format_] = precision.get(format_, 0.0) + ms
+        if names.MATRIX_KERNEL.search(name):
+            matrix[format_ or "unknown"] = matrix.get(format_ or "unknown", 0.0) + ms
+            cores += ms if names.TENSOR_CORE.search(name) else 0.0
+    delay, queued = _launches(whole, device, kernels)
+    origin = float(found.start_ms[0]) if len(found) else whole.start_ms
+    return Device(
+        device.name, device.kind, device.facts, len(found),
+        float((found.end_ms - found.start_ms).mean()) if len(found) else 0.0,
+        busy / steps, float(kernels.ms.sum()) / steps, len(kernels) / steps,
+        float(np.median(kernels.ms)) * 1e3 if len(kernels) else 0.0,
+        by_kernel, _table(kernels, kernels.op, steps),
+        {KINDS[kind]: _copies(inside, kind, steps) for kind in (H2D, D2H, D2D) if (inside.kind == kind).any()},
+        {reason: intervals.total(spans) / steps for reason, spans in waits.reasons.items()},
+        idle.longest(whole, device, waits, origin), precision, matrix, cores, delay, queued,
+    )  # fmt: skip
+
+
+def _inside(acts: Activities, found: Cadence) -> Activities:
+    """Activities that start in a step."""
+    at = np.searchsorted(found.start_ms, acts.start_ms, side="right") - 1
+    return acts.where((at >= 0) & (acts.start_ms < found.end_ms[np.maximum(at, 0)])) if len(found) else acts
+
+
+def _table(acts: Activities, key: Any, steps: int) -> Mapping[str, tuple[float, float]]:
+    """Ms and count a step by text, costliest first."""
+    known = key >= 0
+    if not known.any():
+        return {}
+    code = key[known]
+    ms = np.bincount(code, acts.ms[known], minlength=len(acts.texts))
+    count = np.bincount(code, minlength=len(acts.texts))
+    found: dict[str, list[float]] = {}
+    for i in np.flatnonzero(count):
+        row = found.setdefault(acts.texts[i], [0.0, 0.0])
+        row[0] += float(ms[i]) / steps
+        row[1] += float(count[i]) / steps
+    ordered = sorted(found.items(), key=lambda item: -item[1][0])[:MOST_NAMES]
+    return {name: (row[0], row[1]) for name, row in ordered}
+
+
+def _copies(acts: Activities, kind: int, steps: int) -> Copies:
+    mine = acts.where(acts.kind == kind)
+    spans = intervals.union(mine.start_ms, mine.end_ms)
+    exposed = intervals.subtract(spans, acts.busy(KERNEL, COLLECTIVE, MEMSET))
+    return Copies(len(mine) / steps, float(mine.bytes.sum()) / steps, float(mine.ms.sum()) / steps,
+                  intervals.total(exposed) / steps)  # fmt: skip
+
+
+def _launches(whole: Timeline, device: timeline.Device, kernels: Activities) -> tuple[float | None, float | None]:
+    """Median delay from a call to its kernel in us, and the share of kernels that waited in the device's queue."""
+    threads = [t for t in whole.threads if t.host == device.host and len(t.launches[0])]
+    if not threads or len(kernels) < 2:
+        return None, None
+    start, stop, correlation = (np.concatenate([t.launches[i] for t in threads]) for i in range(3))
+    order = np.argsort(correlation, kind="stable")
+    at = np.minimum(np.searchsorted(correlation[order], kernels.correlation), len(order) - 1)
+    hit = (correlation[order][at] == kernels.correlation) & (kernels.correlation > 0)
+    if hit.sum() < 2:
+        return None, None
+    chosen = order[at[hit]]
+    begun = kernels.start_ms[hit]
+    before = np.concatenate(([-np.inf], np.maximum.accumulate(kernels.end_ms)[:-1]))[hit]
+    return float(np.median(begun - start[chosen])) * 1e3, float((stop[chosen] <= before).mean())
+
+
+def _kernels(
+    space: xplane.Space, device: timeline.Device | None, found: Cadence, some: Cadence
+) -> Kernels | None:
+    """Ops in the words that causes of recordings know; of an accelerator's with what its host adds to them."""
+    if not len(found):
+        return None
+    host = kernels.of(space, 0.0, some.start_ms, some.end_ms)
+    if device is None or device.kind == "CPU":
+        return host
+    own = _by_op(device.activities, found)
+    if host is None:
+        return own
+    # What ops started from Python compute is among the device's kernels: no time of their own.
+    return replace(own, wait_ms=host.wait_ms, eager_ops=host.eager_ops, function_ms=host.function_ms,
+                   by_input=host.by_input)  # fmt: skip
+
+
+def _by_op(acts: Activities, found: Cadence) -> Kernels:
+    """An accelerator's kernels by type and name of their ops."""
+    inside = _inside(acts, found)
+    mine = inside.where(np.isin(inside.kind, (KERNEL, COLLECTIVE)))
+    steps = len(found)
+    span = found.end_ms - found.start_ms
+    busy = intervals.covered(mine.busy(KERNEL, COLLECTIVE), found.start_ms, found.end_ms)
+    named = _table(mine, np.where(mine.op >= 0, mine.op, mine.name), steps)
+    by_name: dict[str, tuple[float, float]] = {}
+    by_type: dict[str, tuple[float, float]] = {}
+    for text, (ms, count) in named.items():
+        name = text.split("#")[0]
+        parsed = names.graph_op(name)
+        kind = parsed[1] if parsed else name
+        for table, key in ((by_name, name if parsed else f"{name}:{name}"), (by_type, kind)):
+            old = table.get(key, (0.0, 0.0))
+            table[key] = (old[0] + ms, old[1] + count)
+    return Kernels(steps, float(span.mean()), float(busy.mean()), float(mine.ms.sum()) / steps, len(mine) / steps, 0.0,
+                   by_type, by_name)  # fmt: skip

@@ -1,0 +1,99 @@
+"""What a GPU's matrix units could do: its peaks by number format, the formats of its matrix work, shapes of ops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slowtrain.trace import Device, Trace, names, work
+
+UNKNOWN = "unknown"
+SIXTEEN_BIT = ("float16", "bfloat16")
+# Dense peaks in TFLOP/s by compute capability, from the vendors' data sheets: float32, TF32 (None: the card has none),
+# 16 bits with sums in float32. Where cards of one capability differ in their ratios, the one that gains least.
+NVIDIA = {
+    (7, 0): (15.7, None, 125.0),  # V100 SXM2
+    (7, 5): (8.1, None, 65.0),  # T4
+    (8, 0): (19.5, 156.0, 312.0),  # A100
+    (8, 6): (35.6, 35.6, 71.0),  # RTX 3090; an A10 has twice and four times its float32 rate
+    (8, 9): (82.6, 82.6, 165.2),  # RTX 4090; an L40S has twice and four times its float32 rate
+    (9, 0): (67.0, 494.7, 989.4),  # H100 SXM
+    (10, 0): (80.0, 1125.0, 2250.0),  # B200
+    (12, 0): (104.8, 104.8, 209.5),  # RTX 5090
+}
+# Versions of CDNA: gfx90a gives 9.0, gfx942 gives 9.4. AMD's matrix units also compute in float32, at that rate.
+AMD = {
+    (9, 0): (95.7, None, 383.0),  # MI250X
+    (9, 4): (163.4, 653.7, 1307.4),  # MI300X
+}
+# Elements that fill the 16 bytes which a tensor core's operands are read in at once (NVIDIA's guide to the performance
+# of matrix products); dimensions that are no multiple of it are read in smaller pieces, or padded.
+MULTIPLE = {"float16": 8, "bfloat16": 8, "tf32": 4}
+_DTYPES = {"half": "float16", "bfloat16": "bfloat16", "float": "float32", "double": "float64", "uint8": "uint8",
+           "int32": "int32", "int64": "int64", "bool": "bool"}  # fmt: skip
+_MOST_SHAPES = 16
+
+
+@dataclass(frozen=True)
+class Card:
+    """A GPU's maker and compute capability."""
+
+    vendor: str
+    capability: tuple[int, int]
+
+    @property
+    def peaks(self) -> tuple[float, float | None, float] | None:
+        """Float32, TF32 and 16 bits in TFLOP/s; None for a card without tensor cores. Of one not listed, its kin's."""
+        table = NVIDIA if self.vendor == "nvidia" else AMD
+        kin = [peaks for (major, _), peaks in table.items() if major == self.capability[0]]
+        return table.get(self.capability) or min(kin, key=lambda p: p[2] / p[0], default=None)
+
+
+def card(trace: Trace) -> Card | None:
+    """The GPU that computed, as its profile or the driver told; None where neither did."""
+    device = trace.device
+    if device is None or device.kind != "GPU":
+        return None
+    major, minor = device.facts.get("compute_cap_major"), device.facts.get("compute_cap_minor")
+    vendor = "amd" if "amd" in str(device.facts.get("device_vendor") or "").lower() else "nvidia"
+    if isinstance(major, int):
+        return Card(vendor, (major, minor if isinstance(minor, int) else 0))
+    gpus = trace.fact("machine", "gpu", "devices", default=()) or ()
+    said = {str(g.get("compute_capability") or "") for g in gpus}  # of NVML, so NVIDIA's
+    parts = said.pop().split(".") if len(said) == 1 else []
+    return Card("nvidia", (int(parts[0]), int(parts[1]))) if len(parts) == 2 and all(map(str.isdigit, parts)) else None
+
+
+def told(device: Device) -> bool:
+    """Whether the number format of most of the matrix work is known; without any there is nothing to know."""
+    total = sum(device.matrix_ms.values())
+    return device.matrix_ms.get(UNKNOWN, 0.0) <= 0.5 * total
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One input of an op; a dimension that is not known is 0."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+def operands(text: str) -> tuple[Operand, ...]:
+    """``scope/MatMul:MatMul#shape=(half[32,100];half[100,10])#`` -> its inputs; empty where there are no shapes."""
+    found = names.SHAPES.search(text)
+    result = []
+    for part in found[1].split(";")[:_MOST_SHAPES] if found else ():
+        dtype, _, rest = part.strip().partition("[")
+        dims = rest.rstrip("]").split(",") if rest.strip("]") else []
+        shape = tuple(int(d) if d.isascii() and d.isdigit() and len(d) < 10 else 0 for d in dims)
+        result.append(Operand(_DTYPES.get(dtype, dtype), shape))
+    return tuple(result)
+
+
+def ops(device: Device) -> list[tuple[work.Op, tuple[Operand, ...]]]:
+    """TensorFlow's ops by the time of their kernels, with their inputs as far as the profile tells."""
+    found = []
+    for text, (ms, count) in device.by_op.items():
+        parsed = names.graph_op(text.split("#")[0])
+        if parsed is not None:
+            found.append((work.Op(parsed[0], parsed[1], ms, count), operands(text)))
+    return found

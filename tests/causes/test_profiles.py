@@ -1,0 +1,138 @@
+"""What can be said of somebody's profile: nothing is called healthy that a profile cannot tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slowtrain.causes import Cause, all_causes
+from slowtrain.diagnose import Findings, examine
+from slowtrain.model import Signal
+from slowtrain.trace import profiled
+from slowtrain.trace.drawn import drawn
+
+TRACES = Path(__file__).parents[3] / "shared" / "traces"
+CAUSES = all_causes()
+LEAST = {Signal.STEPS, Signal.KERNELS, Signal.DEVICE, Signal.INPUT}  # what every profile of a GPU with host threads has
+MISSING = " ".join(str(s) for s in Signal if s not in LEAST)
+# A GPU that computes nearly all the time, in mixed precision, in TensorFlow's own ops.
+BUSY = f"""
+step    1111111111
+device  kkkkkkkkk.
+dispatch .........d
+@missing {MISSING}
+@fact profile=true devices=[{{"kind":"GPU"}}]
+@kernels busy=9 ms=9 ops={{"m/dense/MatMul:MatMul":[9,6]}}
+@device busy=9 ms=9 kernels=60 idle={{"dispatch":1}} matrix={{"float16":8}} tensor=8 precision={{"float16":9}}
+& ops={{"m/dense/MatMul:MatMul#shape=(half[64,512];half[512,512])#":[8,6],"m/dense/Relu:Relu":[1,6]}}
+& copies={{"h2d":[2,4e5,0.1,0]}} facts={{"compute_cap_major":7,"compute_cap_minor":0}}
+"""
+# The same of which the profile tells nothing but that the device idles while Python runs.
+DARK = f"""
+step    1111111111
+python  ppppppppp.
+device  .........k
+@missing {MISSING}
+@fact profile=true devices=[{{"kind":"GPU"}}]
+@kernels busy=1 ms=1
+@device busy=1 ms=1 kernels=60 idle={{"python":9}}
+"""
+ONLY_RECORDED = {
+    "compute/handwritten-op", "compute/small-batch", "compute/dense-embedding-update", "startup/slow-startup",
+    "host/compile-in-loop", "host/predict-in-loop", "host/heavy-callback", "host/frequent-validation",
+    "host/elementwise-preprocessing", "host/miscounted-steps", "host/garbage-collection", "numerics/nonfinite-loss",
+    "machine/limited-host", "input/oversized-shuffle", "input/shuffle-fill", "transfer/slow-link",
+}  # fmt: skip
+IN_THE_DARK = {
+    "transfer/per-step-feed", "input/unprefetched-input", "input/python-input", "input/slow-storage",
+}  # fmt: skip
+
+
+def _cases(attribute: str) -> list[object]:
+    drawings = [(c, i, d) for c in CAUSES for i, d in enumerate(getattr(c, attribute))]
+    return [pytest.param(cause, drawing, id=f"{cause.id}-{i}") for cause, i, drawing in drawings]
+
+
+@pytest.mark.parametrize(("cause", "drawing"), [*_cases("fires"), *_cases("quiet")])
+def test_each_wanted_signal_alone_turns_the_answer(cause: Cause, drawing: str) -> None:
+    wanted = cause.wants(drawn(drawing))
+    assert wanted
+    for signal in wanted:
+        found = examine(drawn(f"{drawing}\n@missing {signal}"), [cause])
+        assert (found.diagnoses, found.healthy) == ((), ())
+        assert [u.cause for u in found.unchecked] == [cause.id]
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=lambda c: c.id)
+def test_of_a_recording_exactly_the_needs_are_wanted(cause: Cause) -> None:
+    extra = {"compute/full-precision", "compute/unaligned-shapes", "compute/unfused-rnn", "compute/host-placed-ops",
+             "transfer/wide-input", "transfer/small-copies"}  # fmt: skip
+    for drawing in (*cause.fires, *cause.quiet):
+        trace = drawn(drawing)
+        if not trace.fact("profile"):
+            assert cause.wants(trace) == cause.needs or (cause.id in extra and cause.wants(trace) > cause.needs)
+
+
+def test_a_busy_gpu_is_healthy_as_far_as_a_profile_can_tell() -> None:
+    found = examine(drawn(BUSY))
+    assert [d.cause for d in found.diagnoses] == ["compute/compute-bound"]
+    assert {u.cause for u in found.unchecked} >= ONLY_RECORDED
+    assert not {u.cause for u in found.unchecked} & {c.id for c in CAUSES if c.family == "transfer"} - ONLY_RECORDED
+
+
+def test_an_idle_gpu_of_which_nothing_is_told_is_unchecked() -> None:
+    found = examine(drawn(DARK))
+    assert found.diagnoses == ()
+    assert {u.cause for u in found.unchecked} >= ONLY_RECORDED | IN_THE_DARK
+
+
+def test_names_that_tell_no_format_leave_precision_unchecked() -> None:
+    drawing = BUSY.replace('matrix={"float16":8}', 'matrix={"unknown":8}')
+    unchecked = {u.cause: u.missing for u in examine(drawn(drawing)).unchecked}
+    for name in ("full-precision", "double-precision", "unaligned-shapes"):
+        assert unchecked[f"compute/{name}"] == (str(Signal.MODEL),)
+
+
+def test_a_compiled_program_without_ops_leaves_layers_unchecked() -> None:
+    drawing = BUSY.replace("m/dense/MatMul:MatMul#shape=(half[64,512];half[512,512])#", "loop_fusion_1").replace(
+        "m/dense/Relu:Relu", "fusion_2"
+    )
+    unchecked = {u.cause: u.missing for u in examine(drawn(drawing)).unchecked}
+    assert unchecked["compute/unfused-rnn"] == (str(Signal.MODEL),)
+    assert unchecked["compute/unaligned-shapes"] == (str(Signal.MODEL),)
+
+
+# -- profiles of real accelerators: what a person who opens them sees
+
+
+def _real(name: str) -> Findings:
+    file = TRACES / name
+    if not file.is_file():
+        pytest.skip(f"{file} is not there")
+    return examine(profiled.load([file]))
+
+
+def test_bert_on_v100() -> None:
+    """One step, of which the window holds dropout's masks and casts of weights, hardly any matrix product."""
+    found = _real("tf-v100-bert/worker-0.xplane.pb")
+    assert [d.cause for d in found.diagnoses] == ["compute/unfused-elementwise"]
+    assert "dropout" in found.diagnoses[0].evidence.says
+    assert {"compute/full-precision", "transfer/wide-input", "host/launch-bound"} <= set(found.healthy)
+
+
+@pytest.mark.parametrize(
+    ("name", "causes"), [("attention", []), ("conv", []), ("elementwise", ["host/launch-bound"])]
+)
+def test_jax_on_mi300x(name: str, causes: list[str]) -> None:
+    """Small programs started one by one: the device idles for most of the time."""
+    found = _real(f"jax-mi300x/{name}.xplane.pb")
+    assert [d.cause for d in found.diagnoses] == causes
+    assert "compute/full-precision" in found.healthy  # its products are in bfloat16, or there are none
+    assert "compute/unfused-elementwise" in found.healthy  # XLA fused what there was to fuse
+
+
+def test_a_tpu_that_waits_for_copies_is_not_compute_bound() -> None:
+    found = _real("tpu/tpu-inference.xplane.pb")
+    assert found.diagnoses == ()
+    assert "compute/full-precision" in {u.cause for u in found.unchecked}
