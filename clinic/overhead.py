@@ -1,11 +1,14 @@
 """What recording costs: the same script with and without the recorder, in turn, the process as the sample.
 
-    python clinic/overhead.py                      steps of 2 ms, 10 pairs each of fit and a loop
+    python clinic/overhead.py                      steps of 2 ms, 10 rounds each of fit and a loop
     python clinic/overhead.py --pairs 20 --seconds 60
 
 Two figures for each kind of loop: the steady step outside windows (recording without
-windows against no recording), and the whole training time with windows. Ratios of pairs,
-median with a 95 % interval from the order statistics; wall time and processor time.
+windows against no recording), and the whole training time with windows. Ratios within a round of
+three processes, median with a 95 % interval from the order statistics; wall time and processor time.
+
+A process's steady step is that of the fifth of its stretches of 200 steps that were least disturbed by what else the
+machine does; a stretch is long enough to hold the recorder's own periodic work. The whole training time is a mean.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ import tempfile
 from pathlib import Path
 
 from pages import fill
+
+Result = dict[str, list[float]]  # wall and processor ms a step, of the least disturbed stretches and of all
 
 SCRIPT = """
 import json, resource, statistics, sys, time
@@ -44,18 +49,22 @@ if kind == "fit":
 else:
     it = iter(ds)
     for i in range(100): a, b = next(it); step(a, b)
-n = 0; begun = time.perf_counter(); begun_cpu = cpu()
+n = 0; begun = time.perf_counter(); begun_cpu = cpu(); stretches = []
 while time.perf_counter() - begun < seconds:
+    at, at_cpu = time.perf_counter(), cpu()
     if kind == "fit":
         model.fit(ds, steps_per_epoch=200, epochs=1, verbose=0); n += 200
     else:
         for i in range(200): a, b = next(it); step(a, b)
         n += 200
-print("RESULT", json.dumps({"step_ms": (time.perf_counter() - begun) * 1e3 / n, "cpu_ms": (cpu() - begun_cpu) * 1e3 / n}))
+    stretches.append(((time.perf_counter() - at) * 5, (cpu() - at_cpu) * 5))
+least = [statistics.quantiles(column, n=5)[0] for column in zip(*stretches)]
+whole = [(time.perf_counter() - begun) * 1e3 / n, (cpu() - begun_cpu) * 1e3 / n]
+print("RESULT", json.dumps({"steps": least, "all": whole}))
 """  # noqa: E501  a script as people write them
 
 
-def once(script: Path, kind: str, seconds: float, recorded: str) -> dict[str, float]:
+def once(script: Path, kind: str, seconds: float, recorded: str) -> Result:
     """One process; ``recorded`` is ``no``, ``steps`` (no windows) or ``all``."""
     command = [sys.executable, str(script), kind, str(seconds)]
     if recorded != "no":
@@ -73,7 +82,7 @@ def once(script: Path, kind: str, seconds: float, recorded: str) -> dict[str, fl
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     line = next(row for row in done.stdout.splitlines() if row.startswith("RESULT"))
-    found: dict[str, float] = json.loads(line.partition(" ")[2])
+    found: Result = json.loads(line.partition(" ")[2])
     return found
 
 
@@ -101,9 +110,9 @@ def main() -> int:
         script = Path(folder, "steps.py")
         script.write_text(SCRIPT, encoding="utf-8")
         for kind in args.kinds:
+            rounds = [one_round(script, kind, args.seconds, turn) for turn in range(args.pairs)]
             for what in ("steps", "all"):
-                pairs = [pair(script, kind, args.seconds, what, turn) for turn in range(args.pairs)]
-                rows.append(row(kind, what, pairs))
+                rows.append(row(kind, what, rounds))
                 print(rows[-1], flush=True)
     if args.markdown:
         made = f"Made by `python clinic/overhead.py --pairs {args.pairs} --seconds {args.seconds:g}`."
@@ -111,21 +120,21 @@ def main() -> int:
     return 0
 
 
-def pair(script: Path, kind: str, seconds: float, what: str, turn: int) -> tuple[dict[str, float], dict[str, float]]:
-    """Without and with, in an order that changes with the turn."""
-    order = ["no", what] if turn % 2 == 0 else [what, "no"]
-    taken = {recorded: once(script, kind, seconds, recorded) for recorded in order}
-    return taken["no"], taken[what]
+def one_round(script: Path, kind: str, seconds: float, turn: int) -> dict[str, Result]:
+    """Alone, recorded without windows, and with them, in an order that changes with the turn."""
+    order = ["no", "steps", "all"]
+    order = order[turn % 3 :] + order[: turn % 3]
+    return {recorded: once(script, kind, seconds, recorded) for recorded in (order if turn % 2 == 0 else order[::-1])}
 
 
-def row(kind: str, what: str, pairs: list[tuple[dict[str, float], dict[str, float]]]) -> str:
+def row(kind: str, what: str, rounds: list[dict[str, Result]]) -> str:
     cells = []
-    for key in ("step_ms", "cpu_ms"):
-        median, low, high = interval([after[key] / before[key] for before, after in pairs])
+    for i in (0, 1):
+        median, low, high = interval([one[what][what][i] / one["no"][what][i] for one in rounds])
         cells.append(f"{median:.4f} ({low:.4f} to {high:.4f})")
-    base = statistics.median(before["step_ms"] for before, _ in pairs)
+    base = statistics.median(one["no"][what][0] for one in rounds)
     said = {"steps": "steady steps, no windows", "all": "all, with windows"}[what]
-    return f"| {kind} | {said} | {base:.2f} | {cells[0]} | {cells[1]} | {len(pairs)} |"
+    return f"| {kind} | {said} | {base:.2f} | {cells[0]} | {cells[1]} | {len(rounds)} |"
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from slowtrain.causes import Cause, all_causes
 from slowtrain.diagnose import Findings, examine
 from slowtrain.model import Signal
-from slowtrain.trace import profiled
+from slowtrain.trace import Copies, Device, profiled
 from slowtrain.trace.drawn import drawn
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces"
@@ -103,6 +104,24 @@ def test_a_compiled_program_without_ops_leaves_layers_unchecked() -> None:
     assert unchecked["compute/unaligned-shapes"] == (str(Signal.MODEL),)
 
 
+def test_names_of_any_length_and_shape_make_short_sentences() -> None:
+    hostile = {
+        f"m/{'d' * 9999}/Mul:Mul": (5.0, 9.0),
+        f"m/{'d' * 9999}/Tanh:Tanh": (5.0, 9.0),
+        f"{'l' * 9999}/while/lstm_cell/MatMul:MatMul#shape=(half[3,33];half[33,{'9,' * 9999}1])#": (5.0, 99.0),
+        f"#edge_name=edge_1_<script>{'x' * 9999}#": (1.0, 9.0),
+        "a/Cast:Cast#shape=(double[4000000000,4000000000])#": (1.0, 1e9),
+    }
+    idle = {"dispatch": 1.0, "host-op": 3.0, "h2d": 2.0, "sync": 2.0}
+    copies = {kind: Copies(20.0, 1e5, 1.0, 1.0) for kind in ("h2d", "d2h")}
+    facts = {"compute_cap_major": 8, "compute_cap_minor": 0}
+    device = Device("/device:GPU:0", "GPU", facts, 3, 10.0, 9.0, 9.0, 100.0, 1.0, {}, hostile, copies, idle,
+                    matrix_ms={"float16": 5.0})  # fmt: skip
+    found = examine(replace(drawn(BUSY), device=device))
+    assert {d.cause for d in found.diagnoses} >= {"compute/host-placed-ops", "compute/unfused-elementwise"}
+    assert all(len(d.evidence.says) < 600 for d in found.diagnoses)
+
+
 # -- profiles of real accelerators: what a person who opens them sees
 
 
@@ -121,9 +140,7 @@ def test_bert_on_v100() -> None:
     assert {"compute/full-precision", "transfer/wide-input", "host/launch-bound"} <= set(found.healthy)
 
 
-@pytest.mark.parametrize(
-    ("name", "causes"), [("attention", []), ("conv", []), ("elementwise", ["host/launch-bound"])]
-)
+@pytest.mark.parametrize(("name", "causes"), [("attention", []), ("conv", []), ("elementwise", ["host/launch-bound"])])
 def test_jax_on_mi300x(name: str, causes: list[str]) -> None:
     """Small programs started one by one: the device idles for most of the time."""
     found = _real(f"jax-mi300x/{name}.xplane.pb")

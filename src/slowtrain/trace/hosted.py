@@ -27,9 +27,9 @@ _FRAME = re.compile(r"\$([^:]+\.py):(\d+) (.*)")
 class Traces:
     """Calls of compiled functions as the lane ``function``, and those that traced as events."""
 
-    names: tuple[Name, ...] = ()
-    calls: Spans = Spans()
-    events: tuple[Event, ...] = ()
+    names: tuple[Name, ...]
+    calls: Spans
+    events: tuple[Event, ...]
 
 
 def traces(threads: Sequence[Thread]) -> Traces | None:
@@ -37,8 +37,8 @@ def traces(threads: Sequence[Thread]) -> Traces | None:
     rows: list[tuple[Floats, Floats, list[str], Ints, Bools]] = []
     for thread in threads:
         if thread.calls is not None:
-            start, end, code, nth, traced = thread.calls
-            rows.append((start, end, [thread.texts[i] for i in code], nth, traced))
+            one = thread.calls
+            rows.append((one.start_ms, one.end_ms, [thread.texts[i] for i in one.name], one.nth, one.traced))
         rows += _compiled(thread)
     if not rows:
         return None

@@ -99,7 +99,7 @@ def main_thread(threads: Sequence[Thread]) -> Thread | None:
 
 
 def _between_ops(thread: Thread) -> Intervals:
-    """Short gaps between ops that Python starts one by one: what framework and script need to get from one to the next."""
+    """Short gaps between ops that Python starts one by one: what it takes to get from one to the next."""
     start, end = thread.of(EAGER)
     return _some((end[:-1], np.where(start[1:] - end[:-1] < BETWEEN_OPS_MS, start[1:], end[:-1])))
 

@@ -1,9 +1,9 @@
 """What tf.data wrote into a profile, thread by thread: iterators, calls of the user's functions, and the ops in those.
 
 A span of an iterator is named by the path of its stage from the root, ``Iterator::Root::Prefetch::ParallelMapV2``; on
-one thread the outer stage's span contains the inner one's. An asynchronous stage asks its input in threads of its own,
-where paths still begin at the root, inside ``…Produce`` spans. A function's call carries a number, and so does each turn
-of a thread at the function's graph, which runs in tf.data's pool.
+one thread the outer stage's span contains the inner one's. An asynchronous stage asks its input in threads of its
+own, where paths still begin at the root, inside ``…Produce`` spans. A function's call carries a number, and so does
+each turn of a thread at the function's graph, which runs in tf.data's pool.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FACTS = (
 )  # fmt: skip
 _PATH = names.ITERATOR
 # Stages whose index counts elements or epochs; in others (Zip, Concatenate) it tells inputs apart.
-_COUNTING = re.compile(r"((?:Parallel|Legacy)?(?:Interleave|FlatMap|Repeat|ForeverRepeat|FiniteRepeat|Window)\w{0,20})\[\d+\]")
+_COUNTING = re.compile(r"((?:Interleave|FlatMap|Repeat|Window)\w{0,20})\[\d+\]")
 _EPOCH = re.compile(r"Repeat\w{0,20}\[(\d{1,9})\]")
 MOST_NAMES = 1 << 22
 LONGEST_PATH, DEEPEST = 1200, 48  # characters, stages: what is longer is no pipeline that anybody wrote
@@ -227,7 +227,7 @@ class _Reading:
         produced = top[above[top] >= 0]
         stage[above[produced]] = asker[produced]
         before = np.searchsorted(top, np.arange(len(rows))) - 1
-        usual = np.where(before >= 0, asker[top[np.maximum(before, 0)]], asker[top[0]]) if len(top) else np.full_like(asker, -1)
+        usual = asker[top[np.maximum(before, 0)]] if len(top) else np.full_like(asker, -1)
         nameless = (role != ITERATOR) & (stage < 0)
         within = (role == FUNCTION) & (above >= 0)
         stage = np.where(nameless, np.where(within, stage[above], usual), stage)

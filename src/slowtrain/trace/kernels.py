@@ -76,13 +76,16 @@ def of(space: xplane.Space, origin_ms: float, start_ms: Floats, end_ms: Floats) 
     lines = list(_lines(space, origin_ms, bounds))
     steps = len(start_ms)
     ops = [(name, rows) for name, rows, is_op in lines if is_op]
-    other = [rows for _, rows, is_op in lines if not is_op]
+    other = [rows for _, rows, is_op in lines if is_op is False]
     if not ops and not other:
         return None
     start = np.concatenate([r.start_ms for _, r in ops] or [np.zeros(0)])
     end = np.concatenate([r.end_ms for _, r in ops] or [np.zeros(0)])
     by_type, by_name = _tables((r for _, r in ops), steps)
-    by_input, _ = _tables((_ops_of(r) for name, r, _ in lines if name.startswith(names.INPUT_THREADS)), steps)
+    feeding = [(r, is_op) for name, r, is_op in lines if name.startswith(names.INPUT_THREADS)]
+    by_input, _ = _tables((_ops_of(r) for r, is_op in feeding if is_op is not None), steps)
+    if not by_input:  # a large buffer is filled before the steps that drain it
+        by_input, _ = _tables((_ops_of(r) for r, is_op in feeding if is_op is None), steps)
     calls = _sum(other, lambda t: t.startswith(names.EAGER_LOCAL) and names.eager_op(t) is None)
     runs = _sum(other, lambda t: t == names.EAGER_RUN)
     eager = _count(other, lambda t: names.eager_op(t) is not None)
@@ -114,8 +117,11 @@ def _origin_ms(space: xplane.Space, window: Window) -> float:
     return window.begun_ms + space.origin_ns / 1e6
 
 
-def _lines(space: xplane.Space, origin_ms: float, window: _Bounds) -> Iterator[tuple[str, _Rows, bool]]:
-    """For each thread of the host its op executions (True) and its other events (False), those inside steps only."""
+def _lines(space: xplane.Space, origin_ms: float, window: _Bounds) -> Iterator[tuple[str, _Rows, bool | None]]:
+    """For each thread of the host its op executions (True) and its other events (False), those inside steps only.
+
+    None: what a thread of the input pipeline ran outside the steps.
+    """
     for plane in space.planes:
         if plane.name != names.HOST_PLANE:
             continue
@@ -135,7 +141,9 @@ def _lines(space: xplane.Space, origin_ms: float, window: _Bounds) -> Iterator[t
             # Ops on tf.data's own threads make input; they are no part of the step's computing.
             feeding = line.name.startswith(names.INPUT_THREADS)
             op = np.array([op_type(t) is not None for t in text])[inverse] | hlo
-            for keep, is_op in ((op & inside & (not feeding), True), ((~op | feeding) & inside, False)):
+            mine, rest = op & inside & (not feeding), (~op | feeding) & inside
+            kept: list[tuple[Bools, bool | None]] = [(mine, True), (rest, False), (op & ~inside & feeding, None)]
+            for keep, is_op in kept:
                 if keep.any():
                     yield line.name, _Rows(text, inverse[keep], start[keep], end[keep]), is_op
 
@@ -212,7 +220,7 @@ def _eager_work_ms(lines: list[_Rows], window: _Bounds) -> float:
     return float(np.maximum(each - np.median(each), 0.0).sum())
 
 
-def _bars(lines: list[tuple[str, _Rows, bool]], window: _Bounds) -> tuple[Bar, ...]:
+def _bars(lines: list[tuple[str, _Rows, bool | None]], window: _Bounds) -> tuple[Bar, ...]:
     """The longest ops and waits of the window's median step, in ms from its start."""
     length = window.end_ms - window.start_ms
     step = int(np.argsort(length)[len(length) // 2])

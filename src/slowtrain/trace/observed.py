@@ -1,8 +1,8 @@
 """The input pipeline as a profile shows it: the stages that iterated, in the words that recordings use for theirs.
 
 Time and elements are per batch. Per element of a stage they are means over the spans seen; how many elements a batch
-takes is known where the stage itself says so (a batch's size, one for one in a map) and counted elsewhere: in a window of
-few steps a producer that works ahead was seen more or less often than its consumer asked.
+takes is known where the stage itself says so (a batch's size, one for one in a map) and counted elsewhere: in a window
+of few steps a producer that works ahead was seen more or less often than its consumer asked.
 
 The profile names the data sets as they were written, with the shapes and dtypes of their elements; not their source
 lines, not all ops of a function (cheap ones are left out), not how long they are (``Signal.WRITTEN``).
@@ -49,7 +49,7 @@ def pipelines(space: xplane.Space, threads: Sequence[Thread], found: Cadence) ->
     for several in _alike(groups.values()):
         one = _pipeline(_with_missing(_joined(several)), begin, end)
         if one is not None:
-            # Each epoch iterates the data set anew; what gives more batches than there are steps is validated with, too.
+            # Each epoch iterates the data set anew; what gives more batches than there are steps validates, too.
             anew = len(several) if one.batches <= FEWER * len(found) else 1
             made.append(replace(one, epochs=max(one.epochs, anew)))
     return tuple(sorted(made, key=lambda p: -p.batches))

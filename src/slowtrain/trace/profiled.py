@@ -129,7 +129,8 @@ def _with_host(
     }
     return replace(
         trace, signals=frozenset(signals), facts={**trace.facts, **facts}, kernels=deep, pipelines=fed, producers=made,
-        names=traced.names if traced is not None else (), lanes={"function": traced.calls} if traced is not None else {},
+        names=traced.names if traced is not None else (),
+        lanes={"function": traced.calls} if traced is not None else {},
         events=traced.events if traced is not None else (),
     )  # fmt: skip
 

@@ -28,9 +28,9 @@ AMD = {
 # Elements that fill the 16 bytes which a tensor core's operands are read in at once (NVIDIA's guide to the performance
 # of matrix products); dimensions that are no multiple of it are read in smaller pieces, or padded.
 MULTIPLE = {"float16": 8, "bfloat16": 8, "tf32": 4}
-_DTYPES = {"half": "float16", "bfloat16": "bfloat16", "float": "float32", "double": "float64", "uint8": "uint8",
-           "int32": "int32", "int64": "int64", "bool": "bool"}  # fmt: skip
-_MOST_SHAPES = 16
+DTYPES = {"half": "float16", "bfloat16": "bfloat16", "float": "float32", "double": "float64", "uint8": "uint8",
+           "int32": "int32", "int64": "int64", "bool": "bool"}  # as TensorFlow's annotations write them  # fmt: skip
+_MOST_SHAPES, _MOST_DIMS = 16, 8
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,9 @@ def operands(text: str) -> tuple[Operand, ...]:
     result = []
     for part in found[1].split(";")[:_MOST_SHAPES] if found else ():
         dtype, _, rest = part.strip().partition("[")
-        dims = rest.rstrip("]").split(",") if rest.strip("]") else []
+        dims = rest.rstrip("]").split(",", _MOST_DIMS)[:_MOST_DIMS] if rest.strip("]") else []
         shape = tuple(int(d) if d.isascii() and d.isdigit() and len(d) < 10 else 0 for d in dims)
-        result.append(Operand(_DTYPES.get(dtype, dtype), shape))
+        result.append(Operand(DTYPES.get(dtype, dtype), shape))
     return tuple(result)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from slowtrain.trace import Bools, Floats, Ints, intervals, names, xplane
+from slowtrain.trace import Bools, Floats, Ints, called, intervals, names, xplane
 from slowtrain.trace.xstats import Stat
 
 KERNEL, H2D, D2H, D2D, MEMSET, COLLECTIVE = range(6)
@@ -84,7 +84,7 @@ class Thread:
     texts: tuple[str, ...]
     launches: tuple[Floats, Floats, Ints, Ints]  # start, end, correlation, name of calls that started device work
     step_num: Ints | None = None  # of spans that are steps, else -1
-    calls: tuple[Floats, Floats, Ints, Ints, Bools] | None = None  # of tf.functions: start, end, name, nth trace, traced
+    calls: called.Calls | None = None  # of tf.functions
 
     def of(self, *reasons: str) -> intervals.Intervals:
         """When the thread was inside spans of these reasons."""
@@ -307,8 +307,14 @@ def _thread(
     start = events.start_ps / 1e9
     end = start + events.duration_ps / 1e9
     reason = np.array([roles.get(int(i), -1) for i in ids], dtype=np.int64)[code]
-    ops = _joined([a for a in (_ops(line, events, start, end, code, texts), _eager(line, start, end, code, texts)) if a])
-    calls, end = _calls(events, start, end, code, texts, reason)
+    parts = (_ops(line, events, start, end, code, texts), _eager(line, start, end, code, texts))
+    ops = _joined([part for part in parts if part is not None])
+    calls = called.read(events, start, end, code)
+    if calls is not None:
+        compiling, calling = names.REASONS.index("compile"), names.REASONS.index("dispatch")
+        reason[calls[1]] = np.where(calls[0].traced, compiling, calling)
+        end = end.copy()
+        end[calls[1]] = called.traced_until(calls[0], np.sort(start[_is(texts, code, names.FUNCTION_RUN)]))
     step = _filled(events, names.STEP_NUM, -1)
     correlation = _filled(events, names.CORRELATION_ID, 0)
     launch = np.flatnonzero(correlation > 0) if correlation is not None else NO_INTS
@@ -317,34 +323,13 @@ def _thread(
     keep = keep[np.argsort(start[keep], kind="stable")]
     thread = Thread(
         line.name, host, start[keep], end[keep], reason[keep], code[keep], texts, launches,
-        step[keep] if step is not None and (step[keep] >= 0).any() else None, calls,
+        step[keep] if step is not None and (step[keep] >= 0).any() else None, calls[0] if calls is not None else None,
     )  # fmt: skip
     return thread, ops if len(ops) else None
 
 
 def _is(texts: tuple[str, ...], code: Ints, text: str) -> Bools:
     return code == texts.index(text) if text in texts else np.zeros(len(code), dtype=bool)
-
-
-def _calls(
-    events: xplane.Events, start: Floats, end: Floats, code: Ints, texts: tuple[str, ...], reason: Ints
-) -> tuple[tuple[Floats, Floats, Ints, Ints, Bools] | None, Floats]:
-    """Calls of tf.functions, which get their reason here; and ends, of calls that traced where their graph began to run."""
-    stat = events.stats.get(names.FUNCTION_CALL)
-    if stat is None or not len(stat.rows):
-        return None, end
-    rows = stat.rows[np.argsort(start[stat.rows], kind="stable")]
-    traced = np.array([*(t.startswith(names.TRACED) for t in stat.texts), False])[stat.labels()[rows]]
-    nth = _filled(events, names.TRACING_COUNT, 0)
-    calls = start[rows], end[rows], code[rows], np.zeros_like(rows) if nth is None else nth[rows], traced
-    reason[rows] = np.where(traced, names.REASONS.index("compile"), names.REASONS.index("dispatch"))
-    runs = np.sort(start[_is(texts, code, names.FUNCTION_RUN)])
-    last = np.searchsorted(runs, end[rows]) - 1
-    begun = runs[np.maximum(last, 0)] if len(runs) else start[rows]
-    until = np.where(traced & (last >= 0) & (begun > start[rows]), begun, end[rows])
-    end = end.copy()
-    end[rows] = until
-    return calls, end
 
 
 def _ops(

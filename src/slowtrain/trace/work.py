@@ -98,8 +98,8 @@ def executor_ms(trace: Trace) -> float:
     return min(inside * trace.step_ms / kernels.step_ms, trace.mean(Category.DISPATCH))
 
 
-# Ops that stream through tables or wide rows leave the caches cold for what comes next: with them gone, the rest of the
-# host's work took a third to a half of its time in the pairs word_vectors and phrase_neighbours of clinic/.
+# Ops that stream through wide rows leave the caches cold for what comes next: with them gone, the rest of the host's
+# work took a third of its time in clinic/'s pair word_vectors.
 COLD = 0.5
 
 

@@ -12,6 +12,7 @@ from slowtrain.trace import Copies, Device, Trace, names
 from slowtrain.whatif import Drop, Remedy
 
 HOST_OP = "host-op"  # the reason of idle moments in which the host computes an op of the graph
+LETTERS = 80  # of an op's name, whose last part says most
 NO_COPIES = Copies(0.0, 0.0, 0.0, 0.0)
 # What carries batches, arguments and results between host and device, in every graph.
 _PLUMBING = re.compile(
@@ -130,7 +131,8 @@ def _crossing(trace: Trace, device: Device) -> Crossing | None:
     for text, (_, count) in device.by_op.items():
         edge = names.GRAPH_EDGE.search(text)
         if edge is not None and not _PLUMBING.search(edge[1]):
-            edges[edge[1]] = edges.get(edge[1], 0.0) + count
+            op = edge[1][-LETTERS:]
+            edges[op] = edges.get(op, 0.0) + count
     count = sum(edges.values())
     out, back = (device.copies.get(kind, NO_COPIES) for kind in ("d2h", "h2d"))
     both = count >= 1 and out.count >= 1 and back.count >= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -17,6 +18,8 @@ LEAST_CHANNELS = 16
 # Of its time a product keeps when its dimensions are padded, assumed: between nothing gained, where libraries pad by
 # themselves or memory bounds, and four times as fast, where unaligned operands keep it off the tensor cores.
 KEPT, KEPT_RANGE = 0.6, (0.25, 0.95)
+LETTERS = 80  # of a name
+_OP = re.compile(r"/(?:Conv\dD|MatMul|einsum|Einsum)(?:_\d+)?(?:/.*)?$")  # in the scope of the op's gradient
 MOSTLY = 0.5  # of the tensor-core work whose alignment must be known to say that it is in order
 
 
@@ -167,7 +170,7 @@ def _misfits(trace: Trace, device: Device) -> list[Misfit]:
         needed = 8 if any(i.dtype in SIXTEEN_BIT for i in inputs) else multiple
         odd = [s for s in _sizes(op, inputs) or next(by_layer, []) if s >= LEAST_CHANNELS and s % needed]
         if odd:
-            name = op.scope or op.name
+            name = (_OP.sub("", op.scope) or op.name)[-LETTERS:]
             ms = scale * op.ms + (found[name].ms if name in found else 0.0)
             found[name] = Misfit(name, max(odd), needed, ms)
     if not found and not layers:
@@ -203,7 +206,7 @@ def _by_kernels(device: Device, scale: float) -> Iterable[Misfit]:
         read, format_ = names.ALIGNMENT.search(name), names.kernel_precision(name)
         needed = MULTIPLE.get(format_ or "")
         if read and needed and len(read[1]) < 4 and int(read[1]) < needed and names.MATRIX_KERNEL.search(name):
-            yield Misfit(name[:60], 0, needed, scale * ms)
+            yield Misfit(name[:LETTERS], 0, needed, scale * ms)
 
 
 def _alignment_known(trace: Trace, device: Device) -> bool:

@@ -15,6 +15,7 @@ from slowtrain.whatif import Drop, Remedy
 # third to a half of the passes stays, and compiling with XLA has a price of its own.
 SHARE = 0.25
 SHORTEST = 2.0  # ops in a chain, where the profile names kernels only: the least that can be fused
+LETTERS = 60  # of a layer's name
 LEAST_PART = 0.05  # of its scope's time, for a type of op to count: an optimizer has scalars of its own
 # Ops whose scope is that of the layer they belong to.
 _INNER = re.compile(r"/(?:random_uniform|random_normal|stateless_random\w*)$")
@@ -59,14 +60,15 @@ class UnfusedElementwise(Cause):
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _chains(trace.device) if trace.device is not None else None
-        if found is None or trace.device is None or found.ms < SHARE * trace.device.kernel_ms:
+        total = trace.device.kernel_ms if trace.device is not None else 0.0
+        if found is None or not total or found.ms < SHARE * total:
             return None
-        share = found.ms / trace.device.kernel_ms
+        share = found.ms / total
         where = f", mostly in {found.mostly}" if found.mostly else ""
         return Evidence(
             f"{found.kernels:,.0f} elementwise kernels take {found.ms:.3g} ms of each step, {share:.0%} of the "
             f"device's time{where}; fused, about {found.left:,.0f} would be left",
-            {"elementwise_ms": found.ms, "elementwise_share": share, "kernels": found.kernels, "kernels_left": found.left},
+            {"elementwise_ms": found.ms, "elementwise_share": share, "kernels": found.kernels, "left": found.left},
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -144,7 +146,7 @@ def _by_scope(ops: Sequence[work.Op]) -> Chains | None:
         largest = max(o.ms for o in mine) if chains == 1 else 0.0
         kept = min(max(ms * chains / len(mine), largest), ms)
         left_ms, left = left_ms + kept, left + count * chains / len(mine)
-        layer = _NUMBER.sub("", scope.rpartition("/")[2])
+        layer = _NUMBER.sub("", scope.rpartition("/")[2][:LETTERS])
         saved[layer] = saved.get(layer, 0.0) + ms - kept
     total = sum(o.ms for o in ops)
     worst = max(saved, key=lambda s: saved[s], default="")

@@ -15,6 +15,7 @@ from slowtrain.whatif import Drop, Remedy
 # Scopes of Keras's cells, in a loop ("m/lstm_1/while/body/_33/m/lstm_1/while/lstm_cell_1/MatMul") and unrolled
 # ("m/lstm_1/lstm_cell_7/MatMul"), forward and in gradients; seen with TensorFlow 2.21 and Keras 3.15.
 _CELL = re.compile(r"(?:^|/)([^/]+)/(?:while/)?(?:lstm|gru)_cell(?:_\d+)?/")
+LETTERS = 60  # of a layer's name
 LEAST_TURNS = 8  # products of cells in a step: fewer are cells called by hand
 # What the loop's kernels, and the launches between them, keep of their time as one op, assumed: cuDNN computes all
 # gates of all turns at once as far as one turn does not wait for another.
@@ -142,7 +143,7 @@ def _loops(device: Device) -> Loops | None:
     for op, _ in tensor_cores.ops(device):
         cell = _CELL.search(op.name)
         if cell is not None:
-            layers[cell[1]] = layers.get(cell[1], 0.0) + op.ms
+            layers[cell[1][:LETTERS]] = layers.get(cell[1][:LETTERS], 0.0) + op.ms
             ms, kernels = ms + op.ms, kernels + op.count
             products += op.count if op.matmul else 0.0
     if products < LEAST_TURNS:

@@ -13,6 +13,7 @@ from slowtrain.whatif import Remedy, Supply
 
 FITS = 0.5  # of the memory that was free throughout: the rest is for what else may grow
 LEAST_MS = 0.05
+OPENING = 0.5  # of the time of all that leads to a node: then files are what costs
 WORK = 0.3  # of a node's time in ops that compute
 
 
@@ -136,7 +137,9 @@ def _repeated(trace: Trace) -> tuple[Node, float] | None:
         if inside is not None and inside - (read or 0.0) < WORK * node.ms:
             continue  # the price of calls and of opening files, not of work: other causes
         size = _bytes(node)
-        heavy = node.ms + sum(n.ms for n in pipe.upstream(node))
+        heavy = sum(n.ms for n in chain)
+        if sum(op_ms(trace, n, READING) or 0.0 for n in chain) > OPENING * heavy:
+            continue
         if size is not None and heavy >= 0.5 * pipe.ms:
             return node, size
     return None

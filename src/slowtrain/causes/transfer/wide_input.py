@@ -61,7 +61,8 @@ class WideInput(Cause):
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         told = trace.share(Category.FEED) < LITTLE or _by_casts(trace) is not None or _narrow(trace)
-        return super().wants(trace) | (set() if told else {Signal.PIPELINE})
+        typed = trace.pipeline is not None and any(_dtype(p) for w in trace.pipeline.written for p in _element(w))
+        return super().wants(trace) | (set() if told or typed else {Signal.PIPELINE, Signal.WRITTEN})
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _by_pipeline(trace.pipeline) or _by_casts(trace)
@@ -124,6 +125,16 @@ class WideInput(Cause):
         @pipeline Slices ms=0.1 detail={"element":[{"shape":[224,224,3],"dtype":"uint8"}]}
         > Map ms=0.1 line=13 detail={"ops":{"Cast":1},"element":[{"shape":[224,224,3],"dtype":"float32"}]}
         """,
+        """
+        step     1111111111
+        h2d      hhhh......
+        device   ....kkkkkk
+        @device busy=6 copies={"h2d":[2,19e6,4,4]}
+        @pipeline Slices ms=0.1
+        detail={"element":[{"shape":[64,64,9],"dtype":"float32"},{"shape":[64,64],"dtype":"uint8"}]}
+        > Batch ms=0.1
+        detail={"element":[{"shape":[null,64,64,9],"dtype":"float32"},{"shape":[null,64,64],"dtype":"uint8"}]}
+        """,
     )
 
 
@@ -140,19 +151,18 @@ def _by_pipeline(pipe: Pipeline | None) -> Wide | None:
     stages = [w for w in pipe.written if _element(w)] if pipe is not None else []
     if not stages:
         return None
-    sizes = {_key(part): _size(part) for part in _element(stages[-1])}
-    total = sum(sizes.values())
     dtypes: dict[str, float] = {}
-    for (dtype, _), size in sizes.items():
-        dtypes[dtype] = dtypes.get(dtype, 0.0) + size
+    for part in _element(stages[-1]):
+        dtypes[_dtype(part)] = dtypes.get(_dtype(part), 0.0) + _size(part)
+    total = sum(dtypes.values())
     dtype = max(dtypes, key=lambda d: dtypes[d])
     if total <= 0 or dtype not in ("float32", "float64"):
         return None
-    cast = next((w for w in stages if any(p.get("dtype") == dtype and _size(p) for p in _element(w))), stages[-1])
-    bytes_before = any(p.get("dtype") == "uint8" for w in stages for p in _element(w)) or any(
-        op in DECODED for w in stages for op in w.ops
-    )
-    narrow = "uint8" if bytes_before else "float32"
+    cast = next((w for w in stages if any(_dtype(p) == dtype and _size(p) for p in _element(w))), stages[-1])
+    # Bytes that are still bytes at the end (a mask beside the picture) were not cast.
+    counts = [sum(_dtype(p) == "uint8" for p in _element(w)) for w in stages]
+    decoded = any(op in DECODED for w in stages for op in w.ops)
+    narrow = "uint8" if max(counts) > counts[-1] or (decoded and not counts[-1]) else "float32"
     return Wide(dtype, narrow, dtypes[dtype] / total, cast.place) if narrow != dtype else None
 
 
@@ -160,13 +170,15 @@ def _element(written: Written) -> list[dict[str, Any]]:
     return [p for p in written.detail.get("element") or () if isinstance(p, dict)]
 
 
-def _key(part: dict[str, Any]) -> tuple[str, str]:
-    return str(part.get("dtype")), str(part.get("shape"))
+def _dtype(part: dict[str, Any]) -> str:
+    """NumPy's name, "" where it is not told."""
+    said = str(part.get("dtype") or "")
+    return tensor_cores.DTYPES.get(said, said)
 
 
 def _size(part: dict[str, Any]) -> float:
     """Bytes, by the dimensions that are known."""
-    return float(prod(int(d) for d in part.get("shape") or () if d) * BYTES.get(str(part.get("dtype")), 0))
+    return prod(float(d) for d in part.get("shape") or () if d) * BYTES.get(_dtype(part), 0)
 
 
 def _by_casts(trace: Trace) -> Wide | None:

@@ -1,0 +1,44 @@
+"""Calls of tf.functions on a thread of a profile, and which of them traced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.trace import Bools, Floats, Ints, names, xplane
+
+
+@dataclass(frozen=True)
+class Calls:
+    """In order of their start. ``name`` indexes the thread's texts; ``nth`` counts traces, this call's included."""
+
+    start_ms: Floats
+    end_ms: Floats
+    name: Ints
+    nth: Ints  # 0: not told
+    traced: Bools
+
+
+def read(events: xplane.Events, start: Floats, end: Floats, code: Ints) -> tuple[Calls, Ints] | None:
+    """The calls and their rows, None where there are none. Ends and names are those of all events."""
+    stat = events.stats.get(names.FUNCTION_CALL)
+    if stat is None or not len(stat.rows):
+        return None
+    rows = stat.rows[np.argsort(start[stat.rows], kind="stable")]
+    traced = np.array([*(t.startswith(names.TRACED) for t in stat.texts), False])[stat.labels()[rows]]
+    count = events.stats.get(names.TRACING_COUNT)
+    nth = count.filled(0).astype(np.int64)[rows] if count is not None else np.zeros_like(rows)
+    return Calls(start[rows], end[rows], code[rows], nth, traced), rows
+
+
+def traced_until(calls: Calls, runs: Floats) -> Floats:
+    """When each call's graph began to run: what a call that traces does before is tracing. Its end where none ran.
+
+    ``runs``: when graphs of the thread began to run, in order.
+    """
+    if not len(runs):
+        return calls.end_ms
+    begun = runs[np.maximum(np.searchsorted(runs, calls.end_ms) - 1, 0)]
+    inside = (begun > calls.start_ms) & (begun < calls.end_ms)
+    return np.where(calls.traced & inside, begun, calls.end_ms)
