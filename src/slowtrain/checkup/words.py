@@ -7,7 +7,7 @@ from pathlib import Path
 
 from slowtrain.diagnose import Findings
 from slowtrain.model import Category, Diagnosis, Signal, VerdictKind
-from slowtrain.trace import Trace
+from slowtrain.trace import Trace, names
 
 CLEAR_RUN_SHARE = 0.2  # of a run without steady steps: what a cause must save to speak for it
 
@@ -63,7 +63,18 @@ def verdict(trace: Trace, findings: Findings) -> VerdictKind:
     computing = trace.mean(Category.DEVICE) > 0.5 * trace.mean(Category.DISPATCH)
     if category is Category.DISPATCH and computing and not trace.on_accelerator:
         category = Category.DEVICE
+    if category is Category.DEVICE and waits_for_copies(trace):
+        return VerdictKind.MEMORY
     return CATEGORIES.get(category, VerdictKind.HOST)
+
+
+def waits_for_copies(trace: Trace) -> bool:
+    """Whether the device is busy with waiting for copies that its own program started."""
+    device = trace.device
+    if device is None or not device.kernel_ms:
+        return False
+    waited = sum(ms for name, (ms, _) in device.by_kernel.items() if names.XLA_WAIT.search(name))
+    return waited > 0.5 * device.kernel_ms
 
 
 def _of(diagnosis: Diagnosis) -> VerdictKind:
@@ -103,7 +114,10 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
     if trace.step_ms:
         category = largest(trace)
         of = "a step takes" if trace.fact("told_steps", default=True) else "the profile lasts"
-        where = f"{of} {trace.step_ms:.3g} ms, {trace.mean(category):.3g} ms of it {SAID[category]}"
+        said = SAID[category]
+        if category is Category.DEVICE and waits_for_copies(trace):
+            said = "in its program, most of that waiting for copies which the program started"
+        where = f"{of} {trace.step_ms:.3g} ms, {trace.mean(category):.3g} ms of it {said}"
     first = gaining(findings)
     spoilt = next((d for d in findings.diagnoses if d.cause.startswith("numerics/")), None)
     if spoilt is not None:

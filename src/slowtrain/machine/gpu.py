@@ -61,6 +61,8 @@ class Gpus:
                 "gpu_memory_used_bytes": _scaled(getattr(memory, "used", None), 1.0),
                 "gpu_sm_mhz": _scaled(self._ask("nvmlDeviceGetClockInfo", handle, sm), 1.0),
                 "gpu_power_watts": _scaled(self._ask("nvmlDeviceGetPowerUsage", handle), 0.001),
+                "gpu_pcie_generation": _scaled(self._ask("nvmlDeviceGetCurrPcieLinkGeneration", handle), 1.0),
+                "gpu_pcie_width": _scaled(self._ask("nvmlDeviceGetCurrPcieLinkWidth", handle), 1.0),
                 "gpu_celsius": _scaled(self._ask("nvmlDeviceGetTemperature", handle, 0), 1.0),
                 "gpu_throttle_bits": _scaled(self._throttle(handle), 1.0),
             }

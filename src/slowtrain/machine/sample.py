@@ -49,6 +49,8 @@ UNITS: Mapping[str, str] = {
     "gpu_memory_util_share": "for each GPU: share of that period with its memory being read or written",
     "gpu_memory_used_bytes": "for each GPU",
     "gpu_sm_mhz": "for each GPU: clock",
+    "gpu_pcie_generation": "for each GPU: of its link now, which falls while the GPU is idle",
+    "gpu_pcie_width": "for each GPU: lanes of its link now",
     "gpu_power_watts": "for each GPU",
     "gpu_celsius": "for each GPU",
     "gpu_throttle_bits": "for each GPU: NVML's reasons for a lower clock (gpu.throttle_reasons)",

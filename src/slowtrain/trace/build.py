@@ -133,11 +133,15 @@ def _usable_cores(facts: Mapping[str, Any]) -> float:
 
 
 def _samples(raw: Recording) -> dict[str, Floats]:
-    """Each figure of the machine samples as a column, with ``time_ms``; a gap is NaN."""
+    """Each figure of the machine samples as a column, with ``time_ms``; a gap is NaN.
+
+    Figures that each GPU has become a column for each: ``gpu_sm_mhz_0``.
+    """
     if not raw.samples:
         return {}
-    keys = sorted({k for _, data in raw.samples for k, v in data.items() if isinstance(v, (int, float))})
-    columns = {k: np.array([float(data.get(k, np.nan)) for _, data in raw.samples]) for k in keys}
+    rows = [_flat(data) for _, data in raw.samples]
+    keys = sorted({k for row in rows for k in row})
+    columns = {k: np.array([row.get(k, np.nan) for row in rows]) for k in keys}
     columns["time_ms"] = np.array([at for at, _ in raw.samples])
     return columns
 
@@ -256,6 +260,18 @@ def _wait_ms(raw: Recording, found: Steps, fed: list[pipeline.Pipeline], deep: K
     if deep is not None and deep.step_ms:
         return deep.wait_ms * min(found.mean_ms / deep.step_ms, 1.0)
     return None if fed and found.source == "fit" else 0.0
+
+
+def _flat(data: Mapping[str, Any]) -> dict[str, float]:
+    single = {k: float(v) for k, v in data.items() if isinstance(v, (int, float))}
+    several = {
+        f"{k}_{i}": float(v)
+        for k, values in data.items()
+        if k.startswith("gpu_") and isinstance(values, list)
+        for i, v in enumerate(values)
+        if isinstance(v, (int, float))
+    }
+    return single | several
 
 
 def _batches(raw: Recording, found: Steps) -> int:

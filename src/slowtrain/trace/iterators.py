@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slowtrain.trace import Bools, Floats, Ints, intervals, kernels, names, xplane
+from slowtrain.trace.pipeline import PYTHON_OPS
 from slowtrain.trace.xstats import Stat
 
 ITERATOR, FUNCTION, PRODUCE, TURN, OP = range(1, 6)
@@ -47,7 +48,21 @@ class Stage:
     seen: int = 0
     function_ms: float = 0.0
     ops: dict[str, list[float]] = field(default_factory=dict)  # ms and executions by type, in those that were seen
+    python: list[tuple[Floats, Floats]] = field(default_factory=list)  # executions of ops that run Python: begin, end
 
+    @property
+    def python_ms(self) -> float:
+        """Time with any Python in it: of two threads in Python, one waits for the other's lock."""
+        return intervals.total(intervals.union(*self._python()))
+
+    @property
+    def locked_ms(self) -> float:
+        start, end = self._python()
+        return float((end - start).sum()) - self.python_ms
+
+    def _python(self) -> tuple[Floats, Floats]:
+        start, end = (np.concatenate([one[i] for one in self.python] or [np.zeros(0)]) for i in (0, 1))
+        return start, end
 
     def add(self, other: Stage) -> None:
         """Another iterator of the same data set."""
@@ -60,6 +75,7 @@ class Stage:
         self.outside |= other.outside
         self.seen += other.seen
         self.function_ms += other.function_ms
+        self.python += other.python
         for kind, (ms, count) in other.ops.items():
             row = self.ops.setdefault(kind, [0.0, 0.0])
             row[0] += ms
@@ -292,7 +308,10 @@ class _Reading:
         ms = part.end_ms[ops] - part.start_ms[ops]
         for i, code in np.unique(np.stack([of, part.text[ops]]), axis=1).T.tolist():
             mine = (of == i) & (part.text[ops] == code)
-            row = self.stages[i].ops.setdefault(kernels.op_type(part.texts[code]) or "", [0.0, 0.0])
+            kind = kernels.op_type(part.texts[code]) or ""
+            if kind in PYTHON_OPS:
+                self.stages[i].python.append((part.start_ms[ops][mine], part.end_ms[ops][mine]))
+            row = self.stages[i].ops.setdefault(kind, [0.0, 0.0])
             row[0] += float(ms[mine].sum())
             row[1] += float(mine.sum())
 

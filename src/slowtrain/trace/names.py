@@ -83,6 +83,7 @@ EAGER_COPY = "EagerCopyToDevice"  # once an input, nearly always without any cop
 XLA_CPU_RUN = "CpuExecutable::ExecuteAsyncOnStream"  # one run of a program, on the thread that started it
 XLA_CPU_THUNKS = "ThunkExecutor::Execute"  # a thread's turn at its thunks; these have the stat hlo_op
 XLA_CPU_WAIT = "BlockUntilReady"
+XLA_CPU_REST = "ThunkExecutor::Execute (wait for completion)"  # shards of its ops still compute, unseen [C JAX 0.10]
 
 # tf.data. [S C V]
 GET_NEXT = frozenset({"IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute"})

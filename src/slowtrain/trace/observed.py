@@ -123,18 +123,21 @@ def _pipeline(group: dict[str, Stage], begin: float, end: float) -> Pipeline | N
         return None
     if not all(_timed(group[path], path) for path in ordered):
         nodes = []  # what its functions take was not seen: only what there is can be told
-    facts = root.facts
-    budget = facts.get("cpu_budget")
+    # Processors that tf.data may use: what it was given to tune itself, else as many threads as its pool has.
+    cores = root.facts.get("cpu_budget", root.facts.get("threadpool_size"))
     epochs = max(stage.epochs for stage in group.values())
-    return Pipeline(
-        tuple(written), tuple(nodes), batches, cpu_budget=_number(budget), keras=False, epochs=epochs,
-    )  # fmt: skip
+    return Pipeline(tuple(written), tuple(nodes), batches, cpu_budget=_number(cores), epochs=epochs)
 
 
-def cores(pipes: Iterable[Pipeline]) -> float:
-    """Processors that tf.data believes it may use; 0 where it does not say."""
-    found = [float(c) for p in pipes for w in p.written if (c := w.detail.get("cores"))]
-    return max(found, default=0.0)
+def used_up(pipe: Pipeline) -> float:
+    """Batches that the steps took and that were made before the profile began: buffers fill while it starts."""
+    made = [float(n.written.detail["seen"]) / n.elements for n in pipe.nodes if n.written is not None and n.elements]
+    return max(pipe.batches - min(made, default=pipe.batches), 0.0)
+
+
+def busy_ms(pipe: Pipeline) -> float:
+    """What its threads did in all the steps, about their processor time: without what Python waits for its lock."""
+    return sum(float(w.detail.get("spent_ms") or 0.0) for w in pipe.written)
 
 
 def _type(path: str) -> str:
@@ -222,9 +225,8 @@ def _written(path: str, stage: Stage, elements: float, inputs: tuple[int, ...], 
             detail["element"] = _element(stage)
         if i == 0:
             detail |= _function(path, stage, elements)
-        pool = stage.facts.get("cpu_budget", stage.facts.get("threadpool_size"))
-        if _number(pool):
-            detail["cores"] = pool
+            own = stage.function_ms + stage.produce_ms if _asynchronous(path) else stage.self_ms
+            detail |= {"spent_ms": own - stage.locked_ms, "seen": stage.count}
         found.append(Written(op, inputs if i == 0 else (at + i - 1,), None, detail))
     return found
 
@@ -237,10 +239,8 @@ def _function(path: str, stage: Stage, elements: float) -> dict[str, Any]:
     python = [row for kind, row in stage.ops.items() if kind in PYTHON_OPS]
     if python:
         calls = _calls(path, stage, elements)
-        found["python_ms"] = (
-            sum(ms for ms, _ in python) / stage.seen * calls,
-            sum(n for _, n in python) / stage.seen * calls,
-        )
+        each = calls / stage.seen
+        found["python_ms"] = stage.python_ms * each, sum(n for _, n in python) * each
         if family(_type(path)) != "Map":
             found["python"] = "a generator"
     return found
@@ -260,4 +260,3 @@ def _dims(part: str | None) -> list[int | None] | None:
     if part is None:
         return None
     return [int(d) if d.strip().isdigit() else None for d in part.split(",") if d.strip()]
-

@@ -32,7 +32,9 @@ from slowtrain.trace.cadence import Cadence
 from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.timeline import COLLECTIVE, D2D, D2H, H2D, KERNEL, KINDS, MEMSET, Activities, Timeline
 
-MOST_NAMES = 400
+MOST_NAMES = 2000  # of a table: models of some hundred layers have as many ops
+USED_UP = 0.25  # of the batches in a profile from buffers that were full when it began: then it says little of input
+LEAST_CORES = 2.0  # assumed of a machine that trains, where the profile shows fewer at work
 DEEP_STEPS = 200  # so many of a long profile's steps tell what ops and input take; reading all would take long
 REASONS = {  # the category of an idle moment by its reason
     "input": Category.INPUT,
@@ -52,7 +54,15 @@ REASONS = {  # the category of an idle moment by its reason
 
 def load(files: Sequence[Path], notes: Sequence[str] = ()) -> Trace:
     """The trace of one profiling session, a file per host. Raises ``InputError``."""
-    spaces = {f: xplane.read(f) for f in files}
+    spaces, broken = {}, []
+    for file in files:
+        try:
+            spaces[file] = xplane.read(file)
+        except InputError as error:
+            broken.append(error)
+    if not spaces and broken:
+        raise broken[0]
+    notes = [*notes, *(f"left out: {error}" for error in broken)]
     kept = _of_one_session(spaces)
     if len(kept) < len(spaces):
         left = [f.name for f in spaces if f not in kept]
@@ -120,10 +130,16 @@ def _with_host(
     signals |= {Signal.PYTHON} if nodes or framed else set()
     on_cpu = device is None or device.kind == "CPU"
     own = hosted.busy_ms(threads, found, deep.ms if deep is not None and on_cpu else 0.0)
-    feeding = fed[0].ms if nodes else sum(p.ms_per_step for p in made)
+    feeding = observed.busy_ms(fed[0]) / max(len(some), 1) if nodes else sum(p.ms_per_step for p in made)
+    used = observed.used_up(fed[0]) if nodes else 0.0
+    notes = [*trace.facts["notes"]]
+    if used >= max(1.0, USED_UP * fed[0].batches):
+        told = f"{used:.2g} of {fed[0].batches} batches that the steps took were made before the profile began"
+        notes.append(f"{told}: input may be slower than it looks in so few steps; profile more of them")
     facts = {
+        "notes": notes,
         "eager_step": hosted.eagerly(threads, found),
-        "usable_cores": max(observed.cores(fed), hosted.pool_cores(threads)),
+        "usable_cores": max([LEAST_CORES, hosted.pool_cores(threads), *(p.cpu_budget or 0.0 for p in fed)]),
         "step_cpu_ms": own,
         "cpu_ms_per_step": own + feeding,
     }
@@ -175,7 +191,8 @@ def _odd(whole: Timeline, device: timeline.Device | None) -> Iterable[str]:
             f"; {', '.join(map(_short, others[:8]))} computed too" if others else ""
         )
     if silent and accelerators:
-        yield f"{len(silent)} of {len(accelerators)} devices have no event in the profile: {', '.join(_short(d.name) for d in silent[:8])}"
+        which = ", ".join(_short(d.name) for d in silent[:8])
+        yield f"{len(silent)} of {len(accelerators)} devices have no event in the profile: {which}"
     if copying:
         yield f"only copies, no kernels, on {', '.join(_short(d.name) for d in copying[:8])}"
 
@@ -250,7 +267,7 @@ def _summary(whole: Timeline, device: timeline.Device, found: Cadence, waits: id
         float((found.end_ms - found.start_ms).mean()) if len(found) else 0.0,
         busy / steps, float(kernels.ms.sum()) / steps, len(kernels) / steps,
         float(np.median(kernels.ms)) * 1e3 if len(kernels) else 0.0,
-        by_kernel, _table(kernels, kernels.op, steps),
+        by_kernel, _table(inside, inside.op, steps),
         {KINDS[kind]: _copies(inside, kind, steps) for kind in (H2D, D2H, D2D) if (inside.kind == kind).any()},
         {reason: intervals.total(spans) / steps for reason, spans in waits.reasons.items()},
         idle.longest(whole, device, waits, origin), precision, matrix, cores, delay, queued,

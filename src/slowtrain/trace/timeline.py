@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,7 @@ class Timeline:
     end_ms: float
     notes: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def active(self) -> tuple[Device, ...]:
         """Devices on which anything but copies ran, the busiest first."""
         found = [(intervals.total(d.activities.busy(KERNEL, COLLECTIVE)), d) for d in self.devices]
@@ -231,9 +232,11 @@ def _op_names(events: xplane.Events, offset: int) -> tuple[tuple[str, ...], Ints
     """The framework's op behind each activity ("scope/dense/MatMul:MatMul#shape=…"), by the first source that tells."""
     result = np.full(len(events), -1, dtype=np.int64)
     texts: list[str] = []
-    for stat in (names.TF_OP, names.ANNOTATION, names.HLO_OP):
+    # An annotation with shapes says more than the op's name, which newer profiles give too.
+    sources = ((names.ANNOTATION, True), (names.TF_OP, False), (names.ANNOTATION, False), (names.HLO_OP, False))
+    for stat, shaped in sources:
         found = events.stats[stat]
-        usable = [t not in names.NO_OP for t in found.texts]
+        usable = [t not in names.NO_OP and ("#shape=" in t or not shaped) for t in found.texts]
         labels = found.labels()
         take = (result < 0) & (labels >= 0)
         take[take] = np.array(usable, dtype=bool)[labels[take]]
@@ -280,10 +283,13 @@ def _threads(space: xplane.Space, host: str, *, devices: bool) -> tuple[list[Thr
         roles = {i: _role(text) for i, text in plane.event_names.items()}
         stats = (names.CORRELATION_ID, names.STEP_NUM, names.HLO_OP, names.FUNCTION_CALL, names.TRACING_COUNT)
         wanted = [s for s in stats if s in known]
+        # By name alone the events of the framework's own threads that say nothing can be left out undecoded.
+        named = _telling(plane) if not known & {names.CORRELATION_ID, names.STEP_NUM, names.HLO_OP} else None
         for line in plane.lines:
             # Python calls functions from threads of its own.
             own = line.name.startswith("tf_")
-            events = line.events([s for s in wanted if not own or s not in (names.FUNCTION_CALL, names.TRACING_COUNT)])
+            mine = [s for s in wanted if not own or s not in (names.FUNCTION_CALL, names.TRACING_COUNT)]
+            events = line.events(mine, names=named if own else None)
             if not len(events):
                 continue
             thread, computing = _thread(plane, line, events, roles, host)
@@ -294,6 +300,28 @@ def _threads(space: xplane.Space, host: str, *, devices: bool) -> tuple[list[Thr
     return found, _joined(ops)
 
 
+def different(ids: Ints) -> tuple[Ints, Ints]:
+    """The different numbers in order, and for each its place among them: as ``np.unique``, but quick."""
+    most = int(ids.max(initial=0))
+    if int(ids.min(initial=0)) < 0 or most > 4 * len(ids) + 1024:
+        found, code = np.unique(ids, return_inverse=True)
+        return found, code.astype(np.int64)
+    there = np.zeros(most + 1, dtype=bool)
+    there[ids] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[ids]
+
+
+def _telling(plane: xplane.Plane) -> Bools | None:
+    """By metadata id whether a span's name has a reason or an op in it; None where the numbers are too large."""
+    most = max(plane.event_names, default=0)
+    if most > 4 * len(plane.event_names) + 1024 or min(plane.event_names, default=0) < 0:
+        return None
+    found = np.zeros(most + 1, dtype=bool)
+    for number, text in plane.event_names.items():
+        found[number] = names.host_reason(text) is not None or _is_op(text) or text == names.XLA_CPU_REST
+    return found
+
+
 def _role(text: str) -> int:
     reason = names.host_reason(text)
     return names.REASONS.index(reason) if reason else -1
@@ -302,11 +330,12 @@ def _role(text: str) -> int:
 def _thread(
     plane: xplane.Plane, line: xplane.Line, events: xplane.Events, roles: dict[int, int], host: str
 ) -> tuple[Thread, Activities | None]:
-    ids, code = np.unique(events.metadata_id, return_inverse=True)
+    ids, code = different(events.metadata_id)
     texts = tuple(plane.event_names.get(int(i), "") for i in ids)
     start = events.start_ps / 1e9
     end = start + events.duration_ps / 1e9
     reason = np.array([roles.get(int(i), -1) for i in ids], dtype=np.int64)[code]
+    _mark_compiled(start, end, code, texts, reason)
     parts = (_ops(line, events, start, end, code, texts), _eager(line, start, end, code, texts))
     ops = _joined([part for part in parts if part is not None])
     calls = called.read(events, start, end, code)
@@ -328,6 +357,16 @@ def _thread(
     return thread, ops if len(ops) else None
 
 
+def _mark_compiled(start: Floats, end: Floats, code: Ints, texts: tuple[str, ...], reason: Ints) -> None:
+    """A call of JAX's in which something is compiled is tracing and lowering from end to end."""
+    compiling = names.REASONS.index("compile")
+    calls = np.flatnonzero(np.array([t.startswith(names.PJIT_CALL) for t in texts], dtype=bool)[code])
+    mine = reason == compiling
+    if len(calls) and mine.any():
+        inside = intervals.covered(intervals.union(start[mine], end[mine]), start[calls], end[calls])
+        reason[calls[inside > 0]] = compiling
+
+
 def _is(texts: tuple[str, ...], code: Ints, text: str) -> Bools:
     return code == texts.index(text) if text in texts else np.zeros(len(code), dtype=bool)
 
@@ -336,7 +375,7 @@ def _ops(
     line: xplane.Line, events: xplane.Events, start: Floats, end: Floats, code: Ints, texts: tuple[str, ...]
 ) -> Activities | None:
     """Op executions of graphs and of XLA programs."""
-    op = np.array([_is_op(t) for t in texts], dtype=bool)[code]
+    op = np.array([_is_op(t) or t == names.XLA_CPU_REST for t in texts], dtype=bool)[code]
     if (hlo := events.stats.get(names.HLO_OP)) is not None:
         op[hlo.rows] = True
     return _computing(line, start[op], end[op], code[op], texts) if op.any() else None

@@ -161,7 +161,7 @@ class Line:
     def stretches(self) -> Iterator[Stretch]:
         """The events as they stand in the file, some thousands at a time."""
         file, (pos, end) = self._file, self._span
-        for stretch in stretches(file, pos, end, _EVENTS):
+        for stretch in stretches(file, pos, end, _EVENTS, _EVENT_ID):
             yield stretch
             pos = int(stretch.edges[-1])
         for tag, _, _ in file.fields(pos, end):
