@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowtrain.model import Category
-from slowtrain.trace import cadence, idle, intervals, names, profiled, timeline
-from slowtrain.trace.timeline import D2H, H2D, KERNEL, Activities, Device, Thread, Timeline
+from slowtrain.trace import cadence, idle, intervals, names, profiled
+from slowtrain.trace.activities import D2H, H2D, KERNEL, KINDS, Activities
+from slowtrain.trace.timeline import Device, Thread, Timeline
 
 TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
 Span = tuple[float, float]
@@ -251,4 +252,4 @@ def test_directions_of_copies_that_have_one_name_come_from_the_call() -> None:
     device_ = profiled.load([real("jax-mi300x/attention.xplane.pb")]).device
     assert device_ is not None
     assert device_.copies["h2d"].count == 6.0
-    assert timeline.KINDS[H2D] == "h2d"
+    assert KINDS[H2D] == "h2d"

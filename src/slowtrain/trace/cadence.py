@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.trace import Floats, Ints, names
-from slowtrain.trace.timeline import COLLECTIVE, KERNEL, Device, Thread, Timeline
+from slowtrain.trace.activities import COLLECTIVE, KERNEL
+from slowtrain.trace.timeline import Device, Thread, Timeline
 
 TURNS = 3  # a repetition seen less often may be chance
 ALIKE = 0.9  # of the kernels of a turn that must come again in the next

@@ -15,8 +15,9 @@ import numpy as np
 
 from slowtrain.model import IdleGap
 from slowtrain.trace import Floats, Ints, intervals, names
+from slowtrain.trace.activities import Activities
 from slowtrain.trace.intervals import Intervals
-from slowtrain.trace.timeline import Activities, Device, Thread, Timeline
+from slowtrain.trace.timeline import Device, Thread, Timeline
 
 QUEUE, PYTHON, DISPATCH, EAGER, INPUT, UNKNOWN = "queue", "python", "dispatch", "eager", "input", "unattributed"
 BETWEEN_OPS_MS = 0.5  # less Python than this between two eager ops is on the way from one to the next

@@ -131,7 +131,8 @@ def _pipeline(group: dict[str, Stage], begin: float, end: float) -> Pipeline | N
 
 def used_up(pipe: Pipeline) -> float:
     """Batches that the steps took and that were made before the profile began: buffers fill while it starts."""
-    made = [float(n.written.detail["seen"]) / n.elements for n in pipe.nodes if n.written is not None and n.elements]
+    sources = [n for n in pipe.nodes if not n.inputs and n.elements and n.written is not None]
+    made = [float(n.written.detail["seen"]) / n.elements for n in sources if n.written is not None]
     return max(pipe.batches - min(made, default=pipe.batches), 0.0)
 
 

@@ -28,9 +28,11 @@ from slowtrain.trace import (
     timeline,
     xplane,
 )
+from slowtrain.trace.activities import COLLECTIVE, D2D, D2H, H2D, KERNEL, KINDS, MEMSET, Activities
 from slowtrain.trace.cadence import Cadence
 from slowtrain.trace.intervals import Intervals
-from slowtrain.trace.timeline import COLLECTIVE, D2D, D2H, H2D, KERNEL, KINDS, MEMSET, Activities, Timeline
+from slowtrain.trace.pipeline import Pipeline
+from slowtrain.trace.timeline import Timeline
 
 MOST_NAMES = 2000  # of a table: models of some hundred layers have as many ops
 USED_UP = 0.25  # of the batches in a profile from buffers that were full when it began: then it says little of input
@@ -131,13 +133,8 @@ def _with_host(
     on_cpu = device is None or device.kind == "CPU"
     own = hosted.busy_ms(threads, found, deep.ms if deep is not None and on_cpu else 0.0)
     feeding = observed.busy_ms(fed[0]) / max(len(some), 1) if nodes else sum(p.ms_per_step for p in made)
-    used = observed.used_up(fed[0]) if nodes else 0.0
-    notes = [*trace.facts["notes"]]
-    if used >= max(1.0, USED_UP * fed[0].batches):
-        told = f"{used:.2g} of {fed[0].batches} batches that the steps took were made before the profile began"
-        notes.append(f"{told}: input may be slower than it looks in so few steps; profile more of them")
     facts = {
-        "notes": notes,
+        "notes": [*trace.facts["notes"], *_buffered(fed)],
         "eager_step": hosted.eagerly(threads, found),
         "usable_cores": max([LEAST_CORES, hosted.pool_cores(threads), *(p.cpu_budget or 0.0 for p in fed)]),
         "step_cpu_ms": own,
@@ -149,6 +146,14 @@ def _with_host(
         lanes={"function": traced.calls} if traced is not None else {},
         events=traced.events if traced is not None else (),
     )  # fmt: skip
+
+
+def _buffered(fed: Sequence[Pipeline]) -> Iterable[str]:
+    """Where steps lived on batches that buffers held."""
+    used = observed.used_up(fed[0]) if fed and fed[0].nodes else 0.0
+    if used >= 1 and used >= USED_UP * fed[0].batches:
+        told = f"{used:.2g} of {fed[0].batches} batches that the steps took were made before the profile began"
+        yield f"{told}: input may be slower than it looks in so few steps; profile more of them"
 
 
 def _steps(found: Cadence) -> Steps:

@@ -7,56 +7,28 @@ itself computes. All times are ms from the profile's first line.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from slowtrain.trace import Bools, Floats, Ints, called, intervals, names, xplane
-from slowtrain.trace.xstats import Stat
-
-KERNEL, H2D, D2H, D2D, MEMSET, COLLECTIVE = range(6)
-KINDS = ("kernel", "h2d", "d2h", "d2d", "memset", "collective")
-_COPY_KINDS = {"h2d": H2D, "hto": H2D, "d2h": D2H, "dto": D2H}
-_BYTES = re.compile(r"size:(\d+)")
-NO_FLOATS: Floats = np.zeros(0)
-NO_INTS: Ints = np.zeros(0, dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class Activities:
-    """Device work in order of its start. ``name`` and ``op`` index ``texts`` (-1: none); ``bytes`` only of copies."""
-
-    start_ms: Floats = field(default_factory=lambda: NO_FLOATS)
-    end_ms: Floats = field(default_factory=lambda: NO_FLOATS)
-    kind: Ints = field(default_factory=lambda: NO_INTS)
-    name: Ints = field(default_factory=lambda: NO_INTS)
-    op: Ints = field(default_factory=lambda: NO_INTS)
-    stream: Ints = field(default_factory=lambda: NO_INTS)
-    correlation: Ints = field(default_factory=lambda: NO_INTS)  # 0: none
-    bytes: Floats = field(default_factory=lambda: NO_FLOATS)
-    texts: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.start_ms)
-
-    @property
-    def ms(self) -> Floats:
-        return self.end_ms - self.start_ms
-
-    def where(self, keep: Bools | Ints) -> Activities:
-        return Activities(
-            self.start_ms[keep], self.end_ms[keep], self.kind[keep], self.name[keep], self.op[keep],
-            self.stream[keep], self.correlation[keep], self.bytes[keep], self.texts,
-        )  # fmt: skip
-
-    def busy(self, *kinds: int) -> intervals.Intervals:
-        """When anything of these kinds ran, on whichever stream."""
-        mine = np.isin(self.kind, kinds)
-        return intervals.union(self.start_ms[mine], self.end_ms[mine])
+from slowtrain.trace.activities import (
+    COLLECTIVE,
+    D2D,
+    D2H,
+    H2D,
+    KERNEL,
+    NO_INTS,
+    Activities,
+    activity_kind,
+    constant,
+    joined,
+    of_line,
+    texts_of,
+)
 
 
 @dataclass(frozen=True)
@@ -157,7 +129,7 @@ def _device(plane: xplane.Plane, host: str) -> Device:
     streams = [line for line in lines if names.STREAM_LINE.match(line.name)]
     if not streams:  # no streams: what the compiled program's ops took stands in a line of its own
         streams = [line for line in plane.lines if line.name == names.XLA_OPS_LINE]
-    parts = [part for line in streams if (part := _activities(plane, line)) is not None]
+    parts = [part for line in streams if (part := of_line(plane, line)) is not None]
     marked, programs = None, None
     for line in plane.lines:
         if line.name == names.STEPS_LINE:
@@ -167,46 +139,9 @@ def _device(plane: xplane.Plane, host: str) -> Device:
         elif line.name == names.MODULES_LINE:
             events = line.events()
             start = events.start_ps / 1e9
-            texts, code = _texts(plane, events.metadata_id)
+            texts, code = texts_of(plane, events.metadata_id)
             programs = (start, start + events.duration_ps / 1e9, code, texts) if len(events) else None
-    return Device(plane.name, kind, host, facts, _joined(parts), marked, programs)
-
-
-def _texts(plane: xplane.Plane, ids: Ints) -> tuple[tuple[str, ...], Ints]:
-    different, code = np.unique(ids, return_inverse=True)
-    return tuple(plane.event_names.get(int(i), "") for i in different), code.astype(np.int64)
-
-
-def _activities(plane: xplane.Plane, line: xplane.Line) -> Activities | None:
-    wanted = (names.CORRELATION_ID, names.MEMCPY_DETAILS, names.TF_OP, names.ANNOTATION, names.HLO_OP)
-    events = line.events(wanted)
-    if not len(events) or events.occurrences is not None:
-        return None
-    texts, code = _texts(plane, events.metadata_id)
-    kinds = np.array([activity_kind(t) for t in texts], dtype=np.int64)
-    start = events.start_ps / 1e9
-    ops, op = _op_names(events, len(texts))
-    return Activities(
-        start,
-        start + events.duration_ps / 1e9,
-        kinds[code],
-        code,
-        op,
-        np.full(len(events), line.id, dtype=np.int64),
-        events.stats[names.CORRELATION_ID].filled(0).astype(np.int64),
-        _copied(events.stats[names.MEMCPY_DETAILS]),
-        texts + ops,
-    )
-
-
-def activity_kind(name: str) -> int:
-    """What a device activity is, by its name."""
-    copy = names.COPY.search(name)
-    if copy:
-        return _COPY_KINDS.get((copy["kind"] or "").lower()[:3], D2D)
-    if names.MEMSET.search(name):
-        return MEMSET
-    return COLLECTIVE if names.COLLECTIVE.search(name) else KERNEL
+    return Device(plane.name, kind, host, facts, joined(parts), marked, programs)
 
 
 def _copies_by_call(found: Activities, threads: Sequence[Thread]) -> Activities:
@@ -226,47 +161,6 @@ def _copies_by_call(found: Activities, threads: Sequence[Thread]) -> Activities:
         told = kinds[name[order[at[hit]]]]
         kind[unclear[hit]] = np.where(np.isin(told, (H2D, D2H)), told, D2D)
     return replace(found, kind=kind)
-
-
-def _op_names(events: xplane.Events, offset: int) -> tuple[tuple[str, ...], Ints]:
-    """The framework's op behind each activity ("scope/dense/MatMul:MatMul#shape=…"), by the first source that tells."""
-    result = np.full(len(events), -1, dtype=np.int64)
-    texts: list[str] = []
-    # An annotation with shapes says more than the op's name, which newer profiles give too.
-    sources = ((names.ANNOTATION, True), (names.TF_OP, False), (names.ANNOTATION, False), (names.HLO_OP, False))
-    for stat, shaped in sources:
-        found = events.stats[stat]
-        usable = [t not in names.NO_OP and ("#shape=" in t or not shaped) for t in found.texts]
-        labels = found.labels()
-        take = (result < 0) & (labels >= 0)
-        take[take] = np.array(usable, dtype=bool)[labels[take]]
-        result[take] = labels[take] + offset + len(texts)
-        texts += [t.rpartition("::")[2] or t for t in found.texts]
-    return tuple(texts), result
-
-
-def _copied(details: Stat) -> Floats:
-    """Bytes of each copy: "size:6144 dest:4 async:1" and "kind_src:… size:…"."""
-    size = np.array([float(m[1]) if (m := _BYTES.search(t)) else 0.0 for t in details.texts] + [0.0])
-    return np.asarray(size[details.labels()])
-
-
-def _joined(parts: list[Activities]) -> Activities:
-    if not parts:
-        return Activities()
-    texts: list[str] = []
-    moved = []
-    for part in parts:
-        base = len(texts)
-        texts += part.texts
-        moved.append((part.name + base, np.where(part.op >= 0, part.op + base, -1)))
-    found = Activities(
-        np.concatenate([p.start_ms for p in parts]), np.concatenate([p.end_ms for p in parts]),
-        np.concatenate([p.kind for p in parts]), np.concatenate([name for name, _ in moved]),
-        np.concatenate([op for _, op in moved]), np.concatenate([p.stream for p in parts]),
-        np.concatenate([p.correlation for p in parts]), np.concatenate([p.bytes for p in parts]), tuple(texts),
-    )  # fmt: skip
-    return found.where(np.argsort(found.start_ms, kind="stable"))
 
 
 # -- the host
@@ -297,7 +191,7 @@ def _threads(space: xplane.Space, host: str, *, devices: bool) -> tuple[list[Thr
                 found.append(thread)
             if not devices and computing is not None and not line.name.startswith(names.INPUT_THREADS):
                 ops.append(computing)
-    return found, _joined(ops)
+    return found, joined(ops)
 
 
 def different(ids: Ints) -> tuple[Ints, Ints]:
@@ -337,7 +231,7 @@ def _thread(
     reason = np.array([roles.get(int(i), -1) for i in ids], dtype=np.int64)[code]
     _mark_compiled(start, end, code, texts, reason)
     parts = (_ops(line, events, start, end, code, texts), _eager(line, start, end, code, texts))
-    ops = _joined([part for part in parts if part is not None])
+    ops = joined([part for part in parts if part is not None])
     calls = called.read(events, start, end, code)
     if calls is not None:
         compiling, calling = names.REASONS.index("compile"), names.REASONS.index("dispatch")
@@ -398,9 +292,8 @@ def _eager(line: xplane.Line, start: Floats, end: Floats, code: Ints, texts: tup
 def _computing(line: xplane.Line, start: Floats, end: Floats, code: Ints, texts: tuple[str, ...]) -> Activities:
     n = len(start)
     return Activities(
-        start, end, np.zeros(n, dtype=np.int64), code.astype(np.int64), code.astype(np.int64),
-        np.full(n, line.id, dtype=np.int64), np.zeros(n, dtype=np.int64), np.zeros(n), texts,
-    )  # fmt: skip
+        start, end, constant(KERNEL, n), code, code, constant(line.id, n), constant(0, n), constant(0.0, n), texts
+    )
 
 
 def _filled(events: xplane.Events, stat: str, missing: int) -> Ints | None:

@@ -213,7 +213,7 @@ def _chain(jump: NDArray[np.int32], end: int) -> NDArray[np.int32]:
     for _ in range((1 << LEAPS) - 1):
         rows.append(jump[rows[-1]])
     chain = np.stack(rows, axis=1).ravel()
-    return chain[: int(np.searchsorted(chain, end))]  # a chain ascends
+    return chain[: int(np.searchsorted(chain, np.int32(end)))]  # a chain ascends
 
 
 @dataclass(frozen=True)

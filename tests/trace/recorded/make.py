@@ -262,7 +262,7 @@ def tf_input_small_files(folder: Path) -> None:
         def read(name: Any, label: Any) -> Any:
             return tf.ensure_shape(tf.io.decode_raw(tf.io.read_file(name), tf.float32), (64,)), label
 
-        data = tf.data.Dataset.from_tensor_slices((names, y)).repeat().map(read, num_parallel_calls=2).batch(64)
+        data = tf.data.Dataset.from_tensor_slices((names, y)).repeat().map(read, num_parallel_calls=2).batch(56)
         fitted(folder, dense(64, 16), data.prefetch(1), steps=FEW, steps_per_epoch=WARMUP + STEPS + 8)
 
 
@@ -422,7 +422,7 @@ def jax_readback(folder: Path) -> None:
 
     class Watch(keras.callbacks.Callback):
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            sum(float(value) for value in self.model.layers[-1].bias.value.repeat(2))
+            sum(float(value) for value in self.model.layers[-1].bias.value)
 
     fitted(folder, dense(256, 64), generated(64, 256), Watch(), steps=FEW)
 
@@ -448,6 +448,16 @@ def jax_retracing(folder: Path) -> None:
     weights = jnp.asarray(arrays(32, 32)[0])
     batches = [jnp.asarray(x[: 16 + i]) for i in range(WARMUP + STEPS + 2)]
     profiled(folder, lambda i: step(weights, batches[i]).block_until_ready(), steps=STEPS + 2, frames=False)
+
+
+@profile
+def jax_eager(folder: Path) -> None:
+    """The step without jax.jit: every operation is started by itself."""
+    import jax.numpy as jnp
+
+    step = step_of(compiled=False)
+    weights, x = jnp.asarray(arrays(32, 32)[0]), jnp.asarray(arrays(64, 32)[0])
+    profiled(folder, lambda _: step(weights, x).block_until_ready(), frames=False)
 
 
 @profile

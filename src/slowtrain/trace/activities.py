@@ -1,0 +1,164 @@
+"""Device work as columns: kernels and copies on streams, ops on processors."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from slowtrain.trace import Bools, Floats, Ints, intervals, names, xplane
+from slowtrain.trace.xstats import Stat
+
+KERNEL, H2D, D2H, D2D, MEMSET, COLLECTIVE = range(6)
+KINDS = ("kernel", "h2d", "d2h", "d2d", "memset", "collective")
+_COPY_KINDS = {"h2d": H2D, "hto": H2D, "d2h": D2H, "dto": D2H}
+_BYTES = re.compile(r"size:(\d+)")
+NO_FLOATS: Floats = np.zeros(0)
+NO_INTS: Ints = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Activities:
+    """Device work in order of its start. ``name`` and ``op`` index ``texts`` (-1: none); ``bytes`` only of copies."""
+
+    start_ms: Floats = field(default_factory=lambda: NO_FLOATS)
+    end_ms: Floats = field(default_factory=lambda: NO_FLOATS)
+    kind: Ints = field(default_factory=lambda: NO_INTS)
+    name: Ints = field(default_factory=lambda: NO_INTS)
+    op: Ints = field(default_factory=lambda: NO_INTS)
+    stream: Ints = field(default_factory=lambda: NO_INTS)
+    correlation: Ints = field(default_factory=lambda: NO_INTS)  # 0: none
+    bytes: Floats = field(default_factory=lambda: NO_FLOATS)
+    texts: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.start_ms)
+
+    @property
+    def ms(self) -> Floats:
+        return self.end_ms - self.start_ms
+
+    def where(self, keep: Bools | Ints) -> Activities:
+        start = self.start_ms[keep]
+        name, op = _picked(self.name, keep, len(start)), NO_INTS
+        op = name if self.op is self.name else _picked(self.op, keep, len(start))
+        return Activities(
+            start, self.end_ms[keep], _picked(self.kind, keep, len(start)), name, op,
+            _picked(self.stream, keep, len(start)), _picked(self.correlation, keep, len(start)),
+            _picked(self.bytes, keep, len(start)), self.texts,
+        )  # fmt: skip
+
+    def busy(self, *kinds: int) -> intervals.Intervals:
+        """When anything of these kinds ran, on whichever stream."""
+        if _constant(self.kind):
+            return intervals.union(self.start_ms, self.end_ms) if self.kind[0] in kinds else intervals.EMPTY
+        mine = np.isin(self.kind, kinds)
+        return intervals.union(self.start_ms[mine], self.end_ms[mine])
+
+
+# Most columns of a processor's ops hold one number all through: one that takes no room stands for them.
+
+
+def constant(value: float, count: int) -> Any:
+    """A column of ``count`` times the same number."""
+    return np.broadcast_to(np.asarray(value), count)
+
+
+def _constant(column: Any) -> bool:
+    return len(column) > 0 and column.strides == (0,)
+
+
+def _picked(column: Any, keep: Any, count: int) -> Any:
+    return np.broadcast_to(column[0], count) if _constant(column) else column[keep]
+
+
+def _together(columns: list[Any]) -> Any:
+    if all(_constant(c) for c in columns) and len({c[0].item() for c in columns}) == 1:
+        return np.broadcast_to(columns[0][0], sum(map(len, columns)))
+    return np.concatenate(columns)
+
+
+def texts_of(plane: xplane.Plane, ids: Ints) -> tuple[tuple[str, ...], Ints]:
+    different, code = np.unique(ids, return_inverse=True)
+    return tuple(plane.event_names.get(int(i), "") for i in different), code.astype(np.int64)
+
+
+def of_line(plane: xplane.Plane, line: xplane.Line) -> Activities | None:
+    wanted = (names.CORRELATION_ID, names.MEMCPY_DETAILS, names.TF_OP, names.ANNOTATION, names.HLO_OP)
+    events = line.events(wanted)
+    if not len(events) or events.occurrences is not None:
+        return None
+    texts, code = texts_of(plane, events.metadata_id)
+    kinds = np.array([activity_kind(t) for t in texts], dtype=np.int64)
+    start = events.start_ps / 1e9
+    ops, op = _op_names(events, len(texts))
+    return Activities(
+        start,
+        start + events.duration_ps / 1e9,
+        kinds[code],
+        code,
+        op,
+        np.full(len(events), line.id, dtype=np.int64),
+        events.stats[names.CORRELATION_ID].filled(0).astype(np.int64),
+        _copied(events.stats[names.MEMCPY_DETAILS]),
+        texts + ops,
+    )
+
+
+def activity_kind(name: str) -> int:
+    """What a device activity is, by its name."""
+    copy = names.COPY.search(name)
+    if copy:
+        return _COPY_KINDS.get((copy["kind"] or "").lower()[:3], D2D)
+    if names.MEMSET.search(name):
+        return MEMSET
+    return COLLECTIVE if names.COLLECTIVE.search(name) else KERNEL
+
+
+def _op_names(events: xplane.Events, offset: int) -> tuple[tuple[str, ...], Ints]:
+    """The framework's op behind each activity ("scope/dense/MatMul:MatMul#shape=…"), by the first source that tells."""
+    result = np.full(len(events), -1, dtype=np.int64)
+    texts: list[str] = []
+    # An annotation with shapes says more than the op's name, which newer profiles give too.
+    sources = ((names.ANNOTATION, True), (names.TF_OP, False), (names.ANNOTATION, False), (names.HLO_OP, False))
+    for stat, shaped in sources:
+        found = events.stats[stat]
+        usable = [t not in names.NO_OP and ("#shape=" in t or not shaped) for t in found.texts]
+        labels = found.labels()
+        take = (result < 0) & (labels >= 0)
+        take[take] = np.array(usable, dtype=bool)[labels[take]]
+        result[take] = labels[take] + offset + len(texts)
+        texts += [t.rpartition("::")[2] or t for t in found.texts]
+    return tuple(texts), result
+
+
+def _copied(details: Stat) -> Floats:
+    """Bytes of each copy: "size:6144 dest:4 async:1" and "kind_src:… size:…"."""
+    size = np.array([float(m[1]) if (m := _BYTES.search(t)) else 0.0 for t in details.texts] + [0.0])
+    return np.asarray(size[details.labels()])
+
+
+def joined(parts: list[Activities]) -> Activities:
+    """All of them, in order of their start."""
+    if not parts:
+        return Activities()
+    texts: list[str] = []
+    names_, ops = [], []
+    for part in parts:
+        base = len(texts)
+        texts += part.texts
+        names_.append(part.name + base if base else part.name)
+        ops.append(names_[-1] if part.op is part.name else np.where(part.op >= 0, part.op + base, -1))
+    name = _together(names_)
+    found = Activities(
+        _together([p.start_ms for p in parts]), _together([p.end_ms for p in parts]),
+        _together([p.kind for p in parts]), name,
+        name if all(o is n for o, n in zip(ops, names_, strict=True)) else _together(ops),
+        _together([p.stream for p in parts]), _together([p.correlation for p in parts]),
+        _together([p.bytes for p in parts]), tuple(texts),
+    )  # fmt: skip
+    if (found.start_ms[1:] >= found.start_ms[:-1]).all():
+        return found
+    return found.where(np.argsort(found.start_ms, kind="stable"))
