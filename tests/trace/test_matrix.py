@@ -40,6 +40,7 @@ MATRIX = {
     "jax-readback": set(),
     "jax-retracing": {"host/retracing"},
     "jax-one-shape": COMPUTES,
+    "jax-eager": {"host/eager-step"},
 }
 # Causes that no profile can tell of, made on a CPU, whatever it holds.
 NEVER = {

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowtrain.model import Category
-from slowtrain.trace import cadence, idle, intervals, names, profiled
+from slowtrain.trace import cadence, idle, intervals, kernels, names, profiled, timeline, xplane
 from slowtrain.trace.activities import D2H, H2D, KERNEL, KINDS, Activities
 from slowtrain.trace.timeline import Device, Thread, Timeline
 
@@ -253,3 +253,27 @@ def test_directions_of_copies_that_have_one_name_come_from_the_call() -> None:
     assert device_ is not None
     assert device_.copies["h2d"].count == 6.0
     assert KINDS[H2D] == "h2d"
+
+
+def test_a_window_of_a_recording_reads_the_devices_own_timeline() -> None:
+    """A piece of the V100's profile as if the recorder had made it: its clock, and steps of 2 ms."""
+    path = Path(__file__).parent / "data" / "v100.xplane.pb"
+    space = xplane.read(path)
+    whole = timeline.read([space])
+    begun = 5000.0
+    first = whole.active[0].activities.start_ms[0] + begun + space.origin_ns / 1e6
+    starts = first + 2.0 * np.arange(3)
+    seen = profiled.of_window(kernels.Window(path, 0.0, begun, starts, starts + 2.0))
+    assert seen is not None
+    device_, ran = seen
+    assert device_.kind == "GPU"
+    assert device_.kernels > 0
+    assert 0 < device_.busy_ms <= 2.0
+    assert ran.busy_ms == pytest.approx(device_.busy_ms, rel=0.2)
+    busy_and_idle = device_.busy_ms + device_.idle_ms
+    assert busy_and_idle == pytest.approx(2.0, rel=0.01)  # a kernel that begins before a step is not the step's
+
+
+def test_a_window_on_a_processor_has_no_devices_timeline() -> None:
+    path = Path(__file__).parent / "recorded" / "tf-host-graph.xplane.pb.gz"
+    assert profiled.of_window(kernels.Window(path, 0.0, 0.0, floats([0.0]), floats([1e6]))) is None

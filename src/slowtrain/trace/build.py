@@ -11,6 +11,7 @@ import numpy as np
 
 from slowtrain.model import Place, Signal
 from slowtrain.trace import (
+    Device,
     Floats,
     Kernels,
     Line,
@@ -23,6 +24,7 @@ from slowtrain.trace import (
     kernels,
     pipeline,
     planned,
+    profiled,
     recording,
     steps,
 )
@@ -45,7 +47,8 @@ def build(raw: Recording) -> Trace:
     found = steps.find(raw)
     batches = _batches(raw, found)
     fed = [p.grouped(batches) for p in _pipelines(raw, found)]
-    deep = _kernels(raw, found)
+    windows = _windows(raw, found)
+    deep, device = _deep(windows)
     eager = _is_eager(raw, found)
     inside = attribution.Inside(_wait_ms(raw, found, fed, deep), deep, eager)
     columns = attribution.categories(raw, found, inside) if len(found) else {}
@@ -74,6 +77,7 @@ def build(raw: Recording) -> Trace:
         _stacks(raw),
         samples,
         str(raw.launch.get("cwd") or ""),
+        device,
     )
     return replace(trace, signals=frozenset(_signals(trace, inside)))
 
@@ -103,6 +107,8 @@ def _signals(trace: Trace, inside: attribution.Inside) -> Iterable[Signal]:
         yield from (Signal.PIPELINE, Signal.WRITTEN)
     if trace.kernels is not None:
         yield Signal.KERNELS
+    if trace.device is not None:
+        yield Signal.DEVICE
     if trace.loop_lines or any(p.lines for p in trace.producers) or trace.stacks:
         yield Signal.LINES
     if trace.samples:
@@ -167,7 +173,8 @@ def _cpu_ms(samples: Mapping[str, Floats], found: Steps, *keys: str) -> float | 
 # -- windows
 
 
-def _kernels(raw: Recording, found: Steps) -> Kernels | None:
+def _windows(raw: Recording, found: Steps) -> list[kernels.Window]:
+    """The profiler's windows with the steps inside each."""
     windows = []
     for event in raw.events:
         if event.lane != "window" or event.name != "profile" or "begun_ns" not in event.data:
@@ -180,7 +187,19 @@ def _kernels(raw: Recording, found: Steps) -> Kernels | None:
         files = sorted((raw.folder / Path(str(event.data.get("folder", "?"))).name).glob("**/*.xplane.pb"))
         if files:
             windows.append(kernels.Window(files[0], clock, begun, found.start_ms[inside], found.end_ms[inside]))
-    return kernels.read(windows)
+    return windows
+
+
+def _deep(windows: list[kernels.Window]) -> tuple[Kernels | None, Device | None]:
+    """What ran in the window with most steps; on an accelerator its own timeline says what computed, and when."""
+    deep = kernels.read(windows)
+    most = max(windows, key=lambda w: len(w.start_ms), default=None)
+    seen = profiled.of_window(most) if most is not None else None
+    if deep is None or seen is None:
+        return deep, None
+    device, ran = seen
+    onto = {name: getattr(ran, name) for name in ("busy_ms", "ms", "count", "by_type", "by_name")}
+    return replace(deep, **onto), device
 
 
 # -- input

@@ -123,9 +123,7 @@ def _programs(device: Device) -> Cadence | None:
     return _from_starts(start[mine], float(end[mine][-1]), f"runs of the program {texts[most].split('(')[0]!r}")
 
 
-def _most(
-    found: dict[str, tuple[list[float], list[float]]], what: str, preferred: frozenset[str]
-) -> Cadence | None:
+def _most(found: dict[str, tuple[list[float], list[float]]], what: str, preferred: frozenset[str]) -> Cadence | None:
     chosen = {n: r for n, r in found.items() if n in preferred and len(r[0]) >= 2}
     chosen = chosen or {n: r for n, r in found.items() if len(r[0]) >= TURNS}
     if not chosen:

@@ -18,6 +18,7 @@ from slowtrain.trace.cadence import Cadence
 from slowtrain.trace.timeline import Thread
 
 LEAST_OPS = 10  # a step: fewer ops started from Python belong to the loop around the step
+MOSTLY_ONE = 0.5  # of the time in JAX's calls: more of it in one function is a step that is compiled
 # Pools that have as many threads as the process may use processors, unless it was told otherwise. [C]
 POOLS = ("tf_Compute", "tf_data_private_threadpool", "tf_numa_", "tf_XLAEigen", "tf_XLAPjRtCpuClient")
 _FRAME = re.compile(r"\$([^:]+\.py):(\d+) (.*)")
@@ -95,6 +96,23 @@ def eagerly(threads: Sequence[Thread], found: Cadence) -> bool:
                 function_ms += float(ms[i])
     steps = max(len(found), 1)
     return ops >= LEAST_OPS * steps and gradients >= steps and op_ms > function_ms
+
+
+def op_by_op(threads: Sequence[Thread], found: Cadence) -> float:
+    """Calls of JAX's compiled functions a step where many small ones make it: an op each. Else 0."""
+    spent: dict[str, float] = {}
+    count = 0
+    for thread in threads:
+        for start, end, texts, *_ in _compiled(thread):
+            for i in np.flatnonzero(_inside(start, found)):
+                spent[texts[i]] = spent.get(texts[i], 0.0) + float(end[i] - start[i])
+                count += 1
+    each = count / max(len(found), 1)
+    return each if each >= LEAST_OPS and max(spent.values()) < MOSTLY_ONE * sum(spent.values()) else 0.0
+
+
+def in_jax(threads: Sequence[Thread]) -> bool:
+    return any(text.startswith(names.PJIT_CALL) for thread in threads for text in thread.texts)
 
 
 def _inside(start: Floats, found: Cadence) -> Bools:

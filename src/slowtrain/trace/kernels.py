@@ -62,7 +62,7 @@ def read(windows: list[Window]) -> Kernels | None:
 def _read(window: Window) -> Kernels | None:
     try:
         space = xplane.read(window.path)
-        return of(space, _origin_ms(space, window), window.start_ms, window.end_ms)
+        return of(space, origin_ms(space, window), window.start_ms, window.end_ms)
     except (InputError, OSError):
         return None
 
@@ -108,7 +108,7 @@ def of(space: xplane.Space, origin_ms: float, start_ms: Floats, end_ms: Floats) 
     )
 
 
-def _origin_ms(space: xplane.Space, window: Window) -> float:
+def origin_ms(space: xplane.Space, window: Window) -> float:
     """When the file's own clock begins, in ms of the run: its lines count from the profile's start."""
     for plane in space.planes:
         begun = plane.stats.get(names.PROFILE_START) if plane.stats else None

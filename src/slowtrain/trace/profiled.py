@@ -120,6 +120,8 @@ def _with_host(
     threads = [t for t in whole.threads if t.host == hosts[mine]]
     some = Cadence(found.start_ms[:DEEP_STEPS], found.end_ms[:DEEP_STEPS], found.source)
     deep = _kernels(spaces[mine], device, found, some)
+    singly = hosted.op_by_op(threads, found)
+    deep = replace(deep, eager_ops=singly) if deep is not None and singly else deep
     fed = observed.pipelines(spaces[mine], threads, some)
     made = observed.producers(fed) or hosted.producers(threads, found)
     traced = hosted.traces(threads)
@@ -135,7 +137,8 @@ def _with_host(
     feeding = observed.busy_ms(fed[0]) / max(len(some), 1) if nodes else sum(p.ms_per_step for p in made)
     facts = {
         "notes": [*trace.facts["notes"], *_buffered(fed)],
-        "eager_step": hosted.eagerly(threads, found),
+        "eager_step": bool(singly) or hosted.eagerly(threads, found),
+        "jax": hosted.in_jax(threads),
         "usable_cores": max([LEAST_CORES, hosted.pool_cores(threads), *(p.cpu_budget or 0.0 for p in fed)]),
         "step_cpu_ms": own,
         "cpu_ms_per_step": own + feeding,
@@ -154,6 +157,24 @@ def _buffered(fed: Sequence[Pipeline]) -> Iterable[str]:
     if used >= 1 and used >= USED_UP * fed[0].batches:
         told = f"{used:.2g} of {fed[0].batches} batches that the steps took were made before the profile began"
         yield f"{told}: input may be slower than it looks in so few steps; profile more of them"
+
+
+def of_window(window: kernels.Window) -> tuple[Device, Kernels] | None:
+    """What an accelerator did in the steps of a recording's own window; None where none wrote a timeline."""
+    try:
+        space = xplane.read(window.path)
+        if not any(p.name.startswith(names.DEVICE_PLANES) and p.lines for p in space.planes):
+            return None
+        whole = timeline.read([space])
+    except (InputError, OSError):
+        return None
+    device = whole.active[0] if whole.active else None
+    if device is None or device.kind == "CPU" or not len(window.start_ms):
+        return None
+    origin_ms = kernels.origin_ms(space, window)
+    found = Cadence(window.start_ms - origin_ms, window.end_ms - origin_ms, "the recorder's own steps")
+    waits, _ = divided(whole, device, found)
+    return _summary(whole, device, found, waits), _by_op(device.activities, found)
 
 
 def _steps(found: Cadence) -> Steps:
@@ -209,9 +230,7 @@ def _short(name: str) -> str:
 # -- where a step goes
 
 
-def divided(
-    whole: Timeline, device: timeline.Device, found: Cadence
-) -> tuple[idle.Idle, dict[Category, Floats]]:
+def divided(whole: Timeline, device: timeline.Device, found: Cadence) -> tuple[idle.Idle, dict[Category, Floats]]:
     """Ms of each category in each step, which add up to it; and the device's waits."""
     acts = device.activities
     steps = intervals.union(found.start_ms, found.end_ms)
@@ -327,9 +346,7 @@ def _launches(whole: Timeline, device: timeline.Device, kernels: Activities) -> 
     return float(np.median(begun - start[chosen])) * 1e3, float((stop[chosen] <= before).mean())
 
 
-def _kernels(
-    space: xplane.Space, device: timeline.Device | None, found: Cadence, some: Cadence
-) -> Kernels | None:
+def _kernels(space: xplane.Space, device: timeline.Device | None, found: Cadence, some: Cadence) -> Kernels | None:
     """Ops in the words that causes of recordings know; of an accelerator's with what its host adds to them."""
     if not len(found):
         return None

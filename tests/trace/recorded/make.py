@@ -262,7 +262,7 @@ def tf_input_small_files(folder: Path) -> None:
         def read(name: Any, label: Any) -> Any:
             return tf.ensure_shape(tf.io.decode_raw(tf.io.read_file(name), tf.float32), (64,)), label
 
-        data = tf.data.Dataset.from_tensor_slices((names, y)).repeat().map(read, num_parallel_calls=2).batch(56)
+        data = tf.data.Dataset.from_tensor_slices((names, y)).repeat().map(read, num_parallel_calls=2).batch(48)
         fitted(folder, dense(64, 16), data.prefetch(1), steps=FEW, steps_per_epoch=WARMUP + STEPS + 8)
 
 

@@ -64,6 +64,9 @@ class EagerStep(Cause):
             return []
         pool = {c: trace.mean(c) for c in (Category.DISPATCH, Category.DEVICE, Category.UNATTRIBUTED)}
         pool[Category.FEED] = min(_constants_ms(trace), trace.mean(Category.FEED))
+        if trace.fact("profile"):
+            # Between ops it cannot tell the framework's Python from the script's: no more of it than of the framework.
+            pool[Category.PYTHON] = min(trace.mean(Category.PYTHON), trace.mean(Category.DISPATCH))
         now = sum(pool.values())
         after, best, worst = (_after_ms(kernels, share) for share in (GRAPH_SHARE, *GRAPH_SHARE_RANGE))
         saved = now - after
@@ -73,7 +76,10 @@ class EagerStep(Cause):
         return [Drop({c: ms * saved / now for c, ms in pool.items()}, spread=spread)]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        if _set_by_compile(trace):
+        if trace.fact("jax"):
+            compiled = "put @jax.jit on the function that takes the gradient and applies it"
+            yield Prescription("edit", Effect.EQUIVALENT, compiled)
+        elif _set_by_compile(trace):
             yield Prescription("edit", Effect.EQUIVALENT, "remove run_eagerly=True from compile()")
         elif trace.fact("functions_eager"):
             yield Prescription("edit", Effect.EQUIVALENT, "remove tf.config.run_functions_eagerly(True)")
@@ -140,6 +146,8 @@ def _set_by_compile(trace: Trace) -> bool:
 
 def _why(trace: Trace) -> tuple[str, tuple[Place, ...]]:
     fits = [e.place for e in trace.events_of("loop") if e.name == "fit" and e.place is not None]
+    if trace.fact("jax"):
+        return "without jax.jit", ()
     if trace.fact("functions_eager"):
         return "tf.config.run_functions_eagerly(True)", _gradients(trace) or tuple(fits[:1])
     if _set_by_compile(trace):

@@ -58,10 +58,12 @@ class LaunchBound(Cause):
     needs = frozenset({Signal.STEPS, Signal.KERNELS, Signal.INPUT})
 
     def examine(self, trace: Trace) -> Evidence | None:
+        if trace.eager:
+            return None
         if trace.fact("profile"):
             return _seen_on_device(trace) if trace.on_accelerator else _seen_on_host(trace)
         kernels = trace.kernels
-        if kernels is None or trace.eager or not _one_graph_a_step(trace):
+        if kernels is None or not _one_graph_a_step(trace):
             return None
         overhead = _saved_ms(trace)
         if trace.share(Category.DISPATCH) < DOMINATES or overhead < WORTHWHILE * trace.step_ms:
