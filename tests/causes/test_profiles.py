@@ -140,7 +140,9 @@ def test_bert_on_v100() -> None:
     assert {"compute/full-precision", "transfer/wide-input", "host/launch-bound"} <= set(found.healthy)
 
 
-@pytest.mark.parametrize(("name", "causes"), [("attention", ["host/eager-step"]), ("conv", []), ("elementwise", ["host/eager-step"])])
+@pytest.mark.parametrize(
+    ("name", "causes"), [("attention", ["host/eager-step"]), ("conv", []), ("elementwise", ["host/eager-step"])]
+)
 def test_jax_on_mi300x(name: str, causes: list[str]) -> None:
     """Small programs started one by one: the device idles for most of the time."""
     found = _real(f"jax-mi300x/{name}.xplane.pb")

@@ -17,7 +17,7 @@ from slowtrain.model import IdleGap
 from slowtrain.trace import Floats, Ints, intervals, names
 from slowtrain.trace.activities import Activities
 from slowtrain.trace.intervals import Intervals
-from slowtrain.trace.timeline import Device, Thread, Timeline
+from slowtrain.trace.timeline import Device, Thread, Timeline, makes_input
 
 QUEUE, PYTHON, DISPATCH, EAGER, INPUT, UNKNOWN = "queue", "python", "dispatch", "eager", "input", "unattributed"
 BETWEEN_OPS_MS = 0.5  # less Python than this between two eager ops is on the way from one to the next
@@ -75,8 +75,7 @@ def _own(found: dict[str, list[Intervals]], thread: Thread, left: Intervals) -> 
 
 
 def _produces(thread: Thread) -> bool:
-    """Whether the thread makes input ahead: its spans are no wait."""
-    return thread.label.startswith(names.INPUT_THREADS) and not thread.label.startswith(names.GET_NEXT_THREADS)
+    return makes_input(thread.label)
 
 
 def _take(found: dict[str, list[Intervals]], reason: str, left: Intervals, spans: Intervals) -> Intervals:

@@ -205,6 +205,11 @@ def different(ids: Ints) -> tuple[Ints, Ints]:
     return np.flatnonzero(there), (np.cumsum(there) - 1)[ids]
 
 
+def makes_input(label: str) -> bool:
+    """Whether a thread makes input ahead: what it is in is no wait of the step's."""
+    return label.startswith(names.INPUT_THREADS) and not label.startswith(names.GET_NEXT_THREADS)
+
+
 def _telling(plane: xplane.Plane) -> Bools | None:
     """By metadata id whether a span's name has a reason or an op in it; None where the numbers are too large."""
     most = max(plane.event_names, default=0)

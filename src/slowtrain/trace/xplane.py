@@ -104,9 +104,7 @@ class Line:
     _span: tuple[int, int] = field(repr=False, compare=False)  # bytes from its first event to its end
     _stat_names: StatNames = field(repr=False, compare=False)
 
-    def events(
-        self, stats: Collection[str] = (), names: Bools | None = None, before_ps: int | None = None
-    ) -> Events:
+    def events(self, stats: Collection[str] = (), names: Bools | None = None, before_ps: int | None = None) -> Events:
         """Decodes the events, with those of the named statistics.
 
         ``names`` says for each metadata id whether its events are wanted; those of ids beyond it are not. Events that
