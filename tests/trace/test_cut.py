@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slowtrain import cli
 from slowtrain.errors import InputError
-from slowtrain.trace import cut, names, xplane
+from slowtrain.trace import cut, names, profiled, xplane
 
 from .messages import entry, event, nested, number, space, trace
 from .test_xplane import COUNTS
@@ -234,3 +234,16 @@ def test_of_several_hosts_one_is_to_be_named(tmp_path: Path, capsys: pytest.Capt
         (tmp_path / f"{host}.xplane.pb").write_bytes(MADE + nested(4, host.encode()))
     assert cli.main(["cut", str(tmp_path), "--to-ms", "1", "--out", str(tmp_path / "x.pb")]) == 2
     assert "holds 2 profiles; name one" in capsys.readouterr().err
+
+
+def test_the_verb_cuts_steps_from_the_middle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole, out = Path(__file__).parent / "recorded" / "tf-host-graph.xplane.pb.gz", tmp_path / "some.xplane.pb"
+    assert cli.main(["cut", str(whole), "--steps", "3", "--out", str(out)]) == 0
+    found = profiled.load([out])
+    before = profiled.load([whole])
+    assert found.steps.source == before.steps.source
+    assert 2 <= len(found.steps) <= 3  # the last one's end is known only from the next one's start
+    assert found.step_ms == pytest.approx(before.step_ms, rel=0.5)
+    assert cli.main(["cut", str(whole), "--steps", "300", "--out", str(out)]) == 2
+    assert "whole steps" in capsys.readouterr().err
+    assert cli.main(["cut", str(whole), "--steps", "3", "--to-ms", "1", "--out", str(out)]) == 2

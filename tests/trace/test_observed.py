@@ -158,6 +158,15 @@ def test_two_pipelines_of_one_shape_are_one_that_was_iterated_again() -> None:
     assert [(p.batches, p.epochs) for p in alone] == [(4, 2)]
 
 
+def test_a_devices_part_of_a_distributed_data_set_tells_nothing_of_what_makes_the_batches() -> None:
+    copying = [it("Prefetch", 0, 9, 1, 0), it("Prefetch::Generator", 0, 8, 2, 1)]
+    (alone,) = observed.pipelines(space({NEXT: copying}), (), steps(0, 10))
+    assert alone.nodes
+    op: Span = ("MultiDeviceIteratorGetNextFromShard:MultiDeviceIteratorGetNextFromShard", 0, 1)
+    (told,) = observed.pipelines(space({NEXT: copying, "tf_Compute/1": [op]}), (), steps(0, 10))
+    assert told.nodes == ()
+
+
 def test_what_counts_elements_is_no_part_of_a_path() -> None:
     assert iterators.plain("Iterator::Root::FlatMap[31]::Generator") == "Root::FlatMap::Generator"
     assert iterators.plain("Iterator::Root::ForeverRepeat[4]::Zip[1]::Map") == "Root::ForeverRepeat::Zip[1]::Map"

@@ -14,6 +14,8 @@ from slowtrain.trace import cadence, idle, intervals, kernels, names, profiled, 
 from slowtrain.trace.activities import D2H, H2D, KERNEL, KINDS, Activities
 from slowtrain.trace.timeline import Device, Thread, Timeline
 
+from .messages import entry, event, nested, number
+
 TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
 Span = tuple[float, float]
 
@@ -277,3 +279,36 @@ def test_a_window_of_a_recording_reads_the_devices_own_timeline() -> None:
 def test_a_window_on_a_processor_has_no_devices_timeline() -> None:
     path = Path(__file__).parent / "recorded" / "tf-host-graph.xplane.pb.gz"
     assert profiled.of_window(kernels.Window(path, 0.0, 0.0, floats([0.0]), floats([1e6]))) is None
+
+
+# ---- what a profile lacks --------------------------------------------------------------------------------------------
+
+
+def notes_of(*planes: bytes) -> str:
+    return " ".join(timeline.read([xplane.parse(b"".join(planes))]).notes)
+
+
+def host_plane(*names_: str, stats: tuple[bytes, ...] = (), extra: bytes = b"") -> bytes:
+    """A host on which each of these spans runs for a microsecond, one after the other."""
+    events = [event(i + 1, 1_000_000 * i, 1_000_000, *stats) for i, _ in enumerate(names_)]
+    table = [entry(4, i + 1, name) for i, name in enumerate(names_)]
+    line = nested(3, number(1, 7), nested(2, b"python/7"), *events)
+    return nested(1, nested(2, b"/host:CPU"), line, *table, entry(5, 1, "correlation_id"), extra)
+
+
+def test_dropped_events_are_said() -> None:
+    plane = host_plane("f:MatMul", extra=entry(5, 2, "dropped_traces") + nested(6, number(1, 2), number(4, 1234)))
+    assert "1,234 events were dropped" in notes_of(plane)
+
+
+def test_a_gpu_without_a_timeline_is_said_with_its_remedy() -> None:
+    said = notes_of(host_plane("f:MatMul", extra=entry(5, 2, "GPU_0_bfc")))
+    assert "a GPU was used" in said
+    assert "CUPTI" in said
+    assert "a GPU was used" not in notes_of(host_plane("f:MatMul"))
+
+
+def test_command_buffers_are_said() -> None:
+    launch = nested(4, number(1, 1), number(4, 5))
+    assert "1 launches of command buffers" in notes_of(host_plane("cudaGraphLaunch", stats=(launch,)))
+    assert "command buffers" not in notes_of(host_plane("cudaLaunchKernel", stats=(launch,)))

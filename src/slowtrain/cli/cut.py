@@ -15,6 +15,7 @@ HELP = "cut a profile down to a range of time, byte for byte, to share it or to 
 EXAMPLES = """
 slowtrain cut worker-0.xplane.pb --from-ms 200 --to-ms 350 --out small.xplane.pb
 slowtrain cut logs --from-ms 200 --out end.xplane.pb.gz    a log folder's newest profile from 200 ms on
+slowtrain cut worker-0.xplane.pb --steps 5 --out five-steps.xplane.pb.gz
 """
 PS = 1_000_000_000  # of a millisecond
 EVER_PS = (1 << 63) - 1
@@ -26,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from-ms", metavar="A", type=float, help="keep events that start at A or later, in ms since the profile began"
     )
     parser.add_argument("--to-ms", metavar="B", type=float, help="keep events that start before B")
+    parser.add_argument("--steps", metavar="N", type=int, help="keep N steps from the middle, as diagnose finds them")
     parser.add_argument(
         "--out", metavar="FILE", type=Path, required=True, help="where the cut goes, gzipped if it ends with .gz"
     )
@@ -35,8 +37,12 @@ def main(args: argparse.Namespace) -> int:
     from slowtrain.cli import _answer
     from slowtrain.trace import cut, xplane
 
-    start_ps, end_ps = _range(args.from_ms, args.to_ms)
+    if args.steps is not None and (args.from_ms is not None or args.to_ms is not None):
+        raise InputError("--steps says where to cut; give it alone, without --from-ms and --to-ms")
+    start_ps, end_ps = (0, 0) if args.steps is not None else _range(args.from_ms, args.to_ms)
     source = _only_file(args.profile)
+    if args.steps is not None:
+        start_ps, end_ps = _steps(source, args.steps)
     if args.out.exists() and args.out.samefile(source):
         raise InputError(f"--out {args.out} is the profile itself; choose another name")
     found = cut.cut(xplane.contents(source), start_ps, end_ps, str(source))
@@ -52,7 +58,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _range(from_ms: float | None, to_ms: float | None) -> tuple[int, int]:
     if from_ms is None and to_ms is None:
-        raise InputError("nothing to cut; give --from-ms, --to-ms or both")
+        raise InputError("nothing to cut; give --from-ms, --to-ms or both, or --steps")
     try:
         start, end = (known if ms is None else round(ms * PS) for ms, known in ((from_ms, -EVER_PS), (to_ms, EVER_PS)))
     except (ValueError, OverflowError):  # not a number, infinite
@@ -60,6 +66,22 @@ def _range(from_ms: float | None, to_ms: float | None) -> tuple[int, int]:
     if start >= end:
         raise InputError(f"--from-ms {from_ms:g} is not before --to-ms {to_ms:g}")
     return max(start, -EVER_PS), min(end, EVER_PS)
+
+
+def _steps(source: Path, count: int) -> tuple[int, int]:
+    """Where ``count`` steps from the profile's middle begin and end, in ps since it began."""
+    from slowtrain.trace import cadence, timeline, xplane
+
+    if count < 1:
+        raise InputError(f"--steps {count}: keep at least one")
+    whole = timeline.read([xplane.read(source)])
+    found = cadence.find(whole, whole.active[0] if whole.active else None)
+    if not found.source:
+        raise InputError(f"{source}: no steps could be told in it; give --from-ms and --to-ms")
+    if count > len(found):
+        raise InputError(f"--steps {count}: the profile holds {len(found)} whole steps ({found.source})")
+    first = (len(found) - count) // 2
+    return round(float(found.start_ms[first]) * PS), round(float(found.end_ms[first + count - 1]) * PS)
 
 
 def _only_file(path: Path) -> Path:

@@ -89,6 +89,7 @@ XLA_CPU_REST = "ThunkExecutor::Execute (wait for completion)"  # shards of its o
 GET_NEXT = frozenset({"IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute"})
 ITERATOR = "Iterator::"  # + path of stages from the root, "Iterator::Root::Prefetch::…::Shuffle"; outer contains inner
 ITERATOR_NEXT_FUNCTION = "InstantiatedCapturedFunction::"  # the user's function in map, filter, …
+MULTI_DEVICE = "MultiDeviceIterator"  # in names of ops: a device's data set only copies from the one on the host [V]
 PRODUCE_SUFFIX, CONSUME_SUFFIX = "Produce", "Consume"  # PrefetchProduce, MapAndBatchConsume …, flows by element_id
 
 # Memory: moments with the stats of the allocator. [S C V J]
@@ -189,6 +190,8 @@ HLO_OP, HLO_MODULE, PROGRAM_ID = "hlo_op", "hlo_module", "program_id"  # [S C J]
 # Ops of a TPU's program, or of one with offloading, that wait for what another op started: no computing. [T]
 XLA_WAIT = re.compile(r"^%?(?:copy|send|recv|async|slice|collective-permute)-done")
 DEVICE_NAME = "gpu_device_name"  # [S]
+DEVICE_ALLOCATOR = re.compile(r"GPU_\d+_bfc")  # allocator_name of memory on a GPU [V J]
+GRAPH_LAUNCH = re.compile(r"(?:cu(?:da)?|hip)GraphLaunch")  # [S]
 DROPPED = "dropped_traces"  # [S]
 PROFILE_START, PROFILE_STOP = "profile_start_time", "profile_stop_time"  # ns since 1970, of TASK_PLANE [S C J T]
 DEVICE_FACTS = ("clock_rate", "core_count", "memory_bandwidth", "memory_size", "compute_cap_major",

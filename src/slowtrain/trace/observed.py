@@ -51,7 +51,8 @@ def pipelines(space: xplane.Space, threads: Sequence[Thread], found: Cadence) ->
         if one is not None:
             # Each epoch iterates the data set anew; what gives more batches than there are steps validates, too.
             anew = len(several) if one.batches <= FEWER * len(found) else 1
-            made.append(replace(one, epochs=max(one.epochs, anew)))
+            one = replace(one, epochs=max(one.epochs, anew))
+            made.append(replace(one, nodes=()) if _copies(one, space) else one)
     return tuple(sorted(made, key=lambda p: -p.batches))
 
 
@@ -83,6 +84,14 @@ def _joined(groups: Sequence[dict[str, Stage]]) -> dict[str, Stage]:
         for path, stage in group.items():
             found[path].add(stage)
     return found
+
+
+def _copies(pipe: Pipeline, space: xplane.Space) -> bool:
+    """Whether it is a device's part of a distributed data set: what makes the batches was not seen then."""
+    sources = [n for n in pipe.nodes if not n.inputs]
+    if not sources or any(n.name != "Generator" or (n.written is not None and n.written.python) for n in sources):
+        return False
+    return any(names.MULTI_DEVICE in text for plane in space.planes for text in plane.event_names.values())
 
 
 def _with_missing(group: Mapping[str, Stage]) -> dict[str, Stage]:
