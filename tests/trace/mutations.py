@@ -318,6 +318,15 @@ def made(damage: Damage, seed: int, n: int) -> tuple[bytes, random.Random]:
     return damage.make(chance), chance
 
 
+def peak_bytes() -> int:
+    """The most memory that this process had. Its ``ru_maxrss`` begins with that of the process which started it."""
+    try:
+        said = Path("/proc/self/status").read_text(encoding="utf-8")
+        return next(int(line.split()[1]) for line in said.splitlines() if line.startswith("VmHWM")) * 1024
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--inputs", type=int, default=10_000)
@@ -345,8 +354,7 @@ def main() -> int:
         if took_s > slowest_s:
             slowest_s, slowest = took_s, n
         counts["declined" if found is None else "events" if found else "none"] += 1
-    peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps({**counts, "slowest_s": slowest_s, "slowest": slowest, "peak_bytes": peak_bytes}))
+    print(json.dumps({**counts, "slowest_s": slowest_s, "slowest": slowest, "peak_bytes": peak_bytes()}))
     return 0
 
 

@@ -19,8 +19,6 @@ from slowtrain.trace.timeline import Thread
 
 LEAST_OPS = 10  # a step: fewer ops started from Python belong to the loop around the step
 MOSTLY_ONE = 0.5  # of the time in JAX's calls: more of it in one function is a step that is compiled
-# Pools that have as many threads as the process may use processors, unless it was told otherwise. [C]
-POOLS = ("tf_Compute", "tf_data_private_threadpool", "tf_numa_", "tf_XLAEigen", "tf_XLAPjRtCpuClient")
 _FRAME = re.compile(r"\$([^:]+\.py):(\d+) (.*)")
 
 
@@ -175,7 +173,7 @@ def _made(thread: Thread, found: Cadence) -> Iterable[tuple[str, float]]:
 
 def pool_cores(threads: Sequence[Thread]) -> float:
     """Threads of the largest pool that did anything: so many processors the process may use at least."""
-    labels = {(t.host, t.label) for t in threads if t.label.startswith(POOLS)}
+    labels = {(t.host, t.label) for t in threads if t.label.startswith(names.POOL_THREADS)}
     count: dict[str, int] = {}
     for _, label in labels:
         pool = label.partition("/")[0]

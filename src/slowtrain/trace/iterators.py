@@ -19,10 +19,6 @@ from slowtrain.trace.pipeline import PYTHON_OPS
 from slowtrain.trace.xstats import Stat
 
 ITERATOR, FUNCTION, PRODUCE, TURN, OP = range(1, 6)
-FACTS = (
-    names.NODE_NAME, "shapes", "types", "parallelism", "autotune", "batch_size", "buffer_limit", "buffered_bytes_MB",
-    "cpu_budget", "threadpool_size", "element_size",
-)  # fmt: skip
 _PATH = names.ITERATOR
 # Stages whose index counts elements or epochs; in others (Zip, Concatenate) it tells inputs apart.
 _COUNTING = re.compile(r"((?:Interleave|FlatMap|Repeat|Window)\w{0,20})\[\d+\]")
@@ -135,7 +131,7 @@ def stages(space: xplane.Space, holders: Collection[str], begin_ms: float, end_m
 
 def _part(plane: xplane.Plane, line: xplane.Line, begin_ms: float, end_ms: float) -> _Part | None:
     known = set(plane.stat_names.values())
-    stats = [s for s in (names.NODE_ID, names.PARENT_ID, *FACTS) if s in known]
+    stats = [s for s in (names.NODE_ID, names.PARENT_ID, *names.STAGE_FACTS) if s in known]
     events = line.events(stats, _wanted(plane), int(end_ms * 1e9) + 1)
     if not len(events):
         return None
@@ -149,7 +145,7 @@ def _part(plane: xplane.Plane, line: xplane.Line, begin_ms: float, end_ms: float
     if not len(keep):
         return None
     numbers = [_numbers(events.stats.get(s), len(events))[keep] for s in (names.NODE_ID, names.PARENT_ID)]
-    facts = {s: found for s in FACTS if (found := events.stats.get(s)) is not None and len(found.rows)}
+    facts = {s: found for s in names.STAGE_FACTS if (found := events.stats.get(s)) is not None and len(found.rows)}
     return _Part(start[keep], end[keep], role[keep], code[keep], texts, numbers[0], numbers[1], facts, keep)
 
 

@@ -44,6 +44,8 @@ DERIVED_LINES = frozenset(
 PYTHON_THREADS = ("python", "python3", "main", "MainThread")  # the process's name or the thread's [C V J T]
 COMPUTE_THREADS = ("tf_Compute", "tf_gpu_private")  # executors of graph functions: ops are launched here [C; V]
 INTRA_OP_THREADS = ("tf_numa_", "tf_XLAEigen")  # shards of one op (Eigen, oneDNN) [C]
+# Pools that have as many threads as the process may use processors, unless it was told otherwise. [C]
+POOL_THREADS = ("tf_Compute", "tf_data_private_threadpool", "tf_numa_", "tf_XLAEigen", "tf_XLAPjRtCpuClient")
 INPUT_THREADS = ("tf_data_",)  # tf_data_iterator_resource, tf_data_private_threadpool, … [C V]
 GET_NEXT_THREADS = ("tf_data_iterator_get_next",)  # waits for the next batch in a graph function [C V]
 
@@ -178,6 +180,10 @@ TRACED = "traced"  # FUNCTION_CALL of a call that traced: "traced-nonXla"; other
 EAGER_OP, IS_FUNCTION = "eager_op", "is_func"  # [S C]
 ELEMENT_ID, PARENT_ID, NODE_ID = "element_id", "parent_id", "id"  # of tf.data; parent_id is the outer stage's id [S C]
 NODE_NAME = "name"  # of a tf.data stage in the (optimised) graph, "fused(MapDataset:2,BatchDatasetV2:3)" [C]
+# Of a tf.data stage: shapes and types of its elements ("[?,64,64,3] [?]", "float int64"), how it runs; of the root the
+# processors that tf.data tunes itself for and the threads of its pool; of GET_NEXT the batch's bytes.
+STAGE_FACTS = (NODE_NAME, "shapes", "types", "parallelism", "autotune", "batch_size", "buffer_limit",
+               "buffered_bytes_MB", "cpu_budget", "threadpool_size", "element_size")  # [C]  # fmt: skip
 CORRELATION_ID = "correlation_id"  # host call to device activity [S V J]
 KERNEL_DETAILS = "kernel_details"  # "regs:… shm:… grid:… block:…" [S V J]
 MEMCPY_DETAILS = "memcpy_details"  # "size:6144 dest:4 async:1"; bytes, device [S V J]
