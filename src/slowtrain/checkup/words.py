@@ -7,7 +7,7 @@ from pathlib import Path
 
 from slowtrain.diagnose import Findings
 from slowtrain.model import Category, Diagnosis, Signal, VerdictKind
-from slowtrain.trace import Trace, names
+from slowtrain.trace import Trace, work
 
 CLEAR_RUN_SHARE = 0.2  # of a run without steady steps: what a cause must save to speak for it
 
@@ -70,11 +70,7 @@ def verdict(trace: Trace, findings: Findings) -> VerdictKind:
 
 def waits_for_copies(trace: Trace) -> bool:
     """Whether the device is busy with waiting for copies that its own program started."""
-    device = trace.device
-    if device is None or not device.kernel_ms:
-        return False
-    waited = sum(ms for name, (ms, _) in device.by_kernel.items() if names.XLA_WAIT.search(name))
-    return waited > 0.5 * device.kernel_ms
+    return work.copy_wait_share(trace.device) > 0.5
 
 
 def _of(diagnosis: Diagnosis) -> VerdictKind:

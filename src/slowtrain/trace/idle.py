@@ -17,7 +17,7 @@ from slowtrain.model import IdleGap
 from slowtrain.trace import Floats, Ints, intervals, names
 from slowtrain.trace.activities import Activities
 from slowtrain.trace.intervals import Intervals
-from slowtrain.trace.timeline import Device, Thread, Timeline, makes_input
+from slowtrain.trace.timeline import Device, Thread, Timeline, calls
 
 QUEUE, PYTHON, DISPATCH, EAGER, INPUT, UNKNOWN = "queue", "python", "dispatch", "eager", "input", "unattributed"
 BETWEEN_OPS_MS = 0.5  # less Python than this between two eager ops is on the way from one to the next
@@ -55,7 +55,7 @@ def attribute(timeline: Timeline, device: Device, gaps: Intervals) -> Idle:
         rest.append(_own(found, threads[number], _some((start[mine], launch))))
     left = _all(rest)
     for reason in _ORDER:
-        spans = [t.of(reason) for t in threads if not (reason == INPUT and _produces(t))]
+        spans = [t.of(reason) for t in threads if not (reason == INPUT and t.makes_input)]
         left = _take(found, reason, left, _all(spans))
     left = _take(found, EAGER, left, _all([_between_ops(t) for t in threads]))
     _take_python(found, threads, left)
@@ -72,10 +72,6 @@ def _own(found: dict[str, list[Intervals]], thread: Thread, left: Intervals) -> 
     for reason in _ORDER[:-1]:
         left = _take(found, reason, left, thread.of(reason))
     return left
-
-
-def _produces(thread: Thread) -> bool:
-    return makes_input(thread.label)
 
 
 def _take(found: dict[str, list[Intervals]], reason: str, left: Intervals, spans: Intervals) -> Intervals:
@@ -122,20 +118,10 @@ def _all(parts: Sequence[Intervals]) -> Intervals:
 
 def _callers(activities: Activities, threads: Sequence[Thread], end: Floats) -> tuple[Ints, Floats, Floats]:
     """For each gap the thread that launched what ended it (-1: not told), and when that call began and returned."""
-    none = np.full(len(end), -1, dtype=np.int64), np.full(len(end), np.inf), np.full(len(end), np.inf)
-    if not len(activities) or not threads:
-        return none
+    if not len(activities):
+        return calls(threads, np.zeros(len(end), dtype=np.int64))
     following = np.minimum(np.searchsorted(activities.start_ms, end - TOUCHING_MS), len(activities) - 1)
-    wanted = activities.correlation[following]
-    owner = np.concatenate([np.full(len(t.launches[0]), i, dtype=np.int64) for i, t in enumerate(threads)])
-    start, stop, correlation = (np.concatenate([t.launches[i] for t in threads]) for i in range(3))
-    if not len(correlation):
-        return none
-    order = np.argsort(correlation, kind="stable")
-    at = np.minimum(np.searchsorted(correlation[order], wanted), len(order) - 1)
-    hit = (correlation[order][at] == wanted) & (wanted > 0)
-    chosen = order[at]
-    return np.where(hit, owner[chosen], -1), np.where(hit, start[chosen], np.inf), np.where(hit, stop[chosen], np.inf)
+    return calls(threads, activities.correlation[following])
 
 
 # -- the longest gaps
@@ -176,7 +162,7 @@ def _detail(threads: Sequence[Thread], device: Device, reason: str, start: float
         # The innermost span that covers nearly as much as the longest says most.
         candidates = np.flatnonzero(over >= 0.9 * over.max())
         inner = candidates[np.argmin((thread.end_ms[near] - thread.start_ms[near])[candidates])]
-        producing = _produces(thread) and reason == INPUT
+        producing = thread.makes_input and reason == INPUT
         if over[inner] * (2 if producing else 1) > length:
             best, length = thread.texts[int(thread.name[near][inner])], float(over[inner]) * (2 if producing else 1)
     return best[:160]

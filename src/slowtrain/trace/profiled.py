@@ -331,19 +331,13 @@ def _copies(acts: Activities, kind: int, steps: int) -> Copies:
 
 def _launches(whole: Timeline, device: timeline.Device, kernels: Activities) -> tuple[float | None, float | None]:
     """Median delay from a call to its kernel in us, and the share of kernels that waited in the device's queue."""
-    threads = [t for t in whole.threads if t.host == device.host and len(t.launches[0])]
-    if not threads or len(kernels) < 2:
-        return None, None
-    start, stop, correlation = (np.concatenate([t.launches[i] for t in threads]) for i in range(3))
-    order = np.argsort(correlation, kind="stable")
-    at = np.minimum(np.searchsorted(correlation[order], kernels.correlation), len(order) - 1)
-    hit = (correlation[order][at] == kernels.correlation) & (kernels.correlation > 0)
+    threads = [t for t in whole.threads if t.host == device.host]
+    owner, start, stop = timeline.calls(threads, kernels.correlation)
+    hit = owner >= 0
     if hit.sum() < 2:
         return None, None
-    chosen = order[at[hit]]
-    begun = kernels.start_ms[hit]
-    before = np.concatenate(([-np.inf], np.maximum.accumulate(kernels.end_ms)[:-1]))[hit]
-    return float(np.median(begun - start[chosen])) * 1e3, float((stop[chosen] <= before).mean())
+    before = np.concatenate(([-np.inf], np.maximum.accumulate(kernels.end_ms)[:-1]))
+    return float(np.median((kernels.start_ms - start)[hit])) * 1e3, float((stop <= before)[hit].mean())
 
 
 def _kernels(space: xplane.Space, device: timeline.Device | None, found: Cadence, some: Cadence) -> Kernels | None:

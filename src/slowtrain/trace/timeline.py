@@ -59,6 +59,11 @@ class Thread:
     step_num: Ints | None = None  # of spans that are steps, else -1
     calls: called.Calls | None = None  # of tf.functions
 
+    @property
+    def makes_input(self) -> bool:
+        """Whether it makes input ahead: what it is in is no wait of the step's."""
+        return self.label.startswith(names.INPUT_THREADS) and not self.label.startswith(names.GET_NEXT_THREADS)
+
     def of(self, *reasons: str) -> intervals.Intervals:
         """When the thread was inside spans of these reasons."""
         wanted = [names.REASONS.index(r) for r in reasons]
@@ -127,6 +132,19 @@ def _odd(space: xplane.Space, threads: Sequence[Thread], *, busy: bool) -> Itera
             f"{graphs:,} launches of command buffers (CUDA or HIP graphs): the kernels of one have one launch, and "
             "some drivers do not list them all; XLA_FLAGS=--xla_gpu_enable_command_buffer= records without them"
         )
+
+
+def calls(threads: Sequence[Thread], correlation: Ints) -> tuple[Ints, Floats, Floats]:
+    """For each correlation id the thread that made its call (-1: none did), and when the call began and returned."""
+    owner = np.concatenate([NO_INTS, *(np.full(len(t.launches[0]), i) for i, t in enumerate(threads))])
+    start, stop, known = (np.concatenate([NO_INTS, *(t.launches[i] for t in threads)]) for i in range(3))
+    if not len(known):
+        never = np.full(len(correlation), np.inf)
+        return np.full(len(correlation), -1), never, never
+    order = np.argsort(known, kind="stable")
+    chosen = order[np.minimum(np.searchsorted(known[order], correlation), len(order) - 1)]
+    hit = (known[chosen] == correlation) & (correlation > 0)
+    return np.where(hit, owner[chosen], -1), np.where(hit, start[chosen], np.inf), np.where(hit, stop[chosen], np.inf)
 
 
 def host_of(spaces: Sequence[xplane.Space], number: int) -> str:
@@ -227,11 +245,6 @@ def different(ids: Ints) -> tuple[Ints, Ints]:
     there = np.zeros(most + 1, dtype=bool)
     there[ids] = True
     return np.flatnonzero(there), (np.cumsum(there) - 1)[ids]
-
-
-def makes_input(label: str) -> bool:
-    """Whether a thread makes input ahead: what it is in is no wait of the step's."""
-    return label.startswith(names.INPUT_THREADS) and not label.startswith(names.GET_NEXT_THREADS)
 
 
 def _telling(plane: xplane.Plane) -> Bools | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slowtrain.model import Category
-from slowtrain.trace import Kernels, Trace
+from slowtrain.trace import Device, Kernels, Trace, names
 
 _MATMUL = re.compile(r"(?:_Mkl(?:Native)?(?:Fused)?)?(?:_Fused)?(?:Batch)?MatMul|_MklNativeFusedMatMul|Einsum")
 _CONV = re.compile(r"(?:_Mkl(?:Native)?(?:Fused)?|_Fused)?(?:Depthwise)?Conv\dD|.*Conv\w*Backprop")
@@ -87,6 +87,13 @@ def by_layer(kernels: Kernels) -> list[tuple[str, float]]:
         found[op.layer] = found.get(op.layer, 0.0) + op.ms
     total = sum(found.values()) or 1.0
     return sorted(((layer, ms / total) for layer, ms in found.items()), key=lambda i: -i[1])
+
+
+def copy_wait_share(device: Device | None) -> float:
+    """Of an accelerator's busy time, what its program waits for copies that it started itself."""
+    if device is None or not device.kernel_ms:
+        return 0.0
+    return sum(ms for name, (ms, _) in device.by_kernel.items() if names.XLA_WAIT.search(name)) / device.kernel_ms
 
 
 def executor_ms(trace: Trace) -> float:

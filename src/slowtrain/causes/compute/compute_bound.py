@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
-from slowtrain.trace import Trace, names, work
+from slowtrain.trace import Trace, work
 from slowtrain.whatif import Remedy
 
 BUSY = 0.7  # of a step; below, something else is worth more attention
@@ -95,11 +95,7 @@ class ComputeBound(Cause):
 
 def _waiting(trace: Trace) -> float:
     """The share of a step in a compiled program's ops that wait for copies: busy, but nothing is computed."""
-    device = trace.device
-    if device is None or not device.kernel_ms:
-        return 0.0
-    ms = sum(ms for name, (ms, _) in device.by_kernel.items() if names.XLA_WAIT.search(name))
-    return ms / device.kernel_ms * trace.share(Category.DEVICE)
+    return work.copy_wait_share(trace.device) * trace.share(Category.DEVICE)
 
 
 def _by_op(trace: Trace) -> list[tuple[str, float]]:
