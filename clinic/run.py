@@ -265,7 +265,8 @@ def summary(scores: list[Score]) -> list[str]:
 def markdown(scores: list[Score]) -> str:
     made = (
         "Made by `make clinic`. *Measured* is slow over cured, by `python clinic/run.py --measure 1` "
-        "(`clinic/measured.json`): steady samples a second for a step, wall time for the run."
+        "(`clinic/measured.json`): steady samples a second for a step (where a "
+        "script's samples are not known, the seconds that it prints), wall time for the run."
     )
     table = ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
     table += ["| " + " | ".join(row(s)) + " |" for s in scores]
