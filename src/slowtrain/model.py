@@ -151,12 +151,29 @@ class Saving:
 
 
 @dataclass(frozen=True)
+class Edit:
+    """The text from ``start`` to ``end`` of ``file`` becomes ``text``; an insertion where both are the same.
+
+    Places are ``(line, column)`` as in :mod:`ast`: lines from 1, columns in UTF-8 bytes from 0.
+    """
+
+    file: str
+    start: tuple[int, int]
+    end: tuple[int, int]
+    text: str
+
+
+@dataclass(frozen=True)
 class Prescription:
-    """What to do: an ``edit`` of the source, a ``treatment``, a ``setting`` or ``advice`` in words."""
+    """What to do: an ``edit`` of the source, a ``treatment``, a ``setting`` or ``advice`` in words.
+
+    ``edits`` do it by machine, all together; none where a person has to. ``diff`` is what they change, as text.
+    """
 
     kind: str
     effect: Effect
     says: str
+    edits: tuple[Edit, ...] = ()
     diff: str | None = None
 
 
@@ -371,28 +388,3 @@ class Checkup:
     next_steps: tuple[str, ...] = ()
     pictures: Pictures = Pictures()
     device: DeviceUse | None = None
-
-
-@dataclass(frozen=True)
-class Change:
-    """A figure in two runs; ``noise`` is each one's 95 % half-width, ``real`` whether the difference exceeds them."""
-
-    name: str
-    before_ms: float
-    after_ms: float
-    before_noise_ms: float
-    after_noise_ms: float
-    real: bool
-
-    @property
-    def difference_ms(self) -> float:
-        return self.after_ms - self.before_ms
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two runs: the mean steady step, and its categories by the size of their change."""
-
-    names: tuple[str, str]
-    step: Change
-    rows: tuple[Change, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from slowtrain.model import Change, Comparison
+from slowtrain.compare import Change, Comparison
 
 
 def render(comparison: Comparison) -> str:

@@ -1,0 +1,270 @@
+"""Edits of a script that leave every other byte as it was: made from syntax nodes, applied to bytes.
+
+Each function gives :class:`~slowtrain.model.Edit` values for one file; several are applied together and must not
+overlap. New text is written in the file's own style where that shows (quotes aside): indentation, line ends, encoding.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import io
+import tokenize
+from collections.abc import Iterable, Sequence
+
+from slowtrain.errors import InputError
+from slowtrain.model import Edit
+from slowtrain.source import Source
+
+Placed = ast.expr | ast.stmt | ast.keyword | ast.arg
+
+
+def start(node: Placed) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def end(node: Placed) -> tuple[int, int]:
+    return node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+
+
+def insert(source: Source, at: tuple[int, int], text: str) -> Edit:
+    return Edit(source.file, at, at, text)
+
+
+def replace(source: Source, node: Placed, text: str) -> Edit:
+    return Edit(source.file, start(node), end(node), text)
+
+
+def written(source: Source, node: Placed) -> str:
+    """The node as it stands in the file, parentheses around it left out."""
+    return ast.get_source_segment(source.text, node) or ast.unparse(node)
+
+
+def chained(source: Source, node: ast.expr, text: str) -> list[Edit]:
+    """``node`` followed by ``text`` (``.prefetch(2)``), in parentheses where it would bind otherwise."""
+    if isinstance(node, (ast.Call, ast.Name, ast.Attribute, ast.Subscript)):
+        return [insert(source, end(node), text)]
+    return [insert(source, start(node), "("), insert(source, end(node), f"){text}")]
+
+
+def keyword(source: Source, call: ast.Call, name: str, value: str) -> Edit:
+    """``call`` with the keyword ``name`` set to ``value``, added at its end or changed."""
+    for given in call.keywords:
+        if given.arg == name:
+            return replace(source, given.value, value)
+    last = _last(call)
+    if last is None:  # before the closing parenthesis of an empty call
+        line, column = end(call)
+        return insert(source, (line, column - 1), f"{name}={value}")
+    return insert(source, _past(source, last, end(call)), f", {name}={value}")
+
+
+def without_keyword(source: Source, call: ast.Call, name: str) -> list[Edit]:
+    """``call`` without the keyword ``name``, and without the comma that it leaves."""
+    given = next((k for k in call.keywords if k.arg == name), None)
+    if given is None:
+        return []
+    others: list[Placed] = sorted([*call.args, *call.keywords], key=start)
+    at = others.index(given)
+    if at:
+        return [Edit(source.file, _past(source, others[at - 1], start(given)), _past(source, given, end(call)), "")]
+    if len(others) > 1:
+        return [Edit(source.file, start(given), _opening(source, given, others[1]), "")]
+    line, column = end(call)
+    return [Edit(source.file, start(given), (line, column - 1), "")]
+
+
+def before(source: Source, statement: ast.stmt, lines: str) -> Edit:
+    """``lines`` as statements of their own before ``statement`` (and its decorators), indented like it."""
+    first = min([statement, *getattr(statement, "decorator_list", [])], key=start)
+    line, column = start(first)
+    if first is not statement:
+        column -= 1  # the @
+    indent = _line(source, line)[:column]
+    if indent.strip():  # behind a colon or a semicolon: the same line
+        return insert(source, (line, column), "".join(f"{one}; " for one in lines.splitlines()))
+    return insert(source, (line, 0), "".join(f"{indent}{one}\n" if one else "\n" for one in lines.splitlines()))
+
+
+def after(source: Source, statement: ast.stmt, lines: str) -> Edit:
+    """``lines`` as statements of their own after ``statement``, indented like it."""
+    line, column = end(statement)
+    row = _line(source, line)
+    indent = _line(source, statement.lineno)[: statement.col_offset]
+    rest = row.encode()[column:].decode().strip()
+    if indent.strip() or (rest and not rest.startswith("#")):
+        return insert(source, (line, column), "".join(f"; {one}" for one in lines.splitlines()))
+    text = "".join(f"\n{indent}{one}" if one else "\n" for one in lines.splitlines())
+    return insert(source, (line, len(row.encode())), text)
+
+
+def without(source: Source, statement: ast.stmt) -> Edit:
+    """The file without the lines of ``statement``, which must stand alone on them."""
+    line, _ = end(statement)
+    first = min([statement, *getattr(statement, "decorator_list", [])], key=start)
+    return Edit(source.file, (first.lineno, 0), (line + 1, 0), "")
+
+
+def decorated(source: Source, function: ast.FunctionDef | ast.AsyncFunctionDef, text: str) -> Edit:
+    """``function`` with the decorator ``text`` (with its @) innermost, nearest to ``def``."""
+    column = function.col_offset
+    indent = _line(source, function.lineno)[:column]
+    return insert(source, (function.lineno, 0), f"{indent}{text}\n")
+
+
+def imported(source: Source, module: str, usual: str) -> tuple[str, list[Edit]]:
+    """The name by which the file knows ``module``, and the edit that imports it as ``usual`` where it does not."""
+    for node in source.tree.body:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name == module:
+                    return alias.asname or alias.name, []
+    parent, _, last = module.rpartition(".")
+    for node in source.tree.body:
+        if isinstance(node, ast.ImportFrom) and parent and node.module == parent and not node.level:
+            for alias in node.names:
+                if alias.name == last:
+                    return alias.asname or alias.name, []
+    if any(isinstance(n, ast.Name) and n.id == usual for n in ast.walk(source.tree)):
+        usual = f"_{usual}"
+    text = f"import {module}" if usual == module else f"import {module} as {usual}"
+    return usual, [_top(source, text)]
+
+
+def _top(source: Source, text: str) -> Edit:
+    """A statement after the file's imports, or after its docstring and ``__future__`` where it has none."""
+    body = source.tree.body
+    imports = [n for n in body if isinstance(n, (ast.Import, ast.ImportFrom))]
+    if imports:
+        leading = imports[0]
+        for node in body[body.index(imports[0]) :]:
+            if not isinstance(node, (ast.Import, ast.ImportFrom)):
+                break
+            leading = node
+        return after(source, leading, text)
+    if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+        return after(source, body[0], text)
+    return before(source, body[0], text) if body else insert(source, (1, 0), f"{text}\n")
+
+
+# -- applied
+
+
+def apply(content: bytes, edits: Iterable[Edit]) -> bytes:
+    """The file's bytes with ``edits``. Raises ``InputError`` where they overlap or lie outside the file."""
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise InputError(f"the source is not {encoding} throughout ({error.reason}); save it as UTF-8") from error
+    # As ast counts lines: str.splitlines() would also split at form feeds and other rarities.
+    rows = [row.encode() for row in io.StringIO(text, newline="")]
+    newline = "\r\n" if text.count("\r\n") * 2 > text.count("\n") else "\n"
+    ordered = sorted(enumerate(edits), key=lambda e: (e[1].start, e[1].end, e[0]))
+    done, at = [], (1, 0)
+    for _, edit in ordered:
+        if edit.start < at or edit.end < edit.start:
+            raise InputError(f"two edits of {edit.file}:{edit.start[0]} overlap")
+        done.append(_between(rows, at, edit.start))
+        done.append(edit.text.replace("\n", newline).encode())
+        at = edit.end
+    done.append(_between(rows, at, (len(rows) + 1, 0)))
+    return b"".join(done).decode().encode(encoding)
+
+
+def changed(source: Source, edits: Iterable[Edit]) -> str:
+    """The text of ``source`` with ``edits``."""
+    return apply(source.text.encode(), edits).decode()
+
+
+def diff(file: str, old: str, new: str) -> str:
+    """A unified diff that ``git apply`` and ``patch -p1`` take, ``file`` relative to the folder they run in."""
+    before_rows, after_rows = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    rows = difflib.unified_diff(before_rows, after_rows, f"a/{file}", f"b/{file}")
+    return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
+
+
+def _between(rows: Sequence[bytes], start: tuple[int, int], end: tuple[int, int]) -> bytes:
+    if start[0] == end[0]:
+        return _row(rows, start[0])[start[1] : end[1]]
+    middle = b"".join(rows[start[0] : end[0] - 1])
+    return _row(rows, start[0])[start[1] :] + middle + _row(rows, end[0])[: end[1]]
+
+
+def _row(rows: Sequence[bytes], number: int) -> bytes:
+    return rows[number - 1] if 0 < number <= len(rows) else b""
+
+
+def _line(source: Source, number: int) -> str:
+    rows = source.text.split("\n")
+    return rows[number - 1].rstrip("\r") if 0 < number <= len(rows) else ""
+
+
+def _last(call: ast.Call) -> Placed | None:
+    return max([*call.args, *call.keywords], key=end, default=None)
+
+
+def _past(source: Source, node: Placed, limit: tuple[int, int]) -> tuple[int, int]:
+    """The end of ``node`` with the parentheses that stand around it, at most ``limit``."""
+    depth = _depth(source, node)
+    line, column = end(node)
+    for found in _tokens(source, (line, column), limit):
+        if depth and found.string == ")":
+            depth -= 1
+            line, column = found.end
+        elif found.type not in (tokenize.NL, tokenize.COMMENT):
+            break
+    return line, column
+
+
+def _depth(source: Source, node: Placed) -> int:
+    """How many pairs of parentheses stand directly around ``node``."""
+    if isinstance(node, ast.keyword):
+        node = node.value
+    line, column = start(node)
+    rows = source.text.split("\n")
+    text = "\n".join([*rows[: line - 1], _line(source, line).encode()[:column].decode()])
+    depth = 0
+    stripped = text.rstrip()
+    while stripped.endswith("("):
+        inner = stripped[:-1].rstrip()
+        if inner[-1:].isalnum() or inner[-1:] in ("_", ")", "]"):
+            word = inner.split()[-1] if inner.split() else ""
+            if word not in {"in", "return", "not", "and", "or", "if", "else", "yield", "await", "lambda", "is"}:
+                break  # the parenthesis of a call
+        depth, stripped = depth + 1, inner
+    return depth
+
+
+def _opening(source: Source, first: Placed, second: Placed) -> tuple[int, int]:
+    """Where the argument ``second`` begins, with the parentheses around it."""
+    line, column = start(second)
+    comma = False
+    for found in _tokens(source, end(first), start(second)):
+        if found.string == ",":
+            comma = True
+        elif comma and found.string == "(":
+            return found.start
+    return line, column
+
+
+def _tokens(source: Source, start: tuple[int, int], end: tuple[int, int]) -> list[tokenize.TokenInfo]:
+    """Tokens between two places, with columns in bytes as everywhere here."""
+    rows = source.text.encode().split(b"\n")[start[0] - 1 : end[0]]
+    if not rows:
+        return []
+    if len(rows) == end[0] - start[0] + 1:
+        rows[-1] = rows[-1][: end[1]]
+    # Every byte one character, so that columns stay bytes.
+    text = (b" " * start[1] + rows[0][start[1] :]).decode("latin-1")
+    text = "\n".join([text, *(row.decode("latin-1") for row in rows[1:])]).lstrip("\n")
+    found = []
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(f"({text}").readline):
+            line, shift = token.start[0], 1 if token.start[0] == 1 else 0
+            begun = (line + start[0] - 1, token.start[1] - shift)
+            ended = (token.end[0] + start[0] - 1, token.end[1] - (1 if token.end[0] == 1 else 0))
+            found.append(token._replace(start=begun, end=ended))
+    except (tokenize.TokenError, IndentationError, SyntaxError):
+        pass  # the end of what was cut out
+    return found[1:]

@@ -1,0 +1,106 @@
+"""Finds in a script what a run or a profile named by its line: calls, the chain of a data set, statements, loops."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from slowtrain.source import FUNCTIONS, Source
+
+SCOPES = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
+
+
+def called(call: ast.Call) -> str:
+    """The last name of what is called: ``map`` of ``ds.map(f)``, ``sqrt`` of ``np.sqrt(x)``."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def calls(source: Source, line: int, *names: str) -> list[ast.Call]:
+    """Calls of one of ``names`` at ``line``, those whose name stands on that line before those that only span it.
+
+    Of a chain over several lines Python gives the line of the call's name or of the chain's start, by its version.
+    """
+    found = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and called(n) in names]
+    exact = [n for n in found if (n.func.end_lineno or n.lineno) == line]
+    around = [n for n in found if n not in exact and n.lineno <= line <= (n.end_lineno or n.lineno)]
+    return exact or around
+
+
+def only(source: Source, line: int, *names: str) -> ast.Call | None:
+    """The one call of ``names`` at ``line``; None where there is none, or more than one and nobody can tell which."""
+    found = calls(source, line, *names)
+    return found[0] if len(found) == 1 else None
+
+
+def chain(call: ast.expr) -> Iterator[ast.Call]:
+    """The calls of a chain ``a.b().c().d()`` from the last to the first."""
+    node: ast.expr = call
+    while isinstance(node, ast.Call):
+        yield node
+        if not isinstance(node.func, ast.Attribute):
+            return
+        node = node.func.value
+
+
+def parents(source: Source) -> dict[ast.AST, ast.AST]:
+    return {child: node for node in ast.walk(source.tree) for child in ast.iter_child_nodes(node)}
+
+
+def outermost(source: Source, call: ast.Call) -> ast.Call:
+    """The last call of the chain that ``call`` is a part of: ``a().b().c()`` for ``a().b()``."""
+    above = parents(source)
+    node: ast.Call = call
+    while True:
+        attribute = above.get(node)
+        outer = above.get(attribute) if isinstance(attribute, ast.Attribute) else None
+        if not (isinstance(outer, ast.Call) and outer.func is attribute):
+            return node
+        node = outer
+
+
+def statement(source: Source, node: ast.AST) -> ast.stmt | None:
+    """The innermost statement that holds ``node``."""
+    above = parents(source)
+    found: ast.AST | None = node
+    while found is not None and not isinstance(found, ast.stmt):
+        found = above.get(found)
+    return found
+
+
+def around(source: Source, node: ast.AST, *kinds: type[ast.AST]) -> ast.AST | None:
+    """The innermost node of ``kinds`` that holds ``node``, within the same function or class."""
+    above = parents(source)
+    found = above.get(node)
+    while found is not None and not isinstance(found, kinds):
+        if isinstance(found, SCOPES):
+            return None
+        found = above.get(found)
+    return found
+
+
+def function(source: Source, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The innermost function that holds ``node``, None at module level."""
+    above = parents(source)
+    found = above.get(node)
+    while found is not None and not isinstance(found, FUNCTIONS):
+        found = above.get(found)
+    return found
+
+
+def defined(source: Source, name: str, near: ast.AST | None = None) -> ast.FunctionDef | None:
+    """The function called ``name``: in the scope of ``near`` if it is there, else the only one in the file."""
+    found = [n for n in ast.walk(source.tree) if isinstance(n, ast.FunctionDef) and n.name == name]
+    inside = function(source, near) if near is not None else None
+    close = [n for n in found if inside is not None and n in ast.walk(inside)]
+    found = close or found
+    return found[0] if len(found) == 1 else None
+
+
+def keyword(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
+    """The value given for the argument ``name``, by keyword or at ``position``."""
+    for given in call.keywords:
+        if given.arg == name:
+            return given.value
+    if position is not None and position < len(call.args):
+        return call.args[position]
+    return None
