@@ -19,6 +19,7 @@ PACKAGE = Path(slowtrain.__file__).parent
 RANKS = {
     "model": 0,
     "errors": 0,
+    "proof": 1,
     "trace": 1,
     "machine": 1,
     "whatif": 2,
@@ -27,9 +28,9 @@ RANKS = {
     "compare": 3,
     "diagnose": 4,
     "capture": 4,
-    "verify": 4,
     "report": 4,
     "checkup": 5,
+    "verify": 5,
     "cli": 6,
     "__main__": 7,
 }

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 from slowtrain.causes import Cause, all_causes
-from slowtrain.model import Diagnosis, Saving, Signal, Unchecked
+from slowtrain.errors import InputError
+from slowtrain.model import Diagnosis, Prescription, Saving, Signal, Unchecked
+from slowtrain.source import edits
+from slowtrain.source.loops import text_of
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy, price, replay
 
@@ -68,5 +72,27 @@ def _one(cause: Cause, trace: Trace) -> tuple[Diagnosis, Sequence[Remedy]] | Non
     small = saving.speedup < WORTH[scope] or (scope == "run" and share < LEAST_RUN_SHARE)
     if small and not cause.matters:
         return None
-    prescriptions = tuple(cause.prescribe(trace, evidence))
+    prescriptions = tuple(_shown(trace, p) for p in cause.prescribe(trace, evidence))
     return Diagnosis(cause.id, cause.title, evidence, saving, share, prescriptions), remedies
+
+
+def _shown(trace: Trace, prescription: Prescription) -> Prescription:
+    """With the diff of its edits; without edits where they would not give a file that Python can read."""
+    parts = []
+    for file in dict.fromkeys(edit.file for edit in prescription.edits):
+        source = text_of(trace, file)
+        try:
+            if source is None:
+                raise InputError(f"{file} cannot be read")
+            changed = edits.changed(source, [e for e in prescription.edits if e.file == file])
+            compile(changed, file, "exec", dont_inherit=True)
+        except (InputError, SyntaxError, ValueError):
+            return replace(prescription, edits=())
+        parts.append(edits.diff(_relative(trace, file), source.text, changed))
+    return replace(prescription, diff="".join(parts) or None)
+
+
+def _relative(trace: Trace, file: str) -> str:
+    path = PurePath(file)
+    below = path.is_relative_to(trace.root) if trace.root else False
+    return str(path.relative_to(trace.root) if below else path).lstrip("/")

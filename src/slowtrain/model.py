@@ -168,13 +168,15 @@ class Prescription:
     """What to do: an ``edit`` of the source, a ``treatment``, a ``setting`` or ``advice`` in words.
 
     ``edits`` do it by machine, all together; none where a person has to. ``diff`` is what they change, as text.
+    ``later``: what it gives shows after the first epoch only, as with a cache.
     """
 
     kind: str
     effect: Effect
     says: str
-    edits: tuple[Edit, ...] = ()
     diff: str | None = None
+    edits: tuple[Edit, ...] = ()
+    later: bool = False
 
 
 @dataclass(frozen=True)

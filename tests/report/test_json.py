@@ -66,7 +66,7 @@ def test_numbers_that_are_none_are_null() -> None:
 
 def test_numpy_scalars_are_numbers() -> None:
     numpy = pytest.importorskip("numpy")
-    assert json._plain({"a": numpy.float32(0.5), "b": numpy.int64(3), "c": numpy.float64("nan")}) == {
+    assert json.plain({"a": numpy.float32(0.5), "b": numpy.int64(3), "c": numpy.float64("nan")}) == {
         "a": 0.5,
         "b": 3,
         "c": None,

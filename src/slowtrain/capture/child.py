@@ -14,7 +14,7 @@ from typing import Any
 
 import wrapt
 
-from slowtrain.capture import patching, tracebacks
+from slowtrain.capture import patching, probe, tracebacks
 from slowtrain.capture.callbacks import CallbackPatches
 from slowtrain.capture.datasets import DatasetPatches
 from slowtrain.capture.items import ItemPatches
@@ -61,6 +61,7 @@ def _install(recorder: Recorder) -> None:
     KerasPatches(recorder, state, progress, ItemPatches(recorder, state, lines).watch).install()
     CallbackPatches(recorder, datasets).install()
     Windows(recorder, progress, enabled=os.environ.pop("SLOWTRAIN_WINDOWS", "1") != "0")
+    probe.begin(recorder, progress)
     sys.meta_path.insert(0, ImportClock(recorder))
     recorder.guard("gc", _watch_collector, recorder)
     recorder.every(STACKS_S, StackSampler(recorder))
@@ -183,7 +184,11 @@ def _keras() -> dict[str, Any]:
 def _sources() -> dict[str, str]:
     """The script's text as it ran: it may be another one when the recording is read."""
     file = getattr(sys.modules.get("__main__"), "__file__", None)
-    return {file: Path(file).read_text(encoding="utf-8", errors="replace")[:MOST_SOURCE]} if file else {}
+    if not file:
+        return {}
+    kept = probe.texts()
+    main = kept.get(os.path.abspath(file)) or Path(file).read_text(encoding="utf-8", errors="replace")
+    return {name: text[:MOST_SOURCE] for name, text in {**kept, file: main}.items()}
 
 
 _SETTINGS: dict[str, Callable[[], Any]] = {

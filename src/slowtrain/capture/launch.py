@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -61,17 +61,9 @@ def launch(
     tick: Callable[[float], None] | None = None,
 ) -> Outcome:
     """Runs ``argv`` with recording into ``folder``; ``tick(seconds)`` is called about twice a second meanwhile."""
-    environment = dict(os.environ)
-    given = environment.get("PYTHONPATH")
-    environment["PYTHONPATH"] = os.pathsep.join([str(BOOTSTRAP), *([given] if given else [])])
-    if given is not None:
-        environment["SLOWTRAIN_PYTHONPATH"] = given  # the child puts it back as it was, empty parts and all
-    environment["SLOWTRAIN_RECORDING"] = str(folder.resolve())
-    environment["SLOWTRAIN_WINDOWS"] = "1" if windows else "0"
     start_ns = time.perf_counter_ns()
-    about = {"argv": list(argv), "start_ns": start_ns, "start_time": time.time(), "cwd": os.getcwd()}
-    _write(folder, about)
-    child = subprocess.Popen(argv, env=environment, stdout=stdout)
+    about = begun(folder, argv, start_ns)
+    child = subprocess.Popen(argv, env=environment(folder, windows=windows), stdout=stdout)
     interrupt = _Interrupt(child)
     previous: dict[int, Any] = {s: signal.signal(s, _forward(child, s)) for s in FORWARDED}
     previous[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
@@ -90,9 +82,33 @@ def launch(
         for number, handler in previous.items():
             signal.signal(number, handler)
     end_ns = time.perf_counter_ns()
+    return Outcome(ended(folder, about, code, end_ns), start_ns, end_ns)
+
+
+def environment(folder: Path, *, windows: bool) -> dict[str, str]:
+    """The environment in which a Python process records itself into ``folder``."""
+    variables = dict(os.environ)
+    given = variables.get("PYTHONPATH")
+    variables["PYTHONPATH"] = os.pathsep.join([str(BOOTSTRAP), *([given] if given else [])])
+    if given is not None:
+        variables["SLOWTRAIN_PYTHONPATH"] = given  # the child puts it back as it was, empty parts and all
+    variables["SLOWTRAIN_RECORDING"] = str(folder.resolve())
+    variables["SLOWTRAIN_WINDOWS"] = "1" if windows else "0"
+    return variables
+
+
+def begun(folder: Path, argv: Sequence[str], start_ns: int) -> dict[str, Any]:
+    """Notes the start of a run beside its recording; what :func:`ended` is given."""
+    about = {"argv": list(argv), "start_ns": start_ns, "start_time": time.time(), "cwd": os.getcwd()}
+    _write(folder, about)
+    return about
+
+
+def ended(folder: Path, about: Mapping[str, Any], code: int, end_ns: int) -> int:
+    """Notes the end of a run; the exit code, 128 + signal where a signal ended it (``code`` is below zero then)."""
     exit_code = code if code >= 0 else 128 - code
     _write(folder, {**about, "end_ns": end_ns, "exit_code": exit_code})
-    return Outcome(exit_code, start_ns, end_ns)
+    return exit_code
 
 
 class _Interrupt:

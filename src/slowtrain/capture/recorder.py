@@ -178,6 +178,11 @@ class Recorder:
             self.guard("close", self._store.close)
             self._store = None
 
+    def halt(self) -> None:
+        """Writes what is left, in the recorder's own thread: the process is about to end."""
+        self.active = False
+        self._flush()
+
     def end(self, reason: str) -> None:
         """Ends recording at once, with what has been written, and says why if that can still be said."""
         self.active = False

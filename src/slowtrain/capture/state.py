@@ -8,6 +8,8 @@ from typing import Any
 
 from slowtrain.capture.graphs import GraphSummary
 
+MOST_KEPT = 400  # results of a probe's steps
+
 
 class Flags:
     """``calls``: tf.function calls under way; ``traces``: functions traced so far in this thread."""
@@ -57,6 +59,7 @@ class Progress:
         self.boundary: Callable[[int], None] | None = None
         self.wanted = False  # whether the next step's result is to be looked at
         self.last_scalars: list[tuple[str, Any]] = []
+        self.trajectory: list[list[tuple[str, Any]]] | None = None  # of a probe: the scalars of its first steps
 
     def step(self, kind: int) -> None:
         """A step is about to begin. ``kind``: 1 inference function, 2 eager gradient, 3 training function, 4 Keras."""
@@ -81,3 +84,6 @@ class Progress:
             if getattr(dtype, "is_floating", False) and getattr(value, "shape", None) == ():
                 found.append((str(name), value))
         self.last_scalars = found
+        if self.trajectory is not None and len(self.trajectory) < MOST_KEPT:
+            self.trajectory.append(found)
+            self.wanted = True

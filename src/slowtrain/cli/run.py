@@ -6,8 +6,6 @@ import argparse
 import sys
 from pathlib import Path
 
-from slowtrain.errors import EnvironmentMissing, InputError
-
 HELP = "run a training script unchanged and say why each step takes as long as it does"
 EXAMPLES = """
 slowtrain run train.py --epochs 3             options behind the script are the script's
@@ -16,7 +14,6 @@ slowtrain run --html report.html train.py     the whole report as one page
 slowtrain run --json - train.py               the answer as JSON on standard output, the script's output on stderr
 """
 RUNS = "slowtrain-runs"
-FRAMEWORKS = ("tensorflow", "keras", "jax")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,10 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from slowtrain.capture import launch
+    from slowtrain.cli import _target
     from slowtrain.cli._answer import Answer, Progress
     from slowtrain.trace import recording
 
-    _check(args)
+    _target.check(args.script, args.module)
     folder = launch.new_folder(args.out, Path(args.script).stem if not args.module else args.script)
     argv = launch.command(args.script, args.arguments, args.module)
     progress = Progress(folder)
@@ -65,17 +63,3 @@ def main(args: argparse.Namespace) -> int:
             raise
         progress.warn(str(error) or type(error).__name__)
     return outcome.exit_code
-
-
-def _check(args: argparse.Namespace) -> None:
-    import importlib.util
-
-    if not args.module and not Path(args.script).exists():
-        raise InputError(f"{args.script} does not exist; give the path of a Python script, or -m with a module's name")
-    if not args.module and Path(args.script).is_dir() and not Path(args.script, "__main__.py").exists():
-        raise InputError(f"{args.script} is a folder; give the path of a Python script")
-    if not any(importlib.util.find_spec(name) for name in FRAMEWORKS):
-        raise EnvironmentMissing(
-            f"this Python ({sys.executable}) has no TensorFlow; install Slowtrain where your script runs, "
-            "or `pip install 'slowtrain[tensorflow]'` here"
-        )

@@ -22,7 +22,7 @@ def render(checkup: Checkup) -> str:
 
 def document(checkup: Checkup) -> dict[str, Any]:
     """The checkup in the shape of the contract; ``slowtrain fix`` adds its own key."""
-    written: dict[str, Any] = _plain(
+    written: dict[str, Any] = plain(
         {
             "schema": SCHEMA,
             "tool": {"version": checkup.version},
@@ -102,7 +102,7 @@ def _diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
         },
         "saving": _saving(diagnosis.saving),
         "prescriptions": [_prescription(p) for p in diagnosis.prescriptions],
-        "verdict": _verdict(diagnosis.verdict),
+        "verdict": verdict(diagnosis.verdict),
     }
 
 
@@ -125,25 +125,26 @@ def _prescription(prescription: Prescription) -> dict[str, Any]:
     }
 
 
-def _verdict(verdict: Verdict | None) -> dict[str, Any] | None:
-    if verdict is None:
+def verdict(found: Verdict | None) -> dict[str, Any] | None:
+    """What measuring a cure showed, in the contract's words."""
+    if found is None:
         return None
     return {
-        "outcome": verdict.outcome,
-        "speedup": verdict.speedup,
-        "low": verdict.low,
-        "high": verdict.high,
-        "runs": verdict.runs,
-        "loss": verdict.loss,
+        "outcome": found.outcome,
+        "speedup": found.speedup,
+        "low": found.low,
+        "high": found.high,
+        "runs": found.runs,
+        "loss": found.loss,
     }
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Plain JSON values: numbers finite or null, enumerations and NumPy scalars as what they stand for."""
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, str):
         return str(value)
     if value is None or isinstance(value, bool):

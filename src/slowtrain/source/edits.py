@@ -201,7 +201,8 @@ def _line(source: Source, number: int) -> str:
 
 
 def _last(call: ast.Call) -> Placed | None:
-    return max([*call.args, *call.keywords], key=end, default=None)
+    given: list[Placed] = [*call.args, *call.keywords]
+    return max(given, key=end, default=None)
 
 
 def _past(source: Source, node: Placed, limit: tuple[int, int]) -> tuple[int, int]:

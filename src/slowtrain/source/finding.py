@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 
 from slowtrain.source import FUNCTIONS, Source
@@ -42,6 +43,7 @@ def chain(call: ast.expr) -> Iterator[ast.Call]:
         node = node.func.value
 
 
+@functools.lru_cache(maxsize=16)
 def parents(source: Source) -> dict[ast.AST, ast.AST]:
     return {child: node for node in ast.walk(source.tree) for child in ast.iter_child_nodes(node)}
 

@@ -1,0 +1,107 @@
+"""What ``fix`` and ``verify`` share: options of a probe, the time, progress, and how a proof is told."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slowtrain.errors import InputError
+
+if TYPE_CHECKING:
+    from slowtrain.proof import Proof
+    from slowtrain.verify.pairs import Bench
+
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--budget", default="10m", metavar="TIME", help="how long to measure at most: 90s, 10m, 1h (default: 10m)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of Python, NumPy and TensorFlow in every probe (default: 0)"
+    )
+    parser.add_argument("--stdin", type=Path, metavar="FILE", help="what every probe reads from standard input")
+    parser.add_argument(
+        "--out", type=Path, default=Path("slowtrain-runs"), help="where the runs go (default: %(default)s)"
+    )
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a report with before and after side by side")
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        help="write the answer as JSON; - is standard output, and nothing else is printed there",
+    )
+
+
+def budget_s(text: str) -> float:
+    """Seconds of ``90s``, ``10m``, ``1h`` or a bare number. Raises ``InputError``."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    seconds = float(found[1]) * UNITS[found[2]] if found else 0.0
+    if not seconds:
+        raise InputError(f"--budget {text} is no time; write 90s, 10m or 1h")
+    return seconds
+
+
+@contextlib.contextmanager
+def bench(args: argparse.Namespace, target: str, stem: str) -> Iterator[Bench]:
+    """Where the probes run. Raises ``InputError`` and ``EnvironmentMissing`` for what cannot be run."""
+    from slowtrain.capture import launch
+    from slowtrain.cli import _target
+    from slowtrain.verify.pairs import Bench
+    from slowtrain.verify.probes import Script
+
+    _target.check(target, args.module)
+    try:
+        given = args.stdin.read_bytes() if args.stdin is not None else None
+    except OSError as error:
+        raise InputError(f"cannot read {args.stdin} ({error.strerror})") from error
+    seconds = budget_s(args.budget)
+    folder = launch.new_folder(args.out, stem)
+    deadline = time.monotonic() + seconds
+    said = Progress(deadline)
+    yield Bench(Script(target, tuple(args.arguments), args.module, given), folder, deadline, args.seed, said)
+
+
+class Progress:
+    """Lines on a terminal's stderr with the time that is left; nothing where it is piped."""
+
+    def __init__(self, deadline: float) -> None:
+        self.deadline = deadline
+        self.shown = sys.stderr.isatty()
+
+    def __call__(self, message: str) -> None:
+        if self.shown:
+            left = max(self.deadline - time.monotonic(), 0.0)
+            print(f"slowtrain: {message} (at most {_clock(left)} left)", file=sys.stderr, flush=True)
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds // 60)}:{int(seconds % 60):02d}"
+
+
+def tell(args: argparse.Namespace, proof: Proof, folder: Path, *, written: bool) -> None:
+    """Prints the text, or the JSON alone where it was asked for on standard output; writes what was asked for."""
+    from slowtrain.cli import _answer
+    from slowtrain.report import proof as report
+
+    if proof.diff:
+        _answer.write(folder / "fix.patch", proof.diff)
+    document = report.render_json(proof, written=written)
+    _answer.write(folder / "fix.json", document)
+    if args.json == "-":
+        sys.stdout.write(document)
+        return
+    if args.json is not None:
+        _answer.write(Path(args.json), document)
+    width = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
+    colour, unicode = _answer.coloured(sys.stdout), _answer.speaks_unicode(sys.stdout)
+    sys.stdout.write(report.render(proof, width=width, colour=colour, unicode=unicode))
+    if proof.diff:
+        print(f"\npatch: {folder / 'fix.patch'}" + (" (applied; undo it with git apply -R)" if written else ""))

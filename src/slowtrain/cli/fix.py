@@ -1,0 +1,49 @@
+"""``slowtrain fix``: diagnoses, applies what is prescribed, measures, and hands back the patch that helps."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+HELP = "cure a slow script: apply what is prescribed, measure it in interleaved runs, keep what helps"
+EXAMPLES = """
+slowtrain fix train.py
+slowtrain fix --budget 20m train.py --epochs 3
+slowtrain fix --write train.py
+slowtrain fix --allow changes-training --json fix.json -m mypackage.train
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from slowtrain.cli import _proving
+
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module's name, as in python -m")
+    parser.add_argument(
+        "--allow", choices=["changes-training"], help="apply also what changes the numbers that training produces"
+    )
+    parser.add_argument("--write", action="store_true", help="change the files, if the cure is proven")
+    parser.add_argument(
+        "--force", action="store_true", help="write also into files with changes that are not committed"
+    )
+    _proving.add_options(parser)
+    parser.add_argument("script", metavar="SCRIPT", help="the script, or with -m the module")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="the script's own arguments")
+
+
+def main(args: argparse.Namespace) -> int:
+    from slowtrain.cli import _proving
+    from slowtrain.model import Effect
+    from slowtrain.verify import files, fixing
+
+    allowed = fixing.SAFE | ({Effect.CHANGES_TRAINING} if args.allow else set())
+    stem = args.script if args.module else Path(args.script).stem
+    with _proving.bench(args, args.script, f"fix-{stem}") as bench:
+        proof = fixing.fix(bench, frozenset(allowed))
+        written = False
+        try:
+            if args.write and proof.files:
+                files.write(proof.files, force=args.force)
+                written = True
+        finally:
+            _proving.tell(args, proof, bench.folder, written=written)
+    return 0

@@ -1,0 +1,142 @@
+"""What was tried and what it gave, as text and as the JSON contract's ``fix``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from slowtrain.model import Checkup, Diagnosis, Verdict
+from slowtrain.proof import Attempt, Proof
+from slowtrain.report import json as documents
+from slowtrain.report import wording
+from slowtrain.report.terminal import Paper
+
+WIDEST, NARROWEST = 110, 40
+DIFF_LINES = 40
+
+
+def render(proof: Proof, *, width: int = 80, colour: bool = False, unicode: bool = True) -> str:
+    """The answer first, then each attempt, what is left to a person, and the patch."""
+    paper = Paper(max(min(width, WIDEST), NARROWEST), colour, unicode)
+    return "\n".join(line.rstrip() for line in _lines(proof, paper)) + "\n"
+
+
+def headline(proof: Proof) -> str:
+    kept = [a for a in proof.attempts if a.kept]
+    if kept and proof.together is not None:
+        gain = proof.together
+        said = wording.times(gain.speedup, gain.low, gain.high)
+        return f"{len(kept)} {'cure' if len(kept) == 1 else 'cures'} kept: {said} as fast, measured in {gain.runs} runs"
+    if proof.attempts:
+        return "nothing kept: " + ("; ".join(dict.fromkeys(a.why for a in proof.attempts)) or "nothing helped")
+    if proof.by_hand:
+        return "nothing that a machine can cure safely; what a person can do is below"
+    return "nothing to cure"
+
+
+def _lines(proof: Proof, paper: Paper) -> Iterator[str]:
+    for line in paper.wrap(headline(proof), paper.width):
+        yield paper.style(line, "bold", "green" if any(a.kept for a in proof.attempts) else "yellow")
+    if proof.attempts:
+        yield ""
+        yield _row(paper, "cause", "predicted", "measured (95 %)", "loss", "")
+        for attempt in proof.attempts:
+            yield from _attempt(attempt, paper)
+    if proof.by_hand:
+        yield ""
+        yield paper.style("For a person", "bold")
+        for cause, says, where in proof.by_hand:
+            place = f" ({where[0]})" if where else ""
+            yield from (("  " if i == 0 else "    ") + row for i, row in _wrapped(paper, f"{cause}: {says}{place}"))
+    for note in (*[f"a probe cannot keep this to itself: {one}" for one in proof.limits], *proof.notes):
+        yield from (("Note: " if i == 0 else "      ") + row for i, row in _wrapped(paper, note, 6))
+    if proof.diff:
+        yield ""
+        rows = proof.diff.splitlines()
+        for row in rows[:DIFF_LINES]:
+            tone = "green" if row.startswith("+") else "red" if row.startswith("-") else "dim"
+            yield paper.style(paper.plain(row), tone)
+        if len(rows) > DIFF_LINES:
+            yield f"(+{len(rows) - DIFF_LINES} more lines, in the patch)"
+
+
+def _wrapped(paper: Paper, text: str, indent: int = 4) -> Iterator[tuple[int, str]]:
+    return enumerate(paper.wrap(text, paper.width - indent))
+
+
+def _row(paper: Paper, cause: str, predicted: str, measured: str, loss: str, kept: str) -> str:
+    room = paper.width - 48
+    return f"{paper.pad(paper.fit(cause, room), room)} {predicted:>9} {measured:>22}  {loss:<9} {kept}"
+
+
+def _attempt(attempt: Attempt, paper: Paper) -> Iterator[str]:
+    predicted = f"{attempt.predicted.speedup:.2f}x" if attempt.predicted is not None else "-"
+    verdict = attempt.verdict
+    measured = _measured(verdict) if verdict is not None else "not measured"
+    loss = verdict.loss if verdict is not None else "-"
+    yield _row(paper, attempt.name, predicted, measured, loss, "kept" if attempt.kept else "no")
+    effect = f" [{wording.effect(attempt.effect)}]" if attempt.effect is not None else ""
+    yield from ("  " + row for _, row in _wrapped(paper, f"{attempt.says}{effect}"))
+    if attempt.why:
+        yield from (paper.style("  " + row, "yellow") for _, row in _wrapped(paper, f"dropped: {attempt.why}"))
+
+
+def _measured(verdict: Verdict) -> str:
+    low, high = (f"{v:.2f}" if 0 < v < 1e6 else "?" for v in (verdict.low, verdict.high))
+    return f"{verdict.speedup:.2f}x ({low} to {high})"
+
+
+def document(proof: Proof, *, written: bool) -> dict[str, Any]:
+    """The checkup of the script as it was, with what measuring its cures showed, and the key ``fix``."""
+    verdicts = {a.name: a.verdict for a in proof.attempts if a.verdict is not None}
+    found = documents.document(_with(proof.before, verdicts)) if proof.before is not None else {}
+    together = proof.together
+    outcome = together.outcome if together is not None else "nothing kept"
+    found["fix"] = documents.plain(
+        {
+            "outcome": outcome,
+            "speedup": together.speedup if together is not None else None,
+            "low": together.low if together is not None else None,
+            "high": together.high if together is not None else None,
+            "runs": together.runs if together is not None else 0,
+            "loss": together.loss if together is not None else None,
+            "kept": [a.name for a in proof.attempts if a.kept],
+            "dropped": [{"cause": a.name, "why": a.why} for a in proof.attempts if not a.kept],
+            "attempts": [_entry(a) for a in proof.attempts],
+            "by_hand": [{"cause": c, "says": s, "where": list(w)} for c, s, w in proof.by_hand],
+            "limits": proof.limits,
+            "notes": proof.notes,
+            "seconds": proof.seconds,
+            "diff": proof.diff,
+            "written": written,
+        }
+    )
+    return found
+
+
+def render_json(proof: Proof, *, written: bool) -> str:
+    return json.dumps(document(proof, written=written), indent=2, allow_nan=False) + "\n"
+
+
+def _entry(attempt: Attempt) -> dict[str, Any]:
+    predicted, verdict = attempt.predicted, attempt.verdict
+    return {
+        "cause": attempt.name,
+        "says": attempt.says,
+        "effect": attempt.effect,
+        "scope": predicted.scope if predicted is not None else None,
+        "predicted": predicted.speedup if predicted is not None else None,
+        "verdict": documents.verdict(verdict),
+        "kept": attempt.kept,
+        "why": attempt.why,
+        "diff": attempt.diff,
+    }
+
+
+def _with(checkup: Checkup, verdicts: dict[str, Verdict]) -> Checkup:
+    def measured(diagnosis: Diagnosis) -> Diagnosis:
+        return replace(diagnosis, verdict=verdicts.get(diagnosis.cause))
+
+    return replace(checkup, diagnoses=tuple(map(measured, checkup.diagnoses)))

@@ -1,0 +1,214 @@
+"""From a script to a patch: diagnose, apply what is prescribed, measure, keep or drop, and diagnose again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from slowtrain import diagnose
+from slowtrain.checkup import checkup
+from slowtrain.diagnose import Findings
+from slowtrain.errors import InputError
+from slowtrain.model import Checkup, Diagnosis, Effect, Prescription, Verdict
+from slowtrain.proof import Attempt, Proof
+from slowtrain.source import read
+from slowtrain.source.writing import beyond
+from slowtrain.trace import Trace, build
+from slowtrain.verify import probes
+from slowtrain.verify.files import Files, diff
+from slowtrain.verify.pairs import Bench, Trial, compare
+from slowtrain.verify.parity import Parity
+from slowtrain.verify.probes import Candidate, Probe, Rule
+from slowtrain.verify.statistics import BETTER, UNKNOWN
+
+DIAGNOSED_S = 60.0  # of training are diagnosed: two windows, and a few hundred steps of most scripts
+PART = 0.3  # of the time left may go into a diagnosis
+STEADY_S = 3.0  # of steady steps in each process
+STEPS = 30
+MOST_S = 30.0
+SAFE = frozenset({Effect.EXACT, Effect.EQUIVALENT})
+FEWEST = 3  # pairs for which there must be time
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A diagnosed run of the script as it is now."""
+
+    probe: Probe
+    trace: Trace
+    findings: Findings
+    checkup: Checkup
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A cure that can be applied."""
+
+    diagnosis: Diagnosis
+    prescription: Prescription
+    files: Files
+
+
+def fix(bench: Bench, allowed: frozenset[Effect] = SAFE) -> Proof:
+    """Cures what can be cured within the time. Raises ``InputError`` where the script itself does not run."""
+    begun = time.monotonic()
+    files = Files()
+    limits = tuple(_limits(bench))
+    for one in limits:
+        bench.say(f"cannot be kept from happening in each probe: {one}")
+    seen = before = _diagnose(bench, files)
+    attempts: list[Attempt] = []
+    tried: set[tuple[str, str]] = set()
+    trials: list[tuple[Attempt, Trial]] = []
+    while (choice := _next(seen, files, allowed, tried, attempts)) is not None:
+        tried.add((choice.diagnosis.cause, choice.prescription.says))
+        attempt, trial = _try(bench, seen, files, choice)
+        attempts.append(attempt)
+        if attempt.kept and trial is not None:
+            files = choice.files
+            trials.append((attempt, trial))
+            if not _time_for(bench, seen):
+                break
+            seen = _diagnose(bench, files)
+    together = _together(bench, files, trials)
+    notes = _notes(before, seen, bench)
+    return Proof(
+        (bench.script.target, *bench.script.arguments),
+        tuple(attempts),
+        together,
+        diff(files.changed(), Path.cwd()),
+        files.changed(),
+        before.checkup,
+        seen.checkup if trials else None,
+        tuple(_by_hand(seen, attempts)),
+        limits,
+        tuple(notes),
+        time.monotonic() - begun,
+    )
+
+
+def _diagnose(bench: Bench, files: Files) -> Seen:
+    bench.say("diagnosing" if not files.current else "diagnosing what is left")
+    number = len(list(bench.folder.glob("diagnosis-*")))
+    folder = bench.folder / f"diagnosis-{number}"
+    rule = Rule(seconds=DIAGNOSED_S, steps=STEPS, windows=True)
+    limit = max(PART * bench.left_s, min(DIAGNOSED_S, bench.left_s))
+    found = probes.run(bench.script, Candidate("script", files.texts()), rule, folder, limit_s=limit, seed=bench.seed)
+    if found.failed:
+        raise InputError(f"the script does not run by itself ({found.failed}); nothing to compare with")
+    trace = build.load(folder)
+    findings = diagnose.examine(trace)
+    return Seen(found, trace, findings, checkup(trace, findings, folder=folder))
+
+
+def _next(
+    seen: Seen, files: Files, allowed: frozenset[Effect], tried: set[tuple[str, str]], attempts: list[Attempt]
+) -> Choice | None:
+    """The first cure, in the order of what it saves, that can be applied and was not tried."""
+    for diagnosis in seen.findings.diagnoses:
+        if diagnosis.saving.scope == "run" and seen.probe.stopped:
+            continue  # of a run that was ended nobody knows the whole
+        for prescription in diagnosis.prescriptions:
+            key = (diagnosis.cause, prescription.says)
+            if not prescription.edits or prescription.effect not in allowed or key in tried:
+                continue
+            try:
+                changed = files.edited(prescription.edits, seen.trace.root)
+            except InputError as error:
+                tried.add(key)
+                attempts.append(_dropped(diagnosis, prescription, str(error)))
+                continue
+            return Choice(diagnosis, prescription, changed)
+    return None
+
+
+def _try(bench: Bench, seen: Seen, files: Files, choice: Choice) -> tuple[Attempt, Trial | None]:
+    diagnosis, prescription = choice.diagnosis, choice.prescription
+    if not _time_for(bench, seen, diagnosis.saving.scope):
+        return _dropped(diagnosis, prescription, "no time left to measure it; give a longer --budget"), None
+    bench.say(f"{diagnosis.cause}: {prescription.says}")
+    rule, scope = _rule(seen, choice)
+    baseline = Candidate("baseline", files.texts())
+    trial = compare(bench, baseline, Candidate(diagnosis.cause, choice.files.texts()), rule, scope)
+    attempt = _judged(diagnosis, prescription, trial)
+    changed = diff(Files(files.current, choice.files.current).changed(), Path.cwd()) if files.current else ""
+    return replace(attempt, diff=changed or diff(choice.files.changed(), Path.cwd())), trial
+
+
+def _rule(seen: Seen, choice: Choice) -> tuple[Rule, str]:
+    """How long a probe has to be, so that it shows what the cure gives."""
+    if choice.diagnosis.saving.scope == "run":
+        return Rule(), "run"
+    if choice.prescription.later:
+        return Rule(seconds=0.0 if not seen.probe.stopped else MOST_S, later=True), "step"
+    seconds = min(max(STEADY_S, STEPS * seen.trace.step_ms / 1e3), MOST_S)
+    return Rule(seconds=seconds, steps=STEPS), "step"
+
+
+def _time_for(bench: Bench, seen: Seen, scope: str = "step") -> bool:
+    """Whether the smallest number of pairs that can tell anything fits into what is left."""
+    start = seen.probe.first_step_s or seen.probe.wall_s
+    one = seen.probe.wall_s if scope == "run" else min(start + STEADY_S, seen.probe.wall_s)
+    return bench.left_s > 2 * FEWEST * one
+
+
+def _judged(diagnosis: Diagnosis, prescription: Prescription, trial: Trial) -> Attempt:
+    verdict, parity = trial.verdict(prescription.effect), trial.parity(prescription.effect)
+    kept, why = False, trial.failed or ""
+    if verdict is not None and not trial.failed:
+        kept = verdict.outcome == BETTER and parity.holds is not False
+        why = _why(verdict, parity, prescription.effect)
+    return Attempt(
+        diagnosis.cause, prescription.says, prescription.effect, diagnosis.saving, verdict, kept, "" if kept else why
+    )
+
+
+def _why(verdict: Verdict, parity: Parity, effect: Effect) -> str:
+    if parity.holds is False:
+        return f"promised to be {effect}, but the loss {parity.says}"
+    if verdict.outcome == UNKNOWN:
+        return f"{verdict.runs // 2} pairs cannot tell it from noise"
+    return "it does not help"
+
+
+def _dropped(diagnosis: Diagnosis, prescription: Prescription, why: str) -> Attempt:
+    return Attempt(diagnosis.cause, prescription.says, prescription.effect, diagnosis.saving, None, False, why)
+
+
+def _together(bench: Bench, files: Files, trials: list[tuple[Attempt, Trial]]) -> Verdict | None:
+    """What all that was kept gives at once: measured anew where it is more than one cure."""
+    if not trials:
+        return None
+    if len(trials) == 1:
+        return trials[0][0].verdict
+    steps = [t for _, t in trials if t.scope == "step"]
+    scope = "step" if steps else "run"
+    rule = Rule() if scope == "run" else Rule(seconds=STEADY_S, steps=STEPS)
+    bench.say("measuring all that was kept together")
+    return compare(bench, Candidate("baseline"), Candidate("together", files.texts()), rule, scope).verdict(None)
+
+
+def _by_hand(seen: Seen, attempts: list[Attempt]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """What is left and has no edit: the words, and the lines that they are about."""
+    known = {a.name for a in attempts}
+    for diagnosis in seen.findings.diagnoses:
+        words = [p for p in diagnosis.prescriptions if not p.edits]
+        if words and diagnosis.cause not in known and diagnosis.saving.speedup > 1:
+            yield diagnosis.cause, words[0].says, tuple(str(place) for place in diagnosis.evidence.where[:3])
+
+
+def _limits(bench: Bench) -> Iterator[str]:
+    source = None if bench.script.module else read(bench.script.target)
+    for line, words in beyond(source) if source is not None else ():
+        yield f"{bench.script.target}:{line} {words}"
+
+
+def _notes(before: Seen, after: Seen, bench: Bench) -> Iterator[str]:
+    if before.probe.stopped and any(d.saving.scope == "run" for d in before.findings.diagnoses):
+        yield "each probe ended before the script did: causes of the whole run were left alone"
+    if before.probe.redirected:
+        yield f"{len(before.probe.redirected)} files that the script writes went to a scratch folder"
+    if bench.left_s <= 0 or not _time_for(bench, after):
+        yield "the time was over; a longer --budget may find more"

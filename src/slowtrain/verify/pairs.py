@@ -1,0 +1,100 @@
+"""Baseline and candidate in turn until their ratio is known, the candidate fails, or the time is over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slowtrain.model import Effect, Verdict
+from slowtrain.verify import probes
+from slowtrain.verify.parity import Parity, parity
+from slowtrain.verify.probes import Candidate, Probe, Rule, Script
+from slowtrain.verify.statistics import Ratio, decided, ratio
+
+LONGEST = 4.0  # times as long as the baseline: a candidate that takes longer is ended
+LEAST_LIMIT_S = 60.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where and how probes run. ``deadline`` is on the monotonic clock, in seconds."""
+
+    script: Script
+    folder: Path
+    deadline: float
+    seed: int = 0
+    say: Say = field(default=lambda _: None)
+
+    @property
+    def left_s(self) -> float:
+        return self.deadline - time.monotonic()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The pairs of one comparison. ``scope``: a ``step``'s samples or the whole ``run`` were timed."""
+
+    scope: str
+    pairs: tuple[tuple[Probe, Probe], ...]
+    failed: str | None = None
+
+    @property
+    def ratio(self) -> Ratio | None:
+        times = self.times()
+        return ratio(times) if times else None
+
+    def times(self) -> list[tuple[float, float]]:
+        """Of each pair that has both; a sample's where both know their samples, else a step's, else the run's."""
+        found = []
+        for before, after in self.pairs:
+            if self.scope == "run":
+                found.append((before.wall_s, after.wall_s))
+            elif before.ms and after.ms and before.per == after.per:
+                found.append((before.ms, after.ms))
+        return found
+
+    def parity(self, effect: Effect | None) -> Parity:
+        return parity(effect, [b.losses for b, _ in self.pairs], [c.losses for _, c in self.pairs])
+
+    def verdict(self, effect: Effect | None) -> Verdict | None:
+        found = self.ratio
+        if found is None:
+            return None
+        loss = self.parity(effect).loss
+        return Verdict(found.outcome, found.speedup, found.low, found.high, 2 * found.pairs, loss)
+
+
+def compare(bench: Bench, baseline: Candidate, candidate: Candidate, rule: Rule, scope: str) -> Trial:
+    """Runs pairs, in an order that changes from pair to pair, and looks after those of ``statistics.LOOKS``."""
+    pairs: list[tuple[Probe, Probe]] = []
+    slowest = 0.0
+    while True:
+        found: dict[str, Probe] = {}
+        order = (baseline, candidate) if len(pairs) % 2 == 0 else (candidate, baseline)
+        for one in order:
+            limit = max(LONGEST * slowest, LEAST_LIMIT_S) if slowest else bench.left_s
+            found[one.name] = _probe(bench, one, rule, min(limit, max(bench.left_s, 1.0)))
+            if found[one.name].failed:
+                return Trial(scope, tuple(pairs), f"{one.name}: {found[one.name].failed}")
+        pair = (found[baseline.name], found[candidate.name])
+        if scope == "run" and any(p.stopped for p in pair):
+            return Trial(scope, tuple(pairs), "the script runs longer than the time that is left")
+        pairs.append(pair)
+        slowest = max(slowest, *(p.wall_s for p in pair))
+        trial = Trial(scope, tuple(pairs))
+        known = trial.ratio
+        if known is None:
+            return Trial(scope, tuple(pairs), "no steady steps could be timed in both")
+        bench.say(f"{candidate.name}: {known.speedup:.2f} times as fast after {known.pairs} pairs")
+        if decided(known) or bench.left_s < pair[0].wall_s + pair[1].wall_s:
+            return trial
+
+
+def _probe(bench: Bench, one: Candidate, rule: Rule, limit_s: float) -> Probe:
+    number = len(list(bench.folder.glob("probe-*")))
+    folder = bench.folder / f"probe-{number:03d}"
+    return probes.run(bench.script, one, rule, folder, limit_s=limit_s, seed=bench.seed)

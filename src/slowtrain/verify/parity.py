@@ -1,0 +1,101 @@
+"""Whether a candidate still trains the same: its losses, step by step, against those of the baseline.
+
+With the seeds fixed two baselines give the same losses to the last bit where the framework is deterministic; where
+they do not, what they differ by is the measure. Both are of the same seed, so that a difference is the script's own.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from slowtrain.model import Effect
+
+Losses = Sequence[Mapping[str, float]]
+
+FEWEST = 5  # steps of both
+# Of the mean loss: what a change of the order of random draws or of rounding may shift the mean of the first steps by,
+# beyond three standard errors of the steps' own scatter.
+TOLERANCE = 0.02
+SURE = 3.0
+
+
+@dataclass(frozen=True)
+class Parity:
+    """``holds`` is None where it was not measured; ``loss`` is the short word of the JSON contract."""
+
+    holds: bool | None
+    loss: str
+    says: str
+
+
+def parity(effect: Effect | None, baselines: Sequence[Losses], candidates: Sequence[Losses]) -> Parity:
+    """Whether the ``effect`` that was promised is what the candidates show. Without one, only told."""
+    series = [_series(one) for one in (*baselines, *candidates)]
+    first, mine = series[: len(baselines)], series[len(baselines) :]
+    n = min((len(s) for s in series), default=0)
+    if n < FEWEST or not first or not mine:
+        return Parity(None, "not measured", "no step's loss could be read in both")
+    if not all(math.isfinite(v) for s in series for v in s[:n]):
+        same = all(s[:n] == first[0][:n] or _both_bad(s[:n], first[0][:n]) for s in mine)
+        return Parity(same, "same" if same else "differs", f"not finite in {'both' if same else 'one'}")
+    spread = max((_distance(first[0], other, n) for other in first[1:]), default=0.0)
+    apart = max(_distance(first[0], other, n) for other in mine)
+    if apart == 0.0:
+        return Parity(True, "same", f"the same to the bit over {n} steps")
+    if effect is Effect.EXACT:
+        holds = apart <= 2 * spread
+        says = f"differs by {apart:.2g} over {n} steps, two baselines by {spread:.2g}"
+        return Parity(holds, _within(apart) if holds else "differs", says)
+    shift, bound = _shift(first, mine, n), _bound(first, mine, n)
+    says = f"mean of {n} steps differs by {shift:.1%}"
+    if effect is Effect.EQUIVALENT:
+        holds = abs(shift) <= bound
+        return Parity(holds, _within(abs(shift)) if holds else "differs", f"{says}, allowed {bound:.1%}")
+    return Parity(True, _within(abs(shift)), says)
+
+
+def _within(apart: float) -> str:
+    return f"within {apart:.0e}" if apart < 0.01 else f"within {apart:.2g}"
+
+
+def _series(losses: Losses) -> list[float]:
+    """The loss of each step: what is called so, else the only scalar of a step."""
+    found = []
+    for step in losses:
+        name = next((k for k in step if k == "loss"), next((k for k in step if "loss" in k), None))
+        if name is None and len(step) == 1:
+            name = next(iter(step))
+        if name is None:
+            break
+        found.append(float(step[name]))
+    return found
+
+
+def _distance(one: Sequence[float], other: Sequence[float], n: int) -> float:
+    """The largest difference of a step, relative to the mean loss."""
+    scale = statistics.fmean(abs(v) for v in one[:n]) or 1.0
+    return max(abs(a - b) for a, b in zip(one[:n], other[:n], strict=True)) / scale
+
+
+def _mean(several: Sequence[Sequence[float]], n: int) -> float:
+    return statistics.fmean(statistics.fmean(s[:n]) for s in several)
+
+
+def _shift(first: Sequence[Sequence[float]], mine: Sequence[Sequence[float]], n: int) -> float:
+    scale = abs(_mean(first, n)) or 1.0
+    return (_mean(mine, n) - _mean(first, n)) / scale
+
+
+def _bound(first: Sequence[Sequence[float]], mine: Sequence[Sequence[float]], n: int) -> float:
+    """The tolerance with the scatter of the differences of steps, which other batches have by themselves."""
+    scale = abs(_mean(first, n)) or 1.0
+    differences = [a - b for a, b in zip(first[0][:n], mine[0][:n], strict=True)]
+    return TOLERANCE + SURE * statistics.stdev(differences) / math.sqrt(n) / scale
+
+
+def _both_bad(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether the same steps are not finite."""
+    return [math.isfinite(v) for v in one] == [math.isfinite(v) for v in other]

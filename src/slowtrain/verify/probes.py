@@ -1,0 +1,184 @@
+"""One probe: a script, or a candidate for it, as a recorded process of its own that ends when its steps are known."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from slowtrain.capture import launch, probe
+from slowtrain.errors import InputError
+from slowtrain.trace import Trace, build
+
+TAIL_BYTES = 4000  # of what the script printed last, where it failed
+POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Script:
+    """What is run: ``target`` is a file, or with ``module`` a module's name. ``stdin`` is given to every process."""
+
+    target: str
+    arguments: tuple[str, ...] = ()
+    module: bool = False
+    stdin: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Texts of files, by absolute path, that stand in for those on the disk; none for the baseline."""
+
+    name: str
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a probe ends: after ``seconds`` from the first step and at least ``steps``; 0 seconds: by itself.
+
+    ``later``: steps of the first epoch do not count, in which a cache is only filled.
+    """
+
+    seconds: float = 0.0
+    steps: int = 30
+    windows: bool = False
+    later: bool = False
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What one process showed. ``ms`` is a sample's time in steady steps (a step's where samples are not known).
+
+    ``per`` says which; ``wall_s`` is the whole process. ``losses`` are the scalars of the first steps by name.
+    ``failed`` is the last line of what went wrong.
+    """
+
+    folder: Path
+    ms: float | None
+    per: str
+    wall_s: float
+    stopped: bool
+    first_step_s: float | None
+    losses: tuple[Mapping[str, float], ...] = ()
+    redirected: tuple[str, ...] = ()
+    failed: str | None = None
+
+
+def run(
+    script: Script,
+    candidate: Candidate,
+    rule: Rule,
+    folder: Path,
+    *,
+    limit_s: float,
+    seed: int = 0,
+    tick: Callable[[float], None] | None = None,
+) -> Probe:
+    """Runs one probe into ``folder``, at most ``limit_s`` long. What it writes goes to a scratch folder."""
+    folder.mkdir(parents=True)
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    plan = {
+        "overlay": dict(candidate.texts), "scratch": str(scratch), "seconds": rule.seconds, "steps": rule.steps,
+        "seed": seed, "module": script.module,
+    }  # fmt: skip
+    (folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
+    argv = [sys.executable, "-c", probe.COMMAND, script.target, *script.arguments]
+    environment = launch.environment(folder, windows=rule.windows)
+    environment[probe.VARIABLE] = str((folder / "plan.json").resolve())
+    environment.setdefault("PYTHONHASHSEED", str(seed))
+    start_ns = time.perf_counter_ns()
+    about = launch.begun(folder, argv, start_ns)
+    with tempfile.TemporaryFile() as printed, _input(script.stdin) as given:
+        child = subprocess.Popen(
+            argv, env=environment, stdin=given, stdout=printed, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        overdue = _wait(child, limit_s, tick)
+        end_ns = time.perf_counter_ns()
+        printed.seek(max(printed.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
+        tail = printed.read().decode("utf-8", "replace")
+    code = child.returncode
+    launch.ended(folder, about, code, end_ns)
+    failed = None if overdue or code == 0 else _reason(tail, code)
+    shutil.rmtree(scratch, ignore_errors=True)  # weights, mostly
+    return read(folder, (end_ns - start_ns) / 1e9, overdue, failed, rule.later)
+
+
+def read(folder: Path, wall_s: float, overdue: bool, failed: str | None, later: bool = False) -> Probe:
+    """What the recording of a probe says."""
+    try:
+        trace = build.load(folder)
+    except InputError as error:
+        return Probe(folder, None, "step", wall_s, overdue, None, failed=failed or str(error))
+    ms, per = pace(trace, later)
+    losses = trace.fact("losses")
+    return Probe(
+        folder,
+        ms,
+        per,
+        wall_s,
+        overdue or trace.fact("stopped_ns") is not None,
+        float(trace.steps.start_ms[0]) / 1e3 if len(trace.steps) else None,
+        tuple(losses) if isinstance(losses, list) else (),
+        tuple(trace.fact("redirected") or ()),
+        failed,
+    )
+
+
+def pace(trace: Trace, later: bool = False) -> tuple[float | None, str]:
+    """Mean ms of a sample in steady steps, or of a step where its samples are not known."""
+    steps = trace.steps
+    counted = steps.steady & (steps.block > steps.block[0]) if later and len(steps) else steps.steady
+    if not counted.any():
+        return None, "step"
+    samples = float(steps.size[counted].sum()) if len(steps.size) == len(steps) else 0.0
+    spent = float(steps.ms[counted].sum())
+    return (spent / samples, "sample") if samples > 0 else (spent / int(counted.sum()), "step")
+
+
+def _wait(child: subprocess.Popen[bytes], limit_s: float, tick: Callable[[float], None] | None) -> bool:
+    """Waits for the process, and ends it and its own at ``limit_s``; whether that was needed."""
+    begun = time.monotonic()
+    try:
+        while True:
+            try:
+                child.wait(timeout=POLL_S)
+                return False
+            except subprocess.TimeoutExpired:
+                spent = time.monotonic() - begun
+                if tick is not None:
+                    tick(spent)
+                if spent > limit_s:
+                    return True
+    finally:
+        # Workers that the script started would live on.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+@contextlib.contextmanager
+def _input(content: bytes | None) -> Iterator[Any]:
+    if content is None:
+        yield subprocess.DEVNULL
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.seek(0)
+        yield file
+
+
+def _reason(tail: str, code: int) -> str:
+    lines = [line.strip() for line in tail.splitlines() if line.strip()]
+    said = lines[-1][:300] if lines else "nothing was printed"
+    return f"exit code {code}: {said}" if code > 0 else f"ended by signal {-code}: {said}"
