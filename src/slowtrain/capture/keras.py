@@ -123,7 +123,7 @@ class KerasPatches:
             try:
                 result = function(*args, **kwargs)
                 if progress.wanted:
-                    recorder.guard("loss", progress.keep, result)
+                    recorder.guard("loss", progress.keep, result, kind)
                 return result
             finally:
                 end = now()

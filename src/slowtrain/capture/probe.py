@@ -80,4 +80,9 @@ class Stop:
 
     def _losses(self) -> list[dict[str, float]]:
         kept = self.progress.trajectory or []
-        return [{name: float(value._numpy_internal()) for name, value in scalars} for scalars in kept]
+        strongest = max((kind for kind, _ in kept), default=0)
+        return [
+            {name: float(value._numpy_internal()) for name, value in scalars}
+            for kind, scalars in kept
+            if kind == strongest
+        ]

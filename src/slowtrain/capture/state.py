@@ -59,7 +59,7 @@ class Progress:
         self.boundary: Callable[[int], None] | None = None
         self.wanted = False  # whether the next step's result is to be looked at
         self.last_scalars: list[tuple[str, Any]] = []
-        self.trajectory: list[list[tuple[str, Any]]] | None = None  # of a probe: the scalars of its first steps
+        self.trajectory: list[tuple[int, list[tuple[str, Any]]]] | None = None  # of a probe: the scalars of its first steps
 
     def step(self, kind: int) -> None:
         """A step is about to begin. ``kind``: 1 inference function, 2 eager gradient, 3 training function, 4 Keras."""
@@ -72,8 +72,11 @@ class Progress:
         if self.boundary is not None:
             self.boundary(self.steps)
 
-    def keep(self, result: Any) -> None:
-        """Keeps the scalars of a step's result. Not the result: it may be large, and free memory for the next step."""
+    def keep(self, result: Any, kind: int) -> None:
+        """Keeps the scalars of a step's result. Not the result: it may be large, and free memory for the next step.
+
+        ``kind`` is that of :meth:`step`; of a probe's losses those of the strongest kind count.
+        """
         self.wanted = False
         items = list(result.items()) if isinstance(result, dict) else [("result", result)]
         if isinstance(result, (list, tuple)):
@@ -84,6 +87,8 @@ class Progress:
             if getattr(dtype, "is_floating", False) and getattr(value, "shape", None) == ():
                 found.append((str(name), value))
         self.last_scalars = found
-        if self.trajectory is not None and len(self.trajectory) < MOST_KEPT:
-            self.trajectory.append(found)
-            self.wanted = True
+        if self.trajectory is None:
+            return
+        self.wanted = True
+        if len(self.trajectory) < MOST_KEPT:
+            self.trajectory.append((kind, found))

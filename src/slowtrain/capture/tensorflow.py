@@ -60,9 +60,6 @@ class TensorFlowPatches:
                 start = now()
                 try:
                     result = original(self, *args, **kwargs)
-                    if progress.wanted and not me.loops:
-                        recorder.guard("loss", progress.keep, result)
-                    return result
                 finally:
                     end = now()
                     me.calls = 0
@@ -70,6 +67,10 @@ class TensorFlowPatches:
                     if me.traces != traces:
                         recorder.guard("trace", traced, self, about, args, kwargs, start, end, frame)
                     recorder.guard("function", called, about, args, me, start, end, frame)
+                if progress.wanted and not me.loops:
+                    known = self.__dict__.get("_slowtrain") or about  # the first call is the one that traces
+                    recorder.guard("loss", progress.keep, result, 3 if known.get("training") else 1)
+                return result
 
             return __call__
 
@@ -192,6 +193,8 @@ class TensorFlowPatches:
                     return original(self, *args, **kwargs)
                 if not me.loops and not me.calls:  # inside a call: functions run eagerly
                     progress.step(2)
+                    if progress.trajectory is not None and args:
+                        recorder.guard("loss", progress.keep, {"loss": args[0]}, 2)
                 start = now()
                 try:
                     return original(self, *args, **kwargs)

@@ -57,7 +57,7 @@ def _lines(proof: Proof, paper: Paper) -> Iterator[str]:
         rows = proof.diff.splitlines()
         for row in rows[:DIFF_LINES]:
             tone = "green" if row.startswith("+") else "red" if row.startswith("-") else "dim"
-            yield paper.style(paper.plain(row), tone)
+            yield paper.style(row[:1] + paper.code(row[1:], paper.width - 1), tone)
         if len(rows) > DIFF_LINES:
             yield f"(+{len(rows) - DIFF_LINES} more lines, in the patch)"
 

@@ -77,6 +77,11 @@ class Paper:
         # Names that differ stay different: an é is shown as \xe9.
         return text.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
 
+    def code(self, text: str, width: int) -> str:
+        """A line of source, its spaces kept, cut to ``width`` columns."""
+        indent = len(text) - len(text.lstrip(" "))
+        return " " * min(indent, width) + self.fit(text[indent:], max(width - indent, 0))
+
     def fit(self, text: str, width: int) -> str:
         """``text`` cut to ``width`` columns, with a sign that it was."""
         text = self.plain(text)
