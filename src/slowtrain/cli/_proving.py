@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser, *, html: bool = True) -> None:
     parser.add_argument(
         "--budget", default="10m", metavar="TIME", help="how long to measure at most: 90s, 10m, 1h (default: 10m)"
     )
@@ -32,7 +32,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("slowtrain-runs"), help="where the runs go (default: %(default)s)"
     )
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a report with before and after side by side")
+    if html:
+        parser.add_argument(
+            "--html", type=Path, metavar="FILE", help="write a report with before and after side by side"
+        )
     parser.add_argument(
         "--json",
         metavar="FILE",
@@ -90,9 +93,15 @@ def tell(args: argparse.Namespace, proof: Proof, folder: Path, *, written: bool)
     """Prints the text, or the JSON alone where it was asked for on standard output; writes what was asked for."""
     from slowtrain.cli import _answer
     from slowtrain.report import proof as report
+    from slowtrain.report import proof_html
 
     if proof.diff:
         _answer.write(folder / "fix.patch", proof.diff)
+    shown = None
+    if proof.before is not None:
+        page = proof_html.render(proof, written=written)
+        shown = args.html or folder / "fix.html"
+        _answer.write(shown, page)
     document = report.render_json(proof, written=written)
     _answer.write(folder / "fix.json", document)
     if args.json == "-":
@@ -104,4 +113,6 @@ def tell(args: argparse.Namespace, proof: Proof, folder: Path, *, written: bool)
     colour, unicode = _answer.coloured(sys.stdout), _answer.speaks_unicode(sys.stdout)
     sys.stdout.write(report.render(proof, width=width, colour=colour, unicode=unicode))
     if proof.diff:
-        print(f"\npatch: {folder / 'fix.patch'}" + (" (applied; undo it with git apply -R)" if written else ""))
+        print(f"\npatch:  {folder / 'fix.patch'}" + (" (applied; undo it with git apply -R)" if written else ""))
+    if shown is not None:
+        print(f"report: {shown}")

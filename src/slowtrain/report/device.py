@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from slowtrain.model import DeviceUse
 from slowtrain.report import wording
 from slowtrain.report.markup import Markup, el
+from slowtrain.report.shell import figure
 
 
 def section(device: DeviceUse | None) -> Markup | None:
@@ -14,23 +15,23 @@ def section(device: DeviceUse | None) -> Markup | None:
     if device is None:
         return None
     reasons = [
-        el("tr", el("td", wording.WAITS.get(p.name, p.name)), _figure(wording.duration(p.ms)), _figure(_share(p.share)))
+        el("tr", el("td", wording.WAITS.get(p.name, p.name)), figure(wording.duration(p.ms)), figure(_share(p.share)))
         for p in device.idle.parts
     ]
     gaps = [
-        el("tr", _figure(wording.duration(g.start_ms)), _figure(wording.duration(g.ms)), el("td", g.reason),
-           _figure(_share(g.share)), el("td", el("code", g.detail)))
+        el("tr", figure(wording.duration(g.start_ms)), figure(wording.duration(g.ms)), el("td", g.reason),
+           figure(_share(g.share)), el("td", el("code", g.detail)))
         for g in device.gaps
     ]  # fmt: skip
     ops = [
-        el("tr", el("td", el("code", o.name)), _figure(wording.duration(o.ms)), _figure(wording.number(o.count)),
-           _figure(_share(o.share)))
+        el("tr", el("td", el("code", o.name)), figure(wording.duration(o.ms)), figure(wording.number(o.count)),
+           figure(_share(o.share)))
         for o in device.ops
     ]  # fmt: skip
     copies = [
-        el("tr", el("td", c.name), _figure(wording.number(c.count)),
-           _figure(wording.size(c.bytes) if c.bytes else "?"), _figure(wording.duration(c.ms)),
-           _figure(_share(c.share)))
+        el("tr", el("td", c.name), figure(wording.number(c.count)),
+           figure(wording.size(c.bytes) if c.bytes else "?"), figure(wording.duration(c.ms)),
+           figure(_share(c.share)))
         for c in device.copies
     ]  # fmt: skip
     return el(
@@ -62,7 +63,3 @@ def _rows(head: Sequence[str], rows: Sequence[Markup]) -> Markup:
 
 def _folded(title: str, head: Sequence[str], rows: Sequence[Markup]) -> Markup | None:
     return el("details", el("summary", title), _rows(head, rows)) if rows else None
-
-
-def _figure(said: str) -> Markup:
-    return el("td", said, class_="n")

@@ -2,57 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from importlib.resources import files
+from collections.abc import Iterator, Mapping
 
-from slowtrain.model import Attribution, Checkup, Diagnosis, InputNode, Prescription, VerdictKind
-from slowtrain.report import charts, device, graph, json, wording
+from slowtrain.model import Checkup, Diagnosis, InputNode, Prescription, VerdictKind
+from slowtrain.report import charts, device, graph, json, shell, wording
 from slowtrain.report.markup import Markup, diff, el, join, markdown
+from slowtrain.report.shell import attribution, figure, listed, section
 
 
 def render(checkup: Checkup, pages: Mapping[str, str]) -> str:
     """The whole page; ``pages`` holds the Markdown page of each cause by its id."""
-    style, script = _asset("page.css"), _asset("page.js")
     title = f"{wording.verdict(checkup.verdict)}: {wording.command(checkup.subject)}, by Slowtrain"
-    head = el(
-        "head",
-        el("meta", charset="utf-8"),
-        el("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
-        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        el("meta", name="referrer", content="no-referrer"),
-        el("title", title),
-        el("style", Markup(style)),
-    )
-    body = el(
-        "body",
-        charts.hatch(),
-        _header(checkup),
-        el("main", _sections(checkup, pages)),
-        _footer(checkup),
-        _data(checkup),
-        el("script", Markup(script)),
-    )
-    return f"<!DOCTYPE html>\n{el('html', head, body, lang='en')}\n"
-
-
-def _asset(name: str) -> str:
-    return files("slowtrain.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _policy(style: str, script: str) -> str:
-    """Nothing may be loaded or sent, and only our own style and script run, whatever a name tries."""
-    hashes = [
-        "'sha256-" + base64.b64encode(hashlib.sha256(t.encode()).digest()).decode() + "'" for t in (style, script)
-    ]
-    return f"default-src 'none'; style-src {hashes[0]}; script-src {hashes[1]}; base-uri 'none'; form-action 'none'"
-
-
-def _data(checkup: Checkup) -> Markup:
-    """The same answer for machines. As no ``<`` is left in it, nothing can close the element early."""
-    text = json.render(checkup).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    return el("script", Markup(text), type="application/json", id="checkup")
+    main = el("main", _sections(checkup, pages))
+    return shell.page(title, _header(checkup), main, _footer(checkup), json.render(checkup))
 
 
 def _header(checkup: Checkup) -> Markup:
@@ -81,10 +43,10 @@ def _facts(checkup: Checkup) -> Iterator[tuple[str, str]]:
 
 def _sections(checkup: Checkup, pages: Mapping[str, str]) -> Iterator[Markup | None]:
     judged = wording.judged(checkup.verdict)
-    notes = _listed("Notes", checkup.notes, None if judged else "notice")
+    notes = listed("Notes", checkup.notes, None if judged else "notice")
     if not judged:
         # Why there is no verdict, and what would give one, matters more than what was recorded.
-        yield _listed("Next", checkup.next_steps, "notice")
+        yield listed("Next", checkup.next_steps, "notice")
         yield notes
     yield from _answer(checkup)
     yield device.section(checkup.device)
@@ -99,7 +61,7 @@ def _sections(checkup: Checkup, pages: Mapping[str, str]) -> Iterator[Markup | N
     else:
         yield drawn[3]
     missing = [f"{name}: {wording.UNKNOWN}" for name, picture in zip(_PICTURES, drawn, strict=True) if picture is None]
-    yield _listed("Pictures that this recording cannot give", missing)
+    yield listed("Pictures that this recording cannot give", missing)
     yield from _checked(checkup)
 
 
@@ -113,7 +75,7 @@ _PICTURES = (
 
 def _answer(checkup: Checkup) -> Iterator[Markup | None]:
     """Where the time goes beside why: what a reader wants in the first five seconds."""
-    following = _listed("Next", checkup.next_steps) if wording.judged(checkup.verdict) else None
+    following = listed("Next", checkup.next_steps) if wording.judged(checkup.verdict) else None
     ranking = _ranking(checkup)
     if ranking:
         yield _beside(_first(checkup), el("div", ranking, following, class_="stack"))
@@ -140,37 +102,11 @@ def _second(checkup: Checkup) -> Markup:
 
 
 def _attribution_of_step(checkup: Checkup) -> Markup:
-    return _attribution("Where a step goes", checkup.attribution, "a steady step", wording.category)
+    return attribution("Where a step goes", checkup.attribution, "a steady step", wording.category)
 
 
 def _attribution_of_run(checkup: Checkup) -> Markup:
-    return _attribution("Where the whole run goes", checkup.run, "the run", wording.phase)
-
-
-def _section(
-    title: str, *children: Markup | Iterator[Markup] | None, aside: str | None = None, class_: str | None = None
-) -> Markup:
-    return el("section", el("h2", el("span", title), el("small", aside) if aside else None), *children, class_=class_)
-
-
-def _attribution(title: str, whole: Attribution, of: str, named: wording.Named) -> Markup:
-    if not whole.parts:
-        return _section(title, el("p", wording.UNKNOWN, class_="none"))
-    rows = []
-    for part in sorted(whole.parts, key=lambda p: (p.name == "unattributed", -(wording.finite(p.ms) or 0.0))):
-        label, description = named(part.name)
-        cells = [
-            el("td", charts.swatch(part.name), label, el("span", description, class_="soft")),
-            el("td", wording.duration_in(part.ms, whole.total_ms), class_="n"),
-            el("td", wording.share(part.share), class_="n"),
-        ]
-        rows.append(el("tr", cells, class_=None if part.ms else "zero"))
-    head = el("tr", el("th", "part"), el("th", "time", class_="n"), el("th", "share", class_="n"))
-    says = f"{title}: {wording.duration(whole.total_ms)}; the table that follows lists the parts"
-    bar = charts.stacked(whole, says, named)
-    return _section(
-        title, bar, el("table", el("thead", head), el("tbody", rows)), aside=f"{wording.duration(whole.total_ms)}, {of}"
-    )
+    return attribution("Where the whole run goes", checkup.run, "the run", wording.phase)
 
 
 def _most(checkup: Checkup) -> float:
@@ -186,10 +122,6 @@ def _gain(diagnosis: Diagnosis, most: float) -> Markup:
     return el("div", el("b", speedup), said, picture, class_="gain won" if saving.low > 1 else "gain")
 
 
-def _figure(said: str) -> Markup:
-    return el("td", said, class_="n")
-
-
 def _anchor(rank: int) -> str:
     return f"cause-{rank}"
 
@@ -203,7 +135,7 @@ def _ranking(checkup: Checkup) -> Markup | None:
         place = el("span", f"{where[0]} {where[0].code}", class_="place mono") if where else None
         name = el("div", el("a", diagnosis.title, class_="clamp", href=f"#{_anchor(rank)}"), place)
         items.append(el("li", el("span", str(rank), class_="rank"), name, _gain(diagnosis, _most(checkup))))
-    return _section(
+    return section(
         "Why, and what each cure would give", el("ol", items, class_="ranking"), aside="speed-up and its range"
     )
 
@@ -221,7 +153,7 @@ def _cause(rank: int, diagnosis: Diagnosis, most: float, page: str | None) -> Ma
     of = "the run's" if saving.scope == "run" else "each step's"
     saved = f"Saves {wording.duration(saving.ms)} of {of} {wording.duration(saving.before_ms)}."
     numbers = el(
-        "table", [el("tr", el("td", el("code", k)), _figure(wording.named(k, v))) for k, v in evidence.numbers.items()]
+        "table", [el("tr", el("td", el("code", k)), figure(wording.named(k, v))) for k, v in evidence.numbers.items()]
     )
     return el(
         "section",
@@ -249,12 +181,6 @@ def _prescription(prescription: Prescription) -> Markup:
     return el("div", says, diff(prescription.diff) if prescription.diff else None, class_="cure")
 
 
-def _listed(title: str, lines: Sequence[str], class_: str | None = None) -> Markup | None:
-    if not lines:
-        return None
-    return _section(title, el("ul", [el("li", line) for line in lines], class_="plain"), class_=class_)
-
-
 def _step_times(checkup: Checkup) -> Markup | None:
     chart = checkup.pictures.step_times
     if chart is None or not chart.y:
@@ -263,7 +189,7 @@ def _step_times(checkup: Checkup) -> Markup | None:
     level = (median, "median") if median is not None else None
     drawn = charts.line(chart, height=170, clip=True, level=level, bands=checkup.pictures.step_bands)
     dashes = f"dashes: median {wording.duration(median)} · " if level else ""
-    return _section(
+    return section(
         "Step time over the run",
         el("figure", drawn),
         aside=f"{dashes}shade: lowest to highest · red mark: above the axis",
@@ -276,7 +202,7 @@ def _typical_step(checkup: Checkup) -> Markup | None:
         return None
     lanes = list(dict.fromkeys(b.lane for b in bars))
     drawn = charts.timeline(bars, f"Timeline of one step on the lanes {', '.join(lanes)}")
-    return _section(
+    return section(
         "One typical step", el("figure", drawn), aside="what ran when, in milliseconds from the step's start"
     )
 
@@ -298,7 +224,7 @@ def _input_graph(nodes: tuple[InputNode, ...]) -> Markup | None:
     table = el("div", el("table", el("thead", head), el("tbody", rows)), class_="table")
     folded = el("details", el("summary", "As a table"), table)
     aside = "processor time of each node, summed over its threads"
-    return _section("The input pipeline", drawn, folded, aside=aside)
+    return section("The input pipeline", drawn, folded, aside=aside)
 
 
 def _node_row(node: InputNode) -> Iterator[Markup]:
@@ -320,7 +246,7 @@ def _series(checkup: Checkup) -> Markup | None:
     if not checkup.pictures.series:
         return None
     drawn = [el("figure", el("h3", c.title), charts.line(c, height=84)) for c in checkup.pictures.series]
-    return _section("Memory and machine", el("div", drawn, class_="series"))
+    return section("Memory and machine", el("div", drawn, class_="series"))
 
 
 def _checked(checkup: Checkup) -> Iterator[Markup]:
@@ -336,8 +262,8 @@ def _checked(checkup: Checkup) -> Iterator[Markup]:
     unchecked = el("ul", groups, class_="plain") if groups else el("p", "none", class_="none")
     yield el(
         "div",
-        _section("Checked and not found", healthy, aside=wording.causes(len(checkup.healthy))),
-        _section("Not checked", unchecked, aside=wording.causes(len(checkup.unchecked))),
+        section("Checked and not found", healthy, aside=wording.causes(len(checkup.healthy))),
+        section("Not checked", unchecked, aside=wording.causes(len(checkup.unchecked))),
         class_="two",
     )
 

@@ -19,17 +19,15 @@ from slowtrain.trace import Trace, build
 from slowtrain.verify import probes
 from slowtrain.verify.files import Files, diff
 from slowtrain.verify.pairs import Bench, Trial, compare
-from slowtrain.verify.parity import Parity
 from slowtrain.verify.probes import Candidate, Probe, Rule
-from slowtrain.verify.statistics import BETTER, UNKNOWN
+from slowtrain.verify.proving import STEADY_S, STEPS, judged
 
 DIAGNOSED_S = 60.0  # of training are diagnosed: two windows, and a few hundred steps of most scripts
 PART = 0.3  # of the time left may go into a diagnosis
-STEADY_S = 3.0  # of steady steps in each process
-STEPS = 30
 MOST_S = 30.0
 SAFE = frozenset({Effect.EXACT, Effect.EQUIVALENT})
 FEWEST = 3  # pairs for which there must be time
+LATE = "the time was over before what is left could be diagnosed; a longer --budget may find more"
 
 
 @dataclass(frozen=True)
@@ -62,6 +60,7 @@ def fix(bench: Bench, allowed: frozenset[Effect] = SAFE) -> Proof:
     attempts: list[Attempt] = []
     tried: set[tuple[str, str]] = set()
     trials: list[tuple[Attempt, Trial]] = []
+    over = False
     while (choice := _next(seen, files, allowed, tried, attempts)) is not None:
         tried.add((choice.diagnosis.cause, choice.prescription.says))
         attempt, trial = _try(bench, seen, files, choice)
@@ -70,10 +69,11 @@ def fix(bench: Bench, allowed: frozenset[Effect] = SAFE) -> Proof:
             files = choice.files
             trials.append((attempt, trial))
             if not _time_for(bench, seen):
+                over = True
                 break
             seen = _diagnose(bench, files)
     together = _together(bench, files, trials)
-    notes = _notes(before, seen, bench)
+    notes = [*_notes(before), *([LATE] if over else [])]
     return Proof(
         (bench.script.target, *bench.script.arguments),
         tuple(attempts),
@@ -132,7 +132,7 @@ def _try(bench: Bench, seen: Seen, files: Files, choice: Choice) -> tuple[Attemp
     rule, scope = _rule(seen, choice)
     baseline = Candidate("baseline", files.texts())
     trial = compare(bench, baseline, Candidate(diagnosis.cause, choice.files.texts()), rule, scope)
-    attempt = _judged(diagnosis, prescription, trial)
+    attempt = judged(diagnosis.cause, prescription.says, prescription.effect, diagnosis.saving, trial)
     changed = diff(Files(files.current, choice.files.current).changed(), Path.cwd()) if files.current else ""
     return replace(attempt, diff=changed or diff(choice.files.changed(), Path.cwd())), trial
 
@@ -152,25 +152,6 @@ def _time_for(bench: Bench, seen: Seen, scope: str = "step") -> bool:
     start = seen.probe.first_step_s or seen.probe.wall_s
     one = seen.probe.wall_s if scope == "run" else min(start + STEADY_S, seen.probe.wall_s)
     return bench.left_s > 2 * FEWEST * one
-
-
-def _judged(diagnosis: Diagnosis, prescription: Prescription, trial: Trial) -> Attempt:
-    verdict, parity = trial.verdict(prescription.effect), trial.parity(prescription.effect)
-    kept, why = False, trial.failed or ""
-    if verdict is not None and not trial.failed:
-        kept = verdict.outcome == BETTER and parity.holds is not False
-        why = _why(verdict, parity, prescription.effect)
-    return Attempt(
-        diagnosis.cause, prescription.says, prescription.effect, diagnosis.saving, verdict, kept, "" if kept else why
-    )
-
-
-def _why(verdict: Verdict, parity: Parity, effect: Effect) -> str:
-    if parity.holds is False:
-        return f"promised to be {effect}, but the loss {parity.says}"
-    if verdict.outcome == UNKNOWN:
-        return f"{verdict.runs // 2} pairs cannot tell it from noise"
-    return "it does not help"
 
 
 def _dropped(diagnosis: Diagnosis, prescription: Prescription, why: str) -> Attempt:
@@ -205,10 +186,8 @@ def _limits(bench: Bench) -> Iterator[str]:
         yield f"{bench.script.target}:{line} {words}"
 
 
-def _notes(before: Seen, after: Seen, bench: Bench) -> Iterator[str]:
+def _notes(before: Seen) -> Iterator[str]:
     if before.probe.stopped and any(d.saving.scope == "run" for d in before.findings.diagnoses):
         yield "each probe ended before the script did: causes of the whole run were left alone"
     if before.probe.redirected:
         yield f"{len(before.probe.redirected)} files that the script writes went to a scratch folder"
-    if bench.left_s <= 0 or not _time_for(bench, after):
-        yield "the time was over; a longer --budget may find more"

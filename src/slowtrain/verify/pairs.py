@@ -43,6 +43,13 @@ class Trial:
     failed: str | None = None
 
     @property
+    def per_process(self) -> str:
+        """What was timed in each process."""
+        if self.scope == "run":
+            return "a whole process, from its start to its end"
+        return f"a process; timed is a {self.pairs[0][0].per if self.pairs else 'step'} in its steady steps"
+
+    @property
     def ratio(self) -> Ratio | None:
         times = self.times()
         return ratio(times) if times else None

@@ -1,0 +1,53 @@
+"""One candidate against the script as it is: what ``fix`` asks of each cure, and ``verify`` of somebody's own idea."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from slowtrain.errors import InputError
+from slowtrain.model import Effect, Saving, Verdict
+from slowtrain.proof import Attempt, Proof
+from slowtrain.verify.files import Files, diff
+from slowtrain.verify.pairs import Bench, Trial, compare
+from slowtrain.verify.parity import Parity
+from slowtrain.verify.probes import Candidate, Rule
+from slowtrain.verify.statistics import BETTER, UNKNOWN
+
+STEADY_S = 3.0  # of training in each process, and at least as many steps:
+STEPS = 30
+
+
+def prove(bench: Bench, files: Files, name: str, scope: str, effect: Effect | None) -> Proof:
+    """Baseline and candidate in turn. Raises ``InputError`` where the script does not run as it is."""
+    begun = time.monotonic()
+    rule = Rule() if scope == "run" else Rule(seconds=STEADY_S, steps=STEPS)
+    trial = compare(bench, Candidate("baseline"), Candidate(name, files.texts()), rule, scope)
+    if trial.failed and trial.failed.startswith("baseline: "):
+        raise InputError(f"the script does not run as it is ({trial.failed[10:]}); nothing to compare with")
+    attempt = judged(name, "your own change", effect, None, trial)
+    changed = diff(files.changed(), Path.cwd())
+    notes = (
+        f"a run is {trial.per_process}",
+        *((f"loss: {trial.parity(effect).says}",) if trial.pairs else ()),
+    )
+    command = (bench.script.target, *bench.script.arguments)
+    return Proof(command, (attempt,), attempt.verdict, changed, (), notes=notes, seconds=time.monotonic() - begun)
+
+
+def judged(name: str, says: str, effect: Effect | None, predicted: Saving | None, trial: Trial) -> Attempt:
+    """Kept where it is better and keeps what it promises of the loss."""
+    verdict, parity = trial.verdict(effect), trial.parity(effect)
+    kept, why = False, trial.failed or ""
+    if verdict is not None and not trial.failed:
+        kept = verdict.outcome == BETTER and parity.holds is not False
+        why = _why(verdict, parity, effect)
+    return Attempt(name, says, effect, predicted, verdict, kept, "" if kept else why)
+
+
+def _why(verdict: Verdict, parity: Parity, effect: Effect | None) -> str:
+    if parity.holds is False:
+        return f"promised to be {effect}, but the loss {parity.says}"
+    if verdict.outcome == UNKNOWN:
+        return f"{verdict.runs // 2} pairs cannot tell it from noise"
+    return "it does not help"
