@@ -23,7 +23,7 @@ DEMO ?= flowers_decode
 TESTS ?= tests
 PYTEST ?=
 
-.PHONY: help demo test lint venv venv-oldest test-oldest clinic bench-overhead bench-trace docs fuzz format clean
+.PHONY: help demo test lint venv venv-oldest test-oldest clinic calibration false-alarms bench-overhead bench-trace docs fuzz format clean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -56,6 +56,12 @@ test-oldest: $(OLDEST)/.wheel ## the tests that need TensorFlow, against TensorF
 
 clinic: $(VENV)/.wheel ## run the labelled scripts and print the scoreboard
 	$(BIN)/python clinic/run.py --markdown docs/scoreboard.md
+
+calibration: $(VENV)/.wheel ## slowtrain fix on every slow script, against the hand-made cures (hours)
+	$(BIN)/python clinic/fixing.py
+
+false-alarms: $(VENV)/.wheel ## how often fix calls a change better that is none
+	$(BIN)/python clinic/same.py --markdown docs/false-alarms.md
 
 bench-overhead: $(VENV)/.wheel ## what recording costs, by interleaved runs
 	$(BIN)/python clinic/overhead.py --markdown docs/overhead.md

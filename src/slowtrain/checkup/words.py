@@ -160,6 +160,8 @@ def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
         if trace.fact("profile"):
             yield "slowtrain run SCRIPT, where the script is: it names the source lines and sees what no profile holds"
             return
+        if any(p.edits for p in first.prescriptions):
+            yield "slowtrain fix, with the same script and arguments, makes this edit and measures what it gives"
         yield f"after the change: slowtrain run again, then slowtrain compare {folder} NEW"
     elif failed(trace):
         yield "mend the script's own error (its traceback is above), then run it again"

@@ -81,12 +81,22 @@ def fix(bench: Bench, allowed: frozenset[Effect] = SAFE) -> Proof:
         diff(files.changed(), Path.cwd()),
         files.changed(),
         before.checkup,
-        seen.checkup if trials else None,
+        _after(trials, seen, late=over),
         tuple(_by_hand(seen, attempts)),
         limits,
         tuple(notes),
         time.monotonic() - begun,
     )
+
+
+def _after(trials: list[tuple[Attempt, Trial]], seen: Seen, *, late: bool) -> Checkup | None:
+    """The script with what was kept: as diagnosed last, or as its last probe ran where no time was left for that."""
+    if not trials:
+        return None
+    if not late:
+        return seen.checkup
+    trace = build.load(trials[-1][1].pairs[-1][1].folder)
+    return checkup(trace, diagnose.examine(trace), folder=trials[-1][1].pairs[-1][1].folder)
 
 
 def _diagnose(bench: Bench, files: Files) -> Seen:

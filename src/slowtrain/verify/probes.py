@@ -89,14 +89,15 @@ def run(
     scratch = folder / "scratch"
     scratch.mkdir()
     plan = {
-        "overlay": dict(candidate.texts), "scratch": str(scratch), "seconds": rule.seconds, "steps": rule.steps,
-        "seed": seed, "module": script.module,
+        "overlay": dict(candidate.texts), "seconds": rule.seconds, "steps": rule.steps, "seed": seed,
+        "module": script.module, "temporary": os.listdir(tempfile.gettempdir()),
     }  # fmt: skip
     (folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
     argv = [sys.executable, "-c", probe.COMMAND, script.target, *script.arguments]
     environment = launch.environment(folder, windows=rule.windows)
     environment[probe.VARIABLE] = str((folder / "plan.json").resolve())
     environment.setdefault("PYTHONHASHSEED", str(seed))
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # the interpreter would write it beside the user's files
     start_ns = time.perf_counter_ns()
     about = launch.begun(folder, argv, start_ns)
     with tempfile.TemporaryFile() as printed, _input(script.stdin) as given:

@@ -1,0 +1,206 @@
+"""``slowtrain fix`` on every slow script of the clinic: what it keeps, against the prediction and the hand-made cure.
+
+    python clinic/fixing.py                        all of them, into clinic/fixed.json
+    python clinic/fixing.py --only two_moons       some of them
+    python clinic/fixing.py --tell                 only the page and the picture, of what fixed.json holds
+
+Each slow script is copied into a folder of its own and given to ``slowtrain fix``. Where something was kept, the
+patched script and the hand-made cure are then run against each other by ``slowtrain verify``; where nothing was, the
+script as it is and the hand-made cure are not compared: nothing of its gain was reached. Results are written after
+each script, so that a long measurement can be broken off, and go on with ``--rest``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pages import fill
+from run import HERE, Script, scripts
+
+FIXED = HERE / "fixed.json"
+PAGE = HERE.parent / "docs" / "calibration.md"
+PICTURE = HERE.parent / "docs" / "images" / "calibration.svg"
+TIMEOUT_S = 1200
+AS_GOOD = 0.9  # of the hand-made cure's speed
+
+
+def measure(script: Script, budget: str, against: str) -> dict[str, Any]:
+    """What ``fix`` says of one script, and how the patched one stands against the hand-made cure."""
+    with tempfile.TemporaryDirectory(prefix="slowtrain-fixing-") as temporary:
+        folder = Path(temporary)
+        target = folder / f"{script.name.replace('-', '_')}.py"
+        target.write_bytes(script.slow.read_bytes())
+        found = slowtrain(folder, "fix", "--budget", budget, "--json", "fix.json", "--write", target.name)
+        if "fix" not in found:
+            return {"problem": found["problem"]}
+        result: dict[str, Any] = {"fix": {k: v for k, v in found["fix"].items() if k != "attempts"}}
+        result["attempts"] = [{k: v for k, v in a.items() if k != "diff"} for a in found["fix"]["attempts"]]
+        if script.fixed is not None and found["fix"]["kept"]:
+            hand = folder / "by_hand.py"
+            hand.write_bytes(script.fixed.read_bytes())
+            scope = "run" if all(a["scope"] == "run" for a in result["attempts"] if a["kept"]) else "step"
+            options = ("--budget", against, "--scope", scope, "--baseline", hand.name, "--candidate", target.name)
+            result["reached"] = slowtrain(folder, "verify", "--json", "fix.json", *options).get("fix")
+        return result
+
+
+def slowtrain(folder: Path, verb: str, *arguments: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "slowtrain", verb, *arguments]
+    answer = folder / "fix.json"
+    answer.unlink(missing_ok=True)
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return {"problem": "timed out"}
+    if not answer.exists():
+        return {"problem": (done.stderr.strip().splitlines() or ["no answer"])[-1][:200]}
+    found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*", default=[], help="parts of names")
+    parser.add_argument("--rest", action="store_true", help="leave out the scripts that fixed.json holds")
+    parser.add_argument("--budget", default="4m", help="of each fix")
+    parser.add_argument("--against", default="1m", help="budget of the comparison with the hand-made cure")
+    parser.add_argument("--tell", action="store_true", help="write the page and the picture, and run nothing")
+    args = parser.parse_args()
+    known: dict[str, Any] = json.loads(FIXED.read_text(encoding="utf-8")) if FIXED.exists() else {}
+    chosen = [s for s in scripts(args.only) if s.causes]
+    for script in [] if args.tell else chosen:
+        if args.rest and script.name in known:
+            continue
+        known[script.name] = {**measure(script, args.budget, args.against), "budget": args.budget}
+        FIXED.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        print(" | ".join(row(script, known[script.name])), flush=True)
+    told = [(s, known[s.name]) for s in chosen if s.name in known]
+    print("\n" + "\n".join(summary(told)))
+    if not args.only:
+        fill(PAGE, page(told))
+        PICTURE.write_text(picture(points(told)), encoding="utf-8")
+    return 0
+
+
+# -- told
+
+
+HEADER = ("script", "label", "kept", "predicted", "measured (95 %)", "together", "of the hand-made cure", "loss")
+
+
+def row(script: Script, found: dict[str, Any]) -> list[str]:
+    if "problem" in found:
+        return [script.name, script.causes[0], found["problem"], "", "", "", "", ""]
+    kept = [a for a in found["attempts"] if a["kept"]]
+    measured = "; ".join(
+        f"{a['verdict']['speedup']:.2f} ({figure(a['verdict']['low'])} to {figure(a['verdict']['high'])})" for a in kept
+    )
+    share = reached(found)
+    return [
+        script.name,
+        script.causes[0],
+        ", ".join(a["cause"] for a in kept) or "nothing",
+        "; ".join(f"{a['predicted']:.2f}" for a in kept),
+        measured,
+        figure(found["fix"]["speedup"]),
+        f"{share:.0%}" if share is not None else "-",
+        str(found["fix"]["loss"] or "-"),
+    ]
+
+
+def figure(value: float | None) -> str:
+    return f"{value:.2f}" if value is not None and math.isfinite(value) else "-"
+
+
+def reached(found: dict[str, Any]) -> float | None:
+    """Speed of the patched script over that of the hand-made cure: that is ``verify``'s baseline."""
+    return (found.get("reached") or {}).get("speedup")
+
+
+def points(told: list[tuple[Script, dict[str, Any]]]) -> list[tuple[float, float, str]]:
+    """Predicted and measured speed-up of every cure that was measured, kept or not."""
+    return [
+        (a["predicted"], a["verdict"]["speedup"], f"{script.name}: {a['cause']}")
+        for script, found in told
+        for a in found.get("attempts", ())
+        if a["verdict"] is not None and a["predicted"] and a["verdict"]["speedup"]
+    ]
+
+
+def summary(told: list[tuple[Script, dict[str, Any]]]) -> list[str]:
+    safe = [(s, f) for s, f in told if not s.differs]
+    good = [s for s, f in safe if (reached(f) or 0.0) >= AS_GOOD]
+    share = len(good) / max(len(safe), 1)
+    said = [f"scripts whose hand-made cure is exact or equivalent: {len(safe)}"]
+    said.append(f"of these the kept patch is at least {AS_GOOD:.0%} as fast as that cure on {len(good)} ({share:.0%})")
+    slower = [s.name for s, f in told if f.get("fix", {}).get("speedup") and (f["fix"]["speedup"] or 1.0) < 1.0]
+    said.append(f"patches that make a script slower: {len(slower)}" + (f" ({', '.join(slower)})" if slower else ""))
+    found = points(told)
+    errors = [abs(p - m) / m for p, m, _ in found]
+    if errors:
+        said.append(
+            f"median error of the predicted speed-up: {statistics.median(errors):.0%} over {len(errors)} measured cures"
+        )
+    exact = [a for _, f in told for a in f.get("attempts", ()) if a["effect"] == "exact" and a["kept"]]
+    differ = [a for a in exact if a["verdict"]["loss"] not in ("same", "not measured")]
+    said.append(f"exact cures kept: {len(exact)}; of those with a loss that is not the same to the bit: {len(differ)}")
+    return said
+
+
+def page(told: list[tuple[Script, dict[str, Any]]]) -> str:
+    rows = ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
+    rows += ["| " + " | ".join(row(s, f)) + " |" for s, f in told]
+    budgets = ", ".join(sorted({f["budget"] for _, f in told if "budget" in f}))
+    made = f"Made by `python clinic/fixing.py --budget {budgets}` (`clinic/fixed.json` holds it), {len(told)} scripts."
+    return "\n".join([made, "", *(f"* {line}" for line in summary(told)), "", *rows]) + "\n"
+
+
+def picture(found: list[tuple[float, float, str]]) -> str:
+    """Predicted against measured on logarithmic axes, as SVG; the band is 15 % to either side."""
+    size, edge = 420, 46
+    top = max([10.0, *(max(p, m) for p, m, _ in found)]) * 1.2
+    low = min([0.8, *(min(p, m) for p, m, _ in found)])
+
+    def at(value: float) -> float:
+        return edge + (size - 2 * edge) * (math.log(value) - math.log(low)) / (math.log(top) - math.log(low))
+
+    marks = [v for v in (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500) if low <= v <= top]
+    box = f'viewBox="0 0 {size} {size}" font-family="sans-serif" font-size="11"'
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {box}>']
+    parts.append(f'<rect width="{size}" height="{size}" fill="#fff"/>')
+    for mark in marks:
+        x, y = at(mark), size - at(mark)
+        parts.append(f'<path d="M{x:.1f} {edge}V{size - edge}M{edge} {y:.1f}H{size - edge}" stroke="#e3e5e8"/>')
+        parts.append(f'<text x="{x:.1f}" y="{size - edge + 15}" text-anchor="middle" fill="#555">{mark:g}</text>')
+        parts.append(f'<text x="{edge - 6}" y="{y + 4:.1f}" text-anchor="end" fill="#555">{mark:g}</text>')
+    for share, dash in ((1.0, ""), (1.15, "4 3"), (1 / 1.15, "4 3")):
+        a, b = (low, low * share) if share >= 1 else (low / share, low)
+        c, d = (top / share, top) if share >= 1 else (top, top * share)
+        parts.append(
+            f'<path d="M{at(a):.1f} {size - at(b):.1f}L{at(c):.1f} {size - at(d):.1f}" stroke="#888" '
+            f'stroke-dasharray="{dash}" fill="none"/>'
+        )
+    for predicted, measured, name in found:
+        parts.append(
+            f'<circle cx="{at(predicted):.1f}" cy="{size - at(measured):.1f}" r="4" fill="#2f6fde" fill-opacity="0.6">'
+            f"<title>{name}: predicted {predicted:.2f}, measured {measured:.2f}</title></circle>"
+        )
+    parts.append(f'<text x="{size / 2}" y="{size - 8}" text-anchor="middle">predicted speed-up</text>')
+    turned = f'transform="translate(13 {size / 2}) rotate(-90)" text-anchor="middle"'
+    parts.append(f"<text {turned}>measured speed-up</text>")
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
