@@ -1,12 +1,13 @@
 """How long a large profile takes: Slowtrain's answer and xprof's overview page of one file, in turn, a process each.
 
     python clinic/trace_bench.py                                250 MB, three runs of each
+    python clinic/trace_bench.py --also 2000                    and three of Slowtrain alone on a file of 2 GB
     python clinic/trace_bench.py --megabytes 2000 --no-xprof    Slowtrain only
 
 The file is made by recording a small Keras fit with TensorFlow's own profiler and repeating its events until the size
 is reached (clinic/repeated.py), and is kept in build/bench-trace. xprof gets an environment of its own in
 build/venv-xprof; where it cannot be installed, the table says so. Wall time is from start to end of the process, peak
-memory what the kernel counted (ru_maxrss). The file is in the page cache, for both.
+memory what the kernel counted (ru_maxrss). The file is in the page cache, and Python's modules are compiled, for both.
 """
 
 from __future__ import annotations
@@ -99,7 +100,10 @@ def xprof() -> Tool | str:
 def once(tool: Tool, profile: Path) -> None:
     """One process. What it writes beside the profile (xprof: its caches) is removed, so that each run starts alike."""
     began = time.perf_counter()
-    process = subprocess.Popen([*tool.command, str(profile)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    compiled = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    process = subprocess.Popen(
+        [*tool.command, str(profile)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=compiled
+    )
     assert process.stderr is not None
     said = process.stderr.read().decode("utf-8", "replace").strip().splitlines()
     _, status, used = os.wait4(process.pid, 0)
@@ -114,6 +118,25 @@ def once(tool: Tool, profile: Path) -> None:
         return
     tool.wall_s.append(took_s)
     tool.peak_mb.append(used.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6)
+
+
+def told(profile: Path) -> str:
+    """How large the profile is; it is in the page cache afterwards."""
+    with profile.open("rb") as stored:
+        while stored.read(1 << 24):
+            pass
+    events = int((profile.parents[3] / "events.txt").read_text(encoding="utf-8"))
+    return f"{profile.stat().st_size / 1e6:,.0f} MB, {events:,} events"
+
+
+def measure(tools: list[Tool], profile: Path, runs: int) -> None:
+    """Each in turn, the one that is first changing."""
+    for turn in range(runs):
+        for tool in tools if turn % 2 == 0 else reversed(tools):
+            if not tool.failed:
+                once(tool, profile)
+                took = tool.failed or f"{tool.wall_s[-1]:.2f} s, {tool.peak_mb[-1]:,.0f} MB"
+                print(f"{tool.name}: {took}", flush=True)
 
 
 def row(tool: Tool, size: str) -> str:
@@ -135,27 +158,30 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=float, default=250.0)
     parser.add_argument("--runs", type=int, default=3, help="of each, in turn")
+    parser.add_argument("--also", type=float, metavar="MEGABYTES", help="measure Slowtrain alone on such a file, too")
     parser.add_argument("--no-xprof", action="store_true", help="measure Slowtrain only")
     parser.add_argument("--markdown", type=Path, help="put the table into that page")
     args = parser.parse_args()
     profile = profile_of(args.megabytes)
-    events = int((profile.parents[3] / "events.txt").read_text(encoding="utf-8"))
-    size = f"{profile.stat().st_size / 1e6:,.0f} MB, {events:,} events"
+    size = told(profile)
     ours, theirs = Tool("slowtrain diagnose", SLOWTRAIN), "not asked for" if args.no_xprof else xprof()
     tools = [ours] if isinstance(theirs, str) else [ours, theirs]
-    profile.read_bytes()
-    for turn in range(args.runs):
-        for tool in tools if turn % 2 == 0 else reversed(tools):
-            if not tool.failed:
-                once(tool, profile)
-                took = tool.failed or f"{tool.wall_s[-1]:.2f} s, {tool.peak_mb[-1]:,.0f} MB"
-                print(f"{tool.name}: {took}", flush=True)
+    once(Tool("compiles the modules", SLOWTRAIN), profile)
+    measure(tools, profile, args.runs)
     rows = ["| what | profile | wall, s: median (range) | peak memory, MB | runs |", "|---|---|---|---|---|"]
     rows += [row(tool, size) for tool in tools]
     rows.append(f"| xprof | {size} | not measured: {theirs} | | |" if isinstance(theirs, str) else ratio(ours, theirs))
-    print("\n".join(rows))
+    if args.also:
+        larger, alone = profile_of(args.also), Tool("slowtrain diagnose", SLOWTRAIN)
+        size = told(larger)
+        measure([alone], larger, args.runs)
+        tools.append(alone)
+        rows.append(row(alone, size))
+    print("\n".join(filter(None, rows)))
     if args.markdown:
-        asked = f"--megabytes {args.megabytes:g} --runs {args.runs}{' --no-xprof' if args.no_xprof else ''}"
+        asked = f"--megabytes {args.megabytes:g} --runs {args.runs}"
+        asked += f" --also {args.also:g}" if args.also else ""
+        asked += " --no-xprof" if args.no_xprof else ""
         made = f"Made by `python clinic/trace_bench.py {asked}` on {os.cpu_count()} cores."
         fill(args.markdown, "\n".join([made, "", *filter(None, rows)]) + "\n")
     return 1 if any(tool.failed for tool in tools) else 0

@@ -80,11 +80,11 @@ def test_a_hostile_name_costs_no_time() -> None:
     parts = ("xmma", "Cijk_", "ReluGrad", "_GPU_DT_", "EigenMetaKernel", "nvjet_sm1", "#edge_name=edge_1_", "#shape=(")
     hostile = [part * 40_000 for part in parts]
     hostile += [f"{text}ffma" for text in hostile]
-    begun = time.perf_counter()
+    begun = time.process_time()
     for text in hostile:
         names.kernel_precision(text)
         patterns = (names.TENSOR_CORE, names.MATRIX_KERNEL, names.ELEMENTWISE_KERNEL, names.FUSED_RNN_KERNEL,
                     names.ALIGNMENT, names.XLA_WAIT, names.GRAPH_EDGE, names.SHAPES)  # fmt: skip
         for pattern in patterns:
             pattern.search(text)
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5

@@ -70,7 +70,8 @@ class Spans:
     def between(self, start_ms: float, end_ms: float) -> Spans:
         """Those that start in ``[start_ms, end_ms)``."""
         a, b = np.searchsorted(self.start_ms, (start_ms, end_ms))
-        return self.where(np.arange(len(self)) - a < b - a if a else np.arange(len(self)) < b)
+        index = np.arange(len(self))
+        return self.where((index >= a) & (index < b))
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,10 @@ class Activities:
         return self.end_ms - self.start_ms
 
     def where(self, keep: Bools | Ints) -> Activities:
+        if keep.dtype == bool:
+            keep = np.flatnonzero(keep)
+            if len(keep) == len(self):
+                return self
         start = self.start_ms[keep]
         name, op = _picked(self.name, keep, len(start)), NO_INTS
         op = name if self.op is self.name else _picked(self.op, keep, len(start))
@@ -50,11 +54,16 @@ class Activities:
             _picked(self.bytes, keep, len(start)), self.texts,
         )  # fmt: skip
 
+    def of(self, *kinds: int) -> Activities:
+        if _constant(self.kind) and self.kind[0] in kinds:
+            return self
+        return self.where(np.isin(self.kind, kinds))
+
     def busy(self, *kinds: int) -> intervals.Intervals:
         """When anything of these kinds ran, on whichever stream."""
         if _constant(self.kind):
             return intervals.union(self.start_ms, self.end_ms) if self.kind[0] in kinds else intervals.EMPTY
-        mine = np.isin(self.kind, kinds)
+        mine = np.flatnonzero(np.isin(self.kind, kinds))
         return intervals.union(self.start_ms[mine], self.end_ms[mine])
 
 
@@ -85,9 +94,9 @@ def texts_of(plane: xplane.Plane, ids: Ints) -> tuple[tuple[str, ...], Ints]:
     return tuple(plane.event_names.get(int(i), "") for i in different), code.astype(np.int64)
 
 
-def of_line(plane: xplane.Plane, line: xplane.Line) -> Activities | None:
+def of_line(plane: xplane.Plane, line: xplane.Line, until_ps: int | None = None) -> Activities | None:
     wanted = (names.CORRELATION_ID, names.MEMCPY_DETAILS, names.TF_OP, names.ANNOTATION, names.HLO_OP)
-    events = line.events(wanted)
+    events = line.events(wanted, before_ps=until_ps)
     if not len(events) or events.occurrences is not None:
         return None
     texts, code = texts_of(plane, events.metadata_id)

@@ -58,6 +58,7 @@ def build(raw: Recording) -> Trace:
     if found.steady.any():
         facts["cpu_ms_per_step"] = _cpu_ms(samples, found, "process_cpu_seconds")
         facts["step_cpu_ms"] = _cpu_ms(samples, found, "main_cpu_seconds", "framework_cpu_seconds")
+        facts["main_cpu_ms"] = _cpu_ms(samples, found, "main_cpu_seconds")
     found = _sized(found, fed, batches)
     made = _producers(raw, found)
     fed = _planned(raw, found, fed, deep, made, float(facts["usable_cores"]))

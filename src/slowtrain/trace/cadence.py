@@ -161,8 +161,7 @@ def _fetches(threads: Sequence[Thread]) -> Cadence | None:
 
 def _kernels(device: Device) -> Cadence | None:
     """The period of the kernels' own sequence on the busiest stream."""
-    mine = np.isin(device.activities.kind, (KERNEL, COLLECTIVE))
-    found = device.activities.where(mine)
+    found = device.activities.of(KERNEL, COLLECTIVE)
     if len(found) < 2 * TURNS:
         return None
     streams, counts = np.unique(found.stream, return_counts=True)

@@ -48,19 +48,34 @@ def fill(trace: Trace) -> Fill | None:
         return None
     count = max(int(trace.steps.steady.sum()), 1)
     rest = trace.step_ms - trace.mean(Category.INPUT)
-    # Per batch, what feeds the buffer would make one batch of elements, not a buffer.
+    epochs, each = first + times, max(each, outside / max(times, 1))
+    made = _made_ms(trace, node, each)
+    # Made beside the step, elements share the cores with it: they were made alone while the steps waited.
+    own = float(trace.facts.get("step_cpu_ms") or 0.0)
+    shared = (min(own, trace.cores * rest) + made * _width(trace, node)) / trace.cores if own else 0.0
+    return Fill(node, inside / count, outside, max(made - rest, shared - rest, 0.0), epochs, each)
+
+
+def _made_ms(trace: Trace, node: Node, each_ms: float) -> float:
+    """What making a batch's elements takes: as long as the buffer took to fill, for each element that it then held."""
+    batch = node.elements
+    sizes = [int(n) for key in ("buffer_size", "cardinality") if node.written and (n := node.written.detail.get(key))]
+    held = min((n for n in sizes if n > 0), default=0)
+    if held >= batch > 0:
+        return each_ms / held * batch
+    # How much it held is not known: the nodes that feed it, for one batch of elements and not for a buffer.
+    pipe = trace.pipeline
+    if pipe is None:
+        return 0.0
     up = pipe.upstream(node)
-    per = node.elements / max(max((n.elements for n in up), default=node.elements), 1e-9)
-    ahead = pipe.changed(*(replace(n, ms=n.ms * min(per, 1.0)) for n in up)).made_ms
-    modelled = pipe.made_ms
-    measured = (
-        (inside + outside / max(len(trace.steps) / count, 1e-9)) / count
-        if inside
-        else outside / max(len(trace.steps), 1)
-    )
-    made = ahead * (measured / modelled) if modelled > 0 else 0.0
-    epochs = first + times
-    return Fill(node, inside / count, outside, max(made - rest, 0.0), epochs, max(each, outside / max(times, 1)))
+    per = batch / max(max((n.elements for n in up), default=batch), 1e-9)
+    return pipe.changed(*(replace(n, ms=n.ms * min(per, 1.0)) for n in up)).made_ms
+
+
+def _width(trace: Trace, node: Node) -> float:
+    """Cores that made the elements."""
+    up = trace.pipeline.upstream(node) if trace.pipeline is not None else []
+    return min(max((n.parallelism or 1.0 for n in up), default=1.0), trace.cores)
 
 
 def _inside_ms(trace: Trace) -> tuple[float, int, float]:

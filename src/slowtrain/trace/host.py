@@ -13,10 +13,10 @@ from slowtrain.model import Category, Place
 from slowtrain.trace import Bools, Event, Floats, Kernels, Name, Spans, Trace, place_of
 
 # What a call of a graph function costs on the host besides its ops' own computing: the call itself, and the
-# executor for each op. Least-squares over pairs of the same step run eagerly and as a tf.function, 2 to 170 ops
-# a step, TensorFlow 2.21 on two cores; an op of an eager step becomes about one op of the graph, of which
-# TensorFlow's optimiser folds and fuses a part.
-CALL_MS = 0.35
+# executor for each op; an op of an eager step becomes about one op of the graph, of which TensorFlow's optimiser
+# folds and fuses a part. Of clinic/'s steps as recorded (TensorFlow 2.21, two cores): 0.5 to 1.2 ms a call between
+# other Python, against 0.35 ms in a loop of nothing else; 0.7 to 1.7 µs an op.
+CALL_MS = 0.8
 OP_MS = 0.0015
 LONGEST_GAP_MS = 250.0  # between two samples of one piece of work; beyond, something else held the interpreter
 LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)

@@ -39,21 +39,11 @@ class Idle:
 def attribute(timeline: Timeline, device: Device, gaps: Intervals) -> Idle:
     """``gaps`` of ``device``, each moment of them with its reason."""
     start, end = gaps
-    keep = end - start > TOUCHING_MS
-    start, end = start[keep], end[keep]
+    if not (keep := end - start > TOUCHING_MS).all():
+        start, end = start[keep], end[keep]
     threads = [t for t in timeline.threads if t.host == device.host]
     found: dict[str, list[Intervals]] = {}
-    rest = [] if len(start) else [intervals.EMPTY]
-    caller, called, returned = _callers(device.activities, threads, end)
-    queued = returned <= start
-    _claim(found, QUEUE, (start[queued], end[queued]))
-    rest.append((start[caller < 0], end[caller < 0]))
-    for number in np.unique(caller[(caller >= 0) & ~queued]):
-        mine = (caller == number) & ~queued
-        launch = np.clip(called[mine], start[mine], end[mine])
-        _claim(found, DISPATCH, _some((launch, end[mine])))
-        rest.append(_own(found, threads[number], _some((start[mine], launch))))
-    left = _all(rest)
+    left = _launched(found, device.activities, threads, (start, end))
     for reason in _ORDER:
         spans = [t.of(reason) for t in threads if not (reason == INPUT and t.makes_input)]
         left = _take(found, reason, left, _all(spans))
@@ -67,6 +57,25 @@ def attribute(timeline: Timeline, device: Device, gaps: Intervals) -> Idle:
 _ORDER = ("compile", "input", "callback", "sync", "d2h", "h2d", "allocation", "eager", "dispatch", "python")
 
 
+def _launched(
+    found: dict[str, list[Intervals]], activities: Activities, threads: Sequence[Thread], gaps: Intervals
+) -> Intervals:
+    """Takes what is known by the call that started the kernel after a gap; what remains."""
+    if not any(len(t.launches[0]) for t in threads):
+        return _all([gaps])
+    start, end = gaps
+    caller, called, returned = _callers(activities, threads, end)
+    queued = returned <= start
+    _claim(found, QUEUE, (start[queued], end[queued]))
+    rest = [(start[caller < 0], end[caller < 0])]
+    for number in np.unique(caller[(caller >= 0) & ~queued]):
+        mine = (caller == number) & ~queued
+        launch = np.clip(called[mine], start[mine], end[mine])
+        _claim(found, DISPATCH, _some((launch, end[mine])))
+        rest.append(_own(found, threads[number], _some((start[mine], launch))))
+    return _all(rest)
+
+
 def _own(found: dict[str, list[Intervals]], thread: Thread, left: Intervals) -> Intervals:
     """Takes what the launching thread's own spans explain; what remains."""
     for reason in _ORDER[:-1]:
@@ -75,8 +84,9 @@ def _own(found: dict[str, list[Intervals]], thread: Thread, left: Intervals) -> 
 
 
 def _take(found: dict[str, list[Intervals]], reason: str, left: Intervals, spans: Intervals) -> Intervals:
-    _claim(found, reason, intervals.intersect(left, spans))
-    return intervals.subtract(left, spans)
+    mine = intervals.intersect(left, spans)
+    _claim(found, reason, mine)
+    return intervals.subtract(left, spans) if len(mine[0]) else left
 
 
 def _take_python(found: dict[str, list[Intervals]], threads: Sequence[Thread], left: Intervals) -> None:
@@ -111,8 +121,8 @@ def _some(part: Intervals) -> Intervals:
 
 
 def _all(parts: Sequence[Intervals]) -> Intervals:
-    if not parts:
-        return intervals.EMPTY
+    if len(parts) < 2:
+        return intervals.union(*parts[0]) if parts else intervals.EMPTY
     return intervals.union(np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]))
 
 
@@ -132,7 +142,7 @@ def longest(timeline: Timeline, device: Device, idle: Idle, origin_ms: float) ->
     start, end = idle.gaps
     found = []
     threads = [t for t in timeline.threads if t.host == device.host]
-    for i in np.argsort(start - end, kind="stable")[:LONGEST]:
+    for i in _least(start - end, LONGEST):
         one = (start[i : i + 1], end[i : i + 1])
         shares = {r: intervals.total(intervals.intersect(one, spans)) for r, spans in idle.reasons.items()}
         reason = max(shares, key=lambda r: shares[r], default=UNKNOWN)
@@ -140,6 +150,14 @@ def longest(timeline: Timeline, device: Device, idle: Idle, origin_ms: float) ->
         detail = _detail(threads, device, reason, float(start[i]), float(end[i]))
         found.append(IdleGap(float(start[i]) - origin_ms, float(end[i] - start[i]), reason, part, detail))
     return tuple(found)
+
+
+def _least(column: Floats, count: int) -> Ints:
+    """Where the least numbers are, in order."""
+    rows = np.arange(len(column))
+    if len(column) > count:
+        rows = np.flatnonzero(column <= np.partition(column, count - 1)[count - 1])
+    return rows[np.argsort(column[rows], kind="stable")[:count]]
 
 
 def _detail(threads: Sequence[Thread], device: Device, reason: str, start: float, end: float) -> str:
@@ -154,15 +172,14 @@ def _detail(threads: Sequence[Thread], device: Device, reason: str, start: float
     best, length = "", 0.0
     for thread in threads:
         near = slice(*np.searchsorted(thread.start_ms, (start - 1e4, end)))
-        mine = thread.reason[near] == wanted
-        over = np.minimum(thread.end_ms[near], end) - np.maximum(thread.start_ms[near], start)
-        over = np.where(mine & (over > 0), over, 0.0)
-        if not len(over) or over.max() <= 0:
+        rows = near.start + np.flatnonzero((thread.reason[near] == wanted) & (thread.end_ms[near] > start))
+        over = np.minimum(thread.end_ms[rows], end) - np.maximum(thread.start_ms[rows], start)
+        if over.max(initial=0) <= 0:
             continue
         # The innermost span that covers nearly as much as the longest says most.
         candidates = np.flatnonzero(over >= 0.9 * over.max())
-        inner = candidates[np.argmin((thread.end_ms[near] - thread.start_ms[near])[candidates])]
+        inner = candidates[np.argmin(thread.end_ms[rows[candidates]] - thread.start_ms[rows[candidates]])]
         producing = thread.makes_input and reason == INPUT
         if over[inner] * (2 if producing else 1) > length:
-            best, length = thread.texts[int(thread.name[near][inner])], float(over[inner]) * (2 if producing else 1)
+            best, length = thread.texts[int(thread.name[rows[inner]])], float(over[inner]) * (2 if producing else 1)
     return best[:160]

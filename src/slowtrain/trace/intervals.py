@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,18 +11,31 @@ Floats = NDArray[np.float64]
 Intervals = tuple[Floats, Floats]
 
 EMPTY: Intervals = (np.zeros(0), np.zeros(0))
+AT_ONCE = 1 << 16  # intervals: all at once would need much memory in between
 
 
 def union(start: Floats, end: Floats) -> Intervals:
     """Disjoint intervals in order that cover the same moments."""
-    keep = end > start
-    start, end = start[keep], end[keep]
+    if not (keep := end > start).all():
+        start, end = start[rows := np.flatnonzero(keep)], end[rows]
     if not len(start):
         return EMPTY
-    order = np.argsort(start, kind="stable")
-    start, reach = start[order], np.maximum.accumulate(end[order])
-    fresh = np.concatenate(([True], start[1:] > reach[:-1]))
-    return start[fresh], reach[np.concatenate((fresh[1:], [True]))]
+    if (start[1:] < start[:-1]).any():
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
+    reach = np.maximum.accumulate(end)
+    fresh = np.flatnonzero(start[1:] > reach[:-1])
+    if len(fresh) == len(start) - 1:
+        return start, reach
+    return start[np.append(0, fresh + 1)], reach[np.append(fresh, -1)]
+
+
+def before(known: Floats, at: Floats, side: Literal["left", "right"] = "left") -> NDArray[np.int64]:
+    """As ``np.searchsorted(known, at, side)`` for ``at`` in order; quick where they are many and the known few."""
+    if 8 * len(known) > len(at):
+        return np.searchsorted(known, at, side)
+    first = np.searchsorted(at, known, "left" if side == "right" else "right")
+    return np.cumsum(np.bincount(first, minlength=len(at) + 1)[: len(at)])
 
 
 def total(intervals: Intervals) -> float:
@@ -29,14 +44,29 @@ def total(intervals: Intervals) -> float:
 
 def intersect(a: Intervals, b: Intervals) -> Intervals:
     """Moments in both; each argument disjoint and in order."""
-    if not len(a[0]) or not len(b[0]):
+    if len(a[0]) > len(b[0]):
+        a, b = b, a
+    if not len(a[0]):
         return EMPTY
     low = np.searchsorted(b[1], a[0], side="right")
     high = np.searchsorted(b[0], a[1], side="left")
     count = np.maximum(high - low, 0)
-    mine = np.repeat(np.arange(len(a[0])), count)
-    theirs = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + np.repeat(low, count)
-    return np.maximum(a[0][mine], b[0][theirs]), np.minimum(a[1][mine], b[1][theirs])
+    if len(a[0]) == 1:
+        theirs = slice(int(low[0]), int(low[0] + count[0]))
+        return np.maximum(a[0], b[0][theirs]), np.minimum(a[1], b[1][theirs])
+    del high
+    start, end = np.empty(count.sum()), np.empty(count.sum())
+    filled = 0
+    for first in range(0, len(count), AT_ONCE):
+        some = first + np.flatnonzero(count[first : first + AT_ONCE])
+        many = count[some]
+        mine = np.repeat(some, many)
+        theirs = np.arange(len(mine)) + np.repeat(low[some] - (np.cumsum(many) - many), many)
+        part = slice(filled, filled + len(mine))
+        np.maximum(a[0][mine], b[0][theirs], out=start[part])
+        np.minimum(a[1][mine], b[1][theirs], out=end[part])
+        filled += len(mine)
+    return start, end
 
 
 def subtract(a: Intervals, b: Intervals) -> Intervals:
@@ -45,8 +75,10 @@ def subtract(a: Intervals, b: Intervals) -> Intervals:
         return a
     gaps = (np.concatenate(([-np.inf], b[1])), np.concatenate((b[0], [np.inf])))
     start, end = intersect(a, gaps)
-    keep = end > start
-    return start[keep], end[keep]
+    if (keep := end > start).all():
+        return start, end
+    rows = np.flatnonzero(keep)
+    return start[rows], end[rows]
 
 
 def covered(intervals: Intervals, start: Floats, end: Floats) -> Floats:

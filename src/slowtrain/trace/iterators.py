@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slowtrain.trace import Bools, Floats, Ints, intervals, kernels, names, xplane
+from slowtrain.trace import Bools, Floats, Ints, intervals, kernels, names, timeline, xplane
 from slowtrain.trace.pipeline import PYTHON_OPS
+from slowtrain.trace.wire import Codes
 from slowtrain.trace.xstats import Stat
 
 ITERATOR, FUNCTION, PRODUCE, TURN, OP = range(1, 6)
@@ -85,7 +86,7 @@ class _Part:
     start_ms: Floats
     end_ms: Floats
     role: Ints
-    text: Ints  # into texts
+    text: Codes  # into texts
     texts: tuple[str, ...]
     id: Ints
     parent_id: Ints
@@ -137,11 +138,13 @@ def _part(plane: xplane.Plane, line: xplane.Line, begin_ms: float, end_ms: float
         return None
     start = events.start_ps / 1e9
     end = start + events.duration_ps / 1e9
-    ids, code = np.unique(events.metadata_id, return_inverse=True)
+    ids, code = timeline.different(events.metadata_id)
     texts = tuple(plane.event_names.get(int(i), "") for i in ids)
     role = np.array([_role(t) for t in texts], dtype=np.int64)[code]
     keep = np.flatnonzero((role > 0) & (end > begin_ms) & (start < end_ms))
-    keep = keep[np.lexsort((-end[keep], start[keep]))]
+    later, longer = np.diff(start[keep]), np.diff(end[keep])
+    if not ((later > 0) | ((later == 0) & (longer <= 0))).all():
+        keep = keep[np.lexsort((-end[keep], start[keep]))]
     if not len(keep):
         return None
     numbers = [_numbers(events.stats.get(s), len(events))[keep] for s in (names.NODE_ID, names.PARENT_ID)]

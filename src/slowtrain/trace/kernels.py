@@ -15,7 +15,8 @@ import numpy as np
 
 from slowtrain.errors import InputError
 from slowtrain.model import Bar
-from slowtrain.trace import Bools, Floats, Ints, Kernels, intervals, names, xplane
+from slowtrain.trace import Bools, Floats, Kernels, intervals, names, timeline, xplane
+from slowtrain.trace.wire import Codes
 
 MOST_BARS = 400
 
@@ -48,7 +49,7 @@ class _Rows:
     """Events of one kind in ms of the run, each in step ``step``."""
 
     text: list[str]
-    code: Ints
+    code: Codes
     start_ms: Floats
     end_ms: Floats
 
@@ -135,7 +136,7 @@ def _lines(space: xplane.Space, origin_ms: float, window: _Bounds) -> Iterator[t
             end = start + events.duration_ps / 1e9
             at = np.searchsorted(window.start_ms, start, side="right") - 1
             inside = (at >= 0) & (start < window.end_ms[np.maximum(at, 0)])
-            ids, inverse = np.unique(events.metadata_id, return_inverse=True)
+            ids, inverse = timeline.different(events.metadata_id)
             text = [plane.event_names.get(int(i), "") for i in ids]
             hlo = _has_stat(events, len(start))
             # Ops on tf.data's own threads make input; they are no part of the step's computing.

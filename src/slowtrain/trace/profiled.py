@@ -19,6 +19,7 @@ from slowtrain.trace import (
     Steps,
     Trace,
     cadence,
+    horizon,
     hosted,
     idle,
     intervals,
@@ -38,6 +39,12 @@ MOST_NAMES = 2000  # of a table: models of some hundred layers have as many ops
 USED_UP = 0.25  # of the batches in a profile from buffers that were full when it began: then it says little of input
 LEAST_CORES = 2.0  # assumed of a machine that trains, where the profile shows fewer at work
 DEEP_STEPS = 200  # so many of a long profile's steps tell what ops and input take; reading all would take long
+DEVICE_CATEGORIES = {  # where several kinds overlap, the first counts
+    Category.DEVICE: (KERNEL, D2D, MEMSET),
+    Category.COLLECTIVE: (COLLECTIVE,),
+    Category.FEED: (H2D,),
+    Category.READBACK: (D2H,),
+}
 REASONS = {  # the category of an idle moment by its reason
     "input": Category.INPUT,
     "compile": Category.COMPILE,
@@ -94,6 +101,10 @@ def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequenc
         )
     device = whole.active[0] if whole.active else None
     found = cadence.find(whole, device)
+    if not found.source and any(horizon.of(timeline.lines(s), horizon.MOST_DEEP_EVENTS) for s in spaces):
+        whole = timeline.read(spaces, horizon.MOST_DEEP_EVENTS)  # one stretch, all of which is looked into deeply
+        device = whole.active[0] if whole.active else None
+        found = cadence.find(whole, device)
     steps = _steps(found)
     if device is None:
         waits, columns, summary = None, {Category.UNATTRIBUTED: steps.ms}, None
@@ -118,7 +129,7 @@ def _with_host(
     hosts = [timeline.host_of(spaces, i) for i in range(len(spaces))]
     mine = hosts.index(device.host) if device is not None and device.host in hosts else 0
     threads = [t for t in whole.threads if t.host == hosts[mine]]
-    some = Cadence(found.start_ms[:DEEP_STEPS], found.end_ms[:DEEP_STEPS], found.source)
+    some = _some(spaces[mine], whole, found)
     deep = _kernels(spaces[mine], device, found, some)
     singly = hosted.op_by_op(threads, found)
     deep = replace(deep, eager_ops=singly) if deep is not None and singly else deep
@@ -149,6 +160,16 @@ def _with_host(
         lanes={"function": traced.calls} if traced is not None else {},
         events=traced.events if traced is not None else (),
     )  # fmt: skip
+
+
+def _some(space: xplane.Space, whole: Timeline, found: Cadence) -> Cadence:
+    """The first steps: so many as can be looked into deeply."""
+    count, lines = min(len(found), DEEP_STEPS), timeline.lines(space)
+    part = (found.end_ms[count - 1] - whole.start_ms) / (whole.end_ms - whole.start_ms) if count else 0.0
+    if part * sum(line.size_bytes for line in lines) > horizon.MOST_DEEP_EVENTS * horizon.LEAST_EVENT_BYTES:
+        far = horizon.of(lines, horizon.MOST_DEEP_EVENTS)
+        count = count if far is None else max(int(np.searchsorted(found.end_ms[:count], far.ps / 1e9, "right")), 1)
+    return Cadence(found.start_ms[:count], found.end_ms[:count], found.source)
 
 
 def _buffered(fed: Sequence[Pipeline]) -> Iterable[str]:
@@ -233,22 +254,19 @@ def _short(name: str) -> str:
 def divided(whole: Timeline, device: timeline.Device, found: Cadence) -> tuple[idle.Idle, dict[Category, Floats]]:
     """Ms of each category in each step, which add up to it; and the device's waits."""
     acts = device.activities
-    steps = intervals.union(found.start_ms, found.end_ms)
-    left = steps
+    left = intervals.union(found.start_ms, found.end_ms)
     columns: dict[Category, Floats] = {}
 
-    def take(category: Category, spans: Intervals) -> None:
-        nonlocal left
+    def add(category: Category, spans: Intervals) -> None:
         columns[category] = columns.get(category, 0.0) + intervals.covered(spans, found.start_ms, found.end_ms)
-        left = intervals.subtract(left, spans)
 
-    take(Category.DEVICE, intervals.intersect(left, acts.busy(KERNEL, D2D, MEMSET)))
-    take(Category.COLLECTIVE, intervals.intersect(left, acts.busy(COLLECTIVE)))
-    take(Category.FEED, intervals.intersect(left, acts.busy(H2D)))
-    take(Category.READBACK, intervals.intersect(left, acts.busy(D2H)))
+    for category, kinds in DEVICE_CATEGORIES.items():
+        spans = intervals.intersect(left, acts.busy(*kinds))
+        add(category, spans)
+        left = intervals.subtract(left, spans)
     waits = idle.attribute(whole, device, left)
     for reason, spans in waits.reasons.items():
-        take(REASONS[reason], spans)
+        add(REASONS[reason], spans)
     known = sum(columns.values(), np.zeros(len(found)))
     length = found.end_ms - found.start_ms
     unknown = columns.get(Category.UNATTRIBUTED, np.zeros(len(found)))
@@ -270,13 +288,14 @@ def _run(whole: Timeline, found: Cadence) -> Attribution:
 def _summary(whole: Timeline, device: timeline.Device, found: Cadence, waits: idle.Idle) -> Device:
     inside = _inside(device.activities, found)
     steps = max(len(found), 1)
-    kernels = inside.where(np.isin(inside.kind, (KERNEL, COLLECTIVE)))
+    kernels = inside.of(KERNEL, COLLECTIVE)
     span = intervals.union(found.start_ms, found.end_ms)
     busy = intervals.total(intervals.intersect(span, inside.busy(*range(len(KINDS)))))
     precision: dict[str, float] = {}
     matrix: dict[str, float] = {}
     cores = 0.0
     by_kernel = _table(kernels, kernels.name, steps)
+    by_op = by_kernel if inside is kernels and kernels.op is kernels.name else _table(inside, inside.op, steps)
     for name, (ms, _) in by_kernel.items():
         format_ = names.kernel_precision(name)
         if format_ is not None:
@@ -291,7 +310,7 @@ def _summary(whole: Timeline, device: timeline.Device, found: Cadence, waits: id
         float((found.end_ms - found.start_ms).mean()) if len(found) else 0.0,
         busy / steps, float(kernels.ms.sum()) / steps, len(kernels) / steps,
         float(np.median(kernels.ms)) * 1e3 if len(kernels) else 0.0,
-        by_kernel, _table(inside, inside.op, steps),
+        by_kernel, by_op,
         {KINDS[kind]: _copies(inside, kind, steps) for kind in (H2D, D2H, D2D) if (inside.kind == kind).any()},
         {reason: intervals.total(spans) / steps for reason, spans in waits.reasons.items()},
         idle.longest(whole, device, waits, origin), precision, matrix, cores, delay, queued,
@@ -300,17 +319,20 @@ def _summary(whole: Timeline, device: timeline.Device, found: Cadence, waits: id
 
 def _inside(acts: Activities, found: Cadence) -> Activities:
     """Activities that start in a step."""
-    at = np.searchsorted(found.start_ms, acts.start_ms, side="right") - 1
-    return acts.where((at >= 0) & (acts.start_ms < found.end_ms[np.maximum(at, 0)])) if len(found) else acts
+    if not len(found):
+        return acts
+    at = intervals.before(found.start_ms, acts.start_ms, "right") - 1
+    return acts.where((at >= 0) & (acts.start_ms < found.end_ms[np.maximum(at, 0)]))
 
 
 def _table(acts: Activities, key: Any, steps: int) -> Mapping[str, tuple[float, float]]:
     """Ms and count a step by text, costliest first."""
-    known = key >= 0
-    if not known.any():
+    code, ms_each = key, acts.ms
+    if not (known := key >= 0).all():
+        code, ms_each = code[known], ms_each[known]
+    if not len(code):
         return {}
-    code = key[known]
-    ms = np.bincount(code, acts.ms[known], minlength=len(acts.texts))
+    ms = np.bincount(code, ms_each, minlength=len(acts.texts))
     count = np.bincount(code, minlength=len(acts.texts))
     found: dict[str, list[float]] = {}
     for i in np.flatnonzero(count):
@@ -332,6 +354,8 @@ def _copies(acts: Activities, kind: int, steps: int) -> Copies:
 def _launches(whole: Timeline, device: timeline.Device, kernels: Activities) -> tuple[float | None, float | None]:
     """Median delay from a call to its kernel in us, and the share of kernels that waited in the device's queue."""
     threads = [t for t in whole.threads if t.host == device.host]
+    if not any(len(t.launches[0]) for t in threads):
+        return None, None
     owner, start, stop = timeline.calls(threads, kernels.correlation)
     hit = owner >= 0
     if hit.sum() < 2:
@@ -358,7 +382,7 @@ def _kernels(space: xplane.Space, device: timeline.Device | None, found: Cadence
 def _by_op(acts: Activities, found: Cadence) -> Kernels:
     """An accelerator's kernels by type and name of their ops."""
     inside = _inside(acts, found)
-    mine = inside.where(np.isin(inside.kind, (KERNEL, COLLECTIVE)))
+    mine = inside.of(KERNEL, COLLECTIVE)
     steps = len(found)
     span = found.end_ms - found.start_ms
     busy = intervals.covered(mine.busy(KERNEL, COLLECTIVE), found.start_ms, found.end_ms)

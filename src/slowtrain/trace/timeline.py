@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from slowtrain.trace import Bools, Floats, Ints, called, intervals, names, xplane
+from slowtrain.trace import Bools, Floats, Ints, called, horizon, intervals, names, xplane
 from slowtrain.trace.activities import (
     COLLECTIVE,
     D2D,
@@ -29,6 +29,7 @@ from slowtrain.trace.activities import (
     of_line,
     texts_of,
 )
+from slowtrain.trace.wire import Codes
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ class Thread:
     host: str
     start_ms: Floats
     end_ms: Floats
-    reason: Ints  # into names.REASONS, -1: a call that belongs to no reason
-    name: Ints
+    reason: Codes  # into names.REASONS, -1: a call that belongs to no reason
+    name: Codes
     texts: tuple[str, ...]
     launches: tuple[Floats, Floats, Ints, Ints]  # start, end, correlation, name of calls that started device work
     step_num: Ints | None = None  # of spans that are steps, else -1
@@ -66,9 +67,11 @@ class Thread:
 
     def of(self, *reasons: str) -> intervals.Intervals:
         """When the thread was inside spans of these reasons."""
-        wanted = [names.REASONS.index(r) for r in reasons]
-        mine = np.isin(self.reason, wanted)
-        return intervals.union(self.start_ms[mine], self.end_ms[mine])
+        mine = np.zeros(len(self.reason), dtype=bool)
+        for reason in reasons:
+            mine |= self.reason == names.REASONS.index(reason)
+        rows = np.flatnonzero(mine)
+        return intervals.union(self.start_ms[rows], self.end_ms[rows])
 
 
 @dataclass(frozen=True)
@@ -88,16 +91,28 @@ class Timeline:
         return tuple(d for ms, d in sorted(found, key=lambda f: -f[0]) if ms > 0)
 
 
-def read(spaces: Sequence[xplane.Space]) -> Timeline:
-    """The timeline of a profile; several hosts keep their own clocks. Raises ``InputError`` for broken events."""
+def lines(space: xplane.Space) -> list[xplane.Line]:
+    """Those of devices and hosts."""
+    told = (*names.DEVICE_PLANES, names.HOST_PLANE)
+    return [line for plane in space.planes if plane.name.startswith(told) for line in plane.lines]
+
+
+def read(spaces: Sequence[xplane.Space], most_events: int | None = None) -> Timeline:
+    """The timeline of a profile; several hosts keep their own clocks. Raises ``InputError`` for broken events.
+
+    Of a profile of more than ``most_events`` (else ``horizon.MOST_EVENTS``) the first part.
+    """
     devices: list[Device] = []
     threads: list[Thread] = []
     notes: list[str] = []
     for number, space in enumerate(spaces):
         host = host_of(spaces, number)
-        found = [_device(p, host) for p in space.planes if p.name.startswith(names.DEVICE_PLANES)]
+        far = horizon.of(lines(space), most_events)
+        until_ps = None if far is None else far.ps
+        notes += [str(far)] if far is not None else []
+        found = [_device(p, host, until_ps) for p in space.planes if p.name.startswith(names.DEVICE_PLANES)]
         busy = any(len(d.activities) for d in found)
-        mine, ops = _threads(space, host, devices=busy)
+        mine, ops = _threads(space, host, until_ps, devices=busy)
         devices += [replace(d, activities=_copies_by_call(d.activities, mine)) for d in found]
         threads += mine
         if not busy and len(ops):
@@ -164,22 +179,22 @@ def _columns(devices: list[Device], threads: list[Thread], end: int) -> Iterator
 # -- devices
 
 
-def _device(plane: xplane.Plane, host: str) -> Device:
+def _device(plane: xplane.Plane, host: str, until_ps: int | None) -> Device:
     kind = "GPU" if plane.name.startswith(names.GPU_PLANE) else plane.name.split(":")[1]
     facts = {k: v for k, v in plane.stats.items() if k in names.DEVICE_FACTS}
     lines = [line for line in plane.lines if line.name not in names.DERIVED_LINES]
     streams = [line for line in lines if names.STREAM_LINE.match(line.name)]
     if not streams:  # no streams: what the compiled program's ops took stands in a line of its own
         streams = [line for line in plane.lines if line.name == names.XLA_OPS_LINE]
-    parts = [part for line in streams if (part := of_line(plane, line)) is not None]
+    parts = [part for line in streams if (part := of_line(plane, line, until_ps)) is not None]
     marked, programs = None, None
     for line in plane.lines:
         if line.name == names.STEPS_LINE:
-            events = line.events()
+            events = line.events(before_ps=until_ps)
             start = events.start_ps / 1e9
             marked = (start, start + events.duration_ps / 1e9) if len(events) else None
         elif line.name == names.MODULES_LINE:
-            events = line.events()
+            events = line.events(before_ps=until_ps)
             start = events.start_ps / 1e9
             texts, code = texts_of(plane, events.metadata_id)
             programs = (start, start + events.duration_ps / 1e9, code, texts) if len(events) else None
@@ -208,7 +223,7 @@ def _copies_by_call(found: Activities, threads: Sequence[Thread]) -> Activities:
 # -- the host
 
 
-def _threads(space: xplane.Space, host: str, *, devices: bool) -> tuple[list[Thread], Activities]:
+def _threads(space: xplane.Space, host: str, until_ps: int | None, *, devices: bool) -> tuple[list[Thread], Activities]:
     """Threads of the host; and, where no device worked, the op executions on it as a device's."""
     found: list[Thread] = []
     ops: list[Activities] = []
@@ -225,7 +240,7 @@ def _threads(space: xplane.Space, host: str, *, devices: bool) -> tuple[list[Thr
             # Python calls functions from threads of its own.
             own = line.name.startswith("tf_")
             mine = [s for s in wanted if not own or s not in (names.FUNCTION_CALL, names.TRACING_COUNT)]
-            events = line.events(mine, names=named if own else None)
+            events = line.events(mine, named if own else None, until_ps)
             if not len(events):
                 continue
             thread, computing = _thread(plane, line, events, roles, host)
@@ -236,15 +251,15 @@ def _threads(space: xplane.Space, host: str, *, devices: bool) -> tuple[list[Thr
     return found, joined(ops)
 
 
-def different(ids: Ints) -> tuple[Ints, Ints]:
+def different(ids: Ints) -> tuple[Ints, Codes]:
     """The different numbers in order, and for each its place among them: as ``np.unique``, but quick."""
     most = int(ids.max(initial=0))
     if int(ids.min(initial=0)) < 0 or most > 4 * len(ids) + 1024:
         found, code = np.unique(ids, return_inverse=True)
-        return found, code.astype(np.int64)
+        return found, code.astype(np.int32)
     there = np.zeros(most + 1, dtype=bool)
     there[ids] = True
-    return np.flatnonzero(there), (np.cumsum(there) - 1)[ids]
+    return np.flatnonzero(there), (np.cumsum(there, dtype=np.int32) - np.int32(1))[ids]
 
 
 def _telling(plane: xplane.Plane) -> Bools | None:
@@ -270,7 +285,7 @@ def _thread(
     texts = tuple(plane.event_names.get(int(i), "") for i in ids)
     start = events.start_ps / 1e9
     end = start + events.duration_ps / 1e9
-    reason = np.array([roles.get(int(i), -1) for i in ids], dtype=np.int64)[code]
+    reason = np.array([roles.get(int(i), -1) for i in ids], dtype=np.int8)[code]
     _mark_compiled(start, end, code, texts, reason)
     parts = (_ops(line, events, start, end, code, texts), _eager(line, start, end, code, texts))
     ops = joined([part for part in parts if part is not None])
@@ -284,8 +299,9 @@ def _thread(
     correlation = _filled(events, names.CORRELATION_ID, 0)
     launch = np.flatnonzero(correlation > 0) if correlation is not None else NO_INTS
     launches = (start[launch], end[launch], NO_INTS if correlation is None else correlation[launch], code[launch])
-    keep = np.flatnonzero((reason >= 0) | (step >= 0 if step is not None else False))
-    keep = keep[np.argsort(start[keep], kind="stable")]
+    keep = np.flatnonzero((reason >= 0) | (step >= 0) if step is not None else reason >= 0)
+    if (np.diff(start[keep]) < 0).any():
+        keep = keep[np.argsort(start[keep], kind="stable")]
     thread = Thread(
         line.name, host, start[keep], end[keep], reason[keep], code[keep], texts, launches,
         step[keep] if step is not None and (step[keep] >= 0).any() else None, calls[0] if calls is not None else None,
@@ -293,7 +309,7 @@ def _thread(
     return thread, ops if len(ops) else None
 
 
-def _mark_compiled(start: Floats, end: Floats, code: Ints, texts: tuple[str, ...], reason: Ints) -> None:
+def _mark_compiled(start: Floats, end: Floats, code: Codes, texts: tuple[str, ...], reason: Codes) -> None:
     """A call of JAX's in which something is compiled is tracing and lowering from end to end."""
     compiling = names.REASONS.index("compile")
     calls = np.flatnonzero(np.array([t.startswith(names.PJIT_CALL) for t in texts], dtype=bool)[code])
@@ -303,21 +319,22 @@ def _mark_compiled(start: Floats, end: Floats, code: Ints, texts: tuple[str, ...
         reason[calls[inside > 0]] = compiling
 
 
-def _is(texts: tuple[str, ...], code: Ints, text: str) -> Bools:
+def _is(texts: tuple[str, ...], code: Codes, text: str) -> Bools:
     return code == texts.index(text) if text in texts else np.zeros(len(code), dtype=bool)
 
 
 def _ops(
-    line: xplane.Line, events: xplane.Events, start: Floats, end: Floats, code: Ints, texts: tuple[str, ...]
+    line: xplane.Line, events: xplane.Events, start: Floats, end: Floats, code: Codes, texts: tuple[str, ...]
 ) -> Activities | None:
     """Op executions of graphs and of XLA programs."""
     op = np.array([_is_op(t) or t == names.XLA_CPU_REST for t in texts], dtype=bool)[code]
     if (hlo := events.stats.get(names.HLO_OP)) is not None:
         op[hlo.rows] = True
-    return _computing(line, start[op], end[op], code[op], texts) if op.any() else None
+    rows = np.flatnonzero(op)
+    return _computing(line, start[rows], end[rows], code[rows], texts) if len(rows) else None
 
 
-def _eager(line: xplane.Line, start: Floats, end: Floats, code: Ints, texts: tuple[str, ...]) -> Activities | None:
+def _eager(line: xplane.Line, start: Floats, end: Floats, code: Codes, texts: tuple[str, ...]) -> Activities | None:
     """Ops that Python started one by one: the runs of their kernels, named by the calls around them."""
     kinds = [names.eager_op(t) for t in texts]
     call = np.flatnonzero(np.array([t.startswith(names.EAGER_LOCAL) for t in texts], dtype=bool)[code])
@@ -331,7 +348,7 @@ def _eager(line: xplane.Line, start: Floats, end: Floats, code: Ints, texts: tup
     return _computing(line, start[run], end[run], code[around], tuple(f"{k}:{k}" for k in kinds)) if len(run) else None
 
 
-def _computing(line: xplane.Line, start: Floats, end: Floats, code: Ints, texts: tuple[str, ...]) -> Activities:
+def _computing(line: xplane.Line, start: Floats, end: Floats, code: Codes, texts: tuple[str, ...]) -> Activities:
     n = len(start)
     return Activities(
         start, end, constant(KERNEL, n), code, code, constant(line.id, n), constant(0, n), constant(0.0, n), texts

@@ -1,8 +1,7 @@
 """Protobuf's wire format: one message at a time for a file's skeleton, a million at a time for its events.
 
-Lengths make the wire a chain: where a message begins depends on all before it. ``Window.run``
-guesses starts from the bytes that could be a tag and follows the chain over the guesses;
-``rounds`` then decodes field k of all messages at once. Errors are ``InputError``.
+Lengths make the wire a chain: where a message begins depends on all before it. ``Window.run`` finds the beginnings
+(:mod:`slowtrain.trace.chain`); ``rounds`` then decodes field k of all messages at once. Errors are ``InputError``.
 """
 
 from __future__ import annotations
@@ -10,24 +9,27 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slowtrain.errors import InputError
+from slowtrain.trace import chain
 
 Ints: TypeAlias = NDArray[np.int64]
+Codes: TypeAlias = NDArray[np.signedinteger[Any]]  # places in a table, as narrow as it allows
 Bools: TypeAlias = NDArray[np.bool_]
 Words: TypeAlias = NDArray[np.uint64]
 Bytes: TypeAlias = NDArray[np.uint8]
 
-LEAPS = 5  # doublings of a jump, to leaps of 32 events
-WINDOW_BYTES = 1 << 20  # events decoded at a time: large enough to vectorise, small enough for the cache
+WINDOW_BYTES = 1 << 22  # looked through at a time for where events begin
+MESSAGES = 1 << 15  # decoded at a time: enough to vectorise, few enough for the cache
 MAX_SKELETON_FIELDS = 16_000_000  # of planes, names and headers in one file; real ones hold below a million
 MAX_MESSAGE_FIELDS = 1_000  # of one event or one stat; real ones hold below fifty
 USUAL_MESSAGE_FIELDS = 64
 MAX_UNUSUAL_ROUNDS = 20_000  # beyond the usual fields, in one file: a second of work
+MAX_EVENTS_HELD = 100_000_000  # of one file; of real ones less, see horizon.py
 TIME_LIMIT_PS = 1 << 62  # sums of two such times still fit 64 bits: 53 days
 
 VARINT, FIXED64, LEN, FIXED32 = 0, 1, 2, 5  # wire types; groups (3, 4) do not occur in XSpace
@@ -47,6 +49,7 @@ class File:
         self.lines = 0
         self._fields_left = MAX_SKELETON_FIELDS
         self._unusual_rounds_left = MAX_UNUSUAL_ROUNDS
+        self._events_left = MAX_EVENTS_HELD
 
     def bad(self, what: str) -> InputError:
         return InputError(f"{self.label}: not a readable profile: {what}")
@@ -103,6 +106,12 @@ class File:
         if self._unusual_rounds_left < 0:
             raise self.bad(f"too many events of more than {USUAL_MESSAGE_FIELDS} fields")
 
+    def hold(self, events: int) -> None:
+        """Counts the events that are kept as columns, again each time that they are read."""
+        self._events_left -= events
+        if self._events_left < 0:
+            raise self.bad(f"more than {MAX_EVENTS_HELD} events")
+
     def packed(self, pos: int, end: int) -> Iterator[int]:
         """The numbers of a packed repeated field."""
         while pos < end:
@@ -131,30 +140,45 @@ class Window:
 
     def __init__(self, stretch: Bytes) -> None:
         self.size = len(stretch)
-        self.bytes: Bytes = np.concatenate((stretch, np.zeros(32, np.uint8)))  # so that the last number can be loaded
+        self.bytes: Bytes = np.concatenate((stretch, np.zeros(64, np.uint8)))  # so that the last numbers can be loaded
         # The eight bytes from every position on, as one overlapping view: nothing is copied.
-        self.words: Words = np.ndarray((self.size + 24,), np.dtype("<u8"), self.bytes, strides=(1,))
+        self.words: Words = np.ndarray((self.size + 56,), np.dtype("<u8"), self.bytes, strides=(1,))
 
     def varints(self, at: Ints) -> tuple[Words, Ints]:
         """Values and lengths of the varints at these positions; length 11 says: malformed."""
         first = self.bytes[at]
         if not len(first) or first.max() < 0x80:
             return first.astype(np.uint64), np.ones(len(first), np.int64)
+        second = self.bytes[at + 1]
+        if (first & second).max() < 0x80:
+            longer = first >> 7
+            return (first & 0x7F) + (second * longer).astype(np.uint64) * np.uint64(128), longer + np.int64(1)
         word = self.words[at]
-        stops = ~word & np.uint64(0x8080808080808080)
-        stop = stops & (~stops + np.uint64(1))  # the lowest: the top bit of the varint's last byte
-        # stop is 1 << 8k+7, so the product carries the constant's byte 7-k, which is k+1, to the top.
-        size = (((stop >> np.uint64(7)) * np.uint64(0x0102030405060708)) >> np.uint64(56)).astype(np.int64)
-        word &= (stop | (stop - np.uint64(1))) & np.uint64(0x7F7F7F7F7F7F7F7F)
-        # Groups of 7 bits closed up to 14, 28, then 56.
-        for low, high, shift in (
-            (0x007F007F007F007F, 0x7F007F007F007F00, 1),
-            (0x00003FFF00003FFF, 0x3FFF00003FFF0000, 2),
-            (0x000000000FFFFFFF, 0x0FFFFFFF00000000, 4),
+        stop = ~word
+        stop &= np.uint64(0x8080808080808080)
+        stop &= np.negative(stop)  # the lowest: the top bit of the varint's last byte
+        keep = stop - np.uint64(1)
+        keep &= np.uint64(0x7F7F7F7F7F7F7F7F)
+        word &= keep
+        longest = keep.max()
+        # Groups of 7 bits closed up to 14, 28, then 56, as far as there are any.
+        for least, low, high, shift in (
+            (0x00, 0x007F007F007F007F, 0x7F007F007F007F00, 1),
+            (0x7FFF, 0x00003FFF00003FFF, 0x3FFF00003FFF0000, 2),
+            (0x7FFFFFFF, 0x000000000FFFFFFF, 0x0FFFFFFF00000000, 4),
         ):
-            word = (word & np.uint64(low)) | ((word & np.uint64(high)) >> np.uint64(shift))
-        long = np.flatnonzero(stops == 0)
-        if len(long):
+            if longest > least:
+                np.bitwise_and(word, np.uint64(high), out=keep)
+                keep >>= np.uint64(shift)
+                word &= np.uint64(low)
+                word |= keep
+        # stop is 1 << 8k+7, so the product carries the constant's byte 7-k, which is k+1, to the top.
+        stop >>= np.uint64(7)
+        stop *= np.uint64(0x0102030405060708)
+        stop >>= np.uint64(56)
+        size = stop.view(np.int64)
+        if not size.all():  # more than eight bytes
+            long = np.flatnonzero(size == 0)
             ninth = self.bytes[at[long] + 8].astype(np.uint64)
             tenth = np.where(ninth < 0x80, np.uint64(0), self.bytes[at[long] + 9].astype(np.uint64))
             word[long] |= (ninth & np.uint64(0x7F)) << np.uint64(56) | tenth << np.uint64(63)
@@ -162,11 +186,16 @@ class Window:
         return word, size
 
     def run(self, tag: int, first: int) -> tuple[Ints, int]:
-        """As :meth:`_run`; quicker where every field's payload begins with the byte ``first``."""
-        found, stop = self._run(tag, first)
-        if stop < self.size and self.bytes[stop] == tag:  # cut off by the window, or by a payload that begins otherwise
-            return self._run(tag, None) if not self._reaches_out(stop) else (found, stop)
-        return found, stop
+        """Where the unbroken run of ``tag`` fields from byte 0 on begins each field, and where the run stops.
+
+        A field that the window cuts off is not in it. ``first`` is the byte that most payloads begin with.
+        """
+        found = chain.starts(self.bytes, self.size, tag, first)
+        if found is None:
+            found = self._run(tag, first)
+            if (stop := found[1]) < self.size and self.bytes[stop] == tag and not self._reaches_out(stop):
+                found = self._run(tag, None)  # the run goes on with a payload that begins otherwise
+        return found
 
     def _reaches_out(self, at: int) -> bool:
         """Whether the field that begins there ends behind the window."""
@@ -174,46 +203,17 @@ class Window:
         return bool(used[0] > 10 or at + 1 + int(used[0]) + int(value[0]) > self.size)
 
     def _run(self, tag: int, first: int | None) -> tuple[Ints, int]:
-        """Where the unbroken run of ``tag`` fields from byte 0 on begins each field, and where the run stops.
-
-        Each field's start follows from the one before, so the walk is sequential; but a field can begin only at a
-        byte equal to the tag, a few percent of all. For those the next start is computed all at once, and where
-        2 ** LEAPS jumps lead, so that only every so many fields are walked to, and those between are filled in.
-        """
+        """As :meth:`run`, from all bytes that could begin a field: a few percent of all equal the tag."""
         likely = self.bytes[: self.size] == tag
         if first is not None:  # behind a length of one byte or two
             likely &= (self.bytes[2 : self.size + 2] == first) | (self.bytes[3 : self.size + 3] == first)
         candidates = np.flatnonzero(likely)
-        count = len(candidates)
-        size = self.bytes[candidates + 1].astype(np.int64)
-        after = candidates + 2 + size
-        long = np.flatnonzero(size > 0x7F)
-        if len(long):
-            value, used = self.varints(candidates[long] + 1)
-            fits = (value <= self.size) & (used <= 10)
-            after[long] = np.where(fits, candidates[long] + 1 + used + value.astype(np.int64), self.size + 1)
-        rank = np.full(self.size + 2, count, np.int32)  # count: no field begins here
-        rank[candidates] = np.arange(count, dtype=np.int32)
-        jump = np.full(count + 1, count, np.int32)
-        jump[:count] = rank[np.minimum(after, self.size + 1)]
-        chain = _chain(jump, count) if count and candidates[0] == 0 else np.zeros(0, np.int32)
-        chain = chain[after[chain] <= self.size]  # the last one may be cut off by the window
-        return candidates[chain], int(after[chain[-1]]) if len(chain) else 0
-
-
-def _chain(jump: NDArray[np.int32], end: int) -> NDArray[np.int32]:
-    """0 and where the jumps from it lead, in order, until ``end``, from which ``jump`` leads to itself."""
-    leap = jump
-    for _ in range(LEAPS):
-        leap = leap[leap]
-    stations = [0]
-    while (ahead := int(leap[stations[-1]])) < end:
-        stations.append(ahead)
-    rows = [np.array(stations, np.int32)]
-    for _ in range((1 << LEAPS) - 1):
-        rows.append(jump[rows[-1]])
-    chain = np.stack(rows, axis=1).ravel()
-    return chain[: int(np.searchsorted(chain, np.int32(end)))]  # a chain ascends
+        if not len(candidates) or candidates[0]:
+            return np.zeros(0, np.int64), 0
+        after = chain.after(self.bytes, self.size, candidates)
+        found = chain.follow(candidates, after, self.size)
+        found = found[after[found] <= self.size]  # the last one may be cut off by the window
+        return candidates[found], int(after[found[-1]]) if len(found) else 0
 
 
 @dataclass(frozen=True)
@@ -231,22 +231,31 @@ def stretches(file: File, pos: int, end: int, tag: int, first: int) -> Iterator[
     while pos < end:
         found, payload, stop = file.field(pos, end)
         if found != tag:
-            break
+            return
         window = Window(file.array[pos : min(end, pos + WINDOW_BYTES)])
         starts, used = window.run(tag, first)
+        file.let_go(pos, pos + window.size)  # the window is a copy
         if used:
-            sizes, lengths = window.varints(starts + 1)
-            edges = np.append(starts, used) + pos
-            starts = starts + 1 + lengths
-            yield Stretch(window, starts, starts + sizes.astype(np.int64), edges)
+            edges = np.append(starts, used)
+            for some in range(0, len(starts), MESSAGES):
+                yield stretch_of(window, edges[some : some + MESSAGES + 1], pos)
         else:  # a single message larger than a window
             used = stop - pos
             if used <= WINDOW_BYTES:  # or a tag in more bytes than it needs, each of which would cost a window
                 raise file.bad(f"an odd tag at byte {pos}")
             whole = Window(file.array[payload:stop])
             yield Stretch(whole, np.zeros(1, np.int64), np.array([stop - payload]), np.array([pos, stop]))
-        file.let_go(pos, pos + used)
+            file.let_go(pos, stop)
         pos += used
+
+
+def stretch_of(window: Window, edges: Ints, pos: int) -> Stretch:
+    """Fields that begin at all the edges but the last, in a window that begins at ``pos``."""
+    longer = window.bytes[edges[:-1] + 1] >> 7
+    lengths = longer + np.int64(1)
+    if longer.any() and (window.bytes[edges[:-1] + lengths] & (longer << 7)).any():
+        _, lengths = window.varints(edges[:-1] + 1)
+    return Stretch(window, edges[:-1] + 1 + lengths, edges[1:], edges + pos)
 
 
 @dataclass(frozen=True)

@@ -105,18 +105,33 @@ def executor_ms(trace: Trace) -> float:
     return min(inside * trace.step_ms / kernels.step_ms, trace.mean(Category.DISPATCH))
 
 
-# Ops that stream through wide rows leave the caches cold for what comes next: with them gone, the rest of the host's
-# work took a third of its time in clinic/'s pair word_vectors.
+LEAST_OP_MS = 0.05  # a shorter op is not split over threads, or gains nothing by it
+
+
+def split_ms(trace: Trace) -> float:
+    """Ms a step in ops long enough to be split over several threads."""
+    deep, device = trace.kernels, trace.mean(Category.DEVICE)
+    if deep is None or deep.ms <= 0:
+        return 0.0
+    long = sum(ms for ms, count in deep.by_type.values() if count and ms / count >= LEAST_OP_MS)
+    return device * min(long / deep.ms, 1.0)
+
+
+# Ops that stream through wide rows leave the caches cold for whatever comes next: with them gone, the rest of the
+# step took a third to a half of its time in clinic/'s pairs word_vectors and phrase_neighbours.
 COLD = 0.5
 
 
-def freed_dispatch_ms(trace: Trace, part: float) -> float:
-    """Ms of dispatch that go with ops that stream through memory for ``part`` of the op time.
+def freed(trace: Trace, part: float, gone_ms: float) -> dict[Category, float]:
+    """Ms a step that go with ops that stream through memory for ``part`` of the op time, ``gone_ms`` of them computing.
 
     Between large ops the executor waits for their threads, which goes with them; what remains finds its caches warm.
     """
-    waits = 0.7 * part * executor_ms(trace)
-    return waits + COLD * part * max(trace.mean(Category.DISPATCH) - waits, 0.0)
+    gone = {Category.DEVICE: gone_ms, Category.DISPATCH: 0.7 * part * executor_ms(trace)}
+    for category in (Category.DEVICE, Category.DISPATCH, Category.INPUT, Category.PYTHON):
+        own = gone.get(category, 0.0)
+        gone[category] = own + COLD * part * max(trace.mean(category) - own, 0.0)
+    return gone
 
 
 # -- what was traced

@@ -23,18 +23,18 @@ from typing import TypeAlias
 import numpy as np
 
 from slowtrain.errors import InputError
-from slowtrain.trace import kinds
+from slowtrain.trace import chain, kinds, xevents
 from slowtrain.trace.wire import (
     TIME_LIMIT_PS,
     VARINT,
     Bools,
     File,
     Ints,
-    Round,
     Stretch,
+    Window,
     field_tag,
-    rounds,
     signed,
+    stretch_of,
     stretches,
 )
 from slowtrain.trace.xstats import (
@@ -48,13 +48,13 @@ from slowtrain.trace.xstats import (
     Stat,
     StatColumn,
     StatNames,
-    gather_stats,
 )
 
 Value: TypeAlias = "int | float | str | bytes"
 
 _GZIP = b"\x1f\x8b"  # no XSpace begins so
 MAX_LINES = 20_000  # threads and streams in one file, each a millisecond of work; real ones hold below a thousand
+SAMPLE_BYTES = 1 << 14
 MAX_UNZIPPED_BYTES = 4 << 30
 MAX_UNZIPPED_RATIO = 200  # real profiles shrink five- to twentyfold; a bomb a thousandfold
 
@@ -72,21 +72,18 @@ class Events:
     def __len__(self) -> int:
         return len(self.metadata_id)
 
+    def before(self, ps: int) -> Events:
+        """Those that start before then."""
+        keep = self.start_ps < ps
+        if keep.all():
+            return self
+        occurrences = self.occurrences[keep] if self.occurrences is not None else None
+        return Events(self.metadata_id[keep], self.start_ps[keep], self.duration_ps[keep], occurrences,
+                      {name: stat.where(keep) for name, stat in self.stats.items()})  # fmt: skip
 
-_EVENTS = field_tag(4)
-_EVENT_ID, _EVENT_OFFSET, _EVENT_DURATION = field_tag(1, VARINT), field_tag(2, VARINT), field_tag(3, VARINT)
-EVENT_STATS, _EVENT_OCCURRENCES = field_tag(4), field_tag(5, VARINT)
-_EVENT_COLUMNS = (_EVENT_ID, _EVENT_OFFSET, _EVENT_DURATION, _EVENT_OCCURRENCES)
+
+EVENT_STATS = xevents.EVENT_STATS
 _LINE_ID, _LINE_NAME, _LINE_TIMESTAMP = field_tag(1, VARINT), field_tag(2), field_tag(3, VARINT)
-
-
-def _named(stretch: Stretch, names: Bools) -> Stretch:
-    """Those of the events whose name is wanted, where each begins with its name's number, as all writers have it."""
-    if not len(names) or not (stretch.window.bytes[stretch.start] == _EVENT_ID).all():
-        return stretch
-    number, _ = stretch.window.varints(stretch.start + 1)
-    keep = names[np.minimum(number, np.uint64(len(names) - 1)).astype(np.int64)] & (number < len(names))
-    return Stretch(stretch.window, stretch.start[keep], stretch.stop[keep], stretch.edges)
 
 
 def _beyond(times: Ints) -> bool:
@@ -108,48 +105,59 @@ class Line:
         """Decodes the events, with those of the named statistics.
 
         ``names`` says for each metadata id whether its events are wanted; those of ids beyond it are not. Events that
-        start at ``before_ps`` or later may be left out: writers keep the order of time, so that decoding ends there.
+        start at ``before_ps`` or later are left out: writers keep the order of time, so that decoding ends there.
         """
         wanted = {stat: StatColumn(stat, self._stat_names) for stat in stats}
-        gathered: dict[int, list[Ints]] = {tag: [] for tag in _EVENT_COLUMNS}
+        gathered: list[list[Ints]] = [[] for _ in range(4)]
         count = 0
         for stretch in self.stretches():
             if names is not None:
-                stretch = _named(stretch, names)
+                stretch = xevents.named(stretch, names)
+            self._file.hold(len(stretch.start))
             columns = self.decode(stretch, count, wanted.values())
             late = before_ps is not None and len(columns[1]) > 0 and int(columns[1].min()) >= before_ps
-            for parts, column in zip(gathered.values(), columns, strict=True):
+            for parts, column in zip(gathered, columns, strict=True):
                 parts.append(column if column.any() else np.zeros(len(column), np.int8))
             count += len(stretch.start)
             if late:
                 break
         # One column at a time, so that the parts of only one are held twice.
         id_, start_ps, duration_ps, occurrences = (
-            np.concatenate((np.empty(0, np.int64), *gathered.pop(tag))) for tag in list(gathered)
+            np.concatenate((np.empty(0, np.int64), *gathered.pop(0))) for _ in range(4)
         )
-        return Events(id_, start_ps, duration_ps, occurrences if occurrences.any() else None,
-                      {stat: column.build(count) for stat, column in wanted.items()})  # fmt: skip
+        found = Events(id_, start_ps, duration_ps, occurrences if occurrences.any() else None,
+                       {stat: column.build(count) for stat, column in wanted.items()})  # fmt: skip
+        return found if before_ps is None else found.before(before_ps)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._span[1] - self._span[0]
+
+    def sampled(self, places: int) -> list[tuple[int, int, float]]:
+        """Some events: bytes of the line before each, its start, and about how many bytes each event takes there."""
+        file, (pos, end) = self._file, self._span
+        found = []
+        for part in range(places):
+            at = pos + (end - pos) * part // places
+            window = Window(file.array[at : min(at + SAMPLE_BYTES, end)])
+            if (met := chain.met(window.bytes, window.size, xevents.EVENT, xevents.EVENT_ID)) is not None:
+                columns = self._columns(window, met[0])
+                if columns is not None:
+                    found.append((at + met[0] - pos, int(columns[1][0]), met[1]))
+            file.let_go(at, at + window.size)
+        return found
+
+    def _columns(self, window: Window, at: int) -> list[Ints] | None:
+        """Of the event there, which may be none."""
+        try:
+            edges = np.append(at, chain.after(window.bytes, window.size, np.array([at])))
+            return self.decode(stretch_of(window, edges, 0))
+        except InputError:
+            return None
 
     def decode(self, stretch: Stretch, first_row: int = 0, wanted: Collection[StatColumn] = ()) -> list[Ints]:
         """The columns metadata_id, start_ps, duration_ps and occurrences of these events; stats go to ``wanted``."""
-        columns = [np.zeros(len(stretch.start), np.int64) for _ in _EVENT_COLUMNS]
-        with_stats: list[Round] = []
-        # An event has an offset or a number of occurrences, and this one stands behind the statistics.
-        placed = 0
-        until = None if wanted else EVENT_STATS
-        for found in rounds(self._file, stretch.window, stretch.start, stretch.stop, until):
-            for column, tag in zip(columns, _EVENT_COLUMNS, strict=True):
-                if (these := found.only(tag)) is not None:
-                    column[these.rows] = these.value.view(np.int64)
-                    placed += len(these.rows) if tag == _EVENT_OFFSET else 0
-            if wanted and (these := found.only(EVENT_STATS)) is not None:
-                with_stats.append(these)
-        if not wanted and placed < len(stretch.start):
-            for found in rounds(self._file, stretch.window, stretch.start, stretch.stop):
-                if (these := found.only(_EVENT_OCCURRENCES)) is not None:
-                    columns[3][these.rows] = these.value.view(np.int64)
-        if with_stats:
-            gather_stats(self._file, stretch.window, with_stats, first_row, wanted)
+        columns = xevents.decode(self._file, stretch, first_row, wanted)
         base_ps = (self.timestamp_ns - self._file.origin_ns) * 1000
         if abs(base_ps) >= TIME_LIMIT_PS or any(_beyond(time) for time in columns[1:3]):
             raise self._file.bad(f"an event of line {self.name!r} lies more than {TIME_LIMIT_PS} ps away")
@@ -159,12 +167,12 @@ class Line:
     def stretches(self) -> Iterator[Stretch]:
         """The events as they stand in the file, some thousands at a time."""
         file, (pos, end) = self._file, self._span
-        for stretch in stretches(file, pos, end, _EVENTS, _EVENT_ID):
+        for stretch in stretches(file, pos, end, xevents.EVENT, xevents.EVENT_ID):
             yield stretch
             pos = int(stretch.edges[-1])
         for tag, _, _ in file.fields(pos, end):
             # Every writer keeps the order of the schema, in which only descriptive fields follow the events.
-            if tag in (_EVENTS, _LINE_ID, _LINE_NAME, _LINE_TIMESTAMP):
+            if tag in (xevents.EVENT, _LINE_ID, _LINE_NAME, _LINE_TIMESTAMP):
                 raise file.bad(f"the fields of line {self.name!r} are out of order")
 
 
@@ -217,7 +225,7 @@ def _line(file: File, start: int, end: int, stat_names: StatNames) -> Line:
     id_, name, timestamp_ns = 0, "", 0
     pos = start
     for tag, value, stop in file.fields(start, end):
-        if tag == _EVENTS:
+        if tag == xevents.EVENT:
             break
         if tag == _LINE_ID:
             id_ = signed(value)

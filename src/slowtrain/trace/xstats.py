@@ -34,6 +34,12 @@ class Stat:
         column[self.rows[numeric]] = self.numbers[numeric]
         return column
 
+    def where(self, keep: NDArray[np.bool_]) -> Stat:
+        """Of some of the events."""
+        mine = keep[self.rows]
+        rows = (np.cumsum(keep) - 1)[self.rows[mine]]
+        return Stat(int(keep.sum()), rows, self.numbers[mine], self.codes[mine], self.texts)
+
     def labels(self) -> NDArray[np.int32]:
         """A code into ``texts`` for every event, -1 where there is none."""
         column = np.full(self.events, -1, np.int32)

@@ -1,0 +1,147 @@
+"""Where each message of a long run begins: the run is a chain of lengths, walked from a thousand places at once.
+
+A lane begins every few thousand bytes, at a byte that looks like a field's tag and some fields further on, by when a
+wrong guess has nearly always come upon the true chain. All lanes jump from field to field in step and mark where they
+were. What the marks are worth shows afterwards: the true chain begins at byte 0, and each mark in it leads to the next.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+LANE_BYTES = 65 * 64  # an odd number of cache lines, or all lanes would fight for the same few places in the cache
+LOOK_BYTES = 192  # from a lane's border on, for something that looks like a field
+TRIES = 4  # of bytes that look like a field, a lane
+HOPS = 16  # fields from there until where the lane begins: statistics in an event look like events, but are fewer
+MOST_STEPS = 1024  # in all lanes at once; real events take a quarter of it
+CHECK = 8  # steps after which is looked which lanes have arrived where the next one began
+LEAPS = 5  # doublings of a jump, to leaps of 32 fields
+ONE_BYTE = 0x7F  # a length up to here takes one byte
+
+
+def starts(data: Bytes, size: int, tag: int, first: int) -> tuple[Ints, int] | None:
+    """Where the unbroken run of ``tag`` fields from byte 0 on begins each field, and where the run stops.
+
+    ``data`` has some zeros behind its ``size`` bytes; most fields' payload begins with the byte ``first``. A field cut
+    off by the end of the data is no part of the run. None where the guesses were too bad to tell.
+    """
+    if size < 4 * LANE_BYTES or data[0] != tag:
+        return None
+    lanes = _lanes(data, size, tag, first)
+    if 2 * LANE_BYTES * len(lanes) < size or (marks := _walk(data, size, lanes)) is None:
+        return None
+    if not (tagged := data.take(marks) == tag).all():
+        marks = marks[tagged]
+    leads_to = after(data, size, marks)
+    if (leads_to[:-1] != marks[1:]).any():
+        found = follow(marks, leads_to, size)
+        marks, leads_to = marks[found], leads_to[found]
+    stop = int(leads_to[-1])
+    if stop > size:
+        return marks[:-1], int(marks[-1])
+    return None if stop < size and data[stop] == tag else (marks, stop)
+
+
+def met(data: Bytes, size: int, tag: int, first: int) -> tuple[int, float] | None:
+    """A field of the run that these bytes are from the midst of, and about how long fields are there."""
+    likely = (data[:size] == tag) & ((data[2 : size + 2] == first) | (data[3 : size + 3] == first))
+    for at in np.flatnonzero(likely)[:TRIES]:
+        found = pos = _far(data, size, np.array([at]))
+        pos = _far(data, size, found)
+        if pos[0] < size and (data[[found[0], pos[0]]] == tag).all():
+            return int(found[0]), float(pos[0] - found[0]) / HOPS
+    return None
+
+
+def _far(data: Bytes, size: int, pos: Ints) -> Ints:
+    for _ in range(HOPS):
+        pos = after(data, size, pos)
+    return pos
+
+
+def follow(places: Ints, leads_to: Ints, size: int) -> NDArray[np.int32]:
+    """Which of the places, ascending, lie on the chain from the first one on; it ends where it leads to none."""
+    end = len(places)
+    rank = np.full(size + 2, end, np.int32)  # so many: no place
+    rank[places] = np.arange(end, dtype=np.int32)
+    jump = np.append(rank[leads_to], np.int32(end))
+    leap = jump
+    for _ in range(LEAPS):
+        leap = leap[leap]
+    stations = [0]
+    while (ahead := int(leap[stations[-1]])) < end:
+        stations.append(ahead)
+    rows = [np.array(stations, np.int32)]
+    for _ in range((1 << LEAPS) - 1):
+        rows.append(jump[rows[-1]])
+    chain = np.stack(rows, axis=1).ravel()
+    return chain[: int(np.searchsorted(chain, np.int32(end)))]  # a chain ascends
+
+
+def _lanes(data: Bytes, size: int, tag: int, first: int) -> Ints:
+    """Places that seem to be fields of the run, in order; the first one is byte 0."""
+    count = size // LANE_BYTES
+    near = data[: count * LANE_BYTES].reshape(count, LANE_BYTES)[1:, : LOOK_BYTES + 3]
+    likely = near[:, :-3] == tag
+    likely &= (near[:, 2:-1] == first) | (near[:, 3:] == first)
+    border = np.arange(1, count) * LANE_BYTES
+    found = [np.zeros(1, np.int64)]
+    for _ in range(TRIES):
+        at = likely.argmax(axis=1)
+        there = np.flatnonzero(likely[np.arange(len(at)), at])
+        likely, border, at = likely[there], border[there], at[there]
+        if not len(at):
+            break
+        likely[np.arange(len(at)), at] = False
+        pos = _far(data, size, border + at)
+        good = (data[pos] == tag) & ((data[pos + 2] == first) | (data[pos + 3] == first)) & (pos < size)
+        found.append(pos[good])
+        likely, border = likely[~good], border[~good]
+    return np.unique(np.concatenate(found))
+
+
+def _walk(data: Bytes, size: int, lanes: Ints) -> Ints | None:
+    """Where the lanes come by, in order; None if that takes too many steps."""
+    marked = np.zeros(size + 2, dtype=bool)
+    pos, end = lanes, np.append(lanes[1:], size)
+    for _ in range(MOST_STEPS // CHECK):
+        for _ in range(CHECK):
+            marked[pos] = True
+            pos = after(data, size, pos)
+        going = np.flatnonzero(pos < end)
+        if not len(going):
+            return np.flatnonzero(marked[:size])
+        if 4 * len(going) < 3 * len(pos):
+            pos, end = pos[going], end[going]
+    return None
+
+
+def after(data: Bytes, size: int, pos: Ints) -> Ints:
+    """Where the fields at these places end; ``size + 1`` of one that ends behind the data or is malformed."""
+    length = data[1:].take(pos)
+    found = pos + length
+    found += 2
+    if length.max(initial=0) > ONE_BYTE:
+        long = np.flatnonzero(length > ONE_BYTE)
+        found[long] = _after_long(data, size, pos[long])
+    np.minimum(found, size + 1, out=found)
+    return found
+
+
+def _after_long(data: Bytes, size: int, pos: Ints) -> Ints:
+    """Of fields whose length takes more than one byte; more than five is more than any file holds."""
+    length = np.zeros(len(pos), np.int64)
+    more = np.ones(len(pos), dtype=bool)
+    at = pos + 1
+    for shift in range(0, 35, 7):
+        byte = data[np.minimum(at, size + 8)].astype(np.int64)
+        length += np.where(more, (byte & ONE_BYTE) << shift, 0)
+        at += more
+        more &= byte > ONE_BYTE
+        if not more.any():
+            break
+    return np.asarray(np.where(more, size + 1, at + length))

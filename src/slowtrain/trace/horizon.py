@@ -1,0 +1,67 @@
+"""How far into a very large profile the answer looks, so that memory and time stay bounded.
+
+All lines are read up to one moment, so that what is told of this time is whole. The moment is chosen before anything
+is decoded, from events met at some places of each long line: their times, and the bytes that they and those behind
+them take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.trace import Floats, xplane
+
+MOST_EVENTS = 24_000_000  # about 700 MB of a profile; some 1.2 GB of memory
+MOST_DEEP_EVENTS = 8_000_000  # where each is kept with its statistics
+LEAST_EVENT_BYTES = 12  # a name, a time and a duration; so that most profiles are known to be small without a look
+SHORT_LINE_BYTES = 1 << 18  # a line up to here is not worth looking into
+MOST_PLACES = 256  # looked at in all lines together
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """Events from ``ps`` on are left out; the profile has about ``events`` and lasts about until ``end_ps``."""
+
+    ps: int
+    end_ps: int
+    events: int
+
+    def __str__(self) -> str:
+        seconds, of = self.ps / 1e12, self.end_ps / 1e12
+        return (
+            f"only the first {seconds:.3g} s of about {of:.3g} s are told of: about {self.events / 1e6:.0f} million "
+            f"events are too many to read; slowtrain cut --from-ms makes a profile of what comes later"
+        )
+
+
+def of(lines: Sequence[xplane.Line], most: int | None = None) -> Horizon | None:
+    """None where all of the lines can be read, with ``most`` events (else ``MOST_EVENTS``)."""
+    most = MOST_EVENTS if most is None else most
+    if sum(line.size_bytes for line in lines) < most * LEAST_EVENT_BYTES:
+        return None
+    long = [line for line in lines if line.size_bytes > SHORT_LINE_BYTES]
+    grown = [found for line in long if (found := _grown(line, max(MOST_PLACES // len(long), 4))) is not None]
+    if not grown:
+        return None
+    times = np.unique(np.concatenate([times for times, _ in grown]))
+    events = sum((np.interp(times, *one) for one in grown), np.zeros(len(times)))
+    if events[-1] <= most:
+        return None
+    return Horizon(int(np.interp(most, events, times)), int(times[-1]), int(events[-1]))
+
+
+def _grown(line: xplane.Line, places: int) -> tuple[Floats, Floats] | None:
+    """Moments and how many events of the line lie before each, about."""
+    found = line.sampled(places)
+    if not found:
+        return None
+    at, times, each = (np.array(column, dtype=np.float64) for column in zip(*found, strict=True))
+    until = np.append(at[1:], line.size_bytes)
+    events = np.concatenate(([0.0], np.cumsum((until - at) / each)))
+    times = np.maximum.accumulate(times)
+    # How long the last stretch takes nobody saw: as long as the one before it, for its bytes.
+    pace = (times[-1] - times[0]) / max(at[-1] - at[0], 1.0)
+    return np.append(times, times[-1] + pace * (until[-1] - at[-1])), events

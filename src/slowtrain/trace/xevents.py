@@ -1,0 +1,89 @@
+"""The events of a line (``XEvent``) as columns: what nearly all have, in a few gathers over all events at once.
+
+Writers give an event's fields in the order of their numbers: the name's number, the offset, the duration if it has
+any, then the statistics. An event that is otherwise goes through ``wire.rounds``, field by field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import numpy as np
+
+from slowtrain.trace.wire import VARINT, Bools, File, Ints, Round, Stretch, field_tag, rounds
+from slowtrain.trace.xstats import StatColumn, gather_stats
+
+EVENT = field_tag(4)  # of a line
+EVENT_ID, OFFSET, _DURATION = field_tag(1, VARINT), field_tag(2, VARINT), field_tag(3, VARINT)
+EVENT_STATS, _OCCURRENCES = field_tag(4), field_tag(5, VARINT)
+_COLUMNS = (EVENT_ID, OFFSET, _DURATION, _OCCURRENCES)
+
+
+def named(stretch: Stretch, names: Bools) -> Stretch:
+    """Those of the events whose name is wanted, where each begins with its name's number, as all writers have it."""
+    if not len(names) or not (stretch.window.bytes[stretch.start] == EVENT_ID).all():
+        return stretch
+    number, _ = stretch.window.varints(stretch.start + 1)
+    found = names[np.minimum(number, np.uint64(len(names) - 1)).astype(np.int64)]
+    keep = np.flatnonzero(found if number.max() < len(names) else found & (number < len(names)))
+    return Stretch(stretch.window, stretch.start[keep], stretch.stop[keep], stretch.edges)
+
+
+def decode(file: File, stretch: Stretch, first_row: int, wanted: Collection[StatColumn]) -> list[Ints]:
+    """The columns metadata_id, offset, duration and occurrences of the events; statistics go to ``wanted``."""
+    window, stop = stretch.window, stretch.stop
+    columns, rest_at, placed = _usual(stretch)
+    until = None if wanted else EVENT_STATS
+    more = rest_at < stop
+    if until is not None:
+        more &= window.bytes[rest_at] != until
+    with_stats: list[Round] = []
+    rest = np.flatnonzero(more)
+    for found in rounds(file, window, rest_at[rest], stop[rest], until):
+        for column, tag in zip(columns, _COLUMNS, strict=True):
+            if (these := found.only(tag)) is not None:
+                column[rest[these.rows]] = these.value.view(np.int64)
+                if tag == OFFSET:
+                    placed[rest[these.rows]] = True
+        if wanted and (these := found.only(EVENT_STATS)) is not None:
+            with_stats.append(replace(these, rows=rest[these.rows]))
+    # An event has an offset or a number of occurrences, and this one stands behind the statistics.
+    if not wanted and not placed.all():
+        rest = np.flatnonzero(~placed)
+        for found in rounds(file, window, stretch.start[rest], stop[rest]):
+            if (these := found.only(_OCCURRENCES)) is not None:
+                columns[3][rest[these.rows]] = these.value.view(np.int64)
+    if with_stats:
+        gather_stats(file, window, with_stats, first_row, wanted)
+    return columns
+
+
+def _usual(stretch: Stretch) -> tuple[list[Ints], Ints, Bools]:
+    """The columns of the events that begin as usual, where in each the rest begins, and which have an offset.
+
+    Of the others the columns are 0, and the rest is all.
+    """
+    window, start, stop = stretch.window, stretch.start, stretch.stop
+    id_, used = window.varints(start + 1)
+    at = start + 1 + used
+    offset, used = window.varints(at + 1)
+    usual = (window.bytes[start] == EVENT_ID) & (window.bytes[at] == OFFSET) & (used <= 10)
+    at += used
+    at += 1
+    timed = (window.bytes[at] == _DURATION) & (at < stop)
+    duration, used = window.varints(at + 1)
+    if timed.all():
+        at += used
+        at += 1
+    else:
+        at += np.where(timed, used + 1, 0)
+        duration[~timed] = 0
+    usual &= (used <= 10) & (at <= stop)
+    columns = [id_.view(np.int64), offset.view(np.int64), duration.view(np.int64), np.zeros(len(start), np.int64)]
+    if not usual.all():
+        odd = np.flatnonzero(~usual)
+        at[odd] = start[odd]
+        for column in columns:
+            column[odd] = 0
+    return columns, at, usual
