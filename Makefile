@@ -63,7 +63,7 @@ calibration: $(VENV)/.wheel ## slowtrain fix on every slow script, against the h
 false-alarms: $(VENV)/.wheel ## how often fix calls a change better that is none
 	$(BIN)/python clinic/same.py --markdown docs/false-alarms.md
 
-bench-overhead: $(VENV)/.wheel ## what recording costs, by interleaved runs
+bench-overhead: $(VENV)/.wheel ## what recording costs, two processes in turns (about two hours)
 	$(BIN)/python clinic/overhead.py --markdown docs/overhead.md
 
 bench-trace: $(VENV)/.wheel ## a large profile: slowtrain diagnose beside xprof, of one file

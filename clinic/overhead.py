@@ -1,89 +1,237 @@
-"""What recording costs: the same script with and without the recorder, in turn, the process as the sample.
+"""What recording costs: one script twice at the same time, with the recorder and without, in turns.
 
-    python clinic/overhead.py                      steps of 2 ms, 10 rounds each of fit and a loop
-    python clinic/overhead.py --pairs 20 --seconds 60
+    python clinic/overhead.py                       steady steps and whole runs of two minutes, of fit and a loop
+    python clinic/overhead.py --what none --kinds loop --pairs 3    what the method shows where there is nothing to see
 
-Two figures for each kind of loop: the steady step outside windows (recording without
-windows against no recording), and the whole training time with windows. Ratios within a round of
-three processes, median with a 95 % interval from the order statistics; wall time and processor time.
+Both processes train; one is stopped while the other runs, so that exactly one runs at any time and whatever else
+the machine does falls on both alike. The script counts its steps in a mapped file. Three comparisons:
 
-A process's steady step is that of the fifth of its stretches of 200 steps that were least disturbed by what else the
-machine does; a stretch is long enough to hold the recorder's own periodic work. The whole training time is a mean.
+``none``   the script against itself: how far the method is off.
+``steps``  recorded without windows against not at all, after the first steps.
+``all``    recorded with windows against not at all: a fixed number of steps, from the start of the
+           command to the end of the training process, imports and closing included.
+
+A sample is a pair of processes: of ``steps`` the mean of the middle half of the ratios of neighbouring turns, of
+``all`` the ratio of the totals. A table shows the median of the samples with its 95 % interval from order statistics.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import json
 import math
+import mmap
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from pages import fill
 
-Result = dict[str, list[float]]  # wall and processor ms a step, of the least disturbed stretches and of all
+SAID = {
+    "none": "without against without",
+    "steps": "steady steps, no windows",
+    "all": "whole run, with windows",
+}
+WARM_STEPS = 300  # before a steady comparison begins: tracing and the first turns of tf.data's autotuning
+STEP, PID, CELLS = 0, 1, 2  # what the mapped file of the script holds, 8 bytes each
 
 SCRIPT = """
-import json, resource, statistics, sys, time
+import mmap, os, sys
+counts = memoryview(mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 16)).cast("q"); counts[1] = os.getpid()
+kind, steps = sys.argv[2], int(sys.argv[3])
 import numpy as np, tensorflow as tf, keras
-kind, seconds = sys.argv[1], float(sys.argv[2])
+tf.config.threading.set_intra_op_parallelism_threads(1); tf.config.threading.set_inter_op_parallelism_threads(1)
 x = np.random.rand(6400, 256).astype("float32"); y = np.random.rand(6400, 1).astype("float32")
-model = keras.Sequential([keras.layers.Input((256,)), keras.layers.Dense(640, activation="relu"), keras.layers.Dense(640, activation="relu"), keras.layers.Dense(1)])
+model = keras.Sequential([keras.layers.Input((256,)), keras.layers.Dense(256, activation="relu"), keras.layers.Dense(256, activation="relu"), keras.layers.Dense(1)])
 opt = keras.optimizers.SGD(1e-3); model.compile(opt, "mse")
 ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(64).cache().repeat().prefetch(2)
 loss_of = keras.losses.MeanSquaredError()
+class Count(keras.callbacks.Callback):
+    def on_train_batch_begin(self, batch, logs=None): counts[0] += 1
 @tf.function
 def step(a, b):
     with tf.GradientTape() as tape:
         loss = loss_of(b, model(a, training=True))
     opt.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
     return loss
-def cpu():
-    use = resource.getrusage(resource.RUSAGE_SELF); return use.ru_utime + use.ru_stime
 if kind == "fit":
-    model.fit(ds, steps_per_epoch=100, epochs=1, verbose=0)
+    model.fit(ds, steps_per_epoch=1000, epochs=steps // 1000, verbose=0, callbacks=[Count()])
 else:
     it = iter(ds)
-    for i in range(100): a, b = next(it); step(a, b)
-n = 0; begun = time.perf_counter(); begun_cpu = cpu(); stretches = []
-while time.perf_counter() - begun < seconds:
-    at, at_cpu = time.perf_counter(), cpu()
-    if kind == "fit":
-        model.fit(ds, steps_per_epoch=200, epochs=1, verbose=0); n += 200
-    else:
-        for i in range(200): a, b = next(it); step(a, b)
-        n += 200
-    stretches.append(((time.perf_counter() - at) * 5, (cpu() - at_cpu) * 5))
-least = [statistics.quantiles(column, n=5)[0] for column in zip(*stretches)]
-whole = [(time.perf_counter() - begun) * 1e3 / n, (cpu() - begun_cpu) * 1e3 / n]
-print("RESULT", json.dumps({"steps": least, "all": whole}))
+    for i in range(steps):
+        a, b = next(it); step(a, b); counts[0] += 1
 """  # noqa: E501  a script as people write them
 
 
-def once(script: Path, kind: str, seconds: float, recorded: str) -> Result:
-    """One process; ``recorded`` is ``no``, ``steps`` (no windows) or ``all``."""
-    command = [sys.executable, str(script), kind, str(seconds)]
-    if recorded != "no":
-        windows = ["--no-windows"] if recorded == "steps" else []
-        command = [
-            sys.executable,
-            "-m",
-            "slowtrain",
-            "run",
-            "--out",
-            str(script.parent / "runs"),
-            *windows,
-            *command[1:],
-        ]
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    line = next(row for row in done.stdout.splitlines() if row.startswith("RESULT"))
-    found: Result = json.loads(line.partition(" ")[2])
-    return found
+@dataclass
+class Turn:
+    """What one side did in one of its turns."""
+
+    steps: int
+    wall_s: float
+    cpu_s: float  # of the training process, all its threads
+    parent_cpu_s: float  # of ``slowtrain run``, which waits
+
+
+@dataclass
+class Sample:
+    """One pair of processes: the recorded one over the other."""
+
+    kind: str
+    what: str
+    step_ms: float
+    wall: float
+    cpu: float
+    turns: int
+    parent_cpu_share: float | None = None  # of the wall time: what the waiting parent takes
+    answer_s: float | None = None  # from the script's end to the end of ``slowtrain run``
+    raw: list[tuple[Turn, Turn]] = field(default_factory=list)
+
+
+class Side:
+    """A process group of its own that runs the script, and is stopped but for its turns."""
+
+    def __init__(self, folder: Path, kind: str, recorded: str | None, steps: int) -> None:
+        counter = Path(tempfile.mkstemp(dir=folder, suffix=".counts")[1])
+        counter.write_bytes(bytes(8 * CELLS))
+        with counter.open("r+b") as file:
+            self._counts = memoryview(mmap.mmap(file.fileno(), 8 * CELLS)).cast("q")
+        self.runs = Path(tempfile.mkdtemp(dir=folder))
+        command = [str(folder / "steps.py"), str(counter), kind, str(steps)]
+        if recorded:
+            windows = ["--no-windows"] if recorded == "steps" else []
+            command = ["-m", "slowtrain", "run", "--out", str(self.runs), *windows, *command]
+        self.recorded = bool(recorded)
+        self.turns: list[tuple[float, float]] = []
+        self.child = subprocess.Popen(
+            [sys.executable, *command],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+            start_new_session=True,
+        )
+        self._signal(signal.SIGSTOP)
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.child.pid, number)
+
+    def ended(self) -> bool:
+        """Whether the command has ended. It is left unreaped, so that its figures can be read."""
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self.child.pid, flags) is not None
+
+    def run(self, seconds: float) -> Turn:
+        """Lets it run for so long, or to its end."""
+        steps, cpu = self._counts[STEP], self._cpu()
+        begun = time.perf_counter()
+        self._signal(signal.SIGCONT)
+        while (left := begun + seconds - time.perf_counter()) > 0 and not self.ended():
+            time.sleep(min(left, 0.05))
+        self._signal(signal.SIGSTOP)
+        end = time.perf_counter()
+        self.turns.append((begun, end))
+        after = self._cpu()
+        return Turn(self._counts[STEP] - steps, end - begun, after[0] - cpu[0], after[1] - cpu[1])
+
+    def _cpu(self) -> tuple[float, float]:
+        """Processor time so far: of the training process, and of the command where that is another one."""
+        training = self._counts[PID]
+        own = _cpu_s(self.child.pid)
+        return (_cpu_s(training) if training else 0.0, own) if self.recorded else (own, 0.0)
+
+    def steps(self) -> int:
+        return int(self._counts[STEP])
+
+    def whole(self) -> tuple[float, float, float]:
+        """Of a command that has ended: seconds in turns until the script's end, its processor time, seconds after."""
+        fields = Path(f"/proc/{self.child.pid}/stat").read_text().rpartition(")")[2].split()
+        ticks = [int(n) / os.sysconf("SC_CLK_TCK") for n in fields[11:15]]  # own user, own system, its children's
+        end = math.inf
+        if self.recorded:
+            launch = json.loads(next(self.runs.glob("*/launch.json")).read_text())
+            end = launch["end_ns"] / 1e9  # the same clock as ours
+        wall = sum(max(min(b, end) - a, 0.0) for a, b in self.turns)
+        after = sum(b - a for a, b in self.turns) - wall
+        return wall, sum(ticks[2:]) if self.recorded else sum(ticks[:2]), after
+
+    def close(self) -> None:
+        self._signal(signal.SIGKILL)
+        self._signal(signal.SIGCONT)
+        self.child.wait()
+
+
+def _cpu_s(pid: int) -> float:
+    """Processor time of a process and its threads, to the nanosecond: clock_getcpuclockid(3); 0 once it is gone."""
+    try:
+        return time.clock_gettime((~pid << 3) | 2)
+    except OSError:
+        return 0.0
+
+
+@contextlib.contextmanager
+def both(folder: Path, kind: str, what: str, steps: int, first: int) -> Iterator[tuple[Side, Side]]:
+    """The side that is not recorded, and the one that is; ``first`` says which is started first."""
+    sides: dict[int, Side] = {}
+    try:
+        for i in (first, 1 - first):
+            sides[i] = Side(folder, kind, None if i == 0 or what == "none" else what, steps)
+        yield sides[0], sides[1]
+    finally:
+        for side in sides.values():
+            side.close()
+
+
+def in_turns(sides: tuple[Side, Side], number: int, seconds: float) -> tuple[Turn, Turn]:
+    """A turn of each; who is first changes."""
+    first = number % 2
+    turns = {i: sides[i].run(seconds) for i in (first, 1 - first)}
+    return turns[0], turns[1]
+
+
+def steady(folder: Path, kind: str, what: str, seconds: float, turn_s: float, first: int) -> Sample:
+    """Both train for ``seconds`` each once both are warm."""
+    with both(folder, kind, what, 1_000_000_000, first) as sides:
+        for side in sides:
+            while side.steps() < WARM_STEPS:
+                side.run(turn_s)
+                if side.ended():
+                    raise SystemExit(f"the script of {kind} ended early; run it by itself to see why")
+        raw = [in_turns(sides, i, turn_s) for i in range(round(seconds / turn_s))]
+    wall = middle([(b.wall_s / b.steps) / (a.wall_s / a.steps) for a, b in raw])
+    cpu = middle([((b.cpu_s + b.parent_cpu_s) / b.steps) / (a.cpu_s / a.steps) for a, b in raw])
+    step_ms = statistics.median(a.wall_s * 1e3 / a.steps for a, _ in raw)
+    parent = sum(b.parent_cpu_s for _, b in raw) / sum(b.wall_s for _, b in raw)
+    return Sample(kind, what, step_ms, wall, cpu, len(raw), parent_cpu_share=parent, raw=raw)
+
+
+def whole(folder: Path, kind: str, steps: int, turn_s: float, first: int) -> Sample:
+    """Both from the start of the command to the end, a fixed number of steps."""
+    raw = []
+    with both(folder, kind, "all", steps, first) as sides:
+        while not all(side.ended() for side in sides):
+            raw.append(in_turns(sides, len(raw), turn_s))
+        (wall, cpu, _), (recorded_wall, recorded_cpu, after) = (side.whole() for side in sides)
+        if sides[0].steps() != steps or sides[1].steps() != steps:
+            raise SystemExit(f"the script of {kind} ended early; run it by itself to see why")
+    ratio, cpu_ratio = recorded_wall / wall, recorded_cpu / cpu
+    return Sample(kind, "all", wall * 1e3 / steps, ratio, cpu_ratio, len(raw), answer_s=after, raw=raw)
+
+
+def middle(values: Sequence[float]) -> float:
+    """The mean of the middle half."""
+    ordered = sorted(values)
+    cut = len(ordered) // 4
+    return statistics.fmean(ordered[cut : len(ordered) - cut])
 
 
 def interval(values: list[float]) -> tuple[float, float, float]:
@@ -94,47 +242,71 @@ def interval(values: list[float]) -> tuple[float, float, float]:
     return statistics.median(ordered), ordered[k], ordered[n - 1 - k]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=10.0, help="of training in each process")
-    parser.add_argument("--kinds", nargs="*", default=["fit", "loop"])
-    parser.add_argument("--markdown", type=Path, help="put the table into that page")
-    args = parser.parse_args()
+@contextlib.contextmanager
+def alone(lock: Path | None) -> Iterator[None]:
+    """Holds a lock file for one pair, where several people measure on one machine."""
+    if lock is None:
+        yield
+        return
+    with lock.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def table(samples: Sequence[Sample]) -> list[str]:
     rows = [
         "| loop | what | step without, ms | wall ratio (95 %) | processor ratio (95 %) | pairs |",
         "|---|---|---|---|---|---|",
     ]
+    for kind, what in dict.fromkeys((s.kind, s.what) for s in samples):
+        here = [s for s in samples if (s.kind, s.what) == (kind, what)]
+        ratios = (interval([s.wall for s in here]), interval([s.cpu for s in here]))
+        cells = [f"{median:.4f} ({low:.4f} to {high:.4f})" for median, low, high in ratios]
+        step_ms = statistics.median(s.step_ms for s in here)
+        rows.append(f"| {kind} | {SAID[what]} | {step_ms:.2f} | {cells[0]} | {cells[1]} | {len(here)} |")
+    return rows
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=8, help="of processes, of each kind and comparison")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of training on each side, in none and steps")
+    parser.add_argument("--steps", type=int, default=60_000, help="of a whole run: two minutes at 2 ms")
+    parser.add_argument("--turn", type=float, default=1.0, metavar="S", help="how long a side runs at a time")
+    parser.add_argument("--kinds", nargs="*", default=["fit", "loop"])
+    parser.add_argument("--what", nargs="*", default=["none", "steps", "all"], choices=list(SAID))
+    parser.add_argument("--lock", type=Path, help="a file to be locked during each pair")
+    parser.add_argument("--samples", type=Path, help="append every sample to that file, with all its turns")
+    parser.add_argument("--markdown", type=Path, help="put the table into that page")
+    return parser
+
+
+def main() -> int:
+    args = arguments().parse_args()
+    samples: list[Sample] = []
+    with tempfile.TemporaryDirectory(prefix="slowtrain-overhead-") as name:
+        folder = Path(name)
+        (folder / "steps.py").write_text(SCRIPT, encoding="utf-8")
+        for turn in range(args.pairs):
+            for kind in args.kinds:
+                for what in args.what:
+                    with alone(args.lock):
+                        if what == "all":
+                            sample = whole(folder, kind, args.steps, args.turn, turn % 2)
+                        else:
+                            sample = steady(folder, kind, what, args.seconds, args.turn, turn % 2)
+                    samples.append(sample)
+                    print(f"{kind} {what}: wall {sample.wall:.4f}, processor {sample.cpu:.4f}", flush=True)
+                    if args.samples:
+                        with args.samples.open("a", encoding="utf-8") as file:
+                            file.write(json.dumps(asdict(sample)) + "\n")
+    rows = table(samples)
     print("\n".join(rows))
-    with tempfile.TemporaryDirectory(prefix="slowtrain-overhead-") as folder:
-        script = Path(folder, "steps.py")
-        script.write_text(SCRIPT, encoding="utf-8")
-        for kind in args.kinds:
-            rounds = [one_round(script, kind, args.seconds, turn) for turn in range(args.pairs)]
-            for what in ("steps", "all"):
-                rows.append(row(kind, what, rounds))
-                print(rows[-1], flush=True)
     if args.markdown:
-        made = f"Made by `python clinic/overhead.py --pairs {args.pairs} --seconds {args.seconds:g}`."
-        fill(args.markdown, "\n".join([made, "", *rows]) + "\n")
+        given = f"--pairs {args.pairs} --seconds {args.seconds:g} --steps {args.steps} --turn {args.turn:g}"
+        command = f"python clinic/overhead.py {given} --kinds {' '.join(args.kinds)} --what {' '.join(args.what)}"
+        fill(args.markdown, "\n".join([f"Made by `{command}`.", "", *rows]) + "\n")
     return 0
-
-
-def one_round(script: Path, kind: str, seconds: float, turn: int) -> dict[str, Result]:
-    """Alone, recorded without windows, and with them, in an order that changes with the turn."""
-    order = ["no", "steps", "all"]
-    order = order[turn % 3 :] + order[: turn % 3]
-    return {recorded: once(script, kind, seconds, recorded) for recorded in (order if turn % 2 == 0 else order[::-1])}
-
-
-def row(kind: str, what: str, rounds: list[dict[str, Result]]) -> str:
-    cells = []
-    for i in (0, 1):
-        median, low, high = interval([one[what][what][i] / one["no"][what][i] for one in rounds])
-        cells.append(f"{median:.4f} ({low:.4f} to {high:.4f})")
-    base = statistics.median(one["no"][what][0] for one in rounds)
-    said = {"steps": "steady steps, no windows", "all": "all, with windows"}[what]
-    return f"| {kind} | {said} | {base:.2f} | {cells[0]} | {cells[1]} | {len(rounds)} |"
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from slowtrain.capture import frames, signatures
 from slowtrain.capture.lines import LineClock
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
-from slowtrain.capture.state import Flags, ThreadState
+from slowtrain.capture.state import ThreadState
 
 MAX_NODES = 200
 NO_MODEL = ("NotFoundError", "InvalidArgumentError")  # autotuning is off for this one, or the iterator has just gone
@@ -50,7 +50,7 @@ class DatasetPatches:
     # -- iterators
 
     def _patch_iterator(self, module: Any) -> None:
-        recorder, state = self.recorder, self.state
+        recorder, state, emit, ids = self.recorder, self.state, self.recorder.emit, self.recorder.ids
 
         def init(original: Wrapper) -> Wrapper:
             def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -93,13 +93,18 @@ class DatasetPatches:
                     recorder.guard("iterator's end", patches.ended, self)
                     raise
                 finally:
-                    recorder.guard("next", done, self, me, start, now(), sys._getframe(1))
+                    end = now()
+                    frame = None if me.loops else sys._getframe(1)
+                    # Everything from here on runs in cold caches, after a step: known names take no call of ours.
+                    name = ids.get("next" if frame is None else ("next", id(frame.f_code), frame.f_lasti))
+                    if name is None:
+                        name = recorder.guard("next", named, frame) or 0
+                    emit((name, start, end, me.ident, self.__dict__.get("_slowtrain", 0)))
 
             return __next__
 
-        def done(iterator: Any, me: Flags, start: int, end: int, frame: FrameType) -> None:
-            name = recorder.name_at(None if me.loops else frame, "next", "next", "next")
-            recorder.emit((name, start, end, me.ident, iterator.__dict__.get("_slowtrain", 0)))
+        def named(frame: FrameType | None) -> int:
+            return recorder.name_at(frame, "next", "next", "next")
 
         patches = self
         replace(module.OwnedIterator, "__init__", init)

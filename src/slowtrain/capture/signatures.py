@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from operator import attrgetter, methodcaller
 from typing import Any
 
 MAX_LEAVES = 200
 
 
-_sized: dict[type, bool] = {}
+_readers: dict[type, Callable[[Any], Any] | None] = {}
 
 
 def batch_size(args: tuple[Any, ...]) -> int:
     """First dimension of the first array-like argument (looked for one level deep); 0 when there is none.
 
-    On the hot path: whether a type has a shape is asked once a type, since asking a tensor for
+    On the hot path: how a type tells its shape is looked up once a type, since asking a tensor for
     an attribute that it lacks takes microseconds.
     """
     for value in args:
@@ -27,16 +29,25 @@ def batch_size(args: tuple[Any, ...]) -> int:
         elif kind is dict and value:
             value = next(iter(value.values()))
             kind = type(value)
-        sized = _sized.get(kind)
-        if sized is None:
-            sized = _sized[kind] = hasattr(value, "shape") and not hasattr(value, "assign")
-        if sized:
+        if kind not in _readers:
+            _readers[kind] = _shape_reader(value)
+        read = _readers[kind]
+        if read is not None:
             try:
-                shape = value.shape
+                shape = read(value)
                 return int(shape[0]) if len(shape) else 0
             except (TypeError, ValueError):
                 return 0
     return 0
+
+
+def _shape_reader(value: Any) -> Callable[[Any], Any] | None:
+    if not hasattr(value, "shape") or hasattr(value, "assign"):
+        return None
+    # An eager tensor makes the object that is its ``shape`` when it is first asked, and each step's is a new
+    # tensor; this tuple is made in C.
+    made_in_c = type(value).__name__ == "EagerTensor" and hasattr(value, "_shape_tuple")
+    return methodcaller("_shape_tuple") if made_in_c else attrgetter("shape")
 
 
 def host_bytes(args: tuple[Any, ...]) -> int:

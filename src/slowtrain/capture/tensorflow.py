@@ -46,6 +46,7 @@ class TensorFlowPatches:
     def _patch_function(self, module: Any) -> None:
         recorder, state, progress = self.recorder, self.state, self.progress
         emit, ids, traced, in_a_trace = recorder.emit, recorder.ids, self._traced, self._in_a_trace
+        batch_size = signatures.batch_size
 
         def call(original: Wrapper) -> Wrapper:
             def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -64,9 +65,17 @@ class TensorFlowPatches:
                     end = now()
                     me.calls = 0
                     frame = sys._getframe(1)
+                    number = about.get("number")
+                    # Everything from here on runs in cold caches, after a step: known names take no call of ours.
+                    name = ids.get((number, me.steps) if me.loops else (number, id(frame.f_code), frame.f_lasti))
                     if me.traces != traces:
                         recorder.guard("trace", traced, self, about, args, kwargs, start, end, frame)
-                    recorder.guard("function", called, about, args, me, start, end, frame)
+                    if name is None:
+                        name = recorder.guard("function", named, about, me, frame)
+                    try:
+                        emit((name or 0, start, end, me.ident, batch_size(args)))
+                    except Exception:
+                        recorder.fault("function")
                 if progress.wanted and not me.loops:
                     known = self.__dict__.get("_slowtrain") or about  # the first call is the one that traces
                     recorder.guard("loss", progress.keep, result, 3 if known.get("training") else 1)
@@ -74,14 +83,11 @@ class TensorFlowPatches:
 
             return __call__
 
-        def called(about: dict[str, Any], args: Any, me: Flags, start: int, end: int, frame: FrameType) -> None:
+        def named(about: dict[str, Any], me: Flags, frame: FrameType) -> int:
             number = about.get("number")
             if me.loops:
-                key = (number, me.steps)
-                name = ids.get(key) or recorder.name("function", str(about.get("qualname")), key, site=None, **about)
-            else:
-                name = recorder.name_at(frame, "function", str(about.get("qualname")), number, **about)
-            emit((name, start, end, me.ident, signatures.batch_size(args)))
+                return recorder.name("function", str(about.get("qualname")), (number, me.steps), site=None, **about)
+            return recorder.name_at(frame, "function", str(about.get("qualname")), number, **about)
 
         replace(module.Function, "__init__", self._init)
         replace(module.Function, "__call__", call)

@@ -23,13 +23,14 @@ LINE_STEPS = 8
 LEAST_STEPS = 4
 ENOUGH_NS = 300_000_000
 LONGEST_NS = 1_000_000_000
+NEVER = 1 << 62
 SECOND_NS = 30_000_000_000  # the second window, this long after the first
 USERS_PROFILER = "tensorflow.python.profiler.profiler_v2"
 OPTIONS = {"host_tracer_level": 2, "device_tracer_level": 1, "python_tracer_level": 0}
 
 
 class Windows:
-    """Called at each step boundary; idle, it costs two comparisons."""
+    """Called at each step boundary, but not while the next window is far away: the recorder's thread arms it again."""
 
     def __init__(self, recorder: Recorder, progress: Progress, enabled: bool = True) -> None:
         self.recorder = recorder
@@ -58,7 +59,7 @@ class Windows:
             self._boundary(steps)
         except Exception:
             self.recorder.fault("windows")
-            self.progress.boundary = None
+            self.progress.boundary, self._next_ns = None, NEVER
             self._sessions.clear()
 
     def _boundary(self, steps: int) -> None:
@@ -115,7 +116,8 @@ class Windows:
         if self._done % 2:
             self._next_ns = at
         else:
-            self._next_ns = at + SECOND_NS if self._done < 4 else 1 << 62
+            self._next_ns = at + SECOND_NS if self._done < 4 else NEVER
+            self.progress.boundary = None
 
     def _end_profile(self, steps: int, at: int) -> None:
         try:
@@ -134,8 +136,10 @@ class Windows:
         self._schedule(end)
 
     def _overdue(self) -> None:
-        """In the recorder's thread: ends a profile when no step comes along to end it."""
+        """In the recorder's thread: arms the next windows, and ends a profile when no step comes along to end it."""
         at = now()
+        if self.progress.boundary is None and self._next_ns <= at:
+            self.progress.boundary = self._at_boundary
         if self._sessions and at - self._begun_ns > 2 * LONGEST_NS:
             self._end_profile(self.progress.steps, at)
 
