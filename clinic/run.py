@@ -39,6 +39,8 @@ MEASURED = HERE / "measured.json"
 CASES = HERE.parent.parent / "shared" / "cases"
 ALARM = 1.05  # a predicted gain above this on a healthy script is a false alarm
 TIMEOUT_S = 300
+CROWDED = 0.3  # processors that other processes took, on average: what is timed beside them says little
+TRIES = 3  # of a run on a crowded machine
 
 
 @dataclass
@@ -154,11 +156,15 @@ def examine(script: Script, folder: Path) -> Score:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a script: seconds per sample as it prints them, wall seconds, and steady samples a second."""
+    """One run of a script: seconds per sample as it prints them, wall seconds, and steady samples a second.
+
+    ``others`` are the processors that other processes took meanwhile; None where the machine does not tell.
+    """
 
     printed: float
     wall: float
     rate: float | None = None
+    others: float | None = None
 
 
 def run(script: Path, folder: Path | None) -> Run:
@@ -168,15 +174,31 @@ def run(script: Path, folder: Path | None) -> Run:
     if folder is not None:
         answer = folder / "checkup.json"
         command = [sys.executable, "-m", "slowtrain", "run", "--out", str(folder), "--json", str(answer), str(script)]
-    start = time.perf_counter()
+    start, busy, own = time.perf_counter(), busy_s(), children_s()
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True, env=environment, cwd=folder
     )
     wall = time.perf_counter() - start
+    others = (busy_s() - busy - (children_s() - own)) / wall if busy else None
     spent = float(re.findall(r"TRAIN_SECONDS\s+([\d.]+)", done.stdout)[-1])
     work = re.findall(r"^WORK\s+([\d.]+)", done.stdout, re.MULTILINE)
     rate = json.loads(answer.read_text(encoding="utf-8"))["steps"]["samples_per_second"] if answer is not None else None
-    return Run(spent / float(work[-1] if work else 1), wall, rate)
+    return Run(spent / float(work[-1] if work else 1), wall, rate, others)
+
+
+def busy_s() -> float:
+    """Seconds that the machine's processors have worked so far; 0 where the system does not tell."""
+    try:
+        first = Path("/proc/stat").read_text(encoding="utf-8").split("\n", maxsplit=1)[0].split()
+    except OSError:
+        return 0.0
+    return sum(int(n) for i, n in enumerate(first[1:9]) if i not in (3, 4)) / os.sysconf("SC_CLK_TCK")
+
+
+def children_s() -> float:
+    """Processor seconds of the scripts that were run and have ended."""
+    spent = os.times()
+    return spent.children_user + spent.children_system
 
 
 def measure(script: Script, pairs: int, keep: Path | None) -> dict[str, dict[str, list[list[float | None]]]]:
@@ -189,24 +211,47 @@ def measure(script: Script, pairs: int, keep: Path | None) -> dict[str, dict[str
         runs: dict[str, list[list[float | None]]] = {"slow": [], "fixed": []}
         for turn in range(pairs):
             for key in ("slow", "fixed") if turn % 2 == 0 else ("fixed", "slow"):
-                with tempfile.TemporaryDirectory(prefix="slowtrain-clinic-") as temporary:
-                    folder = Path(temporary)
-                    if keep is not None and turn == 0 and way == "recorded":
-                        folder = (keep / (script.name if key == "slow" else f"{script.name}.fixed")).resolve()
-                        shutil.rmtree(folder, ignore_errors=True)
-                        folder.mkdir(parents=True)
-                    one = run(which[key], folder if way == "recorded" else None)
-                runs[key].append([one.printed, one.wall, one.rate])
+                kept = None
+                if keep is not None and turn == 0 and way == "recorded":
+                    kept = keep / (script.name if key == "slow" else f"{script.name}.fixed")
+                one = undisturbed(which[key], way == "recorded", kept)
+                runs[key].append([one.printed, one.wall, one.rate, one.others])
         taken[way] = runs
     return taken
 
 
+def undisturbed(script: Path, recorded: bool, kept: Path | None) -> Run:
+    """A run of a script, again while other processes take the processors; the last one, if they do not let go."""
+    for tried in range(1, TRIES + 1):
+        with tempfile.TemporaryDirectory(prefix="slowtrain-clinic-") as temporary:
+            folder = Path(temporary)
+            if kept is not None:
+                folder = kept.resolve()
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir(parents=True)
+            one = run(script, folder if recorded else None)
+        if not crowded(one.others) or tried == TRIES:
+            break
+    if crowded(one.others):
+        print(f"{script.name}: other processes took {one.others:.2f} processors", flush=True)
+    return one
+
+
+def crowded(others: float | None) -> bool:
+    return (others or 0.0) > CROWDED
+
+
 def ratio(measured: dict[str, dict[str, list[list[float]]]] | None, scope: str) -> float | None:
-    """Median over the pairs of slow over fixed: of the time a sample takes for a step, of wall time for the run."""
+    """Median over the pairs of slow over fixed: of the time a sample takes for a step, of wall time for the run.
+
+    Of pairs that had the machine for themselves, where there are any.
+    """
     runs = (measured or {}).get("alone" if scope == "run" else "recorded")
     if not runs or not runs["slow"]:
         return None
     pairs = list(zip(runs["slow"], runs["fixed"], strict=True))
+    alone = [pair for pair in pairs if not any(crowded(one[3] if len(one) > 3 else None) for one in pair)]
+    pairs = alone or pairs
     if scope == "run":
         return statistics.median(slow[1] / fixed[1] for slow, fixed in pairs)
     if all(slow[2] and fixed[2] for slow, fixed in pairs):

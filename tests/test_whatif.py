@@ -73,7 +73,16 @@ def test_together_saves_at_least_the_best_and_at_most_the_sum(
 def test_two_causes_of_the_same_moment_are_paid_once() -> None:
     trace = drawn("step 1111111111\npython pppp......\ndevice ....kkkkkk")
     both = [Drop({Category.PYTHON: 4.0}), Drop({Category.PYTHON: 3.0})]
-    assert price(trace, both, "step").ms == pytest.approx(4.0)
+    assert price(trace, both, "step").ms == pytest.approx(price(trace, both[:1], "step").ms)
+    assert price(trace, both, "step").ms >= 4.0
+
+
+def test_what_stays_of_a_step_finds_its_caches_warm_on_a_processor_only() -> None:
+    drawing = "step 1111111111\npython pppp......\ndevice ....kkkkkk"
+    assert price(drawn(drawing), [Drop({Category.PYTHON: 4.0})], "step").after_ms < 6.0
+    assert price(drawn(drawing), [Drop({Category.DEVICE: 4.0})], "step").after_ms == pytest.approx(6.0)
+    elsewhere = drawn(f'{drawing}\n@fact devices=[{{"kind":"GPU"}}]')
+    assert price(elsewhere, [Drop({Category.PYTHON: 4.0})], "step").after_ms == pytest.approx(6.0)
 
 
 def test_what_is_made_beside_the_step_costs_only_what_exceeds_it() -> None:
@@ -81,3 +90,32 @@ def test_what_is_made_beside_the_step_costs_only_what_exceeds_it() -> None:
     assert price(trace, [Supply(beside=True)], "step").after_ms == pytest.approx(6.0)
     slow = drawn("step 1111111111\ninput iiiiii....\ndevice ......kkkk")
     assert price(slow, [Supply(beside=True)], "step").after_ms == pytest.approx(6.0)
+
+
+def test_where_only_the_first_step_of_an_epoch_waits_the_others_ran_undisturbed() -> None:
+    """Seven steps of eight are as long as they were once input takes no time: nothing worked beside them."""
+    epoch = " ".join(["1" * 74, *(str(2 - i % 2) * 4 for i in range(7))])
+    input_ = " ".join(["i" * 70 + "....", *["...."] * 7])
+    device = " ".join(["." * 70 + "dddd", *["dddd"] * 7])
+    rows = f"step {epoch}\ninput {input_}\ndevice {device}\n@fact step_cpu_ms=2 cpu_ms_per_step=14"
+    pipe = "@pipeline gap=4 quiet=2 > Slices ms=0.1 > ParallelMapV2 ms=12 parallelism=2 line=12 > Prefetch"
+    trace = drawn(f"{rows}\n{pipe}")
+    assert price(trace, [Supply(factor=0.0, work=0.0)], "step").after_ms == pytest.approx(4.0, rel=0.01)
+
+
+def test_the_threads_that_ops_are_split_over_count_as_the_steps_own() -> None:
+    """Named executors took 2 ms; what neither they nor the nodes that make input took was ops on the other threads."""
+    ops = '@kernels step=10 busy=4 ms=4 count=2 types={"MatMul":[4,2]}'
+    rows = f"step 1111111111\ninput iiiiii....\ndevice ......kkkk\n{ops}\n@fact step_cpu_ms=2 usable_cores=2"
+    pipe = "@pipeline Slices ms=0.1 > ParallelMapV2 ms=8 parallelism=1 line=12 > Prefetch"
+    busy = price(drawn(f"{rows} cpu_ms_per_step=17\n{pipe}"), [Supply(factor=0.0, work=0.0)], "step").after_ms
+    alone = price(drawn(f"{rows} cpu_ms_per_step=10\n{pipe}"), [Supply(factor=0.0, work=0.0)], "step").after_ms
+    assert busy == pytest.approx(4.0)
+    assert alone == pytest.approx(2.0)
+
+
+def test_profiler_windows_are_no_part_of_the_run_that_a_cure_shortens() -> None:
+    trace = drawn("step 1111111111\ndevice kkkkkkkkkk\n@phase window=300 preparation=400")
+    saving = price(trace, [Skip(400.0)], "run")
+    assert saving.before_ms == pytest.approx(trace.run_ms - 300.0)
+    assert saving.ms == pytest.approx(400.0)

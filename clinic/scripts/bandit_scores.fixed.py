@@ -1,6 +1,7 @@
 """Contextual bandit: the network scores the arms, one is picked, the reward trains it."""
 import time
 import numpy as np
+import tensorflow as tf
 import keras
 
 rng = np.random.default_rng(2)
@@ -14,14 +15,20 @@ model = keras.Sequential([
 ])
 model.compile("adam", "mse")
 
-model.predict(np.zeros((1, DIM)), verbose=0)
+
+@tf.function(input_signature=[tf.TensorSpec((None, DIM), tf.float32)])
+def score(x):
+    return model(x, training=False)
+
+
+score(np.zeros((1, DIM), "float32"))
 model.train_on_batch(np.zeros((10, DIM), "float32"), np.zeros((10, ARMS), "float32"))
 
 t0 = time.perf_counter()
 contexts, wanted, total = [], [], 0.0
 for turn in range(150):
     c = rng.normal(size=(1, DIM)).astype("float32")
-    scores = model(c).numpy()[0]
+    scores = score(c).numpy()[0]
     arm = rng.integers(ARMS) if rng.random() < 0.1 else int(np.argmax(scores))
     reward = float((c @ truth)[0, arm])
     total += reward

@@ -14,16 +14,21 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slowtrain.model import Category, Saving
+from slowtrain.model import Category, Phase, Saving
 from slowtrain.trace import Floats, Trace
 from slowtrain.trace.pipeline import Pipeline
+from slowtrain.trace.work import split_ms
 
 SPREAD = (0.7, 1.15)  # of the milliseconds saved, where a remedy brings no range of its own: assumed, not measured
-# A step's range reaches at least from the first part of the milliseconds predicted to that plus the second part of
-# what the prediction left, for a step that was wholly the cause's. Chosen from the scoreboard's cures; how many of them
-# fall inside is counted there (docs/scoreboard.md: about seven of ten when this was written).
+# A range reaches at least to what is predicted plus the second part of what the prediction left, for a step or a run
+# that was wholly the cause's; a step's begins at the first part of what is predicted, or below. Chosen from the
+# scoreboard's cures; how many of them fall inside is counted there (docs/scoreboard.md).
 CURED = (0.6, 0.7)
 WAITED = 0.02  # of a step: a shorter wait does not show that input is the slower side
+# What stays of a step finds its caches warm when the script's own Python, tracing or collecting no longer comes in
+# between: of its time, where all of the step was that. Of clinic/'s twelve pairs of such causes the median is 0.18.
+WARM = 0.2
+BETWEEN = (Category.PYTHON, Category.FEED, Category.READBACK, Category.CALLBACK, Category.COMPILE, Category.GC)
 LEAST_QUIET = 0.4  # a tenth percentile far below the mean says that steps differ, not that they are disturbed
 MOST = 0.996  # of a step or a run: the most that any replay takes away
 
@@ -143,13 +148,15 @@ def replay(trace: Trace, remedies: Iterable[Remedy]) -> Replay:
 
 def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
     drops: dict[Category, float] = {}
+    computed: dict[Category, float] = {}
     cpu_saved = 0.0
     for remedy in remedies:
         if isinstance(remedy, Drop):
             for category, ms in remedy.ms.items():
                 drops[category] = max(drops.get(category, 0.0), ms)
+                computed[category] = max(computed.get(category, 0.0), ms * remedy.cpu)
                 cpu_saved += ms * remedy.cpu
-    n = int(trace.steps.steady.sum())
+    n, gone = int(trace.steps.steady.sum()), 0.0
     rest, wait = np.zeros(n), now.columns.get(Category.INPUT, np.zeros(n))
     for category, column in now.columns.items():
         mean = float(column.mean()) if n else 0.0
@@ -158,15 +165,22 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
             wait = column * kept
         else:
             rest = rest + column * kept
+        gone += min(mean * (1 - kept), computed.get(category, 0.0)) if category in BETWEEN else 0.0
+    if not trace.on_accelerator:
+        rest = rest * (1 - WARM * gone / trace.step_ms)
     supplies = [r for r in remedies if isinstance(r, Supply)]
     if not supplies:
         return float((rest + wait).mean()) if n else 0.0
     exposed, ahead = _made(now, supplies)
     work = min(_work(s, trace) for s in supplies)
     before = float((rest + wait).mean()) if n else 0.0
-    # What producing threads stop doing no longer takes cores, or the interpreter lock, from the step.
-    quiet = _quiet(trace) if now.ahead_ms and float(wait.mean()) > WAITED * before else 1.0
-    mean_rest = float(rest.mean()) * (1 - (1 - quiet) * (1 - work)) if n else 0.0
+    # What producing threads stop doing no longer takes cores, or the interpreter lock, from the step. Where few steps
+    # wait, and those for long, the others ran undisturbed.
+    waited = n > 0 and float(np.median(wait)) > WAITED * float(np.median(rest + wait))
+    quiet = _quiet(trace) if now.ahead_ms and waited else 1.0
+    undisturbed = 1 - (1 - quiet) * (1 - work)
+    exposed *= undisturbed if now.ahead_ms else 1.0  # what the step's own thread does for its batch is a part of it
+    mean_rest = float(rest.mean()) * undisturbed if n else 0.0
     mean_rest += max(s.added_ms for s in supplies)
     # Buffers smooth the difference between steps: the mean rate of the slower side decides.
     step = mean_rest + exposed + max(ahead - mean_rest - exposed, 0.0)
@@ -183,12 +197,30 @@ def _quiet(trace: Trace) -> float:
     shares = [1.0]
     if pipe is not None and pipe.gap_ms and pipe.quiet_ms:
         shares.append(max(pipe.quiet_ms / pipe.gap_ms, LEAST_QUIET))
-    own = trace.facts.get("step_cpu_ms")
+    own = _own_ms(trace)
     if own and rest > 0 and not trace.on_accelerator:
         # On a CPU the rest of a step is computing and waiting for a core or for the interpreter's lock; alone
         # it takes at most the processor time of the threads that it runs in.
-        shares.append(float(own) / rest)
+        shares.append(max(own / rest, LEAST_QUIET))
     return min(shares)
+
+
+def _own_ms(trace: Trace) -> float | None:
+    """Processor time of the step's own computing, None where it was not measured.
+
+    Measured is that of the main thread and of TensorFlow's executors. The threads that large ops are split over have no
+    name to know them by: what neither executors nor the input's nodes took is theirs, as far as there are such ops. And
+    executors start the calls that make input, too: the step itself has one core, and all of them while ops run.
+    """
+    own = trace.facts.get("step_cpu_ms")
+    if not own:
+        return None
+    rest = trace.step_ms - trace.mean(Category.INPUT)
+    ops = trace.mean(Category.DEVICE) + trace.mean(Category.UNATTRIBUTED)
+    nodes = trace.pipeline.ms if trace.pipeline is not None else 0.0
+    split = float(trace.facts.get("cpu_ms_per_step") or 0.0) - float(own) - nodes
+    found = float(own) + min(max(split, 0.0), trace.cores * split_ms(trace))
+    return min(found, rest + (trace.cores - 1) * ops)
 
 
 def _made(now: Present, supplies: list[Supply]) -> tuple[float, float]:
@@ -217,28 +249,38 @@ def _work(supply: Supply, trace: Trace) -> float:
 def _cpu_ms(trace: Trace) -> float:
     """Processor time that making a batch takes: at most what the process took beyond the step's own computing."""
     total = float(trace.facts.get("cpu_ms_per_step") or 0.0)
-    own = trace.facts.get("step_cpu_ms")
+    own = _own_ms(trace)
     if own:
-        return max(total - float(own), 0.0)
+        return max(total - own, 0.0)
     made = trace.pipeline.ms if trace.pipeline and trace.pipeline.nodes else sum(p.ms_per_step for p in trace.producers)
     # A node's own time lacks what starting its calls takes: what the rest of the step cannot have used was input's.
     rest = trace.step_ms - trace.mean(Category.INPUT)
     return max(min(made, total - 0.5 * rest), total - rest, 0.0)
 
 
+def recording_ms(trace: Trace) -> float:
+    """What of the run the recording itself took: profiler windows, beyond the steps in them. No cure shortens it."""
+    windows = sum(p.ms for p in trace.run.parts if p.name == str(Phase.WINDOW))
+    return max(windows - int(trace.steps.windowed.sum()) * trace.step_ms, 0.0)
+
+
 def price(trace: Trace, remedies: Iterable[Remedy], scope: str) -> Saving:
     """What ``remedies`` together would save, of a ``step`` or of the ``run``, with its range.
 
-    A step's range is at least as wide as the scoreboard's cures showed it to be (``CURED``).
+    The range is at least as wide as the scoreboard's cures showed it to be (``CURED``).
     """
     remedies = list(remedies)
     after = replay(trace, remedies)
-    before, later = (trace.step_ms, after.step_ms) if scope == "step" else (trace.run_ms, after.run_ms)
+    spent = recording_ms(trace)
+    before, later = (
+        (trace.step_ms, after.step_ms) if scope == "step" else (trace.run_ms - spent, max(after.run_ms - spent, 0.0))
+    )
     saved = max(before - later, 0.0)
     least = saved * min((r.spread[0] for r in remedies), default=1.0)
     most = saved * max((r.spread[1] for r in remedies), default=1.0)
-    if scope == "step" and before:
+    if scope == "step":
         least = min(least, CURED[0] * saved)
+    if before and remedies:
         most = max(most, saved + CURED[1] * (before - saved) * saved / before)
 
     def speedup(ms: float) -> float:
