@@ -63,18 +63,21 @@ def read(windows: list[Window]) -> Kernels | None:
 def _read(window: Window) -> Kernels | None:
     try:
         space = xplane.read(window.path)
-        return of(space, origin_ms(space, window), window.start_ms, window.end_ms)
+        return of(space, origin_ms(space, window), window.start_ms, window.end_ms, whole=True)
     except (InputError, OSError):
         return None
 
 
-def of(space: xplane.Space, origin_ms: float, start_ms: Floats, end_ms: Floats) -> Kernels | None:
+def of(
+    space: xplane.Space, origin_ms: float, start_ms: Floats, end_ms: Floats, *, whole: bool = False
+) -> Kernels | None:
     """What the host ran in these steps, whose clock reads ``origin_ms`` when the profile's begins.
 
+    ``whole``: what input threads did after the last of them is read too, which a long profile has no room for.
     None when it ran nothing. Raises ``InputError`` for broken events.
     """
     bounds = _Bounds(start_ms, end_ms)
-    lines = list(_lines(space, origin_ms, bounds))
+    lines = list(_lines(space, origin_ms, bounds, whole))
     steps = len(start_ms)
     ops = [(name, rows) for name, rows, is_op in lines if is_op]
     other = [rows for _, rows, is_op in lines if is_op is False]
@@ -118,7 +121,9 @@ def origin_ms(space: xplane.Space, window: Window) -> float:
     return window.begun_ms + space.origin_ns / 1e6
 
 
-def _lines(space: xplane.Space, origin_ms: float, window: _Bounds) -> Iterator[tuple[str, _Rows, bool | None]]:
+def _lines(
+    space: xplane.Space, origin_ms: float, window: _Bounds, whole: bool
+) -> Iterator[tuple[str, _Rows, bool | None]]:
     """For each thread of the host its op executions (True) and its other events (False), those inside steps only.
 
     None: what a thread of the input pipeline ran outside the steps.
@@ -127,7 +132,8 @@ def _lines(space: xplane.Space, origin_ms: float, window: _Bounds) -> Iterator[t
         if plane.name != names.HOST_PLANE:
             continue
         compiled = [names.HLO_OP] if names.HLO_OP in plane.stat_names.values() else []
-        before_ps = int((float(window.end_ms.max()) - origin_ms) * 1e9) + 1 if len(window.end_ms) else None
+        last = None if whole or not len(window.end_ms) else float(window.end_ms.max())
+        before_ps = None if last is None else int((last - origin_ms) * 1e9) + 1
         for line in plane.lines:
             events = line.events(compiled, before_ps=before_ps)
             if not len(events):

@@ -1,0 +1,41 @@
+"""What a window of our own recording tells of ops, on profiles made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slowtrain.trace import kernels
+
+from .messages import event, nested, number, space
+
+MS = 1_000_000_000  # picoseconds
+
+
+def line(key: int, name: str, *events: bytes) -> bytes:
+    return nested(3, number(1, key), nested(2, name.encode()), *events)
+
+
+def window(path: Path, *lines: bytes) -> kernels.Window:
+    path.write_bytes(space(*lines))
+    steps = np.array([10.0, 20.0])
+    return kernels.Window(path, 0.0, 0.0, steps, steps + 10.0)
+
+
+def test_ops_inside_the_steps_are_the_steps(tmp_path: Path) -> None:
+    found = kernels.read([window(tmp_path / "w.pb", line(1, "tf_XLAEigen/1", event(1, 12 * MS, 4 * MS)))])
+    assert found is not None
+    assert found.by_type == {"MatMul": (pytest.approx(2.0), 0.5)}
+    assert found.by_input == {}
+
+
+@pytest.mark.parametrize("at_ms", [2, 45], ids=["before", "after"])
+def test_a_buffer_that_is_filled_outside_the_steps_is_input(tmp_path: Path, at_ms: int) -> None:
+    """A large shuffle buffer is filled before the steps that drain it, in the window's first step or between epochs."""
+    computing = line(1, "python/1", event(1, 12 * MS, 4 * MS))
+    filling = line(2, "tf_data_iterator_resource/2", event(1, at_ms * MS, 6 * MS))
+    found = kernels.read([window(tmp_path / "w.pb", computing, filling)])
+    assert found is not None
+    assert found.by_input == {"MatMul": (pytest.approx(3.0), 0.5)}
