@@ -20,6 +20,7 @@ RANKS = {
     "model": 0,
     "errors": 0,
     "proof": 1,
+    "findings": 1,
     "trace": 1,
     "machine": 1,
     "whatif": 2,
@@ -27,13 +28,15 @@ RANKS = {
     "causes": 3,
     "compare": 3,
     "diagnose": 4,
+    "lint": 4,
     "capture": 4,
     "report": 4,
     "checkup": 5,
-    "verify": 5,
-    "cli": 6,
-    "__main__": 7,
+    "verify": 6,
+    "cli": 7,
+    "__main__": 8,
 }
+NOUNS = {"model", "proof", "findings"}  # frozen values, which reports render
 FRAMEWORKS = {"tensorflow", "keras", "tf_keras"}
 FILES = {str(file.relative_to(PACKAGE)): file for file in sorted(PACKAGE.rglob("*.py"))}
 MOST_FILE_LINES = 400
@@ -88,7 +91,7 @@ def test_imports_point_down(name: str) -> None:
 def test_a_report_sees_the_model_only(name: str) -> None:
     if unit(name) == "report":
         seen = {parts[0] for _, parts in ours(tree(name))}
-        assert seen <= {"report", "model"}
+        assert seen <= {"report", *NOUNS}
 
 
 @each_file
@@ -115,6 +118,8 @@ def test_only_the_command_line_prints_and_exits(name: str) -> None:
     forbidden = {"print", "exit", "quit", "SystemExit", "sys.exit", "os._exit", "sys.stdout", "sys.stderr"}
     for node in ast.walk(tree(name)):
         if isinstance(node, (ast.Name, ast.Attribute)):
+            if ast.unparse(node) == "os._exit" and name == "capture/probe.py":
+                continue  # a probe ends in the middle of the user's script, so that nothing of its end happens
             assert ast.unparse(node) not in forbidden, f"{name}:{node.lineno}: {ast.unparse(node)} belongs in cli/"
 
 

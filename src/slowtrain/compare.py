@@ -7,40 +7,14 @@ than the noise of both runs together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from slowtrain.model import Category
+from slowtrain.proof import Change, Comparison
 from slowtrain.trace import Floats, Trace
 
 STRETCHES = 20
 SURE = 2.0  # standard errors: 95 % of the differences that are only noise lie within
-
-
-@dataclass(frozen=True)
-class Change:
-    """A figure in two runs; ``noise`` is each one's 95 % half-width, ``real`` whether the difference exceeds them."""
-
-    name: str
-    before_ms: float
-    after_ms: float
-    before_noise_ms: float
-    after_noise_ms: float
-    real: bool
-
-    @property
-    def difference_ms(self) -> float:
-        return self.after_ms - self.before_ms
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two runs: the mean steady step, and its categories by the size of their change."""
-
-    names: tuple[str, str]
-    step: Change
-    rows: tuple[Change, ...]
 
 
 def compare(before: Trace, after: Trace, names: tuple[str, str]) -> Comparison:

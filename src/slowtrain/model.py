@@ -2,8 +2,7 @@
 
     Recording -> Trace -> Evidence -> Diagnosis -> Prescription -> Verdict -> Checkup
 
-Frozen values without behaviour beyond simple arithmetic; nothing of ours is imported here. A ``_ms`` is milliseconds, a
-``_bytes`` bytes, a ``_share`` from 0 to 1. ``Trace``, which holds NumPy columns, lives in :mod:`slowtrain.trace`.
+Frozen values; nothing of ours is imported here. A ``_ms`` is milliseconds, a ``_bytes`` bytes, a ``_share`` from 0 to 1.
 """
 
 from __future__ import annotations
@@ -123,8 +122,7 @@ class Evidence:
     """Why a cause is believed: one sentence with its numbers (whose names carry their unit), and where to look."""
 
     says: str
-    # Before Python 3.12 a plain default must be hashable.
-    numbers: Mapping[str, float] = field(default_factory=lambda: NOTHING)
+    numbers: Mapping[str, float] = field(default_factory=lambda: NOTHING)  # Python 3.11: defaults must be hashable
     where: tuple[Place, ...] = ()
 
 
@@ -177,6 +175,16 @@ class Prescription:
     diff: str | None = None
     edits: tuple[Edit, ...] = ()
     later: bool = False
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A cause as it shows in a file's text, from ``start`` to ``end`` (places as in :class:`Edit`)."""
+
+    start: tuple[int, int]
+    end: tuple[int, int]
+    says: str
+    prescription: Prescription | None = None
 
 
 @dataclass(frozen=True)

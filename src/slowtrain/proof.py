@@ -1,4 +1,4 @@
-"""The nouns of a proof: what was tried, what it gave, and the patch that is left. Frozen values, as in ``model``."""
+"""The nouns of measuring: two runs compared; cures tried, what they gave, the patch that is left. As in ``model``."""
 
 from __future__ import annotations
 
@@ -54,3 +54,28 @@ class Proof:
     limits: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Change:
+    """A figure in two runs; ``noise`` is each one's 95 % half-width, ``real`` whether the difference exceeds them."""
+
+    name: str
+    before_ms: float
+    after_ms: float
+    before_noise_ms: float
+    after_noise_ms: float
+    real: bool
+
+    @property
+    def difference_ms(self) -> float:
+        return self.after_ms - self.before_ms
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs: the mean steady step, and its categories by the size of their change."""
+
+    names: tuple[str, str]
+    step: Change
+    rows: tuple[Change, ...]

@@ -5,49 +5,89 @@
 
 from __future__ import annotations
 
+import io
 import linecache
 import os
 import runpy
 import sys
+import zipfile
 from collections.abc import Mapping, Sequence
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType
+from typing import Any
 
 
 def install(texts: Mapping[str, str]) -> None:
     """From now on modules of the files in ``texts`` (absolute paths) are imported from their texts."""
-    for file, text in texts.items():
-        # An entry without a time is never checked against the disk; AutoGraph and tracebacks read functions from here.
-        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    if not texts:
+        return
     sys.meta_path.insert(0, _Finder(texts))
+    _instead_of_files(texts)
+    original = linecache.updatecache
+
+    def updatecache(filename: str, module_globals: Any = None) -> list[str]:
+        text = texts.get(os.path.abspath(filename)) if filename else None
+        return original(filename, module_globals) if text is None else _known(filename, text)
+
+    linecache.updatecache = updatecache  # AutoGraph reads functions anew
+    for file, text in texts.items():
+        _known(file, text)
+
+
+def _known(file: str, text: str) -> list[str]:
+    """Tells tracebacks, ``inspect`` and AutoGraph the text of ``file``."""
+    # Lines as the compiler counts them: str.splitlines() would also split at form feeds.
+    lines = io.StringIO(text, newline=None).readlines()
+    linecache.cache[file] = (len(text), None, lines, file)  # one without a time is never checked against the disk
+    return lines
 
 
 def run(target: str, arguments: Sequence[str], as_module: bool, texts: Mapping[str, str]) -> None:
     """Runs a script, or with ``as_module`` a module, as the interpreter would run it as its main program."""
     sys.argv[:] = [target, *arguments]
+    sys.orig_argv[:] = [sys.executable, *(["-m"] if as_module else []), target, *arguments]
+    mine = sys.modules["__main__"].__dict__
+    for name in [name for name in mine if not name.startswith("__")]:
+        del mine[name]  # what our own command line has left there
     if as_module:
         sys.path[0] = os.getcwd()
         runpy._run_module_as_main(target)  # type: ignore[attr-defined]
         return
     file = os.path.abspath(target)
-    if os.path.isdir(file):
-        runpy.run_path(file, run_name="__main__")
+    if os.path.isdir(file) or zipfile.is_zipfile(file):
+        sys.path[0] = file
+        runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
         return
     sys.path[0] = os.path.dirname(os.path.realpath(file))
-    text = texts.get(file)
+    text: str | bytes | None = texts.get(file)
     if text is None:
         with open(file, "rb") as opened:
-            code = compile(opened.read(), target, "exec", dont_inherit=True)
-    else:
-        linecache.cache[target] = linecache.cache[file]
-        code = compile(text, target, "exec", dont_inherit=True)
+            text = opened.read()
+    code = compile(text, file, "exec", dont_inherit=True)
     main = ModuleType("__main__")
     main.__dict__.update(
-        __file__=target, __builtins__=__builtins__, __loader__=SourceFileLoader("__main__", target), __spec__=None
+        __file__=file,
+        __cached__=None,
+        __builtins__=sys.modules["builtins"],
+        __loader__=SourceFileLoader("__main__", file),
     )
     sys.modules["__main__"] = main
     exec(code, main.__dict__)  # noqa: S102  the user's own script, as the interpreter would
+
+
+def _instead_of_files(texts: Mapping[str, str]) -> None:
+    """A process that ``multiprocessing`` starts afresh runs the main program's file once more, through ``runpy``."""
+    original = runpy._get_code_from_file  # type: ignore[attr-defined]
+
+    def code_from_file(*given: Any) -> Any:
+        text = texts.get(os.path.abspath(given[-1]))
+        if text is None:
+            return original(*given)
+        code = compile(text, given[-1], "exec", dont_inherit=True)
+        return (code, given[-1]) if len(given) > 1 else code  # one argument, one result: Python 3.12 and newer
+
+    runpy._get_code_from_file = code_from_file  # type: ignore[attr-defined]
 
 
 class _Finder(MetaPathFinder):
@@ -62,12 +102,21 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if name.rpartition(".")[2] not in self.names:
             return None
-        spec = PathFinder.find_spec(name, path, target)
+        spec = self._found(name, path, target)
         text = self.texts.get(os.path.abspath(spec.origin)) if spec is not None and spec.origin else None
         if spec is None or text is None:
             return None
         spec.loader = _Loader(name, str(spec.origin), text)
         return spec
+
+    def _found(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+        """Where the module would come from without us: projects installed for development have finders of their own."""
+        for finder in sys.meta_path:
+            if finder is not self and not type(finder).__module__.startswith("wrapt"):
+                spec = finder.find_spec(name, path, target)
+                if spec is not None:
+                    return spec
+        return None
 
 
 class _Loader(SourceFileLoader):

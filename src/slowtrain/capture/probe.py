@@ -9,18 +9,25 @@ import json
 import os
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from slowtrain.capture import overlay
+import wrapt
+
+from slowtrain.capture import overlay, redirect_tensorflow
 from slowtrain.capture.patching import on_import
 from slowtrain.capture.recorder import Recorder, now
-from slowtrain.capture.redirect import Redirect
+from slowtrain.capture.redirect import Redirect, replace
+from slowtrain.capture.scratch import Scratch
 from slowtrain.capture.state import Progress
 
 VARIABLE = "SLOWTRAIN_PROBE"
 COMMAND = "from slowtrain.capture import probe; probe.main()"
+# In front of what a process does that multiprocessing starts afresh.
+CHILD = "from slowtrain.capture import probe; probe.child({file!r}); "
 CHECK_S = 0.1
+MOST_NAMED = 100
 
 _plan: dict[str, Any] = {}
 
@@ -30,17 +37,57 @@ def begin(recorder: Recorder, progress: Progress) -> None:
     file = os.environ.pop(VARIABLE, None)
     if file is None:
         return
-    _plan.update(json.loads(Path(file).read_text(encoding="utf-8")))
-    random.seed(_plan["seed"])
-    on_import(recorder, "numpy", lambda numpy: numpy.random.seed(_plan["seed"]))
-    on_import(recorder, "tensorflow", lambda tensorflow: tensorflow.random.set_seed(_plan["seed"]))
-    on_import(recorder, "keras.src.utils.rng_utils", lambda rng: rng.set_random_seed(_plan["seed"]))
-    Redirect(recorder, Path(_plan["scratch"])).install()
-    overlay.install(_plan["overlay"])
+    plan = json.loads(Path(file).read_text(encoding="utf-8"))
+    random.seed(plan["seed"])
+    on_import(recorder, "numpy", lambda numpy: numpy.random.seed(plan["seed"]))
+    on_import(recorder, "tensorflow", lambda tensorflow: tensorflow.random.set_seed(plan["seed"]))
+    on_import(recorder, "keras", lambda keras: keras.utils.set_random_seed(plan["seed"]))
+    unpatched: list[str] = []
+    scratch = _kept_apart(plan, file, unpatched)
     progress.trajectory, progress.wanted = [], True
-    stop = Stop(recorder, progress, float(_plan["seconds"]), int(_plan["steps"]))
+    stop = Stop(recorder, progress, float(plan["seconds"]), int(plan["steps"]))
+    stop.notes.append(lambda: recorder.fact("redirected", sorted(scratch.moved)[:MOST_NAMED]))
+    stop.notes.append(lambda: recorder.fact("not_redirected", list(unpatched)))
     recorder.every(CHECK_S, stop)
     recorder.at_exit.append(stop.note)
+    _plan.update(plan)  # last: without it nothing is run
+
+
+def child(file: str) -> None:
+    """In a process that the probe started afresh: the same texts, the same scratch folder; nothing is recorded."""
+    _kept_apart(json.loads(Path(file).read_text(encoding="utf-8")), file, [])
+
+
+def _kept_apart(plan: dict[str, Any], file: str, unpatched: list[str]) -> Scratch:
+    folder = Path(file).parent
+    scratch = Scratch(folder / "scratch", (folder,), plan["temporary"])
+    redirect = Redirect(scratch)
+    redirect.install()
+    redirect_tensorflow.install(redirect, unpatched.append)
+    overlay.install(plan["overlay"])
+    wrapt.register_post_import_hook(
+        lambda util: replace(util, "spawnv_passfds", _spawning(file)), "multiprocessing.util"
+    )
+    return scratch
+
+
+def _spawning(file: str) -> Any:
+    """Processes of ``multiprocessing`` that are not forked begin as this one did."""
+
+    def make(original: Any) -> Any:
+        def spawnv_passfds(path: Any, args: Any, passfds: Any) -> Any:
+            args = list(args)
+            for at, one in enumerate(args[:-1]):
+                text = os.fsdecode(args[at + 1])
+                if os.fsdecode(one) == "-c" and text.startswith(
+                    ("from multiprocessing.spawn", "from multiprocessing.forkserver")
+                ):
+                    args[at + 1] = CHILD.format(file=file) + text
+            return original(path, args, passfds)
+
+        return spawnv_passfds
+
+    return make
 
 
 def texts() -> dict[str, str]:
@@ -51,6 +98,8 @@ def texts() -> dict[str, str]:
 
 def main() -> None:
     """What the interpreter runs in place of the script: ``sys.argv`` is ``-c``, the script, its arguments."""
+    if not _plan:
+        raise RuntimeError("the probe could not be kept apart from your files, so nothing was run")
     overlay.run(sys.argv[1], sys.argv[2:], bool(_plan["module"]), _plan["overlay"])
 
 
@@ -62,13 +111,18 @@ class Stop:
         self.progress = progress
         self.seconds = seconds
         self.steps = steps
+        self.notes: list[Callable[[], None]] = []
         self._first_ns = 0
+        self._parent = os.getppid()
 
     def __call__(self) -> None:
+        if os.getppid() != self._parent:
+            os._exit(1)  # nobody waits for it any more
         if not self.progress.steps or not self.seconds:
             return
         self._first_ns = self._first_ns or now()
-        if self.progress.steps >= self.steps and (now() - self._first_ns) / 1e9 >= self.seconds:
+        # The last one that is counted has only begun.
+        if self.progress.steps > self.steps and (now() - self._first_ns) / 1e9 >= self.seconds:
             self.recorder.fact("stopped_ns", now())
             self.note()
             self.recorder.halt()
@@ -77,6 +131,8 @@ class Stop:
 
     def note(self) -> None:
         self.recorder.fact("losses", self.recorder.guard("losses", self._losses))
+        for note in self.notes:
+            self.recorder.guard("notes", note)
 
     def _losses(self) -> list[dict[str, float]]:
         kept = self.progress.trajectory or []

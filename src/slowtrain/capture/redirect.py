@@ -1,217 +1,313 @@
-"""Keeps a probe from changing the user's files: what it writes goes to a scratch folder, what it removes stays.
+"""Keeps a probe from changing the user's files, as far as Python opens, makes, moves and removes them.
 
-Paths below the system's folder for temporary files are left alone. A path that was written is read from the scratch
-folder too, as far as Python or TensorFlow's file functions read it. What writes past all of these (other processes,
-databases, C libraries that open files themselves) cannot be kept; :mod:`slowtrain.source.writing` names it beforehand.
+:mod:`slowtrain.capture.redirect_tensorflow` does it for TensorFlow's own functions and for h5py. What goes past both
+(other programs, databases, libraries that open files themselves) :mod:`slowtrain.source.writing` names beforehand.
 """
 
 from __future__ import annotations
 
+import _io
 import builtins
+import bz2
+import contextlib
+import errno
+import functools
 import io
+import lzma
 import os
+import pathlib
 import shutil
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from slowtrain.capture.patching import on_import, replace
-from slowtrain.capture.recorder import Recorder
+from slowtrain.capture.patching import passed_over
+from slowtrain.capture.scratch import Place, Scratch
 
-FILE_IO = "tensorflow.python.lib.io.file_io"
-LEFT = ("/dev", "/proc", "/sys")
 WRITING = frozenset("wax+")
 CHANGING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-# Functions of TensorFlow that write below a path, and which argument it is (TensorFlow 2.15 and 2.21).
-TENSORFLOW = (
-    ("tensorflow.python.ops.summary_ops_v2", None, "create_file_writer_v2", 0, "logdir"),
-    ("tensorflow.python.checkpoint.checkpoint", "Checkpoint", "save", 1, "file_prefix"),
-    ("tensorflow.python.checkpoint.checkpoint", "Checkpoint", "write", 1, "file_prefix"),
-    ("tensorflow.python.checkpoint.checkpoint", "Checkpoint", "read", 1, "save_path"),
-    ("tensorflow.python.checkpoint.checkpoint", "Checkpoint", "restore", 1, "save_path"),
-    ("tensorflow.python.checkpoint.checkpoint_management", "CheckpointManager", "__init__", 2, "directory"),
-    ("tensorflow.python.checkpoint.checkpoint_management", None, "latest_checkpoint", 0, "checkpoint_dir"),
-    ("tensorflow.python.saved_model.save", None, "save", 1, "export_dir"),
-    ("tensorflow.python.lib.io.tf_record", "TFRecordWriter", "__init__", 1, "path"),
-    (FILE_IO, "FileIO", "__init__", 1, "name"),
-    (FILE_IO, None, "recursive_create_dir_v2", 0, "path"),
-    ("h5py._hl.files", "File", "__init__", 1, "name"),
-)
-REMOVING = ("delete_recursively_v2", "delete_file_v2")  # of FILE_IO
-READING = frozenset({"read", "restore", "latest_checkpoint"})
+
+Call = Callable[..., Any]
+# What a path becomes; it raises where the script's own call would.
+Where = Callable[[Any, "int | None"], Any]
+
+
+def install(scratch: Scratch) -> None:
+    """Replaces Python's functions, for good: no exit of the interpreter undoes it."""
+    Redirect(scratch).install()
+
+
+def replace(owner: Any, name: str, make: Callable[[Call], Call]) -> None:
+    """Sets ``owner.name`` to ``make(original)``, never to be undone."""
+    original = getattr(owner, name)
+    wrapped = passed_over(make(original))
+    functools.update_wrapper(wrapped, original, updated=())
+    setattr(owner, name, wrapped)
 
 
 class Redirect:
-    """``root`` is the scratch folder; ``moved`` says what was written there, by the name that the script gave."""
-
-    def __init__(self, recorder: Recorder, root: Path) -> None:
-        self.recorder = recorder
-        self.root = os.path.realpath(root)
-        self.left = (*LEFT, os.path.realpath(tempfile.gettempdir()), self.root, os.path.realpath(recorder.folder))
-        self.moved: dict[str, str] = {}
-        self._stat, self._mkdir = os.stat, os.makedirs
+    def __init__(self, scratch: Scratch) -> None:
+        self.scratch = scratch
 
     def install(self) -> None:
+        scratch = self.scratch
         opened = self._opener(builtins.open)
         builtins.open = io.open = opened
+        # Bound to the old one when they were imported.
+        vars(bz2)["_builtin_open"] = opened
+        io.FileIO = _file_class(self)  # type: ignore[misc]
+        lzma.builtins.open = opened  # type: ignore[attr-defined]
         replace(os, "open", self._descriptor)
-        for name in ("mkdir", "makedirs"):
-            replace(os, name, self._made)
-        for name in ("remove", "unlink", "rmdir"):
+        replace(os, "mkdir", lambda original: self._one(original, self._to_make))
+        for name in ("remove", "unlink"):
             replace(os, name, self._removed)
+        replace(os, "rmdir", self._folder_removed)
+        replace(shutil, "rmtree", self._tree_removed)
         for name in ("rename", "replace"):
             replace(os, name, self._renamed)
-        for name in ("stat", "listdir", "scandir"):
-            replace(os, name, self._looked)
-        replace(shutil, "rmtree", self._removed)
-        for module, owner, name, position, keyword in TENSORFLOW:
-            on_import(self.recorder, module, self._patch(owner, name, position, keyword))
-        for name in REMOVING:
-            on_import(self.recorder, FILE_IO, partial(replace, name=name, make=self._removed))
-        self.recorder.at_exit.append(self._note)
+        for name in ("link", "symlink"):
+            replace(os, name, self._linked)
+        for name in ("stat", "access", "chdir", "getxattr", "listxattr"):
+            replace(os, name, lambda original: self._one(original, scratch.read))
+        for name in ("lstat", "readlink"):
+            replace(os, name, lambda original: self._one(original, partial(scratch.read, follow=False)))
+        for name in ("chmod", "chown", "lchown", "utime", "truncate", "setxattr", "removexattr"):
+            replace(os, name, lambda original: self._one(original, self._to_change))
+        for name in ("mkfifo", "mknod"):
+            replace(os, name, lambda original: self._one(original, self._to_make))
+        replace(os, "listdir", self._listed)
+        replace(os, "scandir", self._scanned)
+        _old_pathlib()
 
-    def written(self, path: Any) -> Any:
-        """Where ``path`` is to be written; ``path`` itself where it may be."""
-        place = self._place(path)
+    # -- opening
+
+    def opened(self, file: Any, mode: Any, folder: int | None = None) -> Any:
+        """What to open in place of ``file``."""
+        if not (isinstance(mode, str) and WRITING & set(mode)):
+            return self.scratch.read(file, folder)
+        place = self.scratch.place(file, folder)
+        return file if place is None else self.scratch.opened(place, mode)
+
+    def _opener(self, original: Call) -> Call:
+        def open(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:  # noqa: A001  the name it replaces
+            return original(self.opened(file, mode), mode, *args, **kwargs)
+
+        return functools.update_wrapper(passed_over(open), original, updated=())
+
+    def _descriptor(self, original: Call) -> Call:
+        def open(path: Any, flags: int, *args: Any, **kwargs: Any) -> Any:  # noqa: A001
+            mode = "r"
+            if flags & os.O_TMPFILE == os.O_TMPFILE:
+                place = self.scratch.place(path, kwargs.get("dir_fd"))
+                return original(path if place is None else self.scratch.copied_up(place), flags, *args, **kwargs)
+            if flags & os.O_CREAT and flags & os.O_EXCL:
+                mode = "x"
+            elif flags & os.O_TRUNC and flags & os.O_CREAT:
+                mode = "w"
+            elif flags & CHANGING:
+                mode = "a"
+            return original(self.opened(path, mode, kwargs.get("dir_fd")), flags, *args, **kwargs)
+
+        return open
+
+    # -- functions of one path
+
+    def _one(self, original: Call, where: Where) -> Call:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            folder = kwargs.get("dir_fd")
+            if args:
+                args = (where(args[0], folder), *args[1:])
+            elif "path" in kwargs:
+                kwargs["path"] = where(kwargs["path"], folder)
+            return original(*args, **kwargs)
+
+        return call
+
+    def _to_make(self, path: Any, folder: int | None) -> Any:
+        place = self.scratch.place(path, folder, follow=False)
         if place is None:
             return path
-        real, scratch = place
-        if real not in self.moved:
-            self.moved[real] = scratch
-            self._mkdir(os.path.dirname(scratch), exist_ok=True)
-            self._note()
-        return scratch
+        if self.scratch.there(place):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        return self.scratch.written(place)
 
-    def read(self, path: Any) -> Any:
-        """Where ``path`` is to be read: what the probe wrote itself, if it did."""
-        if not self.moved:
-            return path
-        place = self._place(path)
-        return place[1] if place is not None and self._is_there(place[1]) else path
+    def _to_change(self, path: Any, folder: int | None) -> Any:
+        place = self.scratch.place(path, folder)
+        return path if place is None else self.scratch.copied_up(place)
 
-    def _place(self, path: Any) -> tuple[str, str] | None:
-        """The real path and its place in the scratch folder; None for what is left alone."""
-        if isinstance(path, int):
-            return None
-        try:
-            text = os.fsdecode(os.fspath(path))
-        except TypeError:
-            return None
-        if not text or "://" in text:
-            return None
-        real = os.path.abspath(text)
-        folder = os.path.realpath(os.path.dirname(real))
-        real = os.path.join(folder, os.path.basename(real))
-        if any(real == one or real.startswith(one + os.sep) for one in self.left):
-            return None
-        return real, self.root + real
+    # -- removing
 
-    def _is_there(self, path: str) -> bool:
-        try:
-            self._stat(path)
-        except OSError:
-            return False
-        return True
-
-    def _note(self) -> None:
-        self.recorder.fact("redirected", sorted(self.moved)[:100])
-
-    # -- the functions that open, make, remove and look
-
-    def _opener(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def open(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:  # noqa: A001  the name it replaces
-            return original(self._opened(file, mode), mode, *args, **kwargs)
-
-        return open
-
-    def _opened(self, file: Any, mode: Any) -> Any:
-        if not (isinstance(mode, str) and WRITING & set(mode)):
-            return self.read(file)
-        scratch = self.written(file)
-        if (
-            scratch is not file
-            and ("a" in mode or "r" in mode)
-            and not self._is_there(scratch)
-            and self._is_there(file)
-        ):
-            shutil.copyfile(file, scratch)
-        return scratch
-
-    def _descriptor(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def open(path: Any, flags: int, *args: Any, **kwargs: Any) -> Any:  # noqa: A001
-            if kwargs.get("dir_fd") is None:
-                mode = "w" if flags & os.O_TRUNC else "a" if flags & CHANGING & ~os.O_CREAT else "r"
-                path = self._opened(path, "w" if flags & os.O_CREAT and mode == "r" else mode)
-            return original(path, flags, *args, **kwargs)
-
-        return open
-
-    def _made(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def mkdir(name: Any, *args: Any, **kwargs: Any) -> Any:
-            if kwargs.get("dir_fd") is not None or self._is_there(name):
-                return original(name, *args, **kwargs)  # which says that it exists
-            return original(self.written(name), *args, **kwargs)
-
-        return mkdir
-
-    def _removed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def remove(path: Any, *args: Any, **kwargs: Any) -> Any:
-            place = None if kwargs.get("dir_fd") is not None else self._place(path)
-            if place is None or self._is_there(place[1]):
-                return original(path if place is None else place[1], *args, **kwargs)
-            return None  # the user's own file stays
+    def _removed(self, original: Call) -> Call:
+        def remove(path: Any, *, dir_fd: int | None = None) -> None:
+            place = self.scratch.place(path, dir_fd, follow=False)
+            if place is None:
+                original(path, dir_fd=dir_fd)
+                return
+            self._must_be(place, path)
+            if self._is_folder(place):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+            self.scratch.remove(place)
 
         return remove
 
-    def _renamed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def rename(src: Any, dst: Any, **kwargs: Any) -> Any:
-            if kwargs or (self._place(src) is None and self._place(dst) is None):
-                return original(src, dst, **kwargs)
-            known = self.read(src)
-            if known is src and self._place(src) is not None:  # the user's own file stays: a copy goes there
-                (shutil.copytree if os.path.isdir(src) else shutil.copyfile)(src, self.written(dst))
-                return None
-            return original(known, self.written(dst))
+    def _folder_removed(self, original: Call) -> Call:
+        def rmdir(path: Any, *, dir_fd: int | None = None) -> None:
+            place = self.scratch.place(path, dir_fd, follow=False)
+            if place is None:
+                original(path, dir_fd=dir_fd)
+                return
+            self._must_be(place, path)
+            if self.scratch.names(place):
+                raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
+            self.scratch.remove(place)
+
+        return rmdir
+
+    def _tree_removed(self, original: Call) -> Call:
+        def rmtree(path: Any, ignore_errors: bool = False, *args: Any, **kwargs: Any) -> None:
+            place = self.scratch.place(path, kwargs.get("dir_fd"), follow=False)
+            if place is None or not (self.scratch.there(place) and self._is_folder(place)):
+                # Which finds nothing to remove, and says so in the way that was asked for.
+                original(path if place is None else place.scratch, ignore_errors, *args, **kwargs)
+                return
+            self.scratch.remove(place)
+
+        rmtree.avoids_symlink_attacks = True  # type: ignore[attr-defined]
+        return rmtree
+
+    def _must_be(self, place: Place, path: Any) -> None:
+        if not self.scratch.there(place):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+    def _is_folder(self, place: Place) -> bool:
+        path = place.scratch if self.scratch.in_scratch(place) else place.real
+        return os.path.isdir(path) and not os.path.islink(path)
+
+    # -- moving
+
+    def _renamed(self, original: Call) -> Call:
+        def rename(src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
+            origin = self.scratch.place(src, src_dir_fd, follow=False)
+            goal = self.scratch.place(dst, dst_dir_fd, follow=False)
+            if origin is None and goal is None:
+                original(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+                return
+            if origin is not None:
+                self._must_be(origin, src)
+            self.scratch.rename(src if origin is None else origin.scratch, dst if goal is None else goal.scratch)
 
         return rename
 
-    def _looked(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def look(path: Any = ".", *args: Any, **kwargs: Any) -> Any:
-            if not self.moved or kwargs.get("dir_fd") is not None:
-                return original(path, *args, **kwargs)
-            return original(self.read(path), *args, **kwargs)
+    def _linked(self, original: Call) -> Call:
+        """A hard link becomes a copy: the scratch folder may be on another disk."""
 
-        return look
+        def link(src: Any, dst: Any, *args: Any, **kwargs: Any) -> None:
+            folder = kwargs.get("dst_dir_fd", kwargs.get("dir_fd"))
+            place = self.scratch.place(dst, folder, follow=False)
+            if place is None:
+                original(self.scratch.read(src), dst, *args, **kwargs)
+                return
+            if self.scratch.there(place):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), src, None, dst)
+            if original.__name__ == "symlink":
+                self.scratch.link(os.fsdecode(src), self.scratch.written(place))
+                return
+            origin = self.scratch.place(src)
+            if origin is not None:
+                self._must_be(origin, src)
+            shutil.copyfile(src, self.scratch.written(place))
 
-    def _patch(self, owner: str | None, name: str, position: int, keyword: str) -> Callable[[Any], None]:
-        def patch(module: Any) -> None:
-            replace(getattr(module, owner) if owner else module, name, make)
+        return link
 
-        def make(original: Callable[..., Any]) -> Callable[..., Any]:
-            def call(*args: Any, **kwargs: Any) -> Any:
-                if keyword in kwargs:
-                    kwargs[keyword] = where(kwargs[keyword], args, kwargs)
-                elif position < len(args):
-                    args = (*args[:position], where(args[position], args, kwargs), *args[position + 1 :])
-                return original(*args, **kwargs)
+    # -- listing
 
-            return call
+    def _listed(self, original: Call) -> Call:
+        def listdir(path: Any = None) -> Any:
+            place = self.scratch.merged("." if path is None else path)
+            if place is None:
+                return original(path)
+            names = self.scratch.names(place)
+            return [os.fsencode(one) for one in names] if isinstance(path, bytes) else names
 
-        def where(path: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            if name in READING:
-                return self._prefix(path)
-            if name == "__init__" and keyword == "name":  # files with a mode, the second argument
-                return self._opened(path, kwargs.get("mode", args[2] if len(args) > 2 else "r"))
-            return self.written(path)
+        return listdir
 
-        return patch
+    def _scanned(self, original: Call) -> Call:
+        def scandir(path: Any = None) -> Any:
+            place = self.scratch.merged("." if path is None else path)
+            if place is None:
+                return original(path)
+            return Entries(self._entries(original, place, "." if path is None else path))
 
-    def _prefix(self, path: Any) -> Any:
-        """A checkpoint is named by the beginning of its files' names."""
-        place = self._place(path)
-        written = place is not None and any(
-            scratch == place[1] or place[1].startswith(scratch) for scratch in self.moved.values()
-        )
-        return place[1] if place is not None and written else path
+        return scandir
+
+    def _entries(self, original: Call, place: Place, path: Any) -> Iterator[Entry]:
+        shown = os.fspath(path)
+        wanted = set(self.scratch.names(place))
+        for folder in (place.scratch, place.real):
+            if folder == place.real and ((place.inside and folder == place.scratch) or not self.scratch.below(place)):
+                continue
+            with contextlib.suppress(FileNotFoundError), original(folder) as found:
+                for one in found:
+                    if one.name in wanted:
+                        wanted.discard(one.name)
+                        yield Entry(one, shown)
+
+
+class Entry:
+    """A folder's entry as ``os.scandir`` gives it, under the path that the script knows."""
+
+    def __init__(self, entry: os.DirEntry[str], folder: str | bytes) -> None:
+        self._entry = entry
+        self.name: str | bytes = os.fsencode(entry.name) if isinstance(folder, bytes) else entry.name
+        self.path: str | bytes = os.path.join(folder, self.name)  # type: ignore[arg-type]
+        self.is_dir, self.is_file, self.is_symlink = entry.is_dir, entry.is_file, entry.is_symlink
+        self.stat, self.inode = entry.stat, entry.inode
+
+    def __fspath__(self) -> str | bytes:
+        return self.path
+
+
+class Entries(Iterator[Entry]):
+    """What ``os.scandir`` gives: an iterator that can be closed."""
+
+    def __init__(self, entries: Iterator[Entry]) -> None:
+        self._entries = entries
+
+    def __next__(self) -> Entry:
+        return next(self._entries)
+
+    def __enter__(self) -> Entries:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._entries = iter(())
+
+
+def _file_class(redirect: Redirect) -> Any:
+    """``io.FileIO``, which opens by itself; what ``open`` gives is still an instance of it."""
+
+    class Kind(type(_io.FileIO)):  # type: ignore[misc]
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, _io.FileIO)
+
+        def __subclasscheck__(cls, other: type) -> bool:
+            return issubclass(other, _io.FileIO)
+
+    class FileIO(_io.FileIO, metaclass=Kind):
+        def __init__(self, file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> None:
+            super().__init__(redirect.opened(file, mode), mode, *args, **kwargs)
+
+    FileIO.__module__ = "_io"
+    return FileIO
+
+
+def _old_pathlib() -> None:
+    """Python 3.10 keeps the functions of ``os`` in a class of its own."""
+    accessor = getattr(pathlib, "_NormalAccessor", None)
+    for name in ("stat", "open", "listdir", "scandir", "chmod", "mkdir", "unlink", "rmdir", "rename", "replace",
+                 "symlink", "link", "readlink"):  # fmt: skip
+        if accessor is not None and hasattr(accessor, name):
+            setattr(accessor, name, staticmethod(io.open if name == "open" else getattr(os, name)))

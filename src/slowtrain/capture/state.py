@@ -59,7 +59,7 @@ class Progress:
         self.boundary: Callable[[int], None] | None = None
         self.wanted = False  # whether the next step's result is to be looked at
         self.last_scalars: list[tuple[str, Any]] = []
-        self.trajectory: list[tuple[int, list[tuple[str, Any]]]] | None = None  # of a probe: the scalars of its first steps
+        self.trajectory: list[tuple[int, list[tuple[str, Any]]]] | None = None  # a probe keeps its first
 
     def step(self, kind: int) -> None:
         """A step is about to begin. ``kind``: 1 inference function, 2 eager gradient, 3 training function, 4 Keras."""

@@ -15,7 +15,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from slowtrain.model import Category, Evidence, Prescription, Signal
+from slowtrain.model import Category, Evidence, Prescription, Signal, Spot
+from slowtrain.source import Source
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 
@@ -36,6 +37,9 @@ class Cause(ABC):
     Of somebody's profile much less is known than of a recording: ``recorded`` are the signals beyond ``needs`` that
     it would take to judge one, and ``symptoms`` the categories that show this cause in every case: a profile
     without them is free of it, whatever else it lacks.
+
+    ``words``: a file whose text has none of them cannot have this cause, and ``spot`` is not asked. A word is matched
+    whole (``.map`` not in ``.mapped``). No words: the cause cannot be seen in source text.
     """
 
     id: ClassVar[str]
@@ -47,6 +51,7 @@ class Cause(ABC):
     spoils: ClassVar[bool] = False
     recorded: ClassVar[frozenset[Signal]] = frozenset()
     symptoms: ClassVar[frozenset[Category]] = frozenset()
+    words: ClassVar[tuple[str, ...]] = ()
     fires: ClassVar[tuple[str, ...]]
     quiet: ClassVar[tuple[str, ...]]
 
@@ -82,6 +87,10 @@ class Cause(ABC):
     @abstractmethod
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         """What to do, best first."""
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Where this cause shows in a file's text (``slowtrain lint``); sure ones only."""
+        return ()
 
 
 @functools.cache

@@ -95,7 +95,7 @@ def write(path: Path, content: str | bytes) -> None:
     """Writes a file whole or not at all. Raises ``InputError``."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        part.write_bytes(content.encode() if isinstance(content, str) else content)
+        part.write_bytes(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)

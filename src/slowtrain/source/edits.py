@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import difflib
 import io
+import re
 import tokenize
 from collections.abc import Iterable, Sequence
 
@@ -152,24 +153,34 @@ def _top(source: Source, text: str) -> Edit:
 
 def apply(content: bytes, edits: Iterable[Edit]) -> bytes:
     """The file's bytes with ``edits``. Raises ``InputError`` where they overlap or lie outside the file."""
-    encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
     try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
         text = content.decode(encoding)
-    except UnicodeDecodeError as error:
-        raise InputError(f"the source is not {encoding} throughout ({error.reason}); save it as UTF-8") from error
+    except (UnicodeDecodeError, SyntaxError) as error:
+        raise InputError(f"the source is not text of the encoding that it says ({error}); save it as UTF-8") from error
     # As ast counts lines: str.splitlines() would also split at form feeds and other rarities.
     rows = [row.encode() for row in io.StringIO(text, newline="")]
     newline = "\r\n" if text.count("\r\n") * 2 > text.count("\n") else "\n"
     ordered = sorted(enumerate(edits), key=lambda e: (e[1].start, e[1].end, e[0]))
     done, at = [], (1, 0)
     for _, edit in ordered:
+        if not (_inside(rows, edit.start) and _inside(rows, edit.end)):
+            raise InputError(f"an edit of {edit.file}:{edit.start[0]} lies outside the file")
         if edit.start < at or edit.end < edit.start:
             raise InputError(f"two edits of {edit.file}:{edit.start[0]} overlap")
         done.append(_between(rows, at, edit.start))
         done.append(edit.text.replace("\n", newline).encode())
         at = edit.end
     done.append(_between(rows, at, (len(rows) + 1, 0)))
-    return b"".join(done).decode().encode(encoding)
+    try:
+        return b"".join(done).decode().encode(encoding)
+    except UnicodeEncodeError as error:
+        raise InputError(f"the edit has a character that {error.encoding} has not; save the source as UTF-8") from error
+
+
+def _inside(rows: Sequence[bytes], place: tuple[int, int]) -> bool:
+    line, column = place
+    return place == (len(rows) + 1, 0) or (0 < line <= len(rows) and 0 <= column <= len(rows[line - 1]))
 
 
 def changed(source: Source, edits: Iterable[Edit]) -> str:
@@ -179,7 +190,8 @@ def changed(source: Source, edits: Iterable[Edit]) -> str:
 
 def diff(file: str, old: str, new: str) -> str:
     """A unified diff that ``git apply`` and ``patch -p1`` take, ``file`` relative to the folder they run in."""
-    before_rows, after_rows = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    # git knows no line end but this one: str.splitlines() would also split at form feeds and other rarities.
+    before_rows, after_rows = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (old, new))
     rows = difflib.unified_diff(before_rows, after_rows, f"a/{file}", f"b/{file}")
     return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
 
@@ -207,7 +219,7 @@ def _last(call: ast.Call) -> Placed | None:
 
 def _past(source: Source, node: Placed, limit: tuple[int, int]) -> tuple[int, int]:
     """The end of ``node`` with the parentheses that stand around it, at most ``limit``."""
-    depth = _depth(source, node)
+    depth = 0 if isinstance(node, ast.keyword) else _depth(source, node)  # a keyword's end lies behind them
     line, column = end(node)
     for found in _tokens(source, (line, column), limit):
         if depth and found.string == ")":
@@ -220,8 +232,6 @@ def _past(source: Source, node: Placed, limit: tuple[int, int]) -> tuple[int, in
 
 def _depth(source: Source, node: Placed) -> int:
     """How many pairs of parentheses stand directly around ``node``."""
-    if isinstance(node, ast.keyword):
-        node = node.value
     line, column = start(node)
     rows = source.text.split("\n")
     text = "\n".join([*rows[: line - 1], _line(source, line).encode()[:column].decode()])

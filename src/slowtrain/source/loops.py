@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain import source
-from slowtrain.model import Category, Place
-from slowtrain.source import Feeding
+from slowtrain.errors import InputError
+from slowtrain.model import Category, Edit, Place
+from slowtrain.source import Feeding, edits
 from slowtrain.trace import Line, Trace
 
 LEAST_MS = 0.1
@@ -81,8 +84,10 @@ def _spent(trace: Trace, place: Place, found: Feeding) -> ByHand | None:
     if ms < LEAST_MS:
         return None
     chosen = sorted([*own, *(mixed if beyond > 0.2 * ms else [])], key=lambda line: -line.ms)
-    cpu = trace.facts.get("cpu_ms_per_step")
+    cpu, main = trace.facts.get("cpu_ms_per_step"), trace.facts.get("main_cpu_ms")
     idle = max(trace.step_ms - float(cpu), 0.0) if cpu else 0.0
+    if main is not None:  # whatever other threads did meanwhile, the lines cannot have computed longer than their own
+        idle = max(idle, ms - float(main))
     return ByHand(ms, tuple(chosen), found, min(idle / ms, 1.0))
 
 
@@ -92,3 +97,30 @@ def text_of(trace: Trace, file: str) -> source.Source | None:
     if trace.fact("profile") and kept is None:
         return None  # a profile knows files by their last name only, wherever they were
     return source.parse(file, kept) if isinstance(kept, str) else source.read(file)
+
+
+def texts_of(trace: Trace) -> tuple[source.Source, ...]:
+    """The project's files that a recording knows: kept with it, or named by a loop, a compiled model, a step."""
+    named = [e.place.file for lane in ("loop", "compile") for e in trace.events_of(lane) if e.place is not None]
+    files = dict.fromkeys([*sorted(trace.fact("sources") or {}, key=len, reverse=True), *named])
+    if trace.steps.place is not None:
+        files.setdefault(trace.steps.place.file)
+    found: dict[str, source.Source] = {}
+    for file in files:
+        text = text_of(trace, file)
+        if text is not None:
+            found.setdefault(text.text, text)  # a script may be known by two names
+    return tuple(found.values())
+
+
+def everywhere(trace: Trace, cure: Callable[[source.Source], Sequence[Edit]]) -> tuple[Edit, ...]:
+    """What a cure changes in all files of the project; nothing where one of them would be no Python any more."""
+    done: list[Edit] = []
+    for text in texts_of(trace):
+        changed = cure(text)
+        try:
+            ast.parse(edits.changed(text, changed))
+        except (SyntaxError, ValueError, InputError):
+            return ()
+        done += changed
+    return tuple(done)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import stat
 import subprocess
 import sysconfig
 import tokenize
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slowtrain.errors import InputError
 from slowtrain.model import Edit
 from slowtrain.proof import Changed
 from slowtrain.source import edits as editing
+
+PACKAGES = frozenset({"site-packages", "dist-packages"})
 
 
 @dataclass(frozen=True)
@@ -55,12 +58,17 @@ def diff(files: Iterable[Changed], folder: Path) -> str:
     parts = []
     for one in files:
         with contextlib.suppress(ValueError):
-            parts.append(editing.diff(_shown(one.path, folder), decode(one.before), decode(one.after)))
+            parts.append(editing.diff(_shown(one.path, folder), _bytes(one.before), _bytes(one.after)))
     return "".join(parts)
 
 
 def _shown(path: Path, folder: Path) -> str:
     return str(path.relative_to(folder) if path.is_relative_to(folder) else path).lstrip("/")
+
+
+def _bytes(content: bytes) -> str:
+    """Bytes as text that ``encode("utf-8", "surrogateescape")`` gives back, whatever the source's encoding is."""
+    return content.decode("utf-8", "surrogateescape")
 
 
 def decode(content: bytes) -> str:
@@ -71,7 +79,7 @@ def decode(content: bytes) -> str:
 
 def write(files: Iterable[Changed], *, force: bool = False) -> None:
     """Writes what was kept. Raises ``InputError``, and then has written nothing, where that could lose something."""
-    files = list(files)
+    files = [replace(one, path=Path(os.path.realpath(one.path))) for one in files]  # a link stays one
     for one in files:
         try:
             now = one.path.read_bytes()
@@ -79,19 +87,37 @@ def write(files: Iterable[Changed], *, force: bool = False) -> None:
             raise InputError(f"cannot read {one.path} again ({error.strerror}); nothing was written") from error
         if now != one.before:
             raise InputError(f"{one.path} has changed since it was measured; nothing was written, run fix again")
-        if not os.access(one.path, os.W_OK):
+        # Of root no file is read-only to os.access.
+        if not (os.access(one.path, os.W_OK) and one.path.stat().st_mode & 0o222):
             raise InputError(f"{one.path} is read-only; nothing was written, apply the patch by hand")
         if not force and _dirty(one.path):
             raise InputError(f"{one.path} has changes that are not committed; commit them, or give --force")
-    for one in files:
-        part = one.path.with_name(f".{one.path.name}.{os.getpid()}.part")
-        try:
-            part.write_bytes(one.after)
-            part.chmod(one.path.stat().st_mode)
+    parts = [one.path.with_name(f".{one.path.name}.{os.getpid()}.part") for one in files]
+    written = []
+    try:
+        for one, part in zip(files, parts, strict=True):
+            _prepare(part, one)
+        for one, part in zip(files, parts, strict=True):
             part.replace(one.path)
-        except OSError as error:
-            part.unlink(missing_ok=True)
-            raise InputError(f"cannot write {one.path} ({error.strerror})") from error
+            written.append(one)
+    except OSError as error:
+        for one in written:  # all or none
+            with contextlib.suppress(OSError):
+                one.path.write_bytes(one.before)
+        raise InputError(f"cannot write {error.filename} ({error.strerror}); nothing was written") from error
+    finally:
+        for part in parts:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+
+
+def _prepare(part: Path, one: Changed) -> None:
+    """The new content beside the file, with its mode and its owner."""
+    about = one.path.stat()
+    part.write_bytes(one.after)
+    part.chmod(stat.S_IMODE(about.st_mode))
+    if (about.st_uid, about.st_gid) != (part.stat().st_uid, part.stat().st_gid):
+        os.chown(part, about.st_uid, about.st_gid)
 
 
 def _dirty(path: Path) -> bool:
@@ -106,8 +132,9 @@ def _dirty(path: Path) -> bool:
 
 def _own(path: Path) -> bytes:
     """The content of a file that is the user's own to edit."""
-    installed = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
-    if any(folder and path.is_relative_to(folder) for folder in installed):
+    real = Path(os.path.realpath(path))
+    installed = [os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
+    if any(real.is_relative_to(folder) for folder in installed) or PACKAGES & set(real.parts):
         raise InputError(f"{path} belongs to an installed package, which is not edited")
     try:
         return path.read_bytes()

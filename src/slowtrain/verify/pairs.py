@@ -87,9 +87,9 @@ def compare(bench: Bench, baseline: Candidate, candidate: Candidate, rule: Rule,
             found[one.name] = _probe(bench, one, rule, min(limit, max(bench.left_s, 1.0)))
             if found[one.name].failed:
                 return Trial(scope, tuple(pairs), f"{one.name}: {found[one.name].failed}")
+            if scope == "run" and found[one.name].stopped:
+                return Trial(scope, tuple(pairs), "the script runs longer than the time that is left")
         pair = (found[baseline.name], found[candidate.name])
-        if scope == "run" and any(p.stopped for p in pair):
-            return Trial(scope, tuple(pairs), "the script runs longer than the time that is left")
         pairs.append(pair)
         slowest = max(slowest, *(p.wall_s for p in pair))
         trial = Trial(scope, tuple(pairs))

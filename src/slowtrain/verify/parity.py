@@ -38,9 +38,13 @@ def parity(effect: Effect | None, baselines: Sequence[Losses], candidates: Seque
     n = min((len(s) for s in series), default=0)
     if n < FEWEST or not first or not mine:
         return Parity(None, "not measured", "no step's loss could be read in both")
-    if not all(math.isfinite(v) for s in series for v in s[:n]):
-        same = all(s[:n] == first[0][:n] or _both_bad(s[:n], first[0][:n]) for s in mine)
-        return Parity(same, "same" if same else "differs", f"not finite in {'both' if same else 'one'}")
+    bad = [next((i for i, v in enumerate(s[:n]) if not math.isfinite(v)), n) for s in series]
+    if len(set(bad)) > 1:  # of the baselines alone: the script's own
+        own = len(set(bad[: len(baselines)])) > 1
+        return Parity(None if own else False, "not measured" if own else "differs", "is not finite in all runs alike")
+    n = bad[0]  # from there on nothing can be compared
+    if n < FEWEST:
+        return Parity(None, "not measured", "is not finite from the start, in all runs")
     spread = max((_distance(first[0], other, n) for other in first[1:]), default=0.0)
     apart = max(_distance(first[0], other, n) for other in mine)
     if apart == 0.0:
@@ -94,8 +98,3 @@ def _bound(first: Sequence[Sequence[float]], mine: Sequence[Sequence[float]], n:
     scale = abs(_mean(first, n)) or 1.0
     differences = [a - b for a, b in zip(first[0][:n], mine[0][:n], strict=True)]
     return TOLERANCE + SURE * statistics.stdev(differences) / math.sqrt(n) / scale
-
-
-def _both_bad(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether the same steps are not finite."""
-    return [math.isfinite(v) for v in one] == [math.isfinite(v) for v in other]

@@ -10,17 +10,24 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+import psutil
 
 from slowtrain.capture import launch, probe
+from slowtrain.capture.scratch import temporary
 from slowtrain.errors import InputError
 from slowtrain.trace import Trace, build
 
 TAIL_BYTES = 4000  # of what the script printed last, where it failed
+MOST_PRINTED_BYTES = 64 << 20  # are kept on the disk
+MARK = "SLOWTRAIN_PROBE_ID"  # in the environment of every process of a probe, and of no other
 POLL_S = 0.1
 
 
@@ -90,21 +97,26 @@ def run(
     scratch.mkdir()
     plan = {
         "overlay": dict(candidate.texts), "seconds": rule.seconds, "steps": rule.steps, "seed": seed,
-        "module": script.module, "temporary": os.listdir(tempfile.gettempdir()),
+        "module": script.module, "temporary": temporary(),
     }  # fmt: skip
     (folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
     argv = [sys.executable, "-c", probe.COMMAND, script.target, *script.arguments]
     environment = launch.environment(folder, windows=rule.windows)
     environment[probe.VARIABLE] = str((folder / "plan.json").resolve())
     environment.setdefault("PYTHONHASHSEED", str(seed))
+    environment[MARK] = mark = uuid.uuid4().hex
     environment["PYTHONDONTWRITEBYTECODE"] = "1"  # the interpreter would write it beside the user's files
     start_ns = time.perf_counter_ns()
     about = launch.begun(folder, argv, start_ns)
     with tempfile.TemporaryFile() as printed, _input(script.stdin) as given:
-        child = subprocess.Popen(
-            argv, env=environment, stdin=given, stdout=printed, stderr=subprocess.STDOUT, start_new_session=True
-        )
-        overdue = _wait(child, limit_s, tick)
+        with _told_to_end():
+            child = subprocess.Popen(
+                argv, env=environment, stdin=given, stdout=printed, stderr=subprocess.STDOUT, start_new_session=True
+            )
+            try:
+                overdue = _wait(child, limit_s, tick, printed)
+            finally:
+                _end(child, mark)
         end_ns = time.perf_counter_ns()
         printed.seek(max(printed.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
         tail = printed.read().decode("utf-8", "replace")
@@ -120,7 +132,8 @@ def read(folder: Path, wall_s: float, overdue: bool, failed: str | None, later: 
     try:
         trace = build.load(folder)
     except InputError as error:
-        return Probe(folder, None, "step", wall_s, overdue, None, failed=failed or str(error))
+        why = "its time was over before it had begun" if overdue else str(error)
+        return Probe(folder, None, "step", wall_s, overdue, None, failed=failed or why)
     ms, per = pace(trace, later)
     losses = trace.fact("losses")
     return Probe(
@@ -147,25 +160,64 @@ def pace(trace: Trace, later: bool = False) -> tuple[float | None, str]:
     return (spent / samples, "sample") if samples > 0 else (spent / int(counted.sum()), "step")
 
 
-def _wait(child: subprocess.Popen[bytes], limit_s: float, tick: Callable[[float], None] | None) -> bool:
-    """Waits for the process, and ends it and its own at ``limit_s``; whether that was needed."""
+def _wait(
+    child: subprocess.Popen[bytes], limit_s: float, tick: Callable[[float], None] | None, printed: IO[bytes]
+) -> bool:
+    """Waits for the process, at most ``limit_s``; whether that was not enough."""
     begun = time.monotonic()
+    while True:
+        try:
+            child.wait(timeout=POLL_S)
+            return False
+        except subprocess.TimeoutExpired:
+            spent = time.monotonic() - begun
+            if tick is not None:
+                tick(spent)
+            if spent > limit_s:
+                return True
+            if os.fstat(printed.fileno()).st_blocks * 512 > MOST_PRINTED_BYTES:
+                os.ftruncate(printed.fileno(), 0)  # what comes next lies behind a hole, which takes no room
+
+
+def _end(child: subprocess.Popen[bytes], mark: str) -> None:
+    """Ends the process and all that it started, those too that have left its group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    for one in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if one.environ().get(MARK) == mark:
+                one.kill()
+
+
+@contextlib.contextmanager
+def _told_to_end() -> Iterator[None]:
+    """A SIGTERM or SIGHUP to us would leave the probe running: it is ended first."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _frame: object) -> None:
+        raise _Told(number)
+
+    previous = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
-        while True:
-            try:
-                child.wait(timeout=POLL_S)
-                return False
-            except subprocess.TimeoutExpired:
-                spent = time.monotonic() - begun
-                if tick is not None:
-                    tick(spent)
-                if spent > limit_s:
-                    return True
+        yield
+    except _Told as told:
+        signal.signal(told.number, previous[signal.Signals(told.number)])
+        os.kill(os.getpid(), told.number)  # now that nothing is left behind
+        raise
     finally:
-        # Workers that the script started would live on.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+class _Told(BaseException):
+    """The signal that told us to end; no exception of anybody else's to catch."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 @contextlib.contextmanager
@@ -182,4 +234,6 @@ def _input(content: bytes | None) -> Iterator[Any]:
 def _reason(tail: str, code: int) -> str:
     lines = [line.strip() for line in tail.splitlines() if line.strip()]
     said = lines[-1][:300] if lines else "nothing was printed"
+    if said.startswith("EOFError"):
+        said += "; give what it reads with --stdin FILE"
     return f"exit code {code}: {said}" if code > 0 else f"ended by signal {-code}: {said}"

@@ -5,6 +5,8 @@ from math import prod
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source import models, ops
+from slowtrain.source.loops import everywhere
 from slowtrain.trace import Trace, work
 from slowtrain.whatif import Drop, Remedy
 
@@ -77,18 +79,21 @@ class DenseEmbeddingUpdate(Cause):
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        # Between large ops the executor waits for their threads; that goes with them.
-        waits = evidence.numbers["table_share"] * work.executor_ms(trace)
-        table = {Category.DEVICE: 0.98 * evidence.numbers["table_ms"], Category.DISPATCH: 0.7 * waits}
+        table = work.freed(trace, evidence.numbers["table_share"], 0.98 * evidence.numbers["table_ms"])
         return [Drop(table, spread=(0.75, 1.05))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription(
-            "edit",
-            Effect.CHANGES_TRAINING,
-            "use an optimizer that updates only the rows used: SGD without momentum, a lazy Adam",
+        first = everywhere(trace, ops.looked_up_first)
+        rows = Prescription(
+            "edit", Effect.EQUIVALENT, "look up rows first; normalise or regularise only those", edits=first
         )
-        yield Prescription("edit", Effect.EQUIVALENT, "look up rows first; normalise or regularise only those")
+        if first:
+            yield rows
+        lazy = everywhere(trace, models.lazy_adam)
+        says = "use an optimizer that updates only the rows used: a lazy Adam, SGD without momentum"
+        yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=lazy)
+        if not first:
+            yield rows
 
     fires = (
         """

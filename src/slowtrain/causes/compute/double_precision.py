@@ -3,7 +3,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source import precision
+from slowtrain.source.loops import texts_of
 from slowtrain.trace import Trace, tensor_cores, work
 from slowtrain.whatif import Drop, Remedy
 
@@ -85,9 +87,8 @@ class DoublePrecision(Cause):
         return [_drop(trace, device * (1 - kept), (0.7, 1.25))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription(
-            "edit", Effect.CHANGES_TRAINING, "compute in float32: drop set_floatx('float64'), make the data float32"
-        )
+        says = "compute in float32: drop set_floatx('float64'), make the data float32"
+        yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=_in_single(trace))
 
     fires = (
         """
@@ -178,3 +179,14 @@ def _where(trace: Trace) -> tuple[Place, ...]:
             and not e.data.get("keras") and e.data.get("file")]  # fmt: skip
     found = [p for p in (*places, *made) if p is not None]
     return tuple(dict.fromkeys(found))[:3]
+
+
+def _in_single(trace: Trace) -> tuple[Edit, ...]:
+    """All files of the project in float32, or none: formats have to fit together."""
+    done: list[Edit] = []
+    for text in texts_of(trace):
+        changed = precision.single(text)
+        if not changed and "float64" in text.text:
+            return ()
+        done += changed
+    return tuple(done)

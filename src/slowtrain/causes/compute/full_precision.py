@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.source import models
+from slowtrain.source.loops import everywhere
 from slowtrain.trace import Device, Trace, names, tensor_cores
 from slowtrain.whatif import Drop, Remedy
 
@@ -94,10 +96,12 @@ class FullPrecision(Cause):
         device = trace.device
         if card and card.peaks and card.peaks[1] and card.vendor == "nvidia" and device and _of(device, "tf32") <= 0:
             on = "switch TF32 on: tf.config.experimental.enable_tensor_float_32_execution(True)"
-            yield Prescription("setting", Effect.EQUIVALENT, on)
+            switched = everywhere(trace, models.tensor_float)
+            yield Prescription("edit" if switched else "setting", Effect.EQUIVALENT, on, edits=switched)
         format_ = "mixed_bfloat16" if card is not None and card.capability >= (8, 0) else "mixed_float16"
         says = f'keras.mixed_precision.set_global_policy("{format_}") before the model is built'
-        yield Prescription("edit", Effect.CHANGES_TRAINING, says)
+        done = everywhere(trace, lambda text: models.mixed(text, format_))
+        yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=done)
 
     fires = (
         """

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from slowtrain.causes import LITTLE, Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.source import models
+from slowtrain.source.loops import everywhere
 from slowtrain.trace import Copies, Device, Trace, names
 from slowtrain.whatif import Drop, Remedy
 
@@ -84,6 +86,10 @@ class HostPlacedOps(Cause):
         return [Drop(drops, 0.0, (0.5, 1.3))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        moved = everywhere(trace, models.own_device)
+        if moved:
+            says = 'take the training out of tf.device("/CPU:0"): tf.device(None) leaves placing to TensorFlow'
+            yield Prescription("edit", Effect.EQUIVALENT, says, edits=moved)
         yield Prescription("edit", Effect.EXACT, "move what has no kernel for the device into the input pipeline's map")
         log = "see where ops are placed: tf.debugging.set_log_device_placement(True)"
         yield Prescription("advice", Effect.EXACT, log)

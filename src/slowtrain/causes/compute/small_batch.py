@@ -7,7 +7,9 @@ from math import prod
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source import batches, curing, kerascalls
+from slowtrain.source.loops import text_of
 from slowtrain.trace import Trace, work
 from slowtrain.whatif import Remedy, Stretch
 
@@ -92,13 +94,14 @@ class SmallBatch(Cause):
             )
             return
         goal = evidence.numbers["goal"]
-        yield Prescription(
-            "edit", Effect.CHANGES_TRAINING, f"use a batch of {goal:.0f} or more, with a learning rate to match"
-        )
+        changed = _raised(trace, evidence)
+        says = f"use a batch of {goal:.0f} or more, with a learning rate to match"
+        yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=changed)
         if trace.steps.source == "fit":
-            yield Prescription(
-                "setting", Effect.EXACT, "compile(steps_per_execution=32): the same updates with fewer calls"
-            )
+            places = [e.place for e in trace.events_of("compile") if e.place is not None]
+            several = curing.first(trace, places, kerascalls.several_steps)
+            says = f"compile(steps_per_execution={kerascalls.STEPS}): the same updates with fewer calls"
+            yield Prescription("setting", Effect.EXACT, says, edits=several)
 
     fires = (
         """
@@ -266,3 +269,15 @@ def _where(trace: Trace) -> tuple[Place, ...]:
     written = [w.place for p in trace.pipelines for w in p.written if w.family == "Batch" and w.place]
     found = [*written, *(e.place for e in fits), trace.steps.place]
     return tuple(dict.fromkeys(p for p in found if p is not None))[:3]
+
+
+def _raised(trace: Trace, evidence: Evidence) -> tuple[Edit, ...]:
+    """The batch raised at the first of the places that says how large it is."""
+    size, goal = int(evidence.numbers["batch"]), int(evidence.numbers["goal"])
+    for file in dict.fromkeys(p.file for p in evidence.where):
+        text = text_of(trace, file)
+        lines = [p.line for p in evidence.where if p.file == file]
+        done = batches.larger(text, lines, size, goal) if text is not None else ()
+        if done:
+            return done
+    return ()

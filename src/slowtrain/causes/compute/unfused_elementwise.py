@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.source import models
+from slowtrain.source.loops import everywhere
 from slowtrain.trace import Device, Trace, names, tensor_cores, work
 from slowtrain.whatif import Drop, Remedy
 
@@ -83,7 +85,9 @@ class UnfusedElementwise(Cause):
         return [Drop(saved, 0.0, (0.3, 1.2))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription("edit", Effect.EQUIVALENT, "compile(..., jit_compile=True), so that XLA fuses the chains")
+        fused = everywhere(trace, models.fused_steps)
+        says = "compile(..., jit_compile=True), so that XLA fuses the chains"
+        yield Prescription("edit", Effect.EQUIVALENT, says, edits=fused)
 
     fires = (
         """

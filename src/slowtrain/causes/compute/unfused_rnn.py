@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source import models
+from slowtrain.source.loops import text_of
 from slowtrain.trace import Device, Trace, host, names, tensor_cores
 from slowtrain.whatif import Drop, Remedy
 
@@ -90,8 +92,11 @@ class UnfusedRnn(Cause):
         return [Drop(saved, 0.0, (0.5, 1.15))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        for _, setting in list(_settings(trace))[:1]:
-            yield Prescription("edit", Effect.CHANGES_TRAINING, f"remove {setting}, which cuDNN does not know")
+        for place, setting in list(_settings(trace))[:1]:
+            text = text_of(trace, place.file)
+            changed, same = models.fused_rnn(text, place.line) if text is not None else ((), False)
+            effect = Effect.EQUIVALENT if same else Effect.CHANGES_TRAINING
+            yield Prescription("edit", effect, f"remove {setting}, which cuDNN does not know", edits=changed)
         defaults = "keep the layer's default settings: tanh, sigmoid, no recurrent_dropout, no unroll, biases"
         yield Prescription("edit", Effect.CHANGES_TRAINING, defaults)
 

@@ -6,8 +6,9 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.trace import Event, Trace
-from slowtrain.trace.host import anywhere, in_windows, outermost
+from slowtrain.source import curing, hoisting, rebuilding
+from slowtrain.trace import Event, Spans, Trace
+from slowtrain.trace.host import anywhere, in_windows, outermost, sampled_places, stands_for
 from slowtrain.trace.retraces import Traced, by_definition
 from slowtrain.whatif import Drop, Remedy, Skip
 
@@ -71,7 +72,15 @@ class CompileInLoop(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         once = "build, compile and define tf.functions once before the loop; reset weights and rates in it"
-        yield Prescription("edit", Effect.EXACT, once)
+        rate = curing.first(trace, evidence.where, hoisting.recompiled)
+        rate = rate or curing.first(trace, evidence.where, hoisting.hoisted)
+        anew = () if rate else curing.first(trace, evidence.where, rebuilding.rebuilt)
+        if anew:
+            says = (
+                "build and compile once before the loop; set new weights and the optimizer's first state in each turn"
+            )
+            yield Prescription("edit", Effect.EQUIVALENT, says, edits=anew)
+        yield Prescription("edit", Effect.EXACT, once, edits=rate)
 
     fires = (
         """
@@ -156,13 +165,26 @@ def _plain(signature: dict[str, dict[str, object]]) -> list[tuple[str, object, o
 
 
 def _total_ms(trace: Trace, found: list[Traced]) -> float:
-    """Tracing after the first of each, and the layers and compile calls after the first trace of all."""
+    """Tracing after the first of each, and the lines that build layers and compile after the first trace of all."""
     ms = sum(one.extra_ms(e) for one in found for e in one.events[1:])
     first = min(one.events[0].end_ms for one in found)
     last = max(one.events[-1].end_ms for one in found)
     build = trace.lane("build")
     build = build.where((build.start_ms > first) & (build.start_ms < last))
-    return ms + float(build.ms[outermost(build)].sum())
+    return ms + max(float(build.ms[outermost(build)].sum()), _building_ms(trace, build, first, last))
+
+
+def _building_ms(trace: Trace, build: Spans, first: float, last: float) -> float:
+    """Time of the lines in which layers were seen to be built: Keras makes and checks them before their build begins.
+
+    Counted by samples of the main thread, in lines that take no steps and call no loop of Keras'.
+    """
+    taken = [trace.steps.place, *(trace.names[int(n)].place for n in np.unique(trace.lane("function").name))]
+    trained = [*taken, *(e.place for e in trace.events_of("loop"))]
+    places = set(sampled_places(trace, build)) - set(trained)
+    samples = trace.lane("stack").between(first, last)
+    mine = np.array([trace.names[int(n)].place in places for n in samples.name], dtype=bool)
+    return float(stands_for(trace, samples.where(mine & ~in_windows(trace, samples))).sum())
 
 
 def _in_steps_ms(trace: Trace, found: list[Traced]) -> float:

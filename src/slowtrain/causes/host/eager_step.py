@@ -3,7 +3,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, curing, eager, edits, finding, functions, index
 from slowtrain.trace import Kernels, Trace
 from slowtrain.trace.host import graph_ms, per_step
 from slowtrain.whatif import Drop, Remedy
@@ -41,6 +42,7 @@ class EagerStep(Cause):
 
     title = "the training step runs eagerly, op by op from Python"
     needs = frozenset({Signal.STEPS, Signal.KERNELS})
+    words = ("GradientTape", "run_eagerly", *functions.SWITCHES)
 
     def examine(self, trace: Trace) -> Evidence | None:
         kernels = trace.kernels
@@ -80,13 +82,40 @@ class EagerStep(Cause):
             compiled = "put @jax.jit on the function that takes the gradient and applies it"
             yield Prescription("edit", Effect.EQUIVALENT, compiled)
         elif _set_by_compile(trace):
-            yield Prescription("edit", Effect.EQUIVALENT, "remove run_eagerly=True from compile()")
+            edits = curing.first(trace, evidence.where, functions.without_eager_compile)
+            yield Prescription("edit", Effect.EQUIVALENT, "remove run_eagerly=True from compile()", edits=edits)
         elif trace.fact("functions_eager"):
-            yield Prescription("edit", Effect.EQUIVALENT, "remove tf.config.run_functions_eagerly(True)")
+            edits = curing.first(trace, evidence.where, lambda source, _: functions.without_eager_switch(source))
+            yield Prescription("edit", Effect.EQUIVALENT, "remove tf.config.run_functions_eagerly(True)", edits=edits)
         else:
+            put = "put @tf.function on the function that takes the gradient and applies it"
             yield Prescription(
-                "edit", Effect.EQUIVALENT, "put @tf.function on the function that takes the gradient and applies it"
+                "edit", Effect.EQUIVALENT, put, edits=curing.first(trace, evidence.where, functions.compiled_step)
             )
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Switches that make everything eager; a step of one's own in a loop that is no graph."""
+        for call in index.of(source).called("compile"):
+            given = finding.keyword(call, "run_eagerly")
+            if eager.on(given) and given is not None:
+                made = tuple(functions.without_eager_compile(source, call.lineno))
+                cure = Prescription("edit", Effect.EQUIVALENT, "remove run_eagerly=True from compile()", edits=made)
+                yield Spot(edits.start(given), edits.end(given), "run_eagerly=True runs every step op by op", cure)
+        for call in index.of(source).called(*functions.SWITCHES):
+            if eager.on(finding.keyword(call, "run_eagerly", 0)):
+                made = tuple(functions.without_eager_switch(source))
+                says = "this makes every tf.function run op by op"
+                cure = Prescription(
+                    "edit", Effect.EQUIVALENT, "remove tf.config.run_functions_eagerly(True)", edits=made
+                )
+                yield Spot(edits.start(call), edits.end(call), says, cure)
+        for tape in eager.steps(source):
+            made = tuple(functions.compiled_step(source, tape.lineno))
+            put = "put @tf.function on the function that takes the gradient and applies it"
+            cure = Prescription("edit", Effect.EQUIVALENT, put, edits=made)
+            item = tape.items[0].context_expr
+            says = "each step runs op by op from Python: the gradient is taken outside any tf.function"
+            yield Spot(edits.start(item), edits.end(item), says, cure)
 
     fires = (
         """

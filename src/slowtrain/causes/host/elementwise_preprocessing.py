@@ -9,6 +9,8 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source import vectorising
+from slowtrain.source.loops import text_of
 from slowtrain.trace import Spans, Trace
 from slowtrain.trace.host import (
     called,
@@ -100,9 +102,14 @@ class ElementwisePreprocessing(Cause):
         return [Skip((1 - LEFT) * evidence.numbers["loop_ms"], spread=(0.45, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription(
-            "edit", Effect.EQUIVALENT, "write the loop over whole NumPy arrays, or save its result and load it"
-        )
+        says = "write the loop over whole NumPy arrays, or save its result and load it"
+        for place in evidence.where:
+            source = text_of(trace, place.file)
+            found = vectorising.vectorised(source, place.line) if source is not None else None
+            if found is not None:
+                yield Prescription("edit", Effect.EXACT if found.exact else Effect.EQUIVALENT, says, edits=found.edits)
+                return
+        yield Prescription("edit", Effect.EQUIVALENT, says)
 
     fires = (
         """

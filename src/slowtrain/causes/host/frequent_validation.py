@@ -9,6 +9,7 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source import curing, kerascalls
 from slowtrain.trace import Event, Trace
 from slowtrain.trace.host import in_windows, main_thread, saves, stands_for, training_begins, within
 from slowtrain.whatif import Remedy, Skip
@@ -95,7 +96,9 @@ class FrequentValidation(Cause):
             yield Prescription("edit", Effect.EXACT, f"save {rarer} times less often, or weights only")
             return
         says = f"validate {rarer} times less often (validation_freq={rarer}), or on a part of the data"
-        yield Prescription("edit", Effect.EXACT, says)
+        found = curing.first(trace, evidence.where, lambda s, line: kerascalls.rarer_validation(s, line, rarer))
+        found = found or curing.first(trace, evidence.where, lambda s, line: kerascalls.rarer_turns(s, line, rarer))
+        yield Prescription("edit", Effect.EXACT, says, edits=found)
 
     fires = (
         """

@@ -6,6 +6,7 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source import curing, hoisting
 from slowtrain.trace import Spans, Trace
 from slowtrain.trace.host import in_steady, in_windows, main_thread, sampled_places
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -72,10 +73,13 @@ class GarbageCollection(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if evidence.numbers["asked"]:
-            yield Prescription("edit", Effect.EXACT, "take gc.collect() (or clear_session()) out of the loop")
+            says = "take gc.collect() (or clear_session()) out of the loop"
+            found = curing.first(trace, evidence.where, hoisting.collected_after)
+            yield Prescription("edit", Effect.EXACT, says, edits=found)
         else:
             skip = "call gc.freeze() once the model is built, so that collections skip what stays"
-            yield Prescription("treatment", Effect.EXACT, skip)
+            steps = [trace.steps.place] if trace.steps.place is not None else []
+            yield Prescription("treatment", Effect.EXACT, skip, edits=curing.first(trace, steps, hoisting.frozen))
 
     fires = (
         """

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source import callbacks, curing
 from slowtrain.trace import Name, Trace
 from slowtrain.trace.host import anywhere, in_steady, in_windows, outermost, training_begins
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -90,14 +91,24 @@ class HeavyCallback(Cause):
         kind, _, hook = name.partition(".")
         if kind == "TensorBoard":
             plain = "TensorBoard(histogram_freq=0, write_images=False, write_graph=False)"
-            yield Prescription("edit", Effect.EXACT, plain)
+            yield Prescription("edit", Effect.EXACT, plain, edits=self._edits(trace, evidence, kind, hook))
         elif kind in ("ModelCheckpoint", "BackupAndRestore"):
             rarer = f"let {kind} save less often (save_freq) or only weights (save_weights_only=True)"
-            yield Prescription("edit", Effect.EXACT, rarer)
+            yield Prescription("edit", Effect.EXACT, rarer, edits=self._edits(trace, evidence, kind, hook))
         elif "batch" in hook:
-            yield Prescription("edit", Effect.EXACT, f"do the work of {name} once an epoch, or every hundredth batch")
+            says = f"do the work of {name} once an epoch, or every hundredth batch"
+            yield Prescription("edit", Effect.EXACT, says, edits=self._edits(trace, evidence, kind, hook))
         else:
-            yield Prescription("edit", Effect.EXACT, f"do the work of {name} every few epochs")
+            says = f"do the work of {name} every few epochs"
+            yield Prescription("edit", Effect.EXACT, says, edits=self._edits(trace, evidence, kind, hook))
+
+    def _edits(self, trace: Trace, evidence: Evidence, kind: str, hook: str) -> tuple[Edit, ...]:
+        """What makes the callback do less: of Keras's own its arguments, of the user's a way out of its hook."""
+        if kind in ("TensorBoard", *callbacks.KERAS_SAVERS):
+            return curing.first(trace, evidence.where, lambda source, _: callbacks.lighter(source, kind))
+        if kind == "LambdaCallback":
+            return curing.first(trace, evidence.where, lambda source, _: callbacks.rarer_lambda(source))
+        return curing.first(trace, evidence.where, lambda source, _: callbacks.rarer_hook(source, kind, hook))
 
     fires = (
         """

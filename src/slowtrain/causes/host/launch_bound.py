@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source import curing, kerascalls
 from slowtrain.trace import Trace
 from slowtrain.trace.host import computing_ms
 from slowtrain.whatif import Drop, Remedy
@@ -16,6 +17,8 @@ LEAST_RUN_SHARE = 0.05  # of the run is what the cure must spare: fewer such ste
 # large the graph, calling it from Python costs half a millisecond at most; twice that while the machine is busy.
 STAYS = 0.25
 MOST_CALL_MS = 1.0
+# What a call and Keras' loop around it were seen to take in clinic/ as recorded: what is told of the gain, not whether.
+MOST_FIT_CALL_MS = 1.5
 MOST_NEXT_MS = 0.15  # fetching a batch that is ready, from Python: vanishes with the call
 # On a device the host's launching shows as gaps between kernels. A launch takes the host 5 to 20 µs in a graph and
 # up to 0.1 ms for a compiled op by itself (profiles of a V100 and an MI300X); gaps of more were something else.
@@ -86,7 +89,8 @@ class LaunchBound(Cause):
             dispatch = min(saved, trace.mean(Category.DISPATCH))
             return [Drop({Category.DISPATCH: dispatch, Category.PYTHON: saved - dispatch}, spread=(0.5, 1.1))]
         fetch = min(trace.mean(Category.INPUT), MOST_NEXT_MS) if trace.steps.source.startswith("function") else 0.0
-        return [Drop({Category.DISPATCH: _saved_ms(trace), Category.INPUT: fetch}, spread=(0.75, 1.1))]
+        most = MOST_FIT_CALL_MS if trace.steps.source == "fit" else MOST_CALL_MS
+        return [Drop({Category.DISPATCH: _saved_ms(trace, most), Category.INPUT: fetch}, spread=(0.75, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if "gaps_ms" in evidence.numbers:
@@ -94,7 +98,8 @@ class LaunchBound(Cause):
             yield Prescription("edit", Effect.EQUIVALENT, fuse)
             yield Prescription("edit", Effect.EXACT, "in Keras, compile(..., steps_per_execution=50)")
         elif trace.steps.source == "fit":
-            yield Prescription("edit", Effect.EXACT, "compile(..., steps_per_execution=50)")
+            several = curing.first(trace, evidence.where, kerascalls.several_steps)
+            yield Prescription("edit", Effect.EXACT, "compile(..., steps_per_execution=50)", edits=several)
         else:
             many = "run many steps in one tf.function: for _ in tf.range(50): step(next(iterator))"
             yield Prescription("edit", Effect.EXACT, many)
@@ -239,9 +244,9 @@ def _busy_ms(trace: Trace) -> float:
     )
 
 
-def _saved_ms(trace: Trace) -> float:
+def _saved_ms(trace: Trace, most: float = MOST_CALL_MS) -> float:
     """Of the time that starts operations what comes with each call from Python."""
-    return min((1 - STAYS) * trace.mean(Category.DISPATCH), MOST_CALL_MS)
+    return min((1 - STAYS) * trace.mean(Category.DISPATCH), most)
 
 
 def _long_enough(trace: Trace, overhead: float) -> bool:

@@ -7,6 +7,7 @@ from math import ceil, prod
 
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source import curing, kerascalls
 from slowtrain.trace import Event, Trace
 from slowtrain.trace.host import called, parsed
 from slowtrain.trace.pipeline import Pipeline, Written
@@ -73,14 +74,16 @@ class MiscountedSteps(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         kinds = {m.kind for m in _miscounts(trace)}
         if "steps" in kinds:
-            yield Prescription(
-                "edit", Effect.CHANGES_TRAINING, "give steps_per_epoch in batches: samples // batch_size"
-            )
+            says = "give steps_per_epoch in batches: samples // batch_size"
+            found = curing.first(trace, evidence.where, kerascalls.counted_in_batches)
+            yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=found)
         if "length" in kinds:
             length = "let __len__ return the number of batches, ceil(samples / batch_size)"
             yield Prescription("edit", Effect.CHANGES_TRAINING, length)
         if "repeat" in kinds:
-            yield Prescription("edit", Effect.CHANGES_TRAINING, "take .repeat(n) out of the data set, or run one epoch")
+            says = "take .repeat(n) out of the data set, or run one epoch"
+            found = curing.first(trace, evidence.where, kerascalls.unrepeated)
+            yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=found)
 
     fires = (
         """

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source import Source, curing, kerascalls
 from slowtrain.trace import Event, Spans, Trace, place_of
 from slowtrain.trace.host import anywhere, computing_ms, graph_ms, in_steady, in_windows
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -101,10 +102,14 @@ class PredictInLoop(Cause):
         groups = _groups(trace)
         if groups and groups[0].loop == "fit":
             chunks = "call train_on_batch for each chunk, or one fit over all of them"
-            yield Prescription("edit", Effect.EQUIVALENT, chunks)
+            once = _edits(trace, groups[0], kerascalls.trained_at_once) if _one_step(trace, groups[0]) else ()
+            yield Prescription("edit", Effect.EQUIVALENT, chunks, edits=once)
         else:
             call = "call model(x, training=False) in a tf.function, or predict all inputs at once"
-            yield Prescription("edit", Effect.EQUIVALENT, call)
+            found = tuple(
+                e for g in groups if g.loop == "predict" for e in _edits(trace, g, kerascalls.predicted_at_once)
+            )
+            yield Prescription("edit", Effect.EQUIVALENT, call, edits=tuple(dict.fromkeys(found)))
 
     fires = (
         """
@@ -137,6 +142,19 @@ class PredictInLoop(Cause):
         @event loop name=predict start=380 end=400 data={"site":["train.py",21],"nested":0}
         """,
     )
+
+
+def _edits(trace: Trace, group: Group, cure: Callable[[Source, int], list[Edit]]) -> tuple[Edit, ...]:
+    return curing.first(trace, [group.place] if group.place is not None else [], cure)
+
+
+def _one_step(trace: Trace, group: Group) -> bool:
+    """Whether each of the calls took one step: a chunk is one batch."""
+    inside = np.searchsorted(group.calls.start_ms, trace.steps.start_ms, side="right") - 1
+    known = inside[inside >= 0]
+    taken = trace.steps.start_ms[inside >= 0] < group.calls.end_ms[known]
+    counts = np.bincount(known[taken], minlength=len(group.calls))
+    return bool(len(counts) and counts.max() == 1)
 
 
 def _groups(trace: Trace) -> list[Group]:

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal
+from slowtrain.source import curing, retraced
 from slowtrain.trace import Event, Floats, Trace
 from slowtrain.trace.retraces import Traced, by_function, changes
 from slowtrain.whatif import Drop, Remedy
@@ -78,8 +79,12 @@ class Retracing(Cause):
         text = rows[0][2] if rows else ""
         if "Python" in text:
             tensor = f"pass {rows[0][0]} as a tensor (tf.constant) or keep it in a tf.Variable"
-            yield Prescription("edit", Effect.EXACT, tensor)
+            yield Prescription("edit", Effect.EQUIVALENT, tensor, edits=_as_tensors(trace, found[0], rows))
         elif "shape" in text or "list" in text:
+            opened = _opened(trace, found[0], rows)
+            if opened:
+                says = f"let the graph leave the varying shape of {rows[0][0]} open: reduce_retracing=True"
+                yield Prescription("edit", Effect.EQUIVALENT, says, edits=opened)
             pad = f"pad {rows[0][0]} to one shape, or declare an input_signature with None"
             yield Prescription("edit", Effect.EQUIVALENT, pad)
         else:
@@ -120,6 +125,26 @@ class Retracing(Cause):
         @event trace name=made_again start=20 end=22 times=1 data={"nth":1,"number":3}
         """,
     )
+
+
+def _as_tensors(trace: Trace, worst: Traced, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:
+    """Calls with every argument that changes as a Python number given as a tensor; none where others change too."""
+    numbers: dict[str, str] = {}
+    for name, _, text in rows:
+        kind = "float" if text.endswith("a Python float") else "int" if text.endswith("a Python int") else ""
+        if not kind:
+            return ()
+        base = name.partition("[")[0].partition(".")[0]
+        numbers[base] = "float" if "float" in (kind, numbers.get(base)) else kind
+    written = [worst.written] if worst.written is not None else []
+    return curing.first(trace, written, lambda source, line: retraced.as_tensors(source, line, numbers))
+
+
+def _opened(trace: Trace, worst: Traced, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:
+    """``reduce_retracing``, where nothing but shapes changes."""
+    if worst.written is None or not all(text.startswith("shape") for _, _, text in rows):
+        return ()
+    return curing.first(trace, [worst.written], retraced.reduced)
 
 
 def _again(trace: Trace) -> list[Traced]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.source import curing
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import CALL_MS, READ_US, calls, fed, maps, op_ms, written_place
 from slowtrain.trace.pipeline import Node
@@ -78,8 +79,9 @@ class HostAugmentation(Cause):
         ]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        made = curing.batched(trace, _augmenting(trace), evidence.where[:1])
         yield Prescription("edit", Effect.EQUIVALENT, "move the augmentation layers to the front of the model")
-        yield Prescription("edit", Effect.EQUIVALENT, "or augment whole batches: .batch(n) before this map")
+        yield Prescription("edit", Effect.EQUIVALENT, "or augment whole batches: .batch(n) before this map", edits=made)
 
     fires = (
         """

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.source import curing, datasets
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import free_bytes
 from slowtrain.trace.filling import fill
@@ -61,7 +62,8 @@ class OversizedShuffle(Cause):
         return "run" if found is not None and found.step_ms <= 0 else "step"
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription("edit", Effect.EQUIVALENT, "shuffle before decoding, or as uint8")
+        found = curing.first(trace, evidence.where, datasets.shuffled_first)
+        yield Prescription("edit", Effect.EQUIVALENT, "shuffle before decoding, or as uint8", edits=found)
         yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller")
 
     fires = (

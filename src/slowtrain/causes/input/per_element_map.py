@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.source import curing
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import (
     CALL_MS,
@@ -82,7 +83,9 @@ class PerElementMap(Cause):
         return [Supply(pipeline=trace.pipeline.changed(replace(node, ms=ms, elements=1.0)))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches")
+        found = _tiny(trace)
+        made = curing.batched(trace, found[0] if found else None, evidence.where[:1])
+        yield Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
 
     fires = (
         """

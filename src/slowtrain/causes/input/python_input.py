@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source import ahead, curing, generators
 from slowtrain.source.loops import ByHand, by_hand, is_interpreted, text_of
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import (
@@ -26,6 +27,7 @@ from slowtrain.whatif import Drop, Remedy, Supply
 VECTORISED = 0.05  # of the time of a loop in bytecode, assumed: array code is ten and more times faster
 OPS_MS = 0.1  # a call for one element of some dozens of small TensorFlow ops: 0.11 and 0.18 ms in recordings
 WAITING = 0.5  # a producer that does not compute for longer than this waits for something: a disk, a network
+COPIES = 3.0  # of the data while arrays are stacked and become tensors
 SAMPLES = 8.0  # calls a batch: samples are handed over one by one
 
 
@@ -110,11 +112,18 @@ class PythonInput(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         work = _work(trace)
         kind = work.kind if work else "work"
+        node = curing.making(trace) if work and work.hand is None else None
         if kind == "samples":
-            yield Prescription(
-                "edit", Effect.EXACT, "make arrays once and use from_tensor_slices, or yield whole batches"
-            )
-        elif kind == "loop":
+            made = curing.first(trace, evidence.where, generators.as_arrays) if curing.fits(trace, node, COPIES) else ()
+            says = "make arrays once and use from_tensor_slices, or yield whole batches"
+            yield Prescription("edit", Effect.EXACT, says, edits=made)
+        if node is not None:
+            yield from _same_again(trace, evidence, node)
+        if work is not None and work.hand is not None:
+            yield from _in_lines(trace, evidence)
+        if kind == "samples":
+            return
+        if kind == "loop":
             yield Prescription(
                 "edit", Effect.EQUIVALENT, "replace the loop over elements by array code or TensorFlow ops"
             )
@@ -179,6 +188,30 @@ class PythonInput(Cause):
         @pipeline Generator ms=8 elements=1 line=20 > FlatMap ms=0.1 line=20 > Prefetch buffer=2
         """,
     )
+
+
+def _same_again(trace: Trace, evidence: Evidence, node: Node) -> Iterable[Prescription]:
+    """What keeps results that are the same in every epoch, where the text shows that they are."""
+    made = curing.kept(trace, evidence.where, node)
+    if made:
+        yield Prescription("edit", Effect.EXACT, "keep what is made with .cache()", edits=made, later=True)
+    several = any(p.keras for p in trace.pipelines) or trace.steps.source == "fit"
+    if several and not made and curing.fits(trace, node):
+        made = curing.first(trace, evidence.where, generators.remembered)
+        if made:
+            says = "keep the batches that __getitem__ made: they are the same in every epoch"
+            yield Prescription("edit", Effect.EXACT, says, edits=made, later=True)
+
+
+def _in_lines(trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    """What can be done about the lines of a loop that makes its batches itself."""
+    made = curing.by_hand_once(trace, evidence.where)
+    if made:
+        yield Prescription("edit", Effect.EXACT, "do once, before the loop, what each step does anew", edits=made)
+    made = curing.first(trace, evidence.where, ahead.made_ahead)
+    if made:
+        says = "make the next batch in a background thread while the step runs"
+        yield Prescription("edit", Effect.EXACT, says, edits=made)
 
 
 def _work(trace: Trace) -> Work | None:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.source import Source, chains, costly, curing, datasets, edits, finding, index, repeatable
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import calls, fed, idle_cores, maps, written_place
 from slowtrain.trace.pipeline import Node
@@ -42,6 +43,7 @@ class SequentialMap(Cause):
     title = "map runs one call at a time"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
     symptoms = frozenset({Category.INPUT})
+    words = (".map",)
 
     def examine(self, trace: Trace) -> Evidence | None:
         node = _sequential(trace)
@@ -65,7 +67,33 @@ class SequentialMap(Cause):
         return [Supply(pipeline=trace.pipeline.changed(replace(node, name=name, parallelism=trace.cores)))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription("edit", Effect.EQUIVALENT, "give map num_parallel_calls=tf.data.AUTOTUNE")
+        node = _sequential(trace)
+        line = curing.function_line(node)
+        fixed = node is not None and node.written is not None and bool(node.written.ops) and not node.written.random
+        found = curing.first(trace, evidence.where[:1], lambda s, at: datasets.parallel(s, at, line))
+        effect = Effect.EXACT if fixed else Effect.EQUIVALENT
+        yield Prescription("edit", effect, "give map num_parallel_calls=tf.data.AUTOTUNE", edits=found)
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """A map of work that is worth a thread, one call at a time; once cached, or parallel further on, it is not."""
+        for call in index.of(source).called("map"):
+            if not chains.operates(call) or not call.args or finding.keyword(call, "num_parallel_calls", 1) is not None:
+                continue
+            several = chains.flows(source, call)
+            if not several or not all(f.whole for f in several) or any("cache" in f.names for f in several):
+                continue
+            work = costly.work(source, call.args[0], call)
+            if work is None or work.python:  # Python holds the interpreter's lock: threads would wait for each other
+                continue
+            line = edits.end(call.func)[0]
+            effect = Effect.EQUIVALENT if repeatable.drawing(source, call.args[0]) else Effect.EXACT
+            cure = Prescription(
+                "edit",
+                effect,
+                "give map num_parallel_calls=tf.data.AUTOTUNE",
+                edits=tuple(datasets.parallel(source, line)),
+            )
+            yield Spot(*index.operation(call), f"map does {work.says} for one element at a time", cure)
 
     fires = (
         """

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.source import curing, datasets
 from slowtrain.trace import Trace
 from slowtrain.trace.filling import fill
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -63,7 +64,8 @@ class ShuffleFill(Cause):
         return [*remedies, Skip(outside, spread)] if outside > 0 else remedies
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription("edit", Effect.EQUIVALENT, "shuffle names or records before the expensive map")
+        found = curing.first(trace, evidence.where, datasets.shuffled_first)
+        yield Prescription("edit", Effect.EQUIVALENT, "shuffle names or records before the expensive map", edits=found)
         yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller: less thorough shuffling")
 
     fires = (

@@ -9,6 +9,7 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source import ahead, curing
 from slowtrain.source.loops import by_hand, is_interpreted
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import (
@@ -87,6 +88,17 @@ class SlowStorage(Cause):
         return [Supply(found.left, spread=(0.7, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        pipe = trace.pipeline
+        readers = [n for n in deciding(pipe) if _reads(trace, n)] if pipe is not None else []
+        node = curing.making(trace) or (readers[0] if readers else None)
+        if by_hand(trace) is not None:
+            beside = curing.first(trace, evidence.where, ahead.made_ahead)
+            says = "fetch the next batch in a background thread while the step runs"
+            yield Prescription("edit", Effect.EXACT, says, edits=beside)
+        made = curing.kept(trace, evidence.where, node)
+        if made:
+            says = "keep what was read with .cache(): it fits in memory"
+            yield Prescription("edit", Effect.EXACT, says, edits=made, later=True)
         yield Prescription(
             "advice", Effect.EXACT, "read several pieces at once, or copy the data to a local disk or into memory"
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source import curing, datasets
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import busy_cores, calls, deciding, fed, idle_cores, is_users, written_place
 from slowtrain.trace.pipeline import Node
@@ -82,9 +83,9 @@ class StarvedHost(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if evidence.numbers.get("under_way", 2.0) < ALONE:
-            yield Prescription(
-                "edit", Effect.EXACT, "remove the limit on the data set's threads (private_threadpool_size)"
-            )
+            found = curing.first(trace, evidence.where, datasets.threads_freed)
+            says = "remove the limit on the data set's threads (private_threadpool_size)"
+            yield Prescription("edit", Effect.EXACT, says, edits=found)
         yield Prescription(
             "advice", Effect.EXACT, "give the process more cores, or its input less work for each element"
         )

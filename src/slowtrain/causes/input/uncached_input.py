@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal
+from slowtrain.source import Source, curing, datasets
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import READING, calls, fed, free_bytes, is_users, op_ms, ready, written_place
 from slowtrain.trace.pipeline import Node
@@ -71,9 +72,19 @@ class UncachedInput(Cause):
         return [Supply(pipeline=pipe.changed(again, *cached), share=1 - 1 / pipe.epochs, spread=(0.8, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription(
-            "edit", Effect.EXACT, "put .cache() behind this map, in front of shuffle and random augmentation"
-        )
+        found = _repeated(trace)
+        line = curing.function_line(found[0] if found else None)
+        same = True
+
+        def edit(source: Source, at: int) -> list[Edit]:
+            nonlocal same
+            made, same = datasets.cached(source, at, line)
+            return made
+
+        made = curing.first(trace, evidence.where[:1], edit)
+        effect = Effect.EXACT if same else Effect.EQUIVALENT
+        says = "put .cache() behind this map, in front of shuffle and random augmentation"
+        yield Prescription("edit", effect, says, edits=made, later=bool(made))
 
     fires = (
         """

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, ahead, consumed, curing, datasets, edits, finding, index
 from slowtrain.source.loops import by_hand
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import WAITED
@@ -42,6 +43,7 @@ class UnprefetchedInput(Cause):
     needs = frozenset({Signal.STEPS, Signal.INPUT})
     recorded = frozenset({Signal.PIPELINE})
     symptoms = frozenset({Category.INPUT, Category.PYTHON})
+    words = (".fit", "GradientTape", "train_on_batch")
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         """Of a profile without a data set also what the loop's own lines do."""
@@ -70,7 +72,29 @@ class UnprefetchedInput(Cause):
         return [Drop({Category.PYTHON: hidden}, 1 - hand.waiting, (0.8, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)")
+        # The first of these lines is the pipeline's last operation; further up, prefetch would hide less.
+        if by_hand(trace) is not None:
+            made = curing.first(trace, evidence.where, ahead.made_ahead)
+            says = "make the next batch in a background thread while the step runs"
+            yield Prescription("edit", Effect.EXACT, says, edits=made)
+            return
+        found = curing.first(trace, evidence.where[:1], datasets.prefetched)
+        yield Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=found)
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """A pipeline with work in it that training takes its batches from, and nothing at its end works ahead."""
+        if "Dataset" not in source.text:
+            return
+        for flow in dict.fromkeys(consumed.trained_on(source)):
+            last = flow.calls[-1]
+            working = [n for n, name in enumerate(flow.names) if name in consumed.WORKING]
+            behind = {"prefetch", "cache"} & set(flow.names[working[-1] :]) if working else ()
+            if not working or behind:  # what a cache holds is only cut into batches
+                continue
+            made = tuple(datasets.prefetched(source, edits.end(last.func)[0]))
+            cure = Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=made)
+            says = f"the pipeline ends in {finding.called(last)}: nothing makes the next batch while the step runs"
+            yield Spot(*index.operation(last), says, cure)
 
     fires = (
         """
@@ -85,8 +109,30 @@ class UnprefetchedInput(Cause):
         device  ...kkkkkkk
         @pipeline Slices ms=0.1 line=11 > ParallelMapV2 ms=3 parallelism=2 line=12 > Batch ms=3 line=13
         """,
+        """
+        step    1111111111
+        python  ppp.......
+        device  ...kkkkkkk
+        @steps source=train_on_batch line=5
+        @fact cpu_ms_per_step=14 main_cpu_ms=0.4 usable_cores=2
+        @fact sources={"train.py":"for e in E:\\n for i in r:\\n  x = d[i]\\n  y = f(x)\\n  m.train_on_batch(x,y)"}
+        @line 3 ms=2
+        @line 4 ms=1
+        @line 5 ms=7
+        """,
     )
     quiet = (
+        """
+        step    1111111111
+        python  ppp.......
+        device  ...kkkkkkk
+        @steps source=train_on_batch line=5
+        @fact cpu_ms_per_step=14 main_cpu_ms=9 usable_cores=2
+        @fact sources={"train.py":"for e in E:\\n for i in r:\\n  x = d[i]\\n  y = f(x)\\n  m.train_on_batch(x,y)"}
+        @line 3 ms=2
+        @line 4 ms=1
+        @line 5 ms=7
+        """,
         """
         step    1111111111
         device  kkkkkkkkkk

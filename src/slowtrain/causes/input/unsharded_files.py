@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source import Source, curing, datasets
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import CALL_MS, READ_US, READING, calls, deciding, fed, op_ms, written_place
 from slowtrain.trace.pipeline import Node
@@ -76,10 +77,15 @@ class UnshardedFiles(Cause):
         return [Supply(pipeline=trace.pipeline.changed(replace(node, ms=node.ms / trace.cores)))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        found = _reading(trace)
+        if found is not None and found[0].family != "Map":
+            yield from _readers(trace)
         yield Prescription(
             "advice", Effect.EXACT, "pack the files into a few TFRecord shards and read those with interleave"
         )
-        yield Prescription("edit", Effect.EXACT, "or keep what was read with .cache(), if it fits in memory")
+        kept = curing.kept(trace, evidence.where, found[0]) if found is not None else ()
+        says = "or keep what was read with .cache(), if it fits in memory"
+        yield Prescription("edit", Effect.EXACT, says, edits=kept, later=bool(kept))
 
     fires = (
         """
@@ -112,6 +118,22 @@ class UnshardedFiles(Cause):
         > Prefetch
         """,
     )
+
+
+def _readers(trace: Trace) -> Iterable[Prescription]:
+    """Several files read at once: in another order, which a shuffle behind it makes no difference."""
+    effect = Effect.CHANGES_TRAINING
+
+    def edit(source: Source, line: int) -> list[Edit]:
+        nonlocal effect
+        made, same = datasets.many_readers(source, line)
+        shuffled = datasets.shuffles(source, line)
+        effect = Effect.EXACT if same else Effect.EQUIVALENT if shuffled else Effect.CHANGES_TRAINING
+        return made
+
+    made = curing.first(trace, _source(trace), edit)
+    if made:
+        yield Prescription("edit", effect, "read several files at once", edits=made)
 
 
 def _source(trace: Trace) -> tuple[Place, ...]:

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.source import finite
+from slowtrain.source.loops import texts_of
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 
@@ -69,11 +71,9 @@ class NonfiniteLoss(Cause):
         return []
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription(
-            "advice",
-            Effect.CHANGES_TRAINING,
-            "compute the loss from logits in float32, scale inputs, clip gradients, lower the rate",
-        )
+        cures = [finite.kept(text) for text in texts_of(trace)]
+        says, changed = next((cure for cure in cures if cure[1]), (finite.SAYS, ()))
+        yield Prescription("edit" if changed else "advice", Effect.CHANGES_TRAINING, says, edits=changed)
         yield Prescription("advice", Effect.EXACT, "find the op with tf.debugging.enable_check_numerics()")
 
     fires = (

@@ -1,0 +1,376 @@
+"""A scratch folder laid over the user's files: what is written lies in it, what is removed is only hidden.
+
+In the system's folders for temporary files only what was there before the probe is kept so; the rest is left alone,
+for other processes share it. Paths with ``://`` are places of TensorFlow's file systems.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+LEFT = ("/dev", "/proc", "/sys")
+IN_MEMORY_FOLDER = "/dev/shm"  # noqa: S108  nothing is made there
+IN_MEMORY = ("ram://",)
+MOST_LINKS = 40
+
+# As they are before anything is redirected.
+_open, _lstat, _stat, _readlink = io.open, os.lstat, os.stat, os.readlink
+_mkdir, _unlink, _rmdir, _rename, _listdir, _symlink = os.mkdir, os.unlink, os.rmdir, os.rename, os.listdir, os.symlink
+
+
+class Place(NamedTuple):
+    """``real`` is the file's name without links; ``inside``: it was given by its name in the scratch folder."""
+
+    real: str
+    scratch: str
+    inside: bool = False
+
+
+class Scratch:
+    """``root`` is the scratch folder, ``moved`` the names of what was written.
+
+    ``old`` are the folders for temporary files, and the names in each that were there before (:func:`temporary`).
+    """
+
+    def __init__(self, root: Path, left: Iterable[Path] = (), old: Mapping[str, Iterable[str]] | None = None) -> None:
+        self.root = os.path.realpath(root)
+        self.left = (*LEFT, *(os.path.realpath(one) for one in left))
+        self.old = {folder: frozenset(names) for folder, names in (old or {}).items()}
+        self.moved: dict[str, str] = {}
+        self.gone: set[str] = set()
+        self._folders: dict[str, str] = {}
+        self._linked = False  # whether the script has made links
+        self._empty_ns = -1 if _listdir(self.root) else _stat(self.root).st_mtime_ns
+
+    # -- where a path is
+
+    def place(self, path: Any, folder: int | None = None, *, follow: bool = True) -> Place | None:
+        """The place of ``path``, relative to the descriptor ``folder`` if given; None for what is left alone.
+
+        ``follow``: of what a link leads to, not of the link.
+        """
+        try:
+            text = os.fsdecode(path)
+        except TypeError:  # a descriptor, a file object
+            return None
+        if not text or "\0" in text:
+            return None
+        if "://" in text:
+            if text.startswith(IN_MEMORY):
+                return None
+            return Place(text, os.path.join(self.root, "remote", text.replace("://", "/")))
+        if folder is not None and not os.path.isabs(text):
+            text = os.path.join(_readlink(f"/proc/self/fd/{folder}"), text)
+        real = self._real(text)
+        if follow and (self._link(real) is not None):
+            real = self._resolved(real)
+        if _below(real, self.root):
+            if real == self.root:
+                return None
+            if _below(real, os.path.join(self.root, "remote")):
+                return Place(real, real, inside=True)
+            return Place(real[len(self.root) :], real, inside=True)
+        if self._left(real):
+            return None
+        return Place(real, self.root + real)
+
+    def read(self, path: Any, folder: int | None = None, *, follow: bool = True) -> Any:
+        """Where ``path`` is to be read or looked at."""
+        if self._untouched():
+            return path
+        place = self.place(path, folder, follow=follow)
+        if place is None:
+            return path
+        if self.in_scratch(place) or self.hidden(place):
+            return _like(path, place.scratch)
+        return _like(path, place.real) if (place.inside or self._linked) and not self._is_remote(place) else path
+
+    def written(self, place: Place) -> str:
+        """The place in the scratch folder, with the folders above it that are there for the script."""
+        if not place.inside:
+            self.moved.setdefault(place.real, place.scratch)
+        parent, real = os.path.dirname(place.scratch), os.path.dirname(place.real)
+        while not _there(parent):
+            if self._is_remote(place) or self.below(Place(real, parent)):
+                self.folders(parent)
+                break
+            parent, real = os.path.dirname(parent), os.path.dirname(real)
+        return place.scratch
+
+    def in_scratch(self, place: Place) -> bool:
+        return _there(place.scratch)
+
+    def below(self, place: Place) -> bool:
+        """Whether the user's own file is there and was not hidden."""
+        return not self._is_remote(place) and not self.hidden(place) and _there(place.real)
+
+    def hidden(self, place: Place) -> bool:
+        """Whether the script has removed it, or a folder above it."""
+        if not self.gone:
+            return False
+        real = place.real
+        while real not in self.gone:
+            above = os.path.dirname(real)
+            if above == real:
+                return False
+            real = above
+        return True
+
+    def there(self, place: Place) -> bool:
+        return self.in_scratch(place) or self.below(place)
+
+    def anything(self) -> bool:
+        """Whether something was written or removed, by a process that was forked either."""
+        return not self._untouched()
+
+    # -- changes
+
+    def opened(self, place: Place, mode: str) -> str:
+        """Where to open for writing with ``mode``; a file that is only added to is copied first."""
+        if "x" in mode:
+            return place.real if not self.in_scratch(place) and self.below(place) else self.written(place)
+        scratch = self.written(place)
+        if _is_link(scratch):  # to the user's own file
+            _unlink(scratch)
+        if "w" not in mode:
+            self.copied_up(place)
+        return scratch
+
+    def copied_up(self, place: Place) -> str:
+        """The scratch's own copy of a file, or a folder there for the user's; nothing where there is none."""
+        scratch = self.written(place)
+        if not _there(scratch) and self.below(place):
+            if _is_folder(place.real):
+                self.folders(scratch)
+            else:
+                _copy(place.real, scratch)
+        return scratch
+
+    @staticmethod
+    def beginning(prefix: str) -> list[str]:
+        """Names of files that a checkpoint or a cache of the name ``prefix`` consists of, in its very folder."""
+        folder, start = os.path.split(prefix)
+        try:
+            return [name for name in _listdir(folder) if name.startswith((f"{start}.", f"{start}_")) or name == start]
+        except OSError:
+            return []
+
+    def link(self, target: str, scratch: str) -> None:
+        """``os.symlink`` that nobody redirects."""
+        _symlink(target, scratch)
+        self._linked = True
+        self._folders.clear()
+
+    def folders(self, scratch: str) -> None:
+        """``os.makedirs`` that nobody redirects."""
+        missing = []
+        while not _there(scratch):
+            missing.append(scratch)
+            scratch = os.path.dirname(scratch)
+        for one in reversed(missing):
+            try:
+                _mkdir(one)
+            except FileExistsError:
+                continue
+
+    def remove(self, place: Place) -> bool:
+        """Removes a file or a folder, whole, from the scratch folder, and hides the user's; whether it was there."""
+        was = self.there(place)
+        if self.below(place):
+            self.gone.add(place.real)
+        if self.in_scratch(place):
+            _remove(place.scratch)
+        self._folders.clear()
+        return was
+
+    def rename(self, source: Any, target: Any) -> None:
+        """As ``os.replace``, between any two places; what is only the user's is copied."""
+        origin, goal = self.place(source, follow=False), self.place(target, follow=False)
+        self._folders.clear()
+        begun = origin.scratch if origin is not None else os.fsdecode(source)
+        if origin is not None and self.below(origin):
+            if _is_folder(origin.real):
+                self._merged(origin)
+            else:
+                self.copied_up(origin)
+        end = self.written(goal) if goal is not None else os.fsdecode(target)
+        if goal is not None and _is_folder(goal.real) and self.below(goal):
+            self._replaceable(origin, goal)
+        try:
+            _rename(begun, end)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            _copy_tree(begun, end)
+            _remove(begun)
+        if origin is not None and self.below(origin):
+            self.gone.add(origin.real)
+
+    def _replaceable(self, origin: Place | None, goal: Place) -> None:
+        """The user's folder ``goal`` as the target of a rename: only an empty one may be, and only by a folder."""
+        if origin is not None and not _is_folder(origin.scratch):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), goal.real)
+        if self.names(goal):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), goal.real)
+        self.gone.add(goal.real)
+
+    def _merged(self, place: Place) -> None:
+        """Copies the user's folder into the scratch folder, beside what was written there."""
+        self.folders(place.scratch)
+        for name in _listdir(place.real):
+            one = Place(os.path.join(place.real, name), os.path.join(place.scratch, name))
+            if _is_folder(one.real) and self.below(one):
+                self._merged(one)
+            elif not self.in_scratch(one) and self.below(one):
+                _copy(one.real, one.scratch)
+
+    # -- listings
+
+    def names(self, place: Place) -> list[str]:
+        """What a folder holds for the script. Raises as ``os.listdir`` does."""
+        mine = _listdir(place.scratch) if _is_folder(place.scratch) else []
+        if not self.below(place):
+            return mine if _is_folder(place.scratch) else _listdir(place.scratch)
+        known = set(mine)
+        return mine + [
+            name
+            for name in _listdir(place.real)
+            if name not in known and os.path.join(place.real, name) not in self.gone
+        ]
+
+    def merged(self, path: Any) -> Place | None:
+        """The place of a folder of which the scratch folder knows something; None where ``path`` says it all."""
+        if self._untouched():
+            return None
+        place = self.place(path)
+        if place is None or not (place.inside or self.in_scratch(place) or self.gone):
+            return None
+        return place
+
+    # -- within
+
+    def _untouched(self) -> bool:
+        """Whether nothing was written or removed, by a process that was forked neither."""
+        return not self.gone and _stat(self.root).st_mtime_ns == self._empty_ns
+
+    def _left(self, real: str) -> bool:
+        """Whether nothing is done about ``real``."""
+        for folder, names in self.old.items():
+            if _below(real, folder):
+                known = real[len(folder) + 1 :].partition("/")[0] in names
+                return not known or any(_below(real, one) for one in self.left if one not in LEFT)
+        return any(_below(real, one) for one in self.left)
+
+    def _is_remote(self, place: Place) -> bool:
+        return "://" in place.real or place.real.startswith(self.root)
+
+    def _real(self, text: str) -> str:
+        """The name without links in its folders. The last part stays: a link is replaced, not what it leads to."""
+        folder, name = os.path.split(text.rstrip("/") or "/")
+        if name in (".", ".."):
+            folder, name = os.path.join(folder, name), ""
+        if not folder.startswith("/"):
+            folder = os.path.join(os.getcwd(), folder)
+        known = self._folders.get(folder)
+        if known is None:
+            known = self._folders[folder] = self._resolved(folder)
+        return os.path.join(known, name) if name else known
+
+    def _resolved(self, folder: str) -> str:
+        """``os.path.realpath`` as the script would see it: links that it made lie in the scratch folder."""
+        parts, done, links = folder.split("/")[::-1], "", 0
+        while parts:
+            part = parts.pop()
+            if part in ("", "."):
+                continue
+            if part == "..":
+                done = done.rpartition("/")[0]
+                continue
+            link = self._link(f"{done}/{part}") if links < MOST_LINKS else None
+            if link is None:
+                done = f"{done}/{part}"
+                continue
+            links += 1
+            done = "" if link.startswith("/") else done
+            parts.extend(reversed(link.split("/")))
+        return done or "/"
+
+    def _link(self, path: str) -> str | None:
+        """What a link leads to; None where there is none, or it stands in for the file of the same name."""
+        mine = self.root + path
+        try:
+            if not _there(mine):
+                return None if self.gone and self.hidden(Place(path, mine)) else _readlink(path)
+            link = _readlink(mine)
+        except (OSError, ValueError):
+            return None
+        return None if link == path else link
+
+
+def temporary() -> dict[str, list[str]]:
+    """The folders for temporary files, and what is in them now."""
+    folders = [os.path.realpath(tempfile.gettempdir()), IN_MEMORY_FOLDER]
+    return {folder: _listdir(folder) for folder in folders if _is_folder(folder) and folder != "/"}
+
+
+def _below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _there(path: str) -> bool:
+    try:
+        _lstat(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _is_folder(path: str, *, links: bool = True) -> bool:
+    try:
+        return stat.S_ISDIR((_stat if links else _lstat)(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_link(path: str) -> bool:
+    try:
+        return stat.S_ISLNK(_lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _like(path: Any, text: str) -> Any:
+    return os.fsencode(text) if isinstance(path, bytes) else text
+
+
+def _copy(source: str, target: str) -> None:
+    if not stat.S_ISREG(_stat(source).st_mode):
+        return
+    with _open(source, "rb") as old, _open(target, "wb") as new:
+        shutil.copyfileobj(old, new, 1 << 20)
+
+
+def _copy_tree(source: str, target: str) -> None:
+    if not _is_folder(source):
+        _copy(source, target)
+        return
+    _mkdir(target)
+    for name in _listdir(source):
+        _copy_tree(os.path.join(source, name), os.path.join(target, name))
+
+
+def _remove(path: str) -> None:
+    if _is_folder(path, links=False):
+        for name in _listdir(path):
+            _remove(os.path.join(path, name))
+        _rmdir(path)
+    else:
+        _unlink(path)

@@ -1,0 +1,83 @@
+"""``slowtrain fix`` on what it cannot fix: one line, the exit code of the documentation, nothing changed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here"
+)
+
+
+def fix(folder: Path, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "slowtrain", "fix", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+        cwd=folder,
+        input=stdin,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+
+
+def one_line(done: subprocess.CompletedProcess[str]) -> str:
+    match = re.fullmatch(r"slowtrain: (.*)\n", done.stderr)
+    assert match, done.stderr
+    return match[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("gone.py", None, "gone.py does not exist; give the path of a Python script"),
+        ("book.ipynb", "{}", "is a notebook; `jupyter nbconvert"),
+        ("fails.py", "raise ValueError('no data')", "does not run by itself (exit code 1: ValueError: no data)"),
+        ("broken.py", "def f(:", "does not run by itself (exit code 1: SyntaxError"),
+        ("asks.py", "input()", "EOFError: EOF when reading a line; give what it reads with --stdin FILE"),
+        (
+            "args.py",
+            "import argparse\np = argparse.ArgumentParser()\np.add_argument('data')\np.parse_args()",
+            "exit code 2: args.py: error: the following arguments are required: data",
+        ),
+        ("killed.py", "import os\nos.kill(os.getpid(), 9)", "ended by signal 9"),
+        ("exits.py", "import sys\nsys.exit(5)", "exit code 5"),
+    ],
+)
+def test_what_does_not_run(name: str, text: str | None, said: str, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    done = fix(tmp_path, "--budget", "60s", name, stdin="never read\n")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in one_line(done)
+    assert {p.name for p in tmp_path.iterdir()} <= {name, "slowtrain-runs"}
+    assert text is None or (tmp_path / name).read_text() == text
+
+
+@pytest.mark.parametrize("budget", ["0", "soon", "-1m", "10 days"])
+def test_a_budget_that_is_none(budget: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    done = fix(tmp_path, f"--budget={budget}", "train.py")
+    assert done.returncode == 2
+    assert "write 90s, 10m or 1h" in one_line(done)
+
+
+def test_what_the_script_prints_is_not_our_answer(tmp_path: Path) -> None:
+    text = (
+        "import sys\nprint('of the script')\nprint('its error', file=sys.stderr)\nassert sys.stdin.read() == 'given'\n"
+    )
+    (tmp_path / "train.py").write_text(text + "open('result.txt', 'w').write('x')\n")
+    (tmp_path / "given.txt").write_text("given")
+    done = fix(tmp_path, "--budget", "60s", "--stdin", "given.txt", "train.py")
+    assert done.returncode == 0
+    assert "of the script" not in done.stdout
+    assert done.stderr == ""
+    assert not (tmp_path / "result.txt").exists()

@@ -1,0 +1,210 @@
+"""Edits leave every byte that they do not name as it was, and their diff can be taken back by git."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slowtrain.errors import InputError
+from slowtrain.model import Edit
+from slowtrain.proof import Changed
+from slowtrain.source import Source, edits
+from slowtrain.verify import files
+
+LINES = (
+    "x = 1",
+    "s = 'é – 漢字'  # ünï",
+    "\x0cdef f(a, b=2):\n\treturn a",
+    "if True:\n    y = [1,\n         2]",
+    "",
+    "\t",
+    'text = """a\nb\x0bc"""',
+    "t = 'a\u2028b\x85c\x1cd'",
+    "z = f( 3 )  ;  w = 4",
+    "long = \\\n    5",
+)
+
+
+@st.composite
+def sources(draw: st.DrawFn) -> bytes:
+    """A source with lines of every kind, line ends of one kind or of both, with and without the last one."""
+    lines = draw(st.lists(st.sampled_from(LINES), min_size=1, max_size=8))
+    newline = draw(st.sampled_from(["\n", "\r\n"]))
+    text = newline.join("\n".join(["x = 0", *lines]).split("\n")) + draw(st.sampled_from(["", newline]))
+    kind = draw(st.sampled_from(["utf-8", "utf-8-sig", "latin-1"]))
+    if kind == "latin-1":
+        text = "# coding: latin-1" + newline + text.encode("latin-1", "ignore").decode("latin-1")
+    return text.encode(kind)
+
+
+def rows(content: bytes) -> list[bytes]:
+    """Lines as ast counts them, in UTF-8."""
+    text = files.decode(content)
+    found, at = [], 0
+    while at < len(text):
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end + 1
+        found.append(text[at:end].encode())
+        at = end
+    return found
+
+
+@st.composite
+def edited(draw: st.DrawFn) -> tuple[bytes, list[Edit]]:
+    """A source and edits of it that do not overlap, each between two characters."""
+    content = draw(sources())
+    table = rows(content)
+    places = [
+        (number, len(row.decode()[:column].encode()))
+        for number, row in enumerate(table, 1)
+        for column in range(len(row.decode().rstrip("\r\n")) + 1)
+    ]
+    chosen = sorted(draw(st.lists(st.sampled_from(places), min_size=2, max_size=6)))
+    texts = draw(st.lists(st.sampled_from(["", "new", "a\nb\n", "(", "prefetch(2)"]), min_size=3, max_size=3))
+    several = [Edit("f.py", one, two, text) for one, two, text in zip(chosen[::2], chosen[1::2], texts, strict=False)]
+    return content, draw(st.permutations(several))
+
+
+@pytest.mark.fuzz
+@given(edited())
+def test_all_other_bytes_stay(case: tuple[bytes, list[Edit]]) -> None:
+    content, several = case
+    result = edits.apply(content, several)
+    encoding = "latin-1" if b"coding: latin-1" in content else "utf-8"
+    mark = b"\xef\xbb\xbf" if content.startswith(b"\xef\xbb\xbf") else b""
+    assert result.startswith(mark)
+    # Cut both at the edits: what lies between is the same, byte for byte.
+    table, left, at = rows(content), result[len(mark) :], (1, 0)
+    newline = "\r\n" if content.count(b"\r\n") * 2 > content.count(b"\n") else "\n"
+    for edit in sorted(several, key=lambda e: (e.start, e.end)):
+        kept = between(table, at, edit.start).decode().encode(encoding)
+        text = edit.text.replace("\n", newline).encode(encoding)
+        assert left.startswith(kept + text)
+        left, at = left[len(kept) + len(text) :], edit.end
+    assert left == between(table, at, (len(table) + 1, 0)).decode().encode(encoding)
+
+
+def between(table: list[bytes], start: tuple[int, int], end: tuple[int, int]) -> bytes:
+    offsets = [0]
+    for row in table:
+        offsets.append(offsets[-1] + len(row))
+    return b"".join(table)[offsets[start[0] - 1] + start[1] : offsets[end[0] - 1] + end[1]]
+
+
+@pytest.mark.fuzz
+@given(edited())
+def test_git_applies_the_diff_and_takes_it_back(case: tuple[bytes, list[Edit]]) -> None:
+    import tempfile
+
+    content, several = case
+    result = edits.apply(content, several)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        there_and_back(folder, content, result)
+
+
+def there_and_back(folder: Path, before: bytes, after: bytes) -> None:
+    file, patch = folder / "f.py", folder / "fix.patch"
+    text = files.diff([Changed(file, before, after)], folder)
+    patch.write_bytes(text.encode("utf-8", "surrogateescape"))
+    file.write_bytes(before)
+    if before == after:
+        assert text == ""
+        return
+    for flags, wanted in (([], after), (["-R"], before)):
+        command = ["git", "apply", "--whitespace=nowarn", *flags, patch.name]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert file.read_bytes() == wanted
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"a\nb", b"a\nc"),
+        (b"a\nb", b"a\nb\n"),
+        (b"a\nb\n", b"a\nb"),
+        (b"a\r\nb\r\n", b"a\r\nc\r\n"),
+        (b"a\r\nb\n", b"a\r\nb\r\n"),
+        ("é\nü\n".encode("latin-1"), "é\nö\n".encode("latin-1")),
+        (b"\x0ca\n\x0b\n\x1c\n", b"\x0ca\nb\n\x0b\n\x1c\n"),
+        (b"", b"a\n"),
+    ],
+)
+def test_what_git_is_particular_about(before: bytes, after: bytes, tmp_path: Path) -> None:
+    there_and_back(tmp_path, before, after)
+
+
+def test_edits_that_overlap() -> None:
+    one, two = Edit("f.py", (1, 0), (1, 3), "a"), Edit("f.py", (1, 2), (1, 4), "b")
+    for several in ([one, two], [two, one], [one, one]):
+        with pytest.raises(InputError, match=r"two edits of f\.py:1 overlap"):
+            edits.apply(b"abcdef\n", several)
+    with pytest.raises(InputError, match="overlap"):
+        edits.apply(b"abcdef\n", [Edit("f.py", (1, 3), (1, 1), "a")])
+    # Side by side, and two insertions at one place, in the order in which they were given.
+    assert edits.apply(b"abc\n", [Edit("", (1, 1), (1, 2), "X"), Edit("", (1, 0), (1, 1), "Y")]) == b"YXc\n"
+    assert edits.apply(b"abc\n", [Edit("", (1, 1), (1, 1), "X"), Edit("", (1, 1), (1, 1), "Y")]) == b"aXYbc\n"
+
+
+@pytest.mark.parametrize("edit", [((9, 0), (9, 1)), ((1, 0), (1, 99)), ((0, 0), (0, 0)), ((1, 50), (1, 50))])
+def test_edits_outside_the_file(edit: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    with pytest.raises(InputError, match="outside"):
+        edits.apply(b"abc\n", [Edit("f.py", *edit, "x")])
+
+
+def test_a_character_that_the_encoding_does_not_have() -> None:
+    with pytest.raises(InputError, match="has a character that"):
+        edits.apply(b"# coding: latin-1\nx = 1\n", [Edit("f.py", (2, 0), (2, 0), "# \u6f22\n")])
+
+
+def test_bytes_that_are_not_of_the_encoding() -> None:
+    with pytest.raises(InputError, match="save it as UTF-8"):
+        edits.apply(b"x = 1  # \xff\n", [])
+
+
+CALLS = (
+    "f(a)",
+    "f()",
+    "f(a, b = 1,)",
+    "f(\n    a,\n    b=1,  # why\n)",
+    "f((a), *b, **c)",
+    "f(a for a in b)",
+    "f(é, b=(1, 2))",
+    "f(a, b=(\n  1))",
+)
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("call", CALLS)
+def test_a_keyword_is_added_changed_and_removed(call: str, newline: str) -> None:
+    if "for" in call:
+        pytest.skip("a bare generator takes no second argument")
+    text = f"\tx = 1\n\ty = {call}  # kept\n".replace("\t", "").replace("\n", newline)
+    for name, value in (("new", "2"), ("b", "9")):
+        tree = ast.parse(text)
+        node = tree.body[1]
+        assert isinstance(node, ast.Assign)
+        assert isinstance(node.value, ast.Call)
+        source = Source("f.py", text, tree)
+        if name == "b" and "**" not in call and "b" not in [k.arg for k in node.value.keywords]:
+            continue
+        changed = edits.apply(text.encode(), [edits.keyword(source, node.value, name, value)]).decode()
+        after = ast.parse(changed).body[1]
+        assert isinstance(after, ast.Assign)
+        assert isinstance(after.value, ast.Call)
+        found = {k.arg: ast.unparse(k.value) for k in after.value.keywords}
+        assert found == {**{k.arg: ast.unparse(k.value) for k in node.value.keywords}, name: value}
+        assert "# kept" in changed
+        assert changed.count("#") == text.count("#")
+        back = Source("f.py", changed, ast.parse(changed))
+        gone = edits.apply(changed.encode(), edits.without_keyword(back, after.value, name)).decode()
+        last = ast.parse(gone).body[1]
+        assert isinstance(last, ast.Assign)
+        assert isinstance(last.value, ast.Call)
+        assert [k.arg for k in last.value.keywords] == [k.arg for k in node.value.keywords if k.arg != name]

@@ -1,0 +1,102 @@
+"""Each verdict on losses, from drawn ones."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from slowtrain.model import Effect
+from slowtrain.verify.parity import FEWEST, Parity, parity
+
+N = 50
+
+
+def drawn(seed: int = 0, *, noise: float = 0.0, shift: float = 0.0, name: str = "loss") -> list[dict[str, float]]:
+    """A loss that falls from 2 to 1."""
+    draw = random.Random(seed)
+    return [{name: (2 - i / N) * (1 + shift) + draw.gauss(0, noise)} for i in range(N)]
+
+
+def with_nan(at: int) -> list[dict[str, float]]:
+    return [{"loss": step["loss"] if i < at else math.nan} for i, step in enumerate(drawn())]
+
+
+@pytest.mark.parametrize("effect", [*Effect, None])
+def test_the_same_bits(effect: Effect | None) -> None:
+    assert parity(effect, [drawn(), drawn()], [drawn(), drawn()]) == Parity(
+        True, "same", f"the same to the bit over {N} steps"
+    )
+
+
+def test_exact_is_what_two_baselines_differ_by() -> None:
+    """A script that is not deterministic."""
+    first = [drawn(i, noise=1e-4) for i in range(4)]
+    found = parity(Effect.EXACT, first, [drawn(i, noise=1e-4) for i in range(10, 14)])
+    assert found.holds
+    assert found.loss.startswith("within ")
+    assert not parity(Effect.EXACT, first, [drawn(9, noise=5e-3)]).holds
+
+
+@pytest.mark.parametrize("apart", [1e-7, 1e-3])
+def test_exact_of_a_deterministic_script_is_to_the_bit(apart: float) -> None:
+    found = parity(Effect.EXACT, [drawn(), drawn()], [drawn(shift=apart)])
+    assert found.holds is False
+    assert found.loss == "differs"
+    assert "two baselines by 0" in found.says
+
+
+def test_equivalent_allows_rounding_and_another_order() -> None:
+    assert parity(Effect.EQUIVALENT, [drawn()], [drawn(shift=1e-6)]).holds
+    assert parity(Effect.EQUIVALENT, [drawn(1, noise=0.3)], [drawn(2, noise=0.3)]).holds
+
+
+@pytest.mark.parametrize("shift", [0.1, -0.1, 1.0])
+def test_equivalent_does_not_allow_another_loss(shift: float) -> None:
+    found = parity(Effect.EQUIVALENT, [drawn(1, noise=0.01)], [drawn(2, noise=0.01, shift=shift)])
+    assert found.holds is False
+    assert "allowed" in found.says
+
+
+@pytest.mark.parametrize("effect", [Effect.CHANGES_TRAINING, None])
+def test_without_a_promise_it_is_told_only(effect: Effect | None) -> None:
+    found = parity(effect, [drawn()], [drawn(shift=0.5)])
+    assert found.holds
+    assert found.loss == "within 0.5"
+
+
+@pytest.mark.parametrize("effect", [*Effect, None])
+def test_losses_that_are_no_numbers(effect: Effect | None) -> None:
+    both = parity(effect, [with_nan(20)], [with_nan(20)])
+    assert (both.holds, both.loss, both.says) == (True, "same", "the same to the bit over 20 steps")
+    assert parity(effect, [drawn()], [with_nan(20)]).holds is False
+    assert parity(effect, [with_nan(20)], [drawn()]).holds is False
+    assert parity(effect, [with_nan(0)], [with_nan(0)]).holds is None
+    # The script's own, for two of its runs differ in it.
+    assert parity(effect, [with_nan(20), drawn()], [drawn()]).holds is None
+
+
+def test_numbers_before_the_first_that_is_none_count() -> None:
+    other = [{"loss": step["loss"] + 1} for step in with_nan(20)]
+    assert parity(Effect.EXACT, [with_nan(20)], [other]).holds is False
+    assert parity(Effect.EQUIVALENT, [with_nan(20)], [other]).holds is False
+
+
+@pytest.mark.parametrize(
+    ("baselines", "candidates"),
+    [([], []), ([drawn()], []), ([[]], [[]]), ([drawn()], [[]]), ([drawn()[: FEWEST - 1]], [drawn()])],
+)
+def test_too_few_to_tell(baselines: list[list[dict[str, float]]], candidates: list[list[dict[str, float]]]) -> None:
+    found = parity(Effect.EXACT, baselines, candidates)
+    assert (found.holds, found.loss) == (None, "not measured")
+
+
+def test_which_scalar_is_the_loss() -> None:
+    steps = drawn()
+    more = [{"accuracy": float(i), "loss": step["loss"]} for i, step in enumerate(steps)]
+    assert parity(Effect.EXACT, [steps], [more]).loss == "same"
+    assert parity(Effect.EXACT, [steps], [drawn(name="total_loss")]).loss == "same"
+    assert parity(Effect.EXACT, [steps], [drawn(name="result")]).loss == "same"
+    unknown = [{"a": 1.0, "b": 2.0}] * N
+    assert parity(Effect.EXACT, [unknown], [unknown]).holds is None

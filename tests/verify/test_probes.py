@@ -1,0 +1,233 @@
+"""How a probe ends: by itself, by its rule, at its limit, and with everything that it started."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from slowtrain.trace import build
+from slowtrain.verify.probes import MARK, MOST_PRINTED_BYTES, Probe, Rule
+
+from . import probing
+
+needs_tensorflow = [
+    pytest.mark.tensorflow,
+    pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here"),
+]
+WORKERS = """
+    import multiprocessing, os, subprocess, sys, time
+    def work():
+        while True:
+            time.sleep(1)
+    if __name__ == "__main__":
+        for method in ("fork", "spawn"):
+            multiprocessing.get_context(method).Process(target=work, daemon=True).start()
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+        if not os.fork():
+            os.setsid(); time.sleep(600)
+        time.sleep(float(sys.argv[1]))
+        os._exit(0)
+"""
+
+
+def left_over(run: str) -> list[psutil.Process]:
+    """Processes whose command or environment names the folder ``run``."""
+    found = []
+    for one in psutil.process_iter():
+        try:
+            if one.status() != psutil.STATUS_ZOMBIE and one.environ().get("SLOWTRAIN_TEST") == run:
+                found.append(one)
+        except psutil.Error:
+            continue
+    return found
+
+
+def gone(run: str) -> bool:
+    """Within the second that the system may need for it."""
+    until = time.monotonic() + 2
+    while left_over(run) and time.monotonic() < until:
+        time.sleep(0.05)
+    return not left_over(run)
+
+
+@pytest.mark.parametrize(("seconds", "limit_s"), [("1.5", 60.0), ("600", 2.0)], ids=["by itself", "at its limit"])
+def test_no_process_is_left(seconds: str, limit_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLOWTRAIN_TEST", str(tmp_path))
+    script = probing.write(tmp_path, WORKERS)
+    found = probing.probed(script, seconds, to=tmp_path / "runs", limit_s=limit_s)
+    assert gone(str(tmp_path))
+    assert found.failed is None
+    assert found.stopped == (seconds == "600")
+
+
+def test_no_process_is_left_of_a_slowtrain_that_is_ended(tmp_path: Path) -> None:
+    script = probing.write(tmp_path, WORKERS)
+    driver = f"""
+        import sys
+        sys.path.insert(0, {os.path.dirname(__file__)!r})
+        from pathlib import Path
+        from slowtrain.verify import probes
+        probes.run(probes.Script({str(script)!r}, ("600",)), probes.Candidate("a"), probes.Rule(),
+                   Path({str(tmp_path)!r}, "run"), limit_s=600.0)
+    """
+    environment = {**os.environ, "SLOWTRAIN_TEST": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(driver)], env=environment) as process:
+        until = time.monotonic() + 20
+        while len(left_over(str(tmp_path))) < 6 and time.monotonic() < until:
+            time.sleep(0.1)
+        assert len(left_over(str(tmp_path))) >= 6  # ourselves, the script, and the four that it starts
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=10) == -signal.SIGTERM
+    assert gone(str(tmp_path))
+
+
+def test_a_script_that_will_not_end(tmp_path: Path) -> None:
+    text = """
+        import signal, threading, time
+        for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+        threading.Thread(target=time.sleep, args=(600,)).start()
+        while True:
+            time.sleep(1)
+    """
+    begun = time.monotonic()
+    found = probing.probed(probing.write(tmp_path, text), to=tmp_path / "runs", limit_s=1.5)
+    assert time.monotonic() - begun < 10
+    assert (found.stopped, found.failed, found.ms) == (True, None, None)
+
+
+def test_what_a_script_prints_does_not_reach_us(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    text = """
+        import os, sys, time
+        line = "x" * 999_999 + "\\n"
+        for _ in range(160):
+            sys.stdout.write(line)
+            time.sleep(0.01)
+        os.system("echo of a child; echo and its errors >&2")
+        sys.exit("the last words")
+    """
+    ticks: list[float] = []
+    most = [0]
+
+    def tick(seconds: float) -> None:
+        ticks.append(seconds)
+        for one in psutil.Process().children():
+            files = [f for f in Path(f"/proc/{one.pid}/fd").glob("1") if f.exists()]
+            most[0] = max([most[0], *(f.stat().st_blocks * 512 for f in files)])
+
+    found = probing.probed(probing.write(tmp_path, text), to=tmp_path / "runs", tick=tick)
+    assert found.failed == "exit code 1: the last words"
+    assert capfd.readouterr() == ("", "")
+    assert len(ticks) > 5
+    assert 1_000_000 < most[0] < 1.5 * MOST_PRINTED_BYTES
+
+
+def test_the_mark_is_the_probes_own(tmp_path: Path) -> None:
+    assert MARK not in os.environ
+    text = f"import os\nassert len(os.environ[{MARK!r}]) == 32\nassert 'SLOWTRAIN_RECORDING' not in os.environ"
+    assert probing.probed(probing.write(tmp_path, text), to=tmp_path / "runs").failed is None
+
+
+def test_without_a_plan_nothing_is_run(tmp_path: Path) -> None:
+    script = probing.write(tmp_path, "print('ran')")
+    code = "from slowtrain.capture import probe; probe.main()"
+    done = subprocess.run([sys.executable, "-c", code, str(script)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "nothing was run" in done.stderr
+
+
+# -- the rule
+
+STEPS = """
+    import sys
+    import numpy as np
+    import tensorflow as tf
+    keras = tf.keras
+    how, many = sys.argv[1], int(sys.argv[2])
+    x, y = np.random.rand(64, 4).astype("float32"), np.random.rand(64, 1).astype("float32")
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8, activation="relu"), keras.layers.Dense(1)])
+    optimizer = keras.optimizers.SGD(0.05)
+
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
+        weights = model.trainable_variables
+        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
+        return loss
+
+    if how == "fit":
+        model.compile(optimizer, "mse")
+        model.fit(x, y, batch_size=64, epochs=many, verbose=0, shuffle=False)
+    elif how == "batches":
+        model.compile(optimizer, "mse")
+        for _ in range(many):
+            model.train_on_batch(x, y)
+    else:
+        step = tf.function(step) if how == "function" else step
+        for _ in range(many):
+            step(tf.constant(x), tf.constant(y))
+    open("result.txt", "w").write("to the end")
+    print("to the end")
+"""
+SHORT = Rule(seconds=0.3, steps=20)
+
+
+@pytest.fixture(scope="module")
+def steps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Probe]:
+    """A probe of each kind of loop: stopped, one twice, and one that ends by itself."""
+    folder = tmp_path_factory.mktemp("steps")
+    script = probing.write(folder / "project", STEPS)
+    found = {}
+    for how in ("fit", "batches", "function", "eager"):
+        found[how] = probing.probed(script, how, "1000000", to=folder / how, rule=SHORT)
+    found["again"] = probing.probed(script, "eager", "1000000", to=folder / "again", rule=SHORT)
+    found["other seed"] = probing.probed(script, "eager", "30", to=folder / "other", rule=SHORT, seed=1)
+    found["short"] = probing.probed(script, "fit", "25", to=folder / "short", rule=Rule(seconds=60.0, steps=20))
+    return found
+
+
+@pytest.mark.parametrize("how", ["fit", "batches", "function", "eager"])
+@needs_tensorflow[0]
+@needs_tensorflow[1]
+def test_it_stops_after_enough_steps(how: str, steps: dict[str, Probe]) -> None:
+    found = steps[how]
+    assert (found.failed, found.stopped) == (None, True)
+    assert found.per == ("step" if how == "eager" else "sample")
+    assert found.ms is not None
+    trace = build.load(found.folder)
+    assert len(trace.steps) >= SHORT.steps
+    assert (trace.steps.end_ms[-1] - trace.steps.start_ms[0]) / 1e3 >= SHORT.seconds - 0.1
+    assert found.wall_s < 60
+    assert not found.redirected  # its end never came
+
+
+@needs_tensorflow[0]
+@needs_tensorflow[1]
+def test_it_ends_with_the_script(steps: dict[str, Probe]) -> None:
+    found = steps["short"]
+    assert (found.failed, found.stopped) == (None, False)
+    assert [Path(one).name for one in found.redirected] == ["result.txt"]
+    assert len(found.losses) == 25
+
+
+@needs_tensorflow[0]
+@needs_tensorflow[1]
+def test_the_losses(steps: dict[str, Probe]) -> None:
+    values = {name: [next(iter(step.values())) for step in one.losses] for name, one in steps.items()}
+    n = min(len(v) for v in values.values())
+    assert n >= 20
+    assert values["eager"][:n] == values["again"][:n]
+    assert values["eager"][:n] != values["other seed"][:n]
+    assert values["fit"][:n] == values["short"][:n]
+    assert values["function"][:n] == pytest.approx(values["eager"][:n], rel=1e-6)
+    for series in values.values():
+        assert series[n - 1] < series[0]  # it trains
