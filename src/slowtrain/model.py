@@ -2,7 +2,7 @@
 
     Recording -> Trace -> Evidence -> Diagnosis -> Prescription -> Verdict -> Checkup
 
-Frozen values; nothing of ours is imported here. A ``_ms`` is milliseconds, a ``_bytes`` bytes, a ``_share`` from 0 to 1.
+Frozen values; nothing of ours is imported here. A ``_ms`` is milliseconds, a ``_bytes`` bytes, a ``_share`` 0 to 1.
 """
 
 from __future__ import annotations

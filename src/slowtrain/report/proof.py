@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from slowtrain.model import Checkup, Diagnosis, Verdict
+from slowtrain.model import Checkup, Diagnosis, Verdict, VerdictKind
 from slowtrain.proof import Attempt, Proof
 from slowtrain.report import json as documents
 from slowtrain.report import wording
@@ -29,6 +29,8 @@ def headline(proof: Proof) -> str:
         gain = proof.together
         said = wording.times(gain.speedup, gain.low, gain.high)
         return f"{len(kept)} {'cure' if len(kept) == 1 else 'cures'} kept: {said} as fast, measured in {gain.runs} runs"
+    if proof.before is not None and proof.before.verdict is VerdictKind.INSUFFICIENT:
+        return f"cannot tell: {proof.before.headline}"
     if proof.attempts:
         return "nothing kept: " + ("; ".join(dict.fromkeys(a.why for a in proof.attempts)) or "nothing helped")
     if proof.by_hand:
@@ -54,7 +56,7 @@ def _lines(proof: Proof, paper: Paper) -> Iterator[str]:
         yield from (("Note: " if i == 0 else "      ") + row for i, row in _wrapped(paper, note, 6))
     if proof.diff:
         yield ""
-        rows = proof.diff.splitlines()
+        rows = proof.diff.rstrip("\n").split("\n")
         for row in rows[:DIFF_LINES]:
             tone = "green" if row.startswith("+") else "red" if row.startswith("-") else "dim"
             yield paper.style(row[:1] + paper.code(row[1:], paper.width - 1), tone)

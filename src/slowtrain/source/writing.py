@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 
-from slowtrain.source import Source
+from slowtrain.source import Source, read
 
 # Module of the call -> what it reaches. A probe redirects what Python, TensorFlow or h5py open (capture/redirect.py).
 BEYOND = {
@@ -90,3 +91,31 @@ def _dotted(node: ast.expr, known: dict[str, str]) -> str:
         node = node.func if isinstance(node, ast.Call) else node.value
     first = known.get(node.id, "") if isinstance(node, ast.Name) else ""
     return ".".join([first, *reversed(parts)])
+
+
+def project(script: str, most: int = 50) -> Iterator[Source]:
+    """The script and the modules beside it (or below its folder) that it imports, directly or not."""
+    folder, todo, seen = Path(script).resolve().parent, [Path(script).resolve()], set[Path]()
+    while todo and len(seen) < most:
+        path = todo.pop(0)
+        source = read(str(path)) if path not in seen else None
+        seen.add(path)
+        if source is None:
+            continue
+        yield source
+        for name in _modules(source):
+            parts = name.split(".")
+            todo += [
+                p
+                for p in (folder.joinpath(*parts).with_suffix(".py"), folder.joinpath(*parts, "__init__.py"))
+                if p.is_file()
+            ]
+
+
+def _modules(source: Source) -> Iterator[str]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,8 +14,7 @@ from slowtrain.diagnose import Findings
 from slowtrain.errors import InputError
 from slowtrain.model import Checkup, Diagnosis, Effect, Prescription, Verdict
 from slowtrain.proof import Attempt, Proof
-from slowtrain.source import read
-from slowtrain.source.writing import beyond
+from slowtrain.source.writing import beyond, project
 from slowtrain.trace import Trace, build
 from slowtrain.verify import probes
 from slowtrain.verify.files import Files, diff
@@ -191,13 +191,16 @@ def _by_hand(seen: Seen, attempts: list[Attempt]) -> Iterator[tuple[str, str, tu
 
 
 def _limits(bench: Bench) -> Iterator[str]:
-    source = None if bench.script.module else read(bench.script.target)
-    for line, words in beyond(source) if source is not None else ():
-        yield f"{bench.script.target}:{line} {words}"
+    for source in () if bench.script.module else project(bench.script.target):
+        for line, words in beyond(source):
+            yield f"{os.path.relpath(source.file)}:{line} {words}"
 
 
 def _notes(before: Seen) -> Iterator[str]:
     if before.probe.stopped and any(d.saving.scope == "run" for d in before.findings.diagnoses):
         yield "each probe ended before the script did: causes of the whole run were left alone"
+    unpatched = before.trace.fact("not_redirected") or ()
+    if unpatched:
+        yield f"writes of {', '.join(map(str, unpatched))} could not be redirected: a probe may have changed files"
     if before.probe.redirected:
         yield f"{len(before.probe.redirected)} files that the script writes went to a scratch folder"

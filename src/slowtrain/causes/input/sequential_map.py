@@ -76,14 +76,17 @@ class SequentialMap(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """A map of work that is worth a thread, one call at a time; once cached, or parallel further on, it is not."""
+        if "Dataset" not in source.text:
+            return
         for call in index.of(source).called("map"):
             if not chains.operates(call) or not call.args or finding.keyword(call, "num_parallel_calls", 1) is not None:
                 continue
-            several = chains.flows(source, call)
-            if not several or not all(f.whole for f in several) or any("cache" in f.names for f in several):
+            if not chains.upstream(source, call).whole:
                 continue
             work = costly.work(source, call.args[0], call)
             if work is None or work.python:  # Python holds the interpreter's lock: threads would wait for each other
+                continue
+            if any("cache" in flow.names or not flow.whole for flow in chains.flows(source, call)):
                 continue
             line = edits.end(call.func)[0]
             effect = Effect.EQUIVALENT if repeatable.drawing(source, call.args[0]) else Effect.EXACT
