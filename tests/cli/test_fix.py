@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -81,3 +82,44 @@ def test_what_the_script_prints_is_not_our_answer(tmp_path: Path) -> None:
     assert "of the script" not in done.stdout
     assert done.stderr == ""
     assert not (tmp_path / "result.txt").exists()
+
+
+EAGER = '''
+import numpy as np
+import tensorflow as tf
+
+model = tf.keras.Sequential([tf.keras.layers.Input((20,)), *[tf.keras.layers.Dense(16) for _ in range(6)]])
+optimizer = tf.keras.optimizers.SGD(0.01)
+x = tf.constant(np.random.rand(32, 20).astype("float32"))
+
+
+def train_step(x):  # as slow as it gets
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(model(x, training=True) ** 2)
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    return loss
+
+
+for step in range(400):
+    loss = train_step(x)
+model.save_weights("model.weights.h5")
+'''
+
+
+@pytest.mark.tensorflow
+def test_a_script_is_cured_and_the_cure_can_be_taken_back(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(EAGER)
+    (tmp_path / "model.weights.h5").write_text("of last week")
+    done = fix(tmp_path, "--budget", "130s", "--write", "--json", "fix.json", "train.py")
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "fix.json").read_text())["fix"]
+    assert (found["kept"], found["outcome"], found["written"]) == (["host/eager-step"], "better", True)
+    assert found["loss"] in ("same", "not measured") or found["loss"].startswith("within ")
+    assert found["low"] > 1.0
+    assert script.read_text() == EAGER.replace("def train_step", "@tf.function\ndef train_step")
+    assert (tmp_path / "model.weights.h5").read_text() == "of last week"
+    (patch,) = tmp_path.glob("slowtrain-runs/fix-train-*/fix.patch")
+    subprocess.run(["git", "apply", "-R", str(patch)], cwd=tmp_path, check=True)
+    assert script.read_text() == EAGER

@@ -131,7 +131,7 @@ def _summary(found: Linted, paper: Paper) -> Iterator[str]:
     parts.append(
         f"{_many(len(found.findings), 'finding')} in {files}" if found.findings else f"nothing found in {files}"
     )
-    parts += [f"{_many(len(found.errors), 'file')} could not be looked at"] if found.errors else []
+    parts += [_many(len(found.errors), "error")] if found.errors else []
     yield paper.plain("; ".join([*parts, *found.notes])) + "."
     if safe:
         yield f"--fix repairs {safe} of them, --diff shows how."

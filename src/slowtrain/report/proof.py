@@ -14,6 +14,8 @@ from slowtrain.report import wording
 from slowtrain.report.terminal import Paper
 
 WIDEST, NARROWEST = 110, 40
+ROW = 54  # columns of a row behind the cause's name
+NARROW = ROW + 20
 DIFF_LINES = 40
 
 
@@ -59,7 +61,7 @@ def _lines(proof: Proof, paper: Paper) -> Iterator[str]:
         rows = proof.diff.rstrip("\n").split("\n")
         for row in rows[:DIFF_LINES]:
             tone = "green" if row.startswith("+") else "red" if row.startswith("-") else "dim"
-            yield paper.style(row[:1] + paper.code(row[1:], paper.width - 1), tone)
+            yield paper.style(paper.code(row, paper.width), tone)
         if len(rows) > DIFF_LINES:
             yield f"(+{len(rows) - DIFF_LINES} more lines, in the patch)"
 
@@ -69,8 +71,11 @@ def _wrapped(paper: Paper, text: str, indent: int = 4) -> Iterator[tuple[int, st
 
 
 def _row(paper: Paper, cause: str, predicted: str, measured: str, loss: str, kept: str) -> str:
-    room = paper.width - 48
-    return f"{paper.pad(paper.fit(cause, room), room)} {predicted:>9} {measured:>22}  {loss:<9} {kept}"
+    end = f" {predicted:>9} {measured:>22}  {paper.pad(paper.fit(loss, 13), 13)} {kept}"
+    if paper.width < NARROW:  # the figures on a line of their own
+        return paper.fit(cause, paper.width) + "\n" + paper.fit(end, paper.width)
+    room = paper.width - ROW
+    return paper.pad(paper.fit(cause, room), room) + end
 
 
 def _attempt(attempt: Attempt, paper: Paper) -> Iterator[str]:

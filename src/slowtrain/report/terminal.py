@@ -78,9 +78,12 @@ class Paper:
         return text.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
 
     def code(self, text: str, width: int) -> str:
-        """A line of source, its spaces kept, cut to ``width`` columns."""
-        indent = len(text) - len(text.lstrip(" "))
-        return " " * min(indent, width) + self.fit(text[indent:], max(width - indent, 0))
+        """A line of source or of a diff, its spaces kept, cut to ``width`` columns."""
+        mark = text[:1] if text[:1] in ("+", "-") else ""
+        rest = text[len(mark) :]
+        indent = len(rest) - len(rest.lstrip(" "))
+        lead = (mark + " " * indent)[:width]
+        return lead + self.fit(rest[indent:], max(width - len(lead), 0))
 
     def fit(self, text: str, width: int) -> str:
         """``text`` cut to ``width`` columns, with a sign that it was."""

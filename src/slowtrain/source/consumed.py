@@ -16,10 +16,10 @@ def trained_on(source: Source) -> Iterator[chains.Flow]:
     """The pipelines whose whole text is in this file, once for each place that takes from them."""
     for call in index.of(source).called("fit"):
         given = finding.keyword(call, "x", 0)
-        yield from _flow(source, given, call)
+        yield from flow_of(source, given, call)
     for loop in index.nodes(source, ast.For):
         assert isinstance(loop, ast.For)
-        for flow in _flow(source, loop.iter, loop):
+        for flow in flow_of(source, loop.iter, loop):
             if any(_steps(part) for one in loop.body for part in source.called(one)):
                 yield flow
 
@@ -28,7 +28,7 @@ def _steps(part: ast.AST) -> bool:
     return any(isinstance(n, ast.Call) and finding.called(n) in STEPS for n in ast.walk(part))
 
 
-def _flow(source: Source, given: ast.expr | None, place: ast.AST) -> Iterator[chains.Flow]:
+def flow_of(source: Source, given: ast.expr | None, place: ast.AST) -> Iterator[chains.Flow]:
     """The pipeline behind an expression, through names and ``enumerate``; those that do not begin in sight left out."""
     for _ in range(chains.DEEPEST):
         if isinstance(given, ast.Name):
@@ -38,7 +38,7 @@ def _flow(source: Source, given: ast.expr | None, place: ast.AST) -> Iterator[ch
             given = given.args[0]
         else:
             break
-    if isinstance(given, ast.Call) and (chains.operates(given) or chains.makes(source, given)):
+    if isinstance(given, ast.Call):
         flow = chains.upstream(source, given)
         if flow.whole:
             yield flow

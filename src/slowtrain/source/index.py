@@ -18,7 +18,8 @@ _BARE = frozenset(
 )
 _NODES = [c for c in vars(ast).values() if isinstance(c, type) and issubclass(c, ast.AST)]
 _FIELDS = {c: tuple(f for f in reversed(c._fields) if f not in _BARE) for c in _NODES}
-_FIELDS |= {ast.Name: (), ast.Constant: ()}
+for bare in (ast.Name, ast.Constant):  # half of all nodes
+    del _FIELDS[bare]
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def of(source: Source) -> Index:
         node = pop()
         kind = node.__class__
         fields = _FIELDS.get(kind)
-        if not fields:
+        if fields is None:
             continue
         nodes.setdefault(kind, []).append(node)
         if kind is ast.Call:

@@ -43,11 +43,21 @@ class Trial:
     failed: str | None = None
 
     @property
+    def unit(self) -> str | None:
+        """What is timed: a ``run``, a ``sample`` where all know their samples, else a ``step``; None: nothing."""
+        probes = [p for pair in self.pairs for p in pair]
+        if self.scope == "run":
+            return "run"
+        if probes and all(p.sample_ms for p in probes):
+            return "sample"
+        return "step" if probes and all(p.step_ms for p in probes) else None
+
+    @property
     def per_process(self) -> str:
         """What was timed in each process."""
         if self.scope == "run":
             return "a whole process, from its start to its end"
-        return f"a process; timed is a {self.pairs[0][0].per if self.pairs else 'step'} in its steady steps"
+        return f"a process; timed is a {self.unit or 'step'} in its steady steps"
 
     @property
     def ratio(self) -> Ratio | None:
@@ -55,14 +65,9 @@ class Trial:
         return ratio(times) if times else None
 
     def times(self) -> list[tuple[float, float]]:
-        """Of each pair that has both; a sample's where both know their samples, else a step's, else the run's."""
-        found = []
-        for before, after in self.pairs:
-            if self.scope == "run":
-                found.append((before.wall_s, after.wall_s))
-            elif before.ms and after.ms and before.per == after.per:
-                found.append((before.ms, after.ms))
-        return found
+        """Of each pair; nothing where one of the processes has no steady steps."""
+        of = {"run": "wall_s", "sample": "sample_ms", "step": "step_ms"}.get(self.unit or "")
+        return [(getattr(b, of), getattr(c, of)) for b, c in self.pairs] if of else []
 
     def parity(self, effect: Effect | None) -> Parity:
         return parity(effect, [b.losses for b, _ in self.pairs], [c.losses for _, c in self.pairs])

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import psutil
 
 from slowtrain.capture import launch, probe
@@ -64,15 +65,15 @@ class Rule:
 
 @dataclass(frozen=True)
 class Probe:
-    """What one process showed. ``ms`` is a sample's time in steady steps (a step's where samples are not known).
+    """What one process showed: the time of a steady step and, where they are known, of one of its samples.
 
-    ``per`` says which; ``wall_s`` is the whole process. ``losses`` are the scalars of the first steps by name.
+    ``wall_s`` is the whole process. ``losses`` are the scalars of the first steps by name.
     ``failed`` is the last line of what went wrong.
     """
 
     folder: Path
-    ms: float | None
-    per: str
+    step_ms: float | None
+    sample_ms: float | None
     wall_s: float
     stopped: bool
     first_step_s: float | None
@@ -107,7 +108,7 @@ def run(
     environment[MARK] = mark = uuid.uuid4().hex
     environment["PYTHONDONTWRITEBYTECODE"] = "1"  # the interpreter would write it beside the user's files
     start_ns = time.perf_counter_ns()
-    about = launch.begun(folder, argv, start_ns)
+    about = launch.begun(folder, launch.command(script.target, script.arguments, script.module), start_ns)
     with tempfile.TemporaryFile() as printed, _input(script.stdin) as given:
         with _told_to_end():
             child = subprocess.Popen(
@@ -133,13 +134,13 @@ def read(folder: Path, wall_s: float, overdue: bool, failed: str | None, later: 
         trace = build.load(folder)
     except InputError as error:
         why = "its time was over before it had begun" if overdue else str(error)
-        return Probe(folder, None, "step", wall_s, overdue, None, failed=failed or why)
-    ms, per = pace(trace, later)
+        return Probe(folder, None, None, wall_s, overdue, None, failed=failed or why)
+    step_ms, sample_ms = pace(trace, later)
     losses = trace.fact("losses")
     return Probe(
         folder,
-        ms,
-        per,
+        step_ms,
+        sample_ms,
         wall_s,
         overdue or trace.fact("stopped_ns") is not None,
         float(trace.steps.start_ms[0]) / 1e3 if len(trace.steps) else None,
@@ -149,15 +150,21 @@ def read(folder: Path, wall_s: float, overdue: bool, failed: str | None, later: 
     )
 
 
-def pace(trace: Trace, later: bool = False) -> tuple[float | None, str]:
-    """Mean ms of a sample in steady steps, or of a step where its samples are not known."""
+def pace(trace: Trace, later: bool = False) -> tuple[float | None, float | None]:
+    """Mean ms of a steady step and of one of its samples; None for what is not known.
+
+    ``later``: without the first epoch's steps, or the first half where no epochs can be told apart.
+    """
     steps = trace.steps
-    counted = steps.steady & (steps.block > steps.block[0]) if later and len(steps) else steps.steady
+    counted = steps.steady
+    if later and counted.any():
+        after = steps.block > steps.block[0]
+        counted = counted & (after if after.any() else np.arange(len(steps)) >= len(steps) // 2)
     if not counted.any():
-        return None, "step"
+        return None, None
     samples = float(steps.size[counted].sum()) if len(steps.size) == len(steps) else 0.0
     spent = float(steps.ms[counted].sum())
-    return (spent / samples, "sample") if samples > 0 else (spent / int(counted.sum()), "step")
+    return spent / int(counted.sum()), spent / samples if samples > 0 else None
 
 
 def _wait(

@@ -1,0 +1,174 @@
+"""``slowtrain lint``: the causes that show in source text, without running anything and without TensorFlow."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slowtrain.errors import InputError
+
+if TYPE_CHECKING:
+    from slowtrain.findings import Linted
+    from slowtrain.model import Effect
+
+HELP = "find the causes of slow steps in source text, without running it, and repair what can be repaired"
+EXAMPLES = """
+slowtrain lint                                      everything below this folder
+slowtrain lint src/ train.ipynb
+slowtrain lint --diff train.py                      what --fix would change
+slowtrain lint --fix --select input src/
+slowtrain lint --write-baseline lint.json src/      accept what is there ...
+slowtrain lint --baseline lint.json src/            ... and tell only what is new
+slowtrain lint --format sarif --output lint.sarif src/
+slowtrain lint --recording slowtrain-runs/train-20260131-120000 train.py
+"""
+FOUND, UNREADABLE = 1, 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--select", metavar="CAUSES", action="append", default=[], help="look for these ids or families only"
+    )
+    parser.add_argument("--ignore", metavar="CAUSES", action="append", default=[], help="leave these out")
+    parser.add_argument("--fix", action="store_true", help="make the edits that keep every number as it is")
+    parser.add_argument(
+        "--unsafe-fixes", action="store_true", help="make all edits, those too that change numbers of training"
+    )
+    parser.add_argument("--diff", action="store_true", help="show what --fix would change, and change nothing")
+    parser.add_argument(
+        "--format", choices=["text", "json", "sarif", "github"], default="text", help="how to tell (default: text)"
+    )
+    parser.add_argument("--output", metavar="FILE", type=Path, help="write it there, and nothing on standard output")
+    parser.add_argument("--statistics", action="store_true", help="how many of each cause, instead of each finding")
+    parser.add_argument("--baseline", metavar="FILE", type=Path, help="leave out the findings that stand in this file")
+    parser.add_argument("--write-baseline", metavar="FILE", type=Path, help="write all findings there, and stop")
+    parser.add_argument(
+        "--recording", metavar="FOLDER", type=Path, help="say what each finding cost in a recording of slowtrain run"
+    )
+    parser.add_argument("--config", metavar="FILE", type=Path, help="settings (default: the nearest pyproject.toml)")
+    parser.add_argument("--processes", metavar="N", type=int, help="how many at once (default: one a core)")
+    parser.add_argument("paths", metavar="PATH", nargs="*", help="files and folders (default: this folder)")
+
+
+def main(args: argparse.Namespace) -> int:
+    from dataclasses import replace
+
+    from slowtrain.findings import FileError
+    from slowtrain.lint import baseline, fixing, lint, settings
+
+    _check(args)
+    paths = args.paths or ["."]
+    chosen = settings.load(paths, config=args.config, select=_names(args.select), ignore=_names(args.ignore))
+    found = lint(paths, chosen, fixes=_fixes(args), processes=args.processes)
+    if args.recording is not None:
+        found = _joined(found, args.recording)
+    if args.write_baseline is not None:
+        _write(args.write_baseline, baseline.document(found.findings, args.write_baseline))
+        _say_errors(found)
+        return UNREADABLE if found.errors else 0
+    if args.baseline is not None:
+        found = baseline.without(found, args.baseline)
+    failed: list[FileError] = [] if args.diff else fixing.write(found.rewritten)
+    if failed:
+        left = {e.file for e in failed}
+        kept = tuple(r for r in found.rewritten if r.file not in left)
+        still = lint(sorted(left), chosen).findings  # what was not written is not fixed
+        findings = (*(f for f in found.findings if f.file not in left), *still)
+        found = replace(found, findings=findings, errors=(*found.errors, *failed), rewritten=kept)
+    _tell(args, found)
+    _say_errors(found)
+    would = args.diff and bool(found.rewritten)
+    return UNREADABLE if found.errors else FOUND if found.findings or would else 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.processes is not None and args.processes < 1:
+        raise InputError(f"--processes {args.processes}: at least one")
+    if args.diff and (args.format != "text" or args.statistics):
+        raise InputError("--diff shows a patch, in no other format")
+    if args.statistics and args.format != "text":
+        raise InputError("--statistics is text; count what --format json gives")
+    if args.write_baseline is not None and (args.fix or args.unsafe_fixes or args.diff or args.baseline):
+        raise InputError("--write-baseline goes without --baseline, --fix, --unsafe-fixes and --diff")
+
+
+def _fixes(args: argparse.Namespace) -> frozenset[Effect]:
+    from slowtrain.findings import SAFE
+    from slowtrain.model import Effect
+
+    if args.unsafe_fixes:
+        return frozenset(Effect)
+    return SAFE if args.fix or args.diff else frozenset()
+
+
+def _names(given: list[str]) -> list[str]:
+    return [name.strip() for one in given for name in one.split(",") if name.strip()]
+
+
+def _joined(found: Linted, folder: Path) -> Linted:
+    from dataclasses import replace
+
+    from slowtrain import diagnose
+    from slowtrain.checkup import checkup
+    from slowtrain.lint import joining
+    from slowtrain.trace import build
+
+    trace = build.load(folder)
+    answer = checkup(trace, diagnose.examine(trace), folder=folder)
+    return replace(found, findings=joining.joined(found.findings, answer, trace))
+
+
+def _tell(args: argparse.Namespace, found: Linted) -> None:
+    text = _text(args, found)
+    if args.output is not None:
+        _write(args.output, text)
+    else:
+        sys.stdout.write(text)
+
+
+def _text(args: argparse.Namespace, found: Linted) -> str:
+    import shutil
+
+    from slowtrain import __version__
+    from slowtrain.cli._answer import coloured, speaks_unicode
+    from slowtrain.report import github, lint, sarif
+
+    if args.diff:
+        return "".join(one.diff for one in found.rewritten)
+    if args.format == "json":
+        return lint.document(found, __version__)
+    if args.format == "github":
+        return github.render(found)
+    if args.format == "sarif":
+        return sarif.render(found, __version__, _pages(found))
+    screen = args.output is None
+    return lint.render(
+        found,
+        width=max(shutil.get_terminal_size((100, 24)).columns, 80) if screen and sys.stdout.isatty() else 120,
+        colour=screen and coloured(sys.stdout),
+        unicode=not screen or speaks_unicode(sys.stdout),
+        statistics=args.statistics,
+    )
+
+
+def _pages(found: Linted) -> dict[str, tuple[str, str]]:
+    from slowtrain.cli import explain
+
+    titles = {f.cause: (f.title, "") for f in found.findings}
+    files = explain.cause_files()
+    pages = [explain.read(files[cause]) for cause in titles if cause in files]
+    return {**titles, **{p.id: (p.title, p.doc) for p in pages if p is not None}}
+
+
+def _write(path: Path, text: str) -> None:
+    from slowtrain.cli._answer import write
+
+    write(path, text)
+
+
+def _say_errors(found: Linted) -> None:
+    for error in found.errors:
+        line = "".join(c if c.isprintable() else "?" for c in f"{error.place}: {error.says}")
+        print(f"slowtrain: {line}", file=sys.stderr)

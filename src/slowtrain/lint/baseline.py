@@ -1,0 +1,62 @@
+"""A file of findings that are known: old code is left alone, new code is not.
+
+A finding is known again by its cause, its file and its line's text, so that lines may move.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from slowtrain.errors import InputError
+from slowtrain.findings import Finding, Linted
+
+SCHEMA = "slowtrain.lint-baseline/1"
+Key = tuple[str, str, str]
+
+
+def document(findings: Iterable[Finding], file: Path) -> str:
+    """The baseline of ``findings`` as JSON, with paths relative to the folder of ``file``."""
+    counts = Counter(_key(f, file) for f in findings)
+    rows = [{"cause": c, "file": f, "code": code, "count": n} for (c, f, code), n in sorted(counts.items())]
+    return json.dumps({"schema": SCHEMA, "findings": rows}, indent=1) + "\n"
+
+
+def without(found: Linted, file: Path) -> Linted:
+    """``found`` without what stands in the baseline ``file``. Raises ``InputError`` where that is none."""
+    left = _read(file)
+    kept = []
+    for finding in found.findings:
+        key = _key(finding, file)
+        if left[key] > 0:
+            left[key] -= 1
+        else:
+            kept.append(finding)
+    known, gone = len(found.findings) - len(kept), sum(left.values())
+    notes = [f"{known} known by {file}"] if known else []
+    notes += [f"{gone} of {file} are gone; --write-baseline {file} forgets them"] if gone else []
+    return replace(found, findings=tuple(kept), notes=(*found.notes, *notes))
+
+
+def _key(finding: Finding, file: Path) -> Key:
+    below = os.path.relpath(os.path.abspath(finding.file), os.path.abspath(file.parent))
+    return finding.cause, below.replace(os.sep, "/"), finding.code[0].strip() if finding.code else ""
+
+
+def _read(file: Path) -> Counter[Key]:
+    try:
+        written = json.loads(file.read_text(encoding="utf-8"))
+        if written["schema"] != SCHEMA:
+            raise ValueError(f"its schema is {written['schema']!r}, not {SCHEMA!r}")
+        rows = written["findings"]
+        return Counter({(str(r["cause"]), str(r["file"]), str(r["code"])): int(r["count"]) for r in rows})
+    except OSError as error:
+        raise InputError(
+            f"cannot read the baseline {file} ({error.strerror}); make it with --write-baseline"
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{file} is no baseline ({error}); make it anew with --write-baseline") from error

@@ -1,0 +1,133 @@
+"""A file as what causes look at: its text and tree, and the way back from places in it to the file's own bytes."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from slowtrain.errors import InputError
+from slowtrain.findings import FileError
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits
+
+PYTHON_2 = re.compile(
+    r"^[ \t]*(?:print[ \t]+[^\s=(.,\[]|print[ \t]*>>|exec[ \t]+['\"]|raise[ \t]+\w+[ \t]*,"
+    r"|except[ \t]+[\w.]+[ \t]*,[ \t]*\w+:)",
+    re.MULTILINE,
+)
+
+
+class Unreadable(Exception):
+    """Why a file cannot be looked at, in a few words; ``line`` where that is known."""
+
+    def __init__(self, says: str, line: int | None = None) -> None:
+        super().__init__(says)
+        self.says, self.line = says, line
+
+
+class Document(ABC):
+    """A file: its ``source`` may be put together from parts of it."""
+
+    source: Source
+    errors: Sequence[FileError] = ()
+
+    @abstractmethod
+    def place(self, line: int) -> tuple[int | None, int]:
+        """The cell, None where there are none, and the line in it, of a line of the source."""
+
+    @abstractmethod
+    def changed(self, wanted: Iterable[Edit]) -> bytes:
+        """The file's bytes with edits of its source. Raises ``InputError`` where they cannot be made."""
+
+    @abstractmethod
+    def diff(self, wanted: Iterable[Edit]) -> str:
+        """The same as a text for people. Raises ``InputError``."""
+
+
+@dataclass(frozen=True)
+class Script(Document):
+    """A Python file."""
+
+    source: Source
+    content: bytes
+
+    def place(self, line: int) -> tuple[int | None, int]:
+        return None, line
+
+    def changed(self, wanted: Iterable[Edit]) -> bytes:
+        return edits.apply(self.content, wanted)
+
+    def diff(self, wanted: Iterable[Edit]) -> str:
+        new, _ = decoded(self.changed(wanted))
+        return edits.diff(self.source.file.lstrip("/"), self.source.text, new)
+
+
+def script(file: str, content: bytes) -> Script:
+    """A Python file's bytes as a document. Raises ``Unreadable``."""
+    text, _ = decoded(content)
+    try:
+        return Script(Source(file, text, parsed(text)), content)
+    except SyntaxError as error:
+        raise Unreadable(complaint(error, text), error.lineno) from error
+
+
+def decoded(content: bytes) -> tuple[str, str]:
+    """A Python file's text, its line ends kept, and its encoding. Raises ``Unreadable``."""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+        return content.decode(encoding), encoding
+    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
+        if isinstance(error, UnicodeDecodeError):
+            says = f"cannot be decoded: not {error.encoding} at byte {error.start}"
+            raise Unreadable(says, content.count(b"\n", 0, error.start) + 1) from error
+        raise Unreadable(f"cannot be decoded: {error}") from error
+
+
+def parsed(text: str) -> ast.Module:
+    """The syntax tree. Raises ``SyntaxError``, also for what is too deep or too large for Python's own parser."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the text's own: invalid escapes, "is" with a literal
+        try:
+            return ast.parse(text)
+        except (RecursionError, MemoryError) as error:
+            raise SyntaxError("nested too deeply for Python's parser") from error
+        except ValueError as error:  # a null character
+            raise SyntaxError(str(error)) from error
+
+
+def complaint(error: SyntaxError, text: str) -> str:
+    """One line on a syntax error; whether it is Python 2, which nobody would guess from Python 3's message."""
+    old = "Missing parentheses in call to" in (error.msg or "") or PYTHON_2.search(text)
+    return f"Python 2, not Python 3: {error.msg}" if old else f"syntax error: {error.msg}"
+
+
+def parses(text: str) -> bool:
+    try:
+        parsed(text)
+    except (SyntaxError, UnicodeError):
+        return False
+    return True
+
+
+def rows(text: str) -> list[str]:
+    """The lines as ``ast`` counts them, without their ends."""
+    return re.split(r"\r\n|\r|\n", text)
+
+
+def characters(row: str, column: int) -> int:
+    """A column in bytes, as ``ast`` has it, in characters."""
+    return column if row.isascii() else len(row.encode("utf-8", "surrogatepass")[:column].decode("utf-8", "replace"))
+
+
+def applied(text: str, wanted: Iterable[Edit]) -> str:
+    """A text with edits. Raises ``InputError``."""
+    try:
+        return edits.apply(text.encode(), wanted).decode()
+    except UnicodeError as error:
+        raise InputError(f"the text is not Unicode ({error})") from error

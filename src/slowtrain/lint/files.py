@@ -1,0 +1,98 @@
+"""Which files there are to look at: folders walked in order, without what is not the user's own."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from slowtrain.errors import InputError
+from slowtrain.findings import FileError
+from slowtrain.lint.settings import Settings
+
+ENDINGS = (".py", ".pyw", ".ipynb")
+# Other people's code, and what tools make; a folder that is named on the command line is walked whatever it is called.
+SKIPPED = frozenset(
+    ".git .hg .svn .bzr .venv venv .tox .nox .eggs node_modules __pycache__ .ipynb_checkpoints .mypy_cache "
+    ".pytest_cache .ruff_cache .hypothesis build dist site-packages slowtrain-runs".split()
+)
+
+
+def find(paths: Sequence[str], settings: Settings) -> tuple[list[str], list[FileError]]:
+    """Files to look at, each once, folders in the order of names; and what could not be listed.
+
+    Raises ``InputError`` for a path that is not there.
+    """
+    found: dict[str, None] = {}
+    errors: list[FileError] = []
+    for path in paths:
+        try:
+            mode = os.stat(path).st_mode
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+        if stat.S_ISDIR(mode):
+            walk = _Walk(settings, errors)
+            found.update(dict.fromkeys(map(_short, walk.below(path))))
+        elif stat.S_ISREG(mode):
+            found[path] = None
+        else:
+            errors.append(FileError(path, "neither a file nor a folder"))
+    return _distinct(found), [replace(e, file=_short(e.file)) for e in errors]
+
+
+def _short(path: str) -> str:
+    return path.removeprefix(f".{os.sep}")
+
+
+class _Walk:
+    def __init__(self, settings: Settings, errors: list[FileError]) -> None:
+        self.settings, self.errors = settings, errors
+        self.seen: set[tuple[int, int]] = set()
+
+    def below(self, root: str) -> Iterator[str]:
+        """Files below ``root``; a folder that a link leads back to is walked once."""
+        todo = [root]
+        while todo:
+            folder = todo.pop()
+            try:
+                info = os.stat(folder)
+                if (info.st_dev, info.st_ino) in self.seen:
+                    continue
+                self.seen.add((info.st_dev, info.st_ino))
+                with os.scandir(folder) as listing:
+                    entries = sorted(listing, key=lambda e: e.name)
+            except OSError as error:
+                self.errors.append(FileError(folder, f"cannot be listed ({error.strerror})"))
+                continue
+            folders = []
+            for entry in entries:
+                kind = self._kind(entry)
+                if kind == "folder":
+                    folders.append(entry.path)
+                elif kind == "file":
+                    yield entry.path
+            todo += reversed(folders)
+
+    def _kind(self, entry: os.DirEntry[str]) -> str | None:
+        try:
+            if entry.is_dir():
+                left = entry.name in SKIPPED or self.settings.excludes(entry.path)
+                return None if left else "folder"
+            if not entry.name.endswith(ENDINGS) or self.settings.excludes(entry.path):
+                return None
+            if entry.is_file():
+                return "file"
+            if entry.is_symlink():
+                self.errors.append(FileError(entry.path, "a link that leads nowhere"))
+        except OSError as error:  # also links in a circle
+            self.errors.append(FileError(entry.path, f"cannot be looked at ({error.strerror})"))
+        return None
+
+
+def _distinct(files: dict[str, None]) -> list[str]:
+    """Each file once, however many links and paths lead to it."""
+    real: dict[str, str] = {}
+    for file in files:
+        real.setdefault(os.path.realpath(file), file)
+    return list(real.values())

@@ -1,0 +1,103 @@
+"""Applies edits to a file until a further pass finds nothing more that may be fixed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Collection, Sequence
+
+from slowtrain.errors import InputError
+from slowtrain.findings import FileError, Finding, Rewritten
+from slowtrain.lint import documents, looking
+from slowtrain.lint.documents import Document, Unreadable
+from slowtrain.lint.looking import Looked
+from slowtrain.lint.settings import Settings
+from slowtrain.model import Edit, Effect
+from slowtrain.source import edits
+
+MOST_PASSES = 50  # each pass fixes at least one finding; what needs more than that goes round in circles
+
+
+def fix(file: str, chosen: Settings, effects: Collection[Effect]) -> tuple[Looked, Rewritten | None]:
+    """The file as its fixes make it, None where they change nothing, and what is found in that. Writes nothing."""
+    try:
+        before = data = looking.content(file)
+        looked = looking.seen(file, data, chosen)
+        seen, fixed, settled = {data}, 0, False
+        for _ in range(MOST_PASSES):
+            wanted = [f for f in looked.findings if f.edits and f.effect in effects]
+            new, done = _pass(looking.opened(file, data), data, wanted) if wanted else (data, 0)
+            if not done or new in seen:
+                settled = new == data
+                break
+            seen.add(new)
+            data, fixed = new, fixed + done
+            looked = looking.seen(file, data, chosen)
+        if not settled:
+            error = FileError(file, "its fixes undo each other, or never end; nothing was changed, please report")
+            first = looking.seen(file, before, chosen)
+            return Looked(first.findings, (*first.errors, error), first.parsed), None
+    except Unreadable as why:
+        return Looked(errors=(FileError(file, why.says, why.line),)), None
+    return looked, Rewritten(file, before, data, _diff(file, before, data), fixed) if data != before else None
+
+
+def write(changed: Sequence[Rewritten]) -> list[FileError]:
+    """Writes each file whole or not at all; what could not be written is told."""
+    errors = []
+    for one in changed:
+        path = os.path.realpath(one.file)  # a link stays a link
+        part = f"{path}.{os.getpid()}.part"
+        try:
+            with open(path, "rb") as now:
+                if now.read() != one.before:
+                    raise OSError(0, "it has changed meanwhile")
+            if not os.access(path, os.W_OK):
+                raise OSError(0, "it is read-only")
+            with open(part, "xb") as new:
+                new.write(one.after)
+            os.chmod(part, os.stat(path).st_mode & 0o7777)
+            os.replace(part, path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(part)
+            errors.append(FileError(one.file, f"cannot be written ({error.strerror})"))
+    return errors
+
+
+def _pass(document: Document, data: bytes, wanted: Sequence[Finding]) -> tuple[bytes, int]:
+    """The bytes with as many of the findings' edits as go together, and how many."""
+    chosen: list[Finding] = []
+    for finding in wanted:
+        if not any(_touch(a, b) for other in chosen for a in other.edits for b in finding.edits):
+            chosen.append(finding)
+    together = _made(document, [e for f in chosen for e in f.edits])
+    if together is not None:
+        return together, len(chosen)
+    for finding in chosen:  # each by itself was seen to parse
+        alone = _made(document, finding.edits)
+        if alone is not None:
+            return alone, 1
+    return data, 0
+
+
+def _made(document: Document, wanted: Sequence[Edit]) -> bytes | None:
+    try:
+        if documents.parses(documents.applied(document.source.text, wanted)):
+            return document.changed(wanted)
+    except InputError:
+        pass
+    return None
+
+
+def _touch(one: Edit, other: Edit) -> bool:
+    """Whether two edits overlap, or put something in the same place."""
+    return one.start == other.start or (one.start < other.end and other.start < one.end)
+
+
+def _diff(file: str, before: bytes, after: bytes) -> str:
+    if looking.is_notebook(file):
+        old, new = before.decode("utf-8-sig"), after.decode("utf-8-sig")
+    else:
+        old, new = documents.decoded(before)[0], documents.decoded(after)[0]
+    return edits.diff(file.lstrip("/"), old, new)

@@ -1,0 +1,82 @@
+"""``# slowtrain: ignore[input/sequential-map]``: findings that are accepted, and comments that nothing needs."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from slowtrain.lint import settings
+from slowtrain.model import Edit, Effect, Prescription, Spot
+
+COMMENT = re.compile(r"#\s*slowtrain:\s*ignore\b(?:\s*\[([^\]]*)\])?")
+MARK = b"slowtrain:"
+
+
+@dataclass
+class Ignore:
+    """One comment. ``ids`` is what it names, each with what it means; empty: everything on its line."""
+
+    line: int
+    start: int
+    end: int
+    ids: dict[str, frozenset[str]]
+    row: str
+    used: set[str] = field(default_factory=set)
+
+    def covers(self, cause: str, first: int, last: int) -> bool:
+        """Whether a finding on these lines is ignored; remembers that it was of use."""
+        if not first <= self.line <= last:
+            return False
+        named = [name for name, ids in self.ids.items() if cause in ids]
+        if self.ids and not named:
+            return False
+        self.used |= set(named) or {""}
+        return True
+
+
+def read(text: str) -> list[Ignore]:
+    """The comments of a text, those inside strings left out."""
+    if "slowtrain:" not in text:
+        return []
+    found = []
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            match = COMMENT.search(token.string) if token.type == tokenize.COMMENT else None
+            if match:
+                names = [n.strip() for n in (match[1] or "").split(",") if n.strip()]
+                column = token.start[1]
+                ids = {n: settings.meant(n) for n in names}
+                found.append(Ignore(token.start[0], column + match.start(), column + match.end(), ids, token.line))
+    except (tokenize.TokenError, SyntaxError):
+        pass  # it was parsed before: the tokenizer of Python's library is stricter in rare cases
+    return found
+
+
+def unused(file: str, ignores: Iterable[Ignore], looked_for: Collection[str], all_ids: int) -> Iterable[Spot]:
+    """Comments, or ids in them, that nothing was found for; those of causes that were not looked for are left alone."""
+    for one in ignores:
+        if not one.ids:
+            if not one.used and len(looked_for) >= all_ids:
+                yield _spot(file, one, "nothing is found on this line that this comment could ignore", [])
+            continue
+        idle = [n for n, ids in one.ids.items() if n not in one.used and (not ids or ids & set(looked_for))]
+        if not idle:
+            continue
+        strange = [n for n in idle if not one.ids[n]]
+        says = f"no cause is called {strange[0]}" if strange else f"{', '.join(idle)} is not found on this line"
+        yield _spot(file, one, f"{says}, so that there is nothing to ignore", [n for n in one.ids if n not in idle])
+
+
+def _spot(file: str, one: Ignore, says: str, kept: list[str]) -> Spot:
+    start, end = one.start, one.end
+    text = f"# slowtrain: ignore[{', '.join(kept)}]" if kept else ""
+    if not kept:  # the spaces in front of it go with it
+        start = len(one.row[:start].rstrip()) if one.row[:start].strip() else start
+    begun, ended = (len(one.row[:n].encode()) for n in (start, end))
+    edit = Edit(file, (one.line, begun), (one.line, ended), text)
+    shown = len(one.row[: one.start].encode())
+    cure = Prescription("edit", Effect.EXACT, "remove it", edits=(edit,))
+    return Spot((one.line, shown), (one.line, ended), says, cure)

@@ -1,0 +1,152 @@
+"""One file: read, kept out if it cannot matter, parsed, and shown to each cause whose words occur in it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import stat
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from slowtrain.errors import InputError
+from slowtrain.findings import UNUSED_IGNORE, FileError, Finding
+from slowtrain.lint import catalogue, documents, ignoring, notebooks, settings
+from slowtrain.lint.documents import Document, Unreadable
+from slowtrain.lint.settings import Settings
+from slowtrain.model import Spot
+
+if TYPE_CHECKING:
+    from slowtrain.causes import Cause
+
+MOST_BYTES = 5_000_000  # a larger Python file is data, or made by a program
+MOST_NOTEBOOK_BYTES = 50_000_000  # a notebook carries its pictures
+EXCERPT_LINES = 8
+TITLES = {UNUSED_IGNORE: "a comment ignores what is not there"}
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What was found in one file; ``parsed`` if it could matter."""
+
+    findings: tuple[Finding, ...] = ()
+    errors: tuple[FileError, ...] = ()
+    parsed: bool = False
+
+
+def look(file: str, chosen: Settings) -> Looked:
+    """What is found in ``file``. Never raises: what goes wrong is told of that file, and the rest goes on."""
+    try:
+        return seen(file, content(file), chosen)
+    except Unreadable as why:
+        return Looked(errors=(FileError(file, why.says, why.line),))
+
+
+def content(file: str) -> bytes:
+    """A file's bytes. Raises ``Unreadable``."""
+    try:
+        info = os.stat(file)
+        if not stat.S_ISREG(info.st_mode):
+            raise Unreadable("not a regular file")
+        most = MOST_NOTEBOOK_BYTES if is_notebook(file) else MOST_BYTES
+        if info.st_size > most:
+            raise Unreadable(f"larger than {most / 1e6:.0f} MB")
+        with open(file, "rb") as opened:
+            return opened.read()
+    except OSError as error:
+        raise Unreadable(f"cannot be read ({error.strerror})") from error
+
+
+def seen(file: str, data: bytes, chosen: Settings) -> Looked:
+    """What is found in a file with these bytes. Raises ``Unreadable``."""
+    active = chosen.of(file)
+    if b"\0" in data[:8192]:
+        raise Unreadable("binary, not text")
+    marked = ignoring.MARK in data
+    shown = catalogue.lines_of_notebook(data) if is_notebook(file) else data
+    asked = catalogue.could_have(shown, active) if catalogue.imports_framework(shown) else []
+    if not asked and not marked:
+        return Looked()
+    collected = gc.isenabled()
+    gc.disable()  # a syntax tree has no cycles, and the collector would go through all of it again and again
+    try:
+        document = opened(file, data)
+        return _found(document, asked, active)
+    finally:
+        if collected:
+            gc.enable()
+
+
+def opened(file: str, data: bytes) -> Document:
+    """A file's bytes as a document. Raises ``Unreadable``."""
+    return notebooks.notebook(file, data) if is_notebook(file) else documents.script(file, data)
+
+
+def is_notebook(file: str) -> bool:
+    return file.endswith(".ipynb")
+
+
+def _found(document: Document, asked: Iterable[Cause], active: Collection[str]) -> Looked:
+    file = document.source.file
+    errors = list(document.errors)
+    ignores = ignoring.read(document.source.text)
+    rows: list[str] | None = None
+    findings: list[Finding] = []
+    titles = dict(TITLES)
+    spots: list[tuple[str, Spot]] = []
+    for cause in asked:
+        titles[cause.id] = cause.title
+        try:
+            spots += [(cause.id, spot) for spot in dict.fromkeys(cause.spot(document.source))]
+        except RecursionError:
+            errors.append(FileError(file, f"nested too deeply to look for {cause.id}"))
+        except Exception as error:  # noqa: BLE001  a fault of one cause must not hide what the others find
+            errors.append(FileError(file, f"{cause.id} failed ({type(error).__name__}: {error}); please report"))
+    kept = [(c, s) for c, s in spots if not _ignored(ignores, c, s)]
+    if UNUSED_IGNORE in active:
+        kept += [(UNUSED_IGNORE, s) for s in ignoring.unused(file, ignores, active, len(settings.known()))]
+    for cause_id, spot in kept:
+        rows = documents.rows(document.source.text) if rows is None else rows
+        findings.append(_finding(document, rows, cause_id, titles[cause_id], spot))
+    findings.sort(key=lambda f: (f.cell or 0, f.line, f.column, f.cause))
+    return Looked(tuple(findings), tuple(errors), True)
+
+
+def _ignored(ignores: Iterable[ignoring.Ignore], cause: str, spot: Spot) -> bool:
+    """Whether a comment covers it; all are asked, as each has to know whether it was of use."""
+    return bool([one for one in ignores if one.covers(cause, spot.start[0], spot.end[0])])
+
+
+def _finding(document: Document, rows: list[str], cause: str, title: str, spot: Spot) -> Finding:
+    cell, line = document.place(spot.start[0])
+    _, end_line = document.place(spot.end[0])
+    cure = spot.prescription
+    diff = checked(document, spot) if cure is not None and cure.edits else None
+    last = min(spot.end[0], spot.start[0] + EXCERPT_LINES - 1)
+    return Finding(
+        cause=cause,
+        title=title,
+        file=document.source.file,
+        line=line,
+        column=documents.characters(rows[spot.start[0] - 1], spot.start[1]) + 1,
+        end_line=end_line,
+        end_column=documents.characters(rows[spot.end[0] - 1], spot.end[1]) + 1,
+        says=spot.says,
+        code=tuple(rows[spot.start[0] - 1 : last]),
+        cell=cell,
+        effect=cure.effect if cure is not None else None,
+        cure=cure.says if cure is not None else None,
+        diff=diff,
+        edits=cure.edits if cure is not None and diff else (),
+    )
+
+
+def checked(document: Document, spot: Spot) -> str | None:
+    """The diff of a spot's edits; None where they cannot be made, change nothing, or leave no Python behind."""
+    wanted = spot.prescription.edits if spot.prescription is not None else ()
+    try:
+        if not documents.parses(documents.applied(document.source.text, wanted)):
+            return None
+        return document.diff(wanted) or None
+    except (InputError, Unreadable):
+        return None

@@ -1,0 +1,262 @@
+"""Notebooks: code cells joined to one text, and edits of that text written back into the JSON of their cells.
+
+Only the ``source`` of a changed cell is written anew, and of that only the lines that differ: everything else of the
+file stays byte for byte.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]  # not in the stubs
+
+from slowtrain.errors import InputError
+from slowtrain.findings import FileError
+from slowtrain.lint import documents
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits
+
+SPACE = re.compile(r"[ \t\n\r]*")
+MAGIC = re.compile(r"^([ \t]*)(?:[%!?][^\n]*|[^\n#'\"]*\?{1,2}[ \t]*)$")
+SHELL = re.compile(r"^([ \t]*[\w.,\[\]'\" ]+=[ \t]*)[!%][^=\n].*$")
+# Cell magics whose body is Python run in the notebook.
+PYTHON_MAGIC = re.compile(r"^\s*%%(?:time|timeit|capture|prun|script[ \t]+python3?)\b")
+DECODE = JSONDecoder()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A code cell: its ``number`` among all cells, its text, where its source stands in the file, and how."""
+
+    number: int
+    text: str
+    start: int
+    end: int
+    strings: tuple[tuple[int, int], ...]  # of a list of lines each one's place; of one string that alone
+    listed: bool
+
+
+@dataclass(frozen=True)
+class Notebook(documents.Document):
+    """``first`` lines are those of the source at which the cells begin."""
+
+    source: Source
+    content: bytes
+    text: str
+    cells: tuple[Cell, ...]
+    first: tuple[int, ...]
+    errors: tuple[FileError, ...] = ()
+
+    def place(self, line: int) -> tuple[int | None, int]:
+        at = self._cell(line)
+        return self.cells[at].number, line - self.first[at] + 1
+
+    def changed(self, wanted: Iterable[Edit]) -> bytes:
+        parts, at = [], 0
+        for cell, new in self._new(wanted):
+            parts += [self.text[at : cell.start], _written(self.text, cell, new)]
+            at = cell.end
+        parts.append(self.text[at:])
+        bom = b"\xef\xbb\xbf" if self.content.startswith(b"\xef\xbb\xbf") else b""
+        return bom + "".join(parts).encode()
+
+    def diff(self, wanted: Iterable[Edit]) -> str:
+        name = self.source.file.lstrip("/")
+        return "".join(edits.diff(f"{name}:cell {cell.number}", cell.text, new) for cell, new in self._new(wanted))
+
+    def _cell(self, line: int) -> int:
+        return max(n for n, first in enumerate(self.first) if first <= line or n == 0)
+
+    def _new(self, wanted: Iterable[Edit]) -> Iterator[tuple[Cell, str]]:
+        """Cells that the edits change, in order, with their new texts."""
+        by_cell: dict[int, list[Edit]] = {}
+        for edit in wanted:
+            at, last = self._cell(edit.start[0]), self._cell(edit.end[0])
+            shift = self.first[at] - 1
+            if at != last or _taken(self.cells[at].text, edit.start[0] - shift, edit.end[0] - shift):
+                raise InputError(f"{self.source.file}: an edit would reach over a magic or the end of a cell")
+            start, end = (edit.start[0] - shift, edit.start[1]), (edit.end[0] - shift, edit.end[1])
+            by_cell.setdefault(at, []).append(replace(edit, start=start, end=end))
+        for at, several in sorted(by_cell.items()):
+            yield self.cells[at], documents.applied(self.cells[at].text, several)
+
+
+def notebook(file: str, content: bytes) -> Notebook:
+    """A notebook's bytes as a document. Raises ``Unreadable``."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise documents.Unreadable(f"cannot be decoded: not utf-8 at byte {error.start}") from error
+    try:
+        cells, language = _Reader(text).read()
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
+        raise documents.Unreadable(f"not a notebook: {error}") from error
+    cells = cells if language in ("", "python", "python3", "ipython") else []
+    errors: list[FileError] = []
+    parts, first, line = [], [], 1
+    for cell in cells:
+        plain = neutral(cell.text)
+        if plain is None:
+            errors.append(_broken(file, cell))
+            plain = "\n" * cell.text.count("\n")
+        first.append(line)
+        parts.append(plain + "\n")
+        line += plain.count("\n") + 1
+    joined = "".join(parts)
+    try:
+        tree = documents.parsed(joined)
+    except SyntaxError as error:  # each by itself parses: a __future__ import further down
+        raise documents.Unreadable(documents.complaint(error, joined)) from error
+    return Notebook(Source(file, joined, tree), content, text, tuple(cells), tuple(first or [1]), tuple(errors))
+
+
+def neutral(text: str) -> str | None:
+    """A cell as Python: magics and shell lines as ``pass``, line by line; None where it is not Python then either."""
+    if documents.parses(text):
+        return text
+    lines = text.split("\n")
+    if text.lstrip().startswith("%%"):
+        if not PYTHON_MAGIC.match(text):
+            return "\n" * text.count("\n")
+        at = next(n for n, one in enumerate(lines) if one.strip())
+        lines[at] = ""
+    going = False
+    for n, one in enumerate(lines):
+        shell = SHELL.match(one)
+        magic = MAGIC.match(one)
+        if going:
+            lines[n], going = "", one.rstrip().endswith("\\")
+        elif shell or magic:
+            lines[n] = f"{shell[1]}None" if shell else f"{magic[1]}pass" if magic else one
+            going = one.rstrip().endswith("\\")
+    plain = "\n".join(lines)
+    return plain if documents.parses(plain) else None
+
+
+def _taken(text: str, first: int, last: int) -> bool:
+    """Whether lines of a cell stand there as something else than they are."""
+    plain, own = (neutral(text) or "").split("\n"), text.split("\n")
+    return plain[first - 1 : last] != own[first - 1 : last]
+
+
+def _broken(file: str, cell: Cell) -> FileError:
+    try:
+        documents.parsed(cell.text)
+    except SyntaxError as error:
+        return FileError(file, documents.complaint(error, cell.text), error.lineno, cell.number)
+    return FileError(file, "not Python", None, cell.number)
+
+
+def _written(text: str, cell: Cell, new: str) -> str:
+    """The JSON of a cell's source with its new text; lines that stay keep their own bytes."""
+    ascii_only = text[cell.start : cell.end].isascii()
+
+    def dumped(line: str) -> str:
+        return json.dumps(line, ensure_ascii=ascii_only)
+
+    if not cell.listed:
+        return dumped(new)
+    raw = [text[a:b] for a, b in cell.strings]
+    old = [json.loads(one) for one in raw]
+    lines = re.findall(r"[^\n]*\n|[^\n]+$", new)
+    done: list[str] = []
+    for _, a, b, c, d in difflib.SequenceMatcher(None, old, lines, autojunk=False).get_opcodes():
+        done += raw[a:b] if old[a:b] == lines[c:d] else map(dumped, lines[c:d])
+    if not raw:
+        return f"[{', '.join(done)}]"
+    head, tail = text[cell.start : cell.strings[0][0]], text[cell.strings[-1][1] : cell.end]
+    between = text[cell.strings[0][1] : cell.strings[1][0]] if len(raw) > 1 else f",{head[1:]}" if head[1:] else ", "
+    return head + between.join(done) + tail
+
+
+class _Reader:
+    """Goes through the JSON text with an eye on where the cells' sources stand, which ``json.loads`` does not tell."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.number = 0
+
+    def read(self) -> tuple[list[Cell], str]:
+        """The code cells, and the language that the notebook says."""
+        cells: list[Cell] = []
+        language = ""
+        for key, at in self._object(self._skip(0)):
+            if key == "cells":
+                self.at = at
+                cells = list(self._cells(at))
+            elif key == "metadata":
+                about, self.at = DECODE.raw_decode(self.text, at)
+                language = str((about.get("language_info") or {}).get("name") or "").lower()
+            else:
+                self._value(at)
+        return cells, language
+
+    def _cells(self, at: int) -> Iterator[Cell]:
+        for each in self._array(at):
+            self.number += 1
+            kind, found = "", None
+            for key, value in self._object(each):
+                if key == "source":
+                    found = self._source(value)
+                else:
+                    told = self._value(value)
+                    kind = str(told) if key == "cell_type" else kind
+            if kind == "code" and found is not None:
+                yield found
+
+    def _source(self, at: int) -> Cell:
+        if self.text[at] == '"':
+            value, end = scanstring(self.text, at + 1, True)
+            self.at = end
+            return Cell(self.number, value, at, end, ((at, end),), False)
+        strings, parts = [], []
+        for each in self._array(at):
+            if self.text[each] != '"':
+                raise ValueError(f"cell {self.number}: its source is no text")
+            value, end = scanstring(self.text, each + 1, True)
+            self.at = end
+            strings.append((each, end))
+            parts.append(value)
+        return Cell(self.number, "".join(parts), at, self.at, tuple(strings), True)
+
+    def _value(self, at: int) -> object:
+        value, self.at = DECODE.raw_decode(self.text, at)
+        return value
+
+    def _object(self, at: int) -> Iterator[tuple[str, int]]:
+        """Keys with the places of their values; whoever takes one moves ``at`` behind the value."""
+        self._expect(at, "{")
+        at = self._skip(at + 1)
+        while self.text[at] != "}":
+            self._expect(at, '"')
+            key, at = scanstring(self.text, at + 1, True)
+            at = self._skip(at)
+            self._expect(at, ":")
+            yield key, self._skip(at + 1)
+            at = self._next(self._skip(self.at), "}")
+        self.at = at + 1
+
+    def _array(self, at: int) -> Iterator[int]:
+        self._expect(at, "[")
+        at = self._skip(at + 1)
+        while self.text[at] != "]":
+            yield at
+            at = self._next(self._skip(self.at), "]")
+        self.at = at + 1
+
+    def _next(self, at: int, closing: str) -> int:
+        if self.text[at] == closing:
+            return at
+        self._expect(at, ",")
+        return self._skip(at + 1)
+
+    def _expect(self, at: int, wanted: str) -> None:
+        if self.text[at : at + 1] != wanted:
+            raise ValueError(f"not JSON at character {at}")
+
+    def _skip(self, at: int) -> int:
+        match = SPACE.match(self.text, at)
+        return match.end() if match else at

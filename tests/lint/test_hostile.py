@@ -1,0 +1,143 @@
+"""Bad input: one line for the file, and the rest goes on."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from .linting import EAGER, PIPELINE, Folder
+
+USED = "import keras\nrun_eagerly = 1\n"
+HOSTILE = {
+    "a syntax error": (b"import keras\nrun_eagerly = = 1\n", "bad.py:2: syntax error: "),
+    "an open bracket": (b"import keras\nrun_eagerly = (\n", "bad.py:2: syntax error: "),
+    "Python 2": (b"import keras\nrun_eagerly = 1\nprint 'a', run_eagerly\n", "bad.py:3: Python 2, not Python 3: "),
+    "Python 2 without print": (b"import keras\nrun_eagerly = 1\nraise A, 'b'\n", "bad.py:3: Python 2, not Python 3: "),
+    "binary": (b"import keras\nrun_eagerly = 1\n\0\1\2", "bad.py: binary, not text"),
+    "UTF-16": (USED.encode("utf-16"), "bad.py: binary, not text"),
+    "not UTF-8": (USED.encode() + b"# \xff\n", "bad.py:3: cannot be decoded: not utf-8 at byte 31"),
+    "an encoding that is none": (b"# coding: klingon\n" + USED.encode(), "bad.py: cannot be decoded: unknown encoding"),
+    "huge": (USED.encode() + b"#" * 5_000_000, "bad.py: larger than 5 MB"),
+    "deep brackets": (USED.encode() + b"x = " + b"(" * 5000 + b")" * 5000, "bad.py:3: syntax error: too many nested"),
+    "deep signs": (USED.encode() + b"x = " + b"-" * 200_000 + b"1", "bad.py"),
+    "deep attributes": (USED.encode() + b"x = a" + b".b" * 200_000, "bad.py"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_it_is_told_and_the_rest_goes_on(folder: Folder, name: str) -> None:
+    content, says = HOSTILE[name]
+    folder.put_bytes("bad.py", content)
+    folder.put(good__py=EAGER)
+    assert folder.lint() == 2
+    assert folder.err.startswith(f"slowtrain: {says}")
+    assert folder.err.count("\n") == 1
+    assert "good.py:4:42: host/eager-step" in folder.out
+
+
+def test_what_cannot_matter_is_not_parsed(folder: Folder) -> None:
+    folder.put(a__py="import numpy\nrun_eagerly = = 1\n", b__py="import keras\nx = = 1\n", c__py="kerasx = (\n")
+    assert folder.lint() == 0
+    assert folder.err == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import tensorflow", "import os, keras as k", "from tf_keras import layers", "  from tensorflow.keras import *",
+        "x = 1; import keras", "import tensorflow_datasets as tfds", "if 1: import keras", "import keras_hub",
+    ],
+)  # fmt: skip
+def test_any_import_of_a_framework_matters(folder: Folder, line: str) -> None:
+    folder.put(a__py=f"{line.lstrip()}\nmodel.compile(run_eagerly=True)\n" if not line.startswith(" ") else
+               f"if 1:\n{line}\nmodel.compile(run_eagerly=True)\n")  # fmt: skip
+    assert [cause for _, cause, _ in folder.found()] == ["host/eager-step"]
+
+
+@pytest.mark.parametrize("text", ["", "\n", "#", "\ufeff", "\x0c", "import keras"])
+def test_nearly_nothing(folder: Folder, text: str) -> None:
+    folder.put(a__py=text)
+    assert folder.lint() == 0
+
+
+def test_warnings_of_the_text_are_not_ours(folder: Folder) -> None:
+    folder.put(a__py=EAGER + "s = '\\d'\nif x is 1: pass\n")
+    assert folder.lint() == 1
+    assert folder.err == ""
+
+
+def test_links_in_a_circle(folder: Folder) -> None:
+    folder.put_bytes("a/b/c.py", EAGER.encode())
+    os.symlink(folder.path, folder.path / "a/b/up", target_is_directory=True)
+    os.symlink("loop.py", folder.path / "loop.py")
+    os.symlink("nowhere", folder.path / "lost.py")
+    os.symlink(folder.path / "a/b/c.py", folder.path / "again.py")
+    assert folder.lint() == 2
+    assert folder.out.count("host/eager-step") == 1
+    assert folder.err.splitlines() == [
+        "slowtrain: loop.py: cannot be looked at (Too many levels of symbolic links)",
+        "slowtrain: lost.py: a link that leads nowhere",
+    ]
+
+
+def test_other_peoples_code_is_left_out_unless_it_is_named(folder: Folder) -> None:
+    for name in (".venv", "node_modules", "build", "lib/site-packages", ".git"):
+        folder.put_bytes(f"{name}/a.py", EAGER.encode())
+    folder.put(notes__txt=EAGER)
+    assert folder.document()["files"] == 0
+    assert len(folder.found("lib/site-packages", ".venv")) == 2
+    assert len(folder.found("notes.txt", "notes.txt")) == 1
+
+
+def test_a_pipe_is_not_read(folder: Folder) -> None:
+    os.mkfifo("pipe.py")
+    assert folder.lint() == 0
+    assert folder.lint("pipe.py") == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root may read everything")
+def test_what_may_not_be_read(folder: Folder) -> None:
+    folder.put(a__py=EAGER)
+    (folder.path / "closed").mkdir(mode=0)
+    folder.put_bytes("b.py", b"").chmod(0)
+    assert folder.lint() == 2
+    assert sorted(folder.err.splitlines()) == [
+        "slowtrain: b.py: cannot be read (Permission denied)",
+        "slowtrain: closed: cannot be listed (Permission denied)",
+    ]
+
+
+def test_names_that_are_odd(folder: Folder) -> None:
+    folder.put_bytes("a b/é\x1b[31m\n.py", EAGER.encode())
+    folder.put_bytes("-x.py", PIPELINE.encode())
+    assert folder.lint() == 1
+    assert "\x1b" not in folder.out
+    assert folder.lint("--format", "sarif") == 1
+    assert "a%20b/%C3%A9%1B%5B31m%0A.py" in folder.out
+
+
+def test_a_fault_of_a_cause_is_told(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    from slowtrain.causes import all_causes
+
+    (cause,) = [c for c in all_causes() if c.id == "host/eager-step"]
+    monkeypatch.setattr(cause, "spot", lambda source: 1 / 0)
+    folder.put(a__py=EAGER + PIPELINE)
+    assert folder.lint() == 2
+    assert (
+        folder.err == "slowtrain: a.py: host/eager-step failed (ZeroDivisionError: division by zero); please report\n"
+    )
+    assert "input/sequential-map" in folder.out
+
+
+def test_python_that_dies_of_a_file(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    from slowtrain.lint import looking
+
+    seen = looking.seen
+    monkeypatch.setattr(looking, "seen", lambda file, *rest: os._exit(9) if "m7" in file else seen(file, *rest))
+    for number in range(64):
+        folder.put_bytes(f"m{number}.py" if number != 5 else "n.py", EAGER.encode())
+    assert folder.lint("--processes", "2", "--select", "host") == 2
+    assert folder.err == "slowtrain: m7.py: Python itself ends when it parses this file\n"
+    assert folder.out.count("host/eager-step") == 63

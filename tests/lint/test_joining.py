@@ -1,0 +1,125 @@
+"""Findings beside a recording: confirmed, harmless, not reached, or nobody can tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slowtrain.findings import Finding, Runtime
+from slowtrain.lint import joining
+from slowtrain.model import (
+    Attribution,
+    Checkup,
+    Diagnosis,
+    Evidence,
+    Overhead,
+    Part,
+    Place,
+    Saving,
+    StepSummary,
+    Subject,
+    Unchecked,
+    VerdictKind,
+)
+from slowtrain.trace import Event, Trace
+
+SCRIPT = """\
+import tensorflow as tf
+ds = tf.data.Dataset.range(9)
+ds = (
+    ds.map(load)
+    .batch(8)
+)
+def other():
+    return ds.map(load)
+model.fit(ds)
+"""
+MAP = "input/sequential-map"
+
+
+def finding(file: str, line: int, cause: str = MAP) -> Finding:
+    return Finding(cause, "…", file, line, 1, line, 2, "…")
+
+
+def checkup(
+    *diagnoses: tuple[str, int, float],
+    healthy: tuple[str, ...] = (),
+    unchecked: tuple[str, ...] = (),
+    where: bool = True,
+) -> Checkup:
+    """Diagnoses by cause, line of train.py, and saving in ms of a step of 10 ms, in a run of a second."""
+    nothing = Attribution(10.0, ())
+    return Checkup(
+        "0",
+        Subject("recording", "r"),
+        VerdictKind.INPUT,
+        "…",
+        StepSummary(100, 0, 10.0, 10.0, None),
+        nothing,
+        Attribution(1000.0, (Part("steps", 1000.0, 1.0),)),
+        Overhead(None),
+        tuple(
+            Diagnosis(
+                cause,
+                "…",
+                Evidence("…", where=(Place("train.py", line),) if where else ()),
+                Saving("step", 10.0, 10.0 - ms, 1.0, 9.0),
+                ms / 10,
+            )
+            for cause, line, ms in diagnoses
+        ),
+        healthy,
+        tuple(Unchecked(cause, ("steps",)) for cause in unchecked),
+    )
+
+
+@pytest.fixture
+def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
+    """Of a run of train.py in which ``fit`` was seen at its line 9."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "never.py").write_text(SCRIPT)
+    monkeypatch.chdir(tmp_path)
+    fit = Event("loop", "fit", 0.0, 1.0, {"site": [str(tmp_path / "train.py"), 9]})
+    return Trace(root=str(tmp_path), facts={"sources": {"train.py": SCRIPT}}, events=(fit,))
+
+
+def runtimes(found: tuple[Finding, ...]) -> list[Runtime | None]:
+    return [f.runtime for f in found]
+
+
+def test_a_diagnosis_of_its_statement_confirms_it(trace: Trace) -> None:
+    # The run names the line at which the statement begins, the finding that of the operation.
+    found = joining.joined([finding("train.py", 4)], checkup((MAP, 3, 6.0)), trace)
+    assert runtimes(found) == [Runtime("confirmed", 6.0, 600.0)]
+
+
+def test_one_without_a_line_confirms_the_only_finding(trace: Trace) -> None:
+    answer = checkup((MAP, 1, 6.0), where=False)
+    assert runtimes(joining.joined([finding("train.py", 4)], answer, trace)) == [Runtime("confirmed", 6.0, 600.0)]
+    two = [finding("train.py", 2), finding("train.py", 4)]
+    assert [r.state for r in runtimes(joining.joined(two, answer, trace)) if r] == ["harmless", "harmless"]
+
+
+def test_what_was_judged_and_not_found_is_harmless(trace: Trace) -> None:
+    assert runtimes(joining.joined([finding("train.py", 4)], checkup(healthy=(MAP,)), trace)) == [Runtime("harmless")]
+
+
+def test_a_file_that_was_never_run_was_not_reached(trace: Trace) -> None:
+    found = joining.joined([finding("never.py", 4)], checkup((MAP, 4, 6.0)), trace)
+    assert runtimes(found) == [Runtime("not reached")]
+
+
+def test_what_was_not_checked_is_not_harmless(trace: Trace) -> None:
+    assert runtimes(joining.joined([finding("train.py", 4)], checkup(unchecked=(MAP,)), trace)) == [None]
+
+
+def test_a_function_in_which_nothing_was_measured_may_not_have_run(trace: Trace) -> None:
+    assert runtimes(joining.joined([finding("train.py", 8)], checkup(healthy=(MAP,)), trace)) == [None]
+
+
+def test_the_dearest_comes_first(trace: Trace) -> None:
+    several = [finding("never.py", 4), finding("train.py", 2, "host/a"), finding("train.py", 4), finding("train.py", 9)]
+    answer = checkup((MAP, 9, 2.0), (MAP, 3, 6.0), healthy=("host/a",))
+    found = joining.joined(several, answer, trace)
+    assert [(f.file, f.line) for f in found] == [("train.py", 4), ("train.py", 9), ("never.py", 4), ("train.py", 2)]

@@ -1,0 +1,114 @@
+"""A proof as text, as JSON and as a page, with hostile names in every place that a program can choose."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slowtrain.model import Effect, Saving, Verdict
+from slowtrain.proof import Attempt, Changed, Proof
+from slowtrain.report import proof as report
+from slowtrain.report import proof_html
+
+from . import checkups
+from .test_browser import BROWSER, browse
+
+BETTER = Verdict("better", 1.61, 1.24, 2.1, 8, "within 4e-06")
+DIFF = (
+    "--- a/train.py\n+++ b/train.py\n@@ -1,2 +1,2 @@\n x = 1\n-ds = ds.map(f)\n+ds = ds.map(f, num_parallel_calls=4)\n"
+)
+SAVING = Saving("step", 2.0, 1.2, 1.2, 2.2)
+KEPT = Attempt("input/sequential-map", "make it parallel", Effect.EQUIVALENT, SAVING, BETTER, True, "", DIFF)
+WORSE = Verdict("no better", 1.01, 0.97, 1.05, 6, "same")
+DROPPED = replace(KEPT, name="host/launch-bound", verdict=WORSE, kept=False, why="it does not help")
+
+
+def proven() -> Proof:
+    return Proof(
+        ("train.py", "--epochs", "3"),
+        (KEPT, DROPPED),
+        BETTER,
+        DIFF,
+        (Changed(Path("train.py"), b"a", b"b"),),
+        checkups.input_bound(),
+        checkups.healthy(),
+        (("input/slow-storage", "move the data", ("train.py:3",)),),
+        ("train.py:7 subprocess starts other programs",),
+        ("two files went to a scratch folder",),
+        75.0,
+    )
+
+
+def hostile() -> Proof:
+    evil = checkups.EVIL
+    verdict = Verdict("better", math.nan, 0.0, math.inf, 4, evil)
+    attempt = Attempt(evil, evil, Effect.EXACT, None, verdict, False, evil, evil)
+    diff = f"--- a/{evil}\n+++ b/{evil}\n+{evil}\n"
+    before = checkups.hostile()
+    return Proof((evil,), (attempt,), verdict, diff, (), before, before, ((evil, evil, (evil,)),), (evil,), (evil,))
+
+
+def test_the_answer_comes_first_and_a_dropped_cure_says_why() -> None:
+    lines = report.render(proven(), width=80).splitlines()
+    assert lines[0] == "1 cure kept: 1.61x (1.24x to 2.10x) as fast, measured in 8 runs"
+    assert all(len(line) <= 80 for line in lines)
+    text = "\n".join(lines)
+    assert "dropped: it does not help" in text
+    assert "input/slow-storage: move the data (train.py:3)" in text
+    assert "+ds = ds.map(f, num_parallel_calls=4)" in text
+    assert " x = 1" in lines  # a diff's context keeps the space before it
+
+
+@pytest.mark.parametrize("width", [40, 72, 80, 200])
+@pytest.mark.parametrize("unicode", [True, False])
+def test_hostile_names_steer_no_terminal(width: int, unicode: bool) -> None:
+    text = report.render(hostile(), width=width, unicode=unicode)
+    assert all(c.isprintable() or c == "\n" for c in text)
+    assert all(len(line) <= max(width, 40) for line in text.splitlines())
+
+
+def test_nothing_kept_says_why() -> None:
+    found = replace(proven(), attempts=(DROPPED,), together=None, diff="")
+    assert report.headline(found) == "nothing kept: it does not help"
+    assert report.headline(replace(found, attempts=())) == (
+        "nothing that a machine can cure safely; what a person can do is below"
+    )
+    assert report.headline(replace(found, attempts=(), by_hand=())) == "nothing to cure"
+
+
+def test_a_script_that_does_not_train_is_not_called_cured() -> None:
+    found = Proof(("x.py",), (), None, "", (), checkups.insufficient())
+    assert report.headline(found).startswith("cannot tell: ")
+
+
+def test_the_json_contract() -> None:
+    found = json.loads(report.render_json(proven(), written=True))
+    assert found["schema"] == "slowtrain.checkup/1"
+    fix = found["fix"]
+    assert (fix["outcome"], fix["speedup"], fix["runs"], fix["loss"]) == ("better", 1.61, 8, "within 4e-06")
+    assert (fix["kept"], fix["written"], fix["diff"]) == (["input/sequential-map"], True, DIFF)
+    assert fix["dropped"] == [{"cause": "host/launch-bound", "why": "it does not help"}]
+    verdicts = {d["cause"]: d["verdict"] for d in found["diagnoses"]}
+    assert verdicts["input/sequential-map"]["speedup"] == 1.61
+    json.loads(report.render_json(hostile(), written=False))
+
+
+def test_the_page_escapes_and_shows_both_sides() -> None:
+    page = proof_html.render(proven(), written=False)
+    assert "Before: where a step goes" in page
+    assert "After: where a step goes" in page
+    assert "<script>alert(1)" not in proof_html.render(hostile(), written=False)
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(BROWSER is None or shutil.which(BROWSER) is None, reason="no chromium on this machine")
+@pytest.mark.parametrize("found", [proven(), hostile()], ids=["proven", "hostile"])
+def test_the_page_in_a_browser(found: Proof, tmp_path: Path) -> None:
+    dom = browse(tmp_path, proof_html.render(found, written=False), "--dump-dom").stdout
+    assert "What was tried" in dom
+    assert "The patch" in dom

@@ -1,0 +1,201 @@
+"""How ``fix`` goes from one cure to the next, with probes and diagnoses that are told instead of run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slowtrain.diagnose import Findings
+from slowtrain.errors import InputError
+from slowtrain.model import Diagnosis, Edit, Effect, Evidence, Prescription, Saving
+from slowtrain.proof import Proof
+from slowtrain.trace import Trace
+from slowtrain.verify import fixing, probes
+from slowtrain.verify.pairs import Bench
+from slowtrain.verify.probes import Candidate, Probe, Rule, Script
+from slowtrain.verify.statistics import LOOKS
+
+TEXT = "slow = 4\nidle = 3\n"
+LOSSES = tuple({"loss": 1.0 / (i + 1)} for i in range(20))
+Times = Callable[[str], float]
+
+
+def diagnosis(
+    name: str, line: int, old: str, new: str, effect: Effect = Effect.EXACT, scope: str = "step"
+) -> Diagnosis:
+    edit = Edit("train.py", (line, len(old)), (line, len(old) + 1), new)
+    cure = Prescription("edit", effect, f"cure {name}", edits=(edit,))
+    return Diagnosis(name, name, Evidence(name), Saving(scope, 2.0, 1.0, 1.5, 2.5), 0.5, (cure,))
+
+
+class World:
+    """A script of two figures: each is a cause until it is 1; ``times`` says how long a text takes a step."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, times: Times, *diagnoses: Diagnosis) -> None:
+        self.path = tmp_path / "train.py"
+        self.path.write_text(TEXT)
+        self.times = times
+        self.diagnoses = diagnoses
+        self.losses: Callable[[str], tuple[Mapping[str, float], ...]] = lambda _: LOSSES
+        self.failed: Callable[[str], str | None] = lambda _: None
+        self.stopped = False
+        self.texts: dict[Path, str] = {}
+        self.order: list[str] = []
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(probes, "run", self.run)
+        monkeypatch.setattr(
+            fixing.build, "load", lambda folder: replace(Trace(), root=str(tmp_path), facts={"at": folder})
+        )
+        monkeypatch.setattr("slowtrain.verify.fixing.diagnose.examine", self.examine)
+        monkeypatch.setattr(fixing, "checkup", lambda *_args, **_named: None)
+        (tmp_path / "runs").mkdir()
+        self.bench = Bench(Script("train.py"), tmp_path / "runs", time.monotonic() + 100)
+
+    def run(self, _script: Script, candidate: Candidate, _rule: Rule, folder: Path, **_options: Any) -> Probe:
+        folder.mkdir()
+        text = candidate.texts.get(str(self.path), TEXT)
+        self.texts[folder] = text
+        self.order.append(candidate.name)
+        noise = 1 + 0.001 * (len(self.order) % 3)
+        ms = self.times(text) * noise
+        return Probe(folder, 10 * ms, ms, ms, self.stopped, 0.1, self.losses(text), (), self.failed(text))
+
+    def examine(self, trace: Trace) -> Findings:
+        text = self.texts[trace.facts["at"]]
+        return Findings(tuple(d for d in self.diagnoses if d.cause not in text and self.left(d, text)))
+
+    @staticmethod
+    def left(found: Diagnosis, text: str) -> bool:
+        edits = found.prescriptions[0].edits
+        return not edits or edits[0].text not in text.split("\n")[edits[0].start[0] - 1]
+
+    def fix(self, allowed: frozenset[Effect] = fixing.SAFE) -> Proof:
+        return fixing.fix(self.bench, allowed)
+
+
+def outcome(proof: Proof) -> list[tuple[str, bool, str]]:
+    return [(a.name, a.kept, a.why) for a in proof.attempts]
+
+
+FIRST, SECOND = diagnosis("first", 1, "slow = ", "1"), diagnosis("second", 2, "idle = ", "1")
+
+
+def test_what_helps_is_kept_and_the_rest_dropped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    world = World(monkeypatch, tmp_path, lambda text: 1.0 if "slow = 1" in text else 4.0, FIRST, SECOND)
+    proof = world.fix()
+    assert outcome(proof) == [("first", True, ""), ("second", False, "it does not help")]
+    assert proof.together is not None
+    assert proof.together.speedup == pytest.approx(4.0, rel=0.01)
+    assert (proof.together.outcome, proof.together.loss) == ("better", "same")
+    assert [f.after for f in proof.files] == [b"slow = 1\nidle = 3\n"]
+    assert proof.diff.splitlines()[:2] == ["--- a/train.py", "+++ b/train.py"]
+    assert world.path.read_text() == TEXT  # nothing is written without being asked
+
+
+def test_two_that_help_are_measured_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    world = World(monkeypatch, tmp_path, lambda text: 8.0 / (1 + text.count("= 1")), FIRST, SECOND)
+    proof = world.fix()
+    assert [kept for _, kept, _ in outcome(proof)] == [True, True]
+    assert world.order.count("together") >= 3
+    assert proof.together is not None
+    assert proof.together.speedup == pytest.approx(3.0, rel=0.01)
+
+
+def test_baseline_and_candidate_take_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    world = World(monkeypatch, tmp_path, lambda text: 1.0 if "slow = 1" in text else 4.0, FIRST)
+    world.fix()
+    assert world.order[:7] == ["script", "baseline", "first", "first", "baseline", "baseline", "first"]
+
+
+def test_a_cure_that_makes_it_slower_is_never_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    world = World(monkeypatch, tmp_path, lambda text: 2.0 if "slow = 1" in text else 1.0, FIRST)
+    proof = world.fix()
+    assert outcome(proof) == [("first", False, "it does not help")]
+    assert (proof.diff, proof.files, proof.together) == ("", (), None)
+
+
+def test_a_broken_promise_is_dropped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    world = World(monkeypatch, tmp_path, lambda text: 1.0 if "slow = 1" in text else 4.0, FIRST)
+    other = tuple({"loss": row["loss"] * 1.001} for row in LOSSES)
+    world.losses = lambda text: other if "slow = 1" in text else LOSSES
+    ((name, kept, why),) = outcome(world.fix())
+    assert (name, kept) == ("first", False)
+    assert why.startswith("promised to be exact, but the loss differs")
+
+
+def test_a_candidate_that_fails_is_dropped_with_its_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    world = World(monkeypatch, tmp_path, lambda _: 1.0, FIRST)
+    world.failed = lambda text: "exit code 1: NameError: x" if "slow = 1" in text else None
+    assert outcome(world.fix()) == [("first", False, "first: exit code 1: NameError: x")]
+
+
+def test_a_script_that_fails_by_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    world = World(monkeypatch, tmp_path, lambda _: 1.0, FIRST)
+    world.failed = lambda _: "exit code 1: OSError: no data"
+    with pytest.raises(InputError, match=r"does not run by itself .*no data"):
+        world.fix()
+
+
+def test_what_changes_training_needs_to_be_allowed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = diagnosis("first", 1, "slow = ", "1", Effect.CHANGES_TRAINING)
+    world = World(monkeypatch, tmp_path, lambda text: 1.0 if "slow = 1" in text else 4.0, found)
+    assert world.fix().attempts == ()
+    assert outcome(world.fix(fixing.SAFE | {Effect.CHANGES_TRAINING})) == [("first", True, "")]
+
+
+def test_of_a_run_that_was_ended_nobody_knows_the_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = diagnosis("first", 1, "slow = ", "1", scope="run")
+    world = World(monkeypatch, tmp_path, lambda _: 1.0, found)
+    world.stopped = True
+    proof = world.fix()
+    assert proof.attempts == ()
+    assert any("causes of the whole run were left alone" in note for note in proof.notes)
+
+
+def test_an_edit_that_is_no_python_is_dropped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    world = World(monkeypatch, tmp_path, lambda _: 1.0, diagnosis("first", 1, "slow = ", "("))
+    ((_, kept, why),) = outcome(world.fix())
+    assert not kept
+    assert "would not parse" in why
+
+
+def test_no_time_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    world = World(monkeypatch, tmp_path, lambda _: 1.0, FIRST)
+    world.bench = replace(world.bench, deadline=time.monotonic() + 1.0)
+    world.times = lambda _: 60.0
+    monkeypatch.setattr(fixing, "STEADY_S", 50.0)
+    ((_, kept, why),) = outcome(world.fix())
+    assert not kept
+    assert "give a longer --budget" in why
+
+
+def test_a_person_is_told_what_no_machine_can_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    words = replace(FIRST, prescriptions=(Prescription("advice", Effect.EXACT, "buy a disk"),))
+    world = World(monkeypatch, tmp_path, lambda _: 1.0, words)
+    proof = world.fix()
+    assert (proof.attempts, proof.by_hand) == ((), (("first", "buy a disk", ()),))
+
+
+def test_pairs_go_on_until_they_can_tell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    noise = iter([1.0, 1.3, 0.8, 1.1, 1.2, 0.9] * 20)
+    world = World(monkeypatch, tmp_path, lambda text: next(noise) * (1.0 if "slow = 1" in text else 1.02), FIRST)
+    proof = world.fix()
+    assert proof.attempts[0].verdict is not None
+    assert proof.attempts[0].verdict.runs > 2 * LOOKS[0]
+
+
+def test_where_samples_are_not_known_steps_are_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    world = World(monkeypatch, tmp_path, lambda text: 1.0 if "slow = 1" in text else 4.0, FIRST)
+    known = world.run
+
+    def run(*args: Any, **options: Any) -> Probe:
+        found = known(*args, **options)
+        return replace(found, sample_ms=None) if world.texts[found.folder] == TEXT else found
+
+    monkeypatch.setattr(probes, "run", run)
+    assert outcome(world.fix()) == [("first", True, "")]
