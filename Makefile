@@ -64,7 +64,8 @@ false-alarms: $(VENV)/.wheel ## how often fix calls a change better that is none
 	$(BIN)/python clinic/same.py --markdown docs/false-alarms.md
 
 bench-overhead: $(VENV)/.wheel ## what recording costs, two processes in turns (about two hours)
-	$(BIN)/python clinic/overhead.py --markdown docs/overhead.md
+	$(BIN)/python clinic/hotpath.py --markdown docs/overhead.md
+	$(BIN)/python clinic/overhead.py
 
 bench-trace: $(VENV)/.wheel ## a large profile: slowtrain diagnose beside xprof, of one file
 	$(BIN)/python clinic/trace_bench.py --markdown docs/bench-trace.md
