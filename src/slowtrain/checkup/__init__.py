@@ -31,7 +31,9 @@ from slowtrain.model import (
 from slowtrain.trace import Trace, attribution
 
 MAX_SOURCE_BYTES = 4 << 20
-SPAN_S = 1.5e-6  # of the script's thread, for one recorded span: an estimate, of the size of a wrapper's own work
+# Of the script's thread, for one recorded span: a step of two or three spans took 34 to 50 µs more with the wrappers
+# than without (docs/overhead.md).
+SPAN_S = 15e-6
 
 
 def checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:
