@@ -84,7 +84,7 @@ def test_what_the_script_prints_is_not_our_answer(tmp_path: Path) -> None:
     assert not (tmp_path / "result.txt").exists()
 
 
-EAGER = '''
+EAGER = """
 import numpy as np
 import tensorflow as tf
 
@@ -104,7 +104,7 @@ def train_step(x):  # as slow as it gets
 for step in range(400):
     loss = train_step(x)
 model.save_weights("model.weights.h5")
-'''
+"""
 
 
 @pytest.mark.tensorflow

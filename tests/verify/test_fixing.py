@@ -49,7 +49,8 @@ class World:
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(probes, "run", self.run)
         monkeypatch.setattr(
-            fixing.build, "load", lambda folder: replace(Trace(), root=str(tmp_path), facts={"at": folder})
+            "slowtrain.verify.fixing.build.load",
+            lambda folder: replace(Trace(), root=str(tmp_path), facts={"at": folder}),
         )
         monkeypatch.setattr("slowtrain.verify.fixing.diagnose.examine", self.examine)
         monkeypatch.setattr(fixing, "checkup", lambda *_args, **_named: None)

@@ -37,7 +37,7 @@ def headline(proof: Proof) -> str:
         return "nothing kept: " + ("; ".join(dict.fromkeys(a.why for a in proof.attempts)) or "nothing helped")
     if proof.by_hand:
         return "nothing that a machine can cure safely; what a person can do is below"
-    return "nothing to cure"
+    return f"nothing to cure: {proof.before.headline}" if proof.before is not None else "nothing to cure"
 
 
 def _lines(proof: Proof, paper: Paper) -> Iterator[str]:

@@ -62,7 +62,7 @@ class Source:
 
     def called(self, node: ast.AST, depth: int = 5) -> list[ast.AST]:
         """``node`` and the functions of this file that it calls, by name, directly or not."""
-        by_name: dict[str, ast.AST] = {n.name: n for n in ast.walk(self.tree) if isinstance(n, FUNCTIONS)}
+        by_name = _functions(self)
         found, todo = [node], [(node, 0)]
         while todo:
             one, level = todo.pop()
@@ -120,6 +120,12 @@ class Source:
                         return True
                     names = names | set(_loaded(node.value))
         return False
+
+
+@functools.lru_cache(maxsize=4)
+def _functions(source: Source) -> dict[str, ast.AST]:
+    """The file's functions by name; of several of one name the last."""
+    return {n.name: n for n in ast.walk(source.tree) if isinstance(n, FUNCTIONS)}
 
 
 @functools.lru_cache(maxsize=32)

@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, finding, scopes
+from slowtrain.source import Source, edits, finding, index, scopes
 
 OPERATIONS = frozenset(
     "apply batch bucket_by_sequence_length cache concatenate enumerate filter flat_map group_by_window ignore_errors "
@@ -118,13 +119,19 @@ def upstream(source: Source, call: ast.Call) -> Flow:
 
 def flows(source: Source, call: ast.Call) -> list[Flow]:
     """The pipelines that ``call`` is a part of, each to its end."""
-    found: list[Flow] = []
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call) and (operates(node) or makes(source, node)) and _last(source, node) is node:
-            flow = upstream(source, node)
-            if call in flow.calls:
-                found.append(flow)
+    found = [flow for flow in every(source) if call in flow.calls]
     return [f for f in found if not any(len(g.calls) > len(f.calls) and f.calls[-1] in g.calls for g in found)]
+
+
+@functools.lru_cache(maxsize=4)
+def every(source: Source) -> tuple[Flow, ...]:
+    """What leads to each operation that no other follows in its chain."""
+    operating: list[ast.Call] = []
+    for name, calls in index.of(source).calls.items():
+        if name in OPERATIONS or name in MAKERS or name.endswith("Dataset"):
+            operating += [c for c in calls if operates(c) or makes(source, c)]
+    inner = {id(c.func.value) for c in operating if operates(c) and isinstance(c.func, ast.Attribute)}
+    return tuple(upstream(source, c) for c in sorted(operating, key=edits.start) if id(c) not in inner)
 
 
 def movable(source: Source, run: Sequence[ast.Call]) -> bool:

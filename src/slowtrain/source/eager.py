@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import FUNCTIONS, Source, finding, graphable, index, scopes
+from slowtrain.source import FUNCTIONS, Source, edits, finding, graphable, index, scopes
 from slowtrain.source.functions import APPLIES
 
 UPDATES = APPLIES - {"assign", "assign_add", "apply"}  # of an optimizer: what is assigned may be anything
@@ -29,6 +29,17 @@ def steps(source: Source) -> Iterator[ast.With]:
             continue
         if _updates(source, whole) and not _in_graph(source, tape):
             yield tape
+
+
+def named(source: Source, tape: ast.With) -> tuple[tuple[int, int], tuple[int, int]]:
+    """From where to where the step's function is named, or its tape made where it is no function of its own."""
+    function = finding.function(source, tape)
+    if function is None or scopes.loops(source, tape):
+        item = tape.items[0].context_expr
+        return edits.start(item), edits.end(item)
+    line, column = edits.start(function)
+    word = "async def " if isinstance(function, ast.AsyncFunctionDef) else "def "
+    return (line, column), (line, column + len(f"{word}{function.name}".encode()))
 
 
 def _updates(source: Source, whole: ast.AST) -> bool:

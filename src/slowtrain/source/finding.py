@@ -104,11 +104,25 @@ def function(source: Source, node: ast.AST) -> ast.FunctionDef | ast.AsyncFuncti
 
 def defined(source: Source, name: str, near: ast.AST | None = None) -> ast.FunctionDef | None:
     """The function called ``name``: in the scope of ``near`` if it is there, else the only one in the file."""
-    found = [n for n in ast.walk(source.tree) if isinstance(n, ast.FunctionDef) and n.name == name]
-    inside = function(source, near) if near is not None else None
+    found = _functions(source).get(name, [])
+    inside = function(source, near) if near is not None and len(found) > 1 else None
     close = [n for n in found if inside is not None and n in ast.walk(inside)]
     found = close or found
     return found[0] if len(found) == 1 else None
+
+
+@functools.lru_cache(maxsize=16)
+def _functions(source: Source) -> dict[str, list[ast.FunctionDef]]:
+    found: dict[str, list[ast.FunctionDef]] = {}
+    todo: list[ast.AST] = [source.tree]
+    for node in todo:  # level by level, and statements alone: no expression holds a function that has a name
+        if isinstance(node, ast.FunctionDef):
+            found.setdefault(node.name, []).append(node)
+        for field in ("body", "handlers", "cases", "orelse", "finalbody"):
+            inner = getattr(node, field, None)
+            if isinstance(inner, list):
+                todo += inner
+    return found
 
 
 def keyword(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:

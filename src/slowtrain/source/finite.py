@@ -41,7 +41,7 @@ def floored(source: Source) -> tuple[Edit, ...]:
     for call in [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)]:
         if values.qualified(source, call.func) not in LOGS or len(call.args) != 1 or call.keywords:
             continue
-        if not isinstance(call.func, ast.Attribute) or _has_floor(source, call.args[0]):
+        if not isinstance(call.func, ast.Attribute) or has_floor(source, call.args[0]):
             continue
         module = edits.written(source, call.func.value).removesuffix(".math")
         done.append(edits.insert(source, edits.start(call.args[0]), f"{module}.maximum("))
@@ -49,11 +49,11 @@ def floored(source: Source) -> tuple[Edit, ...]:
     return tuple(done)
 
 
-def _has_floor(source: Source, node: ast.expr, depth: int = 4) -> bool:
+def has_floor(source: Source, node: ast.expr, depth: int = 4) -> bool:
     """Whether an expression is kept from zero: a small number added, a floor, or nothing but constants."""
     if isinstance(node, ast.Name):
         value = values.assigned(source, node) if depth else None
-        return value is not None and _has_floor(source, value, depth - 1)
+        return value is not None and has_floor(source, value, depth - 1)
     if isinstance(node, ast.Constant):
         return True
     for one in ast.walk(node):
@@ -62,7 +62,7 @@ def _has_floor(source: Source, node: ast.expr, depth: int = 4) -> bool:
         if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add):
             return True  # of a constant, or of an epsilon by whatever name
     names = [n for n in ast.walk(node) if isinstance(n, ast.Name) and not values.qualified(source, n)]
-    return bool(names) and depth > 0 and all(_has_floor(source, n, depth - 1) for n in names)
+    return bool(names) and depth > 0 and all(has_floor(source, n, depth - 1) for n in names)
 
 
 def from_logits(source: Source) -> tuple[Edit, ...]:

@@ -120,14 +120,14 @@ def rarer_turns(source: Source, line: int, rarer: int) -> list[Edit]:
     tests = [
         n
         for n in ast.walk(source.tree)
-        if isinstance(n, ast.If) and n.lineno <= line <= (n.end_lineno or 0) and _modulus(n) is not None
+        if isinstance(n, ast.If) and n.lineno <= line <= (n.end_lineno or 0) and divided_by(n) is not None
     ]
     outer = min(tests, key=lambda n: n.lineno, default=None)
-    modulus = _modulus(outer) if outer is not None else None
+    modulus = divided_by(outer) if outer is not None else None
     now = number(source, modulus)
     if outer is None or modulus is None or not now or rarer < 2 or _breaks(outer):
         return []
-    inner = [number(source, m) for n in ast.walk(outer) if n is not outer and (m := _modulus(n)) is not None]
+    inner = [number(source, m) for n in ast.walk(outer) if n is not outer and (m := divided_by(n)) is not None]
     fits = [k for k in range(2, 10 * rarer) if all(i is not None and i % (now * k) == 0 for i in inner)]
     best = min(fits, key=lambda k: abs(k - rarer), default=None)
     if best is None:
@@ -139,7 +139,7 @@ def rarer_turns(source: Source, line: int, rarer: int) -> list[Edit]:
     return [edits.replace(source, modulus, f"({best} * {text})")]
 
 
-def _modulus(node: ast.AST) -> ast.expr | None:
+def divided_by(node: ast.AST) -> ast.expr | None:
     """The ``5`` of ``if step % 5 == 0``."""
     test = node.test if isinstance(node, ast.If) else None
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):

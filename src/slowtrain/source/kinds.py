@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import FUNCTIONS, Source, finding, scopes
+from slowtrain.source import FUNCTIONS, Source, finding, index, scopes
 
 TENSOR, ARRAY, NUMBER, CONSTANT, UNKNOWN = "tensor", "array", "number", "constant", "unknown"
 ITERATED = frozenset("batch prefetch shuffle repeat cache take skip padded_batch from_tensor_slices".split())
@@ -166,7 +166,7 @@ def given_to(source: Source, function: ast.AST, parameter: str) -> Iterator[ast.
 
 def calls_of(source: Source, function: ast.AST) -> list[ast.Call]:
     name = getattr(function, "name", None)
-    return [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) == name and name]
+    return list(index.of(source).called(name)) if name else []
 
 
 def given_in(function: ast.AST, call: ast.Call, parameter: str) -> ast.expr | None:

@@ -118,6 +118,17 @@ def fused_rnn(source: Source, line: int) -> tuple[tuple[Edit, ...], bool]:
     return tuple(done), same
 
 
+def unfused(call: ast.Call) -> ast.keyword | None:
+    """The first setting of an LSTM or GRU that makes it a loop on a GPU."""
+    for given in call.keywords:
+        value = given.value
+        if given.arg not in FUSED_RNN or not isinstance(value, ast.Constant) or value.value == FUSED_RNN[given.arg]:
+            continue
+        if given.arg != "use_cudnn" or value.value is not True:
+            return given
+    return None
+
+
 def mixed(source: Source, policy: str) -> tuple[Edit, ...]:
     """Keras's mixed precision with outputs in float32; only for models of ``fit`` whose last layer is in sight."""
     policies = ("set_global_policy", "set_dtype_policy", "LossScaleOptimizer", "Policy")

@@ -58,7 +58,7 @@ def looked_up_first(source: Source) -> tuple[Edit, ...]:
     """Rows looked up before they are normalised: ``f(tf.gather(table, i))`` instead of ``tf.gather(f(table), i)``."""
     done: list[Edit] = []
     for call in [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)]:
-        table = _by_row(source, call)
+        table = by_row(source, call)
         if table is None or not table_of(source, table):
             continue
         name = _named(source, call)
@@ -201,7 +201,7 @@ def _same_ids(source: Source, ids: ast.expr, made: ast.stmt, done: list[Edit]) -
     )
 
 
-def _by_row(source: Source, call: ast.Call) -> ast.expr | None:
+def by_row(source: Source, call: ast.Call) -> ast.expr | None:
     """The table of which ``call`` makes another, row by row."""
     name = values.qualified(source, call.func)
     if not call.args or len(call.args) > 2:

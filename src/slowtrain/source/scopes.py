@@ -90,7 +90,7 @@ def scope(source: Source, node: ast.AST) -> ast.AST:
     return finding.function(source, node) or source.tree
 
 
-def binders(source: Source, name: str, inside: ast.AST) -> list[ast.AST]:  # noqa: ARG001
+def binders(source: Source, name: str, inside: ast.AST) -> list[ast.AST]:
     """The statements of the scope ``inside`` that bind ``name``, functions that declare it global too."""
     found: list[ast.AST] = []
     for node in own(body(inside)):
@@ -104,7 +104,7 @@ def binders(source: Source, name: str, inside: ast.AST) -> list[ast.AST]:  # noq
             bind = isinstance(node, ast.stmt) and name in bound(node)
         if bind:
             found.append(node)
-    if isinstance(inside, ast.Module):
+    if isinstance(inside, ast.Module) and "global" in source.text:
         found += [n for n in ast.walk(inside) if isinstance(n, FUNCTIONS) and name in outer(n)]
     return found
 

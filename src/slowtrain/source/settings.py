@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Iterator
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits, values
+from slowtrain.source import FUNCTIONS, Source, edits, index, values
 from slowtrain.source import finding as find
 
 THREADS = frozenset(
@@ -58,6 +59,31 @@ def more_cores(source: Source) -> tuple[Edit, ...]:
             return ()
         done.append(_removed(source, _guarded(source, statement)))
     return tuple(done)
+
+
+Cure = Callable[[Source], tuple[Edit, ...]]
+
+
+def limits(source: Source) -> Iterator[tuple[ast.expr, str, Cure]]:
+    """Where the file leaves TensorFlow one thread, or its process one core; what is seen, and what lifts it."""
+    one = "TensorFlow computes with one thread, whatever the machine has"
+    for call in index.of(source).called("set_intra_op_parallelism_threads"):
+        given = find.keyword(call, "num_threads", 0)
+        if given is not None and values.qualified(source, call.func) in THREADS and values.whole(source, given) == 1:
+            yield call, one, more_threads
+    for call in index.of(source).called("ConfigProto"):
+        given = find.keyword(call, OPTIONS[0])
+        if given is not None and values.whole(source, given) == 1:
+            yield given, one, more_threads
+    for node in (*index.nodes(source, ast.Assign), *index.of(source).called("setdefault", "putenv")):
+        found = _variable(source, node)
+        if found is not None and isinstance(found[0], ast.Constant) and str(found[0].value) == "1":
+            yield found[0], one, more_threads
+    for call in index.of(source).called("sched_setaffinity", "cpu_affinity"):
+        cores = call.args[-1] if call.args else None
+        single = isinstance(cores, (ast.Set, ast.List, ast.Tuple)) and len(cores.elts) == 1
+        if single and _binds(source, call) and more_cores(source):
+            yield call, "this binds the process to one core", more_cores
 
 
 def _binds(source: Source, call: ast.Call) -> bool:

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from slowtrain.source import FUNCTIONS, Source
+from slowtrain.source import FUNCTIONS, Source, index
 from slowtrain.source import finding as find
 
 DEPTH = 6  # of names that stand for names
@@ -82,10 +82,15 @@ def assigned(source: Source, node: ast.Name) -> ast.expr | None:
     """What the one assignment of a name gives it; None where there are several, or it is something else."""
     where = scope(source, node, node.id)
     found = list(stores(where, node.id))
-    shared = any(isinstance(n, ast.Global) and node.id in n.names for n in ast.walk(source.tree))
-    if len(found) != 1 or not isinstance(found[0], ast.Name) or shared:
+    if len(found) != 1 or not isinstance(found[0], ast.Name) or node.id in _shared(source):
         return None
     return given(source, found[0])
+
+
+@functools.lru_cache(maxsize=16)
+def _shared(source: Source) -> frozenset[str]:
+    """Names that some function declares ``global``."""
+    return frozenset(name for n in ast.walk(source.tree) if isinstance(n, ast.Global) for name in n.names)
 
 
 def loads(source: Source, name: str) -> list[ast.Name]:
@@ -133,7 +138,7 @@ def _dotted(node: ast.AST) -> str:
 def _modules(source: Source) -> dict[str, str]:
     """Modules, and what was imported from them, by the name that the file gives them."""
     found: dict[str, str] = {}
-    for node in ast.walk(source.tree):
+    for node in index.nodes(source, ast.Import, ast.ImportFrom):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 found[alias.asname or alias.name.split(".")[0]] = (
@@ -189,8 +194,7 @@ def _of_parameter(
     bound = isinstance(holder, ast.ClassDef) and not any("staticmethod" in ast.dump(d) for d in function.decorator_list)
     positions = [a.arg for a in (*function.args.posonlyargs, *function.args.args)][1 if bound else 0 :]
     found: list[Origin] = []
-    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and find.called(n) == called]
-    for call in calls:
+    for call in index.of(source).called(called):
         if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
             return None
         given = find.keyword(call, name, positions.index(name) if name in positions else None)

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import models, ops
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, models, ops, spotting_ops
 from slowtrain.source.loops import everywhere
 from slowtrain.trace import Trace, work
 from slowtrain.whatif import Drop, Remedy
@@ -45,6 +45,7 @@ class DenseEmbeddingUpdate(Cause):
 
     title = "Every row of an embedding is updated in each step"
     needs = frozenset({Signal.STEPS, Signal.KERNELS})
+    words = ("Embedding", "gather", "embedding_lookup")
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         # A profile can show it by the ops that make a gradient dense; an optimizer's own ops need the model to be told.
@@ -94,6 +95,15 @@ class DenseEmbeddingUpdate(Cause):
         yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=lazy)
         if not first:
             yield rows
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Large tables under Adam; work on every row of a table before rows are looked up."""
+        for one in spotting_ops.whole_tables(source):
+            cure = Prescription("edit", Effect.EQUIVALENT, one.cure, edits=one.changed)
+            yield Spot(one.start, one.end, one.says, cure)
+        for one in spotting_ops.updated_tables(source):
+            cure = Prescription("edit", Effect.CHANGES_TRAINING, one.cure, edits=one.changed)
+            yield Spot(one.start, one.end, one.says, cure)
 
     fires = (
         """

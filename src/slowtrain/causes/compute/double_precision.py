@@ -3,8 +3,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import precision
+from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, edits, finding, precision, spotting_numbers
 from slowtrain.source.loops import texts_of
 from slowtrain.trace import Trace, tensor_cores, work
 from slowtrain.whatif import Drop, Remedy
@@ -43,6 +43,7 @@ class DoublePrecision(Cause):
 
     title = "The model computes in double precision"
     needs = frozenset({Signal.STEPS})
+    words = ("float64", "GradientTape")
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         if not trace.fact("profile"):
@@ -89,6 +90,20 @@ class DoublePrecision(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         says = "compute in float32: drop set_floatx('float64'), make the data float32"
         yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=_in_single(trace))
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Keras set to float64 for all of a file; weights made of NumPy's float64."""
+        says = {
+            "Variable": "NumPy makes float64: this weight, and all that is computed with it, is of twice the width",
+            "": "this makes all layers compute in float64",
+        }
+        every = (*spotting_numbers.global_doubles(source), *spotting_numbers.double_variables(source))
+        made = precision.single(source) if every else ()
+        for call in every:
+            single = "compute in float32: drop set_floatx('float64'), make the data float32"
+            cure = Prescription("edit", Effect.CHANGES_TRAINING, single, edits=made)
+            seen = says.get(finding.called(call), says[""])
+            yield Spot(edits.start(call), edits.end(call), seen, cure)
 
     fires = (
         """

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import curing, heads, ops, windows
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, curing, heads, ops, spotting_ops, windows
 from slowtrain.trace import Line, Trace, work
 from slowtrain.whatif import Drop, Remedy
 
@@ -43,6 +43,7 @@ class HandwrittenOp(Cause):
     title = "An op is written by hand"
     needs = frozenset({Signal.STEPS})
     recorded = frozenset({Signal.TRACES, Signal.LINES})  # the graph with its source lines
+    words = ("one_hot", "add_weight")
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = [
@@ -66,6 +67,12 @@ class HandwrittenOp(Cause):
             says = "replace the loop by the one op (conv2d, einsum, batched matmul, gather)"
             cures = (curing.first(trace, evidence.where, cure) for cure in (windows.convolved, heads.together))
             yield Prescription("edit", Effect.EQUIVALENT, says, edits=next(filter(None, cures), ()))
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Rows looked up by a product with one-hot rows; convolutions and many small products in Python loops."""
+        for one in spotting_ops.handwritten(source):
+            cure = Prescription("edit", Effect.EQUIVALENT, one.cure, edits=one.changed)
+            yield Spot(one.start, one.end, one.says, cure)
 
     fires = (
         """

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -7,8 +8,8 @@ from math import prod
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import batches, curing, kerascalls
+from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, batches, curing, edits, kerascalls, spotting_fits
 from slowtrain.source.loops import text_of
 from slowtrain.trace import Trace, work
 from slowtrain.whatif import Remedy, Stretch
@@ -54,6 +55,7 @@ class SmallBatch(Cause):
     title = "The batch is too small to pay for its step"
     needs = frozenset({Signal.STEPS})
     recorded = frozenset({Signal.CALLS, Signal.MODEL})
+    words = ("batch_size", "batch", "GradientTape", "train_on_batch")
 
     def examine(self, trace: Trace) -> Evidence | None:
         steps = trace.steps
@@ -102,6 +104,18 @@ class SmallBatch(Cause):
             several = curing.first(trace, places, kerascalls.several_steps)
             says = f"compile(steps_per_execution={kerascalls.STEPS}): the same updates with fewer calls"
             yield Prescription("setting", Effect.EXACT, says, edits=several)
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """One to four of thousands of samples in a step."""
+        seen: set[ast.expr] = set()
+        for given, says, goal, changed in spotting_fits.tiny(source):
+            if given in seen:
+                continue  # one number that several calls are given
+            seen.add(given)
+            larger = f"use a batch of {goal} or more, with a learning rate to match"
+            cut = "cut the sequence into windows and train on a batch of them"
+            cure = Prescription("edit", Effect.CHANGES_TRAINING, larger if goal else cut, edits=changed)
+            yield Spot(edits.start(given), edits.end(given), says, cure)
 
     fires = (
         """

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import models
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, edits, index, models, values, visible
 from slowtrain.source.loops import text_of
 from slowtrain.trace import Device, Trace, host, names, tensor_cores
 from slowtrain.whatif import Drop, Remedy
@@ -59,6 +59,7 @@ class UnfusedRnn(Cause):
 
     title = "A recurrent layer runs as a loop of small ops"
     needs = frozenset({Signal.STEPS, Signal.DEVICE})
+    words = ("LSTM", "GRU")
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         device = trace.device
@@ -99,6 +100,22 @@ class UnfusedRnn(Cause):
             yield Prescription("edit", effect, f"remove {setting}, which cuDNN does not know", edits=changed)
         defaults = "keep the layer's default settings: tanh, sigmoid, no recurrent_dropout, no unroll, biases"
         yield Prescription("edit", Effect.CHANGES_TRAINING, defaults)
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """A layer of a file that trains, with a setting that cuDNN does not know."""
+        if not visible.trains(source):
+            return
+        for call in index.of(source).called("LSTM", "GRU"):
+            if not values.qualified(source, call.func).startswith("keras.layers."):
+                continue
+            setting = models.unfused(call)
+            if setting is not None:
+                changed, same = models.fused_rnn(source, edits.end(call.func)[0])
+                text = f"{setting.arg}={ast.unparse(setting.value)}"
+                effect = Effect.EQUIVALENT if same else Effect.CHANGES_TRAINING
+                cure = Prescription("edit", effect, f"remove {text}, which cuDNN does not know", edits=changed)
+                says = f"with {text} a GPU runs this layer as a loop of small ops"
+                yield Spot(edits.start(setting.value), edits.end(setting.value), says, cure)
 
     fires = (
         """

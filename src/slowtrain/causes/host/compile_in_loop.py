@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import curing, hoisting, rebuilding
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, curing, hoisting, rebuilding, spotting_builds
 from slowtrain.trace import Event, Spans, Trace
 from slowtrain.trace.host import anywhere, in_windows, outermost, sampled_places, stands_for
 from slowtrain.trace.retraces import Traced, by_definition
@@ -40,6 +40,7 @@ class CompileInLoop(Cause):
     title = "a model or function is built and traced again in a loop"
     needs = frozenset({Signal.TRACES, Signal.PHASES})
     scope = "run"
+    words = ("compile", ".function", "import function")
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _rebuilt(trace)
@@ -81,6 +82,17 @@ class CompileInLoop(Cause):
             )
             yield Prescription("edit", Effect.EQUIVALENT, says, edits=anew)
         yield Prescription("edit", Effect.EXACT, once, edits=rate)
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Compiled, built or defined in a loop, where no turn needs another one."""
+        once = "build, compile and define tf.functions once before the loop; reset weights and rates in it"
+        for again, effect in (
+            (spotting_builds.compiled_again, Effect.EXACT),
+            (spotting_builds.functions_again, Effect.EQUIVALENT),
+            (spotting_builds.built_again, Effect.EQUIVALENT),
+        ):
+            for one in again(source):
+                yield Spot(one.start, one.end, one.says, Prescription("edit", effect, once, edits=one.changed))
 
     fires = (
         """

@@ -113,9 +113,8 @@ class EagerStep(Cause):
             made = tuple(functions.compiled_step(source, tape.lineno))
             put = "put @tf.function on the function that takes the gradient and applies it"
             cure = Prescription("edit", Effect.EQUIVALENT, put, edits=made)
-            item = tape.items[0].context_expr
             says = "each step runs op by op from Python: the gradient is taken outside any tf.function"
-            yield Spot(edits.start(item), edits.end(item), says, cure)
+            yield Spot(*eager.named(source, tape), says, cure)
 
     fires = (
         """

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import vectorising
+from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, spotting_loops, vectorising
 from slowtrain.source.loops import text_of
 from slowtrain.trace import Spans, Trace
 from slowtrain.trace.host import (
@@ -85,6 +85,7 @@ class ElementwisePreprocessing(Cause):
     title = "a Python loop over elements prepares the data"
     needs = frozenset({Signal.PHASES, Signal.LINES})
     scope = "run"
+    words = ("fit", "train_on_batch", "GradientTape")
 
     def examine(self, trace: Trace) -> Evidence | None:
         hot = _hot(trace)
@@ -110,6 +111,15 @@ class ElementwisePreprocessing(Cause):
                 yield Prescription("edit", Effect.EXACT if found.exact else Effect.EQUIVALENT, says, edits=found.edits)
                 return
         yield Prescription("edit", Effect.EQUIVALENT, says)
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """A loop over a hundred thousand elements and more, of a form that NumPy has in one call."""
+        for loop, turns, found in spotting_loops.elementwise(source):
+            says = f"a Python loop does NumPy's work for {turns:,} elements"
+            whole = "write the loop over whole NumPy arrays, or save its result and load it"
+            effect = Effect.EXACT if found is not None and found.exact else Effect.EQUIVALENT
+            cure = Prescription("edit", effect, whole, edits=found.edits if found is not None else ())
+            yield Spot(*spotting_loops.head(loop), says, cure)
 
     fires = (
         """

@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import curing, kerascalls
+from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, curing, edits, kerascalls, spotting_fits
 from slowtrain.trace import Event, Trace
 from slowtrain.trace.host import in_windows, main_thread, saves, stands_for, training_begins, within
 from slowtrain.whatif import Remedy, Skip
@@ -63,6 +63,7 @@ class FrequentValidation(Cause):
     title = "validation or checkpointing takes a large part of the run"
     needs = frozenset({Signal.PHASES, Signal.CALLS, Signal.STEPS})
     scope = "run"
+    words = ("validation_data", "GradientTape", "train_on_batch")
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _validation(trace)
@@ -99,6 +100,13 @@ class FrequentValidation(Cause):
         found = curing.first(trace, evidence.where, lambda s, line: kerascalls.rarer_validation(s, line, rarer))
         found = found or curing.first(trace, evidence.where, lambda s, line: kerascalls.rarer_turns(s, line, rarer))
         yield Prescription("edit", Effect.EXACT, says, edits=found)
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Validation on more than was trained on since the last one, by sizes that the text tells."""
+        for given, says, changed in (*spotting_fits.validated(source), *spotting_fits.evaluated(source)):
+            rarer = "validate less often (validation_freq), or on a part of the data"
+            cure = Prescription("edit", Effect.EXACT, rarer, edits=changed)
+            yield Spot(edits.start(given), edits.end(given), says, cure)
 
     fires = (
         """

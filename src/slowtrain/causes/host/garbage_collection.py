@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import curing, hoisting
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, curing, edits, hoisting, spotting_callbacks
 from slowtrain.trace import Spans, Trace
 from slowtrain.trace.host import in_steady, in_windows, main_thread, sampled_places
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -42,6 +42,7 @@ class GarbageCollection(Cause):
 
     title = "garbage collection pauses the steps"
     needs = frozenset({Signal.STEPS, Signal.GC})
+    words = ("gc.collect", "collect")
 
     def examine(self, trace: Trace) -> Evidence | None:
         full = _full(trace)
@@ -80,6 +81,14 @@ class GarbageCollection(Cause):
             skip = "call gc.freeze() once the model is built, so that collections skip what stays"
             steps = [trace.steps.place] if trace.steps.place is not None else []
             yield Prescription("treatment", Effect.EXACT, skip, edits=curing.first(trace, steps, hoisting.frozen))
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """``gc.collect()`` beside a training step in its loop, or in a hook of each batch."""
+        for call in spotting_callbacks.collected(source):
+            after = "collect after the loop, or not at all"
+            cure = Prescription("edit", Effect.EXACT, after, edits=tuple(hoisting.collected_after(source, call.lineno)))
+            says = "the collector goes through all objects after each step, and little of a step needs it"
+            yield Spot(edits.start(call), edits.end(call), says, cure)
 
     fires = (
         """

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import callbacks, curing
+from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, callbacks, curing, spotting_callbacks
 from slowtrain.trace import Name, Trace
 from slowtrain.trace.host import anywhere, in_steady, in_windows, outermost, training_begins
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -50,6 +50,7 @@ class HeavyCallback(Cause):
 
     title = "a callback takes much of the training time"
     needs = frozenset({Signal.CALLBACKS, Signal.STEPS})
+    words = (*spotting_callbacks.HOOKS, "save_freq", "write_images")
 
     def examine(self, trace: Trace) -> Evidence | None:
         hooks = _heavy(trace)
@@ -109,6 +110,12 @@ class HeavyCallback(Cause):
         if kind == "LambdaCallback":
             return curing.first(trace, evidence.where, lambda source, _: callbacks.rarer_lambda(source))
         return curing.first(trace, evidence.where, lambda source, _: callbacks.rarer_hook(source, kind, hook))
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Callbacks that save, predict, draw or count all weights after every batch."""
+        for one in spotting_callbacks.often(source):
+            cure = Prescription("edit", Effect.EXACT, one.cure, edits=one.changed)
+            yield Spot(one.start, one.end, one.says, cure)
 
     fires = (
         """

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from slowtrain.causes import Cause
-from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import curing, kerascalls
+from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, curing, edits, index, kerascalls, spotting_fits
 from slowtrain.trace import Event, Trace
 from slowtrain.trace.host import called, parsed
 from slowtrain.trace.pipeline import Pipeline, Written
@@ -52,6 +52,7 @@ class MiscountedSteps(Cause):
     title = "an epoch goes over the data many times"
     needs = frozenset({Signal.CALLS, Signal.PHASES, Signal.STEPS})
     scope = "run"
+    words = ("steps_per_epoch", "repeat")
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _miscounts(trace)
@@ -84,6 +85,19 @@ class MiscountedSteps(Cause):
             says = "take .repeat(n) out of the data set, or run one epoch"
             found = curing.first(trace, evidence.where, kerascalls.unrepeated)
             yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=found)
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Steps that are counted in samples; a data set that repeats itself for the epochs of ``fit``."""
+        for call, given, says in spotting_fits.in_samples(source):
+            batches = "give steps_per_epoch in batches: samples // batch_size"
+            made = tuple(kerascalls.counted_in_batches(source, call.lineno))
+            cure = Prescription("edit", Effect.CHANGES_TRAINING, batches, edits=made)
+            yield Spot(edits.start(given), edits.end(given), says, cure)
+        for call, says in spotting_fits.repeated_twice(source):
+            once = "take .repeat(n) out of the data set, or run one epoch"
+            made = tuple(kerascalls.unrepeated(source, edits.end(call.func)[0]))
+            cure = Prescription("edit", Effect.CHANGES_TRAINING, once, edits=made)
+            yield Spot(*index.operation(call), says, cure)
 
     fires = (
         """

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import Source, curing, kerascalls
+from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, curing, finding, index, kerascalls, spotting_fits
 from slowtrain.trace import Event, Spans, Trace, place_of
 from slowtrain.trace.host import anywhere, computing_ms, graph_ms, in_steady, in_windows
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -58,6 +58,7 @@ class PredictInLoop(Cause):
 
     title = "predict, evaluate or fit is called in a loop for little work"
     needs = frozenset({Signal.CALLS, Signal.PHASES})
+    words = ("predict", "fit")
 
     def examine(self, trace: Trace) -> Evidence | None:
         groups = _groups(trace)
@@ -110,6 +111,14 @@ class PredictInLoop(Cause):
                 e for g in groups if g.loop == "predict" for e in _edits(trace, g, kerascalls.predicted_at_once)
             )
             yield Prescription("edit", Effect.EQUIVALENT, call, edits=tuple(dict.fromkeys(found)))
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """``predict`` of a few rows, or ``fit`` of one step, many times over."""
+        for call, says, changed in spotting_fits.little(source):
+            cure = "call model(x, training=False) in a tf.function, or predict all inputs at once"
+            if finding.called(call) == "fit":
+                cure = "call train_on_batch for each chunk, or one fit over all of them"
+            yield Spot(*index.operation(call), says, Prescription("edit", Effect.EQUIVALENT, cure, edits=changed))
 
     fires = (
         """

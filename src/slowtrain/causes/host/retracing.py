@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal
-from slowtrain.source import curing, retraced
+from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.source import Source, curing, edits, finding, index, retraced, spotting_retraces
 from slowtrain.trace import Event, Floats, Trace
 from slowtrain.trace.retraces import Traced, by_function, changes
 from slowtrain.whatif import Drop, Remedy
@@ -41,6 +42,7 @@ class Retracing(Cause):
 
     title = "a tf.function is traced again and again"
     needs = frozenset({Signal.STEPS, Signal.TRACES})
+    words = (".function", "import function")
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _again(trace)
@@ -91,6 +93,18 @@ class Retracing(Cause):
             same = "give the function the same objects each time, and tensors for what changes"
             yield Prescription("edit", Effect.EXACT, same)
 
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Arguments that a loop changes as Python numbers, lists or shapes; methods called on objects made anew."""
+        found: dict[ast.Call, list[spotting_retraces.Changing]] = {}
+        for one in spotting_retraces.changing(source):
+            found.setdefault(one.call, []).append(one)
+        for several in found.values():
+            yield _spot(source, several)
+        for call, kind in spotting_retraces.fresh(source):
+            same = "make the object once before the loop: its tf.function is traced for each object anew"
+            says = f"{finding.called(call)} is a tf.function of {kind}, of which each turn makes a new one to trace"
+            yield Spot(*index.operation(call), says, Prescription("edit", Effect.EXACT, same))
+
     fires = (
         """
         step    1111111111
@@ -125,6 +139,24 @@ class Retracing(Cause):
         @event trace name=made_again start=20 end=22 times=1 data={"nth":1,"number":3}
         """,
     )
+
+
+def _spot(source: Source, several: list[spotting_retraces.Changing]) -> Spot:
+    """The arguments of one call that change."""
+    first = several[0]
+    line, name = first.graph.function.lineno, first.graph.names[0]
+    numbers = {one.parameter: "int" if one.number == "int" else "float" for one in several if one.number}
+    what = {"": "an array of another shape", "list": "a Python list"}.get(first.number, "a Python number")
+    says = f"{first.parameter} of {name}() is {what} in each turn of the loop, and each is traced"
+    if len(numbers) == len(several):
+        tensor = f"pass {first.parameter} as a tensor (tf.constant) or keep it in a tf.Variable"
+        cure = Prescription("edit", Effect.EQUIVALENT, tensor, edits=tuple(retraced.as_tensors(source, line, numbers)))
+    else:
+        opened = () if numbers else tuple(retraced.reduced(source, line))
+        pad = f"pad {first.parameter} to one shape, or declare an input_signature with None"
+        left = f"let the graph leave the varying shape of {first.parameter} open: reduce_retracing=True"
+        cure = Prescription("edit", Effect.EQUIVALENT, left if opened else pad, edits=opened)
+    return Spot(edits.start(first.given), edits.end(first.given), says, cure)
 
 
 def _as_tensors(trace: Trace, worst: Traced, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:

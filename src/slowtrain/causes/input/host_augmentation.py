@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
-from slowtrain.source import curing
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.source import Source, augmenting, curing, datasets, edits, index
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import CALL_MS, READ_US, calls, fed, maps, op_ms, written_place
 from slowtrain.trace.pipeline import Node
@@ -54,6 +54,7 @@ class HostAugmentation(Cause):
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
     recorded = frozenset({Signal.WRITTEN})
     symptoms = frozenset({Category.INPUT})
+    words = augmenting.LAYERS
 
     def examine(self, trace: Trace) -> Evidence | None:
         node = _augmenting(trace)
@@ -82,6 +83,16 @@ class HostAugmentation(Cause):
         made = curing.batched(trace, _augmenting(trace), evidence.where[:1])
         yield Prescription("edit", Effect.EQUIVALENT, "move the augmentation layers to the front of the model")
         yield Prescription("edit", Effect.EQUIVALENT, "or augment whole batches: .batch(n) before this map", edits=made)
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Keras's random layers called picture by picture."""
+        for one in augmenting.maps(source):
+            made = tuple(datasets.batched_first(source, edits.end(one.call.func)[0], None, one.ranks, one.ranks)[0])
+            says = "or augment whole batches: .batch(n) before this map" if made else ""
+            says = says.removeprefix("or ") or "move the augmentation layers to the front of the model"
+            cure = Prescription("edit", Effect.EQUIVALENT, says, edits=made)
+            says = f"{one.layer} runs dozens of small operations for each picture by itself"
+            yield Spot(*index.operation(one.call), says, cure)
 
     fires = (
         """

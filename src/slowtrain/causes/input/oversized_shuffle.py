@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
-from slowtrain.source import curing, datasets
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.source import Source, curing, datasets, edits, index, shuffling
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import free_bytes
 from slowtrain.trace.filling import fill
 from slowtrain.trace.pipeline import Node
 from slowtrain.whatif import Drop, Remedy, Skip
 
+LEAST_BYTES = 2**30  # visible in text: a quarter of the memory of a small machine, 4 GiB
 LARGE = 0.25  # of the memory that the buffer and what was left free make together
 
 
@@ -38,6 +39,7 @@ class OversizedShuffle(Cause):
 
     title = "The shuffle buffer is oversized"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE, Signal.MACHINE})
+    words = (".shuffle",)
 
     def examine(self, trace: Trace) -> Evidence | None:
         node, free = _largest(trace), free_bytes(trace)
@@ -65,6 +67,16 @@ class OversizedShuffle(Cause):
         found = curing.first(trace, evidence.where, datasets.shuffled_first)
         yield Prescription("edit", Effect.EQUIVALENT, "shuffle before decoding, or as uint8", edits=found)
         yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller")
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """A buffer behind a map that makes floats, as large as literals of the file say."""
+        for one in shuffling.behind_maps(source):
+            if one.bytes is None or one.bytes < LEAST_BYTES:
+                continue
+            made = tuple(datasets.shuffled_first(source, edits.end(one.call.func)[0]))
+            cure = Prescription("edit", Effect.EQUIVALENT, "shuffle before decoding, or as uint8", edits=made)
+            says = f"this buffer holds {one.bytes / 2**30:.2g} GiB of floats that a map in front of it makes"
+            yield Spot(*index.operation(one.call), says, cure)
 
     fires = (
         """

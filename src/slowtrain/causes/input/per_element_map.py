@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
-from slowtrain.source import curing
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.source import Source, curing, datasets, edits, index, tiny
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import (
     CALL_MS,
@@ -54,6 +54,7 @@ class PerElementMap(Cause):
     title = "map is called for each element"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
     symptoms = frozenset({Category.INPUT})
+    words = (".map",)
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _tiny(trace)
@@ -86,6 +87,15 @@ class PerElementMap(Cause):
         found = _tiny(trace)
         made = curing.batched(trace, found[0] if found else None, evidence.where[:1])
         yield Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """A map of cheap operations over elements that are visibly small, in front of ``batch``."""
+        for one in tiny.maps(source):
+            line = edits.end(one.call.func)[0]
+            made = tuple(datasets.batched_first(source, line, None, one.ranks)[0])
+            cure = Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
+            says = f"map is called for each {one.says}, and the call takes longer than its few operations"
+            yield Spot(*index.operation(one.call), says, cure)
 
     fires = (
         """

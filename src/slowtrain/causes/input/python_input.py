@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import ahead, curing, generators
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, ahead, curing, eagerinput, edits, generators, slowpython
 from slowtrain.source.loops import ByHand, by_hand, is_interpreted, text_of
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import (
@@ -82,6 +82,7 @@ class PythonInput(Cause):
     needs = frozenset({Signal.STEPS, Signal.INPUT})
     recorded = frozenset({Signal.PYTHON})
     symptoms = frozenset({Category.INPUT, Category.PYTHON})
+    words = ("from_generator", "numpy_function", "py_function", "PyDataset", "utils.Sequence", "fit_generator", "yield")
 
     def examine(self, trace: Trace) -> Evidence | None:
         work = _work(trace)
@@ -138,6 +139,23 @@ class PythonInput(Cause):
         else:
             yield Prescription(
                 "edit", Effect.EQUIVALENT, "write it in TensorFlow ops in a parallel map, or use worker processes"
+            )
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Samples handed over one by one out of memory; loops over numbers, and over samples, in what makes input."""
+        for slow in slowpython.parts(source):
+            if slow.call is not None:
+                made = tuple(generators.as_arrays(source, edits.end(slow.call.func)[0]))
+                says = "make arrays once and use from_tensor_slices, or yield whole batches"
+                cure = Prescription("edit", Effect.EXACT, says, edits=made)
+            else:
+                says = "replace the loop over elements by array code or TensorFlow ops"
+                cure = Prescription("edit", Effect.EQUIVALENT, says)
+            yield Spot(slow.start, slow.end, slow.says, cure)
+        for one in eagerinput.calls(source):
+            says = "write it in TensorFlow ops in a parallel map, or use worker processes"
+            yield Spot(
+                edits.start(one.node), edits.end(one.node), one.says, Prescription("edit", Effect.EQUIVALENT, says)
             )
 
     fires = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
-from slowtrain.source import curing, datasets
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.source import Source, curing, datasets, edits, index, shuffling
 from slowtrain.trace import Trace
 from slowtrain.trace.filling import fill
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -36,6 +36,7 @@ class ShuffleFill(Cause):
     title = "Every epoch waits for the shuffle buffer"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
     recorded = frozenset({Signal.PHASES})  # epochs begin where no step is
+    words = (".shuffle",)
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = fill(trace)
@@ -67,6 +68,17 @@ class ShuffleFill(Cause):
         found = curing.first(trace, evidence.where, datasets.shuffled_first)
         yield Prescription("edit", Effect.EQUIVALENT, "shuffle names or records before the expensive map", edits=found)
         yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller: less thorough shuffling")
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """A buffer of what a map takes long to make, filled anew in each epoch."""
+        for one in shuffling.behind_maps(source):
+            if one.does is None:
+                continue
+            made = tuple(datasets.shuffled_first(source, edits.end(one.call.func)[0]))
+            says = "shuffle names or records before the expensive map"
+            cure = Prescription("edit", Effect.EQUIVALENT, says, edits=made)
+            says = f"each epoch begins with {one.does} for every element of this buffer, before its first step"
+            yield Spot(*index.operation(one.call), says, cure)
 
     fires = (
         """

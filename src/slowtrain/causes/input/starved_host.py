@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import curing, datasets
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, curing, datasets, edits, threads
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import busy_cores, calls, deciding, fed, idle_cores, is_users, written_place
 from slowtrain.trace.pipeline import Node
@@ -55,6 +55,7 @@ class StarvedHost(Cause):
     title = "Too few cores or threads for the input"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE, Signal.MACHINE})
     symptoms = frozenset({Category.INPUT})
+    words = ("private_threadpool_size", "experimental_threading")
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _starved(trace)
@@ -89,6 +90,15 @@ class StarvedHost(Cause):
         yield Prescription(
             "advice", Effect.EXACT, "give the process more cores, or its input less work for each element"
         )
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """One thread for a pipeline that asks for several calls at once."""
+        for limit in threads.limited(source):
+            made = tuple(datasets.threads_freed(source, limit.lineno))
+            says = "remove the limit on the data set's threads (private_threadpool_size)"
+            cure = Prescription("edit", Effect.EXACT, says, edits=made)
+            says = "several calls at once are asked for, and this leaves the data set one thread"
+            yield Spot(edits.start(limit), edits.end(limit), says, cure)
 
     fires = (
         """

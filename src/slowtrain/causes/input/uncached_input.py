@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal
-from slowtrain.source import Source, curing, datasets
+from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.source import Source, curing, datasets, edits, finding, index, repeating
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import READING, calls, fed, free_bytes, is_users, op_ms, ready, written_place
 from slowtrain.trace.pipeline import Node
@@ -45,6 +45,7 @@ class UncachedInput(Cause):
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
     recorded = frozenset({Signal.WRITTEN})
     symptoms = frozenset({Category.INPUT})
+    words = (".map", "from_generator")
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _repeated(trace)
@@ -85,6 +86,17 @@ class UncachedInput(Cause):
         effect = Effect.EXACT if same else Effect.EQUIVALENT
         says = "put .cache() behind this map, in front of shuffle and random augmentation"
         yield Prescription("edit", effect, says, edits=made, later=bool(made))
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Work that is the same in every epoch, of which literals of the file say that its result is small."""
+        for one in repeating.work(source):
+            effect = Effect.EXACT if one.exact else Effect.EQUIVALENT
+            says = f"put .cache() behind this {finding.called(one.call)}"
+            cure = Prescription("edit", effect, says, edits=one.edits)
+            says = f"every epoch does {one.does} again for each element; all results take {one.bytes / 2**20:.3g} MiB"
+            generator = finding.keyword(one.call, "generator", 0) if "generator" in finding.called(one.call) else None
+            place = index.operation(one.call) if generator is None else (edits.start(generator), edits.end(generator))
+            yield Spot(*place, f"{says} at most", cure)
 
     fires = (
         """

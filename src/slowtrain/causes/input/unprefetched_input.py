@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, ahead, consumed, curing, datasets, edits, finding, index
+from slowtrain.source import Source, ahead, consumed, curing, datasets, edits, finding, handfed, index
 from slowtrain.source.loops import by_hand
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import WAITED
@@ -82,7 +82,14 @@ class UnprefetchedInput(Cause):
         yield Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=found)
 
     def spot(self, source: Source) -> Iterable[Spot]:
-        """A pipeline with work in it that training takes its batches from, and nothing at its end works ahead."""
+        """A pipeline with work in it that training takes its batches from, and nothing at its end works ahead.
+
+        A loop of steps that reads each batch from a file itself.
+        """
+        for fed in handfed.read(source):
+            says = "make the next batch in a background thread while the step runs"
+            cure = Prescription("edit", Effect.EXACT, says, edits=fed.edits)
+            yield Spot(edits.start(fed.node), edits.end(fed.node), fed.says, cure)
         if "Dataset" not in source.text:
             return
         for flow in dict.fromkeys(consumed.trained_on(source)):

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import Source, curing, datasets
+from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, curing, datasets, index, smallfiles
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import CALL_MS, READ_US, READING, calls, deciding, fed, op_ms, written_place
 from slowtrain.trace.pipeline import Node
@@ -44,6 +44,7 @@ class UnshardedFiles(Cause):
     title = "Many small files are read one by one"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
     symptoms = frozenset({Category.INPUT})
+    words = ("read_file",)
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _reading(trace)
@@ -86,6 +87,14 @@ class UnshardedFiles(Cause):
         kept = curing.kept(trace, evidence.where, found[0]) if found is not None else ()
         says = "or keep what was read with .cache(), if it fits in memory"
         yield Prescription("edit", Effect.EXACT, says, edits=kept, later=bool(kept))
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """A map that opens a file for each element, of which the file's own shapes say that it is small."""
+        for one in smallfiles.maps(source):
+            says = "pack the files into a few TFRecord shards and read those with interleave"
+            cure = Prescription("advice", Effect.EXACT, says)
+            says = f"a file of {one.bytes:,} bytes is opened for each element: opening takes longer than reading"
+            yield Spot(*index.operation(one.call), says, cure)
 
     fires = (
         """

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slowtrain.causes import Cause
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import settings
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, edits, settings, visible
 from slowtrain.source.loops import everywhere, text_of
 from slowtrain.trace import Trace, work
 from slowtrain.whatif import Drop, Remedy
@@ -72,6 +72,7 @@ class LimitedHost(Cause):
 
     title = "The process may use only a part of the machine"
     needs = frozenset({Signal.STEPS, Signal.MACHINE})
+    words = (*SETTERS["affinity"], *SETTERS["threads"], *settings.OPTIONS)
 
     def examine(self, trace: Trace) -> Evidence | None:
         limit = _limit(trace)
@@ -102,6 +103,13 @@ class LimitedHost(Cause):
         changed = everywhere(trace, cure) if cure else ()
         says = "give the process all cores: lift the affinity, quota or thread setting"
         yield Prescription("edit" if changed else "setting", Effect.EQUIVALENT, says, edits=changed)
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """A file that trains, and keeps TensorFlow to one thread or itself to one core."""
+        for node, says, cure in settings.limits(source) if visible.trains(source) else ():
+            lift = "give the process all cores: lift the affinity, quota or thread setting"
+            cured = Prescription("edit", Effect.EQUIVALENT, lift, edits=cure(source))
+            yield Spot(edits.start(node), edits.end(node), says, cured)
 
     fires = (
         """

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.model import Effect, Evidence, Prescription, Signal
-from slowtrain.source import finite
+from slowtrain.model import Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.source import Source, edits, finite, spotting_numbers
 from slowtrain.source.loops import texts_of
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
@@ -36,6 +36,7 @@ class NonfiniteLoss(Cause):
     scope = "run"
     matters = True
     spoils = True
+    words = ("log", "compile", "float16", *sorted(spotting_numbers.LOGIT_LOSSES))
 
     def examine(self, trace: Trace) -> Evidence | None:
         found: tuple[float, str, dict[str, float]] | None = None
@@ -75,6 +76,25 @@ class NonfiniteLoss(Cause):
         says, changed = next((cure for cure in cures if cure[1]), (finite.SAYS, ()))
         yield Prescription("edit" if changed else "advice", Effect.CHANGES_TRAINING, says, edits=changed)
         yield Prescription("advice", Effect.EXACT, "find the op with tf.debugging.enable_check_numerics()")
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Logarithms without a floor, losses that take logits for probabilities or the reverse, numbers too small."""
+        floor = "take the loss from logits, or keep what a logarithm is taken of above 1e-7"
+        logits = "take the loss from logits (from_logits=True): the last layer has no activation"
+        squashed = "give the loss the logits: leave out the sigmoid or softmax before it"
+        larger = "use a larger number, or compute this in float32"
+        numbers = spotting_numbers
+        for nodes, says, cure, made in (
+            (numbers.bare_logarithms(source), "the logarithm of a probability, which may be 0", floor, finite.floored),
+            (numbers.loss_of_logits(source), "this loss takes probabilities, the last layer gives any number", logits,
+             finite.from_logits),
+            (numbers.squashed_twice(source), "this loss takes logits and is given probabilities", squashed, None),
+            (numbers.vanishing(source), "this number is 0 in float16", larger, None),
+        ):  # fmt: skip
+            for node in nodes:
+                changed = tuple(made(source)) if made is not None else ()
+                cured = Prescription("edit" if changed else "advice", Effect.CHANGES_TRAINING, cure, edits=changed)
+                yield Spot(edits.start(node), edits.end(node), says, cured)
 
     fires = (
         """

@@ -3,8 +3,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import LITTLE, Cause
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import curing
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, curing, edits, handfed
 from slowtrain.source.loops import by_hand
 from slowtrain.trace import Trace, loop
 from slowtrain.whatif import Drop, Remedy
@@ -40,6 +40,7 @@ class PerStepFeed(Cause):
 
     title = "Batches are made and converted by hand in each step"
     needs = frozenset({Signal.STEPS, Signal.FEEDS})
+    words = ("GradientTape", "train_on_batch")
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         if not trace.fact("profile"):
@@ -92,6 +93,15 @@ class PerStepFeed(Cause):
         says = "feed from a tf.data.Dataset that ends in .prefetch(tf.data.AUTOTUNE), or convert once before the loop"
         found = curing.by_hand_once(trace, evidence.where)
         yield Prescription("edit", Effect.EXACT, says, edits=found)
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Conversions between the steps of a loop, of data that stays as it is or that NumPy draws there."""
+        for fed in handfed.converted(source):
+            says = (
+                "convert once before the loop" if fed.edits else "feed from a tf.data.Dataset that ends in .prefetch()"
+            )
+            cure = Prescription("edit", Effect.EXACT if fed.edits else Effect.CHANGES_TRAINING, says, edits=fed.edits)
+            yield Spot(edits.start(fed.node), edits.end(fed.node), fed.says, cure)
 
     fires = (
         """

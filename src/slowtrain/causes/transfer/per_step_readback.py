@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import LITTLE, Cause
-from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
-from slowtrain.source import curing, readbacks
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.source import Source, curing, edits, readbacks, reading
 from slowtrain.trace import Trace, loop, names
 from slowtrain.trace.host import saves
 from slowtrain.whatif import Drop, Remedy
@@ -34,6 +35,7 @@ class PerStepReadback(Cause):
 
     title = "Values are read back in every step"
     needs = frozenset({Signal.STEPS, Signal.READBACKS})
+    words = ("GradientTape",)
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         if not trace.fact("profile"):
@@ -91,6 +93,15 @@ class PerStepReadback(Cause):
         effect = Effect.EQUIVALENT if curing.touches(trace, found, "raise") else Effect.EXACT
         yield Prescription("edit", effect, rarely, edits=found)
         yield Prescription("edit", Effect.EXACT, "gather in a tf.keras.metrics.Mean and read its result()")
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Many values read one by one, or values for a line of log, in every turn of a loop of compiled steps."""
+        for read in reading.back(source):
+            made = tuple(readbacks.deferred(source, read.node.lineno))
+            says = "read back every hundredth step, or all values at once at the end of an epoch"
+            cure = Prescription("edit", Effect.EXACT, says, edits=made)
+            end = edits.end(read.node.iter) if isinstance(read.node, ast.For) else edits.end(read.node)
+            yield Spot(edits.start(read.node), end, read.says, cure)
 
     fires = (
         """

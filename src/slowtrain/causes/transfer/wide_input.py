@@ -8,7 +8,8 @@ from math import prod
 from typing import Any
 
 from slowtrain.causes import LITTLE, Cause
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, doubles, edits
 from slowtrain.trace import Trace, tensor_cores
 from slowtrain.trace.pipeline import Pipeline, Written
 from slowtrain.whatif import Drop, Remedy
@@ -58,6 +59,7 @@ class WideInput(Cause):
 
     title = "Input crosses to the device in wide numbers"
     needs = frozenset({Signal.STEPS, Signal.DEVICE})
+    words = ("from_tensor_slices",)
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         told = trace.share(Category.FEED) < LITTLE or _by_casts(trace) is not None or _narrow(trace)
@@ -87,6 +89,15 @@ class WideInput(Cause):
         else:
             says = "make the arrays float32 (integers int32) before they are batched"
         yield Prescription("edit", Effect.EQUIVALENT, says)
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Arrays of float64 in a data set that training takes its batches from."""
+        for array in doubles.arrays(source):
+            made = tuple(edits.chained(source, array, '.astype("float32")'))
+            says = "make the arrays float32 (integers int32) before they are batched"
+            cure = Prescription("edit", Effect.EQUIVALENT, says, edits=made)
+            says = "this array is float64: each batch takes twice the bytes that the model's float32 needs"
+            yield Spot(edits.start(array), edits.end(array), says, cure)
 
     fires = (
         """

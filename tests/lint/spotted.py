@@ -1,0 +1,87 @@
+"""What causes see in a text, asked as the command asks them: only those whose words occur."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+
+from slowtrain.lint import catalogue
+from slowtrain.model import Spot
+from slowtrain.source import edits, parse
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+CLINIC = Path(__file__).parents[2] / "clinic"
+CASES = Path(__file__).parents[3] / "shared" / "cases"  # beside the checkout, where there is one
+HEAD = "import numpy as np\nimport tensorflow as tf\nimport keras\nfrom keras import layers\n"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A cause, where it begins and what it says; the text that its edits make, None without edits."""
+
+    cause: str
+    line: int
+    says: str
+    cured: str | None
+
+
+def seen(text: str, causes: Iterable[str] | None = None) -> list[Seen]:
+    """All that is seen in ``text``, or only ``causes``."""
+    source = parse("train.py", text)
+    assert source is not None
+    wanted = {c.id for c in catalogue.causes()} if causes is None else set(causes)
+    found: list[Seen] = []
+    for cause in catalogue.could_have(text.encode(), wanted):
+        found += (_seen(cause.id, spot, text) for spot in cause.spot(source))
+    return found
+
+
+def _seen(cause: str, spot: Spot, text: str) -> Seen:
+    source = parse("train.py", text)
+    assert source is not None
+    changed = spot.prescription.edits if spot.prescription is not None else ()
+    return Seen(cause, spot.start[0], spot.says, edits.changed(source, changed) if changed else None)
+
+
+def lines(cause: str, text: str) -> list[int]:
+    """Lines of the snippet, which gets its imports, where ``cause`` is seen."""
+    return [one.line - HEAD.count("\n") for one in seen(HEAD + dedent(text).lstrip("\n"), [cause])]
+
+
+@dataclass(frozen=True)
+class Script:
+    name: str
+    slow: str
+    fixed: str
+    causes: tuple[str, ...]
+    lines: tuple[int, ...]
+
+
+def scripts(families: Iterable[str]) -> Iterator[Script]:
+    """Labelled slow scripts with a cause of these families; the cases' labels name no lines."""
+    labels = {
+        CLINIC / "scripts" / name: row for name, row in tomllib.loads((CLINIC / "labels.toml").read_text()).items()
+    }
+    if CASES.is_dir():
+        labels |= {CASES / name: row for name, row in json.loads((CASES / "labels.json").read_text()).items()}
+    for path, row in labels.items():
+        slow = path.with_name(f"{path.name}.slow.py")
+        if slow.exists() and {c.partition("/")[0] for c in row["causes"]} & set(families):
+            line = row.get("line", [])
+            fixed = path.with_name(f"{path.name}.fixed.py")
+            known = tuple(line) if isinstance(line, list) else (line,)
+            yield Script(path.name, slow.read_text(), fixed.read_text(), tuple(row["causes"]), known)
+
+
+def unsuspicious() -> list[Path]:
+    """Every cured and every healthy script."""
+    found = [p for p in (CLINIC / "scripts").glob("*.py") if not p.name.endswith(".slow.py")]
+    return sorted([*found, *CASES.glob("*.fixed.py")])

@@ -1,0 +1,226 @@
+"""Causes of the host's families in source text: found however they are written, and silent beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from . import spotted
+
+FAMILIES = ("host", "startup")
+# Whose cause no text tells: sizes of steps, what XLA compiles, which models are only kept.
+UNSEEN = {"clickthrough", "gesture_traces", "first_look_cnn", "weight_snapshots"}
+SCRIPTS = [s for s in spotted.scripts(FAMILIES) if s.name not in UNSEEN]
+
+MODEL = "model = keras.Sequential([layers.Dense(1)])\nmodel.compile('sgd', 'mse')\n"
+STEP = """
+@tf.function
+def step(x, y, rate):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(x) - y) ** 2) * rate
+    opt.apply_gradients(zip(tape.gradient(loss, model.weights), model.weights))
+
+"""
+HOOK = """
+class Watch(keras.callbacks.Callback):
+    def {0}(self, batch, logs=None):
+        {1}
+"""
+
+FOUND = {
+    "host/eager-step": [
+        ("model.compile('adam', 'mse', run_eagerly=True)", 1),
+        ("tf.config.run_functions_eagerly(True)", 1),
+        (STEP.replace("@tf.function\n", "") + "for x, y in ds:\n    step(x, y, 1.0)\n", 1),
+        ("for x in ds:\n    with tf.GradientTape() as tape:\n        y = m(x)\n    opt.minimize(y, w, tape=tape)\n", 2),
+    ],
+    "host/retracing": [
+        (STEP + "rate = 1.0\nfor x, y in ds:\n    rate = rate * 0.9\n    step(x, y, rate)\n", 10),
+        (STEP + "for i, (x, y) in enumerate(ds):\n    step(x, y, i)\n", 8),
+        (STEP + "for i in range(1000):\n    step(x, y, rate=0.1 * i)\n", 8),
+        (STEP + "while True:\n    n = rng.integers(1, 9)\n    x = np.zeros((8, n))\n    step(x, y, 1.0)\n", 10),
+        (
+            STEP + "def batches():\n    for rows in data:\n        longest = max(map(len, rows))\n"
+            "        yield tf.constant(np.zeros((8, longest))), rows\n\nfor x, y in batches():\n    step(x, y, 1.0)\n",
+            13,
+        ),
+        ("class Net:\n    @tf.function\n    def run(self, x): pass\nfor x in data:\n    n = Net()\n    n.run(x)\n", 6),
+    ],
+    "host/compile-in-loop": [
+        (
+            ("model.compile(keras.optimizers.SGD(0.1), 'mse')\nfor k in range(20):\n"
+            "    model.compile(keras.optimizers.SGD(0.1 / k), 'mse')\n    model.fit(x, y)\n"),
+            3,
+        ),
+        ("for x in data:\n    @tf.function\n    def g(v):\n        return v + 1\n    g(x)\n", 2),
+        ("for x in data:\n    g = tf.function(lambda v: v + 1)\n    g(x)\n", 2),
+        (
+            ("def make():\n    @tf.function\n    def g(v):\n        return v + 1\n    return g\n\n"
+            "for x in data:\n    g = make()\n    g(x)\n"),
+            8,
+        ),
+    ],
+    "host/predict-in-loop": [
+        (MODEL + "for s in data:\n    a = model.predict(s[None])\n", 4),
+        ("while not done:\n    a = model.predict(np.expand_dims(s, axis=0), verbose=0)\n", 2),
+        ("def act(s):\n    return net.predict(s[np.newaxis, :], verbose=0)\n\nfor s in env:\n    act(s)\n", 2),
+        ("out = [net.predict(x[i:i + 1], verbose=0) for i in range(len(x))]\n", 1),
+        ("for k in range(500):\n    x = np.random.rand(16, 4)\n    model.fit(x, x)\n", 3),
+    ],
+    "host/heavy-callback": [
+        (HOOK.format("on_train_batch_end", "self.model.save('x.keras')"), 2),
+        (HOOK.format("on_batch_begin", "np.save('x.npy', self.model.get_weights())"), 2),
+        (HOOK.format("on_train_batch_end", "self.keep()\n    def keep(self):\n        self.model.predict(x)"), 2),
+        ("cb = keras.callbacks.ModelCheckpoint('a.keras', save_freq=1)", 1),
+        ("cb = keras.callbacks.TensorBoard('logs', histogram_freq=1, write_images=True)", 1),
+        ("cb = keras.callbacks.LambdaCallback(on_train_batch_end=lambda b, logs: model.save('x.keras'))", 1),
+    ],
+    "host/elementwise-preprocessing": [
+        (
+            ("x = np.random.rand(500_000, 4)\nout = []\nfor row in x:\n    out.append(np.sum(row ** 2))\n"
+            "energy = np.array(out)\nmodel.fit(x, energy)\n"),
+            3,
+        ),
+        (
+            ("x = np.random.rand(1000, 300)\nfor i in range(len(x)):\n    for j in range(x.shape[1]):\n"
+            "        x[i, j] = np.sqrt(x[i, j])\nmodel.fit(x, x)\n"),
+            2,
+        ),
+        (
+            ("N = 2000\nout = np.zeros((N, N))\nfor i in range(N):\n    for j in range(N):\n"
+            "        out[i, j] = lookup(i).get(j, 0)\nmodel.fit(out, y)\n"),
+            3,
+        ),
+    ],
+    "host/miscounted-steps": [
+        (("x = np.zeros((640, 3))\nds = tf.data.Dataset.from_tensor_slices(x).repeat().batch(32)\n"
+         "model.fit(ds, steps_per_epoch=len(x), epochs=3)\n"), 3),
+        (("ds = tf.data.Dataset.from_tensor_slices(x).repeat().batch(32)\n"
+         "model.fit(ds, steps_per_epoch=x.shape[0], epochs=3)\n"), 2),
+        (("x = np.load('x.npy')\nn = len(x)\nds = tf.data.Dataset.from_tensor_slices(x).batch(SIZE).repeat()\n"
+         "model.fit(ds, epochs=3, steps_per_epoch=n)\n"), 4),
+        ("ds = tf.data.Dataset.from_tensor_slices(x).repeat(EPOCHS).batch(8)\nmodel.fit(ds, epochs=EPOCHS)\n", 1),
+    ],
+    "host/frequent-validation": [
+        ("x, v = np.zeros((100, 3)), np.zeros((5000, 3))\nmodel.fit(x, x, epochs=20, validation_data=(v, v))\n", 2),
+        ("x = np.random.rand(256, 3)\nmodel.fit(x, x, batch_size=256, epochs=50, validation_data=(x[:9], x[:9]))\n", 2),
+        (
+            ("x = np.zeros((4096, 3))\ntest = tf.data.Dataset.from_tensor_slices(x).batch(32)\n"
+            "for step in range(1000):\n    model.train_on_batch(a, b)\n    if step % 10 == 0:\n"
+            "        for v in test:\n            score(v)\n"),
+            5,
+        ),
+    ],
+    "host/garbage-collection": [
+        ("import gc\nfor x in ds:\n    model.train_on_batch(x, x)\n    gc.collect()\n", 4),
+        ("from gc import collect\nwhile True:\n    model.train_on_batch(x, x)\n    collect()\n", 4),
+        ("import gc\n" + HOOK.format("on_train_batch_end", "gc.collect()").lstrip("\n"), 4),
+    ],
+}  # fmt: skip
+
+QUIET = {
+    "host/eager-step": [
+        "model.compile('adam', 'mse', run_eagerly=False)",
+        "model.compile('adam', 'mse', run_eagerly=DEBUG)",
+        STEP + "for x, y in ds:\n    step(x, y, 1.0)\n",
+        "tf.config.run_functions_eagerly(False)",
+    ],
+    "host/retracing": [
+        STEP + "for x, y in ds:\n    step(x, y, 0.1)\n",
+        STEP + "for i in tf.range(1000):\n    step(x, y, i)\n",
+        STEP + "for i in range(3):\n    step(x, y, i)\n",
+        STEP + "for i in range(999):\n    step(x, y, tf.constant(i))\n",
+        STEP.replace("function", "function(reduce_retracing=True)") + "for i in range(999):\n    step(x, y, i)\n",
+        STEP + "for rate in (0.1, 0.2):\n    for x, y in ds:\n        step(x, y, rate)\n",
+        STEP.replace("@tf.function\n", "") + "for i in range(999):\n    step(x, y, i)\n",
+        STEP + "for n in sizes:\n    x = tf.constant(np.zeros((8, 16)))\n    step(x, y, 1.0)\n",
+    ],
+    "host/compile-in-loop": [
+        "for units in (8, 16, 32):\n    model = build(units)\n    model.compile('adam', 'mse')\n    model.fit(x, y)\n",
+        "for train in folds:\n    model = build()\n    model.compile('adam', 'mse')\n    model.fit(x[train], y)\n",
+        "for layer in model.layers:\n    g = tf.function(layer)\n    g(x)\n",
+        "for n in sizes:\n    @tf.function\n    def g(v):\n        return v + n\n    g(x)\n",
+        "for p in patterns:\n    r = re.compile(p)\n",
+        "for _ in range(2):\n    @tf.function\n    def g(v):\n        return v + 1\n    g(x)\n",
+    ],
+    "host/predict-in-loop": [
+        MODEL + "a = model.predict(x[None])\n",
+        MODEL + "for f in files:\n    a = model.predict(np.load(f))\n",
+        "clf = KNeighborsClassifier()\nfor s in data:\n    clf.predict(s[None])\n",
+        MODEL + "for k in range(3):\n    a = model.predict(x[None])\n",
+        "for train in folds:\n    model = build()\n    x = np.random.rand(16, 4)\n    model.fit(x, x)\n",
+        "for k in range(500):\n    x = np.random.rand(16, 4)\n    model.fit(x, x, epochs=50)\n",
+    ],
+    "host/heavy-callback": [
+        HOOK.format("on_epoch_end", "self.model.save('x.keras')"),
+        HOOK.format("on_train_batch_end", "if batch % 100 == 0:\n            self.model.save('x.keras')"),
+        HOOK.format("on_train_batch_end", "self.losses.append(logs['loss'])"),
+        "cb = keras.callbacks.ModelCheckpoint('a.keras', save_freq='epoch')",
+        "cb = keras.callbacks.ModelCheckpoint('a.keras', save_freq=5000)",
+        "cb = keras.callbacks.TensorBoard('logs', histogram_freq=1)",
+    ],
+    "host/elementwise-preprocessing": [
+        "x = np.random.rand(500, 4)\nout = []\nfor row in x:\n    out.append(np.sum(row ** 2))\nmodel.fit(x, out)\n",
+        "x = np.load('x.npy')\nout = []\nfor row in x:\n    out.append(np.sum(row ** 2))\nmodel.fit(x, out)\n",
+        "x = np.random.rand(500_000, 4)\nout = []\nfor row in x:\n    out.append(np.sum(row ** 2))\n",
+        "x = np.random.rand(500_000, 4)\nout = np.sum(x ** 2, axis=1)\nmodel.fit(x, out)\n",
+    ],
+    "host/miscounted-steps": [
+        (
+            "x = np.zeros((640, 3))\nds = tf.data.Dataset.from_tensor_slices(x).repeat().batch(32)\n"
+            "model.fit(ds, steps_per_epoch=len(x) // 32, epochs=3)\n"
+        ),
+        "ds = load().batch(32)\nmodel.fit(ds.repeat(), steps_per_epoch=len(ds), epochs=3)\n",
+        "model.fit(flow, steps_per_epoch=len(flow), epochs=3)\n",
+        "ds = tf.data.Dataset.from_tensor_slices(x).repeat(EPOCHS).batch(8)\nmodel.fit(ds, epochs=1)\n",
+        (
+            "ds = tf.data.Dataset.from_tensor_slices(x).repeat(EPOCHS).batch(8)\n"
+            "model.fit(ds, epochs=EPOCHS, steps_per_epoch=9)\n"
+        ),
+        "ds = tf.data.Dataset.from_tensor_slices(x).repeat(3).batch(8)\nmodel.fit(ds, epochs=EPOCHS)\n",
+    ],
+    "host/frequent-validation": [
+        "x, v = np.zeros((5000, 3)), np.zeros((100, 3))\nmodel.fit(x, x, epochs=20, validation_data=(v, v))\n",
+        "x, v = np.load(a), np.load(b)\nmodel.fit(x, x, epochs=20, validation_data=(v, v))\n",
+        (
+            "x, v = np.zeros((100, 3)), np.zeros((5000, 3))\n"
+            "model.fit(x, x, epochs=20, validation_data=(v, v), validation_freq=10)\n"
+        ),
+        "x, v = np.zeros((100, 3)), np.zeros((5000, 3))\nmodel.fit(x, x, epochs=1, validation_data=(v, v))\n",
+        (
+            "test = tf.data.Dataset.from_tensor_slices(np.zeros((640, 3))).batch(32)\nfor step in range(10_000):\n"
+            "    model.train_on_batch(a, b)\n    if step % 1000 == 0:\n        for v in test:\n            score(v)\n"
+        ),
+    ],
+    "host/garbage-collection": [
+        "import gc\nfor e in range(9):\n    for x in ds:\n        model.train_on_batch(x, x)\n    gc.collect()\n",
+        "import gc\nfor i in range(9):\n    model.train_on_batch(x, x)\n    if i % 99 == 0:\n        gc.collect()\n",
+        "import gc\nfor x in ds:\n    prepare(x)\n    gc.collect()\n",
+    ],
+}
+
+
+@pytest.mark.parametrize(("cause", "text", "line"), [(c, t, n) for c, rows in FOUND.items() for t, n in rows])
+def test_found(cause: str, text: str, line: int) -> None:
+    assert spotted.lines(cause, text) == [line]
+
+
+@pytest.mark.parametrize(("cause", "text"), [(c, t) for c, rows in QUIET.items() for t in rows])
+def test_near_misses(cause: str, text: str) -> None:
+    assert spotted.lines(cause, text) == []
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda s: s.name)
+def test_slow_scripts(script: spotted.Script) -> None:
+    found = spotted.seen(script.slow, script.causes)
+    assert found
+    assert not script.lines or {one.line for one in found} & set(script.lines)
+    for one in found:
+        assert one.cured is None or one.cause not in {again.cause for again in spotted.seen(one.cured, [one.cause])}
+
+
+@pytest.mark.parametrize("path", spotted.unsuspicious(), ids=lambda p: p.stem)
+def test_cured_and_healthy_scripts(path: Path) -> None:
+    found = spotted.seen(path.read_text())
+    assert [one for one in found if one.cause.partition("/")[0] in FAMILIES] == []

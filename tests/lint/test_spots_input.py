@@ -1,0 +1,295 @@
+"""What the causes of slow input find in source text, written in different ways, and what they leave alone."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomllib
+
+from slowtrain.causes import Cause, all_causes
+from slowtrain.source import Source, edits, parse
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = ROOT / "clinic/scripts"
+LABELS: dict[str, dict[str, Any]] = tomllib.loads((ROOT / "clinic/labels.toml").read_text())
+MINE = {c.id: c for c in all_causes() if c.family in ("input", "transfer") and c.words}
+HIDDEN = {"microscope_stacks"}  # bytes on a file share: nothing of it stands in the text
+
+HEAD = "import numpy as np\nimport tensorflow as tf\n"
+LOAD = "def load(f):\n    return tf.image.resize(tf.io.decode_jpeg(tf.io.read_file(f)), (64, 64))\n"
+NAMES = "files = ['%d.jpg' % i for i in range(500)]\nds = tf.data.Dataset.from_tensor_slices(files)\n"
+SHOTS = "frames = np.zeros((4000, 256, 256, 3), dtype=np.uint8)\n"
+ROWS = "table = np.random.rand(5000, 12).astype('float32')\n"
+END = "ds = ds.batch(32).prefetch(2)\nmodel.fit(ds, epochs=5)\n"
+SAMPLES = "xs = np.random.rand(5000, 8)\nys = np.zeros(5000)\ndef gen():\n"
+GENERATED = "ds = tf.data.Dataset.from_generator(gen, output_signature=spec)\n"
+LAYER = "from keras import layers as kl\nturn = kl.RandomRotation(0.1)\n"
+RAW = "    return tf.reshape(tf.io.decode_raw(tf.io.read_file(f), tf.uint8), (%s))\nds = ds.map(read)\n"
+
+FOUND = {
+    "input/sequential-map": [
+        LOAD + NAMES + "ds = ds.map(load)\n" + END,
+        (
+            "from tensorflow import data as d, io\nds = (d.Dataset.list_files('*.png')\n"
+            "  .map(lambda f: io.decode_png(f))\n"
+            "  .batch(8))\n"
+        ),
+        LOAD + "def make(names):\n    return tf.data.Dataset.from_tensor_slices(names).map(load)\n"
+        "ds = make(['a'])\n" + END,
+    ],
+    "input/unprefetched-input": [
+        LOAD + NAMES + "ds = ds.map(load, 4).batch(8)\nmodel.fit(ds)\n",
+        LOAD + "def make(names):\n    ds = tf.data.Dataset.from_tensor_slices(names)\n"
+        "    return ds.map(load, 4).batch(8)\n"
+        "model.fit(x=make(['a']), epochs=2)\n",
+        (
+            "def batches():\n    for k in range(9):\n        yield np.load('%d.npy' % k)\n"
+            "for x in batches():\n    model.train_on_batch(x, x)\n"
+        ),
+        ("import h5py\nf = h5py.File('d.h5')\nx = f['x']\nfor k in range(9):\n    model.train_on_batch(x[k:k + 8])\n"),
+    ],
+    "input/shuffle-fill": [
+        LOAD + NAMES + "ds = ds.map(load, 4)\nds = ds.shuffle(500)\n" + END,
+        LOAD + "ds = tf.data.Dataset.list_files('*').map(load).prefetch(2).shuffle(buffer_size=1000)\n" + END,
+        "def read(f):\n    return tf.io.read_file(f)\ndef make(n):\n"
+        "    ds = tf.data.Dataset.list_files('*').map(read)\n"
+        "    return ds.shuffle(n)\nds = make(len(names))\n" + END,
+    ],
+    "input/oversized-shuffle": [
+        SHOTS + "ds = tf.data.Dataset.from_tensor_slices(frames)\n"
+        "ds = ds.map(lambda x: tf.cast(x, tf.float32) / 255).shuffle(3000)\n" + END,
+        "def load(f):\n    return tf.image.resize(tf.io.decode_png(f), [512, 512])\n"
+        "ds = tf.data.Dataset.list_files('*').map(load).shuffle(1000)\n" + END,
+        "SIZE = 512\nBUFFER = 2 * 1000\ndef load(f):\n"
+        "    return tf.image.resize(tf.io.decode_png(f), (SIZE, SIZE))\n"
+        "ds = tf.data.Dataset.list_files('*').map(load).shuffle(BUFFER)\n" + END,
+    ],
+    "input/per-element-map": [
+        ROWS + "ds = tf.data.Dataset.from_tensor_slices(table).map(lambda r: r / 10)\n" + END,
+        "def parse(line):\n    c = tf.io.decode_csv(line, [[0.0]] * 4)\n    return tf.stack(c[:3]), c[3]\n"
+        "ds = tf.data.TextLineDataset('x.csv').map(parse, num_parallel_calls=4)\n" + END,
+        "def parse(r):\n    spec = {'a': tf.io.FixedLenFeature([], tf.float32)}\n"
+        "    return tf.io.parse_single_example(r, spec)\nds = tf.data.TFRecordDataset('x').shuffle(99)\n"
+        "ds = ds.map(parse)\n" + END,
+    ],
+    "input/uncached-input": [
+        LOAD + NAMES + "ds = ds.map(load, 4)\n" + END,
+        LOAD + "def make():\n    names = ['%d' % i for i in range(90)]\n"
+        "    return tf.data.Dataset.from_tensor_slices(names).map(load, 4).batch(8).prefetch(2)\n"
+        "ds = make()\nE = 4\nmodel.fit(ds, epochs=E)\n",
+        LOAD + NAMES + "ds = ds.map(load, 4)\nds = ds.batch(8)\nfor epoch in range(5):\n"
+        "    for x in ds:\n        step(x)\n",
+    ],
+    "input/unsharded-files": [
+        NAMES + "def read(f):\n" + RAW % "28, 28" + END,
+        "SIDE = 24\n" + NAMES + "def read(f):\n" + RAW % "SIDE, SIDE, 1" + END,
+        NAMES + "ds = ds.map(lambda f: tf.io.read_file(f)).batch(9)\n"
+        "ds = ds.map(lambda r: tf.reshape(tf.io.decode_raw(r, tf.float32), (-1, 40, 10)))\n",
+    ],
+    "input/python-input": [
+        SAMPLES + "    for x, y in zip(xs, ys):\n        yield x, y\n" + GENERATED + END,
+        SAMPLES + "    for i in range(5000):\n        yield xs[i], ys[i]\nds = (tf.data.Dataset\n"
+        "   .from_generator(\n"
+        "   lambda: gen(), spec)\n   .shuffle(9).padded_batch(8))\n",
+        (
+            "import keras\nclass S(keras.utils.PyDataset):\n    def __getitem__(self, i):\n"
+            "        for r in self.rows:\n"
+            "            for k in range(len(r)):\n                r[k] = r[k] * 2 + r[k - 1]\n"
+            "        return self.rows\n"
+            "model.fit(S())\n"
+        ),
+        (
+            "def cut(x):\n    for i in range(48):\n        for j in range(48):\n"
+            "            x[i, j] = x[j, i] * 0.5\n    return x\n"
+            "ds = ds.map(lambda x: tf.numpy_function(cut, [x], tf.float32))\n"
+        ),
+        (
+            "def f(x):\n    return tf.image.adjust_hue(x, 0.1) + tf.reduce_mean(x)\n"
+            "ds = ds.map(lambda x: tf.py_function(f, [x], tf.float32))\n"
+        ),
+        "from tensorflow.keras import layers\nsize = layers.Resizing(8, 8)\ndef gen():\n"
+        "    for p in pictures:\n"
+        "        yield size(p)\n" + GENERATED,
+    ],
+    "input/host-augmentation": [
+        LAYER + NAMES + "ds = ds.map(lambda x: turn(x, training=True))\n" + END,
+        LAYER
+        + "def aug(x, y):\n    return turn(x), y\nds = tf.data.Dataset.from_tensor_slices((a, b)).map(aug)\n"
+        + END,
+        "aug = tf.keras.Sequential([tf.keras.layers.RandomFlip(), tf.keras.layers.RandomZoom(0.1)])\n"
+        + NAMES
+        + "ds = ds.map(aug)\n"
+        + END,
+    ],
+    "input/starved-host": [
+        LOAD + NAMES + "o = tf.data.Options()\no.threading.private_threadpool_size = 1\n"
+        "ds = ds.map(load, num_parallel_calls=4).with_options(o)\n" + END,
+        LOAD + NAMES + "o = tf.data.Options()\nTHREADS = 1\n"
+        "o.experimental_threading.private_threadpool_size = THREADS\n"
+        "ds = ds.map(load, num_parallel_calls=tf.data.AUTOTUNE)\nds = ds.with_options(o)\n" + END,
+        LOAD + "opts = tf.data.Options()\nopts.threading.private_threadpool_size = 1\n"
+        "ds = (tf.data.Dataset.list_files('*').with_options(opts)\n"
+        "   .map(load, num_parallel_calls=8))\n" + END,
+    ],
+}
+QUIET = {
+    "input/sequential-map": [
+        LOAD + NAMES + "ds = ds.map(load).cache()\n" + END,
+        NAMES + "ds = ds.map(lambda f: f)\n" + END,
+        "def load(f):\n    return tf.io.decode_png(f)\nresults = executor.map(load, names)\n",
+    ],
+    "input/unprefetched-input": [
+        LOAD + NAMES + "ds = ds.map(load, 4)\n" + END,
+        (
+            "def batches():\n    for k in range(9):\n        yield table[k]\nfor x in batches():\n"
+            "    model.train_on_batch(x)\n"
+        ),
+        (
+            "import h5py\nf = h5py.File('d.h5')\nx = f['x'][:]\nfor k in range(9):\n"
+            "    model.train_on_batch(x[k:k + 8])\n"
+        ),
+        (
+            "from concurrent.futures import ThreadPoolExecutor\ndef batches():\n"
+            "    with ThreadPoolExecutor() as pool:\n"
+            "        for k in range(9):\n            yield pool.submit(np.load, 'x').result()\n"
+            "for x in batches():\n    model.train_on_batch(x)\n"
+        ),
+    ],
+    "input/shuffle-fill": [
+        LOAD + NAMES + "ds = ds.shuffle(500).map(load, 4)\n" + END,
+        LOAD + NAMES + "ds = ds.map(load, 4).cache().shuffle(500)\n" + END,
+        LOAD + NAMES + "ds = ds.map(load, 4).shuffle(16)\n" + END,
+        NAMES + "ds = ds.map(lambda f: f + '.jpg').shuffle(500)\n" + END,
+    ],
+    "input/oversized-shuffle": [
+        SHOTS + "ds = tf.data.Dataset.from_tensor_slices(frames).shuffle(3000)\n" + END,
+        SHOTS + "ds = tf.data.Dataset.from_tensor_slices(frames)\n"
+        "ds = ds.map(lambda x: tf.cast(x, tf.float32)).shuffle(100)\n" + END,
+        "def load(f):\n    return tf.image.resize(tf.io.decode_png(f), [512, 512])\n"
+        "ds = tf.data.Dataset.list_files('*').map(load).shuffle(args.buffer)\n" + END,
+    ],
+    "input/per-element-map": [
+        ROWS + "ds = tf.data.Dataset.from_tensor_slices(table).batch(64).map(lambda r: r / 10)\n" + END,
+        SHOTS + "ds = tf.data.Dataset.from_tensor_slices(frames).map(lambda r: r / 10)\n" + END,
+        ROWS + "ds = tf.data.Dataset.from_tensor_slices(table).map(lambda r: model(r))\n" + END,
+        "ds = tf.data.Dataset.from_tensor_slices(unknown).map(lambda r: r / 10)\n" + END,
+    ],
+    "input/uncached-input": [
+        LOAD + NAMES + "ds = ds.map(load, 4).batch(8)\nmodel.fit(ds, epochs=1)\n",
+        LOAD + NAMES + "ds = ds.map(lambda f: tf.image.random_flip_left_right(load(f)), 4)\n" + END,
+        LOAD + "ds = tf.data.Dataset.from_tensor_slices(names).map(load, 4)\n" + END,
+        LOAD + NAMES + "ds = ds.map(load, 4).cache()\n" + END,
+    ],
+    "input/unsharded-files": [
+        NAMES + "def read(f):\n" + RAW % "2048, 2048" + END,
+        LOAD + NAMES + "ds = ds.map(load, 4)\n" + END,
+        NAMES + "def read(f):\n" + RAW % "-1, side" + END,
+    ],
+    "input/python-input": [
+        SAMPLES
+        + "    for i in range(0, 5000, 64):\n        yield xs[i:i + 64], ys[i:i + 64]\n"
+        + GENERATED
+        + "ds = ds.prefetch(2)\n",
+        "def gen():\n    for f in files:\n        yield np.load(f)\n" + GENERATED + END,
+        "xs = np.zeros((300, 4))\ndef gen():\n    for x in xs:\n        yield x\n" + GENERATED + END,
+        SAMPLES + "    for x in xs:\n        yield x\n" + GENERATED + "ds = ds.cache()\n" + END,
+        "def cut(x):\n    return x[:4] * 2\nds = ds.map(lambda x: tf.numpy_function(cut, [x], tf.float32))\n",
+        (
+            "import keras\nclass S(keras.utils.PyDataset):\n    def __getitem__(self, i):\n"
+            "        for r in self.rows:\n"
+            "            for k in range(len(r)):\n                r[k] = r[k] * 2\n        return self.rows\n"
+            "model.fit(S(workers=4, use_multiprocessing=True))\n"
+        ),
+        (
+            "def f(x):\n    return tf.image.adjust_hue(x, 0.1) + x.numpy().sum()\n"
+            "ds = ds.map(lambda x: tf.py_function(f, [x], tf.float32))\n"
+        ),
+    ],
+    "input/host-augmentation": [
+        LAYER + NAMES + "ds = ds.batch(32).map(lambda x: turn(x, training=True))\n",
+        NAMES + "ds = ds.map(lambda x: tf.image.random_flip_up_down(x))\n" + END,
+        LAYER + NAMES + "model = kl.Sequential([turn])\n" + END,
+    ],
+    "input/starved-host": [
+        LOAD + NAMES + "o = tf.data.Options()\no.threading.private_threadpool_size = 16\n"
+        "ds = ds.map(load, num_parallel_calls=4).with_options(o)\n" + END,
+        LOAD + NAMES + "o = tf.data.Options()\no.threading.private_threadpool_size = 1\n"
+        "ds = ds.map(load).with_options(o)\n" + END,
+        LOAD + NAMES + "o = tf.data.Options()\no.threading.private_threadpool_size = 1\n"
+        "ds = ds.map(load, num_parallel_calls=4)\n" + END,
+    ],
+}
+
+
+def spots(cause: Cause, text: str) -> list[tuple[int, int, str]]:
+    """First line, last line and text of what a cause finds, with its words looked at as the linter does."""
+    if not any(word in text for word in cause.words):
+        return []
+    source = parsed(text)
+    return [(s.start[0], s.end[0], s.says) for s in cause.spot(source)]
+
+
+def parsed(text: str) -> Source:
+    source = parse("train.py", textwrap.dedent(text))
+    assert source is not None
+    return source
+
+
+def every(given: dict[str, list[str]]) -> list[Any]:
+    return [pytest.param(c, t, id=f"{c.split('/')[1]}-{n}") for c, texts in given.items() for n, t in enumerate(texts)]
+
+
+@pytest.mark.parametrize(("cause", "text"), every(FOUND))
+def test_found(cause: str, text: str) -> None:
+    assert spots(MINE[cause], HEAD + text)
+
+
+@pytest.mark.parametrize(("cause", "text"), every(QUIET))
+def test_left_alone(cause: str, text: str) -> None:
+    assert spots(MINE[cause], HEAD + text) == []
+
+
+@pytest.mark.parametrize(("cause", "text"), every(FOUND))
+def test_its_edit_cures(cause: str, text: str) -> None:
+    """With all of its edits made, one after the other, a cause finds nothing that it could still mend."""
+    source = parsed(HEAD + text)
+    for _ in range(4):
+        able = [s.prescription.edits for s in MINE[cause].spot(source) if s.prescription and s.prescription.edits]
+        if not able:
+            return
+        source = parsed(edits.changed(source, able[0]))
+    pytest.fail("its edits never end")
+
+
+def test_each_cause_has_its_examples() -> None:
+    transfer = {c for c in MINE if c.startswith("transfer/")}
+    assert set(FOUND) == set(QUIET) == set(MINE) - transfer
+    assert all(len(texts) >= 3 for texts in (*FOUND.values(), *QUIET.values()))
+
+
+def labelled() -> list[str]:
+    return [n for n, label in LABELS.items() if any(c in MINE for c in label.get("causes", ())) and n not in HIDDEN]
+
+
+@pytest.mark.parametrize("name", labelled())
+def test_a_labelled_script_is_found_at_its_line(name: str) -> None:
+    text = (SCRIPTS / f"{name}.slow.py").read_text()
+    label = LABELS[name]
+    lines = {label["line"]} if isinstance(label["line"], int) else set(label["line"])
+    found = {c: spots(MINE[c], text) for c in label["causes"] if c in MINE}
+    assert any(lines & set(range(first, last + 1)) for each in found.values() for first, last, _ in each), found
+
+
+@pytest.mark.parametrize("file", sorted(p.name for p in SCRIPTS.glob("*.py") if not p.name.endswith(".slow.py")))
+def test_nothing_in_a_repaired_or_healthy_script(file: str) -> None:
+    text = (SCRIPTS / file).read_text()
+    assert {c: found for c, cause in MINE.items() if (found := spots(cause, text))} == {}
+
+
+def test_the_labels_are_those_of_the_catalogue() -> None:
+    known = json.dumps([c.id for c in all_causes()])
+    assert all(json.dumps(c) in known for label in LABELS.values() for c in label.get("causes", ()))

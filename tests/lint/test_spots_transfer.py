@@ -1,0 +1,95 @@
+"""What the causes of slow transfers find in source text, written in different ways, and what they leave alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from .test_spots_input import MINE, every, parsed, spots
+
+HEAD = "import numpy as np\nimport tensorflow as tf\n"
+STEP = (
+    "@tf.function\ndef step(x, y):\n    with tf.GradientTape() as tape:\n        loss = net(x)\n"
+    "    opt.apply_gradients(zip(tape.gradient(loss, net.weights), net.weights))\n    return loss\n"
+)
+LISTS = "rows = [[0.5 for j in range(99)] for i in range(512)]\n"
+TURNS = "for epoch in range(9):\n    for i in range(0, 512, 32):\n"
+DRAWN = "for i in range(99):\n    x = np.random.randn(%s)\n    model.train_on_batch(%s, x)\n"
+DATA = "ds = tf.data.Dataset.from_tensor_slices(%s).batch(32).prefetch(2)\nmodel.fit(ds)\n"
+
+FOUND = {
+    "transfer/per-step-feed": [
+        STEP + LISTS + TURNS + "        x = tf.constant(rows[i:i + 32], dtype=tf.float32)\n        step(x, x)\n",
+        "from tensorflow import convert_to_tensor as ct\n"
+        + STEP
+        + LISTS
+        + TURNS
+        + "        step(ct(rows[i:i + 32], dtype=tf.float32), 1)\n",
+        DRAWN % ("512, 256", "tf.convert_to_tensor(x, dtype=tf.float32)"),
+        STEP + "def train():\n    data = np.zeros((512, 99))\n    for e in range(4):\n        for i in range(16):\n"
+        "            step(tf.constant(data[i:i + 1]), 0)\n",
+    ],
+    "transfer/per-step-readback": [
+        STEP + "for x in ds:\n    loss = step(x, x)\n    for v in loss:\n        seen.append(float(v))\n",
+        STEP + "for x in ds:\n    norms = step(x, x)\n    log.write(' '.join(str(g.numpy()) for g in norms))\n",
+        STEP + "for e in range(4):\n    for n, x in enumerate(ds):\n        loss = step(x, x)\n"
+        "        print(f'{n} {loss:.3f}')\n",
+        STEP + "class T:\n    def run(self):\n        for x in ds:\n            self.step(x)\n"
+        "            worst = max([v.numpy().max() for v in self.net.trainable_variables])\n"
+        "    def step(self, x):\n        with tf.GradientTape() as t:\n            return x\n",
+    ],
+    "transfer/wide-input": [
+        "x = np.random.rand(5000, 64)\n" + DATA % "x",
+        "rng = np.random.default_rng(0)\nx = rng.normal(size=(500, 20, 4))\n" + DATA % "(x, labels)",
+        (
+            "def make():\n    x = np.zeros((500, 64))\n"
+            "    return tf.data.Dataset.from_tensor_slices({'a': x}).batch(8)\n"
+            "model.fit(make(), epochs=3)\n"
+        ),
+    ],
+}
+QUIET = {
+    "transfer/per-step-feed": [
+        STEP + LISTS + "all = tf.constant(rows)\n" + TURNS + "        step(all[i:i + 32], 0)\n",
+        DRAWN % ("8, 4", "tf.convert_to_tensor(x, dtype=tf.float32)"),
+        STEP + "for obs in env:\n    step(tf.constant(obs), 0)\n",
+        STEP + LISTS + "x = tf.constant(rows[0:32], dtype=tf.float32)\n" + TURNS + "        step(x, x)\n",
+    ],
+    "transfer/per-step-readback": [
+        STEP + "for e in range(4):\n    for n, x in enumerate(ds):\n        loss = step(x, x)\n"
+        "        if n % 100 == 0:\n            print(n, loss.numpy())\n",
+        STEP + "for e in range(4):\n    for x in ds:\n        loss = step(x, x)\n    print(e, float(loss))\n",
+        STEP + "for epoch in range(100):\n    loss = step(x, y)\n    print(epoch, loss.numpy())\n",
+        ("for e in range(4):\n    for x in ds:\n        loss = model.train_on_batch(x)\n        print(float(loss))\n"),
+        STEP + "for e in range(4):\n    for x in ds:\n        loss = step(x, x)\n        print('step', e)\n",
+    ],
+    "transfer/wide-input": [
+        "x = np.random.rand(5000, 64).astype('float32')\n" + DATA % "x",
+        "x = np.random.rand(5000)\n" + DATA % "x",
+        (
+            "x = np.random.rand(500, 64)\nds = tf.data.Dataset.from_tensor_slices(x)\n"
+            "ds = ds.map(lambda v: tf.cast(v, tf.float32)).batch(8)\nmodel.fit(ds)\n"
+        ),
+        "x = np.load('x.npy')\n" + DATA % "x",
+    ],
+}
+
+
+@pytest.mark.parametrize(("cause", "text"), every(FOUND))
+def test_found(cause: str, text: str) -> None:
+    assert spots(MINE[cause], HEAD + text)
+
+
+@pytest.mark.parametrize(("cause", "text"), every(QUIET))
+def test_left_alone(cause: str, text: str) -> None:
+    assert spots(MINE[cause], HEAD + text) == []
+
+
+def test_each_cause_has_its_examples() -> None:
+    assert set(FOUND) == set(QUIET) == {c for c in MINE if c.startswith("transfer/")}
+    assert all(len(texts) >= 3 for texts in (*FOUND.values(), *QUIET.values()))
+
+
+def test_one_finding_for_all_that_a_loop_reads_back() -> None:
+    text = HEAD + STEP + "for e in range(4):\n    for x in ds:\n        loss = step(x, x)\n"
+    text += "        print(float(loss))\n        print(loss.numpy())\n        print([float(v) for v in loss])\n"
+    assert len(list(MINE["transfer/per-step-readback"].spot(parsed(text)))) == 1
