@@ -100,3 +100,13 @@ def test_which_scalar_is_the_loss() -> None:
     assert parity(Effect.EXACT, [steps], [drawn(name="result")]).loss == "same"
     unknown = [{"a": 1.0, "b": 2.0}] * N
     assert parity(Effect.EXACT, [unknown], [unknown]).holds is None
+
+
+def test_executions_of_several_batches_are_held_against_their_last() -> None:
+    """With ``steps_per_execution=4`` only every fourth step tells its loss."""
+    baseline = [{"loss": 1.0 / (i + 1)} for i in range(12)]
+    empty: dict[str, float] = {}
+    candidate = [row if i % 4 == 3 else empty for i, row in enumerate(baseline)]
+    assert parity(Effect.EXACT, [baseline, baseline], [candidate]).holds is True
+    shifted = [{k: v * 1.5 for k, v in row.items()} for row in candidate]
+    assert parity(Effect.EXACT, [baseline, baseline], [shifted]).holds is False

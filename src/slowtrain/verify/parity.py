@@ -33,17 +33,20 @@ class Parity:
 
 def parity(effect: Effect | None, baselines: Sequence[Losses], candidates: Sequence[Losses]) -> Parity:
     """Whether the ``effect`` that was promised is what the candidates show. Without one, only told."""
-    series = [_series(one) for one in (*baselines, *candidates)]
+    told = [_series(one) for one in (*baselines, *candidates)]
+    # Steps that all of them tell: several batches in one execution tell only of the last.
+    common = sorted(set.intersection(*(set(one) for one in told))) if told else []
+    series = [[one[i] for i in common] for one in told]
     first, mine = series[: len(baselines)], series[len(baselines) :]
-    n = min((len(s) for s in series), default=0)
-    if n < FEWEST or not first or not mine:
+    n = len(common)
+    if not n or common[-1] + 1 < FEWEST or not first or not mine:
         return Parity(None, "not measured", "no step's loss could be read in both")
     bad = [next((i for i, v in enumerate(s[:n]) if not math.isfinite(v)), n) for s in series]
     if len(set(bad)) > 1:  # of the baselines alone: the script's own
         own = len(set(bad[: len(baselines)])) > 1
         return Parity(None if own else False, "not measured" if own else "differs", "is not finite in all runs alike")
     n = bad[0]  # from there on nothing can be compared
-    if n < FEWEST:
+    if not n or common[n - 1] + 1 < FEWEST:
         return Parity(None, "not measured", "is not finite from the start, in all runs")
     spread = max((_distance(first[0], other, n) for other in first[1:]), default=0.0)
     apart = max(_distance(first[0], other, n) for other in mine)
@@ -65,16 +68,15 @@ def _within(apart: float) -> str:
     return f"within {apart:.0e}" if apart < 0.01 else f"within {apart:.2g}"
 
 
-def _series(losses: Losses) -> list[float]:
-    """The loss of each step: what is called so, else the only scalar of a step."""
-    found = []
-    for step in losses:
+def _series(losses: Losses) -> dict[int, float]:
+    """The loss of each step that tells one: what is called so, else the only scalar of a step."""
+    found = {}
+    for index, step in enumerate(losses):
         name = next((k for k in step if k == "loss"), next((k for k in step if "loss" in k), None))
         if name is None and len(step) == 1:
             name = next(iter(step))
-        if name is None:
-            break
-        found.append(float(step[name]))
+        if name is not None:
+            found[index] = float(step[name])
     return found
 
 
@@ -97,4 +99,5 @@ def _bound(first: Sequence[Sequence[float]], mine: Sequence[Sequence[float]], n:
     """The tolerance with the scatter of the differences of steps, which other batches have by themselves."""
     scale = abs(_mean(first, n)) or 1.0
     differences = [a - b for a, b in zip(first[0][:n], mine[0][:n], strict=True)]
-    return TOLERANCE + SURE * statistics.stdev(differences) / math.sqrt(n) / scale
+    scatter = statistics.stdev(differences) if n > 1 else 0.0
+    return TOLERANCE + SURE * scatter / math.sqrt(n) / scale

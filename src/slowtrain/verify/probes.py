@@ -25,6 +25,7 @@ from slowtrain.capture import launch, probe
 from slowtrain.capture.scratch import temporary
 from slowtrain.errors import InputError
 from slowtrain.trace import Trace, build
+from slowtrain.trace.steps import executions
 
 TAIL_BYTES = 4000  # of what the script printed last, where it failed
 MOST_PRINTED_BYTES = 64 << 20  # are kept on the disk
@@ -144,10 +145,25 @@ def read(folder: Path, wall_s: float, overdue: bool, failed: str | None, later: 
         wall_s,
         overdue or trace.fact("stopped_ns") is not None,
         float(trace.steps.start_ms[0]) / 1e3 if len(trace.steps) else None,
-        tuple(losses) if isinstance(losses, list) else (),
+        _by_step(losses, trace) if isinstance(losses, list) else (),
         tuple(trace.fact("redirected") or ()),
         failed,
     )
+
+
+def _by_step(losses: list[Mapping[str, float]], trace: Trace) -> tuple[Mapping[str, float], ...]:
+    """The losses in the place of their step: an execution of several batches tells of its last.
+
+    Of these only whole executions of the first epoch, since the last of an epoch may hold fewer.
+    """
+    fits = trace.events_of("loop")
+    several = max((executions(fit) for fit in fits if fit.name == "fit"), default=1)
+    if several == 1 or not len(trace.steps):
+        return tuple(losses)
+    first = trace.steps.block == trace.steps.block[0]
+    whole = int(first.sum()) - (0 if first.all() else 1)
+    nothing: Mapping[str, float] = {}
+    return tuple(row for one in losses[:whole] for row in (*[nothing] * (several - 1), one))
 
 
 def pace(trace: Trace, later: bool = False) -> tuple[float | None, float | None]:
