@@ -184,7 +184,7 @@ def _together(bench: Bench, files: Files, trials: list[tuple[Attempt, Trial]]) -
 def _by_hand(seen: Seen, attempts: list[Attempt]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """What is left and has no edit: the words, and the lines that they are about."""
     known = {a.name for a in attempts}
-    for diagnosis in seen.findings.diagnoses:
+    for diagnosis in seen.checkup.diagnoses:  # whose places are as the user knows them
         words = [p for p in diagnosis.prescriptions if not p.edits]
         if words and diagnosis.cause not in known and diagnosis.saving.speedup > 1:
             yield diagnosis.cause, words[0].says, tuple(str(place) for place in diagnosis.evidence.where[:3])
