@@ -200,3 +200,14 @@ def test_where_samples_are_not_known_steps_are_compared(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(probes, "run", run)
     assert outcome(world.fix()) == [("first", True, "")]
+
+
+def test_a_second_cure_may_be_of_another_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "data.py").write_text("x = 1\n")
+    other = replace(SECOND.prescriptions[0], edits=(Edit("data.py", (1, 4), (1, 5), "2"),))
+    world = World(monkeypatch, tmp_path, lambda text: 1.0 if "slow = 1" in text else 4.0, FIRST)
+    world.diagnoses = (FIRST, replace(SECOND, prescriptions=(other,)))
+    proof = world.fix()
+    assert [(a.name, a.kept) for a in proof.attempts] == [("first", True), ("second", False)]
+    assert "+x = 2" in proof.attempts[1].diff
+    assert "slow" not in proof.attempts[1].diff

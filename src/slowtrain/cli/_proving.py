@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slowtrain.cli.run import RUNS
 from slowtrain.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,9 +28,7 @@ def add_options(parser: argparse.ArgumentParser, *, html: bool = True) -> None:
         "--seed", type=int, default=0, help="of Python, NumPy and TensorFlow in every probe (default: 0)"
     )
     parser.add_argument("--stdin", type=Path, metavar="FILE", help="what every probe reads from standard input")
-    parser.add_argument(
-        "--out", type=Path, default=Path("slowtrain-runs"), help="where the runs go (default: %(default)s)"
-    )
+    parser.add_argument("--out", type=Path, default=Path(RUNS), help="where the runs go (default: %(default)s)")
     if html:
         parser.add_argument(
             "--html", type=Path, metavar="FILE", help="write a report with before and after side by side"
@@ -52,8 +49,7 @@ def budget_s(text: str) -> float:
     return seconds
 
 
-@contextlib.contextmanager
-def bench(args: argparse.Namespace, target: str, stem: str) -> Iterator[Bench]:
+def bench(args: argparse.Namespace, target: str, stem: str) -> Bench:
     """Where the probes run. Raises ``InputError`` and ``EnvironmentMissing`` for what cannot be run."""
     from slowtrain.capture import launch
     from slowtrain.cli import _target
@@ -69,7 +65,7 @@ def bench(args: argparse.Namespace, target: str, stem: str) -> Iterator[Bench]:
     folder = launch.new_folder(args.out, stem)
     deadline = time.monotonic() + seconds
     said = Progress(deadline)
-    yield Bench(Script(target, tuple(args.arguments), args.module, given), folder, deadline, args.seed, said)
+    return Bench(Script(target, tuple(args.arguments), args.module, given), folder, deadline, args.seed, said)
 
 
 class Progress:

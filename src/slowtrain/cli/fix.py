@@ -37,13 +37,13 @@ def main(args: argparse.Namespace) -> int:
 
     allowed = fixing.SAFE | ({Effect.CHANGES_TRAINING} if args.allow else set())
     stem = args.script if args.module else Path(args.script).stem
-    with _proving.bench(args, args.script, f"fix-{stem}") as bench:
-        proof = fixing.fix(bench, frozenset(allowed))
-        written = False
-        try:
-            if args.write and proof.files:
-                files.write(proof.files, force=args.force)
-                written = True
-        finally:
-            _proving.tell(args, proof, bench.folder, written=written)
+    bench = _proving.bench(args, args.script, f"fix-{stem}")
+    proof = fixing.fix(bench, frozenset(allowed))
+    written = False
+    try:
+        if args.write and proof.files:
+            files.write(proof.files, force=args.force)
+            written = True
+    finally:
+        _proving.tell(args, proof, bench.folder, written=written)
     return 0

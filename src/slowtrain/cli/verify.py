@@ -47,7 +47,7 @@ def main(args: argparse.Namespace) -> int:
         raise InputError("give --patch FILE and a script, or --baseline FILE and --candidate FILE")
     effect = Effect(args.effect) if args.effect else None
     stem = target if args.module else Path(target).stem
-    with _proving.bench(args, target, f"verify-{stem}") as bench:
-        proof = proving.prove(bench, files, name, args.scope, effect)
-        _proving.tell(args, proof, bench.folder, written=False)
+    bench = _proving.bench(args, target, f"verify-{stem}")
+    proof = proving.prove(bench, files, name, args.scope, effect)
+    _proving.tell(args, proof, bench.folder, written=False)
     return 0 if any(a.kept for a in proof.attempts) else 1

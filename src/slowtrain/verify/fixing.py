@@ -143,8 +143,9 @@ def _try(bench: Bench, seen: Seen, files: Files, choice: Choice) -> tuple[Attemp
     baseline = Candidate("baseline", files.texts())
     trial = compare(bench, baseline, Candidate(diagnosis.cause, choice.files.texts()), rule, scope)
     attempt = judged(diagnosis.cause, prescription.says, prescription.effect, diagnosis.saving, trial)
-    changed = diff(Files(files.current, choice.files.current).changed(), Path.cwd()) if files.current else ""
-    return replace(attempt, diff=changed or diff(choice.files.changed(), Path.cwd())), trial
+    before = {**choice.files.original, **files.current}  # a file that nothing kept has touched is as it was
+    changed = Files(before, choice.files.current).changed()
+    return replace(attempt, diff=diff(changed, Path.cwd())), trial
 
 
 def _rule(seen: Seen, choice: Choice) -> tuple[Rule, str]:
