@@ -223,7 +223,10 @@ def test_how_a_script_ends(text: str, failed: str | None, tmp_path: Path, monkey
     script = probing.write(tmp_path / "project", text)
     monkeypatch.chdir(script.parent)
     found = probing.probed(script.name, to=tmp_path / "runs")
-    assert found.failed is None if failed is None else failed in str(found.failed)
+    if failed is None:
+        assert found.failed is None
+    else:
+        assert failed in str(found.failed), found
 
 
 def test_what_is_read_from_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
