@@ -21,9 +21,15 @@ RANKS = {
     "errors": 0,
     "proof": 1,
     "findings": 1,
+    "frame": 1,
+    "sizing": 1,
+    "sheet": 1,
+    "exhaustion": 1,
+    "dumps": 2,
     "trace": 1,
-    "machine": 1,
+    "machine": 2,
     "whatif": 2,
+    "memory": 2,
     "source": 2,
     "causes": 3,
     "compare": 3,
@@ -33,10 +39,14 @@ RANKS = {
     "report": 4,
     "checkup": 5,
     "verify": 6,
+    "watch": 6,
+    "monitor": 7,
     "cli": 7,
     "__main__": 8,
 }
-NOUNS = {"model", "proof", "findings"}  # frozen values, which reports render
+# The same inside source/: its own text, edits of it, what it says, what cures it, what lint sees.
+SOURCE_RANKS = {"__init__": 0, "edits": 1, "reading": 2, "cures": 3, "spots": 4}
+NOUNS = {"model", "proof", "findings", "frame", "exhaustion", "sizing", "sheet"}  # frozen values, which reports render
 FRAMEWORKS = {"tensorflow", "keras", "tf_keras"}
 FILES = {str(file.relative_to(PACKAGE)): file for file in sorted(PACKAGE.rglob("*.py"))}
 MOST_FILE_LINES = 400
@@ -85,6 +95,20 @@ def test_imports_point_down(name: str) -> None:
         assert me != "__init__", f"{name}:{line}: slowtrain itself imports nothing"
         if parts[0] != me:
             assert RANKS[parts[0]] < RANKS[me], f"{name}:{line}: {me} may not import {parts[0]}"
+
+
+@each_file
+def test_imports_inside_source_point_down(name: str) -> None:
+    folder, *inside = Path(name).parts
+    if folder != "source":
+        return
+    me = inside[0].removesuffix(".py")
+    assert me in SOURCE_RANKS, "a new module or folder of source/ needs its place in SOURCE_RANKS"
+    for line, parts in ours(tree(name)):
+        if parts[0] == "source":
+            # What is no folder of source/ is a name that source/__init__.py itself defines.
+            other = parts[1] if len(parts) > 1 and parts[1] in SOURCE_RANKS else "__init__"
+            assert other == me or SOURCE_RANKS[other] < SOURCE_RANKS[me], f"{name}:{line}: {me} may not import {other}"
 
 
 @each_file

@@ -10,7 +10,7 @@ from slowtrain.causes import Cause, all_causes
 from slowtrain.errors import InputError
 from slowtrain.model import Diagnosis, Prescription, Saving, Signal, Unchecked
 from slowtrain.source import edits
-from slowtrain.source.loops import text_of
+from slowtrain.source.reading.recorded import text_of
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy, price, replay
 
@@ -50,7 +50,8 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
         else:
             found.append(one)
     # What saves most of the run comes first; between equals, what saves most of its own scope.
-    spoils = {c.id for c in causes if c.spoils}
+    named = {c.id: c for c in causes}
+    spoils = {d.cause for d, _ in found if named[d.cause].spoils_in(trace, d.evidence)}
     found.sort(key=lambda f: (f[0].cause not in spoils, -f[0].run_share, -f[0].saving.speedup, f[0].cause))
     remedies = [r for _, several in found for r in several]
     together = price(trace, remedies, "step" if trace.step_ms else "run") if remedies else None
@@ -70,7 +71,8 @@ def _one(cause: Cause, trace: Trace) -> tuple[Diagnosis, Sequence[Remedy]] | Non
     saving = price(trace, remedies, scope)
     share = 1 - replay(trace, remedies).run_ms / trace.run_ms if trace.run_ms else 0.0
     small = saving.speedup < WORTH[scope] or (scope == "run" and share < LEAST_RUN_SHARE)
-    if small and not cause.matters:
+    # Of a machine's facts alone nothing is timed: what is wrong there is told whatever it costs.
+    if small and not cause.matters and not trace.fact("doctor"):
         return None
     prescriptions = tuple(_shown(trace, p) for p in cause.prescribe(trace, evidence))
     return Diagnosis(cause.id, cause.title, evidence, saving, share, prescriptions), remedies

@@ -39,11 +39,19 @@ class Signal(Text):
     KERNELS = "kernels"  # op executions (deep window)
     DEVICE = "device"  # an accelerator's own timeline
     MACHINE = "machine"  # processor, memory, disk over the run, limits of the host
+    ENDING = "ending"  # how the run ended
     PHASES = "phases"  # import, preparation, compile, steps, validation, …
     LOSS = "loss"  # the loss as the run reports it
     GC = "gc"  # pauses by Python's collector
     MODEL = "model"  # layers, variables, their shapes and dtypes
+    MEMORY = "memory"  # memory of the process and of devices, and what the user's names hold, over the steps
+    DEVICE_MEMORY = "device_memory"  # what the framework's allocator had in use on each device
+    ALLOCATOR = "allocator"  # what the framework's allocator says of itself: its errors, how full, in how many pieces
     LINK = "pcie"  # generation and width of the PCIe link, read while steps were taken
+    FACTS = "facts"  # what the computer is and allows, as machine/ reads it
+    CARD = "card"  # what the driver of a graphics card tells of it
+    BUILD = "build"  # how the framework was built
+    LOAD = "load"  # link and clocks of a card at work
 
 
 class Category(Text):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+from threading import get_ident
 from types import FunctionType
 from typing import Any
 
-from slowtrain.capture import frames
+from slowtrain.capture import frames, holders
 from slowtrain.capture.datasets import DatasetPatches
 from slowtrain.capture.patching import Wrapper, on_import, passed_over, replace
 from slowtrain.capture.recorder import Recorder, now
@@ -46,6 +47,7 @@ class CallbackPatches:
                     for callback in list(getattr(self, "callbacks", ()) or ()):
                         recorder.guard("callback", patch_class, type(callback))
                         recorder.guard("callback", patch_instance, callback)
+                        recorder.guard("callback", holders.also, callback)
 
             return __init__
 
@@ -66,7 +68,7 @@ class CallbackPatches:
                     replace(owner, hook, functools.partial(self._timed, hook))
 
     def _timed(self, hook: str, original: Wrapper) -> Wrapper:
-        recorder = self.recorder
+        recorder, emit = self.recorder, self.recorder.emit
         names: dict[type, int] = {}
 
         def callback(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -76,14 +78,14 @@ class CallbackPatches:
             try:
                 return original(self, *args, **kwargs)
             finally:
-                recorder.guard("callback", done, type(self), start, now())
+                end = now()
+                name = names.get(type(self)) or recorder.guard("callback", named, type(self)) or 0
+                emit((name, start, end, get_ident(), 0))
 
-        def done(kind: type, start: int, end: int) -> None:
-            name = names.get(kind)
-            if name is None:
-                about = frames.describe(getattr(kind, hook))
-                name = names[kind] = self._name(f"{kind.__name__}.{hook}", about)
-            recorder.span(name, start, end)
+        def named(kind: type) -> int:
+            about = frames.describe(getattr(kind, hook))
+            names[kind] = self._name(f"{kind.__name__}.{hook}", about)
+            return names[kind]
 
         return callback
 

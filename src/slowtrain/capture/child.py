@@ -14,9 +14,10 @@ from typing import Any
 
 import wrapt
 
-from slowtrain.capture import patching, probe, tracebacks
+from slowtrain.capture import failing, patching, probe, tracebacks
 from slowtrain.capture.callbacks import CallbackPatches
 from slowtrain.capture.datasets import DatasetPatches
+from slowtrain.capture.growth import GrowthWatch
 from slowtrain.capture.items import ItemPatches
 from slowtrain.capture.keras import KerasPatches
 from slowtrain.capture.lines import LineClock
@@ -34,13 +35,17 @@ IMPORTS = frozenset(
     "tensorflow_datasets tensorflow_hub tensorflow_addons skimage".split()
 )
 
+current: Recorder | None = None  # of this process, while `slowtrain run` records it
+
 
 def begin(folder: str) -> None:
     """Starts recording into ``folder``; called before the user's script by ``sitecustomize``."""
     recorder = Recorder(Path(folder))
     try:
         recorder.start()
-        _install(recorder)
+        install(recorder, windows=os.environ.pop("SLOWTRAIN_WINDOWS", "1") != "0")
+        global current  # noqa: PLW0603  one process, one recording
+        current = recorder
     except Exception as error:
         # A recording that cannot be made is the parent's to report; the script runs on.
         recorder.active = False
@@ -50,7 +55,8 @@ def begin(folder: str) -> None:
             return
 
 
-def _install(recorder: Recorder) -> None:
+def install(recorder: Recorder, *, windows: bool, guest: bool = False) -> tuple[ThreadState, Progress]:
+    """``guest``: in a process that was not started for us, whose hooks for errors are left alone."""
     state, progress = ThreadState(), Progress()
     recorder.fact("child", {"pid": os.getpid(), "begun_ns": now(), "python": sys.version.split()[0]})
     lines = LineClock(recorder)
@@ -60,19 +66,26 @@ def _install(recorder: Recorder) -> None:
     TensorPatches(recorder, state).install()
     KerasPatches(recorder, state, progress, ItemPatches(recorder, state, lines).watch).install()
     CallbackPatches(recorder, datasets).install()
-    Windows(recorder, progress, enabled=os.environ.pop("SLOWTRAIN_WINDOWS", "1") != "0")
+    Windows(recorder, progress, enabled=windows)
     probe.begin(recorder, progress)
-    sys.meta_path.insert(0, ImportClock(recorder))
+    clock = ImportClock(recorder)
+    sys.meta_path.insert(0, clock)
+    recorder.at_exit.append(lambda: sys.meta_path.remove(clock))
     recorder.guard("gc", _watch_collector, recorder)
     recorder.every(STACKS_S, StackSampler(recorder))
     recorder.every(0.25, LossWatch(recorder, progress))
     recorder.every(0.5, FrameworkFacts(recorder, progress))
     recorder.every(0.25, MachineSampler(recorder))
-    recorder.guard("tracebacks", tracebacks.install)
-    atexit.register(_finish, recorder)
+    recorder.every(STACKS_S, GrowthWatch(recorder, progress))
+    if not guest:
+        recorder.guard("tracebacks", tracebacks.install)
+        recorder.guard("failing", failing.install, recorder)
+        atexit.register(finish, recorder)
+    return state, progress
 
 
-def _finish(recorder: Recorder) -> None:
+def finish(recorder: Recorder) -> None:
+    """The end of a recording: what is left is written, every original is put back."""
     recorder.fact("end_ns", now())
     recorder.stop()
     recorder.guard("undo", patching.undo)
@@ -147,6 +160,12 @@ def _devices() -> list[dict[str, Any]]:
     return [{"kind": d.device_type, "name": d.name} for d in config.list_physical_devices()]
 
 
+def _build() -> dict[str, Any]:
+    from slowtrain.capture import builds  # not while the script starts
+
+    return builds.tensorflow_build(sys.modules["tensorflow"])
+
+
 def _threads() -> dict[str, Any]:
     threading_config = sys.modules["tensorflow"].config.threading
     return {
@@ -194,6 +213,7 @@ def _sources() -> dict[str, str]:
 _SETTINGS: dict[str, Callable[[], Any]] = {
     "affinity_cores": _affinity,
     "devices": _devices,
+    "build": _build,
     "threads": _threads,
     "functions_eager": _functions_eager,
     "keras": _keras,

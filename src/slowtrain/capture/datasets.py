@@ -17,7 +17,7 @@ from slowtrain.capture import frames, signatures
 from slowtrain.capture.lines import LineClock
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
-from slowtrain.capture.state import ThreadState
+from slowtrain.capture.state import Flags, Site, ThreadState
 
 MAX_NODES = 200
 NO_MODEL = ("NotFoundError", "InvalidArgumentError")  # autotuning is off for this one, or the iterator has just gone
@@ -50,13 +50,14 @@ class DatasetPatches:
     # -- iterators
 
     def _patch_iterator(self, module: Any) -> None:
-        recorder, state, emit, ids = self.recorder, self.state, self.recorder.emit, self.recorder.ids
+        recorder, state, emit, getframe = self.recorder, self.state, self.recorder.emit, sys._getframe
+        named, ended = self._asked, self.ended
 
         def init(original: Wrapper) -> Wrapper:
             def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
                 start = now()
                 original(self, *args, **kwargs)
-                if not recorder.active or state.me.tracing or state.me.calls:
+                if not recorder.active or state.me.busy:
                     return
                 recorder.guard("iterator", remember, self, start, now(), sys._getframe(1))
 
@@ -84,31 +85,35 @@ class DatasetPatches:
         def advance(original: Wrapper) -> Wrapper:
             def __next__(self: Any) -> Any:
                 me = state.me
-                if not recorder.active or me.tracing or me.calls:
+                if me.busy:
                     return original(self)
                 start = now()
                 try:
                     return original(self)
                 except StopIteration:
-                    recorder.guard("iterator's end", patches.ended, self)
+                    recorder.guard("iterator's end", ended, self)
                     raise
                 finally:
                     end = now()
-                    frame = None if me.loops else sys._getframe(1)
-                    # Everything from here on runs in cold caches, after a step: known names take no call of ours.
-                    name = ids.get("next" if frame is None else ("next", id(frame.f_code), frame.f_lasti))
-                    if name is None:
-                        name = recorder.guard("next", named, frame) or 0
-                    emit((name, start, end, me.ident, self.__dict__.get("_slowtrain", 0)))
+                    asked, frame = me.asked, getframe(1)
+                    # Compared, not looked up: everything from here on runs in cold caches, after a step.
+                    if asked.at != frame.f_lasti or asked.code is not frame.f_code:
+                        recorder.guard("next", named, asked, me, frame)
+                    me.left -= 1
+                    if not me.left:
+                        me.look(recorder.active)
+                    emit((asked.name, start, end, me.ident, getattr(self, "_slowtrain", 0)))
 
             return __next__
 
-        def named(frame: FrameType | None) -> int:
-            return recorder.name_at(frame, "next", "next", "next")
-
-        patches = self
         replace(module.OwnedIterator, "__init__", init)
         replace(module.OwnedIterator, "__next__", advance)
+
+    def _asked(self, asked: Site, me: Flags, frame: FrameType) -> None:
+        """The first time that an element is asked for here, or that Keras asks."""
+        asked.name = 0
+        asked.remember(frame, bool(me.loops))
+        asked.name = self.recorder.name_at(None if me.loops else frame, "next", "next", "next")
 
     def ended(self, iterator: Any) -> None:
         """The epoch's last counters, before the iterator goes."""

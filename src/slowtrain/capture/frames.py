@@ -29,8 +29,13 @@ def is_user(code: CodeType) -> bool:
     known = _known.get(name)
     if known is None:
         made = name.startswith("<") or "__autograph_generated_file" in name
-        known = _known[name] = not made and not os.path.realpath(name).startswith(_LIBRARY)
+        known = _known[name] = not made and is_users_file(name)
     return known
+
+
+def is_users_file(name: str) -> bool:
+    """Whether a file lies neither in the standard library, nor in an installed package, nor in ours."""
+    return not (name.startswith(_LIBRARY) or os.path.realpath(name).startswith(_LIBRARY))
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:

@@ -107,16 +107,19 @@ class KerasPatches:
                 replace(owner, name, partial(self._step_function, phase))
 
     def _step_function(self, phase: str, original: Wrapper) -> Wrapper:
-        recorder, state, progress = self.recorder, self.state, self.progress
+        recorder, state, progress, emit = self.recorder, self.state, self.progress, self.recorder.emit
         attribute = f"{phase}_function"
         name = recorder.name("step", phase)
         kind = {"train": 5, "test": 4, "predict": 4}[phase]
 
         def step(function: Any, _instance: Any, args: Any, kwargs: Any) -> Any:
             me = state.me
-            if me.steps or me.tracing or not recorder.active:
+            if me.steps or me.busy:
                 return function(*args, **kwargs)
-            progress.step(kind)
+            if kind == progress.kind and progress.boundary is None:
+                progress.steps += 1  # as progress.step, without the call
+            else:
+                progress.step(kind)
             me.steps = 1
             me.loops += 1
             start = now()
@@ -129,13 +132,18 @@ class KerasPatches:
                 end = now()
                 me.steps = 0
                 me.loops -= 1
-                recorder.emit((name, start, end, me.ident, 1))
+                me.left -= 1
+                if not me.left:
+                    me.look(recorder.active)
+                emit((name, start, end, me.ident, 1))
 
         passed_over(step)
 
         def timed(model: Any, result: Any) -> Any:
             """Wraps the function that was made, where Keras keeps it and where it is given back."""
             function = model.__dict__.get(attribute)
+            if isinstance(function, StepFunction) and function._self_wrapper is not step:
+                function = function.__wrapped__  # of an earlier recording in this process
             if function is None or isinstance(function, StepFunction):
                 return result
             wrapped = StepFunction(function, step)

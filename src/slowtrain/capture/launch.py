@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
+from slowtrain.capture.overheard import Overheard
 from slowtrain.errors import InputError
 
 BOOTSTRAP = Path(__file__).with_name("bootstrap")
@@ -63,7 +64,9 @@ def launch(
     """Runs ``argv`` with recording into ``folder``; ``tick(seconds)`` is called about twice a second meanwhile."""
     start_ns = time.perf_counter_ns()
     about = begun(folder, argv, start_ns)
-    child = subprocess.Popen(argv, env=environment(folder, windows=windows), stdout=stdout)
+    heard = Overheard(stdout)
+    child = subprocess.Popen(argv, env=environment(folder, windows=windows), stdout=stdout, stderr=heard.child)
+    heard.begin()
     interrupt = _Interrupt(child)
     previous: dict[int, Any] = {s: signal.signal(s, _forward(child, s)) for s in FORWARDED}
     previous[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
@@ -82,6 +85,8 @@ def launch(
         for number, handler in previous.items():
             signal.signal(number, handler)
     end_ns = time.perf_counter_ns()
+    exhausted = heard.end()
+    about |= {"heard": heard.heard, **({"exhausted": exhausted} if exhausted is not None else {})}
     return Outcome(ended(folder, about, code, end_ns), start_ns, end_ns)
 
 

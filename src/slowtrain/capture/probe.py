@@ -17,8 +17,10 @@ import wrapt
 
 from slowtrain.capture import overlay, redirect_tensorflow
 from slowtrain.capture.patching import on_import
+from slowtrain.capture.rebatch import Rebatch
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.redirect import Redirect, replace
+from slowtrain.capture.requests import Requests
 from slowtrain.capture.scratch import Scratch
 from slowtrain.capture.state import Progress
 
@@ -50,6 +52,10 @@ def begin(recorder: Recorder, progress: Progress) -> None:
     stop.notes.append(lambda: recorder.fact("not_redirected", list(unpatched)))
     recorder.every(CHECK_S, stop)
     recorder.at_exit.append(stop.note)
+    if "rebatch" in plan:
+        Rebatch(recorder, *plan["rebatch"]).install()
+    if "requests" in plan:
+        Requests(recorder, progress, int(plan["requests"])).install()
     _plan.update(plan)  # last: without it nothing is run
 
 

@@ -1,6 +1,6 @@
 """The recorder: what wrappers call, and the one background thread that writes.
 
-The hot path is :attr:`Recorder.emit`: one ``array.extend`` of five integers, a fraction of a
+The hot path is :attr:`Recorder.emit`: one ``list.append`` of five integers, a fraction of a
 microsecond, without a lock (the interpreter lock makes it whole). Everything else,
 naming, compressing, writing, sampling, happens in the thread or on rare events.
 """
@@ -24,12 +24,15 @@ from typing import Any
 
 from slowtrain.capture import frames
 from slowtrain.capture.store import SPAN_FIELDS, Store
+from slowtrain.capture.thinning import MAX_BYTES, Thinning
 
 TICK_S = 0.05  # stacks are sampled at this interval
 FLUSH_TICKS = 10  # spans are written about twice a second
 SETTLED_TICKS = 400  # after so many (20 s) everything is looked at half as often: 0.3 % of a core, measured
 MOST_FAULTS = 50  # noted; what goes wrong once a step would fill the disk
 FAULTS_ALLOWED = 5  # of one part, before it is switched off
+MOST_NAMES = 100_000  # a script that makes functions without end has the later ones of a lane told of as one
+SLEPT_NS = 500_000_000  # by which two clocks differ that only sleep of the machine sets apart
 ENDED_FILE = "ended.txt"  # why recording ended before the script did
 
 # What the disk does to us; every other sqlite3.Error is a fault of ours, and costs one batch.
@@ -45,17 +48,20 @@ class Recorder:
     fault of the disk ends the recording. Neither reaches the user's script.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
         self.folder = folder
+        self.max_bytes = max_bytes
         self.active = True
         self.faults: list[str] = []
         self.pulses: list[tuple[int, Callable[[], None]]] = []
         self.at_exit: list[Callable[[], None]] = []
         self.at_end: list[Callable[[], None]] = []  # called when recording has to end before the script does
         self.at_fork: list[Callable[[], None]] = []  # called in the child of a fork, which is not recorded
-        self._spans = array("q")
+        # Rows of SPAN_FIELDS integers. Not one flat array: to extend that took four microseconds in caches that
+        # a training step has emptied, to append to a list takes one.
+        self._spans: list[tuple[int, int, int, int, int]] = []
         # ``emit((name, start_ns, end_ns, thread, value))``: the hot path, one call into C without a lock.
-        self.emit = self._spans.extend
+        self.emit = self._spans.append
         self._events: list[tuple[int, int, str, str, Mapping[str, Any]]] = []
         self._new_names: list[tuple[int, str, str, Mapping[str, Any]]] = []
         self._unfinished: dict[tuple[int, str, str], Mapping[str, Any]] = {}
@@ -71,6 +77,8 @@ class Recorder:
         self._sleep = _thread.allocate_lock()  # held while the thread is to go on
         self._awake = _thread.allocate_lock()  # held while the thread runs
         self._store: Store | None = None
+        self._thinning: Thinning | None = None
+        self._asleep_ns = _asleep_ns()
         self._begun_ns = now()
 
     # -- called by wrappers, in any thread
@@ -85,6 +93,11 @@ class Recorder:
         known = self.ids.get(key)
         if known is not None:
             return known
+        if len(self.ids) >= MOST_NAMES:
+            number = self.ids.get((lane, None))
+            if number is not None:
+                return number
+            key, name, detail = (lane, None), "others", {}
         number = self.ids.setdefault(key, next(self._numbers))
         if self.active:
             self._new_names.append((number, lane, name, detail))
@@ -100,6 +113,8 @@ class Recorder:
             return self.ids.get(key) or self.name(lane, text, key, site=None, **detail)
         code, at = frame.f_code, frame.f_lasti
         known = self.ids.get((key, id(code), at))
+        if known is None and len(self._codes) >= MOST_NAMES:
+            return self.name(lane, text, (lane, None))
         if known is None:
             self._codes.append(code)  # so that no other code gets its id
             place = (code.co_filename, frame.f_lineno)
@@ -150,9 +165,14 @@ class Recorder:
 
     # -- the thread
 
-    def start(self) -> None:
+    def open(self) -> None:
+        """Makes the file. :meth:`start` does so, too."""
         self._store = Store(self.folder)
+        self._thinning = Thinning(self._store, self.folder, self.max_bytes)
         self._flush()
+
+    def start(self) -> None:
+        self.open()
         self._sleep.acquire()
         self._awake.acquire()
         # Not threading.Thread: scripts count the threads that threading knows of, and wait for them.
@@ -173,10 +193,16 @@ class Recorder:
         self._stop_thread()
         if not self._awake.acquire(timeout=5):  # stuck in a driver or on a disk: what it holds is not ours to touch
             return
+        self.close()
+
+    def close(self) -> None:
+        """Writes what is left and closes the file, where no thread of ours runs."""
         self._flush()
+        if self._thinning is not None and self._store is not None:
+            self.guard("thinning", self._thinning.finish)
         if self._store is not None:
             self.guard("close", self._store.close)
-            self._store = None
+            self._store = self._thinning = None
 
     def halt(self) -> None:
         """Writes what is left, in the recorder's own thread: the process is about to end."""
@@ -187,7 +213,7 @@ class Recorder:
         """Ends recording at once, with what has been written, and says why if that can still be said."""
         self.active = False
         self._stop_thread()
-        self._store = None
+        self._store = self._thinning = None
         for call in self.at_end:
             self.guard("at end", call)
         try:
@@ -202,7 +228,7 @@ class Recorder:
         # thread that was left behind, and closing would wait for them for ever. So it is never freed.
         if self._store is not None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._store))
-            self._store = None
+            self._store = self._thinning = None
         for call in self.at_fork:
             self.guard("after fork", call)
 
@@ -230,7 +256,15 @@ class Recorder:
                     self.pulses.remove(pulse)
         if ticks % FLUSH_TICKS == 0:
             self._facts["recorder"] = self.cost()
+            self._note_sleep()
             self._flush()
+
+    def _note_sleep(self) -> None:
+        """The machine was suspended: our clock stood still meanwhile, so that no step became longer by it."""
+        asleep, known = _asleep_ns(), self._asleep_ns
+        self._asleep_ns = asleep
+        if asleep - known > SLEPT_NS:
+            self.event("suspend", "machine asleep", now(), slept_s=(asleep - known) / 1e9)
 
     def cost(self) -> dict[str, float]:
         """The thread's own processor time so far, in seconds, over the wall time that it has run."""
@@ -248,10 +282,11 @@ class Recorder:
         settled = self._spans[:]
         del self._spans[: len(settled)]
         try:
-            if len(settled) % SPAN_FIELDS:  # half a span went in: where the others begin cannot be told
-                settled = array("q")
+            spans = array("q", itertools.chain.from_iterable(settled))
+            if len(spans) != SPAN_FIELDS * len(settled):  # where the others begin cannot be told
                 raise ValueError("spans out of step")
-            self._write(store, settled.tobytes())
+            self._write(store, spans)
+            self._thin(store)
         except DISK_ERRORS as error:
             # A full disk, a folder that was taken away: the script goes on without a recording.
             self.end(str(error) or type(error).__name__)
@@ -259,7 +294,19 @@ class Recorder:
             self.fault("writing")
             self.guard("writing", store.rollback)
 
-    def _write(self, store: Store, spans: bytes) -> None:
+    def _thin(self, store: Store) -> None:
+        """Keeps the recording under its size; where that cannot be done it ends."""
+        thinning = self._thinning
+        if thinning is None:
+            return
+        fits = self.guard("thinning", thinning.work)
+        if fits is None:  # it failed, or is off
+            store.rollback()
+            fits = store.used_bytes() <= thinning.room_bytes()
+        if not fits:
+            self.end(f"it would outgrow {self.max_bytes / 1e6:.0f} MB; give it more with --max-disk")
+
+    def _write(self, store: Store, spans: array[int]) -> None:
         names, self._new_names = self._new_names, []
         events, self._events = self._events, []
         facts, self._facts = self._facts, {}
@@ -273,8 +320,7 @@ class Recorder:
             facts["unfinished"] = [[*key, self._unfinished.get(key, {})] for key in unfinished]
         store.begin()
         store.names(names)
-        if spans:
-            store.spans(spans)
+        chunk = store.spans(spans.tobytes()) if spans else 0
         store.events(events)
         for key, value in facts.items():
             store.fact(key, value)
@@ -283,3 +329,15 @@ class Recorder:
         for row in pipelines:
             store.pipeline(*row)
         store.commit()
+        if self._thinning is not None:
+            self._thinning.named(names)
+            self._thinning.samples.wrote(len(samples))
+            self._thinning.wrote(chunk, spans, events)
+
+
+def _asleep_ns() -> int:
+    """How long the machine has been suspended since it started; always the same where that cannot be told."""
+    try:
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    except (AttributeError, OSError):
+        return 0

@@ -1,7 +1,8 @@
 """Keeps a probe from changing the user's files, as far as Python opens, makes, moves and removes them.
 
 :mod:`slowtrain.capture.redirect_tensorflow` does it for TensorFlow's own functions and for h5py. What goes past both
-(other programs, databases, libraries that open files themselves) :mod:`slowtrain.source.writing` names beforehand.
+(other programs, databases, libraries that open files themselves) :mod:`slowtrain.source.reading.writing` names
+beforehand.
 """
 
 from __future__ import annotations

@@ -4,21 +4,67 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from types import CodeType, FrameType
 from typing import Any
 
+from slowtrain.capture import frames
 from slowtrain.capture.graphs import GraphSummary
 
 MOST_KEPT = 400  # results of a probe's steps
+EVERY = 7  # calls: to ask a tensor its shape costs as much as all the rest. Odd, as most epochs are not
+ALL = 64  # calls that are all looked at first, so that short runs are exact
+ENDED = 1 << 20  # of Flags.busy: more than calls can be nested
+
+
+class Site:
+    """Where something was called last, and the name of that: a look at two fields instead of into a table."""
+
+    __slots__ = ("at", "code", "name")
+
+    def __init__(self) -> None:
+        self.code: CodeType | None = None
+        self.at = -1
+        self.name = 0
+
+    def remember(self, frame: FrameType, anywhere: bool) -> None:
+        """The name holds for calls from here. Not so from a library's line, above which there may be any of the user's.
+
+        ``anywhere``: the name says no line of the user's.
+        """
+        known = anywhere or frames.is_user(frame.f_code)
+        self.code, self.at = (frame.f_code, frame.f_lasti) if known else (None, -1)
+
+
+class Known(Site):
+    """What the wrapper knows of one tf.function. Its batch's size is looked at in one call of :data:`EVERY`.
+
+    ``steps`` is :attr:`Flags.steps` of the last call, ``kind`` that of :meth:`Progress.step`.
+    """
+
+    __slots__ = ("kind", "left", "looks", "size", "steps")
+
+    def __init__(self, kind: int) -> None:
+        super().__init__()
+        self.kind = kind
+        self.steps = -1
+        self.size = 0
+        self.left = 1
+        self.looks = 0
 
 
 class Flags:
-    """``calls``: tf.function calls under way; ``traces``: functions traced so far in this thread."""
+    """``busy``: above 0 while wrappers stand aside: in a tf.function's call or trace, or once recording has ended.
+
+    ``traces``: functions traced so far in this thread. One small object, for it lies in cold memory after a step.
+    """
 
     __slots__ = (
-        "calls",
+        "asked",
+        "busy",
         "graph",
         "ident",
         "last_trace",
+        "left",
         "loops",
         "main",
         "python",
@@ -32,8 +78,8 @@ class Flags:
         self.ident = threading.get_ident()
         # Not current_thread(): for a thread of TensorFlow's that would add one to threading.enumerate().
         self.main = self.ident == threading.main_thread().ident
-        self.calls = 0
-        self.tracing = 0
+        self.busy = 0
+        self.tracing = 0  # counted in busy as well
         self.traces = 0
         self.steps = 0  # Keras steps under way (a step inside a step is not counted)
         self.loops = 0  # Keras fit, evaluate, predict under way
@@ -41,6 +87,14 @@ class Flags:
         self.last_trace: dict[str, Any] | None = None
         self.python = 0  # calls of Python inside an op under way
         self.graph = GraphSummary()  # of the trace under way
+        self.asked = Site()  # where an iterator was last asked for its next element
+        self.left = 1  # calls until it is looked whether recording still goes on
+
+    def look(self, active: bool) -> None:
+        """Called once in :data:`EVERY` calls of a wrapper that is quick: they stand aside once recording has ended."""
+        self.left = EVERY
+        if not active:
+            self.busy += ENDED
 
 
 class ThreadState(threading.local):

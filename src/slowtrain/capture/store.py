@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 FILE = "recording.sqlite"
-VERSION = 1
+WHOLE = 1  # the format of a recording that holds everything
+VERSION = 2  # and of one from which something was thinned: an older reader would take the holes for long steps
+LOG_BYTES = 4 << 20  # of SQLite's log: it is moved into the file when it has grown so far
 SPAN_FIELDS = 5
 
 SCHEMA = """
@@ -25,6 +27,7 @@ CREATE TABLE event(start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, lane TEXT
                    data TEXT NOT NULL);
 CREATE TABLE fact(key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE sample(time_ns INTEGER NOT NULL, data TEXT NOT NULL);
+CREATE TABLE hole(first INTEGER PRIMARY KEY, last INTEGER NOT NULL, data BLOB NOT NULL);
 CREATE TABLE pipeline(time_ns INTEGER NOT NULL, iterator INTEGER NOT NULL, proto BLOB NOT NULL);
 """
 
@@ -36,9 +39,11 @@ class Store:
         self._db = sqlite3.connect(folder / FILE, check_same_thread=False, isolation_level=None)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
+        self._db.execute(f"PRAGMA journal_size_limit={LOG_BYTES}")
+        self._page_bytes = int(self._db.execute("PRAGMA page_size").fetchone()[0])
         if self._db.execute("PRAGMA user_version").fetchone()[0] == 0:
             self._db.executescript(SCHEMA)
-            self._db.execute(f"PRAGMA user_version={VERSION}")
+            self._db.execute(f"PRAGMA user_version={WHOLE}")
 
     def begin(self) -> None:
         self._db.execute("BEGIN")
@@ -56,10 +61,11 @@ class Store:
             [(key, lane, plain(name), dumps(detail)) for key, lane, name, detail in rows],
         )
 
-    def spans(self, data: bytes) -> None:
-        """``data``: packed int64, :data:`SPAN_FIELDS` a span."""
+    def spans(self, data: bytes) -> int:
+        """``data``: packed int64, :data:`SPAN_FIELDS` a span. The number of the chunk that they became."""
         count = len(data) // (8 * SPAN_FIELDS)
-        self._db.execute("INSERT INTO chunk(spans, data) VALUES (?,?)", (count, zlib.compress(data, 1)))
+        done = self._db.execute("INSERT INTO chunk(spans, data) VALUES (?,?)", (count, zlib.compress(data, 1)))
+        return int(done.lastrowid or 0)
 
     def events(self, rows: Iterable[tuple[int, int, str, str, Mapping[str, Any]]]) -> None:
         self._db.executemany(
@@ -75,6 +81,61 @@ class Store:
 
     def pipeline(self, time_ns: int, iterator: int, proto: bytes) -> None:
         self._db.execute("INSERT INTO pipeline VALUES (?,?,?)", (time_ns, iterator, proto))
+
+    def used_bytes(self) -> int:
+        """What the file needs: its pages less the free ones, which the next rows reuse."""
+        pages, free = (self._db.execute(f"PRAGMA {what}").fetchone()[0] for what in ("page_count", "freelist_count"))
+        return int(pages - free) * self._page_bytes
+
+    # -- what thinning asks for (:mod:`slowtrain.capture.thinning`)
+
+    def next_row(self, table: str) -> int:
+        """The number that the next row will get; only the newest rows stay where they are."""
+        query = f"SELECT coalesce(max(rowid), 0) + 1 FROM {table}"  # noqa: S608  a table of ours
+        return int(self._db.execute(query).fetchone()[0])
+
+    def chunks(self, first: int, last: int) -> list[tuple[bytes]]:
+        return self._db.execute("SELECT data FROM chunk WHERE id BETWEEN ? AND ? ORDER BY id", (first, last)).fetchall()
+
+    def moments(self, first: int, after: int) -> list[int]:
+        """At which an epoch or a loop begins or ends."""
+        rows = self._db.execute(
+            "SELECT start_ns, end_ns FROM event WHERE rowid >= ? AND rowid < ? AND lane IN ('epoch', 'loop')",
+            (first, after),
+        )
+        return [ns for row in rows for ns in row]
+
+    def events_between(self, first: int, after: int) -> list[tuple[int, str, str, int]]:
+        return self._db.execute(
+            "SELECT rowid, lane, name, end_ns - start_ns FROM event WHERE rowid >= ? AND rowid < ? ORDER BY rowid",
+            (first, after),
+        ).fetchall()
+
+    def counters_between(self, first: int, after: int) -> list[tuple[int, int]]:
+        return self._db.execute(
+            "SELECT rowid, iterator FROM pipeline WHERE rowid >= ? AND rowid < ? ORDER BY rowid", (first, after)
+        ).fetchall()
+
+    def samples_after(self, row: int, count: int) -> list[tuple[int, str]]:
+        return self._db.execute(
+            "SELECT rowid, data FROM sample WHERE rowid > ? ORDER BY rowid LIMIT ?", (row, count)
+        ).fetchall()
+
+    def drop(self, table: str, rows: Iterable[int]) -> None:
+        query = f"DELETE FROM {table} WHERE rowid = ?"  # noqa: S608  a table of ours
+        self._db.executemany(query, [(row,) for row in rows])
+
+    def hole(self, first: int) -> bytes:
+        return bytes(self._db.execute("SELECT data FROM hole WHERE first = ?", (first,)).fetchone()[0])
+
+    def thin(self, first: int, last: int, hole: bytes) -> None:
+        """Chunks ``first`` to ``last``, and whatever holes lie among them, become one hole."""
+        self._db.execute("DELETE FROM chunk WHERE id BETWEEN ? AND ?", (first, last))
+        self._db.execute("DELETE FROM hole WHERE first BETWEEN ? AND ?", (first, last))
+        self._db.execute("INSERT INTO hole VALUES (?,?,?)", (first, last, hole))
+
+    def version(self, number: int) -> None:
+        self._db.execute(f"PRAGMA user_version={number}")
 
     def close(self) -> None:
         self._db.close()

@@ -1,7 +1,8 @@
 """Patches of TensorFlow: functions and their traces, gradients.
 
 Each wrapper takes two clock readings and writes one span. The names patched are the same
-in TensorFlow 2.15 and 2.21.
+in TensorFlow 2.15 and 2.21. What a wrapper costs is what it touches: a step has emptied the caches,
+so that known things are compared in place rather than looked up (docs/overhead.md).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from slowtrain.capture import frames, signatures
 from slowtrain.capture.graphs import GraphSummary
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
-from slowtrain.capture.state import Flags, Progress, ThreadState
+from slowtrain.capture.state import ALL, EVERY, Flags, Known, Progress, ThreadState
 
 FUNCTION = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
 
@@ -44,53 +45,67 @@ class TensorFlowPatches:
     # -- tf.function
 
     def _patch_function(self, module: Any) -> None:
-        recorder, state, progress = self.recorder, self.state, self.progress
-        emit, ids, traced, in_a_trace = recorder.emit, recorder.ids, self._traced, self._in_a_trace
-        batch_size = signatures.batch_size
+        recorder, state, progress, tracers = self.recorder, self.state, self.progress, self._tracers
+        emit, guard, getframe = recorder.emit, recorder.guard, sys._getframe
+        traced, named, looked, in_a_trace = self._traced, self._named, self._looked, self._in_a_trace
 
         def call(original: Wrapper) -> Wrapper:
             def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
                 me = state.me
-                if not recorder.active or me.calls or me.tracing or (not me.main and in_a_trace()):
+                if me.busy or (tracers and not me.main and in_a_trace()):
                     return original(self, *args, **kwargs)
-                about = self.__dict__.get("_slowtrain") or _UNKNOWN
+                try:
+                    known = self._slowtrain_known
+                except AttributeError:
+                    known = self._slowtrain_known = Known(_kind(self))
                 if not me.loops:
-                    progress.step(3 if about.get("training") else 1)
+                    if known.kind == progress.kind and progress.boundary is None:
+                        progress.steps += 1  # as progress.step, without the call
+                    else:
+                        progress.step(known.kind)
                 traces = me.traces
-                me.calls = 1
+                me.busy += 1
                 start = now()
                 try:
                     result = original(self, *args, **kwargs)
                 finally:
                     end = now()
-                    me.calls = 0
-                    frame = sys._getframe(1)
-                    number = about.get("number")
-                    # Everything from here on runs in cold caches, after a step: known names take no call of ours.
-                    name = ids.get((number, me.steps) if me.loops else (number, id(frame.f_code), frame.f_lasti))
+                    me.busy -= 1
+                    frame = getframe(1)
                     if me.traces != traces:
-                        recorder.guard("trace", traced, self, about, args, kwargs, start, end, frame)
-                    if name is None:
-                        name = recorder.guard("function", named, about, me, frame)
-                    try:
-                        emit((name or 0, start, end, me.ident, batch_size(args)))
-                    except Exception:
-                        recorder.fault("function")
+                        guard("trace", traced, self, known, args, kwargs, start, end, frame)
+                    if known.at != frame.f_lasti or known.code is not frame.f_code or known.steps != me.steps:
+                        guard("function", named, self, known, me, frame)
+                    known.left -= 1
+                    if not known.left:
+                        guard("function", looked, known, me, args)
+                    emit((known.name, start, end, me.ident, known.size))
                 if progress.wanted and not me.loops:
-                    known = self.__dict__.get("_slowtrain") or about  # the first call is the one that traces
-                    recorder.guard("loss", progress.keep, result, 3 if known.get("training") else 1)
+                    guard("loss", progress.keep, result, known.kind)
                 return result
 
             return __call__
 
-        def named(about: dict[str, Any], me: Flags, frame: FrameType) -> int:
-            number = about.get("number")
-            if me.loops:
-                return recorder.name("function", str(about.get("qualname")), (number, me.steps), site=None, **about)
-            return recorder.name_at(frame, "function", str(about.get("qualname")), number, **about)
-
         replace(module.Function, "__init__", self._init)
         replace(module.Function, "__call__", call)
+
+    def _looked(self, known: Known, me: Flags, args: tuple[Any, ...]) -> None:
+        """In one call of a few: what changes seldom."""
+        known.looks += 1
+        known.left = 1 if known.looks < ALL else EVERY
+        me.look(self.recorder.active)
+        known.size = signatures.batch_size(args)
+
+    def _named(self, function: Any, known: Known, me: Flags, frame: FrameType) -> None:
+        """A function's first call, or the first from another place."""
+        known.name, known.steps = 0, me.steps
+        known.remember(frame, bool(me.loops))
+        about = _about(function)
+        number, text = about.get("number"), str(about.get("qualname"))
+        if me.loops:
+            known.name = self.recorder.name("function", text, (number, me.steps), site=None, **about)
+        else:
+            known.name = self.recorder.name_at(frame, "function", text, number, **about)
 
     def _init(self, original: Wrapper) -> Wrapper:
         recorder, state = self.recorder, self.state
@@ -109,13 +124,14 @@ class TensorFlowPatches:
         return __init__
 
     def _traced(
-        self, function: Any, about: dict[str, Any], args: Any, kwargs: Any, start: int, end: int, frame: FrameType
+        self, function: Any, known: Known, args: Any, kwargs: Any, start: int, end: int, frame: FrameType
     ) -> None:
         """Notes a call that traced its function, with what was given to it."""
-        me = self.state.me
+        me, about = self.state.me, _about(function)
         trace, me.last_trace = me.last_trace or {}, None
         if trace.get("training"):
             about["training"] = True
+            known.kind = _kind(function)
         about["traces"] = about.get("traces", 0) + 1
         self.recorder.event(
             "trace",
@@ -147,6 +163,7 @@ class TensorFlowPatches:
                 if not recorder.active or (not me.main and in_a_trace()):
                     return original(*args, **kwargs)
                 me.tracing = 1
+                me.busy += 1
                 me.training = False
                 me.graph = GraphSummary()
                 tracers.append(me)
@@ -159,13 +176,14 @@ class TensorFlowPatches:
                     end = now()
                     tracers.remove(me)
                     me.tracing = 0
+                    me.busy -= 1
                     me.traces += 1
                     recorder.guard("graph", done, me, graph, start, end)
 
             return func_graph_from_py_func
 
         def done(me: Flags, graph: Any, start: int, end: int) -> None:
-            in_call = me.calls > 0
+            in_call = me.busy > 0
             recorder.span(recorder.name("trace", "function" if in_call else "other"), start, end)
             if in_call:
                 if graph is not None:
@@ -197,7 +215,7 @@ class TensorFlowPatches:
                     for tracer in tracers:
                         tracer.training = True
                     return original(self, *args, **kwargs)
-                if not me.loops and not me.calls:  # inside a call: functions run eagerly
+                if not me.loops and not me.busy:  # inside a call: functions run eagerly
                     progress.step(2)
                     if progress.trajectory is not None and args:
                         recorder.guard("loss", progress.keep, {"loss": args[0]}, 2)
@@ -215,4 +233,12 @@ class TensorFlowPatches:
         replace(module.GradientTape, "gradient", make)
 
 
-_UNKNOWN: dict[str, Any] = {"qualname": "tf.function", "number": 0}
+def _about(function: Any) -> dict[str, Any]:
+    """What was noted of a tf.function when it was made, and since; of one made before us, little."""
+    about: dict[str, Any] = function.__dict__.setdefault("_slowtrain", {"qualname": "tf.function", "number": 0})
+    return about
+
+
+def _kind(function: Any) -> int:
+    """As :meth:`Progress.step` counts."""
+    return 3 if _about(function).get("training") else 1

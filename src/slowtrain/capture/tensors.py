@@ -29,7 +29,7 @@ class TensorPatches:
         def make(original: Wrapper) -> Wrapper:
             def _numpy(self: Any) -> Any:
                 me = state.me
-                if me.calls or me.tracing or not recorder.active or not me.main:
+                if me.busy or not recorder.active or not me.main:
                     return original(self)
                 start = now()
                 try:
@@ -54,7 +54,7 @@ class TensorPatches:
         def make(original: Wrapper) -> Wrapper:
             def convert(*args: Any, **kwargs: Any) -> Any:
                 me = state.me
-                if me.calls or me.tracing or me.loops or not args or isinstance(args[0], tensor):
+                if me.busy or me.loops or not args or isinstance(args[0], tensor):
                     return original(*args, **kwargs)
                 if not recorder.active or not me.main:
                     return original(*args, **kwargs)

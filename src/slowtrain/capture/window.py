@@ -50,7 +50,7 @@ class Windows:
             progress.boundary = self._at_boundary
             recorder.at_exit.append(self._close)
             recorder.at_fork.append(self._abandon)
-            recorder.at_end.append(self._sessions.clear)
+            recorder.at_end.append(self._ended)
             recorder.every(0.5, self._overdue)
             on_import(recorder, USERS_PROFILER, self._patch_profiler)
 
@@ -156,8 +156,14 @@ class Windows:
 
         replace(module, "start", start)
 
+    def _ended(self) -> None:
+        """Recording has ended before the script did."""
+        self.progress.boundary, self._next_ns = None, NEVER
+        self._sessions.clear()
+
     def _abandon(self) -> None:
         """In the child of a fork."""
+        self.progress.boundary = None
         tracer, self._tracer = self._tracer, None
         if tracer is not None:
             tracer.end()

@@ -84,6 +84,10 @@ class Cause(ABC):
         """What the saving is told of, a ``step`` or the ``run``, where that depends on where the time was found."""
         return self.scope
 
+    def spoils_in(self, trace: Trace, evidence: Evidence) -> bool:
+        """Whether this finding leaves nothing of the run, where that depends on how bad it is."""
+        return self.spoils
+
     @abstractmethod
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         """What to do, best first."""

@@ -55,6 +55,8 @@ def verdict(trace: Trace, findings: Findings) -> VerdictKind:
     if not trace.enough:
         clear = first is not None and first.saving.scope == "run" and first.run_share >= CLEAR_RUN_SHARE
         return _of(first) if clear and first is not None else VerdictKind.INSUFFICIENT
+    if filling(findings) is not None:
+        return VerdictKind.MEMORY
     if first is not None:
         return _of(first)
     category = largest(trace)
@@ -87,6 +89,12 @@ def gaining(findings: Findings) -> Diagnosis | None:
     return next((d for d in findings.diagnoses if d.saving.speedup > 1.0), None)
 
 
+def filling(findings: Findings) -> Diagnosis | None:
+    """A leak that stands before any saving, since the run would not live to see one."""
+    first = next(iter(findings.diagnoses), None)
+    return first if first is not None and first.cause in ("memory/host-leak", "memory/device-leak") else None
+
+
 def failed(trace: Trace) -> bool:
     code = trace.fact("launch", "exit_code")
     return isinstance(code, int) and code != 0
@@ -115,7 +123,7 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
             said = "in its program, most of that waiting for copies which the program started"
         where = f"{of} {trace.step_ms:.3g} ms, {trace.mean(category):.3g} ms of it {said}"
     first = gaining(findings)
-    spoilt = next((d for d in findings.diagnoses if d.cause.startswith("numerics/")), None)
+    spoilt = next((d for d in findings.diagnoses if d.cause.startswith("numerics/")), filling(findings))
     if spoilt is not None:
         return f"{spoilt.title.lower()}: {spoilt.evidence.says}"
     if first is None and trace.fact("profile"):

@@ -6,12 +6,15 @@ import argparse
 import sys
 from pathlib import Path
 
+from slowtrain.cli import watch
+
 HELP = "run a training script unchanged and say why each step takes as long as it does"
 EXAMPLES = """
 slowtrain run train.py --epochs 3             options behind the script are the script's
 slowtrain run -m project.train                as python -m
 slowtrain run --html report.html train.py     the whole report as one page
 slowtrain run --json - train.py               the answer as JSON on standard output, the script's output on stderr
+slowtrain run --live train.py                 what it does now, at the foot of the terminal
 """
 RUNS = "slowtrain-runs"
 
@@ -34,6 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-windows", action="store_true", help="do without the profiler's and the line tracer's short windows"
     )
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="show the run at the foot of the terminal; the script's output scrolls above (also: slowtrain watch)",
+    )
+    watch.add_alerts(parser)
     parser.add_argument("script", metavar="SCRIPT", help="the script, or with -m the module")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="the script's own arguments")
 
@@ -42,15 +51,29 @@ def main(args: argparse.Namespace) -> int:
     from slowtrain.capture import launch
     from slowtrain.cli import _target
     from slowtrain.cli._answer import Answer, Progress
+    from slowtrain.cli._live import Live
     from slowtrain.trace import recording
+    from slowtrain.watch import telling
 
     _target.check(args.script, args.module)
+    told = telling.command(args.alert_command) if args.alert_command else None
     folder = launch.new_folder(args.out, Path(args.script).stem if not args.module else args.script)
     argv = launch.command(args.script, args.arguments, args.module)
     progress = Progress(folder)
+    live = Live(folder, told, shown=args.live) if args.live or told is not None else None
     # Where the answer goes to standard output, the script's own output has to go elsewhere.
     stdout = sys.stderr if args.json == "-" else None
-    outcome = launch.launch(argv, folder, windows=not args.no_windows, stdout=stdout, tick=progress.tick)
+    try:
+        outcome = launch.launch(
+            argv,
+            folder,
+            windows=not args.no_windows,
+            stdout=stdout,
+            tick=live.tick if live is not None else progress.tick,
+        )
+    finally:
+        if live is not None:
+            live.close()
     ended = recording.ended(folder)
     if ended:
         progress.warn(f"the recording ended before the script did ({ended}); what follows is of the part before")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 
 ENVIRONMENT: Mapping[str, str] = {
     # threads of the host
@@ -29,6 +31,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "CUDA_DEVICE_MAX_CONNECTIONS": "hardware queues; 1 puts copies and kernels into one line",
     "CUDA_CACHE_DISABLE": "1 makes the driver compile the same kernels again at every start",
     "CUDA_CACHE_MAXSIZE": "too small a cache makes the driver compile kernels again at every start",
+    "CUDA_INJECTION64_PATH": "a library that every CUDA program loads, a profiler's mostly",
     "CUDA_FORCE_PTX_JIT": "1 makes the driver compile all kernels at start",
     "NVIDIA_TF32_OVERRIDE": "0 keeps float32 matrix work off the tensor cores",
     "NVIDIA_VISIBLE_DEVICES": "which GPUs the container was given",
@@ -55,6 +58,7 @@ ENVIRONMENT: Mapping[str, str] = {
     # logging, checks, distribution
     "TF_CPP_MIN_LOG_LEVEL": "2 and more hide warnings that explain slowness",
     "TF_CPP_MAX_VLOG_LEVEL": "above 0 TensorFlow logs in its hot paths",
+    "TF_CPP_MIN_VLOG_LEVEL": "the older name of TF_CPP_MAX_VLOG_LEVEL",
     "TF_CPP_VMODULE": "logs in hot paths of the files named",
     "TF_CONFIG": "the run is one worker of several",
     "TF_PROFILER_TRACE_VIEWER_MAX_EVENTS": "how many events a profile keeps",
@@ -69,3 +73,16 @@ ENVIRONMENT: Mapping[str, str] = {
 def settings(environ: Mapping[str, str]) -> dict[str, str]:
     """Those of :data:`ENVIRONMENT` that are set, empty ones too (an empty CUDA_VISIBLE_DEVICES hides every GPU)."""
     return {name: environ[name] for name in ENVIRONMENT if name in environ}
+
+
+def keras_backend(environ: Mapping[str, str]) -> str:
+    """What Keras 3 runs on: the variable, else Keras' own file, else TensorFlow (which is also Keras 2's)."""
+    if said := environ.get("KERAS_BACKEND"):
+        return said
+    home = environ.get("KERAS_HOME") or str(Path(environ.get("HOME", "~")) / ".keras")
+    try:
+        found = json.loads((Path(home) / "keras.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return "tensorflow"
+    named = found.get("backend") if isinstance(found, dict) else None
+    return named if isinstance(named, str) else "tensorflow"

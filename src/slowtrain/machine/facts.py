@@ -14,7 +14,9 @@ from typing import Any
 
 from slowtrain.machine import cgroup
 from slowtrain.machine.cgroup import number, text
-from slowtrain.machine.environment import settings
+from slowtrain.machine.devices import devices
+from slowtrain.machine.environment import keras_backend, settings
+from slowtrain.machine.folder import mount_of
 from slowtrain.machine.gpu import Gpus
 
 SCHEMA = "slowtrain.machine/1"
@@ -29,6 +31,7 @@ def facts(
     root: Path = Path("/"), *, environ: Mapping[str, str] | None = None, gpus: Gpus | None = None
 ) -> dict[str, Any]:
     """The facts about the computer whose ``/proc``, ``/sys`` and ``/dev`` lie below ``root``."""
+    environ = os.environ if environ is None else environ
     limits = cgroup.limits(root)
     cpu = _cpu(root)
     quota, affinity = limits.cpu_quota_cores, cpu["affinity_cores"]
@@ -43,7 +46,9 @@ def facts(
         "memory": _memory(root, limits),
         "numa_nodes": _numa(root),
         "working_folder": _working_folder(root),
-        "environment": settings(os.environ if environ is None else environ),
+        "environment": settings(environ),
+        "keras_backend": keras_backend(environ),
+        "devices": devices(root),
         "gpu": (gpus or Gpus()).facts(),
     }
 
@@ -183,14 +188,7 @@ def _numa(root: Path) -> list[list[int]]:
 
 def _working_folder(root: Path) -> dict[str, Any]:
     """The file system under the working folder: data on a network or FUSE mount is often why reading is slow."""
-    here, best, kind = os.getcwd(), "", None
-    for line in text(root / "proc/self/mountinfo").splitlines():
-        before, _, after = line.partition(" - ")
-        fields, about = before.split(), after.split()
-        if len(fields) < 5 or not about:
-            continue
-        mount = fields[4].encode().decode("unicode_escape") if "\\" in fields[4] else fields[4]
-        if (here == mount or here.startswith(mount.rstrip("/") + "/")) and len(mount) >= len(best):
-            best, kind = mount, about[0]
+    here = os.getcwd()
+    kind, _ = mount_of(here, root)
     total, free = _room(Path(here))
     return {"filesystem": kind, "total_bytes": total, "free_bytes": free}

@@ -99,10 +99,35 @@ class Gpus:
             "compute_mode": self._ask("nvmlDeviceGetComputeMode", handle),
             "mig_mode": _flag((self._ask("nvmlDeviceGetMigMode", handle) or [None])[0]),
             "compute_processes": self._processes(handle),
+            "graphics_processes": self._processes(handle, "nvmlDeviceGetGraphicsRunningProcesses"),
+            "pci_address": _text(getattr(self._ask("nvmlDeviceGetPciInfo", handle), "busId", None)),
+            "display_active": _flag(self._ask("nvmlDeviceGetDisplayActive", handle)),
+            **self._health(handle),
         }
 
-    def _processes(self, handle: Any) -> list[dict[str, int | None]] | None:
-        found = self._ask("nvmlDeviceGetComputeRunningProcesses", handle)
+    def _health(self, handle: Any) -> dict[str, Any]:
+        """Errors of the card's memory, since the driver was loaded and ever, and what was done about them."""
+        corrected, uncorrected = 0, 1  # NVML_MEMORY_ERROR_TYPE_*
+        volatile, aggregate = 0, 1  # NVML_*_ECC
+        errors = "nvmlDeviceGetTotalEccErrors"
+        remapped = self._ask("nvmlDeviceGetRemappedRows", handle)
+        pages = [self._ask("nvmlDeviceGetRetiredPages", handle, cause) for cause in (0, 1)]
+        return {
+            "ecc_mode": _flag((self._ask("nvmlDeviceGetEccMode", handle) or [None])[0]),
+            "ecc_corrected": self._ask(errors, handle, corrected, volatile),
+            "ecc_uncorrected": self._ask(errors, handle, uncorrected, volatile),
+            "ecc_uncorrected_ever": self._ask(errors, handle, uncorrected, aggregate),
+            "retired_pages": None if None in pages else sum(len(found) for found in pages),
+            "retired_pages_pending": _flag(self._ask("nvmlDeviceGetRetiredPagesPendingStatus", handle)),
+            "remapped_rows": None if remapped is None else int(remapped[0]) + int(remapped[1]),
+            "remapping_pending": None if remapped is None else bool(remapped[2]),
+            "remapping_failed": None if remapped is None else bool(remapped[3]),
+        }
+
+    def _processes(
+        self, handle: Any, name: str = "nvmlDeviceGetComputeRunningProcesses"
+    ) -> list[dict[str, int | None]] | None:
+        found = self._ask(name, handle)
         if found is None:
             return None
         return [{"pid": p.pid, "memory_used_bytes": getattr(p, "usedGpuMemory", None)} for p in found]

@@ -62,11 +62,19 @@ SIGNALS = {
     Signal.KERNELS: "op executions",
     Signal.DEVICE: "a device timeline",
     Signal.MACHINE: "machine samples",
+    Signal.ENDING: "how the run ended",
+    Signal.ALLOCATOR: "what the allocator says",
     Signal.PHASES: "run phases",
     Signal.LOSS: "the loss",
     Signal.GC: "collector pauses",
     Signal.MODEL: "the model's layers",
+    Signal.MEMORY: "memory over the steps",
+    Signal.DEVICE_MEMORY: "a device's memory",
     Signal.LINK: "the PCIe link under load",
+    Signal.FACTS: "facts about the computer",
+    Signal.CARD: "the GPU's driver",
+    Signal.BUILD: "the framework's build",
+    Signal.LOAD: "the GPU under load",
 }
 
 #: Why a device waits, by the reasons of an idle moment.

@@ -1,4 +1,11 @@
-"""A training script as text and syntax tree: which lines make the step's input, and whether they draw at random.
+"""A training script as text and syntax tree: one file as it lies on disk, what it says, and what would cure it.
+
+Folders, of which each may import those above it only (``tests/test_layers.py`` holds it)::
+
+    (here), edits   one file: its text and tree; edits of it that leave every other byte as it was
+    reading/        what the script says: names, values, calls, loops, what a recording adds; reading/input: pipelines
+    cures/          edits of the script by the family of the cause they cure; measured: from a run's places to edits
+    spots/          what ``slowtrain lint`` sees without a run, by the same families; offers the edits of cures/
 
 Only what a reader of the file can see: no import, no execution. A file that is gone or does
 not parse gives None, and causes then judge without it.

@@ -24,6 +24,8 @@ Bools = NDArray[np.bool_]
 FEW_STEPS = 8  # fewer steady steps than this say nothing, unless together they took
 FEW_STEPS_MS = 500.0
 
+BUCKETS = 32  # of durations, to a doubling: 2.2 % wide
+
 NO_FLOATS: Floats = np.zeros(0)
 NO_INTS: Ints = np.zeros(0, dtype=np.int64)
 
@@ -100,6 +102,11 @@ class Steps:
     ``source`` says what a step is here (``fit``, ``train_on_batch``, ``function train_step``, …);
     ``steady`` marks those after warm-up and outside profiler windows; ``block`` numbers the
     unbroken stretches (an epoch, usually); ``size`` is samples a step, 0 where unknown.
+
+    Of a long run most stretches are thinned (:mod:`slowtrain.trace.thinned`). Then the steps here are those of the
+    stretches that were kept, and the long ones of the others, every one of them exact: ``rare``, which are not steady
+    since there are too many of them here; nor are the steps at the ``edge`` of a stretch, of which a part is missing.
+    ``whole`` tells of all steady steps of the run.
     """
 
     source: str = ""
@@ -111,6 +118,10 @@ class Steps:
     size: Ints = field(default_factory=lambda: NO_INTS)
     training: bool = True
     place: Place | None = None
+    numbers: Ints | None = None
+    rare: Bools | None = None
+    edge: Bools | None = None
+    whole: Whole | None = None
 
     def __len__(self) -> int:
         return len(self.start_ms)
@@ -120,14 +131,103 @@ class Steps:
         return self.end_ms - self.start_ms
 
     @property
+    def number(self) -> Ints:
+        """Which step of the run each one is, from 0."""
+        return np.arange(len(self), dtype=np.int64) if self.numbers is None else self.numbers
+
+    @property
     def steady_ms(self) -> Floats:
+        """Of a thinned run a uniform sample: for sums over the run see ``count``, ``total_ms``, ``quantile_ms``."""
         return self.ms[self.steady]
 
     @property
     def mean_ms(self) -> float:
-        """Mean steady step: what attribution adds up to."""
+        """Mean steady step of the run: what attribution adds up to."""
+        if self.whole is not None and self.whole.count:
+            return self.whole.total_ms / self.whole.count
         steady = self.steady_ms
         return float(steady.mean()) if len(steady) else 0.0
+
+    @property
+    def count(self) -> int:
+        """Steady steps of the run, those included of which only a summary is left."""
+        return int(self.steady.sum()) if self.whole is None else self.whole.count
+
+    @property
+    def total_ms(self) -> float:
+        """Time of all of them."""
+        return float(self.steady_ms.sum()) if self.whole is None else self.whole.total_ms
+
+    @property
+    def warm(self) -> int:
+        """Steps of the warm-up."""
+        # Windows count as warm-up no more than as steady: they are steps that were disturbed on purpose.
+        early = ~self.told & ~self.windowed
+        return int((early if self.edge is None else early & ~self.edge).sum())
+
+    @property
+    def told(self) -> Bools:
+        """The steady ones, and the long ones of thinned stretches: every long step of the run is among them."""
+        return self.steady if self.rare is None else self.steady | self.rare
+
+    def quantile_ms(self, share: float) -> float:
+        """Of all steady steps of the run; NaN without any."""
+        if self.whole is not None:
+            return self.whole.quantile_ms(share)
+        return float(np.quantile(self.steady_ms, share)) if self.steady.any() else float("nan")
+
+    def mean_of(self, column: Floats) -> float:
+        """Mean over the steady steps of a column that is part of the step's time; the parts add up to ``mean_ms``."""
+        if self.whole is None:
+            return float(column[self.steady].mean()) if self.steady.any() else 0.0
+        return self.whole.mean_of(column, self.ms)
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Neighbouring steps of which a summary is left: the first one's number, and all their times in fine buckets."""
+
+    number: int
+    count: int
+    start_ms: float
+    end_ms: float
+    total_ms: float
+    bucket_ms: Floats
+    buckets: Ints
+
+    @property
+    def mean_ms(self) -> float:
+        return self.total_ms / self.count if self.count else 0.0
+
+
+@dataclass(frozen=True)
+class Whole:
+    """All steady steps of a thinned run: how many, their time, how it is spread (``bucket_ms`` in order).
+
+    ``weight`` says for how many steps of the run each step that is here stands; all together for ``count``.
+    """
+
+    count: int
+    total_ms: float
+    bucket_ms: Floats
+    buckets: Ints
+    weight: Floats
+    stretches: tuple[Stretch, ...] = ()
+    long_ms: float = 0.0  # every longer step of the run is here
+
+    def quantile_ms(self, share: float) -> float:
+        """The middle of its bucket, moved as far as the share reaches into it."""
+        if not len(self.buckets):
+            return float("nan")
+        reached = np.cumsum(self.buckets)
+        wanted = share * (reached[-1] - 1)
+        at = min(int(np.searchsorted(reached, wanted, side="right")), len(reached) - 1)
+        into = (wanted + 0.5 - (reached[at] - self.buckets[at])) / self.buckets[at]
+        return float(self.bucket_ms[at] * 2.0 ** ((min(into, 1.0) - 0.5) / BUCKETS))
+
+    def mean_of(self, column: Floats, ms: Floats) -> float:
+        told = float(self.weight @ ms)
+        return float(self.weight @ column) * self.total_ms / (self.count * told) if told and self.count else 0.0
 
 
 @dataclass(frozen=True)
@@ -268,7 +368,13 @@ class Trace:
     def mean(self, category: Category) -> float:
         """Mean ms of a category in a steady step."""
         column = self.categories.get(category)
-        return float(column[self.steps.steady].mean()) if column is not None and self.steps.steady.any() else 0.0
+        return self.steps.mean_of(column) if column is not None else 0.0
+
+    @cached_property
+    def usual(self) -> Mapping[Category, float]:
+        """Median ms of each category in a steady step."""
+        steady = self.steps.steady
+        return {c: float(np.median(col[steady])) if steady.any() else 0.0 for c, col in self.categories.items()}
 
     def share(self, category: Category) -> float:
         return self.mean(category) / self.step_ms if self.step_ms else 0.0

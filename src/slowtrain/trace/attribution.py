@@ -154,7 +154,7 @@ def _settled(found: dict[Category, Floats], steps: Steps) -> dict[Category, Floa
 def mean(found: Mapping[Category, Floats], steps: Steps) -> Attribution:
     """The mean steady step by category, largest first."""
     total = steps.mean_ms
-    parts = [(str(c), float(col[steps.steady].mean()) if steps.steady.any() else 0.0) for c, col in found.items()]
+    parts = [(str(c), steps.mean_of(col)) for c, col in found.items()]
     return Attribution(total, tuple(_part(n, ms, total) for n, ms in sorted(parts, key=lambda p: -p[1]) if ms > 0))
 
 

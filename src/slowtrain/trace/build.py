@@ -20,6 +20,7 @@ from slowtrain.trace import (
     Trace,
     attribution,
     counters,
+    growth,
     intervals,
     kernels,
     pipeline,
@@ -43,12 +44,15 @@ def load(folder: Path) -> Trace:
         raise recording.damaged(folder, error) from error
 
 
-def build(raw: Recording) -> Trace:
+Deep = tuple[Kernels | None, Device | None]
+
+
+def build(raw: Recording, seen: Deep | None = None) -> Trace:
+    """``seen``: what windows of the run showed, where it is known already (else they are read)."""
     found = steps.find(raw)
     batches = _batches(raw, found)
     fed = [p.grouped(batches) for p in _pipelines(raw, found)]
-    windows = _windows(raw, found)
-    deep, device = _deep(windows)
+    deep, device = seen or deep_windows(raw, found)
     eager = _is_eager(raw, found)
     inside = attribution.Inside(_wait_ms(raw, found, fed, deep), deep, eager)
     columns = attribution.categories(raw, found, inside) if len(found) else {}
@@ -89,6 +93,10 @@ def build(raw: Recording) -> Trace:
 def _signals(trace: Trace, inside: attribution.Inside) -> Iterable[Signal]:
     if trace.run_ms:
         yield Signal.PHASES
+    if trace.fact("launch", "exit_code") is not None:
+        yield Signal.ENDING
+    if trace.fact("launch", "heard") or (trace.fact("devices", default=None) and not trace.on_accelerator):
+        yield Signal.ALLOCATOR  # where there is no device, its memory is not short
     if trace.lanes:
         # The patches that write these were in place: no span is then a finding, not a gap.
         yield from (
@@ -116,8 +124,26 @@ def _signals(trace: Trace, inside: attribution.Inside) -> Iterable[Signal]:
         yield Signal.MACHINE
     if any(e.data.get("weights") for e in trace.events_of("loop")):
         yield Signal.MODEL
+    if growth.slope(trace, *growth.anonymous(trace)) is not None:
+        yield Signal.MEMORY
+    if growth.devices(trace) or (trace.fact("devices", default=None) and not trace.on_accelerator):
+        yield Signal.DEVICE_MEMORY  # where there is no device, none can leak
+    yield from _facts(trace.facts)
+    if any(key.startswith("gpu_throttle_bits") for key in trace.samples) and trace.steps.steady.any():
+        yield Signal.LOAD
     if any(key.startswith("gpu_pcie_generation") for key in trace.samples) and trace.steps.steady.any():
         yield Signal.LINK
+
+
+def _facts(facts: Mapping[str, Any]) -> Iterable[Signal]:
+    """What is known of the computer itself."""
+    machine = facts.get("machine")
+    if isinstance(machine, Mapping):
+        yield Signal.FACTS
+        if (machine.get("gpu") or {}).get("devices"):
+            yield Signal.CARD
+    if facts.get("build") or any(d.get("kind") == "GPU" for d in facts.get("devices") or ()):
+        yield Signal.BUILD
 
 
 def _is_eager(raw: Recording, found: Steps) -> bool:
@@ -191,8 +217,9 @@ def _windows(raw: Recording, found: Steps) -> list[kernels.Window]:
     return windows
 
 
-def _deep(windows: list[kernels.Window]) -> tuple[Kernels | None, Device | None]:
+def deep_windows(raw: Recording, found: Steps) -> Deep:
     """What ran in the window with most steps; on an accelerator its own timeline says what computed, and when."""
+    windows = _windows(raw, found)
     deep = kernels.read(windows)
     most = max(windows, key=lambda w: len(w.start_ms), default=None)
     seen = profiled.of_window(most) if most is not None else None

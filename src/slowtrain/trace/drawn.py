@@ -12,7 +12,9 @@ A row that begins with ``&`` goes on with the ``@`` row above it.
 
 Rows are categories of the main thread; blanks separate, ``.`` is "not here". Where no row has
 a mark in a step, the moment is ``unattributed``. The drawing is repeated until there are
-at least :data:`STEPS` steps, so that a short drawing is a steady run.
+at least :data:`STEPS` steps, so that a short drawing is a steady run; ``@repeat 400`` asks for so many.
+``@more python=0.02`` makes each step by so many ms of that category longer than the one before it,
+``@more python=5 from=200`` each step from the 200th on by 5 ms, ``@more python=50 every=40`` each fortieth.
 """
 
 from __future__ import annotations
@@ -42,9 +44,10 @@ def drawn(drawing: str) -> Trace:
     known = sum(columns.values(), np.zeros(len(bounds)))
     columns[Category.UNATTRIBUTED] += np.maximum(length - known, 0.0)
     repeat = max(1, -(-STEPS // len(bounds))) if bounds and "@once" not in notes else 1
+    repeat = max([repeat, *(-(-int(n.split()[1]) // len(bounds)) for n in notes if bounds and n[:8] == "@repeat ")])
     columns = {c: np.tile(col, repeat) for c, col in columns.items()}
-    length = np.tile(length, repeat)
-    settings = _Settings(notes, len(length))
+    settings = _Settings(notes, repeat * len(length))
+    length = np.tile(length, repeat) + settings.lengthened(columns)
     return Trace(
         signals=frozenset(set(Signal) - {Signal(s) for s in settings.missing}),
         steps=settings.steps(length),
@@ -112,12 +115,33 @@ class _Settings:
         self.phases: dict[str, float] = {}
         self.step: dict[str, Any] = {}
         self.count = steps
+        self.more: list[dict[str, Any]] = []
         for note in notes:
             word, _, rest = note[1:].partition(" ")
             getattr(self, f"_{word}")(rest.strip())
 
     def _once(self, _rest: str) -> None:
         """The drawing is the whole run."""
+
+    def _repeat(self, _rest: str) -> None:
+        """At least so many steps."""
+
+    def _more(self, rest: str) -> None:
+        self.more.append(dict(_fields(rest)))
+
+    def lengthened(self, columns: dict[Category, Any]) -> Any:
+        """What ``@more`` rows add to each step; added to the columns, too."""
+        added, number = np.zeros(self.count), np.arange(self.count)
+        for row in self.more:
+            given = {k: v for k, v in row.items() if k not in ("from", "every")}
+            for name, ms in given.items():
+                if "every" in row:
+                    ms_now = float(ms) * (number % int(row["every"]) == int(row["every"]) - 1)
+                else:
+                    ms_now = float(ms) * (number >= int(row["from"]) if "from" in row else number)
+                columns[Category(name)] = columns[Category(name)] + ms_now
+                added = added + ms_now
+        return added
 
     def _missing(self, rest: str) -> None:
         self.missing += rest.split()
@@ -195,6 +219,18 @@ class _Settings:
             shift = i * float(given.get("every", 0))
             start, end = float(given.get("start", 0)) + shift, float(given.get("end", 0)) + shift
             self.spans.append((lane, start, end, len(self.names) - 1, int(given.get("value", 0))))
+
+    def _grow(self, rest: str) -> None:
+        """``@grow LANE name from=1e9 by=1e6 every=40 until=1500``: it grows, up to a moment."""
+        lane, name, more = [*rest.split(" ", 2), "", ""][:3]
+        given = dict(_fields(more))
+        self.names.append(Name(lane, name, dict(given.get("detail") or {})))
+        every, value = float(given.get("every", 1)), float(given.get("from", 0))
+        for i in range(int(float(given.get("last", 4000)) / every)):
+            if i * every > float(given.get("until", np.inf)):
+                value -= float(given["by"])
+            self.spans.append((lane, i * every, i * every, len(self.names) - 1, int(value)))
+            value += float(given["by"])
 
     def _line(self, rest: str) -> None:
         """``@line 41 ms=3 share=0.8 visits=1`` of the loop's own lines."""

@@ -139,6 +139,8 @@ def _with_host(
     framed, nodes = hosted.framed(threads), any(p.nodes for p in fed)
     signals = set(trace.signals)
     signals |= {Signal.KERNELS} if deep is not None else set()
+    facts["pools"] = pools.pools(spaces)
+    signals |= {Signal.ALLOCATOR} if facts["pools"] else set()
     signals |= {Signal.TRACES} if traced is not None else set()
     # Without a node it is certain that no data set is iterated where all Python was seen, or TensorFlow's executors.
     signals |= {Signal.PIPELINE} if nodes or (not fed and (framed or hosted.executing(threads))) else set()

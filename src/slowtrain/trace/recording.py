@@ -19,19 +19,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slowtrain.errors import InputError
-from slowtrain.trace import Event, Ints, Name, Spans
+from slowtrain.trace import NO_INTS, Event, Ints, Name, Spans, thinned
 
 FILE = "recording.sqlite"
 LAUNCH = "launch.json"
 ENDED = "ended.txt"
-VERSION = 1
+VERSION = 2  # 1: everything is there; 2: parts were thinned (:mod:`slowtrain.trace.thinned`)
 FAILED = "failed.txt"
 TABLES = frozenset({"name", "chunk", "event", "fact", "sample", "pipeline"})
 MAX_CHUNK_BYTES = 1 << 26
 MAX_SPANS = 100_000_000
 MOST_LANES = 100
+MOST_HOLES = 100_000
 MOST_TEXT = 1000  # characters of a name
 MOST_SECONDS = 120.0  # of SQLite's work on one file
 
@@ -41,7 +43,11 @@ WRONG = (sqlite3.Error, zlib.error, ArithmeticError, AttributeError, LookupError
 
 @dataclass(frozen=True)
 class Recording:
-    """What the file holds, on one clock: ms from the start of the run."""
+    """What the file holds, on one clock: ms from the start of the run.
+
+    ``holes``: stretches of which a summary is left, in order. ``pieces`` is a column beside each lane: how many holes
+    lie before the span, -1 for one that is left of a hole. Without holes both are empty.
+    """
 
     folder: Path
     names: tuple[Name, ...]
@@ -54,6 +60,8 @@ class Recording:
     end_ms: float = 0.0
     launch: Mapping[str, Any] = field(default_factory=dict)
     start_ns: int = 0
+    holes: tuple[thinned.Hole, ...] = ()
+    pieces: Mapping[str, Ints] = field(default_factory=dict)
 
 
 def is_recording(path: Path) -> bool:
@@ -118,7 +126,7 @@ def _read(folder: Path, database: sqlite3.Connection) -> Recording:
         facts["ended"] = ended(folder)
     start_ns = int(launch.get("start_ns") or facts.get("child", {}).get("begun_ns", 0))
     names = _names(database)
-    raw = _spans(database)
+    raw, piece, holes = _spans(database)
     events = tuple(
         Event(str(lane), _text(name), (start - start_ns) / 1e6, (end - start_ns) / 1e6, _object(data))
         for start, end, lane, name, data in database.execute(
@@ -133,15 +141,18 @@ def _read(folder: Path, database: sqlite3.Connection) -> Recording:
         ((at - start_ns) / 1e6, int(iterator), bytes(proto))
         for at, iterator, proto in database.execute("SELECT time_ns, iterator, proto FROM pipeline ORDER BY time_ns")
     )
-    lanes, main = _lanes(raw, names, start_ns)
-    last = max([(int(raw[:, 2].max()) - start_ns) / 1e6 if len(raw) else 0.0, *(s[0] for s in samples[-1:])])
+    lanes, pieces, main = _lanes(raw, piece, names, start_ns)
+    last = max([(int(raw[2].max()) - start_ns) / 1e6 if raw.size else 0.0, *(s[0] for s in samples[-1:])])
     end_ns = launch.get("end_ns")
     end_ms = (int(end_ns) - start_ns) / 1e6 if end_ns else last
     unfinished = facts.pop("unfinished", ())
     events += tuple(
         Event(str(lane), _text(name), (at - start_ns) / 1e6, end_ms, data) for at, lane, name, data in unfinished
     )  # of a process that died in the midst of them
-    return Recording(folder, names, lanes, main, events, facts, samples, counters, end_ms, launch, start_ns)
+    return Recording(
+        folder, names, lanes, main, events, facts, samples, counters, end_ms, launch, start_ns,
+        holes, pieces if holes else {},
+    )  # fmt: skip
 
 
 def _check(folder: Path, database: sqlite3.Connection) -> None:
@@ -151,7 +162,7 @@ def _check(folder: Path, database: sqlite3.Connection) -> None:
         raise InputError(
             f"{folder} holds an empty recording: its process ended before it could begin; run the script again"
         )
-    if version != VERSION:
+    if not 1 <= version <= VERSION:
         newer = "a newer" if version > VERSION else "another"
         raise InputError(
             f"{folder} was recorded by {newer} version of Slowtrain (format {version}, this one reads {VERSION}); "
@@ -221,31 +232,62 @@ def _chunks(database: sqlite3.Connection, query: str = "SELECT data FROM chunk O
         yield rows
 
 
-def _spans(database: sqlite3.Connection) -> Ints:
+def _spans(database: sqlite3.Connection) -> tuple[Ints, Ints, tuple[thinned.Hole, ...]]:
+    """All spans as five columns, how many holes lie before each (-1: left of a hole), and the holes."""
+    holes = _holes(database)
+    firsts = [first for first, _ in holes]
+    numbers = [number for (number,) in database.execute("SELECT id FROM chunk ORDER BY id")]
     chunks = list(_chunks(database))
-    return np.concatenate(chunks) if chunks else np.zeros((0, 5), dtype=np.int64)
+    piece = np.repeat(np.searchsorted(firsts, numbers), [len(c) for c in chunks]) if chunks else NO_INTS
+    left = [hole.kept for _, hole in holes]
+    rows = np.concatenate([np.zeros((0, 5), dtype=np.int64), *chunks, *left])
+    piece = np.concatenate((piece, np.full(sum(map(len, left)), -1))).astype(np.int64)
+    return np.ascontiguousarray(rows.T), piece, tuple(hole for _, hole in holes)
 
 
-def _lanes(raw: Ints, names: tuple[Name, ...], start_ns: int) -> tuple[dict[str, Spans], int]:
-    """Spans by lane in order of start, longest first; and the number of the main thread."""
-    raw = raw[(raw[:, 0] >= 0) & (raw[:, 0] < len(names))]
-    raw = raw[np.lexsort((-raw[:, 2], raw[:, 1]))]
+def _holes(database: sqlite3.Connection) -> list[tuple[int, thinned.Hole]]:
+    known = database.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'hole'").fetchone()[0]
+    rows = database.execute("SELECT first, data FROM hole ORDER BY first").fetchall() if known else []
+    if len(rows) > MOST_HOLES:
+        raise ValueError("too many summaries")
+    return [(int(first), thinned.unpacked(bytes(data))) for first, data in rows]
+
+
+def _lanes(
+    raw: Ints, piece: Ints, names: tuple[Name, ...], start_ns: int
+) -> tuple[dict[str, Spans], dict[str, Ints], int]:
+    """Spans by lane in order of start, longest first, with their pieces; and the number of the main thread."""
     lane_names = sorted({n.lane for n in names})
     if len(lane_names) > MOST_LANES:
         raise ValueError("too many lanes")
     number = {lane: i for i, lane in enumerate(lane_names)}
-    lane_of = np.array([number[n.lane] for n in names])[raw[:, 0]] if len(raw) else np.zeros(0, dtype=int)
-    lanes = {}
+    of = np.array([number[n.lane] for n in names], dtype=np.int16)
+    known = (raw[0] >= 0) & (raw[0] < len(names))
+    lane_of = np.where(known, of[np.clip(raw[0], 0, len(names) - 1)], -1)
+    lanes, pieces = {}, {}
     for i, lane in enumerate(lane_names):
-        rows = raw[lane_of == i]
+        rows = np.flatnonzero(lane_of == i)
         if len(rows):
-            start, end = (rows[:, 1] - start_ns) / 1e6, (rows[:, 2] - start_ns) / 1e6
-            lanes[lane] = Spans(start, end, rows[:, 0].copy(), rows[:, 3].copy(), rows[:, 4].copy())
+            rows = rows[_order(raw[1][rows], raw[2][rows])]
+            start, end = (raw[1][rows] - start_ns) / 1e6, (raw[2][rows] - start_ns) / 1e6
+            lanes[lane] = Spans(start, end, raw[0][rows], raw[3][rows], raw[4][rows])
+            pieces[lane] = piece[rows]
     for lane in ("import", "loop", "step", "function", "build", "gc"):
         if lane in lanes:
             values, counts = np.unique(lanes[lane].thread, return_counts=True)
-            return lanes, int(values[np.argmax(counts)])
-    return lanes, int(raw[0, 3]) if len(raw) else 0
+            return lanes, pieces, int(values[np.argmax(counts)])
+    return lanes, pieces, int(raw[3, np.argmin(raw[1])]) if raw.size else 0
+
+
+def _order(start: Ints, end: Ints) -> NDArray[np.intp]:
+    """By start, of equal starts the longest first. Spans are written nearly in order, which a merge makes use of."""
+    order = np.argsort(start, kind="stable")
+    same = np.diff(start[order]) == 0
+    if same.any():
+        tied = np.append(same, False) | np.append(False, same)
+        some = order[tied]
+        order[tied] = some[np.lexsort((-end[some], start[some]))]
+    return order
 
 
 def pulse(folder: Path) -> tuple[int, float]:

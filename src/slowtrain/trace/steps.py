@@ -8,12 +8,12 @@ unless it covers much less.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from slowtrain.model import Place
-from slowtrain.trace import Bools, Event, Floats, Ints, Steps
+from slowtrain.trace import Bools, Event, Floats, Ints, Spans, Steps, whole
 from slowtrain.trace.recording import Recording
 
 BREAK = 10.0  # a gap this many times the median ends a block of steps
@@ -39,6 +39,9 @@ class Candidate:
     place: Place | None = None
     weight: float = 1.0
     marked: bool = False
+    lane: str = ""
+    names: tuple[int, ...] = ()
+    piece: Ints | None = None  # of a thinned run: holes before each
 
     def blocks(self, breaks: Floats) -> tuple[Floats, Ints]:
         """End of each step, and the number of its unbroken stretch. ``breaks`` are moments that no step crosses."""
@@ -50,7 +53,9 @@ class Candidate:
         idle = start[1:] - end[:-1]
         crossed = np.searchsorted(breaks, start[1:]) > np.searchsorted(breaks, end[:-1])
         apart = (idle > limit) | crossed
-        stop = np.concatenate((np.where(apart, end[:-1], start[1:]), end[-1:]))
+        across = np.zeros(len(apart), dtype=bool) if self.piece is None else np.diff(self.piece) != 0
+        stop = np.concatenate((np.where(apart | across, end[:-1], start[1:]), end[-1:]))
+        apart &= ~across | crossed
         return stop, np.concatenate(([0], np.cumsum(apart)))
 
     def covered_ms(self, breaks: Floats) -> float:
@@ -63,11 +68,35 @@ def find(recording: Recording) -> Steps:
     found = [c for c in _candidates(recording) if len(c.start_ms) >= LEAST_STEPS]
     if not found:
         return Steps()
+    if recording.holes:
+        found = [replace(c, piece=_pieces(recording, c)) for c in found]
     best = _best(found, breaks)
     end, block = best.blocks(breaks)
     windowed = _windowed(recording, best.start_ms, end)
     steady = _steady(recording, best, end, windowed)
-    return Steps(best.source, best.start_ms, end, steady, windowed, block, best.size, best.training, best.place)
+    kept = Steps(best.source, best.start_ms, end, steady, windowed, block, best.size, best.training, best.place)
+    return (
+        kept if best.piece is None else whole.steps(kept, best.piece, best.names, recording.holes, recording.start_ns)
+    )
+
+
+def _kept(recording: Recording, lane: str) -> Spans | None:
+    """A lane's spans without those that are left of holes."""
+    spans = recording.lanes.get(lane)
+    if spans is None or not recording.holes:
+        return spans
+    return spans.where(recording.pieces[lane] >= 0)
+
+
+def _pieces(recording: Recording, one: Candidate) -> Ints:
+    """How many holes lie before each turn of a candidate; of one made of events by the clock alone."""
+    spans = recording.lanes.get(one.lane)
+    if spans is None:
+        ends = np.array([h.end_ns for h in recording.holes], dtype=np.float64)
+        return np.searchsorted((ends - recording.start_ns) / 1e6, one.start_ms, side="right").astype(np.int64)
+    known = np.flatnonzero(recording.pieces[one.lane] >= 0)
+    at = np.searchsorted(spans.start_ms[known], one.start_ms)
+    return recording.pieces[one.lane][known[at]]
 
 
 def _best(found: list[Candidate], breaks: Floats) -> Candidate:
@@ -97,7 +126,7 @@ def _candidates(recording: Recording) -> list[Candidate]:
 
 
 def _keras(recording: Recording) -> list[Candidate]:
-    spans = recording.lanes.get("step")
+    spans = _kept(recording, "step")
     if spans is None:
         return []
     texts = np.array([n.text for n in recording.names])[spans.name]
@@ -119,8 +148,15 @@ def _keras(recording: Recording) -> list[Candidate]:
         if inside and len(mine):
             size = np.full(len(mine), _fit_size(inside[0]) * executions(inside[0]), dtype=np.int64)
             weight = 3.0 if training else 0.9
-            found.append(Candidate(loop, mine.start_ms, mine.end_ms, size, training, place, weight, marked=True))
+            names = _names(mine)
+            found.append(
+                Candidate(loop, mine.start_ms, mine.end_ms, size, training, place, weight, True, "step", names)
+            )
     return found
+
+
+def _names(spans: Spans) -> tuple[int, ...]:
+    return tuple(int(n) for n in np.unique(spans.name))
 
 
 def _fit_size(fit: Event) -> int:
@@ -139,7 +175,7 @@ def executions(fit: Event) -> int:
 
 
 def _on_batch(recording: Recording) -> list[Candidate]:
-    spans = recording.lanes.get("on_batch")
+    spans = _kept(recording, "on_batch")
     if spans is None:
         return []
     found = []
@@ -158,6 +194,8 @@ def _on_batch(recording: Recording) -> list[Candidate]:
                     training,
                     place,
                     3.0 if training else 1.0,
+                    lane="on_batch",
+                    names=_names(mine),
                 )
             )
     return found
@@ -165,7 +203,7 @@ def _on_batch(recording: Recording) -> list[Candidate]:
 
 def _functions(recording: Recording) -> list[Candidate]:
     """Calls of each tf.function outside Keras' loops; functions made again from one line count as one."""
-    spans = recording.lanes.get("function")
+    spans = _kept(recording, "function")
     if spans is None:
         return []
     spans = spans.where(spans.thread == recording.main)
@@ -173,6 +211,12 @@ def _functions(recording: Recording) -> list[Candidate]:
         (e.data.get("file"), e.data.get("line"))
         for e in recording.events
         if e.lane == "trace" and e.data.get("training")
+    }
+    # Of functions that were traced before the recording began, their names tell.
+    training |= {
+        (n.detail.get("file"), n.detail.get("line"))
+        for n in recording.names
+        if n.lane == "function" and n.detail.get("training")
     }
     groups: dict[tuple[object, object], list[int]] = {}
     for number in np.unique(spans.name):
@@ -187,14 +231,14 @@ def _functions(recording: Recording) -> list[Candidate]:
         found.append(
             Candidate(
                 f"function {name.text.rpartition('.')[2]}", mine.start_ms, mine.end_ms, mine.value, trains, name.place,
-                2.5 if trains else 0.9,
+                2.5 if trains else 0.9, lane="function", names=tuple(numbers),
             )
         )  # fmt: skip
     return found
 
 
 def _gradients(recording: Recording) -> list[Candidate]:
-    spans = recording.lanes.get("gradient")
+    spans = _kept(recording, "gradient")
     if spans is None:
         return []
     spans = spans.where(spans.thread == recording.main)
@@ -204,7 +248,8 @@ def _gradients(recording: Recording) -> list[Candidate]:
     mine = spans.where(spans.name == spans.name[0])
     place = recording.names[int(mine.name[0])].place
     zero = np.zeros(len(mine), dtype=np.int64)
-    return [Candidate("gradient", mine.start_ms, mine.end_ms, zero, True, place, 2.4)]
+    start, end, names = mine.start_ms, mine.end_ms, _names(mine)
+    return [Candidate("gradient", start, end, zero, True, place, 2.4, lane="gradient", names=names)]
 
 
 def _loops(recording: Recording) -> list[Candidate]:

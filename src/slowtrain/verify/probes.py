@@ -65,6 +65,19 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class Treatment:
+    """What the recorder changes or notes besides, and what stands in the environment of this probe alone.
+
+    ``rebatch``: batches that would hold the first number of samples hold the second. ``requests``: the allocator's
+    own record of so many training steps, after which the probe ends.
+    """
+
+    rebatch: tuple[int, int] | None = None
+    requests: int | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Probe:
     """What one process showed: the time of a steady step and, where they are known, of one of its samples.
 
@@ -92,6 +105,7 @@ def run(
     limit_s: float,
     seed: int = 0,
     tick: Callable[[float], None] | None = None,
+    treatment: Treatment | None = None,
 ) -> Probe:
     """Runs one probe into ``folder``, at most ``limit_s`` long. What it writes goes to a scratch folder."""
     folder.mkdir(parents=True)
@@ -101,9 +115,11 @@ def run(
         "overlay": dict(candidate.texts), "seconds": rule.seconds, "steps": rule.steps, "seed": seed,
         "module": script.module, "temporary": temporary(),
     }  # fmt: skip
+    treatment = treatment or Treatment()
+    plan |= {n: v for n in ("rebatch", "requests") if (v := getattr(treatment, n)) is not None}
     (folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
     argv = [sys.executable, "-c", probe.COMMAND, script.target, *script.arguments]
-    environment = launch.environment(folder, windows=rule.windows)
+    environment = {**launch.environment(folder, windows=rule.windows), **treatment.environment}
     environment[probe.VARIABLE] = str((folder / "plan.json").resolve())
     environment.setdefault("PYTHONHASHSEED", str(seed))
     environment[MARK] = mark = uuid.uuid4().hex
@@ -245,11 +261,8 @@ class _Told(BaseException):
 
 @contextlib.contextmanager
 def _input(content: bytes | None) -> Iterator[Any]:
-    if content is None:
-        yield subprocess.DEVNULL
-        return
-    with tempfile.TemporaryFile() as file:
-        file.write(content)
+    with tempfile.TemporaryFile() as file:  # also for nothing: in some containers /dev/null is a plain file, with text
+        file.write(content or b"")
         file.seek(0)
         yield file
 

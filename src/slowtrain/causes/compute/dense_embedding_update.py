@@ -5,8 +5,10 @@ from math import prod
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, models, ops, spotting_ops
-from slowtrain.source.loops import everywhere
+from slowtrain.source import Source
+from slowtrain.source.cures.compute import models, ops
+from slowtrain.source.reading.recorded import everywhere
+from slowtrain.source.spots.compute import ops as spotted
 from slowtrain.trace import Trace, work
 from slowtrain.whatif import Drop, Remedy
 
@@ -98,10 +100,10 @@ class DenseEmbeddingUpdate(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Large tables under Adam; work on every row of a table before rows are looked up."""
-        for one in spotting_ops.whole_tables(source):
+        for one in spotted.whole_tables(source):
             cure = Prescription("edit", Effect.EQUIVALENT, one.cure, edits=one.changed)
             yield Spot(one.start, one.end, one.says, cure)
-        for one in spotting_ops.updated_tables(source):
+        for one in spotted.updated_tables(source):
             cure = Prescription("edit", Effect.CHANGES_TRAINING, one.cure, edits=one.changed)
             yield Spot(one.start, one.end, one.says, cure)
 

@@ -4,8 +4,11 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits, finding, precision, spotting_numbers
-from slowtrain.source.loops import texts_of
+from slowtrain.source import Source, edits
+from slowtrain.source.cures.compute import precision
+from slowtrain.source.reading import finding
+from slowtrain.source.reading.recorded import texts_of
+from slowtrain.source.spots.numerics import numbers
 from slowtrain.trace import Trace, tensor_cores, work
 from slowtrain.whatif import Drop, Remedy
 
@@ -97,7 +100,7 @@ class DoublePrecision(Cause):
             "Variable": "NumPy makes float64: this weight, and all that is computed with it, is of twice the width",
             "": "this makes all layers compute in float64",
         }
-        every = (*spotting_numbers.global_doubles(source), *spotting_numbers.double_variables(source))
+        every = (*numbers.global_doubles(source), *numbers.double_variables(source))
         made = precision.single(source) if every else ()
         for call in every:
             single = "compute in float32: drop set_floatx('float64'), make the data float32"

@@ -5,7 +5,10 @@ from typing import Any
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, curing, heads, ops, spotting_ops, windows
+from slowtrain.source import Source
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.compute import heads, ops, windows
+from slowtrain.source.spots.compute import ops as spotted
 from slowtrain.trace import Line, Trace, work
 from slowtrain.whatif import Drop, Remedy
 
@@ -61,16 +64,16 @@ class HandwrittenOp(Cause):
         if evidence.numbers.get("exact"):
             says = "look rows up with tf.gather or layers.Embedding instead of multiplying"
             yield Prescription(
-                "edit", Effect.EQUIVALENT, says, edits=curing.first(trace, evidence.where, ops.looked_up)
+                "edit", Effect.EQUIVALENT, says, edits=measured.first(trace, evidence.where, ops.looked_up)
             )
         else:
             says = "replace the loop by the one op (conv2d, einsum, batched matmul, gather)"
-            cures = (curing.first(trace, evidence.where, cure) for cure in (windows.convolved, heads.together))
+            cures = (measured.first(trace, evidence.where, cure) for cure in (windows.convolved, heads.together))
             yield Prescription("edit", Effect.EQUIVALENT, says, edits=next(filter(None, cures), ()))
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Rows looked up by a product with one-hot rows; convolutions and many small products in Python loops."""
-        for one in spotting_ops.handwritten(source):
+        for one in spotted.handwritten(source):
             cure = Prescription("edit", Effect.EQUIVALENT, one.cure, edits=one.changed)
             yield Spot(one.start, one.end, one.says, cure)
 

@@ -9,8 +9,12 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, batches, curing, edits, kerascalls, spotting_fits
-from slowtrain.source.loops import text_of
+from slowtrain.source import Source, edits
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.compute import batches
+from slowtrain.source.cures.host import kerascalls
+from slowtrain.source.reading.recorded import text_of
+from slowtrain.source.spots.host import fits as spotted
 from slowtrain.trace import Trace, work
 from slowtrain.whatif import Remedy, Stretch
 
@@ -101,14 +105,14 @@ class SmallBatch(Cause):
         yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=changed)
         if trace.steps.source == "fit":
             places = [e.place for e in trace.events_of("compile") if e.place is not None]
-            several = curing.first(trace, places, kerascalls.several_steps)
+            several = measured.first(trace, places, kerascalls.several_steps)
             says = f"compile(steps_per_execution={kerascalls.STEPS}): the same updates with fewer calls"
             yield Prescription("setting", Effect.EXACT, says, edits=several)
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """One to four of thousands of samples in a step."""
         seen: set[ast.expr] = set()
-        for given, says, goal, changed in spotting_fits.tiny(source):
+        for given, says, goal, changed in spotted.tiny(source):
             if given in seen:
                 continue  # one number that several calls are given
             seen.add(given)

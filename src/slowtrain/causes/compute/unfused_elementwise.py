@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
-from slowtrain.source import models
-from slowtrain.source.loops import everywhere
+from slowtrain.source.cures.compute import models
+from slowtrain.source.reading.recorded import everywhere
 from slowtrain.trace import Device, Trace, names, tensor_cores, work
 from slowtrain.whatif import Drop, Remedy
 

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits, index, models, values, visible
-from slowtrain.source.loops import text_of
+from slowtrain.source import Source, edits
+from slowtrain.source.cures.compute import models
+from slowtrain.source.reading import index, values, visible
+from slowtrain.source.reading.recorded import text_of
 from slowtrain.trace import Device, Trace, host, names, tensor_cores
 from slowtrain.whatif import Drop, Remedy
 

@@ -6,7 +6,10 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, curing, hoisting, rebuilding, spotting_builds
+from slowtrain.source import Source
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.host import hoisting, rebuilding
+from slowtrain.source.spots.host import builds as spotted
 from slowtrain.trace import Event, Spans, Trace
 from slowtrain.trace.host import anywhere, in_windows, outermost, sampled_places, stands_for
 from slowtrain.trace.retraces import Traced, by_definition
@@ -73,9 +76,9 @@ class CompileInLoop(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         once = "build, compile and define tf.functions once before the loop; reset weights and rates in it"
-        rate = curing.first(trace, evidence.where, hoisting.recompiled)
-        rate = rate or curing.first(trace, evidence.where, hoisting.hoisted)
-        anew = () if rate else curing.first(trace, evidence.where, rebuilding.rebuilt)
+        rate = measured.first(trace, evidence.where, hoisting.recompiled)
+        rate = rate or measured.first(trace, evidence.where, hoisting.hoisted)
+        anew = () if rate else measured.first(trace, evidence.where, rebuilding.rebuilt)
         if anew:
             says = (
                 "build and compile once before the loop; set new weights and the optimizer's first state in each turn"
@@ -87,9 +90,9 @@ class CompileInLoop(Cause):
         """Compiled, built or defined in a loop, where no turn needs another one."""
         once = "build, compile and define tf.functions once before the loop; reset weights and rates in it"
         for again, effect in (
-            (spotting_builds.compiled_again, Effect.EXACT),
-            (spotting_builds.functions_again, Effect.EQUIVALENT),
-            (spotting_builds.built_again, Effect.EQUIVALENT),
+            (spotted.compiled_again, Effect.EXACT),
+            (spotted.functions_again, Effect.EQUIVALENT),
+            (spotted.built_again, Effect.EQUIVALENT),
         ):
             for one in again(source):
                 yield Spot(one.start, one.end, one.says, Prescription("edit", effect, once, edits=one.changed))

@@ -4,7 +4,11 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, curing, eager, edits, finding, functions, index
+from slowtrain.source import Source, edits
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.host import functions
+from slowtrain.source.reading import finding, index
+from slowtrain.source.spots.host import eager
 from slowtrain.trace import Kernels, Trace
 from slowtrain.trace.host import graph_ms, per_step
 from slowtrain.whatif import Drop, Remedy
@@ -82,15 +86,15 @@ class EagerStep(Cause):
             compiled = "put @jax.jit on the function that takes the gradient and applies it"
             yield Prescription("edit", Effect.EQUIVALENT, compiled)
         elif _set_by_compile(trace):
-            edits = curing.first(trace, evidence.where, functions.without_eager_compile)
+            edits = measured.first(trace, evidence.where, functions.without_eager_compile)
             yield Prescription("edit", Effect.EQUIVALENT, "remove run_eagerly=True from compile()", edits=edits)
         elif trace.fact("functions_eager"):
-            edits = curing.first(trace, evidence.where, lambda source, _: functions.without_eager_switch(source))
+            edits = measured.first(trace, evidence.where, lambda source, _: functions.without_eager_switch(source))
             yield Prescription("edit", Effect.EQUIVALENT, "remove tf.config.run_functions_eagerly(True)", edits=edits)
         else:
             put = "put @tf.function on the function that takes the gradient and applies it"
             yield Prescription(
-                "edit", Effect.EQUIVALENT, put, edits=curing.first(trace, evidence.where, functions.compiled_step)
+                "edit", Effect.EQUIVALENT, put, edits=measured.first(trace, evidence.where, functions.compiled_step)
             )
 
     def spot(self, source: Source) -> Iterable[Spot]:

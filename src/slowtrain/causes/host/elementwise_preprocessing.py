@@ -9,8 +9,10 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, spotting_loops, vectorising
-from slowtrain.source.loops import text_of
+from slowtrain.source import Source
+from slowtrain.source.cures.host import vectorising
+from slowtrain.source.reading.recorded import text_of
+from slowtrain.source.spots.host import loops
 from slowtrain.trace import Spans, Trace
 from slowtrain.trace.host import (
     called,
@@ -114,12 +116,12 @@ class ElementwisePreprocessing(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """A loop over a hundred thousand elements and more, of a form that NumPy has in one call."""
-        for loop, turns, found in spotting_loops.elementwise(source):
+        for loop, turns, found in loops.elementwise(source):
             says = f"a Python loop does NumPy's work for {turns:,} elements"
             whole = "write the loop over whole NumPy arrays, or save its result and load it"
             effect = Effect.EXACT if found is not None and found.exact else Effect.EQUIVALENT
             cure = Prescription("edit", effect, whole, edits=found.edits if found is not None else ())
-            yield Spot(*spotting_loops.head(loop), says, cure)
+            yield Spot(*loops.head(loop), says, cure)
 
     fires = (
         """

@@ -9,7 +9,10 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, curing, edits, kerascalls, spotting_fits
+from slowtrain.source import Source, edits
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.host import kerascalls
+from slowtrain.source.spots.host import fits as spotted
 from slowtrain.trace import Event, Trace
 from slowtrain.trace.host import in_windows, main_thread, saves, stands_for, training_begins, within
 from slowtrain.whatif import Remedy, Skip
@@ -97,13 +100,13 @@ class FrequentValidation(Cause):
             yield Prescription("edit", Effect.EXACT, f"save {rarer} times less often, or weights only")
             return
         says = f"validate {rarer} times less often (validation_freq={rarer}), or on a part of the data"
-        found = curing.first(trace, evidence.where, lambda s, line: kerascalls.rarer_validation(s, line, rarer))
-        found = found or curing.first(trace, evidence.where, lambda s, line: kerascalls.rarer_turns(s, line, rarer))
+        found = measured.first(trace, evidence.where, lambda s, line: kerascalls.rarer_validation(s, line, rarer))
+        found = found or measured.first(trace, evidence.where, lambda s, line: kerascalls.rarer_turns(s, line, rarer))
         yield Prescription("edit", Effect.EXACT, says, edits=found)
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Validation on more than was trained on since the last one, by sizes that the text tells."""
-        for given, says, changed in (*spotting_fits.validated(source), *spotting_fits.evaluated(source)):
+        for given, says, changed in (*spotted.validated(source), *spotted.evaluated(source)):
             rarer = "validate less often (validation_freq), or on a part of the data"
             cure = Prescription("edit", Effect.EXACT, rarer, edits=changed)
             yield Spot(edits.start(given), edits.end(given), says, cure)

@@ -6,7 +6,10 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, curing, edits, hoisting, spotting_callbacks
+from slowtrain.source import Source, edits
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.host import hoisting
+from slowtrain.source.spots.host import callbacks
 from slowtrain.trace import Spans, Trace
 from slowtrain.trace.host import in_steady, in_windows, main_thread, sampled_places
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -75,16 +78,16 @@ class GarbageCollection(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if evidence.numbers["asked"]:
             says = "take gc.collect() (or clear_session()) out of the loop"
-            found = curing.first(trace, evidence.where, hoisting.collected_after)
+            found = measured.first(trace, evidence.where, hoisting.collected_after)
             yield Prescription("edit", Effect.EXACT, says, edits=found)
         else:
             skip = "call gc.freeze() once the model is built, so that collections skip what stays"
             steps = [trace.steps.place] if trace.steps.place is not None else []
-            yield Prescription("treatment", Effect.EXACT, skip, edits=curing.first(trace, steps, hoisting.frozen))
+            yield Prescription("treatment", Effect.EXACT, skip, edits=measured.first(trace, steps, hoisting.frozen))
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """``gc.collect()`` beside a training step in its loop, or in a hook of each batch."""
-        for call in spotting_callbacks.collected(source):
+        for call in callbacks.collected(source):
             after = "collect after the loop, or not at all"
             cure = Prescription("edit", Effect.EXACT, after, edits=tuple(hoisting.collected_after(source, call.lineno)))
             says = "the collector goes through all objects after each step, and little of a step needs it"

@@ -7,7 +7,10 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, callbacks, curing, spotting_callbacks
+from slowtrain.source import Source
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.host import callbacks
+from slowtrain.source.spots.host import callbacks as spotted
 from slowtrain.trace import Name, Trace
 from slowtrain.trace.host import anywhere, in_steady, in_windows, outermost, training_begins
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -50,7 +53,7 @@ class HeavyCallback(Cause):
 
     title = "a callback takes much of the training time"
     needs = frozenset({Signal.CALLBACKS, Signal.STEPS})
-    words = (*spotting_callbacks.HOOKS, "save_freq", "write_images")
+    words = (*spotted.HOOKS, "save_freq", "write_images")
 
     def examine(self, trace: Trace) -> Evidence | None:
         hooks = _heavy(trace)
@@ -106,14 +109,14 @@ class HeavyCallback(Cause):
     def _edits(self, trace: Trace, evidence: Evidence, kind: str, hook: str) -> tuple[Edit, ...]:
         """What makes the callback do less: of Keras's own its arguments, of the user's a way out of its hook."""
         if kind in ("TensorBoard", *callbacks.KERAS_SAVERS):
-            return curing.first(trace, evidence.where, lambda source, _: callbacks.lighter(source, kind))
+            return measured.first(trace, evidence.where, lambda source, _: callbacks.lighter(source, kind))
         if kind == "LambdaCallback":
-            return curing.first(trace, evidence.where, lambda source, _: callbacks.rarer_lambda(source))
-        return curing.first(trace, evidence.where, lambda source, _: callbacks.rarer_hook(source, kind, hook))
+            return measured.first(trace, evidence.where, lambda source, _: callbacks.rarer_lambda(source))
+        return measured.first(trace, evidence.where, lambda source, _: callbacks.rarer_hook(source, kind, hook))
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Callbacks that save, predict, draw or count all weights after every batch."""
-        for one in spotting_callbacks.often(source):
+        for one in spotted.often(source):
             cure = Prescription("edit", Effect.EXACT, one.cure, edits=one.changed)
             yield Spot(one.start, one.end, one.says, cure)
 

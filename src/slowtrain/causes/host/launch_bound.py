@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import curing, kerascalls
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.host import kerascalls
 from slowtrain.trace import Trace
 from slowtrain.trace.host import computing_ms
 from slowtrain.whatif import Drop, Remedy
@@ -98,7 +99,7 @@ class LaunchBound(Cause):
             yield Prescription("edit", Effect.EQUIVALENT, fuse)
             yield Prescription("edit", Effect.EXACT, "in Keras, compile(..., steps_per_execution=50)")
         elif trace.steps.source == "fit":
-            several = curing.first(trace, evidence.where, kerascalls.several_steps)
+            several = measured.first(trace, evidence.where, kerascalls.several_steps)
             yield Prescription("edit", Effect.EXACT, "compile(..., steps_per_execution=50)", edits=several)
         else:
             many = "run many steps in one tf.function: for _ in tf.range(50): step(next(iterator))"

@@ -7,7 +7,11 @@ from math import ceil, prod
 
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, curing, edits, index, kerascalls, spotting_fits
+from slowtrain.source import Source, edits
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.host import kerascalls
+from slowtrain.source.reading import index
+from slowtrain.source.spots.host import fits
 from slowtrain.trace import Event, Trace
 from slowtrain.trace.host import called, parsed
 from slowtrain.trace.pipeline import Pipeline, Written
@@ -76,24 +80,24 @@ class MiscountedSteps(Cause):
         kinds = {m.kind for m in _miscounts(trace)}
         if "steps" in kinds:
             says = "give steps_per_epoch in batches: samples // batch_size"
-            found = curing.first(trace, evidence.where, kerascalls.counted_in_batches)
+            found = measured.first(trace, evidence.where, kerascalls.counted_in_batches)
             yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=found)
         if "length" in kinds:
             length = "let __len__ return the number of batches, ceil(samples / batch_size)"
             yield Prescription("edit", Effect.CHANGES_TRAINING, length)
         if "repeat" in kinds:
             says = "take .repeat(n) out of the data set, or run one epoch"
-            found = curing.first(trace, evidence.where, kerascalls.unrepeated)
+            found = measured.first(trace, evidence.where, kerascalls.unrepeated)
             yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=found)
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Steps that are counted in samples; a data set that repeats itself for the epochs of ``fit``."""
-        for call, given, says in spotting_fits.in_samples(source):
+        for call, given, says in fits.in_samples(source):
             batches = "give steps_per_epoch in batches: samples // batch_size"
             made = tuple(kerascalls.counted_in_batches(source, call.lineno))
             cure = Prescription("edit", Effect.CHANGES_TRAINING, batches, edits=made)
             yield Spot(edits.start(given), edits.end(given), says, cure)
-        for call, says in spotting_fits.repeated_twice(source):
+        for call, says in fits.repeated_twice(source):
             once = "take .repeat(n) out of the data set, or run one epoch"
             made = tuple(kerascalls.unrepeated(source, edits.end(call.func)[0]))
             cure = Prescription("edit", Effect.CHANGES_TRAINING, once, edits=made)

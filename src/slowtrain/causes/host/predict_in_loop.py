@@ -7,7 +7,11 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, curing, finding, index, kerascalls, spotting_fits
+from slowtrain.source import Source
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.host import kerascalls
+from slowtrain.source.reading import finding, index
+from slowtrain.source.spots.host import fits
 from slowtrain.trace import Event, Spans, Trace, place_of
 from slowtrain.trace.host import anywhere, computing_ms, graph_ms, in_steady, in_windows
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -114,7 +118,7 @@ class PredictInLoop(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """``predict`` of a few rows, or ``fit`` of one step, many times over."""
-        for call, says, changed in spotting_fits.little(source):
+        for call, says, changed in fits.little(source):
             cure = "call model(x, training=False) in a tf.function, or predict all inputs at once"
             if finding.called(call) == "fit":
                 cure = "call train_on_batch for each chunk, or one fit over all of them"
@@ -154,7 +158,7 @@ class PredictInLoop(Cause):
 
 
 def _edits(trace: Trace, group: Group, cure: Callable[[Source, int], list[Edit]]) -> tuple[Edit, ...]:
-    return curing.first(trace, [group.place] if group.place is not None else [], cure)
+    return measured.first(trace, [group.place] if group.place is not None else [], cure)
 
 
 def _one_step(trace: Trace, group: Group) -> bool:

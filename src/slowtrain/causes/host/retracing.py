@@ -7,7 +7,11 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal, Spot
-from slowtrain.source import Source, curing, edits, finding, index, retraced, spotting_retraces
+from slowtrain.source import Source, edits
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.host import retraced
+from slowtrain.source.reading import finding, index
+from slowtrain.source.spots.host import retraces
 from slowtrain.trace import Event, Floats, Trace
 from slowtrain.trace.retraces import Traced, by_function, changes
 from slowtrain.whatif import Drop, Remedy
@@ -95,12 +99,12 @@ class Retracing(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Arguments that a loop changes as Python numbers, lists or shapes; methods called on objects made anew."""
-        found: dict[ast.Call, list[spotting_retraces.Changing]] = {}
-        for one in spotting_retraces.changing(source):
+        found: dict[ast.Call, list[retraces.Changing]] = {}
+        for one in retraces.changing(source):
             found.setdefault(one.call, []).append(one)
         for several in found.values():
             yield _spot(source, several)
-        for call, kind in spotting_retraces.fresh(source):
+        for call, kind in retraces.fresh(source):
             same = "make the object once before the loop: its tf.function is traced for each object anew"
             says = f"{finding.called(call)} is a tf.function of {kind}, of which each turn makes a new one to trace"
             yield Spot(*index.operation(call), says, Prescription("edit", Effect.EXACT, same))
@@ -141,7 +145,7 @@ class Retracing(Cause):
     )
 
 
-def _spot(source: Source, several: list[spotting_retraces.Changing]) -> Spot:
+def _spot(source: Source, several: list[retraces.Changing]) -> Spot:
     """The arguments of one call that change."""
     first = several[0]
     line, name = first.graph.function.lineno, first.graph.names[0]
@@ -169,14 +173,14 @@ def _as_tensors(trace: Trace, worst: Traced, rows: list[tuple[str, int, str]]) -
         base = name.partition("[")[0].partition(".")[0]
         numbers[base] = "float" if "float" in (kind, numbers.get(base)) else kind
     written = [worst.written] if worst.written is not None else []
-    return curing.first(trace, written, lambda source, line: retraced.as_tensors(source, line, numbers))
+    return measured.first(trace, written, lambda source, line: retraced.as_tensors(source, line, numbers))
 
 
 def _opened(trace: Trace, worst: Traced, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:
     """``reduce_retracing``, where nothing but shapes changes."""
     if worst.written is None or not all(text.startswith("shape") for _, _, text in rows):
         return ()
-    return curing.first(trace, [worst.written], retraced.reduced)
+    return measured.first(trace, [worst.written], retraced.reduced)
 
 
 def _again(trace: Trace) -> list[Traced]:

@@ -7,7 +7,11 @@ from dataclasses import replace
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
-from slowtrain.source import Source, augmenting, curing, datasets, edits, index
+from slowtrain.source import Source, edits
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.input import datasets
+from slowtrain.source.reading import index
+from slowtrain.source.spots.input import augmenting
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import CALL_MS, READ_US, calls, fed, maps, op_ms, written_place
 from slowtrain.trace.pipeline import Node
@@ -80,7 +84,7 @@ class HostAugmentation(Cause):
         ]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        made = curing.batched(trace, _augmenting(trace), evidence.where[:1])
+        made = measured.batched(trace, _augmenting(trace), evidence.where[:1])
         yield Prescription("edit", Effect.EQUIVALENT, "move the augmentation layers to the front of the model")
         yield Prescription("edit", Effect.EQUIVALENT, "or augment whole batches: .batch(n) before this map", edits=made)
 

@@ -6,7 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
-from slowtrain.source import Source, curing, datasets, edits, index, shuffling
+from slowtrain.source import Source, edits
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.input import datasets
+from slowtrain.source.reading import index
+from slowtrain.source.spots.input import shuffling
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import free_bytes
 from slowtrain.trace.filling import fill
@@ -64,7 +68,7 @@ class OversizedShuffle(Cause):
         return "run" if found is not None and found.step_ms <= 0 else "step"
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        found = curing.first(trace, evidence.where, datasets.shuffled_first)
+        found = measured.first(trace, evidence.where, datasets.shuffled_first)
         yield Prescription("edit", Effect.EQUIVALENT, "shuffle before decoding, or as uint8", edits=found)
         yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller")
 

@@ -7,7 +7,11 @@ from dataclasses import replace
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
-from slowtrain.source import Source, curing, datasets, edits, index, tiny
+from slowtrain.source import Source, edits
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.input import datasets
+from slowtrain.source.reading import index
+from slowtrain.source.spots.input import tiny
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import (
     CALL_MS,
@@ -85,7 +89,7 @@ class PerElementMap(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = _tiny(trace)
-        made = curing.batched(trace, found[0] if found else None, evidence.where[:1])
+        made = measured.batched(trace, found[0] if found else None, evidence.where[:1])
         yield Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
 
     def spot(self, source: Source) -> Iterable[Spot]:

@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, ahead, curing, eagerinput, edits, generators, slowpython
-from slowtrain.source.loops import ByHand, by_hand, is_interpreted, text_of
+from slowtrain.source import Source, edits
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.input import ahead, generators
+from slowtrain.source.reading.recorded import ByHand, by_hand, is_interpreted, text_of
+from slowtrain.source.spots.input import eagerinput, slowpython
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import (
     CALL_MS,
@@ -113,9 +116,13 @@ class PythonInput(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         work = _work(trace)
         kind = work.kind if work else "work"
-        node = curing.making(trace) if work and work.hand is None else None
+        node = measured.making(trace) if work and work.hand is None else None
         if kind == "samples":
-            made = curing.first(trace, evidence.where, generators.as_arrays) if curing.fits(trace, node, COPIES) else ()
+            made = (
+                measured.first(trace, evidence.where, generators.as_arrays)
+                if measured.fits(trace, node, COPIES)
+                else ()
+            )
             says = "make arrays once and use from_tensor_slices, or yield whole batches"
             yield Prescription("edit", Effect.EXACT, says, edits=made)
         if node is not None:
@@ -210,12 +217,12 @@ class PythonInput(Cause):
 
 def _same_again(trace: Trace, evidence: Evidence, node: Node) -> Iterable[Prescription]:
     """What keeps results that are the same in every epoch, where the text shows that they are."""
-    made = curing.kept(trace, evidence.where, node)
+    made = measured.kept(trace, evidence.where, node)
     if made:
         yield Prescription("edit", Effect.EXACT, "keep what is made with .cache()", edits=made, later=True)
     several = any(p.keras for p in trace.pipelines) or trace.steps.source == "fit"
-    if several and not made and curing.fits(trace, node):
-        made = curing.first(trace, evidence.where, generators.remembered)
+    if several and not made and measured.fits(trace, node):
+        made = measured.first(trace, evidence.where, generators.remembered)
         if made:
             says = "keep the batches that __getitem__ made: they are the same in every epoch"
             yield Prescription("edit", Effect.EXACT, says, edits=made, later=True)
@@ -223,10 +230,10 @@ def _same_again(trace: Trace, evidence: Evidence, node: Node) -> Iterable[Prescr
 
 def _in_lines(trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
     """What can be done about the lines of a loop that makes its batches itself."""
-    made = curing.by_hand_once(trace, evidence.where)
+    made = measured.by_hand_once(trace, evidence.where)
     if made:
         yield Prescription("edit", Effect.EXACT, "do once, before the loop, what each step does anew", edits=made)
-    made = curing.first(trace, evidence.where, ahead.made_ahead)
+    made = measured.first(trace, evidence.where, ahead.made_ahead)
     if made:
         says = "make the next batch in a background thread while the step runs"
         yield Prescription("edit", Effect.EXACT, says, edits=made)

@@ -7,7 +7,11 @@ from dataclasses import replace
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
-from slowtrain.source import Source, chains, costly, curing, datasets, edits, finding, index, repeatable
+from slowtrain.source import Source, edits
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.input import datasets
+from slowtrain.source.reading import finding, index, repeatable
+from slowtrain.source.reading.input import chains, costly
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import calls, fed, idle_cores, maps, written_place
 from slowtrain.trace.pipeline import Node
@@ -68,9 +72,9 @@ class SequentialMap(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         node = _sequential(trace)
-        line = curing.function_line(node)
+        line = measured.function_line(node)
         fixed = node is not None and node.written is not None and bool(node.written.ops) and not node.written.random
-        found = curing.first(trace, evidence.where[:1], lambda s, at: datasets.parallel(s, at, line))
+        found = measured.first(trace, evidence.where[:1], lambda s, at: datasets.parallel(s, at, line))
         effect = Effect.EXACT if fixed else Effect.EQUIVALENT
         yield Prescription("edit", effect, "give map num_parallel_calls=tf.data.AUTOTUNE", edits=found)
 

@@ -6,7 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
-from slowtrain.source import Source, curing, datasets, edits, index, shuffling
+from slowtrain.source import Source, edits
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.input import datasets
+from slowtrain.source.reading import index
+from slowtrain.source.spots.input import shuffling
 from slowtrain.trace import Trace
 from slowtrain.trace.filling import fill
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -65,7 +69,7 @@ class ShuffleFill(Cause):
         return [*remedies, Skip(outside, spread)] if outside > 0 else remedies
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        found = curing.first(trace, evidence.where, datasets.shuffled_first)
+        found = measured.first(trace, evidence.where, datasets.shuffled_first)
         yield Prescription("edit", Effect.EQUIVALENT, "shuffle names or records before the expensive map", edits=found)
         yield Prescription("edit", Effect.CHANGES_TRAINING, "make the buffer smaller: less thorough shuffling")
 

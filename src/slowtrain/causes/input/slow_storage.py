@@ -9,8 +9,9 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
-from slowtrain.source import ahead, curing
-from slowtrain.source.loops import by_hand, is_interpreted
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.input import ahead
+from slowtrain.source.reading.recorded import by_hand, is_interpreted
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import (
     READING,
@@ -90,12 +91,12 @@ class SlowStorage(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         pipe = trace.pipeline
         readers = [n for n in deciding(pipe) if _reads(trace, n)] if pipe is not None else []
-        node = curing.making(trace) or (readers[0] if readers else None)
+        node = measured.making(trace) or (readers[0] if readers else None)
         if by_hand(trace) is not None:
-            beside = curing.first(trace, evidence.where, ahead.made_ahead)
+            beside = measured.first(trace, evidence.where, ahead.made_ahead)
             says = "fetch the next batch in a background thread while the step runs"
             yield Prescription("edit", Effect.EXACT, says, edits=beside)
-        made = curing.kept(trace, evidence.where, node)
+        made = measured.kept(trace, evidence.where, node)
         if made:
             says = "keep what was read with .cache(): it fits in memory"
             yield Prescription("edit", Effect.EXACT, says, edits=made, later=True)

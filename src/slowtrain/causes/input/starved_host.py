@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, curing, datasets, edits, threads
+from slowtrain.source import Source, edits
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.input import datasets
+from slowtrain.source.spots.input import threads
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import busy_cores, calls, deciding, fed, idle_cores, is_users, written_place
 from slowtrain.trace.pipeline import Node
@@ -84,7 +87,7 @@ class StarvedHost(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if evidence.numbers.get("under_way", 2.0) < ALONE:
-            found = curing.first(trace, evidence.where, datasets.threads_freed)
+            found = measured.first(trace, evidence.where, datasets.threads_freed)
             says = "remove the limit on the data set's threads (private_threadpool_size)"
             yield Prescription("edit", Effect.EXACT, says, edits=found)
         yield Prescription(

@@ -6,7 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal, Spot
-from slowtrain.source import Source, curing, datasets, edits, finding, index, repeating
+from slowtrain.source import Source, edits
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.input import datasets
+from slowtrain.source.reading import finding, index
+from slowtrain.source.spots.input import repeating
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import READING, calls, fed, free_bytes, is_users, op_ms, ready, written_place
 from slowtrain.trace.pipeline import Node
@@ -74,7 +78,7 @@ class UncachedInput(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = _repeated(trace)
-        line = curing.function_line(found[0] if found else None)
+        line = measured.function_line(found[0] if found else None)
         same = True
 
         def edit(source: Source, at: int) -> list[Edit]:
@@ -82,7 +86,7 @@ class UncachedInput(Cause):
             made, same = datasets.cached(source, at, line)
             return made
 
-        made = curing.first(trace, evidence.where[:1], edit)
+        made = measured.first(trace, evidence.where[:1], edit)
         effect = Effect.EXACT if same else Effect.EQUIVALENT
         says = "put .cache() behind this map, in front of shuffle and random augmentation"
         yield Prescription("edit", effect, says, edits=made, later=bool(made))

@@ -6,8 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, ahead, consumed, curing, datasets, edits, finding, handfed, index
-from slowtrain.source.loops import by_hand
+from slowtrain.source import Source, edits
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.input import ahead, datasets
+from slowtrain.source.reading import finding, index
+from slowtrain.source.reading.input import consumed
+from slowtrain.source.reading.recorded import by_hand
+from slowtrain.source.spots.input import handfed
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import WAITED
 from slowtrain.trace.pipeline import Pipeline
@@ -74,11 +79,11 @@ class UnprefetchedInput(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         # The first of these lines is the pipeline's last operation; further up, prefetch would hide less.
         if by_hand(trace) is not None:
-            made = curing.first(trace, evidence.where, ahead.made_ahead)
+            made = measured.first(trace, evidence.where, ahead.made_ahead)
             says = "make the next batch in a background thread while the step runs"
             yield Prescription("edit", Effect.EXACT, says, edits=made)
             return
-        found = curing.first(trace, evidence.where[:1], datasets.prefetched)
+        found = measured.first(trace, evidence.where[:1], datasets.prefetched)
         yield Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=found)
 
     def spot(self, source: Source) -> Iterable[Spot]:

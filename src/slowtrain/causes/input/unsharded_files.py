@@ -7,7 +7,11 @@ from dataclasses import replace
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, curing, datasets, index, smallfiles
+from slowtrain.source import Source
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.input import datasets
+from slowtrain.source.reading import index
+from slowtrain.source.spots.input import smallfiles
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import CALL_MS, READ_US, READING, calls, deciding, fed, op_ms, written_place
 from slowtrain.trace.pipeline import Node
@@ -84,7 +88,7 @@ class UnshardedFiles(Cause):
         yield Prescription(
             "advice", Effect.EXACT, "pack the files into a few TFRecord shards and read those with interleave"
         )
-        kept = curing.kept(trace, evidence.where, found[0]) if found is not None else ()
+        kept = measured.kept(trace, evidence.where, found[0]) if found is not None else ()
         says = "or keep what was read with .cache(), if it fits in memory"
         yield Prescription("edit", Effect.EXACT, says, edits=kept, later=bool(kept))
 
@@ -140,7 +144,7 @@ def _readers(trace: Trace) -> Iterable[Prescription]:
         effect = Effect.EXACT if same else Effect.EQUIVALENT if shuffled else Effect.CHANGES_TRAINING
         return made
 
-    made = curing.first(trace, _source(trace), edit)
+    made = measured.first(trace, _source(trace), edit)
     if made:
         yield Prescription("edit", effect, "read several files at once", edits=made)
 

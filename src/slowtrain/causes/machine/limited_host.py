@@ -6,10 +6,12 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from slowtrain.causes import Cause
+from slowtrain.causes import Cause, judged
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits, settings, visible
-from slowtrain.source.loops import everywhere, text_of
+from slowtrain.source import Source, edits
+from slowtrain.source.cures.machine import settings
+from slowtrain.source.reading import visible
+from slowtrain.source.reading.recorded import everywhere, text_of
 from slowtrain.trace import Trace, work
 from slowtrain.whatif import Drop, Remedy
 
@@ -74,7 +76,14 @@ class LimitedHost(Cause):
     needs = frozenset({Signal.STEPS, Signal.MACHINE})
     words = (*SETTERS["affinity"], *SETTERS["threads"], *settings.OPTIONS)
 
+    def wants(self, trace: Trace) -> frozenset[Signal]:
+        if trace.fact("doctor"):
+            return frozenset({Signal.FACTS}) | judged.missing(trace, self.id)
+        return super().wants(trace)
+
     def examine(self, trace: Trace) -> Evidence | None:
+        if trace.fact("doctor"):
+            return judged.evidence(trace, self.id)
         limit = _limit(trace)
         if limit is None:
             return None
@@ -98,6 +107,9 @@ class LimitedHost(Cause):
         return [Drop(saved, 0.0, (0.0, 1.8))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        if trace.fact("doctor"):
+            yield from judged.prescriptions(trace, self.id)
+            return
         limit = _limit(trace)
         cure = {"threads": settings.more_threads, "affinity": settings.more_cores}.get(limit.kind if limit else "")
         changed = everywhere(trace, cure) if cure else ()

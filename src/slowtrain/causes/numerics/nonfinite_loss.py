@@ -5,8 +5,10 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Prescription, Signal, Spot
-from slowtrain.source import Source, edits, finite, spotting_numbers
-from slowtrain.source.loops import texts_of
+from slowtrain.source import Source, edits
+from slowtrain.source.cures.numerics import finite
+from slowtrain.source.reading.recorded import texts_of
+from slowtrain.source.spots.numerics import numbers as spotted
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 
@@ -36,7 +38,7 @@ class NonfiniteLoss(Cause):
     scope = "run"
     matters = True
     spoils = True
-    words = ("log", "compile", "float16", *sorted(spotting_numbers.LOGIT_LOSSES))
+    words = ("log", "compile", "float16", *sorted(spotted.LOGIT_LOSSES))
 
     def examine(self, trace: Trace) -> Evidence | None:
         found: tuple[float, str, dict[str, float]] | None = None
@@ -83,7 +85,7 @@ class NonfiniteLoss(Cause):
         logits = "take the loss from logits (from_logits=True): the last layer has no activation"
         squashed = "give the loss the logits: leave out the sigmoid or softmax before it"
         larger = "use a larger number, or compute this in float32"
-        numbers = spotting_numbers
+        numbers = spotted
         for nodes, says, cure, made in (
             (numbers.bare_logarithms(source), "the logarithm of a probability, which may be 0", floor, finite.floored),
             (numbers.loss_of_logits(source), "this loss takes probabilities, the last layer gives any number", logits,

@@ -9,7 +9,8 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Phase, Place, Prescription, Signal
-from slowtrain.source import curing, kerascalls
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.host import kerascalls
 from slowtrain.trace import Event, Trace
 from slowtrain.trace.host import called, in_keras, loops_around, parsed, stands_for, training_begins, within
 from slowtrain.whatif import Remedy, Skip
@@ -67,12 +68,12 @@ class SlowStartup(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if "XLA" in evidence.says:
-            plain = curing.first(trace, evidence.where, kerascalls.without_xla)
+            plain = measured.first(trace, evidence.where, kerascalls.without_xla)
             yield Prescription("edit", Effect.EQUIVALENT, "leave jit_compile=True out of runs this short", edits=plain)
         elif "written out" in evidence.says:
             says = "leave out unroll=True, or write the repetition as an RNN layer or tf.scan"
             yield Prescription(
-                "edit", Effect.EQUIVALENT, says, edits=curing.first(trace, evidence.where, kerascalls.rolled)
+                "edit", Effect.EQUIVALENT, says, edits=measured.first(trace, evidence.where, kerascalls.rolled)
             )
         else:
             yield Prescription("edit", Effect.EXACT, "build the model once; to keep its states, keep get_weights()")

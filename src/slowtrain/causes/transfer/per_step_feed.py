@@ -4,8 +4,10 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import LITTLE, Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, curing, edits, handfed
-from slowtrain.source.loops import by_hand
+from slowtrain.source import Source, edits
+from slowtrain.source.cures import measured
+from slowtrain.source.reading.recorded import by_hand
+from slowtrain.source.spots.input import handfed
 from slowtrain.trace import Trace, loop
 from slowtrain.whatif import Drop, Remedy
 
@@ -91,7 +93,7 @@ class PerStepFeed(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         says = "feed from a tf.data.Dataset that ends in .prefetch(tf.data.AUTOTUNE), or convert once before the loop"
-        found = curing.by_hand_once(trace, evidence.where)
+        found = measured.by_hand_once(trace, evidence.where)
         yield Prescription("edit", Effect.EXACT, says, edits=found)
 
     def spot(self, source: Source) -> Iterable[Spot]:

@@ -5,7 +5,10 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import LITTLE, Cause
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
-from slowtrain.source import Source, curing, edits, readbacks, reading
+from slowtrain.source import Source, edits
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.transfer import readbacks
+from slowtrain.source.spots.transfer import readbacks as spotted
 from slowtrain.trace import Trace, loop, names
 from slowtrain.trace.host import saves
 from slowtrain.whatif import Drop, Remedy
@@ -88,15 +91,15 @@ class PerStepReadback(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         rarely = "read back every hundredth step, or all values at once at the end of an epoch"
-        found = curing.first(trace, evidence.where, readbacks.deferred)
+        found = measured.first(trace, evidence.where, readbacks.deferred)
         # A check that ends the run would see a diverged value up to a hundred steps later.
-        effect = Effect.EQUIVALENT if curing.touches(trace, found, "raise") else Effect.EXACT
+        effect = Effect.EQUIVALENT if measured.touches(trace, found, "raise") else Effect.EXACT
         yield Prescription("edit", effect, rarely, edits=found)
         yield Prescription("edit", Effect.EXACT, "gather in a tf.keras.metrics.Mean and read its result()")
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Many values read one by one, or values for a line of log, in every turn of a loop of compiled steps."""
-        for read in reading.back(source):
+        for read in spotted.back(source):
             made = tuple(readbacks.deferred(source, read.node.lineno))
             says = "read back every hundredth step, or all values at once at the end of an epoch"
             cure = Prescription("edit", Effect.EXACT, says, edits=made)

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slowtrain.causes import Cause
+from slowtrain.causes import Cause, judged
+from slowtrain.machine.rules import LANE_GBPS
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Bools, Floats, Trace
 from slowtrain.whatif import Drop, Remedy
 
-# GB/s a lane and direction by generation of PCI Express, coding (8b/10b, 128b/130b, FLIT) taken off.
-LANE = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 MOST_GPUS = 16
 
 
@@ -28,11 +27,11 @@ class Link:
 
     @property
     def now(self) -> float:
-        return LANE.get(self.generation, 0.0) * self.width
+        return LANE_GBPS.get(self.generation, 0.0) * self.width
 
     @property
     def most(self) -> float:
-        return LANE.get(self.most_generation, 0.0) * self.most_width
+        return LANE_GBPS.get(self.most_generation, 0.0) * self.most_width
 
     @property
     def slow(self) -> bool:
@@ -62,7 +61,14 @@ class SlowLink(Cause):
     title = "The PCIe link is slower than card and board allow"
     needs = frozenset({Signal.STEPS, Signal.DEVICE, Signal.LINK})
 
+    def wants(self, trace: Trace) -> frozenset[Signal]:
+        if trace.fact("doctor"):
+            return frozenset({Signal.FACTS}) | judged.missing(trace, self.id)
+        return super().wants(trace)
+
     def examine(self, trace: Trace) -> Evidence | None:
+        if trace.fact("doctor"):
+            return judged.evidence(trace, self.id)
         link = _link(trace)
         if link is None or not link.slow:
             return None
@@ -83,6 +89,9 @@ class SlowLink(Cause):
         return [Drop({c: won * ms for c, ms in _exposed(trace).items()}, 0.0, (0.4, 1.05))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        if trace.fact("doctor"):
+            yield from judged.prescriptions(trace, self.id)
+            return
         says = "seat the card anew or use another slot; set the slot's PCIe generation to automatic"
         yield Prescription("advice", Effect.EXACT, says)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from slowtrain.causes import LITTLE, Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, doubles, edits
+from slowtrain.source import Source, edits
+from slowtrain.source.spots.transfer import doubles
 from slowtrain.trace import Trace, tensor_cores
 from slowtrain.trace.pipeline import Pipeline, Written
 from slowtrain.whatif import Drop, Remedy

@@ -1,0 +1,175 @@
+"""Foretold against actual largest batch: `slowtrain memory`'s forecast, and real runs under the same limit.
+
+    python clinic/memory_table.py [--markdown docs/memory.md] [--only NAME ...] [--limits 256 512 1024]
+
+The limit is that of TensorFlow's own allocator on the CPU, which raises ResourceExhausted as a GPU's does. A batch fits
+if three training steps end without it. The actual largest is found by bisection with a process for each batch, until the
+bracket is one per cent wide; the forecast has seen none of these runs. Results go to build/memory.json as they come, and
+what is there is not measured again. ``--before CMD`` is put in front of every process (a lock, or nice).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pages
+
+HERE = Path(__file__).parent
+SCRIPT = HERE / "memory_models.py"
+LIMITS = (256, 512, 1024)  # MiB
+STEP = 0.01  # of the batch: width of the last bracket
+LONGEST_S = 300
+EXHAUSTED = 7
+
+
+def fits(name: str, batch: int, limit: int, before: list[str]) -> bool:
+    """One process. Raises ``RuntimeError`` where it fails for another reason."""
+    environment = {
+        **os.environ, "TF_CPU_ALLOCATOR_USE_BFC": "true", "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(limit),
+        "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1",
+    }  # fmt: skip
+    argv = [*before, sys.executable, str(SCRIPT), name, str(batch)]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=LONGEST_S, check=False)
+    if done.returncode == 0:
+        return True
+    said = done.stdout + done.stderr
+    # Some kernels end the process where a request of theirs fails.
+    if done.returncode == EXHAUSTED or "OOM when allocating" in said or "ran out of memory" in said:
+        return False
+    raise RuntimeError(f"{name} at {batch}: exit {done.returncode}: {said[-400:]}")
+
+
+def foretell(name: str, limits: list[int], known: dict[str, dict], write) -> None:
+    """The forecast for every limit that has none yet, from probes that go on where the last limit ended."""
+    from slowtrain.memory.replay import Pool
+    from slowtrain.verify.pairs import Bench
+    from slowtrain.verify.probes import Script
+    from slowtrain.verify.sizing import Sizing, measure
+
+    wanted = [limit for limit in limits if "foretold" not in known.get(f"{name}/{limit}", {})]
+    if not wanted:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        script = Script(str(SCRIPT), (name, "{batch}"))
+        sizing = Sizing(Bench(script, Path(folder) / "runs", time.monotonic() + 900, say=lambda t: print(f"  {t}")))
+        for limit in sorted(wanted):
+            begun = time.monotonic()
+            pool = Pool(limit << 20, growth=True)
+            found = measure(sizing, pool)
+            row = known.setdefault(f"{name}/{limit}", {})
+            row["foretold"] = found.largest(pool)
+            row["probed"] = [m.batch for m in found.measured]
+            row["error_share"] = found.error_share
+            row["foretelling_s"] = round(time.monotonic() - begun, 1)
+            write()
+
+
+def search(name: str, limit: int, row: dict, before: list[str], write) -> None:
+    """Bisection; where it begins is the forecast, which saves runs and decides nothing."""
+    tried = row.setdefault("tried", {})
+
+    def fit(batch: int) -> bool:
+        if str(batch) not in tried:
+            tried[str(batch)] = fits(name, batch, limit, before)
+            write()
+            print(f"  {name} {limit} MiB, batch {batch}: {'fits' if tried[str(batch)] else 'exhausted'}", flush=True)
+        return tried[str(batch)]
+
+    at = max(row["foretold"], 1)
+    factor = 1.02
+    if fit(at):
+        low, high = at, max(int(at * factor), at + 1)
+        while fit(high):
+            factor *= factor
+            low, high = high, max(int(high * factor), high + 1)
+    else:
+        low, high = max(int(at / factor), at - 1), at
+        while low > 0 and not fit(low):
+            factor *= factor
+            low, high = min(int(low / factor), low - 1), low
+    while high - low > max(STEP * low, 1):
+        middle = (low + high) // 2
+        low, high = (middle, high) if fit(middle) else (low, middle)
+    row["actual"] = low
+    write()
+
+
+def table(known: dict[str, dict], limits: list[int]) -> str:
+    rows = [(key, row) for key, row in known.items() if row.get("actual")]
+    if not rows:
+        return "Not measured yet.\n"
+    errors = [row["foretold"] / row["actual"] - 1 for _, row in rows]
+    failed = [key for key, row in rows if row["tried"].get(str(row["foretold"])) is False]
+    models = list(dict.fromkeys(key.split("/")[0] for key, _ in rows))
+    median = statistics.median(map(abs, errors))
+    text = (
+        f"{len(models)} models, {len(rows)} cells: median error **{100 * median:.1f} %**, furthest "
+        f"{100 * max(map(abs, errors)):.1f} %; batches foretold that did not fit: **{len(failed)}**"
+        + (f" ({', '.join(failed)})" if failed else "") + ".\n\n"
+    )  # fmt: skip
+    text += "| model |" + "".join(f" {limit} MiB: foretold | actual | error |" for limit in limits) + "\n"
+    text += "|---|" + "---:|---:|---:|" * len(limits) + "\n"
+    for model in models:
+        cells = []
+        for limit in limits:
+            row = known.get(f"{model}/{limit}", {})
+            if row.get("actual"):
+                error = 100 * (row["foretold"] / row["actual"] - 1)
+                cells.append(f" {row['foretold']:,} | {row['actual']:,} | {error:+.1f} % |")
+            else:
+                cells.append(" – | – | – |")
+        text += f"| {model.replace('_', ' ')} |" + "".join(cells) + "\n"
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--json", type=Path, default=Path("build/memory.json"))
+    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--limits", nargs="*", type=int, default=list(LIMITS))
+    parser.add_argument("--before", default="", help="a command in front of every real run")
+    parser.add_argument("--table", action="store_true", help="measure nothing, write what is known")
+    args = parser.parse_args()
+    known = json.loads(args.json.read_text()) if args.json.exists() else {}
+
+    def write() -> None:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        args.json.write_text(json.dumps(known, indent=1) + "\n")
+
+    names = args.only or _names()
+    for name in () if args.table else names:
+        try:
+            print(name, flush=True)
+            foretell(name, args.limits, known, write)
+            for limit in args.limits:
+                row = known[f"{name}/{limit}"]
+                if not row.get("actual"):
+                    search(name, limit, row, shlex.split(args.before), write)
+        except Exception as error:  # noqa: BLE001  the others are measured all the same, and this one has no row
+            print(f"  {name}: {type(error).__name__}: {error}", flush=True)
+    print(table(known, args.limits))
+    if args.markdown:
+        pages.fill(args.markdown, table(known, args.limits))
+
+
+def _names() -> list[str]:
+    """From the text, since importing it would import TensorFlow here."""
+    import ast
+
+    tree = ast.parse(SCRIPT.read_text(encoding="utf-8"))
+    found = next(n.value for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "MODELS")
+    return list(ast.literal_eval(ast.unparse(ast.List([k for k in found.keys], ast.Load()))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Price model trained by a loop of its own; the scores of the whole run are followed."""
+import time
+import numpy as np
+import tensorflow as tf
+
+rng = np.random.default_rng(3)
+x = rng.normal(size=(6400, 24)).astype("float32")
+y = x[:, :3].sum(1) + 0.1 * rng.normal(size=6400).astype("float32")
+ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(64).prefetch(2)
+
+model = tf.keras.Sequential([
+    tf.keras.layers.Input((24,)),
+    tf.keras.layers.Dense(64, activation="relu"),
+    tf.keras.layers.Dense(1),
+])
+opt = tf.keras.optimizers.Adam()
+
+
+@tf.function
+def train_step(a, b):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(a, training=True)[:, 0] - b) ** 2)
+    grads = tape.gradient(loss, model.trainable_variables)
+    opt.apply_gradients(zip(grads, model.trainable_variables))
+    return loss
+
+
+def summary(count, total, squares):
+    mean = total / count
+    return mean, max(squares / count - mean ** 2, 0.0) ** 0.5
+
+
+for a, b in ds.take(2):
+    train_step(a, b)
+total = squares = 0.0
+t0, step = time.perf_counter(), 0
+for epoch in range(60):
+    for a, b in ds:
+        loss = float(train_step(a, b))
+        total, squares = total + loss, squares + loss ** 2
+        step += 1
+        mean, spread = summary(step, total, squares)
+        if step % 1000 == 0:
+            print(step, "mean loss %.4f, spread %.4f" % (mean, spread))
+print("WORK", step * 64)
+print("TRAIN_SECONDS %.3f" % (time.perf_counter() - t0))

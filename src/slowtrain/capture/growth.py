@@ -1,0 +1,172 @@
+"""What grows while training goes on: memory, and the containers that the user's own names lead to.
+
+Two cheap looks in the recorder's thread. The process's memory is read often at first and ever more rarely, as a share
+of the time that has passed. Containers are counted by a walk from the user's own names (:mod:`holders`), which may
+take :data:`COST_SHARE` of the wall time: what a walk costs decides when the next one may be made.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from slowtrain.capture import holders
+from slowtrain.capture.recorder import Recorder, now
+from slowtrain.capture.state import Progress
+
+COST_SHARE = 0.001  # of wall time that walks may take: with the clock readings around them below 0.2 %
+FIRST_NS = 4_000_000  # processor time given to the first walks, so that a run of a second shows what grows
+SAMPLE_SHARE = 1 / 300  # of the time since the first step, between two readings of memory: few, however long it lasts
+WALK_SHARE = 1 / 20  # the same between two walks
+LEAST_GROWN = 3  # walks that found a container longer than the walk before, until it is written down
+LEAST_LENGTH = 16
+MOST_SEEN = 16
+MOST_KNOWN = 5000  # containers whose length is remembered
+MOST_NAMED = 40  # containers that are written down
+SUSPECT_SHARE = 0.02  # growth of memory since the first step, from which on local variables are looked at too
+SUSPECT_BYTES = 16 << 20
+MOST_DEVICES = 4
+
+MEMORY, HELD = "memory", "held"
+
+
+@dataclass
+class _Known:
+    """A container's length; when it was found longer than before, until that has been written down."""
+
+    length: int
+    seen: list[tuple[int, int]]
+    name: int = 0
+
+
+class GrowthWatch:
+    """Called at every tick of the recorder's thread; does nothing before the first step."""
+
+    def __init__(self, recorder: Recorder, progress: Progress) -> None:
+        self.recorder = recorder
+        self.progress = progress
+        self.walks = 0
+        self.spent_ns = 0
+        self._read = _reader()
+        self._devices: list[tuple[int, str]] | None = None
+        self._made_ns = now()
+        self._begun_ns = 0
+        self._walk_due_ns = 0
+        self._memory_due_ns = 0
+        self._first_bytes = 0
+        self._bytes = 0
+        self._known: dict[str, _Known] = {}
+        self._named = 0
+
+    def __call__(self) -> None:
+        at = now()
+        if not self._begun_ns:
+            if not self.progress.steps:
+                return
+            self._begun_ns = at
+        if at >= self._memory_due_ns:
+            self._memory_due_ns = at + int((at - self._begun_ns) * SAMPLE_SHARE)
+            self.recorder.guard("memory", self._sample)
+        if at >= self._walk_due_ns and self.spent_ns <= FIRST_NS + COST_SHARE * (at - self._made_ns):
+            self._walk_due_ns = at + int((at - self._begun_ns) * WALK_SHARE)
+            self.recorder.guard("growth", self._walk)
+
+    # -- memory
+
+    def _sample(self) -> None:
+        recorder = self.recorder
+        if self._read is not None:
+            self._bytes = self._read()
+            self._first_bytes = self._first_bytes or self._bytes
+            at = now()
+            recorder.span(recorder.name(MEMORY, "anonymous"), at, at, self._bytes)
+        if self._devices is None:
+            self._devices = recorder.guard("devices", self._gpus) or []
+        for name, device in self._devices:
+            used = sys.modules["tensorflow"].config.experimental.get_memory_info(device)["current"]
+            at = now()
+            recorder.span(name, at, at, int(used))
+
+    def _gpus(self) -> list[tuple[int, str]]:
+        """The GPUs that TensorFlow uses: steps were taken, so that asking wakes nothing."""
+        tensorflow = sys.modules.get("tensorflow")
+        if tensorflow is None:
+            return []
+        names = [f"GPU:{i}" for i in range(len(tensorflow.config.list_logical_devices("GPU")))]
+        return [(self.recorder.name(MEMORY, name), name) for name in names[:MOST_DEVICES]]
+
+    @property
+    def _suspected(self) -> bool:
+        """Whether memory has grown so much that looking at local variables is worth what that costs.
+
+        Before Python 3.13 to look at a function's variables is to copy them, and the copy lives until the next look.
+        """
+        return self._bytes - self._first_bytes > max(SUSPECT_BYTES, SUSPECT_SHARE * self._first_bytes)
+
+    # -- containers
+
+    def _walk(self) -> None:
+        begun, at = time.thread_time_ns(), now()
+        try:
+            for found in holders.walk(local=sys.version_info >= (3, 13) or self._suspected):
+                self._note(found, at)
+            nodes = _graph_nodes()
+            if nodes:
+                self._note(holders.Held("default graph", nodes, lambda: {"kind": "graph", "element": "op"}), at)
+        finally:
+            self.walks += 1
+            self.spent_ns += max(time.thread_time_ns() - begun, 1)
+            self.recorder.fact("growth", {"walks": self.walks, "cpu_s": self.spent_ns / 1e9, "due_s": self._wall_s(at)})
+
+    def _wall_s(self, at: int) -> float:
+        return (at - self._begun_ns) / 1e9
+
+    def _note(self, found: holders.Held, at: int) -> None:
+        row = self._known.get(found.path)
+        if row is None:
+            if len(self._known) < MOST_KNOWN:
+                self._known[found.path] = _Known(found.length, [(at, found.length)])
+            return
+        before, row.length = row.length, found.length
+        if found.length == before:
+            return
+        if row.name:
+            self.recorder.span(row.name, at, at, found.length)
+            return
+        if found.length < before:
+            row.seen.clear()
+        row.seen.append((at, found.length))
+        if len(row.seen) > LEAST_GROWN and found.length >= LEAST_LENGTH and self._named < MOST_NAMED:
+            self._named += 1
+            row.name = self.recorder.name(HELD, found.path, **found.about())
+            for then, length in row.seen:
+                self.recorder.span(row.name, then, then, length)
+            row.seen.clear()
+        del row.seen[:-MOST_SEEN]
+
+
+def _reader() -> Callable[[], int] | None:
+    """Reads the process's own memory in RAM, without pages of files that are only mapped; None where it cannot."""
+    try:
+        file = os.open("/proc/self/statm", os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        page_bytes = os.sysconf("SC_PAGE_SIZE")
+    except (OSError, AttributeError, ValueError):
+        return None
+
+    def read() -> int:
+        fields = os.pread(file, 128, 0).split()
+        return (int(fields[1]) - int(fields[2])) * page_bytes
+
+    return read
+
+
+def _graph_nodes() -> int:
+    """Ops of the graph that code without functions builds (``tf.compat.v1``); 0 where there is none."""
+    ops: Any = sys.modules.get("tensorflow.python.framework.ops")
+    graph = getattr(getattr(ops, "_default_graph_stack", None), "_global_default_graph", None)
+    count = getattr(graph, "num_operations", None)
+    return int(count()) if callable(count) else 0

@@ -1,0 +1,280 @@
+"""Containers that the user's own names lead to: globals, attributes of the user's objects, variables of functions.
+
+A guest's walk: no method of the user's is called, whatever an object claims to be. Types are read with ``type()``,
+lengths by the built-in types' own methods, attributes from the dictionary that a class gives its objects. What was
+seen is not kept: nothing lives longer for having been looked at, but for the moment of the look.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import FrameType, FunctionType, GetSetDescriptorType, MethodType, ModuleType
+from typing import Any
+
+from slowtrain.capture import frames
+
+MOST_NODES = 1200  # looked at in one walk: 1 to 2 ms
+MOST_ENTRIES = 400  # of one dictionary that is gone through
+SMALL = 24  # containers of up to so many elements are gone through
+DEEP = 4  # names in a path
+MOST_FRAMES = 60
+LEAST_COUNTED = 4  # shorter containers are not reported: they hold the program's own parts
+
+_CONTAINERS = (list, dict, set, deque)
+_type_fields = type.__dict__["__dict__"].__get__
+_type_name = type.__dict__["__name__"].__get__
+_type_module = type.__dict__["__module__"].__get__
+_type_order = type.__dict__["__mro__"].__get__
+_callbacks: deque[weakref.ref[Any]] = deque(maxlen=32)  # given to fit, and held by nothing of the user's
+_resume = [0]  # the root with which the next walk begins, where one could not see all
+
+
+@dataclass(frozen=True)
+class Held:
+    """A container: ``path`` as the user would write it, behind the file; ``about`` says more, when it is asked."""
+
+    path: str
+    length: int
+    about: Callable[[], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class _Node:
+    value: Any
+    path: str
+    file: str
+    owner: str  # function, class or "" for a module
+    name: str  # the last name, by which the source is searched
+    depth: int
+
+
+def also(callback: Any) -> None:
+    """Looks at this object's attributes too, as long as it lives."""
+    if all(known() is not callback for known in _callbacks):
+        _callbacks.append(weakref.ref(callback))
+
+
+def walk(*, local: bool) -> Iterator[Held]:
+    """Containers by the user's names; ``local``: those of functions that are running too."""
+    modules = _modules()
+    roots = list(_roots(modules, local))
+    seen: set[int] = set()
+    left = MOST_NODES
+    first = _resume[0] % max(len(roots), 1)
+    _resume[0] = 0
+    for number in range(len(roots)):
+        at = (first + number) % len(roots)
+        queue: deque[_Node] = deque([roots[at]])
+        while queue:
+            if left <= 0:
+                _resume[0] = at
+                return
+            left -= 1
+            node = queue.popleft()
+            if id(node.value) in seen:
+                continue
+            seen.add(id(node.value))
+            length = _length(node.value)
+            if length >= LEAST_COUNTED and node.depth:
+                yield Held(f"{node.file}|{node.owner}|{node.path}", length, functools.partial(_about, node))
+            if node.depth < DEEP:
+                queue.extend(_inside(node, length, modules))
+
+
+class _Modules:
+    """The user's modules and their files. Only new ones are looked at: TensorFlow brings some three thousand."""
+
+    def __init__(self) -> None:
+        self._known = 0
+        self._files: dict[str, str] = {}
+
+    def __call__(self) -> dict[str, str]:
+        names = list(sys.modules)
+        if len(names) < self._known:  # some were taken away
+            self._known = 0
+        for name in names[self._known :]:
+            module = sys.modules.get(name)
+            if type(module) is ModuleType:
+                file = module.__dict__.get("__file__")
+                if type(file) is str and file.endswith(".py") and frames.is_users_file(file):
+                    self._files[name] = file
+        self._known = len(names)
+        return self._files
+
+
+_modules = _Modules()
+
+
+def _roots(modules: Mapping[str, str], local: bool) -> Iterator[_Node]:
+    for name, file in modules.items():
+        module = sys.modules.get(name)
+        if type(module) is ModuleType:
+            yield _Node(module.__dict__, "", file, "", "", 0)
+    for known in list(_callbacks):
+        callback = known()
+        if callback is not None:
+            yield _Node(callback, _type_name(type(callback)), "", "", "", 0)
+    for leaf in list(sys._current_frames().values()):
+        frame: FrameType | None = leaf
+        for _ in range(MOST_FRAMES):
+            if frame is None:
+                break
+            code = frame.f_code
+            if local and code.co_name != "<module>" and frames.is_user(code):
+                yield _Node(dict(frame.f_locals), "", code.co_filename, code.co_name, "", 0)
+            frame = frame.f_back
+
+
+def _length(value: Any) -> int:
+    """Of a built-in container or one that is derived from it; -1 of anything else."""
+    kind = type(value)
+    for base in _CONTAINERS:
+        if issubclass(kind, base):
+            return int(base.__len__(value))
+    return -1
+
+
+def _inside(node: _Node, length: int, modules: Mapping[str, str]) -> Iterator[_Node]:
+    value, kind = node.value, type(node.value)
+    deeper = node.depth + 1
+    try:
+        if kind is dict and (node.depth == 0 or length <= SMALL):
+            for key, item in list(value.items())[:MOST_ENTRIES]:
+                if type(key) is str and _worth(item):
+                    path = f"{node.path}[{key!r}]" if node.depth else key
+                    yield _Node(item, path, node.file, node.owner, node.name if node.depth else key, deeper)
+        elif (kind is list or kind is tuple) and len(value) <= SMALL:
+            for i, item in enumerate(list(value)):
+                if _worth(item):
+                    yield _Node(item, f"{node.path}[{i}]", node.file, node.owner, node.name, deeper)
+        elif kind is FunctionType:
+            yield from _closed_over(node, value)
+        elif kind is MethodType:
+            yield _Node(value.__self__, node.path, node.file, node.owner, node.name, deeper)
+        else:
+            yield from _attributes(node, kind, modules)
+    except (RuntimeError, ValueError, AttributeError):  # changed while it was gone through; an empty cell
+        return
+
+
+def _closed_over(node: _Node, function: FunctionType) -> Iterator[_Node]:
+    """Variables of the function around it, which one of the user's keeps."""
+    code = function.__code__
+    if frames.is_user(code):
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
+            if _worth(item := cell.cell_contents):
+                yield _Node(item, name, code.co_filename, code.co_name, name, node.depth + 1)
+
+
+def _attributes(node: _Node, kind: type, modules: Mapping[str, str]) -> Iterator[_Node]:
+    """Of an object whose class is the user's, or of that class itself."""
+    owner = node.value if kind is type else kind
+    fields = dict(_type_fields(owner)) if kind is type else _fields(node.value, kind)
+    about = _type_fields(owner)
+    module = about.get("__module__")
+    file = modules.get(module) if type(module) is str else None
+    if file is None or type(fields) is not dict:
+        return
+    name = str(_type_name(owner))
+    for key, item in list(fields.items())[:MOST_ENTRIES]:
+        if type(key) is str and not key.startswith("__") and _worth(item):
+            yield _Node(item, f"{node.path}.{key}", file, name, key, node.depth + 1)
+
+
+def _fields(value: Any, kind: type) -> dict[str, Any] | None:
+    """An object's own dictionary, where its class has the usual way to it."""
+    for base in _type_order(kind):
+        found = _type_fields(base).get("__dict__")
+        if found is not None:
+            return found.__get__(value) if type(found) is GetSetDescriptorType else None
+    return None
+
+
+_LEAVES = frozenset({int, float, bool, str, bytes, complex, type(None), ModuleType, type(len)})
+
+
+def _worth(item: Any) -> bool:
+    return type(item) not in _LEAVES
+
+
+# -- what a growing container holds
+
+
+def _about(node: _Node) -> dict[str, Any]:
+    """Where the container is named, of what its newest elements are and how many bytes one takes (0: not known)."""
+    value = node.value
+    newest = _newest(value)
+    kind = type(newest)
+    limit = deque.maxlen.__get__(value) if issubclass(type(value), deque) else None
+    return {
+        "kind": _type_name(type(value)),
+        "file": node.file,
+        "owner": node.owner,
+        "path": node.path.lstrip("."),
+        "named": node.name,
+        "element": _called(newest),
+        "element_module": _module_of(kind),
+        "element_bytes": _bytes(newest, 3),
+        "limit": limit,
+    }
+
+
+def _module_of(kind: type) -> str:
+    found = _type_module(kind)
+    return found if type(found) is str else ""
+
+
+def _called(value: Any) -> str:
+    """An element's type; of a small tuple or list, those in it."""
+    name = _type_name(type(value))
+    if type(value) in (tuple, list) and value:
+        inner = list(dict.fromkeys(_type_name(type(v)) for v in value[:8]))
+        return f"{name} of {', '.join(inner[:3])}"
+    return str(name)
+
+
+def _newest(value: Any) -> Any:
+    kind = type(value)
+    try:
+        if issubclass(kind, list):
+            return list.__getitem__(value, -1)
+        if issubclass(kind, deque):
+            return deque.__getitem__(value, -1)
+        if kind is dict:
+            return next(reversed(value.values()))
+        if issubclass(kind, dict):
+            return next(iter(dict.values(value)))
+        return next(iter(set.__iter__(value)))
+    except (IndexError, RuntimeError, StopIteration):
+        return None
+
+
+def _bytes(value: Any, depth: int) -> int:
+    """What an element keeps, as far as it is of types that are known."""
+    kind = type(value)
+    name, module = _type_name(kind), _module_of(kind)
+    if module == "numpy" and name == "ndarray":
+        base = value.base
+        return int(value.nbytes) if base is None or type(base) is not kind else int(base.nbytes)
+    if name == "EagerTensor" and module.startswith("tensorflow."):
+        size = int(value.dtype.size)
+        for extent in value._shape_tuple():
+            size *= int(extent)
+        return size
+    if depth and kind in (list, tuple) and value:
+        few = [_bytes(v, depth - 1) for v in value[:SMALL]]
+        return sys.getsizeof(value) + int(sum(few) * len(value) / len(few))
+    if depth and kind is dict and value:
+        few = [_bytes(v, depth - 1) for v in list(value.values())[:SMALL]]
+        return sys.getsizeof(value) + int(sum(few) * len(value) / len(few))
+    if kind in (int, float, bool, str, bytes, complex):
+        return sys.getsizeof(value)
+    fields = _fields(value, kind) if depth else None
+    if type(fields) is dict and not module.startswith(("tensorflow.", "keras.", "numpy")):
+        return sum(_bytes(v, depth - 1) for v in list(fields.values())[:SMALL])
+    return 0

@@ -1,0 +1,91 @@
+"""What allocators print on the script's standard error when memory runs out, heard on its way to where it goes.
+
+A file is read again when the script has ended. A pipe of its own gets a pipe of ours before it, which changes neither
+what the script sees (no terminal either way) nor the order of what is written. A terminal, or a pipe that standard
+output shares, is left as it is: there even that could be noticed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+from slowtrain import dumps
+from slowtrain.dumps.brief import brief
+from slowtrain.dumps.reading import BLOCK, Reader
+
+WAIT_S = 2.0  # for what a script that has ended has written last
+STDERR = 2
+
+
+class Overheard:
+    """``child`` is what the script gets as standard error: None for ours."""
+
+    def __init__(self, stdout: IO[Any] | None = None) -> None:
+        self.child: int | None = None
+        self._reader = Reader()
+        self._file: tuple[int, int] | None = None
+        self._pipe: int | None = None
+        self._thread: threading.Thread | None = None
+        with contextlib.suppress(OSError, ValueError):
+            self._choose(1 if stdout is None else stdout.fileno())
+
+    def _choose(self, stdout: int) -> None:
+        mine, other = os.fstat(STDERR), os.fstat(stdout)
+        if stat.S_ISREG(mine.st_mode):
+            self._file = os.open(Path("/proc/self/fd", str(STDERR)), os.O_RDONLY), mine.st_size
+        elif stat.S_ISFIFO(mine.st_mode) and (mine.st_dev, mine.st_ino) != (other.st_dev, other.st_ino):
+            self._pipe, self.child = os.pipe()
+
+    @property
+    def heard(self) -> bool:
+        """Whether what is written can be listened to at all."""
+        return self._file is not None or self._pipe is not None
+
+    def begin(self) -> None:
+        """The script has been started."""
+        if self._pipe is None or self.child is None:
+            return
+        os.close(self.child)
+        self._thread = threading.Thread(target=self._pass_on, args=(self._pipe,), daemon=True)
+        self._thread.start()
+
+    def _pass_on(self, pipe: int) -> None:
+        listening = True
+        while block := os.read(pipe, 1 << 16):
+            rest = memoryview(block)
+            while rest:
+                try:
+                    rest = rest[os.write(STDERR, rest) :]
+                except OSError:  # nobody reads it any more: the script is to find that out as it would without us
+                    os.close(pipe)
+                    return
+            if listening:
+                try:
+                    self._reader.feed(block)
+                except Exception:  # noqa: BLE001  a fault of ours must not stop the script's output
+                    listening = False
+
+    def end(self) -> dict[str, Any] | None:
+        """The script has ended: what was said of memory; None where nothing was."""
+        if self._thread is not None:
+            self._thread.join(WAIT_S)  # a process that the script left behind may hold the pipe for ever
+            if self._thread.is_alive():
+                return None
+        if self._file is not None:
+            self._read(*self._file)
+        try:
+            self._reader.close()
+            return brief(dumps.exhaustion(self._reader, "stderr"))
+        except Exception:  # noqa: BLE001  the script's own end is worth more than what is said of it
+            return None
+
+    def _read(self, file: int, start: int) -> None:
+        with contextlib.suppress(OSError), os.fdopen(file, "rb") as opened:
+            opened.seek(min(start, os.fstat(file).st_size))  # a script may have cut it
+            while block := opened.read(BLOCK):
+                self._reader.feed(block)

@@ -1,0 +1,291 @@
+"""Keeps a recording under its size, however long the run: older stretches of it become summaries.
+
+The run is cut into **stretches** of a few thousand spans. While there is room all are kept whole. When there is
+none, of each pair of neighbours one is kept whole and the other becomes a summary (:mod:`slowtrain.trace.thinned`);
+later one of four, of eight. Which one is drawn by lot, so that nothing periodic in the run agrees with it, and
+beforehand, so that a stretch which comes later is thinned like the ones before it. What is left is a uniform sample
+of the whole run; the first stretches (warm-up) and those around profiler windows always stay.
+
+One stretch at a time, a few milliseconds each, in the recorder's thread; each is one transaction.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import zlib
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from slowtrain.capture.samplethinning import SampleThinning
+from slowtrain.capture.store import FILE, LOG_BYTES, SPAN_FIELDS, VERSION, Store
+
+MAX_BYTES = 200_000_000  # of a recording, unless told otherwise
+LEAST_BYTES = 16_000_000  # a log of SQLite's, a report, and something to tell of
+REPORT_BYTES = 4_000_000  # the reports and notes that are written beside the recording
+FULL = 0.8  # of the room: thinning begins
+OVERFULL = 0.92  # it hurries
+MOST_COST = 3_000_000  # spans kept whole: more makes a report slow and no better
+EVENT_COST = 16  # spans that an event weighs: what both take to be read
+STRETCH = 4096  # spans that tell something of steps; a stretch
+MOST_STRETCH = 1 << 16  # spans of any kind, where steps are long
+LEAST_TURNS = 32  # steps in a stretch, unless it would be too long
+SAMPLED = frozenset({"stack", "gc", "memory", "held"})  # lanes that come with time, not with steps
+TURNING = frozenset({"step", "on_batch", "gradient", "function"})
+FIRST = 2  # stretches always kept: the start and the warm-up
+RECENT_NS = 60_000_000_000  # who watches the run sees this much of it whole
+MOST_EVENTS = 8  # of a kind kept in a hole
+SINGLE = ("window", "nonfinite", "suspend")  # lanes whose events are all kept
+KINDS = ("pipeline", "iterator")  # lanes whose events have names of their own
+A_FLUSH = 2  # stretches thinned at once
+HURRIED = 8
+LAST_NS = 2_000_000_000  # at the end of the run, at most
+LEAST_KEPT = 32  # whole stretches of a run, at least, as long as the disk has room
+LOOKS = 10  # flushes between two looks at what else lies in the folder
+
+now = time.perf_counter_ns
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Chunks ``first`` to ``last``, the events and pipeline counters written with them, and what that weighs."""
+
+    index: int
+    first: int
+    last: int
+    start_ns: int
+    end_ns: int
+    cost: int
+    events: tuple[int, int]
+    counters: tuple[int, int]
+    always: bool = False
+
+
+class Thinning:
+    """Told of all that is written, in the recorder's thread; :meth:`work` thins a little."""
+
+    def __init__(self, store: Store, folder: Path, max_bytes: int = MAX_BYTES) -> None:
+        self.store = store
+        self.folder = folder
+        self.max_bytes = max_bytes
+        self.most_cost = MOST_COST
+        self.level = 0  # one stretch in 2 ** level is kept
+        self.samples = SampleThinning(store)
+        self._lanes: dict[int, str] = {}
+        self._quiet: set[int] = set()  # names of sampled lanes
+        self._turning: set[int] = set()
+        self._kept: list[Stretch] = []
+        self._cost = 0  # of what is kept whole
+        self._holes: dict[int, Stretch] = {}  # by the first chunk
+        self._ends: dict[int, int] = {}  # last chunk of a hole -> its first
+        self._todo: list[Stretch] = []
+        self._next = 0
+        self._index = 0
+        self._open: list[int] = []  # chunks of the stretch that is being written
+        self._spans = self._telling = self._turns = self._noted = 0
+        self._windowed = False
+        self._marks = 1, 1
+        self._start_ns = self._end_ns = now()
+        self._flushes = 0
+        self._beside = 0
+
+    # -- what was written
+
+    def named(self, names: Iterable[tuple[int, str, Any, Any]]) -> None:
+        for number, lane, _, _ in names:
+            self._lanes[number] = lane
+            if lane in SAMPLED:
+                self._quiet.add(number)
+            elif lane in TURNING:
+                self._turning.add(number)
+
+    def wrote(self, chunk: int, spans: array[int], events: Sequence[Any]) -> None:
+        """After each commit."""
+        self._noted += len(events)
+        self._windowed |= any(e[2] == "window" for e in events)
+        if not chunk:
+            return
+        self._open.append(chunk)
+        names = spans[::SPAN_FIELDS]
+        self._spans += len(names)
+        self._telling += len(names) - sum(map(self._quiet.__contains__, names))
+        self._turns += sum(map(self._turning.__contains__, names))
+        self._end_ns = max(self._end_ns, max(spans[2::SPAN_FIELDS]))
+        whole = self._telling + EVENT_COST * self._noted >= STRETCH and self._turns >= LEAST_TURNS
+        if whole or self._spans + EVENT_COST * self._noted >= MOST_STRETCH:
+            self._close()
+
+    def _close(self) -> None:
+        marks = tuple(self.store.next_row(table) for table in ("event", "pipeline"))
+        made = Stretch(
+            self._index, self._open[0], self._open[-1], self._start_ns, self._end_ns,
+            self._spans + EVENT_COST * self._noted, (self._marks[0], marks[0]), (self._marks[1], marks[1]),
+            self._windowed or self._index < FIRST,
+        )  # fmt: skip
+        if self._windowed and self._kept:  # in which the window began
+            self._kept[-1] = replace(self._kept[-1], always=True)
+        self._kept.append(made)
+        self._cost += made.cost
+        self._index += 1
+        self._marks, self._start_ns = (marks[0], marks[1]), self._end_ns
+        self._open, self._windowed = [], False
+        self._spans = self._telling = self._turns = self._noted = 0
+
+    # -- thinning
+
+    def work(self, hurry: bool = False) -> bool:
+        """Thins a little where it is time. False when the recording has outgrown its size all the same."""
+        self._flushes += 1
+        if self._flushes % LOOKS == 1:
+            self._beside = beside_bytes(self.folder)
+        self.samples.work()
+        used, room = self.store.used_bytes(), self.room_bytes()
+        hurry |= used > OVERFULL * room
+        old = self._until(hurry)
+        if not self._todo and self._is_time(old, used > FULL * room):
+            self.level += 1
+            self._next = 0
+        left = HURRIED if hurry else A_FLUSH
+        while left and (one := self._waiting(old)) is not None:
+            self._thin(one)
+            left -= 1
+        return used <= room
+
+    def room_bytes(self) -> int:
+        """For SQLite's file alone."""
+        return max(self.max_bytes - self._beside - LOG_BYTES - REPORT_BYTES, 0)
+
+    def finish(self) -> None:
+        """At the run's end its last minute is thinned like the rest, so that it does not count for more."""
+        until = now() + LAST_NS
+        old = self._until(True)
+        while now() < until and (one := self._waiting(old)) is not None:
+            self._thin(one)
+
+    def _until(self, hurry: bool) -> int:
+        """The number of the first stretch that is too young to be thinned."""
+        if hurry:
+            return self._index
+        cost, young = 0, self._index
+        for one in reversed(self._kept):
+            cost += one.cost
+            if one.end_ns < self._end_ns - RECENT_NS or cost > self.most_cost // 4:
+                break
+            young = one.index
+        return young
+
+    def _is_time(self, old: int, full: bool) -> bool:
+        """Whether fewer are to be kept from now on: only where that makes room."""
+        if not full and self._cost <= self.most_cost:
+            return False
+        least = 2 if full else LEAST_KEPT
+        return sum(s.index < old and not s.always for s in self._kept) >= least
+
+    def _waiting(self, old: int) -> Stretch | None:
+        """The next stretch to thin. Those that come up for the first time since the last round began are asked for."""
+        if not self._todo and self.level and self._next < old:
+            fresh = list(takewhile(lambda s: s.index >= self._next, reversed(self._kept)))
+            self._todo = [s for s in reversed(fresh) if s.index < old and self._goes(s)]
+            self._next = old
+        return self._todo.pop(0) if self._todo else None
+
+    def _goes(self, one: Stretch) -> bool:
+        return not one.always and not survives(one.index, self.level)
+
+    def _thin(self, one: Stretch) -> None:
+        """The stretch and the holes beside it become one hole."""
+        from slowtrain.trace import thinned
+
+        store = self.store
+        rows = thinned.rows([zlib.decompress(d) for (d,) in store.chunks(one.first, one.last)])
+        breaks = thinned.sorted_ns(store.moments(*one.events))
+        hole = thinned.summary(rows, lambda n: self._lanes.get(n, ""), breaks, one.start_ns, one.end_ns)
+        before = self._holes.get(self._ends.get(one.first - 1, 0))
+        after = self._holes.get(one.last + 1)
+        whole = one
+        for near, first in ((before, True), (after, False)):
+            if near is not None:
+                known = thinned.unpacked(store.hole(near.first))
+                hole = thinned.joined(known, hole) if first else thinned.joined(hole, known)
+                whole = _both(near, whole) if first else _both(whole, near)
+        store.begin()
+        dropped = self._events(whole)
+        self._counters(whole)
+        dropped = {lane: dropped.get(lane, 0) + hole.events.get(lane, 0) for lane in {*dropped, *hole.events}}
+        hole = replace(hole, events=dropped)
+        store.thin(whole.first, whole.last, thinned.packed(hole))
+        store.version(VERSION)
+        store.commit()
+        for near in (before, after):
+            if near is not None:
+                del self._holes[near.first], self._ends[near.last]
+        self._holes[whole.first], self._ends[whole.last] = whole, whole.first
+        self._kept.remove(one)
+        self._cost -= one.cost
+
+    def _events(self, whole: Stretch) -> dict[str, int]:
+        """Of each kind the longest are kept; of those that belong together, the first and the last."""
+        kinds: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        for row, lane, name, ns in self.store.events_between(*whole.events):
+            if lane not in SINGLE:
+                kinds.setdefault((lane, "" if lane in KINDS else name), []).append((row, ns))
+        gone: list[int] = []
+        dropped: dict[str, int] = {}
+        for (lane, _), found in kinds.items():
+            if len(found) > MOST_EVENTS:
+                half = MOST_EVENTS // 2
+                out = found[half:-half] if lane in KINDS else sorted(found, key=lambda e: -e[1])[MOST_EVENTS:]
+                gone += [row for row, _ in out]
+                dropped[lane] = dropped.get(lane, 0) + len(out)
+        self.store.drop("event", gone)
+        return dropped
+
+    def _counters(self, whole: Stretch) -> None:
+        """Counters are totals: the last of each iterator says it all; of very many, the first and the last."""
+        last = dict[int, int]()
+        found = self.store.counters_between(*whole.counters)
+        for row, iterator in found:
+            last[iterator] = row
+        keep = list(last.values())
+        keep = keep[: MOST_EVENTS // 2] + keep[-(MOST_EVENTS // 2) :]
+        self.store.drop("pipeline", [row for row, _ in found if row not in keep])
+
+
+def _both(one: Stretch, two: Stretch) -> Stretch:
+    return Stretch(
+        one.index, one.first, two.last, one.start_ns, two.end_ns, 0,
+        (one.events[0], two.events[1]), (one.counters[0], two.counters[1]),
+    )  # fmt: skip
+
+
+def survives(index: int, level: int) -> bool:
+    """Whether this stretch is the one that is kept of its 2 ** level."""
+    group = index >> level
+    for _ in range(level):
+        group = 2 * group + _lot(group)
+    return group == index
+
+
+def _lot(number: int) -> int:
+    """0 or 1, drawn by the number alone (the finaliser of SplitMix64)."""
+    mixed = (number + 1) * 0x9E3779B97F4A7C15 & (1 << 64) - 1
+    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & (1 << 64) - 1
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & (1 << 64) - 1
+    return (mixed ^ mixed >> 31) & 1
+
+
+def beside_bytes(folder: Path) -> int:
+    """What lies in the folder beside SQLite's files: the profiler's windows, above all."""
+    found = 0
+    for base, _, files in os.walk(folder):
+        for name in files:
+            if not name.startswith(FILE):
+                try:
+                    found += os.stat(os.path.join(base, name)).st_size
+                except OSError:
+                    continue
+    return found

@@ -1,0 +1,1 @@
+"""It was faster an hour ago: steps that grow, stall, or change from one epoch to the next."""

@@ -1,0 +1,180 @@
+"""Steps get slower with their number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.trace import Trace, moving, trend
+from slowtrain.trace.moving import Moved
+from slowtrain.trace.trend import Growth
+from slowtrain.whatif import Drop, Remedy
+
+FIRST, LAST = 0.25, 0.75  # of the series: the quarters that are held against each other
+CURES = {
+    str(Category.PYTHON): "keep running totals instead of going through the whole history in each step",
+    "line": "keep running totals instead of going through the whole history in each step",
+    str(Category.FEED): "turn into tensors what is new in this step, and not all that was collected so far",
+    str(Category.READBACK): "read back what is new in this step, and not all that was collected so far",
+    str(Category.COMPILE): "give traced functions a fixed shape, or an input_signature with None in its place",
+    str(Category.INPUT): "build the data set once: one that is mapped or concatenated anew grows with each turn",
+    str(Category.GC): "keep fewer Python objects alive from step to step: each collection goes through all of them",
+    str(Category.CALLBACK): "let the callback add what is new, and not write or draw all that it has collected",
+    "clock": "give the GPU air, or a power limit that it can hold: it is held down by heat or power",
+    "others": "run what takes the processors at another time, or on another machine",
+    "disk": "read from memory or a faster disk: what the page cache held at first no longer fits",
+}
+
+
+class GrowingStep(Cause):
+    """Steps get slower the longer the run goes on.
+
+    ## What it means
+    A step that grows makes a run of twice the steps take much more than twice as long. Mostly something is collected
+    from step to step and gone through as a whole in each of them: a list of losses that is averaged, a log file that is
+    read again, a replay buffer, a tensor that is concatenated, a function that is traced again for each new shape.
+
+    ## How it is recognised
+    By the slope of the step time over the step's number, after warm-up, without profiler windows and the ends of
+    epochs, for one number of samples, and without what a place in the epoch usually costs. The slope is
+    Theil and Sen's over the medians of equal stretches, and its interval the widest of several lengths of stretch,
+    each widened by how much neighbours have in common; it is reported where it is above zero in all but one of two
+    thousand runs without growth, goes on in the second half, and a line tells it better than one jump. Times that
+    the script prints play no part: seconds since the start grow in every run.
+    Then the first quarter of the steps is held against the last: which category of the step, which line of the
+    script, which figure of the machine has most of the growth and grew far more than the rest of the step. Where all
+    of the step got slower alike and no figure tells why, it has to go on for a minute before it is reported.
+
+    ## What to do
+    Look at the line that is named: what it goes through should not get longer. Keep a running mean instead of a list,
+    append to a file instead of writing it anew, give a buffer a limit, build data sets and functions once.
+
+    ## When it is not worth it
+    When the run ends soon; the evidence says what the growth adds until then. A curriculum whose
+    batches get larger on purpose grows as well.
+    """
+
+    title = "steps get slower as the run goes on"
+    needs = frozenset({Signal.STEPS, Signal.PHASES})
+    matters = True  # what it will cost grows with the square of the steps that are still to come
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = _found(trace)
+        if found is None:
+            return None
+        grows, why = found
+        thousand = 100 * grows.per_thousand_share
+        low, high = (1e5 * s / grows.first_ms for s in (grows.low_ms, grows.high_ms))
+        early, late = _quarters(trace)
+        says = (
+            f"a step took {grows.first_ms:.3g} ms at first and {grows.last_ms:.3g} ms at the end: {thousand:.2g} % "
+            f"slower every 1000 steps ({low:.2g} to {high:.2g})"
+        )
+        says += f"; {why.says}" if why.says else "; nothing that was measured tells why"
+        left = _left_ms(trace, grows)
+        numbers = {
+            "first_ms": grows.first_ms,
+            "last_ms": grows.last_ms,
+            "per_thousand_share": grows.per_thousand_share,
+            "per_thousand_low_share": low / 100,
+            "per_thousand_high_share": high / 100,
+        }
+        if left is not None:
+            numbers |= {"left_ms": left[0], "left_without_ms": left[1]}
+            says += f"; at this rate the rest takes {_clock(left[0])}, without the growth {_clock(left[1])}"
+        says += moving.memory(trace, early, late)
+        return Evidence(says, numbers, why.where)
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        found = _found(trace)
+        if found is None:
+            return []
+        grows, why = found
+        more = max(trace.step_ms - grows.first_ms, 0.0)
+        whole = sum(why.ms.values())
+        return [Drop({c: ms / whole * more for c, ms in why.ms.items()}, spread=(0.6, 1.1))] if whole > 0 else []
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        found = _found(trace)
+        kind = found[1].kind if found is not None else ""
+        says = CURES.get(kind, "look for what is kept from step to step: lists, tensors, graph nodes, open files")
+        yield Prescription("advice", Effect.EXACT, says)
+
+    fires = (
+        """
+        step    11111
+        python  p....
+        device  .kkkk
+        @repeat 400
+        @more python=0.02
+        @span stack mean start=1 end=1 line=31 times=200 every=30
+        """,
+        """
+        step    1111111111
+        compile cc........
+        device  ..kkkkkkkk
+        @repeat 200
+        @more compile=0.2
+        """,
+    )
+    quiet = (
+        """
+        step    11111 22222
+        device  kkkkk kkkkk
+        @repeat 400
+        """,
+        """
+        step    11111
+        python  p....
+        device  .kkkk
+        @repeat 400
+        @more python=6 from=200
+        """,
+        """
+        step    11111 2222222222
+        python  p.... pppppp....
+        device  .kkkk ......kkkk
+        @repeat 400
+        """,
+    )
+
+
+def _found(trace: Trace) -> tuple[Growth, Moved] | None:
+    series = trend.comparable(trace)
+    grows = trend.growth(series)
+    if grows is None or not grows.sure:
+        return None
+    why = moving.moved(trace, *_quarters(trace))
+    lasted = float(trace.steps.end_ms[series.index[-1]] - trace.steps.start_ms[series.index[0]])
+    return (grows, why) if moving.tells(why, lasted, grows.grown_share) else None
+
+
+def _quarters(trace: Trace) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], ...]:
+    """Indices of the first and of the last quarter of the steps that can be compared."""
+    index = trend.comparable(trace).index
+    return index[: int(FIRST * len(index))], index[int(LAST * len(index)) :]
+
+
+def _left_ms(trace: Trace, grows: Growth) -> tuple[float, float] | None:
+    """What the rest of the run will take, with the growth and without, where ``fit`` was told how long it runs."""
+    fits = [e for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
+    if trace.steps.source != "fit" or len(fits) != 1:
+        return None
+    epochs = fits[0].data.get("epochs")
+    lengths = np.bincount(trace.steps.block - trace.steps.block[0])
+    each = fits[0].data.get("steps_per_epoch") or (int(np.median(lengths[:-1])) if len(lengths) > 1 else 0)
+    done = float(trend.numbers(trace.steps)[-1]) + 1
+    if not isinstance(epochs, int) or not each or epochs * int(each) <= 1.01 * done:
+        return None
+    left = epochs * int(each) - done
+    return left * (grows.last_ms + grows.slope_ms * left / 2), left * grows.first_ms
+
+
+def _clock(ms: float) -> str:
+    """A time as people say it."""
+    seconds = ms / 1e3
+    return f"{seconds / 3600:.2g} h" if seconds >= 5400 else f"{seconds / 60:.2g} min" if seconds >= 90 else \
+        f"{seconds:.2g} s"  # fmt: skip

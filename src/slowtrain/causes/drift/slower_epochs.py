@@ -1,0 +1,125 @@
+"""From one epoch on, all steps are slower."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from slowtrain.causes import Cause
+from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.trace import Trace, changepoints, moving, trend
+from slowtrain.trace.changepoints import Change
+from slowtrain.trace.moving import Moved
+from slowtrain.whatif import Drop, Remedy
+
+CURES = {
+    "others": "run what takes the processors at another time, or on another machine",
+    "clock": "give the GPU air, or a power limit that it can hold: it is held down by heat or power",
+    "disk": "read from memory or a faster disk: what the page cache held at first no longer fits",
+}
+
+
+class SlowerEpochs(Cause):
+    """From some epoch on every step takes longer, and it stays so.
+
+    ## What it means
+    Something changed in the midst of the run: a callback or schedule switched work on (unfrozen layers, a second
+    loss, more augmentation), the page cache became too small, the GPU got hot, another process came.
+
+    ## How it is recognised
+    The median step of each epoch (of equal stretches where there are no epochs) is held against that of the others:
+    one jump must tell the run better than a line does, the levels before and after it must hardly overlap, the run must
+    end at the higher one, and the rise must be many times what epochs differ by, also where neighbouring
+    epochs are alike. At least three epochs on each side, and 15 % between them. Then the categories of the step, the
+    lines of the script and the figures of the machine before and after are compared. Where all of the step got slower
+    alike and nothing tells why, it has to have gone on for a minute.
+
+    ## What to do
+    Look at what changed with that epoch: the line or the part of the step that is named. What the script switched on
+    itself can often be made cheaper or rarer.
+
+    ## When it is not worth it
+    When the change was meant: fine-tuning that unfreezes layers at the tenth epoch has to compute more.
+    """
+
+    title = "from one epoch on all steps are slower"
+    needs = frozenset({Signal.STEPS, Signal.PHASES})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = _found(trace)
+        if found is None:
+            return None
+        jump, why = found
+        since = f"epoch {jump.epoch}" if jump.epoch else f"step {jump.number:.0f}"
+        says = f"a step takes {jump.after_ms:.3g} ms from {since} on, {jump.before_ms:.3g} ms before"
+        says += f"; {why.says}" if why.says else "; nothing that was measured tells why"
+        numbers = {"before_ms": jump.before_ms, "after_ms": jump.after_ms, "step": jump.number}
+        return Evidence(says, numbers | ({"epoch": float(jump.epoch)} if jump.epoch else {}), why.where)
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        found = _found(trace)
+        if found is None:
+            return []
+        jump, why = found
+        more = max(trace.step_ms - jump.before_ms, 0.0)
+        whole = sum(why.ms.values())
+        return [Drop({c: ms / whole * more for c, ms in why.ms.items()}, spread=(0.6, 1.1))] if whole > 0 else []
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        found = _found(trace)
+        kind = found[1].kind if found is not None else ""
+        says = CURES.get(kind, "look at what the script switches on there: a schedule, layers, augmentation")
+        yield Prescription("advice", Effect.CHANGES_TRAINING if kind not in CURES else Effect.EXACT, says)
+
+    fires = (
+        """
+        step    11111
+        python  p....
+        device  .kkkk
+        @repeat 400
+        @steps block=40
+        @more python=6 from=200
+        """,
+        """
+        step    11111
+        python  p....
+        device  .kkkk
+        @repeat 400
+        @more python=6 from=240
+        """,
+    )
+    quiet = (
+        """
+        step    11111
+        python  p....
+        device  .kkkk
+        @repeat 400
+        @steps block=40
+        """,
+        """
+        step    11111
+        python  p....
+        device  .kkkk
+        @repeat 400
+        @steps block=40
+        @more python=0.02
+        """,
+        """
+        step    11111
+        python  p....
+        device  .kkkk
+        @repeat 400
+        @steps block=40
+        @more python=60 every=40
+        """,
+    )
+
+
+def _found(trace: Trace) -> tuple[Change, Moved] | None:
+    series = trend.comparable(trace)
+    jump = changepoints.change(series)
+    if jump is None:
+        return None
+    why = moving.moved(trace, jump.before, jump.after)
+    lasted = float(trace.steps.end_ms[series.index[-1]] - trace.steps.start_ms[series.index[0]])
+    grown = jump.after_ms / jump.before_ms - 1
+    return (jump, why) if moving.tells(why, lasted, grown) else None

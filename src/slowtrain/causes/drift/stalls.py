@@ -1,0 +1,130 @@
+"""Rare long steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from slowtrain.causes import Cause
+from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.trace import Trace, stalled
+from slowtrain.trace.stalled import Stalls as Found
+from slowtrain.whatif import Drop, Remedy, Skip
+
+LEAST_UNEXPLAINED_MS = 60_000.0  # of steps: what nothing explains and has no period may be the machine's mood
+CURES = {
+    "checkpoint": "save less often, weights only, or in a thread of its own",
+    "python": "do the work of that line less often, or in a thread of its own",
+    "input": "prefetch more batches, so that the slow ones are made while the others train",
+    "readback": "read values back less often",
+    "feed": "load what comes next in a thread of its own, while the steps go on",
+}
+
+
+class Stalls(Cause):
+    """Every so often one step, or the pause after it, takes many times as long as the others.
+
+    ## What it means
+    The median step looks fine, and yet the run waits: for a checkpoint, for the next file of a data set, for a plot
+    that is drawn every hundredth step, for a disk, or for another process. No mean over all steps shows it.
+
+    ## How it is recognised
+    A step counts as long from five times the median of the steps around it, and eight times the usual spread, so that
+    neither wide noise nor steps of two kinds count; in a loop of one's own the pause between two steps is held against
+    the same limit. At least three of one kind are needed. What ran inside is told by the spans and samples within
+    them. What has a cause of its own (callbacks, validation, tracing, full collections, a shuffle
+    buffer) is told there and not here, so that nothing is claimed twice.
+
+    ## What to do
+    What comes with a period is the script's own doing: do it less often, do less of it, or do it in a thread beside the
+    steps. Of a data set that stops now and then, prefetch more.
+
+    ## When it is not worth it
+    Checkpoints that take a few hundredths of the run are cheap insurance; below a twentieth nothing is reported.
+    """
+
+    title = "rare long steps take a good part of the run"
+    needs = frozenset({Signal.STEPS, Signal.PHASES, Signal.CALLS})
+    scope = "run"
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = _found(trace)
+        if not found:
+            return None
+        most = found[0]
+        count, total = len(most.each), sum(s.total_ms for s in found)
+        often = f"every {most.period:.0f} steps" if most.period else "irregularly"
+        each = most.total_ms / count
+        says = (
+            f"{count} stalls of {each:.3g} ms, {often}, where a step takes {most.usual_ms:.3g} ms: "
+            f"{total / trace.run_ms:.0%} of the run"
+        )
+        says += f"; {most.says}" if most.says else "; nothing that was measured tells what ran in them"
+        numbers = {
+            "stalls": float(count),
+            "each_ms": each,
+            "usual_ms": most.usual_ms,
+            "limit_ms": most.limit_ms,
+            "total_ms": total,
+        }
+        return Evidence(says, numbers | ({"period": most.period} if most.period else {}), most.where)
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        count = int(trace.steps.steady.sum())
+        remedies: list[Remedy] = []
+        for one in _found(trace):
+            if one.inside_ms > 0:
+                remedies.append(Drop({one.category: one.inside_ms / count}, spread=(0.5, 1.05)))
+            if one.total_ms > one.inside_ms:
+                remedies.append(Skip(one.total_ms - one.inside_ms, spread=(0.5, 1.05)))
+        return remedies
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        found = _found(trace)
+        kind = found[0].kind if found else ""
+        says = CURES.get(kind, "look at the machine: disks, other processes, the power limit")
+        yield Prescription("advice", Effect.EXACT, says)
+
+    fires = (
+        """
+        step    11111
+        device  kkkkk
+        @repeat 400
+        @more python=60 every=40
+        @span stack savefig start=220 end=220 line=44 times=10 every=260
+        """,
+        """
+        step    11111
+        device  kkkkk
+        @repeat 400
+        @more input=60 every=40
+        """,
+    )
+    quiet = (
+        """
+        step    11111
+        device  kkkkk
+        @repeat 400
+        """,
+        """
+        step    11111
+        device  kkkkk
+        @repeat 400
+        @more python=8 every=40
+        """,
+        """
+        step    11111 22222
+        device  kkkkk kkkkk
+        @repeat 400
+        @more callback=60 every=40
+        @span callback Saver.on_train_batch_end start=200 end=260 times=10 every=260
+        """,
+    )
+
+
+def _found(trace: Trace) -> list[Found]:
+    """Stalls that no other cause tells of and that something explains."""
+    long = float(trace.steps.steady_ms.sum()) >= LEAST_UNEXPLAINED_MS
+    found = [s for s in stalled.find(trace) if s.kind not in stalled.CLAIMED]
+    found = [s for s in found if s.period or long or s.kind in ("checkpoint", "python", "feed")]
+    training = max(float(trace.steps.steady_ms.sum()) - sum(s.inside_ms for s in found), 0.0)
+    return [s for s in found if s.kind != "checkpoint" or s.total_ms <= stalled.TRAINED * training]

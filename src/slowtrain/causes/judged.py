@@ -1,0 +1,88 @@
+"""Causes that are read off the facts about a computer: the same judgement in ``doctor`` and in ``run``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from slowtrain.machine.judging import judge, outcome
+from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.sheet import Check, State
+from slowtrain.trace import Trace
+from slowtrain.whatif import Remedy
+
+if TYPE_CHECKING:
+    from slowtrain.causes import Cause as Base
+else:
+    Base = object
+MOST_SAID = 3  # of what is wrong for one cause: a card of eight has it eight times
+
+_judged: list[tuple[Trace, tuple[Check, ...]]] = []  # of the trace asked about last: every cause asks of the same one
+
+
+def facts_of(trace: Trace) -> Mapping[str, Any]:
+    """The computer's facts, with what a run knows better: which devices its framework opened, and how it was built."""
+    machine = trace.fact("machine")
+    found: dict[str, Any] = dict(machine) if isinstance(machine, Mapping) else {}
+    devices, build = trace.fact("devices"), trace.fact("build")
+    if "frameworks" in found or not isinstance(devices, (list, tuple)) or not devices:
+        return found
+    gpus = sum(1 for d in devices if isinstance(d, Mapping) and d.get("kind") == "GPU")
+    said = dict(build) if isinstance(build, Mapping) else {}
+    said.setdefault("version", trace.fact("version.tensorflow"))
+    found["frameworks"] = {"tensorflow": {**said, "gpus": gpus}}
+    return found
+
+
+def checks(trace: Trace, cause: str) -> tuple[Check, ...]:
+    """What was looked at for one cause."""
+    if not _judged or _judged[0][0] is not trace:
+        _judged[:] = [(trace, judge(facts_of(trace)))]
+    return tuple(check for check in _judged[0][1] if check.cause == cause)
+
+
+def missing(trace: Trace, cause: str) -> frozenset[Signal]:
+    """What to have measured, where nothing could be judged for want of it."""
+    found = checks(trace, cause)
+    if found and outcome(found) is not State.UNCHECKED:
+        return frozenset()
+    return frozenset(signal for check in found for signal in check.missing)
+
+
+def evidence(trace: Trace, cause: str) -> Evidence | None:
+    """Of what is wrong; None where nothing is."""
+    wrong = [check for check in checks(trace, cause) if check.state is State.WRONG]
+    if not wrong:
+        return None
+    says = "; ".join(check.says for check in wrong[:MOST_SAID])
+    says += f"; and {len(wrong) - MOST_SAID} more" if len(wrong) > MOST_SAID else ""
+    numbers = {key: number for check in reversed(wrong) for key, number in check.numbers.items()}
+    return Evidence(says, numbers)
+
+
+def prescriptions(trace: Trace, cause: str) -> Iterable[Prescription]:
+    """The remedies of what is wrong, each once."""
+    remedies = [check.remedy for check in checks(trace, cause) if check.state is State.WRONG and check.remedy]
+    for says in dict.fromkeys(remedies):
+        yield Prescription("setting", Effect.EXACT, says)
+
+
+class Judged(Base):
+    """For causes that need no more than the facts; stands before ``Cause`` among the bases."""
+
+    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.FACTS})
+    matters: ClassVar[bool] = True
+
+    def wants(self, trace: Trace) -> frozenset[Signal]:
+        wanted = super().wants(trace)
+        return wanted | missing(trace, self.id) if wanted <= trace.signals else wanted
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        return evidence(trace, self.id)
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        # Nothing of the run tells what it would be like on another machine.
+        return []
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        yield from prescriptions(trace, self.id)

@@ -1,0 +1,1 @@
+"""Memory that runs out, is wasted or grows."""

@@ -1,0 +1,89 @@
+"""Enough memory is free, in no one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from slowtrain.causes import Cause
+from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.trace import Trace
+from slowtrain.whatif import Remedy
+
+
+class Fragmentation(Cause):
+    """Enough memory is free in total, but no one piece of it is as large as what the step asks for.
+
+    ## What it means
+    An allocator that hands out pieces of one large region cannot move them. Shapes that change from step to step, or
+    long-lived tensors made between short-lived ones, leave holes that fit nothing; and a pool that grows in regions
+    (`set_memory_growth`) never joins them.
+
+    ## How it is recognised
+    From the allocator's own figures, in its dump when a request failed, or in a profile at every request: the largest
+    free piece is smaller than the largest request, while all free pieces together are not.
+
+    ## What to do
+    `TF_GPU_ALLOCATOR=cuda_malloc_async`, which joins free pieces. Keep shapes the same (`drop_remainder=True`, padding
+    to few lengths). Make what lives long first. Leave memory growth off.
+
+    ## When it is not worth it
+    When nothing fails and nothing has to be tried twice: holes alone cost no time.
+    """
+
+    title = "Free memory is in too small pieces"
+    needs = frozenset({Signal.ALLOCATOR})
+    scope = "run"
+    matters = True
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        if trace.fact("launch", "exhausted", "outcome") == "fragmented":
+            told = trace.fact("launch", "exhausted")
+            figures = ("asked_bytes", "free_bytes", "largest_free_bytes")
+            return Evidence(str(told.get("says")), {n: float(told[n]) for n in figures if told.get(n) is not None})
+        for name, pool in sorted((trace.fact("pools", default=None) or {}).items()):
+            share = pool.get("fragmentation_share")
+            free = pool["limit_bytes"] - pool["in_use_bytes"]
+            asked = pool["largest_request_bytes"]
+            if share is not None and (1 - share) * free < asked <= free:
+                return Evidence(
+                    f"{name}: of {free / 2**20:.3g} MiB free the largest piece is {(1 - share) * free / 2**20:.3g} MiB, "
+                    f"and one request of the step is {asked / 2**20:.3g} MiB",
+                    {"free_bytes": free, "fragmentation_share": share, "largest_request_bytes": asked},
+                )
+        return None
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        return []  # a request that fails costs the run, and one that does not costs no time
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        if trace.on_accelerator:
+            says = "set TF_GPU_ALLOCATOR=cuda_malloc_async, which joins free pieces"
+            yield Prescription("setting", Effect.EXACT, says)
+        yield Prescription("advice", Effect.EXACT, "give every step the same shapes: drop_remainder=True, few paddings")
+
+    fires = (
+        """
+        step    111222333
+        device  kkkkkkkkk
+        @fact launch={"exit_code":1,"exhausted":{"outcome":"fragmented","says":"fragmented","asked_bytes":9}}
+        """,
+        """
+        step    111222333
+        device  kkkkkkkkk
+        @fact profile=true pools={"GPU_0_bfc":{"in_use_bytes":9e9,"limit_bytes":10e9,"peak_bytes":9e9,"requests":9,
+        & "fragmentation_share":0.9,"largest_request_bytes":5e8}}
+        """,
+    )
+    quiet = (
+        """
+        step    111222333
+        device  kkkkkkkkk
+        @fact pools={"GPU_0_bfc":{"in_use_bytes":9e9,"limit_bytes":10e9,"peak_bytes":9e9,"requests":9,
+        & "fragmentation_share":0.4,"largest_request_bytes":5e8}}
+        """,
+        """
+        step    111222333
+        device  kkkkkkkkk
+        @fact launch={"exit_code":1,"exhausted":{"outcome":"full","says":"full"}}
+        """,
+    )

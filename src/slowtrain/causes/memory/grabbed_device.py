@@ -1,0 +1,110 @@
+"""Several processes on one card, and one of them has taken all of its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from slowtrain.causes import Cause
+from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.trace import Trace, growth
+from slowtrain.whatif import Remedy
+
+NEARLY_ALL = 0.9  # of what the card has: TensorFlow leaves a few hundred MiB to the driver (gpu_device.cc: 225 to 1,740)
+
+
+class GrabbedDevice(Cause):
+    """The card is shared, and one process holds memory that it does not use while another has too little.
+
+    ## What it means
+    TensorFlow takes nearly all memory of every card that it sees when it starts, whatever the model needs. A second
+    process then finds none, fails, or gets a pool too small to work in. The reverse as well: somebody else came first.
+
+    ## How it is recognised
+    The driver names the processes on the card and what is taken; TensorFlow's allocator says what it has in use. Taken
+    nearly whole, used by less than half, with another process there: grabbed. Or: a pool that was allowed to grow could
+    not, since others had the memory.
+
+    ## What to do
+    `tf.config.experimental.set_memory_growth(gpu, True)` (or `TF_FORCE_GPU_ALLOW_GROWTH=true`), or a `LogicalDevice`
+    with a `memory_limit` for each process; or one process a card, by `CUDA_VISIBLE_DEVICES`.
+
+    ## When it is not worth it
+    When the process has the card to itself: memory taken and not used costs nothing then.
+    """
+
+    title = "One process has taken the whole card"
+    needs = frozenset({Signal.CARD, Signal.DEVICE_MEMORY})
+    scope = "run"
+    matters = True
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        told = trace.fact("launch", "exhausted", default=None) or {}
+        if told.get("outcome") == "taken by others" and told.get("pool") == "device":
+            return Evidence(str(told.get("says")), {"growth_bytes": float(told.get("growth_bytes") or 0)})
+        used = growth.devices(trace)
+        for number, card in enumerate(trace.fact("machine", "gpu", "devices", default=None) or ()):
+            found = self._grabbed(trace, number, card, used)
+            if found is not None:
+                return found
+        return None
+
+    def _grabbed(self, trace: Trace, number: int, card: Mapping[str, Any], used: Mapping[str, Any]) -> Evidence | None:
+        mine = trace.fact("child", "pid")
+        others = [p for p in card.get("compute_processes") or () if p.get("pid") != mine]
+        taken, total = _most(trace, number), card.get("memory_total_bytes")
+        series = used.get(f"GPU:{number}")
+        if not others or taken is None or not total or series is None or not len(series[1]):
+            return None
+        need = float(series[1].max())
+        theirs = sum(float(p.get("memory_used_bytes") or 0) for p in others)
+        if taken < NEARLY_ALL * total or need > (taken - theirs) / 2:
+            return None
+        return Evidence(
+            f"{taken / 2**30:.3g} of {total / 2**30:.3g} GiB of card {number} are taken; this script used "
+            f"{need / 2**30:.3g} GiB at most, and {len(others)} other process{'es are' if len(others) > 1 else ' is'} there",
+            {"taken_bytes": taken, "used_bytes": need, "others_bytes": theirs},
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        return []  # it is the other process that gains
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        yield Prescription("setting", Effect.EXACT, "TF_FORCE_GPU_ALLOW_GROWTH=true, or a memory_limit for each process")
+        yield Prescription("setting", Effect.EXACT, "one process a card: CUDA_VISIBLE_DEVICES")
+
+    fires = (
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @repeat 100
+        @fact child={"pid":41} machine={"gpu":{"devices":[{"memory_total_bytes":16e9,"compute_processes":[{"pid":41},
+        & {"pid":77,"memory_used_bytes":1e9}]}]}}
+        @sample gpu_memory_used_bytes.0=15.5e9
+        @grow memory GPU:0 from=2000000000 by=0 every=40
+        """,
+        """
+        step    111222333
+        device  kkkkkkkkk
+        @fact launch={"exit_code":1,"exhausted":{"outcome":"taken by others","pool":"device","says":"taken"}}
+        """,
+    )
+    quiet = (
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @repeat 100
+        @fact child={"pid":41} machine={"gpu":{"devices":[{"memory_total_bytes":16e9,"compute_processes":[{"pid":41}]}]}}
+        @sample gpu_memory_used_bytes.0=15.5e9
+        @grow memory GPU:0 from=2000000000 by=0 every=40
+        """,
+    )
+
+
+def _most(trace: Trace, number: int) -> float | None:
+    """What the driver said was taken of a card, at most."""
+    for name in (f"gpu_memory_used_bytes.{number}", f"gpu_memory_used_bytes[{number}]"):
+        series = trace.samples.get(name)
+        if series is not None and len(series):
+            return float(series.max())
+    return None

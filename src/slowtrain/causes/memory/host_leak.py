@@ -1,0 +1,170 @@
+"""Host memory that grows from step to step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from slowtrain.causes import Cause
+from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.source.reading import gathering
+from slowtrain.trace import Trace, growth
+from slowtrain.trace.feeding import free_bytes
+from slowtrain.trace.growth import Holder, Unit
+from slowtrain.whatif import Remedy
+
+LEAST_BYTES = 32 << 20  # gained after warm-up: the most that a hundred healthy scripts gained was 13 MB (docs/leaks.md)
+LEAST_UNEXPLAINED_BYTES = 128 << 20  # where nothing was seen that keeps it: allocators take threads' arenas of 64 MiB
+LEAST_TRACES = 5  # functions traced after warm-up
+FILLED = 1.5  # buffered bytes take so much memory at most: allocators round up, and what is on its way counts too
+LONGEST_H = 30 * 24.0  # at a rate that fills the memory later than this, no run would notice
+SOON_H = 24.0  # before a run of a day has ended: then nothing else matters as much
+RETRACED = 0.5  # functions a step or call: then the tracing is the cause, and its cure that of host/retracing
+
+
+class HostLeak(Cause):
+    """The process's memory grows from step to step, until the machine or the container kills it.
+
+    ## What it means
+    Something is kept that nobody needs any more: tensors in a list of losses or predictions (each keeps its whole
+    value, and outside a function also what a gradient would need of it), a replay buffer without a limit, a graph for
+    each function that was traced anew, a model for each fold.
+
+    ## How it is recognised
+    The slope of the process's own memory over steps, after a quarter of them as warm-up and without profiler
+    windows, from the increments between some ten stretches: its 95 % interval has to lie above zero, and the last
+    stretches have to grow as well, so that pools, caches and arenas that fill up and then stand still are not taken
+    for a leak; nor is what shuffle buffers and caches of the input pipeline were seen to hold. What keeps it is
+    found by a walk from the script's own names: the containers that get longer, of what, and the line that adds.
+
+    ## What to do
+    Keep numbers, not tensors: `float(loss)`, `prediction.numpy()`, a running metric. Give buffers a limit
+    (`deque(maxlen=…)`). Make functions and models once; between folds call `keras.backend.clear_session()`.
+
+    ## When it is not worth it
+    When what is kept is the result that the run is for, and it will fit: the evidence says when memory is full.
+    """
+
+    title = "Host memory grows"
+    needs = frozenset({Signal.MEMORY})
+    scope = "run"
+    matters = True
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = growth.slope(trace, *growth.anonymous(trace))
+        if found is None or not found.grows or found.total_bytes < LEAST_BYTES:
+            return None
+        why = growth.reasons(growth.holders(trace), found.per_step)
+        traced = growth.functions_made(trace)
+        if not why:
+            if found.total_bytes <= FILLED * growth.filled_bytes(trace):
+                return None
+            few = traced * found.steps < LEAST_TRACES
+            # What only circles of references keep is freed when Python's collector goes through all objects.
+            if few and (found.total_bytes < LEAST_UNEXPLAINED_BYTES or not growth.collected(trace)):
+                return None
+        left = free_bytes(trace)
+        hours = left / found.per_step * trace.step_ms / 3.6e6 if left is not None and trace.step_ms else None
+        if hours is not None and hours > LONGEST_H:
+            return None
+        numbers = {
+            "per_step_bytes": found.per_step,
+            "low_bytes": found.low,
+            "high_bytes": found.high,
+            "grown_bytes": found.total_bytes,
+            "traces_per_step": traced,
+            **({"full_in_h": hours} if hours is not None else {}),
+        }
+        said = [found.said(growth.unit(trace)), _what(why, traced, growth.unit(trace)), found.until(left, hours)]
+        return Evidence("; ".join(filter(None, said)), numbers, gathering.places(trace, why, retraced=traced > 0))
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        return []  # memory that is kept costs no time until it is full
+
+    def spoils_in(self, trace: Trace, evidence: Evidence) -> bool:
+        """A run that will be killed today, by what the script itself keeps."""
+        kept = bool(growth.reasons(growth.holders(trace), evidence.numbers["per_step_bytes"]))
+        return kept and evidence.numbers.get("full_in_h", LONGEST_H) < SOON_H
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        why = growth.reasons(growth.holders(trace), evidence.numbers["per_step_bytes"])
+        if any("Tensor" in one.element for one in why):
+            yield Prescription(
+                "advice", Effect.EXACT, "keep numbers, not tensors: float(loss), or value.numpy() at most"
+            )
+        if why:
+            names = ", ".join(f"`{one.path}`" for one in why[:3])
+            yield Prescription(
+                "advice",
+                Effect.EXACT,
+                f"give {names} a limit (collections.deque(maxlen=…)), or write it out and clear it",
+            )
+        elif evidence.numbers["traces_per_step"]:
+            yield Prescription("advice", Effect.EXACT, "make functions and models once, outside the loop")
+            yield Prescription("advice", Effect.EXACT, "call keras.backend.clear_session() between models")
+        else:
+            yield Prescription(
+                "advice", Effect.EXACT, "look for what is kept: tracemalloc between two epochs names its line"
+            )
+
+    fires = (
+        """
+        step    1111111111
+        device  ....kkkkkk
+        @repeat 400
+        @grow memory anonymous from=600000000 by=1000000 every=40
+        @grow held preds from=4 by=4 every=40 detail={"path":"preds","kind":"list","element":"EagerTensor",
+        & "element_bytes":250000,"file":"train.py","named":"preds"}
+        @sample available_bytes=20000000000
+        """,
+        """
+        step    1111111111
+        device  ....kkkkkk
+        @repeat 400
+        @grow memory anonymous from=600000000 by=1000000 every=40
+        @event trace name=train_step start=0 times=400 every=10 data={"nth":3,"site":["train.py",7]}
+        @sample available_bytes=20000000000
+        """,
+    )
+    quiet = (
+        # It fills, and then stands still.
+        """
+        step    1111111111
+        device  ....kkkkkk
+        @repeat 400
+        @grow memory anonymous from=600000000 by=4000000 every=40 until=1500
+        @grow held cache from=4 by=4 every=40 until=1500 detail={"path":"cache","kind":"dict","element":"ndarray",
+        & "element_bytes":1000000,"file":"train.py","named":"cache"}
+        """,
+        # A shuffle buffer that fills throughout.
+        """
+        step    1111111111
+        device  ....kkkkkk
+        @repeat 400
+        @grow memory anonymous from=600000000 by=1000000 every=40
+        @pipeline Slices > Shuffle buffered_bytes=95000000 line=12 > Batch line=13 > Prefetch
+        """,
+        # Nothing was seen that keeps it, and it is little.
+        """
+        step    1111111111
+        device  ....kkkkkk
+        @repeat 400
+        @grow memory anonymous from=600000000 by=600000 every=40
+        """,
+        # A buffer with a limit, as designed.
+        """
+        step    1111111111
+        device  ....kkkkkk
+        @repeat 400
+        @grow memory anonymous from=600000000 by=100000 every=40
+        @grow held buffer from=4 by=4 every=40 detail={"path":"buffer","kind":"deque","element":"tuple",
+        & "element_bytes":25000,"limit":100000,"file":"train.py","named":"buffer"}
+        """,
+    )
+
+
+def _what(why: Sequence[Holder], traced: float, unit: Unit) -> str:
+    if why:
+        return "; ".join(map(str, why[:2]))
+    if traced * unit.steps >= RETRACED or unit.steps == 1000.0:
+        return f"functions are traced again, {traced * unit.steps:,.3g} per {unit.name}, and each keeps its graph"
+    return "what keeps it is behind none of the script's own names"

@@ -1,0 +1,123 @@
+"""The run died since its memory was exhausted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from slowtrain.causes import Cause
+from slowtrain.dumps import exhaustion
+from slowtrain.dumps.brief import brief
+from slowtrain.dumps.reading import Reader
+from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Event, Trace
+from slowtrain.whatif import Remedy
+
+FIGURES = ("asked_bytes", "limit_bytes", "in_use_bytes", "free_bytes", "largest_free_bytes")
+
+
+class OutOfMemory(Cause):
+    """The script ended since an allocator could not give what an op asked for.
+
+    ## What it means
+    What lives at the same moment (weights, gradients, the optimizer's state, activations of one batch) and what one op
+    needs for itself did not fit into what the process may use. TensorFlow spills nothing to the host: it raises.
+
+    ## How it is recognised
+    The exception that ended the run names op, shape and allocator; its traceback names the line. Where standard error
+    is a file or a pipe, the allocator's own dump is read there: what was free in total against the largest piece, and
+    what held the rest. In a terminal it can be read by hand: `slowtrain oom LOG`.
+
+    ## What to do
+    Full: a smaller batch (`slowtrain memory` finds the largest that fits), mixed precision, fewer things kept.
+    Fragmented: another allocator (`TF_GPU_ALLOCATOR=cuda_malloc_async`), the same shapes at each step. Taken by others:
+    end them, or share the card.
+
+    ## When it is not worth it
+    Never: nothing that is trained after it exists.
+    """
+
+    title = "Memory ran out"
+    needs = frozenset({Signal.ENDING})
+    scope = "run"
+    matters = True
+    spoils = True
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        failure = _failure(trace)
+        told = _told(trace, failure)
+        if not trace.fact("launch", "exit_code") or told is None:
+            return None
+        asked = f" by {told['op']}" if told.get("op") else ""
+        shape = f" for {told['dtype'] or 'a tensor'} {list(told['shape'])}" if told.get("shape") else ""
+        held = told.get("held") or []
+        most = f"; most was held by {held[0][0]}" if held and told.get("in_use_bytes") else ""
+        numbers = {name: float(told[name]) for name in FIGURES if told.get(name) is not None}
+        place = failure.place if failure is not None and failure.place is not None else _place(told.get("site"))
+        return Evidence(f"{told['says']} (asked{asked}{shape}){most}", numbers, (place,) if place is not None else ())
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        return []
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        told = _told(trace, _failure(trace)) or {}
+        for says, gain in told.get("advice") or []:
+            worth = f" ({gain / 2**20:.3g} MiB)" if gain else ""
+            smaller = "batch" in says or "float16" in says
+            yield Prescription("advice", Effect.CHANGES_TRAINING if smaller else Effect.EXACT, says + worth)
+        yield Prescription("advice", Effect.EXACT, "slowtrain memory with this script tells the largest batch that fits")
+
+    fires = (
+        """
+        step    111222333
+        device  kkkkkkkkk
+        @fact launch={"exit_code":1,"exhausted":{"outcome":"full","says":"the memory was full: 3 GiB asked for",
+        & "op":"MatMul","dtype":"float","shape":[4,8],"asked_bytes":3e9,"in_use_bytes":9e9,"held":[["Adam",5e9]],
+        & "advice":[["halve the batch",1e9]],"site":["train.py",7]}}
+        """,
+        """
+        step    111222333
+        device  kkkkkkkkk
+        @fact launch={"exit_code":1}
+        @event failure name=ResourceExhaustedError data={"exhausted":true,"site":["train.py",7],
+        & "says":"OOM_when_allocating"}
+        """,
+    )
+    quiet = (
+        """
+        step    111222333
+        device  kkkkkkkkk
+        @fact launch={"exit_code":0,"exhausted":{"outcome":"full","says":"full","shape":null}}
+        """,
+        """
+        step    111222333
+        device  kkkkkkkkk
+        @fact launch={"exit_code":1}
+        @event failure name=ValueError data={"exhausted":false,"says":"no"}
+        """,
+    )
+
+
+def _failure(trace: Trace) -> Event | None:
+    return next((e for e in trace.events_of("failure") if e.data.get("exhausted")), None)
+
+
+def _told(trace: Trace, failure: Event | None) -> Mapping[str, Any] | None:
+    """What the allocator's dump said, or else the exception alone."""
+    heard = trace.fact("launch", "exhausted")
+    if isinstance(heard, Mapping) and heard.get("says"):
+        return heard
+    if failure is None:
+        return None
+    words = str(failure.data.get("says") or "")
+    reader = Reader()
+    reader.feed(f"{failure.name}: {words}\n".encode("utf-8", "replace"))
+    reader.close()
+    found = brief(exhaustion(reader, "exception"))
+    if found is not None and found.get("says"):
+        return found
+    return {"says": f"{failure.name}: {' '.join(words.split())[:200]}"}
+
+
+def _place(site: Any) -> Place | None:
+    return Place(str(site[0]), int(site[1])) if isinstance(site, (list, tuple)) and len(site) == 2 else None

@@ -1,0 +1,126 @@
+"""From facts about a computer to the doctor's sheet: the causes' verdicts, every check, what it all rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from slowtrain import __version__, diagnose
+from slowtrain.causes import Cause, all_causes
+from slowtrain.causes.judged import facts_of
+from slowtrain.machine.judging import judge
+from slowtrain.machine.reading import (
+    NAMES,
+    at,
+    backend,
+    builds,
+    called,
+    cards,
+    figure,
+    gib,
+    plural,
+    present,
+    rows,
+)
+from slowtrain.machine.rules import cited
+from slowtrain.model import Signal
+from slowtrain.sheet import Check, Sheet, State
+from slowtrain.trace import Trace
+
+WORST_FIRST = (
+    "machine/gpu-unseen", "machine/library-mismatch", "machine/faulty-gpu", "machine/throttled-clock",
+    "machine/busy-gpu", "transfer/slow-link", "startup/jit-from-ptx", "machine/slowing-setting", "machine/limited-host",
+)  # fmt: skip
+
+
+def sheet(facts: Mapping[str, Any], given: str | None = None) -> Sheet:
+    """Judges facts; those of ``given``, somebody's file, where it is one. May raise what damaged facts raise."""
+    trace = bare(facts)
+    checks = judge(facts_of(trace))
+    found = diagnose.examine(trace, causes())
+    states = {d.cause: State.WRONG for d in found.diagnoses}
+    states |= dict.fromkeys(found.healthy, State.FINE)
+    states |= {u.cause: State.UNCHECKED for u in found.unchecked}
+    ordered = {cause: states[cause] for cause in WORST_FIRST}
+    wrong = [c for cause in WORST_FIRST for c in checks if c.cause == cause and c.state is State.WRONG]
+    rest = [c for c in checks if c.state is not State.WRONG]
+    sources = cited(key for check in checks for key in check.sources)
+    return Sheet(
+        __version__, _headline(wrong, facts), tuple(_about(facts)), (*wrong, *rest), ordered, sources, facts, given
+    )
+
+
+def bare(facts: Mapping[str, Any]) -> Trace:
+    """A trace of no run at all, only of a machine, for causes to examine."""
+    signals = {Signal.FACTS}
+    if cards(facts):
+        signals.add(Signal.CARD)
+    if builds(facts):
+        signals.add(Signal.BUILD)
+    if rows(at(facts, "load", "devices")):
+        signals.add(Signal.LOAD)
+    return Trace(signals=frozenset(signals), facts={"machine": facts, "doctor": True})
+
+
+def causes() -> Sequence[Cause]:
+    """Those that facts alone can be judged by."""
+    named = {cause.id: cause for cause in all_causes()}
+    return [named[name] for name in WORST_FIRST]
+
+
+def _headline(wrong: Sequence[Check], facts: Mapping[str, Any]) -> str:
+    if wrong:
+        more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        return f"{plural(len(wrong), 'thing')} wrong: {_first(wrong[0])}{more}"
+    if present(facts) is False:
+        return "nothing wrong was found; there is no NVIDIA GPU here"
+    if present(facts) is None:
+        return "nothing wrong was found, but whether there is a GPU could not be seen"
+    return "nothing wrong was found"
+
+
+def _first(check: Check) -> str:
+    """What is wrong, short enough for a headline: up to its first reason."""
+    says = check.says
+    for mark in ("; ", ", where "):
+        says = says.partition(mark)[0]
+    return says
+
+
+def _about(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The computer in a few lines."""
+    system, machine = at(facts, "platform", "system"), at(facts, "platform", "machine")
+    where = " ".join(str(w) for w in (system, at(facts, "platform", "release"), machine) if w)
+    inside = [w for w in (at(facts, "platform", "container"), "WSL" if at(facts, "devices", "wsl") else None) if w]
+    inside += ["virtual machine"] if at(facts, "cpu", "virtual") else []
+    said = [("system", where + (f" ({', '.join(map(str, inside))})" if inside else ""))]
+    cores, model = figure(at(facts, "cpu", "logical_cores")), at(facts, "cpu", "model")
+    memory = figure(at(facts, "memory", "usable_bytes"))
+    host = [plural(cores, "core") if cores else None, f"of {model}" if model else None]
+    host += [f", {gib(memory)}" if memory else None]
+    said.append(("host", " ".join(str(h) for h in host if h).replace(" ,", ",") or "not told"))
+    shown = cards(facts)
+    card = ", ".join(
+        f"{gpu.get('name')} ({gib(total)})"
+        if (total := figure(gpu.get("memory_total_bytes")))
+        else str(gpu.get("name"))
+        for gpu in shown[:4]
+    )
+    none = {False: "none", True: "there, but not shown by its driver", None: "not to be seen"}[present(facts)]
+    said.append(("GPU", card + (f" and {len(shown) - 4} more" if len(shown) > 4 else "") if shown else none))
+    asked = [
+        f"{called(name, b)}{'' if b.get('error') else _built(b)}"
+        if b.get("version")
+        else f"{NAMES.get(name, name)}, not asked"
+        for name, b in builds(facts).items()
+    ]
+    said.append(("framework", "; ".join(asked) or "not asked"))
+    if backend(facts) != "tensorflow":
+        said.append(("Keras on", backend(facts)))
+    return said
+
+
+def _built(build: Mapping[str, Any]) -> str:
+    if build.get("cuda_build"):
+        return f", CUDA {build.get('cuda_version') or '?'}"
+    return ", ROCm" if build.get("rocm_build") else ", CPU build"

@@ -1,0 +1,148 @@
+"""A run in progress for the verbs that show it: `watch`, and `run` with ``--live`` or ``--alert-command``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from slowtrain.cli import _screen
+from slowtrain.errors import InputError
+from slowtrain.frame import Alert, Frame, State
+from slowtrain.watch import OVER, Watch
+from slowtrain.watch.telling import Telling
+
+EVERY_S = 2.0
+LINES_S = 10.0
+
+
+class Following:
+    """Looks at a run, tells of its alerts once each, and has lines to print."""
+
+    def __init__(self, watch: Watch, telling: Telling | None = None) -> None:
+        self.watch = watch
+        self.telling = telling
+        self.frame: Frame | None = None
+        self.seen: list[Callable[[Frame], None]] = []  # told of each frame
+        self._said: set[tuple[str, bool]] = set()
+
+    def look(self) -> Frame:
+        """Raises ``InputError``."""
+        frame = self.frame = self.watch.look()
+        if self.telling is not None:
+            self.telling.look(frame)
+        for one in self.seen:
+            one(frame)
+        return frame
+
+    @property
+    def finished(self) -> bool:
+        return self.frame is not None and self.frame.state in OVER
+
+    @property
+    def hint(self) -> str:
+        note = f" · {self.telling.note}" if self.telling is not None and self.telling.note else ""
+        return f"q or Ctrl-C leaves; the run goes on. {self.watch.folder}{note}"
+
+    def news(self) -> Iterator[str]:
+        """The run in one line, and its alerts that no line has told of yet."""
+        from slowtrain.report import live
+
+        if self.frame is None:
+            return
+        for alert in reversed(self.frame.alerts):
+            over = alert.over_ms is not None
+            if (alert.id, over) not in self._said and (not over or (alert.id, False) in self._said):
+                self._said.add((alert.id, over))
+                self._said.discard((alert.id, not over))
+                yield live.alert_line(alert)
+        yield live.line(self.frame)
+
+    def summary(self) -> Iterator[str]:
+        """What stays on the terminal when the view is left."""
+        from slowtrain.report import live
+
+        if self.frame is None:
+            return
+        yield live.line(self.frame)
+        alerts: tuple[Alert, ...] = self.frame.alerts
+        for alert in alerts:
+            yield live.alert_line(alert)
+        if self.frame.state in OVER:
+            yield f"the whole answer: slowtrain report {self.watch.folder}"
+
+    def close(self) -> None:
+        self.watch.close()
+        if self.telling is not None:
+            self.telling.close()
+
+
+class Live:
+    """`slowtrain run` with ``--live`` or ``--alert-command``: ``tick`` is called while the script runs.
+
+    On a terminal the last rows are ours, and what the script writes scrolls above them. Elsewhere a plain line now
+    and then goes to standard error. Nothing of it ever goes to standard output.
+    """
+
+    def __init__(self, folder: Path, telling: Telling | None, *, shown: bool) -> None:
+        self.following = Following(Watch(folder), telling)
+        self.shown = shown
+        self.foot = _screen.Foot(sys.stderr) if shown and _screen.drawable(sys.stderr) else None
+        self._look_s = 0.0
+        self._line_s = LINES_S
+        self._told = ""
+
+    def tick(self, seconds: float) -> None:
+        if seconds < self._look_s:
+            return
+        self._look_s = seconds + EVERY_S
+        try:
+            frame = self.following.look()
+        except InputError as error:  # what is wrong with the recording is told once, at the end of the run too
+            self._warn(str(error))
+            return
+        if self.following.telling is not None and self.following.telling.note:
+            self._warn(self.following.telling.note)
+        if self.foot is not None and self.foot.rows:
+            self._draw(frame)
+        elif self.shown and seconds >= self._line_s:
+            self._line_s = seconds + LINES_S
+            for line in self.following.news():
+                print(f"slowtrain: {line}", file=sys.stderr, flush=True)
+
+    def _warn(self, message: str) -> None:
+        if message != self._told and self.foot is None:
+            self._told = message
+            print(f"slowtrain: {message}", file=sys.stderr, flush=True)
+
+    def _draw(self, frame: Frame) -> None:
+        from slowtrain.cli._answer import coloured, speaks_unicode
+        from slowtrain.report import live
+
+        if self.foot is None or frame.state is State.ENDED:
+            return
+        width, _ = _screen.size(sys.stderr)
+        try:
+            self.foot.draw(
+                live.area(
+                    frame,
+                    width=width,
+                    height=self.foot.rows,
+                    colour=coloured(sys.stderr),
+                    unicode=speaks_unicode(sys.stderr),
+                )
+            )
+        except OSError:
+            self.foot = None
+
+    def close(self) -> None:
+        """Gives the terminal back, and leaves what alerts there were on it."""
+        from slowtrain.report import live
+
+        if self.foot is not None:
+            self.foot.close()
+        frame = self.following.frame
+        if self.foot is not None and frame is not None:
+            for alert in frame.alerts:
+                print(f"slowtrain: {live.alert_line(alert)}", file=sys.stderr, flush=True)
+        self.following.close()

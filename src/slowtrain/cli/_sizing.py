@@ -1,0 +1,53 @@
+"""What ``memory`` and ``batch`` share: the card that is meant, and how the answer is told."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slowtrain.errors import InputError
+
+if TYPE_CHECKING:
+    from slowtrain.sizing import Device
+
+LEAST_BYTES = 1 << 20
+
+
+def device(text: str | None) -> Device | None:
+    """The card or the size that was named. Raises ``InputError`` for neither."""
+    from slowtrain.machine import cards
+    from slowtrain.sizing import Device
+
+    if text is None:
+        return None
+    size = cards.size_bytes(text)
+    if size is not None:
+        if size < LEAST_BYTES:
+            raise InputError(f"--device {text} is less than 1 MiB; write a size such as 16GiB, or a card's name")
+        return Device(text, size, "as it was given")
+    card = cards.find(text)
+    source = f"what TensorFlow took of a {card.seen} that nobody else used, by its own log"
+    return Device(f"a {card.name}", card.usable_mib << 20, source)
+
+
+def stem(args: argparse.Namespace) -> str:
+    return str(args.script) if args.module else Path(args.script).stem
+
+
+def tell(args: argparse.Namespace, file: Path, document: str, render: Callable[..., str], answer: Any) -> None:
+    """Writes the JSON beside the probes and where it was asked for, and prints the text."""
+    from slowtrain.cli import _answer
+
+    _answer.write(file, document)
+    if args.json == "-":
+        sys.stdout.write(document)
+        return
+    if args.json is not None:
+        _answer.write(Path(args.json), document)
+    width = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
+    colour, unicode = _answer.coloured(sys.stdout), _answer.speaks_unicode(sys.stdout)
+    sys.stdout.write(render(answer, width=width, colour=colour, unicode=unicode))

@@ -1,0 +1,72 @@
+"""``slowtrain doctor``: what is wrong with this computer, and what to do about it on this very system."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+HELP = "look over this computer: GPU seen or not and why, versions, card, host, settings"
+EXAMPLES = """
+slowtrain doctor
+slowtrain doctor --data ~/images           how fast that folder can be read, too
+slowtrain doctor --json > facts.json       this computer's facts and how they were judged
+slowtrain doctor --from facts.json         somebody else's computer
+"""
+WRONG = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="write facts and judgement as JSON, and nothing else")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write the page there")
+    parser.add_argument(
+        "--from", metavar="FACTS.json", dest="facts", type=Path, help="judge the facts of another computer, from --json"
+    )
+    parser.add_argument("--data", metavar="FOLDER", type=Path, help="measure how fast this folder's files can be read")
+    parser.add_argument("--no-load", action="store_true", help="do not copy to the GPU for a moment to see it at work")
+
+
+def main(args: argparse.Namespace) -> int:
+    """0 where nothing is wrong, 1 where something is."""
+    from slowtrain.cli._answer import coloured, speaks_unicode, write
+    from slowtrain.report import doctor, doctor_html
+    from slowtrain.sheet import State
+
+    found = _sheet(args)
+    if args.html is not None:
+        write(args.html, doctor_html.render(found))
+    if args.json:
+        sys.stdout.write(doctor.dump(found))
+    else:
+        width = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
+        said = doctor.render(found, width=width, colour=coloured(sys.stdout), unicode=speaks_unicode(sys.stdout))
+        sys.stdout.write(said)
+        if args.html is not None:
+            print(f"\nreport: {args.html}")
+    return WRONG if found.of(State.WRONG) else 0
+
+
+def _sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # a Sheet, whose module --help does without
+    from slowtrain.checkup.sheet import sheet
+    from slowtrain.errors import InputError
+    from slowtrain.machine import document
+
+    if args.facts is None:
+        if args.data is not None and not args.data.is_dir():
+            raise InputError(f"{args.data} is no folder; --data takes the folder of the training data")
+        return sheet(document.gather(data=args.data, load=not args.no_load, say=_say))
+    if args.data is not None:
+        raise InputError("--data measures a folder of this computer; it does not go with --from")
+    facts = document.read(args.facts)
+    try:
+        return sheet(facts, str(args.facts))
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"{args.facts} is damaged ({type(error).__name__}: {error}); write it again with `slowtrain doctor --json`"
+        ) from error
+
+
+def _say(what: str) -> None:
+    if sys.stderr.isatty():
+        print(f"slowtrain: {what}", file=sys.stderr, flush=True)

@@ -1,0 +1,40 @@
+"""``slowtrain memory``: before a long run, what a script needs of a card's memory, and its largest batch."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+HELP = "before a long run: the device memory a script needs, by what, and its largest batch for a card"
+EXAMPLES = """
+slowtrain memory train.py --epochs 3
+slowtrain memory --device T4 train.py
+slowtrain memory --device 16GiB train.py --batch-size {batch}     where its batch is an argument
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from slowtrain.cli import _proving
+
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module's name, as in python -m")
+    parser.add_argument("--device", metavar="CARD", help="a card's name (T4, A100-40GB) or a size (16GiB)")
+    parser.add_argument(
+        "--growth", action="store_true", help="memory is taken as it is needed, as with set_memory_growth"
+    )
+    _proving.add_options(parser, html=False)
+    parser.add_argument("script", metavar="SCRIPT", help="the script")
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="...", help="its own arguments; {batch} stands for the batch"
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    from slowtrain.cli import _proving, _sizing
+    from slowtrain.report import sizing as report
+    from slowtrain.verify import needs
+
+    device = _sizing.device(args.device)
+    bench = _proving.bench(args, args.script, f"memory-{_sizing.stem(args)}")
+    answer = needs.memory(bench, device, growth=args.growth)
+    _sizing.tell(args, bench.folder / "memory.json", report.memory_document(answer), report.render_memory, answer)
+    return 1 if answer.fits is False else 0

@@ -1,0 +1,51 @@
+"""``slowtrain oom``: what a log's allocator dumps say of the memory that ran out."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+HELP = "read a training log in which memory ran out, and say what held it and what to do"
+EXAMPLES = """
+slowtrain oom train.log
+python train.py 2>&1 | slowtrain oom -        the log as it comes
+slowtrain oom --html oom.html worker-0.log.gz
+slowtrain oom --json - train.log
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write the page there")
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        help="write the answer as JSON; - is standard output, and nothing else is printed there",
+    )
+    parser.add_argument("log", metavar="LOG", help="the log, of any length, also gzipped; - is standard input")
+
+
+def main(args: argparse.Namespace) -> int:
+    import shutil
+
+    from slowtrain import dumps
+    from slowtrain.cli import _answer
+    from slowtrain.errors import InputError
+    from slowtrain.report import oom, oom_html
+
+    path = Path(args.log)
+    if args.log != "-" and path.is_dir():
+        raise InputError(f"{args.log} is a folder; give the log itself")
+    found = dumps.read(sys.stdin.buffer if args.log == "-" else path, args.log)
+    document = oom.render_json(found)
+    if args.html is not None:
+        _answer.write(args.html, oom_html.render(found))
+    if args.json == "-":
+        sys.stdout.write(document)
+        return 0
+    if args.json is not None:
+        _answer.write(Path(args.json), document)
+    width = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
+    colour, unicode = _answer.coloured(sys.stdout), _answer.speaks_unicode(sys.stdout)
+    sys.stdout.write(oom.render(found, width=width, colour=colour, unicode=unicode))
+    return 0

@@ -1,0 +1,200 @@
+"""``slowtrain watch``: a run in progress, live; it reads the recording and touches nothing."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slowtrain.errors import InputError
+
+if TYPE_CHECKING:
+    from slowtrain.cli._live import Following
+
+HELP = "watch a run in progress: step time, where steps go, memory, alerts, time left"
+EXAMPLES = """
+slowtrain watch                                   the newest run in slowtrain-runs
+slowtrain watch slowtrain-runs/train-20260131-120000
+slowtrain watch --once                            one picture, and the prompt again
+slowtrain watch --json                            one picture as JSON
+slowtrain watch --alert-command 'notify-send Slowtrain'
+"""
+EVERY_S = 2.0
+LINES_S = 5.0  # where lines are printed, one after the other
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", nargs="?", type=Path, help="a recording's folder (default: the newest)")
+    parser.add_argument(
+        "--out",
+        metavar="FOLDER",
+        type=Path,
+        default=Path("slowtrain-runs"),
+        help="where the newest is looked for (default: slowtrain-runs)",
+    )
+    parser.add_argument("--once", action="store_true", help="print one picture and end")
+    parser.add_argument("--json", action="store_true", help="print one picture as JSON and end")
+    parser.add_argument(
+        "--every",
+        metavar="SECONDS",
+        type=float,
+        help=f"between two looks (default: {EVERY_S:g}, and {LINES_S:g} where lines are printed)",
+    )
+    parser.add_argument(
+        "--window", metavar="SECONDS", type=float, default=30.0, help="how long «now» is (default: 30)"
+    )
+    parser.add_argument(
+        "--no-diagnosis",
+        action="store_true",
+        help="do not examine the recording for causes now and then (a process of its own, at low priority)",
+    )
+    add_alerts(parser)
+    parser.add_argument(
+        "--prometheus-port",
+        metavar="PORT",
+        type=int,
+        help="offer the figures to Prometheus at 127.0.0.1:PORT (pip install 'slowtrain[prometheus]')",
+    )
+
+
+def add_alerts(parser: argparse.ArgumentParser) -> None:
+    """Also for `slowtrain run`."""
+    parser.add_argument(
+        "--alert-command",
+        metavar="CMD",
+        help="run CMD when an alert arises: no shell, the alert in SLOWTRAIN_ALERT_* and as JSON on its standard input",
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    from slowtrain.cli._live import Following
+    from slowtrain.watch import Watch, telling
+
+    every = args.every if args.every is not None else EVERY_S
+    if not 0.1 <= every <= 3600 or not 1 <= args.window <= 86_400:
+        raise InputError("--every takes 0.1 to 3600 seconds, --window 1 to 86400")
+    folder = args.run or newest(args.out)
+    single = args.once or args.json
+    watch = Watch(folder, window_s=args.window, examine=not (args.no_diagnosis or single))
+    following = Following(watch, telling.command(args.alert_command) if args.alert_command else None)
+    try:
+        if args.prometheus_port is not None:
+            from slowtrain.watch.prometheus import Metrics
+
+            following.seen.append(Metrics(args.prometheus_port))
+        if single:
+            return _once(following, as_json=args.json)
+        return _follow(following, every, args.every or LINES_S)
+    finally:
+        following.close()
+
+
+def newest(out: Path) -> Path:
+    """The run that was written to last. Raises ``InputError`` where there is none."""
+    from slowtrain.trace import recording
+
+    if not out.is_dir():
+        raise InputError(f"{out} does not exist; give a recording's folder, or --out FOLDER with recordings in it")
+    runs = [f for f in out.iterdir() if recording.is_recording(f)]
+    if not runs:
+        raise InputError(f"no recordings in {out}; `slowtrain run SCRIPT` makes one")
+    return max(runs, key=_written)
+
+
+def _written(folder: Path) -> float:
+    from slowtrain.trace import recording
+
+    times = []
+    for name in (recording.FILE, f"{recording.FILE}-wal"):
+        try:
+            times.append((folder / name).stat().st_mtime)
+        except OSError:
+            continue
+    return max(times, default=0.0)
+
+
+def _once(following: Following, *, as_json: bool) -> int:
+    from slowtrain.cli import _screen
+    from slowtrain.cli._answer import coloured, speaks_unicode
+    from slowtrain.report import live
+
+    frame = following.look()
+    if as_json:
+        print(live.document(frame))
+        return 0
+    width, height = _screen.size(sys.stdout) if sys.stdout.isatty() else (80, 40)
+    lines = live.screen(
+        frame, width=width, height=height - 1, colour=coloured(sys.stdout), unicode=speaks_unicode(sys.stdout)
+    )
+    print("\n".join(lines).rstrip("\n"))
+    return 0
+
+
+def _follow(following: Following, every_s: float, lines_s: float) -> int:
+    from slowtrain.cli import _screen
+
+    if not _screen.drawable(sys.stdout):
+        return _lines(following, lines_s)
+    following.look()
+    if following.finished:
+        return _once(following, as_json=False)
+    with _screen.Screen(sys.stdout).entered() as screen:
+        while not (_draw(screen, following) or _waited(screen, following, every_s)):
+            pass
+    for line in following.summary():
+        print(line)
+    return 0
+
+
+def _draw(screen: object, following: Following) -> bool:
+    """One look, drawn; whether the run is over and nothing more will come."""
+    following.look()
+    _redraw(screen, following)
+    return following.finished
+
+
+def _redraw(screen: object, following: Following) -> None:
+    from slowtrain.cli import _screen
+    from slowtrain.cli._answer import coloured, speaks_unicode
+    from slowtrain.report import live
+
+    assert isinstance(screen, _screen.Screen)
+    if following.frame is None:
+        return
+    width, height = _screen.size(screen.stream)
+    screen.draw(
+        live.screen(
+            following.frame,
+            width=width,
+            height=height,
+            colour=coloured(screen.stream),
+            unicode=speaks_unicode(screen.stream),
+            hint=following.hint,
+        )
+    )
+
+
+def _waited(screen: object, following: Following, every_s: float) -> bool:
+    """Until the next look; a new size is drawn at once. Whether the user wants to leave."""
+    from slowtrain.cli import _screen
+
+    assert isinstance(screen, _screen.Screen)
+    until = time.monotonic() + every_s
+    while (rest := until - time.monotonic()) > 0:
+        if set(screen.key(rest)) & set("qQ\x1b"):
+            return True
+        _redraw(screen, following)
+    return False
+
+
+def _lines(following: Following, every_s: float) -> int:
+    """One plain line every few seconds, and one for each alert when it arises."""
+    while True:
+        following.look()
+        for line in following.news():
+            print(line, flush=True)
+        if following.finished:
+            return 0
+        time.sleep(every_s)

@@ -1,0 +1,36 @@
+"""What a recording keeps of memory that ran out: the first finding, in plain JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slowtrain.exhaustion import Exhaustion
+
+MOST = 6
+
+
+def brief(found: Exhaustion) -> dict[str, Any] | None:
+    """None where the log says nothing of memory."""
+    if not found.findings and not found.retries:
+        return None
+    said: dict[str, Any] = {"dumps": found.dumps, "retries": dict(found.retries)}
+    if not found.findings:
+        return said
+    one = found.findings[0]
+    dump, asked = one.dump, one.dump.request
+    figures = ("limit_bytes", "in_use_bytes", "free_bytes", "largest_free_bytes", "growth_bytes")
+    held = [(h.name or f"{h.count} of {h.each_bytes} bytes", h.bytes) for h in (dump.by_op or dump.by_size)[:MOST]]
+    return said | {
+        "outcome": str(one.outcome),
+        "says": one.says,
+        "pool": str(dump.pool),
+        "allocator": dump.allocator,
+        "asked_bytes": asked.needed,
+        "op": asked.op,
+        "shape": list(asked.shape) if asked.shape is not None else None,
+        "dtype": asked.dtype,
+        "site": [asked.place.file, asked.place.line] if asked.place is not None else None,
+        "held": held,
+        "advice": [(a.says, a.gain_bytes) for a in one.advice[:MOST]],
+        **{name: getattr(dump, name) for name in figures},
+    }

@@ -1,0 +1,123 @@
+"""One dump under way: what its lines said so far, and the value they make together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from slowtrain.exhaustion import Dump, Holder, Request
+
+MOST_SIZES = 20_000  # distinct sizes or ops that are told apart; what comes then is one
+MOST_HOLDERS = 12  # are kept of a dump
+CLOSE = 0.01  # of a figure that the log gives with three digits
+OTHERS = "all others"
+UNITS = {"": 1, "B": 1, "K": 2**10, "KiB": 2**10, "M": 2**20, "MiB": 2**20, "G": 2**30, "GiB": 2**30, "TiB": 2**40,
+         "T": 2**40, "KB": 10**3, "MB": 10**6, "GB": 10**9}  # fmt: skip
+MOST_BYTES = 1 << 62
+
+
+def size(number: str | bytes, unit: str | bytes = "") -> int | None:
+    """``32.00`` and ``MiB`` as bytes; None for what is no size."""
+    number = number.decode("ascii", "replace") if isinstance(number, bytes) else number
+    unit = unit.decode("ascii", "replace") if isinstance(unit, bytes) else unit
+    try:
+        found = int(number) if number.isdigit() and unit in ("", "B") else round(float(number) * UNITS[unit])
+    except (KeyError, ValueError, OverflowError):
+        return None
+    return found if 0 <= found <= MOST_BYTES else None
+
+
+@dataclass
+class Builder:
+    """What is known so far. ``sums`` are the lines that add up by themselves, for when the list is cut."""
+
+    allocator: str
+    line: int
+    rank: str = ""
+    request: Request = field(default_factory=Request)
+    stats: dict[str, int] = field(default_factory=dict)
+    sizes: Counter[int] = field(default_factory=Counter)
+    ops: dict[str, list[int]] = field(default_factory=dict)
+    sums: dict[int, int] = field(default_factory=dict)
+    used_bytes: int = 0
+    used: int = 0
+    free_bytes: int = 0
+    free: int = 0
+    largest_bytes: int = 0
+    region_bytes: int = 0
+    regions: int = 0
+    bins_bytes: int = 0
+    bins: int = 0
+    total_bytes: int | None = None
+    pool_bytes: int | None = None
+    limit_bytes: int | None = None
+    growth_bytes: int | None = None
+    driver_free_bytes: int | None = None
+    listed: bool = False  # the log has a list of chunks or buffers of this dump
+
+    def region(self, bytes_: int) -> None:
+        self.regions += 1
+        self.region_bytes += bytes_
+
+    def chunk(self, in_use: bool, bytes_: int, op: str = "") -> None:
+        self.listed = True
+        if not in_use:
+            self.free += 1
+            self.free_bytes += bytes_
+            self.largest_bytes = max(self.largest_bytes, bytes_)
+            return
+        self.used += 1
+        self.used_bytes += bytes_
+        self.sizes[bytes_ if bytes_ in self.sizes or len(self.sizes) < MOST_SIZES else 0] += 1
+        if op:
+            self.made(op, bytes_)
+
+    def made(self, op: str, bytes_: int, count: int = 1) -> None:
+        """Memory whose maker the log names."""
+        one = self.ops.setdefault(op if op in self.ops or len(self.ops) < MOST_SIZES else OTHERS, [0, 0])
+        one[0] += bytes_
+        one[1] += count
+
+    def dump(self) -> Dump:
+        """The value; what the log does not say stays None."""
+        limit = self.limit_bytes if self.limit_bytes is not None else self.stats.get("Limit") or None
+        told = self.total_bytes if self.total_bytes is not None else self.stats.get("InUse")
+        whole = self.listed and told is not None and abs(self.used_bytes - told) <= CLOSE * max(told, 1)
+        # Chunks that could not be told from another dump's, or of which the beginning is cut off.
+        in_use = self.used_bytes if whole else told if told is not None else (self.used_bytes or None)
+        pool = self.pool_bytes if self.pool_bytes is not None else self._pool(whole)
+        growth = self.growth_bytes
+        if growth is None and limit is not None and pool is not None:
+            growth = max(limit - pool, 0)
+            growth = 0 if growth <= CLOSE * limit else growth  # a limit told with three digits
+        free, largest = (self.free_bytes, self.largest_bytes) if whole else (None, None)
+        if free is None and pool is not None and in_use is not None:
+            free = max(pool - in_use, 0)
+        return Dump(
+            self.allocator, self.request, self.line, self.rank, limit, pool, in_use, self.stats.get("MaxInUse"),
+            free, largest, self.free if whole else None, self.regions if whole and self.regions else None, growth,
+            self.driver_free_bytes, self._by_size(whole), self._by_op(), whole,
+        )  # fmt: skip
+
+    def _pool(self, whole: bool) -> int | None:
+        if whole and self.region_bytes:
+            return self.region_bytes
+        if whole:
+            return self.used_bytes + self.free_bytes
+        return self.bins_bytes or None
+
+    def _by_size(self, whole: bool) -> tuple[Holder, ...]:
+        sizes = self.sizes if whole or not self.sums else self.sums
+        found = [Holder(each * count, count, each) for each, count in sizes.items() if each]
+        return tuple(sorted(found, key=lambda h: (-h.bytes, -(h.each_bytes or 0)))[:MOST_HOLDERS])
+
+    def _by_op(self) -> tuple[Holder, ...]:
+        found = [Holder(bytes_, count, None, op) for op, (bytes_, count) in self.ops.items()]
+        return tuple(sorted(found, key=lambda h: (-h.bytes, h.name))[:MOST_HOLDERS])
+
+
+def known(dump: Dump, **more: object) -> Dump:
+    """``dump`` with what was learned of its request later; what is known already stays."""
+    request = dump.request
+    lacking = {k: v for k, v in more.items() if v and not getattr(request, k)}
+    return replace(dump, request=replace(request, **lacking)) if lacking else dump  # type: ignore[arg-type]

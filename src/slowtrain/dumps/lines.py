@@ -1,0 +1,76 @@
+"""Lines of a log without what launchers, containers and terminals put around them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+MOST_LINE = 1 << 16  # bytes; the rest of a longer line is no allocator's
+_COLOUR = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[@-_])")
+# Whose line it is, at its very beginning: mpirun, srun -l, torchrun, docker compose, kubectl --prefix, stern.
+_RANK = re.compile(
+    rb"\[(?P<mpi>\d+,\d+)\]<std(?:err|out)>:? ?"
+    rb"|\[(?P<rank>(?:rank|default|worker[-_]?)\d+)\]:? ?"
+    rb"|(?P<srun>\d{1,6}): (?=\S)"
+    rb"|(?P<compose>[A-Za-z][\w.-]{0,100}) +\| ?"
+    rb"|\[(?P<pod>pod/[\w./-]{1,200})\] "
+    rb"|\((?P<ray>[\w.]{1,80}(?: pid=\d+)?(?:, ip=[\d.]+)?)\) "
+)
+# A container runtime's own time, before the program's text: docker -t, kubectl --timestamps, CRI.
+_STAMP = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(?:Z|[+-]\d\d:?\d\d) (?:std(?:err|out) [FP] )?")
+# TensorFlow's logging puts first: "2024-01-31 12:00:00.1: W path/file.cc:1] ", since 2.17 "W0000 00:… 1 file.cc:1] ".
+MESSAGE = re.compile(
+    rb"\b(?:[IWEF]\d{4} [\d:.]{5,30} {1,8}(?P<thread>\d{1,10})|[IWEF]) "
+    rb"[^\s\]]{0,300}?(?P<file>\w{1,60}\.(?:cc|h)):\d{1,6}\] ?"
+)
+
+
+def split(block: bytes) -> tuple[list[bytes], bytes]:
+    """Lines that are whole, and the beginning of the next. A carriage return ends a line, too (progress bars)."""
+    whole, _, rest = block.rpartition(b"\n")
+    if not _:
+        return ([block], b"") if len(block) > MOST_LINE else ([], block)
+    return whole.split(b"\n"), rest
+
+
+def plain(line: bytes) -> bytes:
+    """Without colour, without what a progress bar overwrote."""
+    line = line[:MOST_LINE].rstrip(b"\r\n")
+    if b"\x1b" in line:
+        line = _COLOUR.sub(b"", line)
+    if b"\r" in line:
+        line = line.rpartition(b"\r")[2] or line
+    return line
+
+
+def unprefixed(line: bytes) -> tuple[str, bytes]:
+    """Whose line it is ("" where nothing tells) and the line as the program wrote it."""
+    rank = ""
+    for _ in range(3):  # a runtime's time may stand before or behind the rank
+        stamp = _STAMP.match(line)
+        if stamp:
+            line = line[stamp.end() :]
+        found = None if rank else _RANK.match(line)
+        if found is None:
+            if stamp is None:
+                break
+            continue
+        rank = next(v for v in found.groups() if v).decode("ascii", "replace")
+        line = line[found.end() :]
+    return rank, line
+
+
+def decoded(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """UTF-16, which PowerShell's redirection writes, as UTF-8; anything else as it is."""
+    import codecs
+
+    first = next(blocks, b"")
+    kind = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}.get(first[:2])
+    if kind is None:
+        yield first
+        yield from blocks
+        return
+    turn = codecs.getincrementaldecoder(kind)("replace")
+    yield turn.decode(first[2:]).encode("utf-8", "replace")
+    for block in blocks:
+        yield turn.decode(block).encode("utf-8", "replace")

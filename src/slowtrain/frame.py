@@ -1,0 +1,141 @@
+"""The nouns of a look at a run in progress: one frame of the live view, and the alerts in it.
+
+Frozen values, which reports render. What was not measured is None or empty, never zero. Times are ms from the
+start of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from slowtrain.model import NOTHING, Part, Place
+
+
+class State(str, Enum):
+    """How the run stands."""
+
+    STARTING = "starting"  # no step yet
+    RUNNING = "running"
+    ENDED = "ended"
+    LOST = "lost"  # its process is gone and noted no end
+    CUT = "recording ended"  # the script goes on, unrecorded: a full disk, say
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Alert:
+    """Something that somebody who watches should know, with what was measured. ``over_ms``: when it was so no longer.
+
+    ``id`` is a cause's id where the diagnosis of the recording so far says it, else a plain word (``stall``).
+    """
+
+    id: str
+    says: str
+    at_ms: float
+    urgent: bool = False
+    numbers: Mapping[str, float] = field(default_factory=lambda: NOTHING)
+    where: tuple[Place, ...] = ()
+    over_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """A cause found in the recording so far: its id, its title, and how many times faster its cure makes its scope."""
+
+    cause: str
+    title: str
+    speedup: float
+    scope: str
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A figure over time, at equal distances; None where nothing was measured."""
+
+    values: tuple[float | None, ...] = ()
+    start_ms: float = 0.0
+    end_ms: float = 0.0
+
+    @property
+    def known(self) -> tuple[float, ...]:
+        return tuple(v for v in self.values if v is not None)
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """``now_ms`` is the median of the last ``window_ms``; ``run_ms`` that of the run; ``slow_ms`` 19 of 20 are faster."""
+
+    now_ms: float | None = None
+    run_ms: float | None = None
+    slow_ms: float | None = None
+    samples_per_s: float | None = None
+    over_run: Curve = Curve()
+    lately: Curve = Curve()
+
+
+@dataclass(frozen=True)
+class Gpu:
+    name: str
+    util_share: float | None = None
+    used_bytes: float | None = None
+    total_bytes: float | None = None
+    celsius: float | None = None
+    watts: float | None = None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Of the run's process and its machine, now."""
+
+    rss_bytes: float | None = None
+    available_bytes: float | None = None
+    limit_bytes: float | None = None  # what the machine or the container has in all
+    rss: Curve = Curve()
+    cores: float | None = None  # processors at work for this process, over the window
+    usable_cores: float | None = None
+    gpus: tuple[Gpu, ...] = ()
+    disk_free_bytes: float | None = None
+    disk_bytes: float | None = None
+    recording_bytes: float | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """``left_ms`` of the loop in progress is None where the run does not say how long it is."""
+
+    steps: int | None = None
+    epoch: int | None = None  # the one in progress, from 1
+    epochs: int | None = None
+    epoch_step: int | None = None
+    steps_per_epoch: int | None = None
+    left_ms: float | None = None
+    logs: Mapping[str, float] = field(default_factory=dict)  # of the last epoch that ended
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One look. ``parts`` is where a step of the last ``window_ms`` goes; ``why`` says why it is empty."""
+
+    folder: str
+    command: str
+    state: State
+    run_ms: float
+    source: str = ""
+    exit_code: int | None = None
+    ended: str = ""
+    progress: Progress = Progress()
+    step: StepTime = StepTime()
+    window_ms: float = 0.0
+    parts: tuple[Part, ...] = ()
+    why: str = ""
+    machine: Machine = Machine()
+    doing: Place | None = None
+    doing_what: str = ""
+    alerts: tuple[Alert, ...] = ()
+    found: tuple[Found, ...] = ()
+    examined_ms: float | None = None  # the recording was last examined when it was so long
+    started_at: float | None = None  # seconds since 1970

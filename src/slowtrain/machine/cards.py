@@ -1,0 +1,74 @@
+"""Cards by name: what of their memory TensorFlow gets, which is less than what is printed on the box.
+
+The numbers are what TensorFlow itself wrote, "Created device ... with N MB memory", on a card that nobody else used; of
+several, the lowest, since driver and context take a little more or less. They were read on 2026-11-22 in logs that people
+put in public repositories; TensorFlow keeps from 0.5 to 1.8 GiB of each card back for its libraries
+(``MinSystemMemory`` in tensorflow/core/common_runtime/gpu/gpu_device.cc) and the driver's context takes the rest.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+
+from slowtrain.errors import InputError
+
+READ = "2026-11-22"
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+METRIC = {"K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
+
+
+@dataclass(frozen=True)
+class Card:
+    """``usable_mib``: what TensorFlow's allocator may take. ``seen``: the name that the driver gives it."""
+
+    name: str
+    usable_mib: int
+    seen: str
+
+
+CARDS = (
+    Card("K80", 10785, "Tesla K80"),
+    Card("P100", 15397, "Tesla P100-PCIE-16GB"),
+    Card("T4", 13627, "Tesla T4"),
+    Card("V100-16GB", 14518, "Tesla V100-SXM2-16GB"),
+    Card("V100-32GB", 30574, "Tesla V100S-PCIE-32GB"),
+    Card("L4", 20549, "NVIDIA L4"),
+    Card("A100-40GB", 38068, "NVIDIA A100-SXM4-40GB"),
+    Card("A100-80GB", 78945, "NVIDIA A100-SXM4-80GB"),
+    Card("H100-80GB", 78763, "NVIDIA H100 80GB HBM3"),
+    Card("RTX-2080-Ti", 8963, "NVIDIA GeForce RTX 2080 Ti"),
+    Card("RTX-3080-Ti", 9298, "NVIDIA GeForce RTX 3080 Ti"),
+    Card("RTX-3090", 22289, "NVIDIA GeForce RTX 3090"),
+    Card("RTX-4090", 21286, "NVIDIA GeForce RTX 4090"),
+    Card("RTX-A6000", 46673, "NVIDIA RTX A6000"),
+)
+
+
+def size_bytes(text: str) -> int | None:
+    """Bytes of ``16GiB``, ``16G``, ``512MB``; None for what is no size."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)(B?)", text.strip(), re.IGNORECASE)
+    if found is None:
+        return None
+    number, unit, binary, byte = float(found[1]), found[2].upper(), found[3], found[4]
+    scale = METRIC[unit] if unit and byte and not binary else UNITS[unit]
+    return int(number * scale)
+
+
+def find(name: str) -> Card:
+    """The card of that name. Raises ``InputError``, which names those that are near."""
+    wanted = _plain(name)
+    for card in CARDS:
+        if wanted in (_plain(card.name), _plain(card.seen)):
+            return card
+    several = [c.name for c in CARDS if _plain(c.name).startswith(wanted) or wanted in _plain(c.seen)]
+    if len(several) == 1:
+        return find(several[0])
+    near = several or difflib.get_close_matches(name.upper(), [c.name for c in CARDS], n=3, cutoff=0.4)
+    known = " or ".join(near) if near else ", ".join(c.name for c in CARDS)
+    raise InputError(f"no card {name!r} is in the table; write {known}, or a size such as 16GiB")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower().replace("nvidia", "").replace("geforce", "").replace("tesla", ""))

@@ -1,0 +1,72 @@
+"""All facts about a computer in one document, and reading one that somebody else gathered."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from slowtrain.errors import InputError
+from slowtrain.machine import folder as folders
+from slowtrain.machine import frameworks, kernel_log, libraries, loading
+from slowtrain.machine.facts import SCHEMA, facts
+from slowtrain.machine.gpu import Gpus
+
+MOST_FILE_BYTES = 8 << 20
+SECTIONS = ("platform", "cpu", "cgroup", "memory", "gpu")  # that every document has
+
+
+def gather(
+    *,
+    data: Path | None = None,
+    load: bool = True,
+    gpus: Gpus | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Everything that can be found out here; takes as long as importing the frameworks does. ``say`` hears of it."""
+    gpus = gpus or Gpus()
+    found = facts(gpus=gpus)
+    builds: dict[str, Any] = {}
+    for name in frameworks.installed():
+        say(f"asking {name} how it was built and which GPUs it sees")
+        builds[name] = frameworks.framework(name)
+    found["frameworks"] = builds
+    cuda = [b for b in builds.values() if b.get("cuda_build")]
+    names = [n for b in cuda for n in libraries.wanted(b.get("cuda_version"), b.get("cudnn_version"))]
+    there = bool(found["gpu"]["devices"] or found["devices"]["pci_gpus"] or found["devices"]["files"])
+    names = list(dict.fromkeys(names or (["libcuda.so.1"] if there else [])))
+    found["libraries"] = libraries.libraries(names, os.environ) if names else []
+    found["kernel_log"] = kernel_log.kernel_log()
+    if load and gpus.handles:
+        say("copying to the GPU for a moment, to read its link and clocks at work")
+    by = next((name for name, b in builds.items() if b.get("gpus")), None)
+    found["load"] = loading.load(gpus, by) if load else {"unmeasured": "--no-load was given", "devices": []}
+    if data is not None:
+        say(f"reading from {data}")
+        found["data"] = folders.measure(data)
+    return found
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Somebody's facts. Raises ``InputError`` for a file that is none, of another version, or damaged."""
+    try:
+        if path.stat().st_size > MOST_FILE_BYTES:
+            raise InputError(f"{path} is too large for a machine's facts; `slowtrain doctor --json` writes them")
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); `slowtrain doctor --json` writes one") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is no JSON; `slowtrain doctor --json` writes a machine's facts") from error
+    if isinstance(found, dict) and isinstance(found.get("facts"), dict):
+        found = found["facts"]  # of the doctor's whole answer
+    schema = found.get("schema") if isinstance(found, dict) else None
+    if schema != SCHEMA:
+        said = f"says {schema!r}" if schema is not None else "does not say what it is"
+        raise InputError(f"{path} {said}, and not {SCHEMA!r}; `slowtrain doctor --json` writes a machine's facts")
+    lacking = [name for name in SECTIONS if not isinstance(found.get(name), dict)]
+    if lacking:
+        raise InputError(f"{path} is damaged: it has no {lacking[0]!r}; write it again with `slowtrain doctor --json`")
+    whole: dict[str, Any] = found
+    return whole

@@ -1,0 +1,57 @@
+"""The frameworks that are installed here, each asked in a child process: how it was built, how many GPUs it sees."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+MODULE = "slowtrain.capture.builds"  # by its name: what imports a framework lives in capture/ alone
+MARK = "slowtrain.build:"
+NAMES = ("tensorflow", "torch", "jax")
+SECONDS = 120.0
+# Of what a framework writes on its way, what tells of GPUs; the first few lines of them are kept.
+TELLING = ("cuda", "cudnn", "gpu", "libcu", "dlopen", "dynamic library", "driver", "rocm")
+MOST_LINES = 6
+# TensorFlow says at start-up that factories were registered twice and that a CPU build has instructions to use.
+USUAL = ("factory", "cpu_feature_guard", "onednn", "absl::initializelog", "tf-trt")
+
+
+def installed() -> tuple[str, ...]:
+    """Those that could be imported."""
+    return tuple(name for name in NAMES if importlib.util.find_spec(name) is not None)
+
+
+def framework(name: str, environ: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What one of them says; ``error`` where it could not be asked, ``said`` its own words about GPUs."""
+    own = {"TF_CPP_MIN_LOG_LEVEL": "0", "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "PYTHONUNBUFFERED": "1"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", MODULE, name], capture_output=True, timeout=SECONDS, check=False,
+            env={**(os.environ if environ is None else environ), **own},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return {"error": f"did not answer in {SECONDS:.0f} s"}
+    except OSError as error:
+        return {"error": str(error)}
+    said = done.stderr.decode(errors="replace").splitlines()
+    for line in reversed(done.stdout.decode(errors="replace").splitlines()):
+        if line.startswith(MARK):
+            found = json.loads(line.removeprefix(MARK))
+            return {**found, "said": telling(said)}
+    last = next((line for line in reversed(said) if line.strip()), "no answer")
+    return {"error": f"ended with exit code {done.returncode}: {last.strip()[:200]}", "said": telling(said)}
+
+
+def telling(lines: Sequence[str]) -> list[str]:
+    """Of a framework's log the lines about GPUs, each once, without time and thread."""
+    found = []
+    for line in lines:
+        lower = line.lower()
+        if any(word in lower for word in TELLING) and not any(word in lower for word in USUAL):
+            found.append(line.partition("] ")[2].strip() or line.strip())
+    return [line[:300] for line in dict.fromkeys(found)][:MOST_LINES]

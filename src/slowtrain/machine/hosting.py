@@ -1,0 +1,203 @@
+"""What the host leaves a training process: cores, memory, NUMA, disk, threads. Of ``machine/limited-host``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slowtrain.machine.reading import Facts, at, builds, card, cards, figure, gib, plural, rows
+from slowtrain.machine.rules import DOCKER_SHM_BYTES
+from slowtrain.model import Signal
+from slowtrain.sheet import Check, State
+
+CAUSE = "machine/limited-host"
+# Of the memory that may be used: with less left, the page cache is gone, and the next buffer swaps or kills.
+LEAST_FREE_SHARE = 0.05
+THREADS = (
+    "TF_NUM_INTRAOP_THREADS",
+    "TF_NUM_INTEROP_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+)
+SHM = "/dev/shm"  # noqa: S108  # where the system keeps shared memory
+MOSTLY_CACHED = 0.9  # of the bytes read, that the kernel counted as fetched from storage: below, memory had some
+
+
+def hosting(facts: Facts) -> Iterator[Check]:
+    """Every part of the host."""
+    yield _cores(facts)
+    yield from _quota(facts)
+    yield from _threads(facts)
+    yield _memory(facts)
+    yield from _shared(facts)
+    yield from _numa(facts)
+    yield from _disk(facts)
+
+
+def _unknown(name: str, says: str) -> Check:
+    return Check(CAUSE, name, State.UNCHECKED, says, missing=(Signal.FACTS,))
+
+
+def _cores(facts: Facts) -> Check:
+    board, bound = figure(at(facts, "cpu", "logical_cores")), at(facts, "cpu", "affinity_cores")
+    if not board:
+        return _unknown("cores", "the number of cores is not told")
+    given = float(len(bound)) if isinstance(bound, list) and bound else board
+    numbers = {"cores": board, "cores_allowed": given}
+    if given == 1 and board > 1:
+        says = f"this process is bound to one of {board:g} cores: nothing can run beside the step"
+        remedy = f"lift it: `taskset -c 0-{board - 1:g} COMMAND`, or ask the batch system for more (`--cpus-per-task`)"
+        return Check(CAUSE, "cores", State.WRONG, says, remedy, numbers)
+    if given < board:
+        return Check(CAUSE, "cores", State.NOTED, f"bound to {given:g} of {board:g} cores", numbers=numbers)
+    return Check(CAUSE, "cores", State.FINE, f"all {plural(board, 'core')} may be used", numbers=numbers)
+
+
+def _quota(facts: Facts) -> Iterator[Check]:
+    """A container's quota of processor time, and whether it has stopped anything so far."""
+    quota, board = figure(at(facts, "cgroup", "cpu_quota_cores")), figure(at(facts, "cpu", "logical_cores"))
+    if at(facts, "cgroup", "version") is None:
+        if at(facts, "platform", "system") == "Linux":
+            yield _unknown("quota", "there are no control groups to read a quota from")
+        return
+    if quota is None or (board and quota >= board):
+        yield Check(CAUSE, "quota", State.FINE, "no quota of processor time")
+        return
+    stopped, seconds = (
+        figure(at(facts, "cgroup", "throttled_periods")),
+        figure(at(facts, "cgroup", "throttled_seconds")),
+    )
+    says = f"a quota of {quota:.3g} cores of {board:g}" if board else f"a quota of {quota:.3g} cores"
+    numbers = {"quota_cores": quota, **({"cores": board} if board else {})}
+    remedy = "raise it (`docker run --cpus …`, `resources.limits.cpu`), or fit the pools to it: "
+    remedy += f"`export TF_NUM_INTRAOP_THREADS={max(int(quota), 1)} OMP_NUM_THREADS={max(int(quota), 1)}`"
+    if stopped:
+        says += f"; it has stopped this container {stopped:g} times" + (f", {seconds:.3g} s" if seconds else "")
+        says += ", and TensorFlow makes threads for every core"
+        yield Check(CAUSE, "quota", State.WRONG, says, remedy, numbers, ("tensorflow-threads",))
+    elif stopped is None:
+        yield _unknown("quota", f"{says}; how often it stopped the container is not told")
+    else:
+        yield Check(CAUSE, "quota", State.NOTED, f"{says}, not reached so far", None, numbers, ("tensorflow-threads",))
+
+
+def _threads(facts: Facts) -> Iterator[Check]:
+    """Settings that leave most of the cores idle: one thread where there are several cores."""
+    usable = figure(at(facts, "cpu", "usable_cores"))
+    said = {name: at(facts, "environment", name) for name in THREADS}
+    pools = at(builds(facts).get("tensorflow") or {}, "threads", "intra_op")
+    if pools == 1 and not said["TF_NUM_INTRAOP_THREADS"]:
+        said["intra_op_parallelism_threads"] = "1"
+    one = [name for name, value in said.items() if str(value or "").strip() == "1"]
+    told = ", ".join(f"{name}={value}" for name, value in said.items() if value)
+    if usable is None:
+        yield _unknown("threads", "the cores that may be used are not told")
+    elif one and usable >= 2:
+        says = f"{', '.join(one)} = 1 on {plural(usable, 'core')}: what it governs computes with one thread"
+        yield Check(CAUSE, "threads", State.WRONG, says, f"`unset {' '.join(one)}`", {"cores_allowed": usable})
+    elif told:
+        yield Check(CAUSE, "threads", State.NOTED, f"thread settings: {told}, on {plural(usable, 'core')}")
+    else:
+        yield Check(CAUSE, "threads", State.FINE, "thread pools are left to size themselves")
+
+
+def _memory(facts: Facts) -> Check:
+    limit, used = figure(at(facts, "cgroup", "memory_limit_bytes")), figure(at(facts, "cgroup", "memory_used_bytes"))
+    usable, free = figure(at(facts, "memory", "usable_bytes")), figure(at(facts, "memory", "available_bytes"))
+    swap, swap_free = figure(at(facts, "memory", "swap_total_bytes")), figure(at(facts, "memory", "swap_free_bytes"))
+    if not usable or free is None:
+        return _unknown("memory", "the memory is not told")
+    if limit is not None and used is not None:
+        free = min(free, max(limit - used, 0.0))  # the container's page cache counts as used, and can be given up
+    where = "the container's limit" if limit is not None and limit <= usable else "this computer"
+    says = f"{gib(free)} free of {gib(usable)} ({where})"
+    swapped = (swap - swap_free) if swap and swap_free is not None else 0.0
+    says += f", {gib(swapped)} swapped out" if swapped else ""
+    numbers = {"free_bytes": free, "usable_bytes": usable}
+    if free < LEAST_FREE_SHARE * usable and limit is None:
+        remedy = (
+            "end what holds the memory (`ps aux --sort=-rss | head`), or read less ahead: smaller shuffle and prefetch"
+        )
+        return Check(CAUSE, "memory", State.WRONG, f"nearly none left: {says}", remedy, numbers)
+    if free < LEAST_FREE_SHARE * usable:
+        return Check(CAUSE, "memory", State.NOTED, f"{says}; a part of what is used is cache", None, numbers)
+    return Check(CAUSE, "memory", State.FINE, says, None, numbers)
+
+
+def _shared(facts: Facts) -> Iterator[Check]:
+    size = figure(at(facts, "memory", "shm_total_bytes"))
+    if size is None:
+        if at(facts, "platform", "system") == "Linux":
+            yield _unknown("shared memory", f"{SHM} is not there or not told of")
+        return
+    uses = [w for w, here in (("NCCL", len(cards(facts)) > 1), ("PyTorch's loaders", "torch" in builds(facts))) if here]
+    if size <= DOCKER_SHM_BYTES and uses:
+        says = f"{SHM} has {gib(size)}, and {' and '.join(uses)} need more"
+        remedy = "`docker run --shm-size=1g …` (Kubernetes: an emptyDir of medium Memory there)"
+        yield Check(CAUSE, "shared memory", State.WRONG, says, remedy, {"shm_bytes": size}, ("docker-shm",))
+    else:
+        small = size <= DOCKER_SHM_BYTES
+        state, more = (
+            (State.NOTED, ", as Docker gives it; nothing found here that needs more") if small else (State.FINE, "")
+        )
+        yield Check(CAUSE, "shared memory", state, f"{SHM} has {gib(size)}{more}", sources=("docker-shm",))
+
+
+def _numa(facts: Facts) -> Iterator[Check]:
+    """Whether this process may run beside the card at all, on boards with several memory nodes."""
+    nodes, bound = at(facts, "numa_nodes"), at(facts, "cpu", "affinity_cores")
+    if not isinstance(nodes, list) or len(nodes) < 2:
+        return
+    beside = {str(p.get("address", "")).lower(): p.get("numa_node") for p in rows(at(facts, "devices", "pci_gpus"))}
+    for gpu in cards(facts):
+        address = str(gpu.get("pci_address") or "").lower()
+        node = beside.get(address[-12:]) if address else None
+        if not isinstance(node, int) or not 0 <= node < len(nodes) or not isinstance(nodes[node], list):
+            says = f"{card(gpu)}: the memory node that it hangs on is not told"
+            yield Check(CAUSE, f"GPU {gpu.get('index')} NUMA", State.UNCHECKED, says, missing=(Signal.CARD,))
+        elif isinstance(bound, list) and bound and not set(bound) & set(nodes[node]):
+            says = f"{card(gpu)} hangs on memory node {node}, and this process may run on none of that node's cores"
+            yield Check(
+                CAUSE, f"GPU {gpu.get('index')} NUMA", State.WRONG, says, f"`numactl --cpunodebind={node} COMMAND`"
+            )
+        else:
+            says = f"{card(gpu)} hangs on memory node {node}, whose cores may be used"
+            yield Check(CAUSE, f"GPU {gpu.get('index')} NUMA", State.FINE, says)
+
+
+def _disk(facts: Facts) -> Iterator[Check]:
+    """The data folder, where one was named: what lies under it, and what it gave."""
+    data = at(facts, "data")
+    if data is None:
+        says = "how fast the data can be read: name its folder with --data"
+        yield _unknown("data folder", says)
+        return
+    kind, rate = at(data, "kind"), figure(at(data, "bytes_per_second"))
+    virtual = at(facts, "cpu", "virtual") is True and kind in ("rotational", "solid-state")
+    what = {
+        "windows": "a Windows drive, reached from WSL", "network": "a network file system", "memory": "memory",
+        "overlay": "the container's own layers", "rotational": "a disk that turns", "solid-state": "a solid-state disk",
+    }.get(str(kind), "an unknown kind of disk")  # fmt: skip
+    what = "a virtual disk" if virtual else what
+    if kind == "windows" and at(facts, "devices", "wsl"):
+        says = f"the data lies on {what} ({at(data, 'filesystem')})" + (
+            f", read at {rate / 1e6:.3g} MB/s" if rate else ""
+        )
+        yield Check(CAUSE, "data folder", State.WRONG, says, "copy it into WSL's own file system (`cp -r … ~/data`)",
+                    sources=("wsl-files",))  # fmt: skip
+        return
+    if not rate:
+        yield _unknown("data folder", f"on {what} ({at(data, 'filesystem')}); no file in it could be read")
+        return
+    count, seconds = figure(at(data, "read_files")) or 0.0, figure(at(data, "seconds")) or 0.0
+    size, share = figure(at(data, "read_bytes")) or 0.0, figure(at(data, "from_storage_share"))
+    says = (
+        f"{what} ({at(data, 'filesystem')}) gave {rate / 1e6:.3g} MB/s, {count / seconds if seconds else 0:.3g} files/s"
+    )
+    says += f" ({gib(size)} of {plural(count, 'file')}, one reader)"
+    numbers = {"bytes_per_second": rate, "files_per_second": count / seconds if seconds else 0.0}
+    if kind != "memory" and (share is None or share < MOSTLY_CACHED):
+        yield _unknown("data folder", f"{says}, in part from the page cache: the disk alone may be slower")
+        return
+    says += "; whether that is enough, `slowtrain run` tells"
+    yield Check(CAUSE, "data folder", State.NOTED, says, None, numbers)

@@ -1,0 +1,25 @@
+"""Judges facts: fine, wrong with a remedy, noted, or unchecked. The one place, for ``doctor`` and for ``run`` alike."""
+
+from __future__ import annotations
+
+from slowtrain.machine.carding import carding
+from slowtrain.machine.hosting import hosting
+from slowtrain.machine.leftovers import leftovers
+from slowtrain.machine.matching import matching
+from slowtrain.machine.reading import Facts
+from slowtrain.machine.seeing import seeing
+from slowtrain.sheet import Check, State
+
+
+def judge(facts: Facts) -> tuple[Check, ...]:
+    """Every check, in the order in which a person would look."""
+    return (*seeing(facts), *matching(facts), *carding(facts), *hosting(facts), *leftovers(facts))
+
+
+def outcome(checks: tuple[Check, ...]) -> State:
+    """One word for several checks: what is wrong counts most, then that something was found to be fine."""
+    states = {check.state for check in checks}
+    for state in (State.WRONG, State.FINE, State.NOTED):
+        if state in states:
+            return state
+    return State.UNCHECKED

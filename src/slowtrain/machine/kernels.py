@@ -1,0 +1,64 @@
+"""Whether a build's code, its CUDA and the driver go together with a card. Pure rules of the table."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from slowtrain.machine.libraries import major
+from slowtrain.machine.reading import Facts, at, version
+from slowtrain.machine.rules import MINIMUM_DRIVER
+
+
+def capability(said: Any) -> tuple[int, int] | None:
+    """(8, 6) of "8.6"."""
+    found = re.fullmatch(r"(\d+)\.(\d+)", str(said or ""))
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def code_for(name: str, build: Facts, gpu: Facts) -> str | None:
+    """``machine`` code, ``ptx`` that the driver has to compile, ``none``; None where either side is unknown."""
+    has, lists = capability(gpu.get("compute_capability")), build.get("capabilities")
+    if has is None or not isinstance(lists, (list, tuple)) or not lists:
+        return None
+    binary: list[tuple[int, int, str]] = []
+    virtual: list[tuple[int, int]] = []
+    for said in lists:
+        found = re.fullmatch(r"(sm_|compute_)?(\d+)\.?(\d)([af]?)", str(said))
+        if found is None:
+            return None  # a list that cannot be read wholly proves nothing
+        one = (int(found[2]), int(found[3]))
+        # TensorFlow's compute_xy is both kinds, so is x.y; PyTorch lists them apart (tensorflow-capabilities).
+        if found[1] == "sm_" or name == "tensorflow":
+            binary.append((*one, found[4]))
+        if found[1] != "sm_" and not found[4]:
+            virtual.append(one)
+    if any(_runs(code, has) for code in binary):
+        return "machine"
+    return "ptx" if any(one <= has for one in virtual) else "none"
+
+
+def _runs(code: tuple[int, int, str], has: tuple[int, int]) -> bool:
+    """Machine code runs on its own major version from its minor on; with the letter a on its very own card alone."""
+    if code[2] == "a":
+        return code[:2] == has
+    return code[0] == has[0] and code[1] <= has[1]
+
+
+def least_driver(facts: Facts, build: Facts) -> tuple[int, ...] | None:
+    """The oldest driver that runs the CUDA which this build was made with; None where no rule is known."""
+    return MINIMUM_DRIVER.get(str(at(facts, "platform", "system")), {}).get(major(build.get("cuda_version")) or 0)
+
+
+def driver_too_old(facts: Facts, build: Facts) -> str | None:
+    """What to say where the driver is older than that; None where it is not, or is not known."""
+    least, has = least_driver(facts, build), version(at(facts, "gpu", "driver_version"))
+    speaks = version(at(facts, "gpu", "cuda_version"))
+    if least is None or has is None or has >= least:
+        return None
+    if speaks is not None and speaks[0] >= (major(build.get("cuda_version")) or 0):
+        return None  # a forward compatibility package speaks for the old driver
+    return (
+        f"driver {at(facts, 'gpu', 'driver_version')} is older than {'.'.join(map(str, least))}, "
+        f"which CUDA {build.get('cuda_version')} needs"
+    )

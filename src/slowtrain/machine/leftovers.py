@@ -1,0 +1,155 @@
+"""Settings that slow training down when they were left on: of ``machine/slowing-setting``. One table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from slowtrain.machine.reading import Facts, at, cards
+from slowtrain.model import Signal
+from slowtrain.sheet import Check, State
+
+CAUSE = "machine/slowing-setting"
+
+
+def _on(value: str) -> bool:
+    return value.strip().lower() in ("1", "true", "yes", "on")
+
+
+def _off(value: str) -> bool:
+    return value.strip().lower() in ("0", "false", "no", "off")
+
+
+def _above_zero(value: str) -> bool:
+    return value.strip().isdigit() and int(value) > 0
+
+
+def _any(value: str) -> bool:
+    return bool(value.strip())
+
+
+def _has(*words: str) -> Callable[[str], bool]:
+    return lambda value: any(word in value for word in words)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A variable, the values that slow, and what they do; ``chosen``: often wanted, so noted and not called wrong."""
+
+    name: str
+    slow: Callable[[str], bool]
+    says: str
+    source: str
+    gpu: bool = False
+    chosen: bool = False
+
+
+SETTINGS = (
+    Setting(
+        "CUDA_LAUNCH_BLOCKING",
+        _on,
+        "the host waits for every kernel; meant for finding errors",
+        "cuda-variables",
+        gpu=True,
+    ),
+    Setting(
+        "CUDA_CACHE_DISABLE",
+        _on,
+        "what the driver compiled is compiled again at every start",
+        "cuda-variables",
+        gpu=True,
+    ),
+    Setting("CUDA_FORCE_PTX_JIT", _on, "the driver compiles every kernel at every start", "cuda-variables", gpu=True),
+    Setting(
+        "CUDA_DEVICE_MAX_CONNECTIONS",
+        lambda v: v.strip() == "1",
+        "copies and kernels wait in one line",
+        "cuda-variables",
+        gpu=True,
+        chosen=True,
+    ),
+    Setting("CUDA_INJECTION64_PATH", _any, "a profiler is attached to every CUDA program", "cuda-injection", gpu=True),
+    Setting(
+        "TF_FORCE_UNIFIED_MEMORY",
+        _on,
+        "tensors spill to the host's memory, slowly, instead of failing",
+        "tensorflow-unified",
+        gpu=True,
+    ),
+    Setting(
+        "NVIDIA_TF32_OVERRIDE",
+        _off,
+        "float32 matrix work is kept off the tensor cores",
+        "cuda-tf32",
+        gpu=True,
+        chosen=True,
+    ),
+    Setting(
+        "TF_DETERMINISTIC_OPS",
+        _on,
+        "repeatable kernels, which can be much slower; needed for repeatable runs only",
+        "tensorflow-determinism",
+    ),
+    Setting(
+        "TF_CUDNN_DETERMINISTIC",
+        _on,
+        "repeatable convolutions, which can be much slower",
+        "tensorflow-determinism",
+        gpu=True,
+    ),
+    Setting(
+        "TF_CUDNN_USE_AUTOTUNE", _off, "cuDNN does not try for the fastest convolution", "tensorflow-autotune", gpu=True
+    ),
+    Setting("TF_CPP_MAX_VLOG_LEVEL", _above_zero, "TensorFlow logs in its hot paths", "tensorflow-vlog"),
+    Setting("TF_CPP_MIN_VLOG_LEVEL", _above_zero, "TensorFlow logs in its hot paths", "tensorflow-vlog"),
+    Setting("TF_CPP_VMODULE", _any, "TensorFlow logs in the hot paths of the files named", "tensorflow-vlog"),
+    Setting(
+        "TF_XLA_FLAGS",
+        _has("tf_xla_clustering_debug", "tf_dump_graph"),
+        "XLA's clustering writes every graph to disk",
+        "xla-dump",
+    ),
+    Setting(
+        "XLA_FLAGS",
+        _has("--xla_dump_to", "--xla_dump_hlo"),
+        "XLA writes out every program that it compiles",
+        "xla-dump",
+    ),
+    Setting(
+        "TF_ENABLE_ONEDNN_OPTS", _off, "oneDNN's faster kernels of the CPU are off", "tensorflow-onednn", chosen=True
+    ),
+    Setting("PYTHONDEVMODE", _any, "Python checks every allocation", "python-variables"),
+    Setting("PYTHONMALLOC", _has("debug"), "Python checks every allocation", "python-variables"),
+    Setting("PYTHONTRACEMALLOC", _above_zero, "Python keeps a record of every allocation", "python-variables"),
+    Setting(
+        "NCCL_DEBUG",
+        lambda v: v.strip().upper() in ("INFO", "TRACE"),
+        "every collective is logged",
+        "nccl-variables",
+        gpu=True,
+    ),
+    Setting(
+        "NCCL_P2P_DISABLE", _on, "GPUs exchange through the host's memory", "nccl-variables", gpu=True, chosen=True
+    ),
+)
+
+
+def leftovers(facts: Facts) -> Iterator[Check]:
+    """Those that are set so; one line for all that are not."""
+    environment = at(facts, "environment")
+    if not isinstance(environment, Mapping):
+        yield Check(CAUSE, "settings", State.UNCHECKED, "the environment is not told", missing=(Signal.FACTS,))
+        return
+    slow = [s for s in SETTINGS if isinstance(v := environment.get(s.name), str) and s.slow(v)]
+    for setting in slow:
+        value, idle = str(environment[setting.name]), setting.gpu and not cards(facts)
+        says = f"{setting.name}={value[:60]}: {setting.says}"
+        state = State.NOTED if setting.chosen or idle else State.WRONG
+        remedy = f"`unset {setting.name}`" if state is State.WRONG else None
+        yield Check(CAUSE, setting.name, state, says + (" (there is no GPU here)" if idle else ""), remedy,
+                    sources=(setting.source,))  # fmt: skip
+    if not any(not (s.chosen or (s.gpu and not cards(facts))) for s in slow):
+        says = f"none of the {len(SETTINGS)} settings known to slow training is left on"
+        yield Check(
+            CAUSE, "settings", State.FINE, says if not slow else "no other setting known to slow training is on"
+        )

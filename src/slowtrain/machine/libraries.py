@@ -1,0 +1,107 @@
+"""The shared libraries of CUDA: which files there are, which the loader takes, and which are there twice."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from slowtrain.machine.rules import LIBRARIES
+
+SYSTEM_FOLDERS = (
+    "usr/lib/wsl/lib", "usr/local/cuda/lib64", "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64",
+    "usr/lib",
+)  # fmt: skip
+SECONDS = 30.0
+# Tried in a process of its own: what a library does when it is loaded, it does there.
+TRY = """
+import ctypes, json, os, sys
+said = []
+for name, files in json.loads(sys.argv[1]):
+    row = {"name": name, "loaded": None, "error": None, "found": files}
+    for which in (name, *files):
+        try:
+            ctypes.CDLL(which)
+        except OSError as error:
+            row["error"] = row["error"] or str(error)[:200]
+            continue
+        row["loaded"] = which
+        if which == name and os.path.exists("/proc/self/maps"):
+            stem = name.split(".so")[0] + "."
+            maps = [l.split()[-1] for l in open("/proc/self/maps") if "/" in l]
+            row["loaded"] = next((m for m in maps if os.path.basename(m).startswith(stem)), name)
+        row["error"] = None
+        break
+    said.append(row)
+print(json.dumps(said))
+"""
+
+
+def wanted(cuda: str | None, cudnn: str | None) -> tuple[str, ...]:
+    """The libraries that a build with these versions loads, the driver's first; of unknown versions that alone."""
+    names = ["libcuda.so.1"]
+    names += LIBRARIES.get(major(cuda) or 0, ())
+    if (version := major(cudnn)) is not None:
+        names.append(f"libcudnn.so.{version}")
+    return tuple(names)
+
+
+def major(version: str | None) -> int | None:
+    """12 of "12.5.1"; None where it is none."""
+    found = re.match(r"(\d+)", version or "")
+    return int(found[1]) if found else None
+
+
+def libraries(
+    names: Sequence[str], environ: Mapping[str, str], root: Path = Path("/"), packages: Iterable[str] = sys.path
+) -> list[dict[str, Any]] | None:
+    """Each library: the files of its name, the one that was loaded, or the loader's own words why none was.
+
+    By its name first, as a program would (LD_LIBRARY_PATH, the loader's cache), then from where a build of TensorFlow
+    or PyTorch looks by itself: NVIDIA's wheels. None where there is no such loader.
+    """
+    if sys.platform != "linux":
+        return None
+    folders = list(_folders(environ, root, packages))
+    rows = [(name, _files(name, folders)) for name in names]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", TRY, json.dumps(rows)],
+            capture_output=True, text=True, timeout=SECONDS, check=False, env=dict(environ),
+        )  # fmt: skip
+        said = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    return said if isinstance(said, list) else None
+
+
+def _folders(environ: Mapping[str, str], root: Path, packages: Iterable[str]) -> Iterable[Path]:
+    yield from (Path(p) for p in environ.get("LD_LIBRARY_PATH", "").split(":") if p)
+    for folder in dict.fromkeys(packages):
+        with contextlib.suppress(OSError):
+            yield from sorted(Path(folder).glob("nvidia/*/lib")) if folder else ()
+    if prefix := environ.get("CONDA_PREFIX"):
+        yield Path(prefix) / "lib"
+    yield from (root / name for name in SYSTEM_FOLDERS)
+
+
+def _files(name: str, folders: Iterable[Path]) -> list[str]:
+    """The files of that name, each once however many links lead to it; the loader's order."""
+    found: dict[str, str] = {}
+    for folder in folders:
+        path = folder / name
+        with contextlib.suppress(OSError):
+            if path.exists():
+                found.setdefault(str(path.resolve()), str(path))
+    return list(found)
+
+
+def file_version(path: str) -> tuple[int, ...] | None:
+    """(9, 3, 0) of libcudnn.so.9.3.0; None where the name says less than a minor version."""
+    found = re.search(r"\.so\.(\d+(?:\.\d+)+)$", path)
+    return tuple(map(int, found[1].split("."))) if found else None

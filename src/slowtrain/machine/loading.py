@@ -1,0 +1,93 @@
+"""The GPUs under a short load: link, clocks and temperature as they are at work, and the rate of copying."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from slowtrain.machine.gpu import Gpus
+
+MODULE = "slowtrain.capture.load"
+MARK = "slowtrain.load:"
+SECONDS = 2.0  # of copying on each card: links and clocks rise in a fraction of one
+MOST_SECONDS = 90.0
+EVERY_S = 0.1
+FIGURES = ("gpu_pcie_generation", "gpu_pcie_width", "gpu_sm_mhz", "gpu_celsius", "gpu_power_watts", "gpu_throttle_bits")
+
+
+def load(gpus: Gpus, framework: str | None, command: Sequence[str] | None = None) -> dict[str, Any]:
+    """Samples of each card while a child copies to it; ``unmeasured`` says why there are none."""
+    if not gpus.handles:
+        return {"unmeasured": "no GPU that its driver shows", "devices": []}
+    if framework is None and command is None:
+        return {"unmeasured": "no framework here that sees the GPU and could load it", "devices": []}
+    argv = list(command or (sys.executable, "-m", MODULE, str(framework), str(SECONDS)))
+    watch = _Watch(gpus)
+    # Numbers as nvidia-smi gives them, so that the child's cards are the driver's.
+    environ = {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "PYTHONUNBUFFERED": "1"}
+    environ.pop("CUDA_VISIBLE_DEVICES", None)
+    try:
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environ) as child:
+            timer = threading.Timer(MOST_SECONDS, child.kill)
+            timer.start()
+            try:
+                for line in child.stdout or ():
+                    if line.startswith(MARK.encode()):
+                        watch.told(json.loads(line[len(MARK) :]))
+            finally:
+                timer.cancel()
+                watch.end()
+    except (OSError, ValueError) as error:
+        watch.end()
+        return {"unmeasured": f"the load could not be run ({error})", "devices": []}
+    if not watch.rows:
+        return {"unmeasured": f"{framework} could not copy to the GPU", "devices": []}
+    return {"unmeasured": None, "framework": framework, "devices": [watch.rows[i] for i in sorted(watch.rows)]}
+
+
+class _Watch:
+    """Reads the cards while the child says that it is at one of them."""
+
+    def __init__(self, gpus: Gpus) -> None:
+        self.gpus = gpus
+        self.rows: dict[int, dict[str, Any]] = {}
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def told(self, line: Mapping[str, Any]) -> None:
+        index = int(line["device"])
+        if line["begun"]:
+            self.end()
+            self._stop = threading.Event()
+            self._thread = threading.Thread(target=self._look, args=(index, self._stop), daemon=True)
+            self._thread.start()
+        else:
+            self.end()
+            self.rows.setdefault(index, {"index": index})["bytes_per_second"] = float(line["bytes_per_second"])
+
+    def end(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _look(self, index: int, stop: threading.Event) -> None:
+        """The most of each figure: a card at its work; of the reasons for a lower clock, all that were given."""
+        row: dict[str, Any] = {"index": index}
+        while True:
+            found = self.gpus.sample()
+            for name in FIGURES:
+                values = found.get(name) or []
+                value = values[index] if index < len(values) else None
+                if value is None:
+                    continue
+                key = name.removeprefix("gpu_")
+                row[key] = int(row.get(key, 0)) | int(value) if "bits" in key else max(row.get(key, value), value)
+            if stop.wait(EVERY_S):
+                break
+        self.rows[index] = row

@@ -1,0 +1,80 @@
+"""Facts as they may come from anywhere: nothing is taken to be there, and nothing to be of the right kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+Facts = Mapping[str, Any]
+NAMES = {"tensorflow": "TensorFlow", "torch": "PyTorch", "jax": "JAX"}
+
+
+def at(facts: Any, *path: str) -> Any:
+    """A nested fact; None where it is absent."""
+    for key in path:
+        facts = facts.get(key) if isinstance(facts, Mapping) else None
+    return facts
+
+
+def rows(value: Any) -> list[Facts]:
+    """A list of objects; what is none of them is left out."""
+    return [row for row in value if isinstance(row, Mapping)] if isinstance(value, (list, tuple)) else []
+
+
+def figure(value: Any) -> float | None:
+    """A number; True and "4" are none."""
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def version(said: Any) -> tuple[int, ...] | None:
+    """(550, 54, 15) of "550.54.15"; None where it does not begin with a number."""
+    found = re.match(r"\d+(?:\.\d+)*", str(said or ""))
+    return tuple(map(int, found[0].split("."))) if found else None
+
+
+def cards(facts: Facts) -> list[Facts]:
+    """The GPUs that the driver shows."""
+    return rows(at(facts, "gpu", "devices"))
+
+
+def card(gpu: Facts) -> str:
+    """How a GPU is called in a sentence."""
+    return f"GPU {gpu.get('index', '?')} ({gpu.get('name') or 'unnamed'})"
+
+
+def builds(facts: Facts) -> dict[str, Facts]:
+    """The frameworks that were asked; the one that Keras runs on first."""
+    found = at(facts, "frameworks")
+    named = {n: b for n, b in found.items() if isinstance(b, Mapping)} if isinstance(found, Mapping) else {}
+    return dict(sorted(named.items(), key=lambda item: item[0] != backend(facts)))
+
+
+def backend(facts: Facts) -> str:
+    """What training runs on here: Keras' backend, TensorFlow where nothing else is said."""
+    return str(at(facts, "keras_backend") or "tensorflow")
+
+
+def called(name: str, build: Facts) -> str:
+    return f"{NAMES.get(name, name)} {build.get('version') or ''}".strip()
+
+
+def present(facts: Facts) -> bool | None:
+    """Whether there is an NVIDIA GPU here, whoever sees it; None where the system does not show."""
+    pci = at(facts, "devices", "pci_gpus")
+    if cards(facts) or pci or rows(at(facts, "devices", "files")):
+        return True
+    return False if isinstance(pci, list) else None
+
+
+def container(facts: Facts) -> str | None:
+    found = at(facts, "platform", "container")
+    return found if isinstance(found, str) else None
+
+
+def gib(count: float) -> str:
+    return f"{count / (1 << 30):.3g} GiB" if count >= 1 << 30 else f"{count / (1 << 20):.3g} MiB"
+
+
+def plural(count: float, word: str) -> str:
+    return f"{count:g} {word}{'' if count == 1 else 's'}"

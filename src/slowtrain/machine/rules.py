@@ -1,0 +1,274 @@
+"""Every number and version rule by which a machine is judged, each with its source and the day it was read there.
+
+One table, so that it can be read and corrected as one. What is not in it is not known, and is reported as unchecked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from slowtrain.sheet import Source
+
+READ = "2026-11-22"
+BY_HEART = "not read again for this table"  # known from working with it; no page was at hand on the day
+
+SOURCES: Mapping[str, Source] = {
+    source.key: source
+    for source in (
+        Source(
+            "cuda-driver",
+            "A CUDA toolkit runs on drivers from 450.80.02 (11.x), 525.60.13 (12.x), 580 (13.x) on; on Windows from "
+            "452.39 (11.x) and 528.33 (12.x) on",
+            "NVIDIA, CUDA Compatibility, Minor Version Compatibility, table 1: https://docs.nvidia.com/deploy/"
+            "cuda-compatibility/minor-version-compatibility.html; tensorflow.org/install/pip, software requirements",
+            READ,
+        ),
+        Source(
+            "cuda-ptx-driver",
+            "Code that the driver has to compile from PTX needs a driver of the toolkit's own CUDA version or newer: "
+            "minor version compatibility does not cover it",
+            "NVIDIA, CUDA Compatibility, Minor Version Compatibility, application considerations: "
+            "https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html",
+            READ,
+        ),
+        Source(
+            "cuda-binary",
+            "Machine code for compute capability X.y runs on X.z with z >= y and on no other X; PTX for X.y is "
+            "compiled at start for X.y and everything newer",
+            "NVIDIA, CUDA C++ Programming Guide, binary and PTX compatibility: "
+            "https://docs.nvidia.com/cuda/cuda-c-programming-guide/",
+            READ,
+        ),
+        Source(
+            "tensorflow-capabilities",
+            "In a build's list sm_xy is machine code alone; compute_xy is machine code and PTX",
+            "TensorFlow, configure.py, the question for TF_CUDA_COMPUTE_CAPABILITIES",
+            READ,
+        ),
+        Source(
+            "tensorflow-ptx",
+            "Kernels compiled from PTX at start can take 30 minutes or longer, TensorFlow's own warning says",
+            "TensorFlow, gpu_device.cc; https://github.com/tensorflow/tensorflow/issues/62320",
+            READ,
+        ),
+        Source(
+            "tensorflow-windows",
+            "TensorFlow 2.10 was the last release with GPU support on native Windows; from 2.11 on it takes WSL2",
+            "https://www.tensorflow.org/install/pip#windows-native",
+            READ,
+        ),
+        Source(
+            "tensorflow-macos",
+            "TensorFlow has no official GPU support on macOS",
+            "https://www.tensorflow.org/install/pip",
+            READ,
+        ),
+        Source(
+            "tensorflow-cuda-wheels",
+            "tensorflow[and-cuda] brings CUDA as wheels: of 2.15.1 CUDA 12.2 and cuDNN 8.9.4, of 2.21.0 CUDA 12.5 or "
+            "a newer 12 and cuDNN 9.3 or a newer 9",
+            "METADATA of the wheels tensorflow-cpu 2.15.1 and 2.21.0, extra and-cuda",
+            READ,
+        ),
+        Source(
+            "cudnn-minor",
+            "TensorFlow needs the cuDNN major version that it was built with, and an equal or higher minor version",
+            "TensorFlow, cuda_dnn.cc: the error at loading another one",
+            READ,
+        ),
+        Source(
+            "cuda-sonames",
+            "Names of the libraries of CUDA 11, 12 and 13 and of cuDNN 8 and 9",
+            "file names in NVIDIA's wheels on the package index: nvidia-*-cu11, nvidia-*-cu12, nvidia-* (13)",
+            READ,
+        ),
+        Source(
+            "pcie-rate",
+            "PCI Express carries 0.25, 0.5, 0.985, 1.969, 3.938, 7.563 GB/s a lane and direction in generation 1 to 6",
+            "PCI-SIG, PCI Express base specifications 1.0 to 6.0: transfer rate less coding (8b/10b, 128b/130b, FLIT)",
+            READ,
+        ),
+        Source(
+            "nvml",
+            "Reasons for a lower clock, temperatures, ECC counters, retired pages, remapped rows: as the driver tells",
+            "NVIDIA, NVML API reference: https://docs.nvidia.com/deploy/nvml-api/",
+            READ,
+        ),
+        Source(
+            "page-retirement",
+            "XID 48 is an uncorrectable memory error, 63 a page retired or a row remapped, 64 that this failed; a "
+            "reset of the GPU or the driver makes pending ones take effect",
+            "NVIDIA, Dynamic Page Retirement: https://docs.nvidia.com/deploy/dynamic-page-retirement/visibility.html",
+            READ,
+        ),
+        Source(
+            "xid",
+            "XID 79 is a GPU that has fallen off the bus, 74 an error of NVLink, 94 and 95 an uncorrectable memory "
+            "error, contained or not",
+            "NVIDIA, XID errors, catalogue: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html",
+            READ,
+        ),
+        Source(
+            "container-gpu",
+            "A container sees the GPU by the NVIDIA Container Toolkit and docker run --gpus all (or its podman like)",
+            "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/; tensorflow.org/install/docker",
+            READ,
+        ),
+        Source(
+            "wsl",
+            "In WSL2 the Windows driver brings libcuda in /usr/lib/wsl/lib; no Linux driver may be installed there",
+            "NVIDIA, CUDA on WSL User Guide: https://docs.nvidia.com/cuda/wsl-user-guide/",
+            READ,
+        ),
+        Source(
+            "wsl-files",
+            "Files on a Windows drive (/mnt/c, 9p) are reached more slowly from WSL than those in its own file system",
+            "Microsoft, Working across file systems: https://learn.microsoft.com/windows/wsl/filesystems",
+            READ,
+        ),
+        Source(
+            "docker-shm",
+            "Docker gives a container 64 MB of shared memory unless --shm-size says otherwise; NCCL and PyTorch's "
+            "loaders need more",
+            "Docker, docker run reference; NVIDIA, NCCL User Guide, troubleshooting, shared memory",
+            READ,
+        ),
+        Source(
+            "tensorflow-threads",
+            "TensorFlow sizes its thread pools by the cores that the process may run on, not by a container's quota",
+            "TensorFlow, NumSchedulableCPUs: sched_getaffinity",
+            READ,
+        ),
+        Source(
+            "cuda-variables",
+            "CUDA_VISIBLE_DEVICES: GPUs before the first number that is none are seen, an empty text hides all; "
+            "CUDA_LAUNCH_BLOCKING, CUDA_CACHE_DISABLE, CUDA_FORCE_PTX_JIT, CUDA_DEVICE_MAX_CONNECTIONS",
+            "NVIDIA, CUDA Programming Guide, environment variables: https://docs.nvidia.com/cuda/"
+            "cuda-programming-guide/05-appendices/environment-variables.html",
+            READ,
+        ),
+        Source(
+            "cuda-injection",
+            "CUDA_INJECTION64_PATH names a library that every CUDA program loads: a profiler's",
+            "NVIDIA, CUPTI documentation, injection",
+            BY_HEART,
+        ),
+        Source(
+            "cuda-tf32",
+            "NVIDIA_TF32_OVERRIDE=0 turns TF32 off in NVIDIA's libraries",
+            "NVIDIA, cuBLAS documentation, TF32",
+            BY_HEART,
+        ),
+        Source(
+            "tensorflow-determinism",
+            "Determinism costs speed; TF_DETERMINISTIC_OPS is its older switch",
+            "https://www.tensorflow.org/api_docs/python/tf/config/experimental/enable_op_determinism; TensorFlow 2.8, "
+            "release notes",
+            READ,
+        ),
+        Source(
+            "tensorflow-unified",
+            "TF_FORCE_UNIFIED_MEMORY lets the allocator use more than the card has, by pages of the host's memory",
+            "TensorFlow, gpu_device.cc and config.proto, use_unified_memory",
+            BY_HEART,
+        ),
+        Source(
+            "tensorflow-autotune",
+            "TF_CUDNN_USE_AUTOTUNE=0 takes cuDNN's first choice of convolution instead of the fastest one measured",
+            "TensorFlow, use_cudnn.cc",
+            BY_HEART,
+        ),
+        Source(
+            "tensorflow-vlog",
+            "TF_CPP_MAX_VLOG_LEVEL and TF_CPP_VMODULE turn verbose logging on; TF_CPP_MIN_VLOG_LEVEL is its older name",
+            "TensorFlow, tsl/platform/default/logging.cc",
+            BY_HEART,
+        ),
+        Source(
+            "xla-dump",
+            "xla_dump_to writes every compiled program to files; tf_xla_clustering_debug every clustered graph",
+            "OpenXLA, debug_options_flags.cc; TensorFlow, compiler/jit/flags.cc",
+            BY_HEART,
+        ),
+        Source(
+            "tensorflow-onednn",
+            "TF_ENABLE_ONEDNN_OPTS=0 turns oneDNN's kernels off",
+            "TensorFlow's own notice at start-up (port.cc): seen with 2.15 and 2.21",
+            READ,
+        ),
+        Source(
+            "python-variables",
+            "PYTHONDEVMODE, PYTHONMALLOC=debug and PYTHONTRACEMALLOC check or record allocations",
+            "https://docs.python.org/3/using/cmdline.html#environment-variables",
+            BY_HEART,
+        ),
+        Source(
+            "nccl-variables",
+            "NCCL_DEBUG=INFO logs, NCCL_P2P_DISABLE=1 keeps GPUs from exchanging directly",
+            "NVIDIA, NCCL User Guide, environment variables",
+            BY_HEART,
+        ),
+    )
+}  # fmt: skip
+
+MINIMUM_DRIVER: Mapping[str, Mapping[int, tuple[int, ...]]] = {
+    "Linux": {11: (450, 80, 2), 12: (525, 60, 13), 13: (580,)},
+    "Windows": {11: (452, 39), 12: (528, 33)},
+}
+"""System -> CUDA major version -> the oldest driver that runs it (cuda-driver)."""
+
+LIBRARIES: Mapping[int, tuple[str, ...]] = {
+    11: ("libcudart.so.11.0", "libcublas.so.11", "libcublasLt.so.11", "libcufft.so.10", "libcusolver.so.11",
+         "libcusparse.so.11"),
+    12: ("libcudart.so.12", "libcublas.so.12", "libcublasLt.so.12", "libcufft.so.11", "libcusolver.so.11",
+         "libcusparse.so.12"),
+    13: ("libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13", "libcufft.so.12", "libcusolver.so.12",
+         "libcusparse.so.12"),
+}  # fmt: skip
+"""CUDA major version -> the shared libraries that a build of it loads (cuda-sonames)."""
+
+WHEELS: Mapping[str, str] = {
+    "libcudart": "nvidia-cuda-runtime",
+    "libcublas": "nvidia-cublas",
+    "libcublasLt": "nvidia-cublas",
+    "libcufft": "nvidia-cufft",
+    "libcusolver": "nvidia-cusolver",
+    "libcusparse": "nvidia-cusparse",
+    "libcudnn": "nvidia-cudnn",
+}
+"""Library -> the wheel that brings it, less its ``-cu12``."""
+
+LANE_GBPS: Mapping[int, float] = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
+"""Generation of PCI Express -> GB/s a lane and direction (pcie-rate)."""
+
+FAULTY_XIDS: Mapping[int, str] = {
+    48: "an uncorrectable memory error",
+    64: "a bad page or row that could not be retired",
+    74: "an error of NVLink",
+    79: "the GPU has fallen off the bus",
+    94: "a contained memory error",
+    95: "an uncontained memory error",
+}
+"""XIDs that are faults of the card or its seat, and of no program (page-retirement, xid)."""
+
+LAST_NATIVE_WINDOWS = (2, 10)
+"""The last TensorFlow that used a GPU on native Windows (tensorflow-windows)."""
+
+FIRST_CUDA_EXTRA = (2, 15)
+"""The oldest TensorFlow whose wheel was seen to have the extra ``and-cuda`` (tensorflow-cuda-wheels)."""
+
+DOCKER_SHM_BYTES = 64 << 20
+"""Docker's default of shared memory (docker-shm)."""
+
+# fstype -> what it is, of /proc/self/mountinfo
+NETWORK_FILESYSTEMS = frozenset(
+    "nfs nfs4 cifs smb3 smbfs lustre ceph gpfs beegfs glusterfs afs fuse.sshfs fuse.gcsfuse fuse.s3fs fuse.goofys "
+    "fuse.juicefs fuse.glusterfs fuse.blobfuse2 wekafs".split()
+)
+WINDOWS_FILESYSTEMS = frozenset({"9p", "drvfs"})
+MEMORY_FILESYSTEMS = frozenset({"tmpfs", "ramfs"})
+
+
+def cited(keys: Iterable[str]) -> tuple[Source, ...]:
+    """The sources of these keys, each once, in order."""
+    return tuple(SOURCES[key] for key in dict.fromkeys(keys))

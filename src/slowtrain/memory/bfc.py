@@ -1,0 +1,131 @@
+"""TensorFlow's allocator (best fit with coalescing), simulated: whether a sequence of requests fits a limit.
+
+The rules are those of ``bfc_allocator.cc`` (TensorFlow 2.15 to 2.21): sizes are rounded up to 256 bytes; the smallest
+free piece that is large enough is taken, the lowest of several; it is split where the rest would be as large as
+the request, or 128 MiB; what is freed is joined with its free neighbours. Its bins of powers of two only make the
+search for the smallest piece quick, and a sorted list finds the same one. With ``growth`` memory comes in regions, each twice
+as large as the last, that are never joined; that is how the CPU's allocator works, and a GPU's with
+``set_memory_growth``. Without, a single region is the whole card.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass
+
+ROUNDING_BYTES = 256
+FIRST_REGION_BYTES = 2 << 20
+MOST_WASTE_BYTES = 128 << 20
+GAP_BYTES = 1 << 44  # between the addresses of two regions: they are not neighbours
+
+
+def rounded(size_bytes: int) -> int:
+    return -(-size_bytes // ROUNDING_BYTES) * ROUNDING_BYTES
+
+
+@dataclass
+class Chunk:
+    """A piece of a region, with its neighbours by address."""
+
+    address: int
+    size_bytes: int
+    used: bool = False
+    requested_bytes: int = 0
+    before: Chunk | None = None
+    after: Chunk | None = None
+
+
+class Allocator:
+    """One pool of memory. ``in_use_bytes`` counts whole chunks, as TensorFlow's own statistics do."""
+
+    def __init__(self, limit_bytes: int, *, growth: bool) -> None:
+        self.limit_bytes = limit_bytes
+        self.in_use_bytes = 0
+        self.peak_bytes = 0
+        self.pool_bytes = 0
+        self.regions: list[Chunk] = []  # the first chunk of each
+        self._next_region_bytes = rounded(min(limit_bytes, FIRST_REGION_BYTES) if growth else limit_bytes)
+        self._free: list[tuple[int, int]] = []  # size and address
+        self._chunks: dict[int, Chunk] = {}
+
+    def allocate(self, size_bytes: int) -> int | None:
+        """The address; None where nothing free is large enough, which TensorFlow calls exhaustion."""
+        wanted = rounded(max(size_bytes, 1))
+        chunk = self._best(wanted)
+        if chunk is None and self._extend(wanted):
+            chunk = self._best(wanted)
+        if chunk is None:
+            return None
+        if chunk.size_bytes >= 2 * wanted or chunk.size_bytes - wanted >= MOST_WASTE_BYTES:
+            self._split(chunk, wanted)
+        chunk.used, chunk.requested_bytes = True, size_bytes
+        self.in_use_bytes += chunk.size_bytes
+        self.peak_bytes = max(self.peak_bytes, self.in_use_bytes)
+        return chunk.address
+
+    def free(self, address: int) -> None:
+        chunk = self._chunks[address]
+        if not chunk.used:
+            raise ValueError(f"nothing is in use at {address}")
+        chunk.used, chunk.requested_bytes = False, 0
+        self.in_use_bytes -= chunk.size_bytes
+        if chunk.after is not None and not chunk.after.used:
+            self._forget(chunk.after)
+            chunk = self._joined(chunk, chunk.after)
+        if chunk.before is not None and not chunk.before.used:
+            self._forget(chunk.before)
+            chunk = self._joined(chunk.before, chunk)
+        insort(self._free, (chunk.size_bytes, chunk.address))
+
+    @property
+    def largest_free_bytes(self) -> int:
+        """Of one request that would succeed now."""
+        return max(self._free[-1][0] if self._free else 0, self._available())
+
+    def chunks(self) -> list[Chunk]:
+        """All of them, by address."""
+        return [self._chunks[a] for a in sorted(self._chunks)]
+
+    def _available(self) -> int:
+        return (self.limit_bytes - self.pool_bytes) // ROUNDING_BYTES * ROUNDING_BYTES
+
+    def _best(self, wanted: int) -> Chunk | None:
+        at = bisect_left(self._free, (wanted, 0))
+        return self._chunks[self._free.pop(at)[1]] if at < len(self._free) else None
+
+    def _extend(self, wanted: int) -> bool:
+        available = self._available()
+        if wanted > available:
+            return False
+        grown = False
+        while wanted > self._next_region_bytes:
+            self._next_region_bytes *= 2
+            grown = True
+        size = min(self._next_region_bytes, available)
+        if not grown:
+            self._next_region_bytes *= 2
+        chunk = Chunk(len(self.regions) * GAP_BYTES, size)
+        self.pool_bytes += size
+        self.regions.append(chunk)
+        self._chunks[chunk.address] = chunk
+        insort(self._free, (size, chunk.address))
+        return True
+
+    def _split(self, chunk: Chunk, wanted: int) -> None:
+        rest = Chunk(chunk.address + wanted, chunk.size_bytes - wanted, before=chunk, after=chunk.after)
+        if chunk.after is not None:
+            chunk.after.before = rest
+        chunk.after, chunk.size_bytes = rest, wanted
+        self._chunks[rest.address] = rest
+        insort(self._free, (rest.size_bytes, rest.address))
+
+    def _joined(self, first: Chunk, second: Chunk) -> Chunk:
+        first.size_bytes += second.size_bytes
+        first.after = second.after
+        if second.after is not None:
+            second.after.before = first
+        del self._chunks[second.address]
+        return first
+
+    def _forget(self, chunk: Chunk) -> None:
+        del self._free[bisect_left(self._free, (chunk.size_bytes, chunk.address))]

@@ -1,0 +1,130 @@
+"""The allocator's own record: every request and release of memory that TensorFlow's profiler noted, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from slowtrain.trace import xplane
+
+TAKEN, GIVEN_BACK = "MemoryAllocation", "MemoryDeallocation"
+# Says the profiler's source: https://github.com/openxla/xla/blob/main/xla/tsl/framework/bfc_allocator.cc (AddTraceMe).
+STATS = (
+    "allocator_name", "requested_bytes", "allocation_bytes", "bytes_allocated", "addr", "tf_op", "region_type", "shape",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Request:
+    """One piece of memory: who asked for how much, and when (of all requests and releases) it came and went.
+
+    ``released`` is None for what was still held at the end. ``line`` is the thread that asked.
+    """
+
+    op: str
+    kind: str  # output, temp, persist, ... as the framework names it; "" where it does not say
+    size_bytes: int
+    shape: tuple[int, ...]
+    taken: int
+    released: int | None
+    line: str
+    taken_ps: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """All requests to one allocator in the order in which they came, after ``before_bytes`` were in use already."""
+
+    allocator: str
+    requests: tuple[Request, ...]
+    before_bytes: int
+    peak_bytes: int  # as the allocator counted while it was recorded
+
+
+def find(folder: Path) -> Path | None:
+    return next(iter(sorted(folder.rglob("*.xplane.pb"))), None)
+
+
+def read(file: Path) -> dict[str, Record]:
+    """A record for each allocator of the process. Raises ``InputError`` for what is no profile."""
+    rows: dict[str, list[_Row]] = {}
+    for plane in xplane.read(file).planes:
+        names = plane.event_names
+        wanted = np.zeros(max(names, default=-1) + 1, bool)
+        for key, name in names.items():
+            wanted[key] = name in (TAKEN, GIVEN_BACK)
+        if not wanted.any():
+            continue
+        for line in plane.lines:
+            for row in _rows(line, wanted, names):
+                rows.setdefault(row.allocator, []).append(row)
+    return {name: _paired(name, sorted(found, key=lambda r: r.at_ps)) for name, found in rows.items()}
+
+
+@dataclass(frozen=True)
+class _Row:
+    at_ps: int
+    taken: bool
+    allocator: str
+    requested: int
+    size: int
+    in_use: int
+    address: int
+    op: str
+    kind: str
+    shape: str
+    line: str
+
+
+def _rows(line: xplane.Line, wanted: xplane.Bools, names: Mapping[int, str]) -> Iterator[_Row]:
+    events = line.events(STATS, wanted)
+    if not len(events):
+        return
+    texts = {}
+    for name in ("allocator_name", "tf_op", "region_type", "shape"):
+        stat = events.stats[name]
+        texts[name] = [stat.texts[code] if code >= 0 else "" for code in stat.labels()]
+    numbers = {n: events.stats[n].filled(0) for n in ("requested_bytes", "allocation_bytes", "bytes_allocated", "addr")}
+    for i in range(len(events)):
+        yield _Row(
+            int(events.start_ps[i]),
+            names[int(events.metadata_id[i])] == TAKEN,
+            texts["allocator_name"][i],
+            *(int(numbers[n][i]) for n in ("requested_bytes", "allocation_bytes", "bytes_allocated", "addr")),
+            texts["tf_op"][i],
+            texts["region_type"][i],
+            texts["shape"][i],
+            line.name,
+        )
+
+
+def _paired(name: str, rows: list[_Row]) -> Record:
+    """Each request with its release, by address. What was taken before the record began is one lump."""
+    first = rows[0]
+    before = max(first.in_use - first.size if first.taken else first.in_use + first.size, 0)
+    open_at: dict[int, int] = {}
+    found: list[tuple[_Row, int, int | None]] = []
+    for at, row in enumerate(rows):
+        if row.taken:
+            open_at[row.address] = len(found)
+            found.append((row, at, None))
+        else:
+            index = open_at.pop(row.address, None)
+            if index is not None:
+                found[index] = (found[index][0], found[index][1], at)
+    requests = tuple(
+        Request(r.op, r.kind, r.requested, _shape(r.shape), at, end, r.line, r.at_ps) for r, at, end in found
+    )
+    return Record(name, requests, before, max(r.in_use for r in rows))
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    """``[16,3,3,64]`` as numbers; nothing where it is not known."""
+    inner = text.strip().strip("[]")
+    try:
+        return tuple(int(part) for part in inner.split(",")) if inner else ()
+    except ValueError:
+        return ()

@@ -1,0 +1,114 @@
+"""The sequence of requests at a batch that was never run: every size as a line through what was measured at two.
+
+A request is found again in the other record by its op, its kind and which of its op's requests it is. What has no op's
+name (the input's buffers, constants folded) keeps its size where the other record has as many of that size; else it
+follows the batch. So does what comes once for every sample. Nothing shrinks as the batch grows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slowtrain.memory.bfc import rounded
+from slowtrain.memory.record import Record, Request
+
+Floats = NDArray[np.float64]
+PER_SAMPLE = 0.25  # how far from the batches' ratio a ratio of counts may be and still follow them: warm-up adds some
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A record and the batch at which it was made."""
+
+    batch: int
+    record: Record
+
+
+@dataclass(frozen=True)
+class Requests:
+    """All requests of a run with sizes that depend on the batch, and the order of requests and releases."""
+
+    measured: Measured  # whose order it is
+    fixed_bytes: Floats
+    per_sample_bytes: Floats
+    order: tuple[tuple[int, bool], ...]  # index of a request, and whether it is taken there or given back
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        return self.measured.record.requests
+
+    def sizes(self, batch: int) -> list[int]:
+        found: list[int] = np.ceil(self.fixed_bytes + self.per_sample_bytes * batch).astype(np.int64).tolist()
+        return found
+
+
+def scale(small: Measured, large: Measured, *, order: Measured | None = None) -> Requests:
+    """Sizes as lines through both records, in the order of ``order``, which is one of them and by default the larger.
+
+    Raises ``ValueError`` for batches that are not ascending.
+    """
+    if small.batch >= large.batch:
+        raise ValueError(f"a line needs two batches, not {small.batch} and {large.batch}")
+    mine = order or large
+    other = small if mine is large else large
+    requests = mine.record.requests
+    size = np.array([r.size_bytes for r in requests], float)
+    slope = np.zeros(len(requests))
+    step = mine.batch - other.batch
+    for at, twin in enumerate(_twins(other.record.requests, requests)):
+        slope[at] = size[at] / mine.batch if twin is None else max((size[at] - twin) / step, 0.0)
+    for at in _each_sample(small, large, mine):
+        size[at] = rounded(int(size[at]))
+        slope[at] = size[at] / mine.batch
+    fixed = np.maximum(size - slope * mine.batch, 0.0)
+    return Requests(mine, fixed, slope, _order(requests))
+
+
+def _twins(others: Sequence[Request], mine: Sequence[Request]) -> list[float | None]:
+    """The size that each request had in the other record; None where it follows the batch."""
+    by_op: dict[tuple[str, str], list[int]] = {}
+    nameless: Counter[int] = Counter()
+    for request in others:
+        if request.op:
+            by_op.setdefault((request.op, request.kind), []).append(request.size_bytes)
+        else:
+            nameless[request.size_bytes] += 1
+    seen: Counter[tuple[str, str]] = Counter()
+    found: list[float | None] = []
+    for request in mine:
+        key = (request.op, request.kind)
+        nth, seen[key] = seen[key], seen[key] + 1
+        known = by_op.get(key, ()) if request.op else ()
+        if nth < len(known):
+            found.append(float(known[nth]))
+        elif known:
+            found.append(float(max(known)))  # a loop that took another turn
+        elif nameless[request.size_bytes] > 0:
+            nameless[request.size_bytes] -= 1
+            found.append(float(request.size_bytes))
+        else:
+            found.append(None)
+    return found
+
+
+def _each_sample(small: Measured, large: Measured, mine: Measured) -> Iterator[int]:
+    """Requests that come once for every sample, always as large: there will be more of them, not larger ones."""
+    ratio = large.batch / small.batch
+    counts = [Counter((r.op, r.kind, r.size_bytes) for r in m.record.requests) for m in (small, large)]
+    for at, r in enumerate(mine.record.requests):
+        before, now = (c[r.op, r.kind, r.size_bytes] for c in counts)
+        if before >= small.batch and abs(now / before / ratio - 1) <= PER_SAMPLE:
+            yield at
+
+
+def _order(requests: Sequence[Request]) -> tuple[tuple[int, bool], ...]:
+    """None is left out, however small: which hole it fills decides how large the piece is that the next one gets."""
+    taken = ((r.taken, at, True) for at, r in enumerate(requests))
+    released = ((r.released, at, False) for at, r in enumerate(requests) if r.released is not None)
+    return tuple((at, is_taken) for _, at, is_taken in sorted(chain(taken, released)))

@@ -1,0 +1,77 @@
+"""From several measured batches to any: the peak, the largest that fits, and how far such a forecast was off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from slowtrain.memory.replay import Outcome, Pool, largest, replay
+from slowtrain.memory.scaling import Measured, Requests, scale
+
+NO_LIMIT_BYTES = 1 << 50
+NEAR = 1 / 64  # below the answer, as a share of it, that is tried too: pieces fall differently at every size
+
+
+@dataclass(frozen=True)
+class Sized:
+    """``orders`` are the last line's sizes in the order of each of its two records: which op is first varies."""
+
+    measured: tuple[Measured, ...]  # by batch
+    orders: tuple[Requests, ...]
+    error_share: float | None
+    margin_share: float  # by which forecasts were too low at most, taken off the limit
+
+    def outcome(self, batch: int, pool: Pool | None = None, *, holders: bool = False) -> Outcome:
+        """Without a pool: in one without end, of the kind in which the records were made."""
+        return replay(self.orders[0], batch, pool or unlimited(self.measured[-1]), holders=holders)
+
+    def fits(self, batch: int, pool: Pool) -> bool:
+        """In every order that was seen, and with the margin kept free."""
+        margin = int(pool.limit_bytes * self.margin_share)
+        return all(
+            replay(order, batch, p).fits
+            for order in self.orders
+            for p in ([pool, Pool(pool.limit_bytes - margin, pool.growth)] if margin else [pool])
+        )
+
+    def largest(self, pool: Pool) -> int:
+        """The largest batch that fits, with all those just below it; 0 where none does."""
+        known: dict[int, bool] = {}
+
+        def fits(batch: int) -> bool:
+            if batch not in known:
+                known[batch] = self.fits(batch, pool)
+            return known[batch]
+
+        found = largest(fits, self.measured[-1].batch)
+        while found:
+            step = max(int(found * NEAR / 4), 1)
+            below = next((b for b in range(found - step, max(found - 4 * step, 0), -step) if not fits(b)), None)
+            if below is None:
+                return found
+            found = largest(lambda b, top=below: b < top and fits(b), 1)  # type: ignore[misc]
+        return 0
+
+
+def sized(measured: Sequence[Measured]) -> Sized:
+    """Raises ``ValueError`` for fewer than two batches."""
+    known = tuple(sorted(measured, key=lambda m: m.batch))
+    if len(known) < 2:
+        raise ValueError("a line needs two batches")
+    errors = [_error(*three) for three in zip(known, known[1:], known[2:], strict=False)]
+    low, high = list(pairwise(known))[-1]
+    orders = (scale(low, high), scale(low, high, order=low))
+    margin = max(max(errors, default=0.0), 0.0)
+    return Sized(known, orders, max(map(abs, errors), default=None), margin)
+
+
+def unlimited(measured: Measured) -> Pool:
+    """What is in use at a peak depends on how memory comes: in regions, pieces are larger than what was asked for."""
+    return Pool(NO_LIMIT_BYTES, growth="cpu" in measured.record.allocator)
+
+
+def _error(first: Measured, second: Measured, third: Measured) -> float:
+    """By what share the third's peak was above the one foretold from the two smaller."""
+    foretold = replay(scale(first, second), third.batch, unlimited(third)).peak_bytes
+    return third.record.peak_bytes / foretold - 1

@@ -1,0 +1,297 @@
+"""For code that people own: a Keras callback, and a ``with`` block for loops and notebooks.
+
+    model.fit(…, callbacks=[slowtrain.Monitor()])
+
+    with slowtrain.record() as run:
+        …
+    run.checkup()
+
+Both make the same recording as ``slowtrain run`` does, inside the running process. In a process that ``slowtrain
+run`` records already they record nothing again, and say so; alerts and metrics work there all the same.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from slowtrain.errors import InputError
+from slowtrain.frame import Alert, Frame
+from slowtrain.model import Checkup
+
+RUNS = "slowtrain-runs"
+EVERY_S = 2.0
+HEIGHT_PX = 720  # of the report in a notebook
+
+log = logging.getLogger("slowtrain")
+
+
+@dataclass(frozen=True)
+class Shown(Checkup):
+    """A checkup that a notebook shows as the HTML report."""
+
+    def _repr_html_(self) -> str:
+        # A document of its own: no style and no script of either side reaches the other.
+        page = escape(_page(self), quote=True)
+        return (
+            f'<iframe srcdoc="{page}" sandbox="allow-scripts" title="Slowtrain report" '
+            f'style="width:100%;height:{HEIGHT_PX}px;border:1px solid #8884;border-radius:6px"></iframe>'
+        )
+
+    def __str__(self) -> str:
+        from slowtrain.report import text
+
+        return text.render(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text("…" if cycle else str(self))
+
+
+def _page(found: Checkup) -> str:
+    from slowtrain.causes import all_causes
+    from slowtrain.report import html
+
+    return html.render(found, {c.id: inspect.cleandoc(c.__doc__ or "") for c in all_causes()})
+
+
+class Run:
+    """A recording that was begun here. ``folder`` is where it lies, for ``slowtrain report`` and ``slowtrain watch``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def checkup(self) -> Shown:
+        """What every cause says of the recording: all of it, or so far. Raises ``InputError``."""
+        from slowtrain import diagnose
+        from slowtrain.checkup import checkup
+        from slowtrain.trace import build
+
+        trace = build.load(self.folder)
+        found = checkup(trace, diagnose.examine(trace), folder=self.folder)
+        return Shown(**{f.name: getattr(found, f.name) for f in fields(found)})
+
+    def report(self, *, width: int = 80) -> str:
+        """The report as text."""
+        from slowtrain.report import text
+
+        return text.render(self.checkup(), width=width)
+
+    def frame(self) -> Frame:
+        """How it stands now, as ``slowtrain watch`` shows it."""
+        from slowtrain.watch import Watch
+
+        watch = Watch(self.folder, examine=False)
+        try:
+            return watch.look()
+        finally:
+            watch.close()
+
+    def _repr_html_(self) -> str:
+        return self.checkup()._repr_html_()
+
+    def __repr__(self) -> str:
+        return f"<slowtrain recording {self.folder}>"
+
+
+@dataclass
+class Outputs:
+    """What is told of a recording while it is made; all of it optional."""
+
+    on_alert: Callable[[Alert], object] | None = None
+    alert_command: str | None = None
+    prometheus_port: int | None = None
+    tensorboard: str | Path | None = None
+    every_s: float = EVERY_S
+
+    def begin(self, folder: Path) -> Callable[[], None]:
+        """Starts them; what is returned ends them. Raises ``InputError`` and ``EnvironmentMissing``."""
+        from slowtrain.watch import following, telling
+
+        if not any(x is not None for x in (self.on_alert, self.alert_command, self.prometheus_port, self.tensorboard)):
+            return lambda: None
+        told = telling.command(self.alert_command) if self.alert_command else telling.Telling()
+        if self.on_alert is not None:
+            call = self.on_alert
+            told.calls = (lambda alert, _frame: call(alert),)
+        seen: list[Callable[[Frame], None]] = [told.look]
+        ends: list[Callable[[], None]] = [told.close]
+        if self.prometheus_port is not None:
+            from slowtrain.watch.prometheus import Metrics
+
+            metrics = Metrics(self.prometheus_port)
+            seen.append(metrics)
+            ends.append(metrics.close)
+        if self.tensorboard is not None:
+            from slowtrain.capture.callback import Scalars
+
+            scalars = Scalars(Path(self.tensorboard))
+            seen.append(lambda frame: scalars.write(frame.progress.steps or 0, figures(frame)))
+            ends.append(scalars.close)
+
+        def look(frame: Frame) -> None:
+            for one in seen:
+                one(frame)
+
+        process = following.Following(folder, self.every_s, look)
+
+        def end() -> None:
+            process.close()
+            for one in ends:
+                one()
+            for fault in (*process.faults, *([told.note] if told.note else [])):
+                log.warning("%s", fault)
+
+        return end
+
+
+def figures(frame: Frame) -> dict[str, float]:
+    """The figures of a frame that are worth a curve; what was not measured is left out."""
+    found = {
+        "step_ms": frame.step.now_ms,
+        "samples_per_s": frame.step.samples_per_s,
+        "memory_mb": frame.machine.rss_bytes / 1e6 if frame.machine.rss_bytes is not None else None,
+        "cores": frame.machine.cores,
+        "alerts": float(sum(a.over_ms is None for a in frame.alerts)),
+    }
+    found |= {f"share/{part.name}": part.share for part in frame.parts}
+    for i, gpu in enumerate(frame.machine.gpus):
+        found |= {f"gpu{i}/util_share": gpu.util_share, f"gpu{i}/memory_bytes": gpu.used_bytes}
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+@contextmanager
+def record(
+    folder: str | Path = RUNS,
+    *,
+    name: str | None = None,
+    windows: bool = True,
+    on_alert: Callable[[Alert], object] | None = None,
+    alert_command: str | None = None,
+    prometheus_port: int | None = None,
+    tensorboard: str | Path | None = None,
+) -> Iterator[Run]:
+    """Records what runs inside the block into a new folder below ``folder``; at its end everything is as it was.
+
+    ``name`` is what that folder's name begins with; ``windows=False`` does without the profiler's and the line
+    tracer's short windows. Raises ``InputError`` where nothing can be written, or something is being recorded here.
+    """
+    from slowtrain.capture import session
+
+    outputs = Outputs(on_alert, alert_command, prometheus_port, tensorboard)
+    outside = session.recorded_from_outside()
+    if outside is not None:
+        log.warning("already recorded by slowtrain run, into %s: slowtrain.record() adds no second recording", outside)
+        end = outputs.begin(outside)
+        try:
+            yield Run(outside)
+        finally:
+            end()
+        return
+    if (running := session.in_progress()) is not None:
+        raise InputError(f"this process is being recorded already, into {running.folder}; end that one first")
+    begun = session.begin(Path(folder), name or _stem(), windows=windows)
+    code = 1
+    try:
+        begun.at_end.append(outputs.begin(begun.folder))
+        yield Run(begun.folder)
+        code = 0
+    finally:
+        begun.end(code)
+
+
+def _stem() -> str:
+    """The script's name; "notebook" where there is none."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return Path(file).stem if file else "notebook"
+
+
+class Monitoring:
+    """What ``slowtrain.Monitor`` does, beside being a Keras callback: records from its making to the end of ``fit``.
+
+    Given to another ``fit`` it makes another recording. ``run`` is the newest.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path = RUNS,
+        *,
+        name: str | None = None,
+        windows: bool = True,
+        on_alert: Callable[[Alert], object] | None = None,
+        alert_command: str | None = None,
+        prometheus_port: int | None = None,
+        tensorboard: str | Path | None = None,
+    ) -> None:
+        super().__init__()
+        self._settings = Path(folder), name or _stem(), windows
+        self._outputs = Outputs(on_alert, alert_command, prometheus_port, tensorboard)
+        self._session: Any = None
+        self._end: Callable[[], None] | None = None
+        self.run: Run | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        from slowtrain.capture import session
+
+        parent, stem, windows = self._settings
+        outside = session.recorded_from_outside()
+        running = session.in_progress()
+        if outside is None and running is None:
+            self._session = session.begin(parent, stem, windows=windows)
+            self.run = Run(self._session.folder)
+            self._session.at_end.append(self._outputs.begin(self._session.folder))
+            return
+        where = outside if outside is not None or running is None else running.folder
+        assert where is not None
+        log.warning("already recorded, into %s: slowtrain.Monitor adds no second recording", where)
+        self.run = Run(where)
+        self._end = self._outputs.begin(where)
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        if self._session is not None and not self._session.active:
+            self._session = None
+            self._begin()
+        if self._session is not None:
+            self._session.loop_begun(getattr(self, "model", None), dict(getattr(self, "params", None) or {}))
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the recording: ``fit`` does so when it ends, but not when it fails."""
+        if self._session is not None:
+            self._session.end()
+        if self._end is not None:
+            self._end()
+            self._end = None
+
+    def checkup(self) -> Shown:
+        """What every cause says of the newest recording."""
+        assert self.run is not None
+        return self.run.checkup()
+
+    def report(self, *, width: int = 80) -> str:
+        """The newest recording's report as text."""
+        assert self.run is not None
+        return self.run.report(width=width)
+
+    def _repr_html_(self) -> str:
+        return self.checkup()._repr_html_()
+
+
+def __getattr__(name: str) -> Any:
+    """``Monitor`` is made when it is first asked for: only then has there to be a Keras."""
+    if name != "Monitor":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from slowtrain.capture import callback
+
+    made = type("Monitor", (Monitoring, callback.base()), {"__doc__": Monitoring.__doc__, "__module__": "slowtrain"})
+    globals()[name] = made
+    return made

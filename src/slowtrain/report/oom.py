@@ -1,0 +1,208 @@
+"""What ran out of memory, and why, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from slowtrain import __version__
+from slowtrain.exhaustion import Advice, Dump, Exhaustion, Finding, Holder
+from slowtrain.report import json as documents
+from slowtrain.report import wording
+from slowtrain.report.terminal import Paper
+
+SCHEMA = "slowtrain.oom/1"
+WIDEST, NARROWEST = 110, 40
+HOLDERS = 5
+OTHERS = 4  # further dumps in the text
+BAR = 20
+
+
+def render(found: Exhaustion, *, width: int = 80, colour: bool = False, unicode: bool = True) -> str:
+    """The answer first, then what held the memory, what to do, and the other dumps."""
+    paper = Paper(max(min(width, WIDEST), NARROWEST), colour, unicode)
+    return "\n".join(line.rstrip() for line in _lines(found, paper)) + "\n"
+
+
+def headline(found: Exhaustion) -> str:
+    if found.findings:
+        return found.findings[0].says
+    times = sum(found.retries.values())
+    return f"nothing failed for lack of memory, but {times:,} requests found none at first: it is nearly full"
+
+
+def _lines(found: Exhaustion, paper: Paper) -> Iterator[str]:
+    for line in paper.wrap(headline(found), paper.width):
+        yield paper.style(line, "bold", "red" if found.findings else "yellow")
+    if found.findings:
+        yield from _first(found.findings[0], paper)
+        yield from _others(found, paper)
+    notes = [*found.notes, *_retried(found)]
+    if notes:
+        yield ""
+    for note in notes:
+        yield from _wrapped(paper, "Note: ", note)
+
+
+def _first(one: Finding, paper: Paper) -> Iterator[str]:
+    yield ""
+    for name, said in request(one.dump):
+        yield from _wrapped(paper, f"  {name:<11}", said)
+    rows = memory(one.dump)
+    if rows:
+        yield from _wrapped(paper, f"  {'memory':<11}", ", ".join(f"{name} {said}" for name, said in rows))
+    for title, holders in (("What held it, by op", one.dump.by_op), ("What held it, by size", one.dump.by_size)):
+        if holders:
+            yield ""
+            yield paper.style(title, "bold")
+            yield from _holders(holders, one.dump, paper)
+    if one.advice:
+        yield ""
+        yield paper.style("What to do", "bold")
+        for number, advice in enumerate(one.advice, 1):
+            yield from _wrapped(paper, f"  {number}. ", told(advice))
+
+
+def _holders(holders: tuple[Holder, ...], dump: Dump, paper: Paper) -> Iterator[str]:
+    whole = dump.in_use_bytes or sum(h.bytes for h in holders) or 1
+    room = max(paper.width - BAR - 15, 10)
+    for one in holders[:HOLDERS]:
+        said = paper.pad(paper.fit(holder(one), room), room)
+        bar = paper.style(paper.bar(one.bytes / whole, BAR), "magenta")
+        yield f"  {paper.pad(wording.size(one.bytes), 9, right=True)}  {said}  {bar}"
+    left = whole - sum(h.bytes for h in holders[:HOLDERS])
+    if dump.in_use_bytes and left > 0.005 * whole:
+        yield f"  {paper.pad(wording.size(left), 9, right=True)}  all others"
+
+
+def _others(found: Exhaustion, paper: Paper) -> Iterator[str]:
+    rest = found.findings[1:]
+    if not rest:
+        return
+    yield ""
+    yield paper.style(f"{len(rest)} other {'kind' if len(rest) == 1 else 'kinds'} of dump", "bold")
+    for one in rest[:OTHERS]:
+        whose = f"rank {one.dump.rank}, " if one.dump.rank else ""
+        yield f"  {paper.fit(f'line {one.dump.line:,}, {whose}{one.dump.allocator}: {one.says}', paper.width - 2)}"
+    if len(rest) > OTHERS:
+        yield f"  and {len(rest) - OTHERS} more (--json has all)"
+
+
+def _retried(found: Exhaustion) -> Iterator[str]:
+    for allocator, times in sorted(found.retries.items()):
+        yield (
+            f"{allocator} could not give what was asked {times:,} times and the op went on with less workspace, "
+            "which is slower: memory is nearly full"
+        )
+
+
+def _wrapped(paper: Paper, lead: str, text: str) -> Iterator[str]:
+    for number, row in enumerate(paper.wrap(text, paper.width - len(lead), 4)):
+        yield (lead if number == 0 else " " * len(lead)) + row
+
+
+# -- words that the page uses too
+
+
+def request(dump: Dump) -> list[tuple[str, str]]:
+    """Name and value of what is known of the request."""
+    asked = dump.request
+    found: list[tuple[str, str]] = []
+    if asked.needed is not None:
+        shape = f" for {asked.dtype or 'a tensor'} {list(asked.shape)}" if asked.shape is not None else ""
+        found.append(("asked for", f"{wording.size(asked.needed)}{shape}"))
+    if asked.op:
+        found.append(("by op", asked.op))
+    if asked.place is not None:
+        found.append(("in", str(asked.place)))
+    whose = f", rank {dump.rank}" if dump.rank else ""
+    times = f", and {dump.repeats:,} times more" if dump.repeats else ""
+    found.append(("allocator", f"{dump.allocator or 'unknown'} ({dump.pool}){whose}, line {dump.line:,}{times}"))
+    return found
+
+
+def memory(dump: Dump) -> list[tuple[str, str]]:
+    pieces = f" in {dump.free_pieces:,} pieces" if dump.free_pieces is not None else ""
+    rows = [
+        ("limit", dump.limit_bytes, ""),
+        ("in use", dump.in_use_bytes, ""),
+        ("free", dump.free_bytes, pieces),
+        ("largest free piece", dump.largest_free_bytes, ""),
+        ("peak", dump.peak_bytes, ""),
+        ("left on the card", dump.driver_free_bytes, ""),
+    ]
+    return [(name, wording.size(value) + more) for name, value, more in rows if value is not None]
+
+
+def holder(one: Holder) -> str:
+    if one.name:
+        return f"{one.name} ({one.count:,} pieces)" if one.count > 1 else one.name
+    pieces = "1 piece" if one.count == 1 else f"{one.count:,} pieces"
+    return f"{pieces} of {wording.size(one.each_bytes)}"
+
+
+def told(advice: Advice) -> str:
+    """What to do, with what it is worth."""
+    gain = f" ({wording.size(advice.gain_bytes)}{', enough' if advice.enough else ''})" if advice.gain_bytes else ""
+    return advice.says + gain
+
+
+# -- JSON
+
+
+def render_json(found: Exhaustion) -> str:
+    return json.dumps(document(found), indent=2, allow_nan=False) + "\n"
+
+
+def document(found: Exhaustion) -> dict[str, Any]:
+    written: dict[str, Any] = documents.plain(
+        {
+            "schema": SCHEMA,
+            "tool": {"version": __version__},
+            "log": {"path": found.path, "bytes": found.bytes, "lines": found.lines},
+            "says": headline(found),
+            "outcome": found.findings[0].outcome if found.findings else None,
+            "dumps": found.dumps,
+            "findings": [_finding(one) for one in found.findings],
+            "retries": found.retries,
+            "notes": found.notes,
+        }
+    )
+    return written
+
+
+def _finding(one: Finding) -> dict[str, Any]:
+    dump, asked = one.dump, one.dump.request
+    return {
+        "outcome": one.outcome,
+        "says": one.says,
+        "allocator": dump.allocator,
+        "pool": dump.pool,
+        "rank": dump.rank or None,
+        "line": dump.line,
+        "repeats": dump.repeats,
+        "request": {
+            "bytes": asked.bytes,
+            "rounded_bytes": asked.rounded_bytes,
+            "shape": asked.shape,
+            "dtype": asked.dtype or None,
+            "op": asked.op or None,
+            "device": asked.device or None,
+            "place": {"file": asked.place.file, "line": asked.place.line} if asked.place else None,
+        },
+        "limit_bytes": dump.limit_bytes,
+        "pool_bytes": dump.pool_bytes,
+        "in_use_bytes": dump.in_use_bytes,
+        "peak_bytes": dump.peak_bytes,
+        "free_bytes": dump.free_bytes,
+        "largest_free_bytes": dump.largest_free_bytes,
+        "free_pieces": dump.free_pieces,
+        "growth_bytes": dump.growth_bytes,
+        "driver_free_bytes": dump.driver_free_bytes,
+        "regions": dump.regions,
+        "complete": dump.whole,
+        "by_size": [{"bytes": h.bytes, "count": h.count, "each_bytes": h.each_bytes} for h in dump.by_size],
+        "by_op": [{"op": h.name, "bytes": h.bytes, "count": h.count} for h in dump.by_op],
+        "advice": [{"says": a.says, "gain_bytes": a.gain_bytes, "enough": a.enough} for a in one.advice],
+    }

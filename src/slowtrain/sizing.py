@@ -1,0 +1,75 @@
+"""What a script needs of a device's memory, and what its batch size does: the nouns of ``memory`` and ``batch``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Device:
+    """Memory to fit into. ``source`` says where its size is from."""
+
+    name: str
+    limit_bytes: int
+    source: str
+
+
+@dataclass(frozen=True)
+class Need:
+    """What one batch size takes at its peak, by what holds it; ``layers`` divides the activations."""
+
+    batch: int
+    peak_bytes: int
+    parts: Mapping[str, int]
+    layers: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class MemoryAnswer:
+    """``largest_batch`` is None where no device was asked for, 0 where not even one sample fits.
+
+    ``error_share``: the furthest that a peak foretold from the smaller probes was from the measured one; None with two.
+    """
+
+    script: str
+    allocator: str
+    need: Need
+    device: Device | None
+    fits: bool | None
+    largest_batch: int | None
+    largest_peak_bytes: int | None
+    measured: tuple[tuple[int, int], ...]  # batch and peak bytes of every probe
+    error_share: float | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Point:
+    """Steady steps at one batch size. The interval is of the mean, over parts of the steps."""
+
+    batch: int
+    step_ms: float
+    samples_per_s: float
+    low: float
+    high: float
+    peak_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class BatchCurve:
+    """``knee``: beyond it no doubling gained ``gain_share``; None where it lies beyond what was measured."""
+
+    script: str
+    batch: int
+    points: tuple[Point, ...]
+    knee: int | None
+    gain_share: float
+    fixed_ms: float | None
+    ms_per_sample: float | None
+    fixed_low_ms: float | None = None
+    fixed_high_ms: float | None = None
+    limit_batch: int | None = None
+    device: Device | None = None
+    ended: str = ""  # why no larger batch was tried
+    notes: tuple[str, ...] = field(default=())

@@ -1,0 +1,1 @@
+"""Edits that make a step's operations cost less."""

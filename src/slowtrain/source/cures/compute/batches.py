@@ -1,0 +1,245 @@
+"""The number of samples in a step: where a script writes it, and a larger one in its place."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from slowtrain.model import Edit
+from slowtrain.source import RANDOM, Source, edits
+from slowtrain.source.reading import finding as find
+from slowtrain.source.reading import values
+
+BATCHLIKE = re.compile(r"batch|^bs$|^mb(?:_?size)?$|_bs$", re.IGNORECASE)
+TAKERS = ("batch", "padded_batch", "ragged_batch")  # of a data set, whose first argument is the batch
+FITS = ("fit", "fit_generator")
+# Shapes that hold the batch as a number: with another batch they would be wrong.
+SHAPED = ("TensorSpec", "set_shape", "ensure_shape", "reshape", "zeros", "ones", "placeholder")
+COUNTING = frozenset(
+    "range trange ceil floor int float max min len print format round arange info debug str divmod islice".split()
+)
+LAYERS = frozenset(
+    "Dense Embedding LSTM GRU SimpleRNN Conv1D Conv2D Conv3D Input InputLayer Reshape RepeatVector SeparableConv2D "
+    "Conv2DTranspose MultiHeadAttention add_weight".split()
+)
+
+
+def larger(source: Source, lines: Iterable[int], size: int, goal: int) -> tuple[Edit, ...]:
+    """Batches of ``goal`` where the steps at ``lines`` take ``size``; nothing where other things hang on the number."""
+    if size < 1 or goal <= size or _fixed(source, size):
+        return ()
+    wanted = tuple(lines)
+    written = [e for line in wanted for e in _given(source, line)]
+    if written:
+        done = _everywhere(source, written, size, goal)
+    else:
+        done = _sliced(source, wanted, size, goal) or _by_name(source, size, goal)
+    if done is None:
+        return ()
+    counted = _counts(source, wanted, size, goal)
+    return tuple({(e.start, e.end): e for e in (*done, *counted)}.values()) if done and counted is not None else ()
+
+
+def _given(source: Source, line: int) -> list[ast.expr]:
+    """What calls at ``line`` are given as the batch."""
+    takers = [c for c in find.calls(source, line, *TAKERS) if isinstance(c.func, ast.Attribute)]
+    found = [find.keyword(call, "batch_size", 0) for call in takers]
+    for call in find.calls(source, line, *FITS):
+        found.append(find.keyword(call, "batch_size", 2 if find.called(call) == "fit" else None))  # noqa: PERF401
+    return [e for e in found if e is not None and not (isinstance(e, ast.Constant) and e.value is None)]
+
+
+def _everywhere(source: Source, given: list[ast.expr], size: int, goal: int) -> list[Edit] | None:
+    """Each of the expressions at its origin; those of another size stay. None where one is not known."""
+    done = []
+    for expression in given:
+        origin = values.origin(source, expression)
+        if origin is None:
+            return None
+        if origin.constant.value == size and not isinstance(origin.constant.value, bool):
+            if not all(_for_batches(source, name) for name in origin.names):
+                return None
+            done.append(edits.replace(source, origin.constant, str(goal)))
+    # The same number at other calls of fit: it is the same model's.
+    if any(isinstance(e, ast.Constant) and e.value == size for e in given):
+        for call in (n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and find.called(n) in FITS):
+            other = find.keyword(call, "batch_size")
+            if isinstance(other, ast.Constant) and other.value == size:
+                done.append(edits.replace(source, other, str(goal)))
+    return done
+
+
+def _sliced(source: Source, lines: tuple[int, ...], size: int, goal: int) -> list[Edit] | None:
+    """``for i in range(0, n, 8)`` around the step, and ``x[i:i + 8]``."""
+    for line in (*lines, *_elsewhere(source, lines)):
+        loop = _loop(source, line)
+        step = _stride(loop)
+        if loop is None or step is None or not isinstance(loop.target, ast.Name):
+            continue
+        if not isinstance(step, ast.Constant):
+            return _everywhere(source, [step], size, goal) or None
+        ends = [n.right for n in ast.walk(loop) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Add)
+                and isinstance(n.left, ast.Name) and n.left.id == loop.target.id]  # fmt: skip
+        alike = [e for e in ends if isinstance(e, ast.Constant) and e.value == size]
+        if step.value == size and alike and len(alike) == len(ends):
+            return [edits.replace(source, e, str(goal)) for e in (step, *alike)]
+    return None
+
+
+def _elsewhere(source: Source, lines: tuple[int, ...]) -> Iterator[int]:
+    """Where else the file calls the functions that it calls at ``lines``: a step may be taken once before the loop."""
+    everything = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)]
+    names = {find.called(n) for n in everything if n.lineno in lines}
+    own = {name for name in names if find.defined(source, name) is not None or name in ("train_on_batch", "train_step")}
+    return (n.lineno for n in everything if find.called(n) in own and n.lineno not in lines)
+
+
+def _loop(source: Source, line: int) -> ast.For | None:
+    """The innermost loop over a stride that holds ``line``."""
+    loops = [n for n in ast.walk(source.tree) if isinstance(n, ast.For) and n.lineno <= line <= (n.end_lineno or 0)]
+    strided = [n for n in loops if _stride(n) is not None]
+    return max(strided, key=lambda n: n.lineno, default=None)
+
+
+def _stride(loop: ast.For | None) -> ast.expr | None:
+    """The third argument of the ``range`` that a loop runs over, whatever is around it (``tqdm``)."""
+    if loop is None:
+        return None
+    ranges = [n for n in ast.walk(loop.iter) if isinstance(n, ast.Call) and find.called(n) in ("range", "trange")]
+    return ranges[0].args[2] if len(ranges) == 1 and len(ranges[0].args) == 3 else None
+
+
+def _by_name(source: Source, size: int, goal: int) -> list[Edit] | None:
+    """By what the file calls a batch, where all that is called so and has the size is written in one place."""
+    named: list[values.Origin] = []
+    for node in ast.walk(source.tree):
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load) and BATCHLIKE.search(name):
+            origin = values.origin(source, node)
+            if origin is not None and origin.constant.value == size and not isinstance(origin.constant.value, bool):
+                named.append(origin)
+    same = {id(o.constant) for o in named}
+    names = {name for o in named for name in o.names}
+    if len(same) != 1 or not all(_for_batches(source, name) for name in names):
+        return None
+    return [edits.replace(source, named[0].constant, str(goal))]
+
+
+def _for_batches(source: Source, name: str) -> bool:
+    """Whether all uses of a name, in any scope, are those of a batch's size."""
+    read: list[ast.expr] = list(values.loads(source, name))
+    read += [n for n in ast.walk(source.tree) if isinstance(n, ast.Attribute) and n.attr == name
+             and isinstance(n.ctx, ast.Load)]  # fmt: skip
+    return all(_use(source, node, bool(BATCHLIKE.search(name))) for node in read)
+
+
+def _use(source: Source, node: ast.expr, batchlike: bool) -> bool:
+    """Whether one use is. A name that says what it is may be used for anything but a layer's size."""
+    above = find.parents(source)
+    child: ast.AST = node
+    holder = above.get(node)
+    divided = False
+    while holder is not None and not isinstance(holder, ast.stmt):
+        if isinstance(holder, ast.BinOp):
+            divided = divided or isinstance(holder.op, (ast.FloorDiv, ast.Div, ast.Mod))
+        elif isinstance(holder, ast.keyword):
+            call = above.get(holder)
+            counted = bool(BATCHLIKE.search(holder.arg or "")) or holder.arg in ("steps_per_epoch", "validation_steps")
+            drawn = holder.arg in ("shape", "size") and _drawing(call)
+            return counted or drawn or (batchlike and not _layer(call))
+        elif isinstance(holder, (ast.Slice, ast.FormattedValue)):
+            return True
+        elif isinstance(holder, ast.Call):
+            return _argument(source, holder, child, batchlike)
+        child, holder = holder, above.get(holder)
+    return batchlike or divided or isinstance(holder, (ast.Assert, ast.If))
+
+
+def _argument(source: Source, call: ast.Call, given: ast.AST, batchlike: bool) -> bool:
+    """Whether a positional argument of ``call`` is a batch's size, or follows it."""
+    name = find.called(call)
+    if name in COUNTING or (name in TAKERS and call.args[:1] == [given]) or _drawing(call) or name in FITS:
+        return True
+    function = find.defined(source, name)
+    if function is not None and given in call.args:
+        parameters = [a.arg for a in function.args.args if a.arg not in ("self", "cls")]
+        at = call.args.index(given)
+        return at < len(parameters) and bool(BATCHLIKE.search(parameters[at]))
+    return batchlike and not _layer(call)
+
+
+def _layer(node: ast.AST | None) -> bool:
+    """Whether a call makes a layer, for which a batch's size would be another thing."""
+    return isinstance(node, ast.Call) and find.called(node) in LAYERS
+
+
+def _drawing(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Call) and find.called(node) in RANDOM
+
+
+def _fixed(source: Source, size: int) -> bool:
+    """Whether the file has the batch's size in a shape, in state kept between batches, or in windows of a data set."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.keyword) and node.arg == "stateful" and not _false(node.value):
+            return True
+        if (
+            isinstance(node, ast.keyword)
+            and node.arg in ("batch_shape", "batch_input_shape")
+            and _first(node.value, size)
+        ):
+            return True
+        if isinstance(node, ast.Call):
+            name = find.called(node)
+            if name in ("window", "unbatch", "rebatch") and isinstance(node.func, ast.Attribute):
+                return True
+            if name in ("Input", "InputLayer") and _is(find.keyword(node, "batch_size"), size):
+                return True
+            given = (*node.args, *(k.value for k in node.keywords))
+            if name in SHAPED and size > 1 and any(_first(a, size) for a in given):
+                return True
+    return False
+
+
+def _false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not node.value
+
+
+def _is(node: ast.expr | None, size: int) -> bool:
+    return isinstance(node, ast.Constant) and node.value == size
+
+
+def _first(node: ast.expr, size: int) -> bool:
+    return isinstance(node, (ast.Tuple, ast.List)) and bool(node.elts) and _is(node.elts[0], size)
+
+
+def _counts(source: Source, lines: tuple[int, ...], size: int, goal: int) -> list[Edit] | None:
+    """Steps of an epoch that are written as a number, for as many samples as before. None: they are not understood."""
+    done = []
+    for line in lines:
+        for call in find.calls(source, line, *TAKERS):
+            later = [c for c in find.chain(find.outermost(source, call)) if c.lineno >= call.lineno]
+            behind = later[: later.index(call)] if call in later else later
+            if any(find.called(c) in ("take", "skip", "shard") for c in behind):
+                return None
+        for call in find.calls(source, line, *FITS):
+            steps = find.keyword(call, "steps_per_epoch")
+            if steps is None or _false(steps):
+                continue
+            if isinstance(steps, ast.Constant) and isinstance(steps.value, int):
+                done.append(edits.replace(source, steps, str(max(-(-steps.value * size // goal), 1))))
+            elif not any(BATCHLIKE.search(name) for name in _reads(source, steps)):
+                return None
+    return done
+
+
+def _reads(source: Source, node: ast.expr, depth: int = 3) -> Iterator[str]:
+    """Names that an expression is made from, through assignments."""
+    for one in ast.walk(node):
+        if isinstance(one, ast.Attribute):
+            yield one.attr
+        elif isinstance(one, ast.Name):
+            yield one.id
+            value = values.assigned(source, one) if depth else None
+            if value is not None:
+                yield from _reads(source, value, depth - 1)

@@ -1,0 +1,220 @@
+"""Models in a script: their optimizers, how they are compiled, settings of their layers, their number format."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits
+from slowtrain.source.reading import finding as find
+from slowtrain.source.reading import values
+
+# Both generations of Keras call update_step; only the newer hands it the rate, and has its own look-up of slots.
+LAZY_ADAM = '''
+class LazyAdam({adam}):
+    """Adam that updates only those rows of a table that the batch looked up."""
+
+    def update_step(self, gradient, variable, *rate):
+        if not isinstance(gradient, {tf}.IndexedSlices):
+            return super().update_step(gradient, variable, *rate)
+        rows, group = {tf}.unique(gradient.indices)
+        gradient = {tf}.math.unsorted_segment_sum(gradient.values, group, {tf}.size(rows))
+        at = self._get_variable_index(variable) if rate else self._index_dict[self._var_key(variable)]
+        moments = [m.value if rate else m for m in (self._momentums[at], self._velocities[at])]
+        first = self.beta_1 * {tf}.gather(moments[0], rows) + (1 - self.beta_1) * gradient
+        second = self.beta_2 * {tf}.gather(moments[1], rows) + (1 - self.beta_2) * {tf}.square(gradient)
+        moments[0].scatter_update({tf}.IndexedSlices(first, rows))
+        moments[1].scatter_update({tf}.IndexedSlices(second, rows))
+        step = {tf}.cast(self.iterations + 1, gradient.dtype)
+        scale = {tf}.cast(rate[0] if rate else self.learning_rate, gradient.dtype)
+        scale = scale * {tf}.sqrt(1 - self.beta_2**step) / (1 - self.beta_1**step)
+        variable.scatter_sub({tf}.IndexedSlices(scale * first / ({tf}.sqrt(second) + self.epsilon), rows))
+
+'''
+ADAM_TAKES = ("learning_rate", "lr", "beta_1", "beta_2", "epsilon", "name")
+ADAMS = ("keras.optimizers.Adam", "keras.optimizers.adam.Adam")
+FUSED_RNN = {"activation": "tanh", "recurrent_activation": "sigmoid", "recurrent_dropout": 0, "unroll": False,
+             "use_bias": True, "reset_after": True, "use_cudnn": "auto"}  # fmt: skip
+OUTPUTS = ("Dense", "Activation", "Softmax", "Conv2D", "Conv1D")
+LAYERS = re.compile(r"^keras\.(?:layers|models|Sequential|Model|applications|Input)\b")
+
+
+def lazy_adam(source: Source) -> tuple[Edit, ...]:
+    """The file's one Adam as one that leaves alone rows that a batch did not use; nothing where it has other duties."""
+    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and values.qualified(source, n.func) in ADAMS]
+    named = [n for n in _optimizers(source) if isinstance(n, ast.Constant) and str(n.value).lower() == "adam"]
+    if len(calls) + len(named) != 1 or "LazyAdam" in source.text:
+        return ()
+    tf, more = edits.imported(source, "tensorflow", "tf")
+    if calls:
+        if len(calls[0].args) > 1 or any(k.arg not in ADAM_TAKES for k in calls[0].keywords):
+            return ()  # decay and clipping touch every row in any case
+        adam, made = edits.written(source, calls[0].func), edits.replace(source, calls[0].func, "LazyAdam")
+    else:
+        adam, made = f"{tf}.keras.optimizers.Adam", edits.replace(source, named[0], "LazyAdam()")
+    inside: ast.AST = calls[0] if calls else named[0]
+    above = find.parents(source)
+    while not isinstance(above[inside], ast.Module):
+        inside = above[inside]
+    if not isinstance(inside, ast.stmt):
+        return ()
+    return (edits.before(source, inside, LAZY_ADAM.format(adam=adam, tf=tf)), made, *more)
+
+
+def _optimizers(source: Source) -> list[ast.expr]:
+    """What the calls of ``compile`` are given as their optimizer."""
+    found = [find.keyword(call, "optimizer", 0) for call in compiles(source)]
+    return [n for n in found if n is not None]
+
+
+def compiles(source: Source) -> list[ast.Call]:
+    return [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
+            and n.func.attr == "compile" and values.qualified(source, n.func) != "re.compile"]  # fmt: skip
+
+
+def compiled_with(source: Source, name: str, value: str) -> tuple[Edit, ...]:
+    """Every model of the file compiled with a setting; nothing where one has another, or arguments are packed."""
+    done = []
+    for call in compiles(source):
+        given = find.keyword(call, name)
+        plain = given is None or (isinstance(given, ast.Constant) and ast.unparse(given) != value)
+        if not plain or any(k.arg is None for k in call.keywords):
+            return ()
+        done.append(edits.keyword(source, call, name, value))
+    return tuple(done)
+
+
+def fused_steps(source: Source) -> tuple[Edit, ...]:
+    """Training steps compiled with XLA: the models of ``fit``, or functions that take a gradient."""
+    done = list(compiled_with(source, "jit_compile", "True"))
+    for function in [n for n in ast.walk(source.tree) if isinstance(n, ast.FunctionDef)]:
+        taken = any(isinstance(n, ast.Call) and find.called(n) in ("GradientTape", "apply_gradients")
+                    for n in ast.walk(function))  # fmt: skip
+        for decorator in function.decorator_list if taken else ():
+            called = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if values.qualified(source, called) != "tensorflow.function":
+                continue
+            if isinstance(decorator, ast.Call):
+                given = find.keyword(decorator, "jit_compile")
+                if given is None or (isinstance(given, ast.Constant) and not given.value):
+                    done.append(edits.keyword(source, decorator, "jit_compile", "True"))
+            else:
+                done.append(edits.insert(source, edits.end(decorator), "(jit_compile=True)"))
+    return tuple(done)
+
+
+def fused_rnn(source: Source, line: int) -> tuple[tuple[Edit, ...], bool]:
+    """The recurrent layer at ``line`` without the settings that cuDNN does not know; whether its numbers stay."""
+    done: list[Edit] = []
+    same = True
+    for call in find.calls(source, line, "LSTM", "GRU"):
+        for given in call.keywords:
+            value = given.value.value if isinstance(given.value, ast.Constant) else None
+            if given.arg in FUSED_RNN and value is not None and value != FUSED_RNN[given.arg]:
+                if given.arg == "use_cudnn" and value is True:
+                    continue
+                done.append(edits.replace(source, given.value, repr(FUSED_RNN[given.arg]).replace("'", '"')))
+                same = same and given.arg in ("unroll", "use_cudnn")
+    return tuple(done), same
+
+
+def unfused(call: ast.Call) -> ast.keyword | None:
+    """The first setting of an LSTM or GRU that makes it a loop on a GPU."""
+    for given in call.keywords:
+        value = given.value
+        if given.arg not in FUSED_RNN or not isinstance(value, ast.Constant) or value.value == FUSED_RNN[given.arg]:
+            continue
+        if given.arg != "use_cudnn" or value.value is not True:
+            return given
+    return None
+
+
+def mixed(source: Source, policy: str) -> tuple[Edit, ...]:
+    """Keras's mixed precision with outputs in float32; only for models of ``fit`` whose last layer is in sight."""
+    policies = ("set_global_policy", "set_dtype_policy", "LossScaleOptimizer", "Policy")
+    if any(name in source.text for name in policies) or "GradientTape" in source.text or not compiles(source):
+        return ()
+    outputs = [output(source, n) for n in ast.walk(source.tree) if isinstance(n, ast.Call) and is_model(source, n)]
+    first = next((s for s in source.tree.body if _builds(source, s)), None)
+    if not outputs or first is None:
+        return ()
+    done = []
+    for last in outputs:
+        if last is None or find.called(last) not in OUTPUTS or find.keyword(last, "dtype") is not None:
+            return ()
+        done.append(edits.keyword(source, last, "dtype", '"float32"'))
+    keras, more = keras_of(source)
+    if not keras:
+        return ()
+    return (edits.before(source, first, f'{keras}.mixed_precision.set_global_policy("{policy}")'), *done, *more)
+
+
+def keras_of(source: Source) -> tuple[str, list[Edit]]:
+    """How the file calls Keras."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Name) and values.qualified(source, node) in ("keras", "tensorflow.keras"):
+            return node.id, []
+    tf, more = edits.imported(source, "tensorflow", "tf")
+    return f"{tf}.keras", more
+
+
+def is_model(source: Source, call: ast.Call) -> bool:
+    return values.qualified(source, call.func) in (
+        "keras.Sequential", "keras.models.Sequential", "keras.Model", "keras.models.Model")  # fmt: skip
+
+
+def output(source: Source, model: ast.Call) -> ast.Call | None:
+    """The layer that a model ends with."""
+    if find.called(model) == "Sequential":
+        listed = find.keyword(model, "layers", 0)
+        if isinstance(listed, (ast.List, ast.Tuple)) and listed.elts:
+            return listed.elts[-1] if isinstance(listed.elts[-1], ast.Call) else None
+        holder = find.statement(source, model)
+        name = ast.unparse(holder.targets[0]) if isinstance(holder, ast.Assign) else ""
+        added = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == f"{name}.add"]
+        last = max(added, key=edits.start, default=None)
+        return last.args[0] if last is not None and last.args and isinstance(last.args[0], ast.Call) else None
+    outputs = find.keyword(model, "outputs", 1)
+    value = values.assigned(source, outputs) if isinstance(outputs, ast.Name) else outputs
+    made = value.func if isinstance(value, ast.Call) else None  # Dense(10)(x)
+    return made if isinstance(made, ast.Call) else None
+
+
+def _builds(source: Source, statement: ast.stmt) -> bool:
+    """Whether a statement at the top of a file makes layers, itself or in a function that it defines."""
+    calls = [n for n in ast.walk(statement) if isinstance(n, (ast.Call, ast.ClassDef))]
+    return any(LAYERS.match(values.qualified(source, n.func if isinstance(n, ast.Call) else n.bases[0]))
+               for n in calls if isinstance(n, ast.Call) or n.bases)  # fmt: skip
+
+
+def own_device(source: Source) -> tuple[Edit, ...]:
+    """Training code that was put on the processor by ``with tf.device`` put where TensorFlow would."""
+    done = []
+    for block in [n for n in ast.walk(source.tree) if isinstance(n, ast.With)]:
+        for item in block.items:
+            call = item.context_expr
+            if not isinstance(call, ast.Call) or values.qualified(source, call.func) != "tensorflow.device":
+                continue
+            device = find.keyword(call, "device_name", 0)
+            on_host = isinstance(device, ast.Constant) and re.search(
+                r"(?:^|[/:])cpu(?::\d+)?$", str(device.value).lower()
+            )
+            inside = [n for s in block.body for n in ast.walk(s)]
+            names = {find.called(n) for n in inside if isinstance(n, ast.Call)}
+            trains = names & {"GradientTape", "fit", "train_on_batch", "Sequential", "Dense", "Conv2D"}
+            data = any("Dataset" in ast.unparse(n) for n in inside if isinstance(n, ast.Attribute))
+            if on_host and device is not None and trains and not data:
+                done.append(edits.replace(source, device, "None"))
+    return tuple(done)
+
+
+def tensor_float(source: Source) -> tuple[Edit, ...]:
+    """TF32 where the file switched it off."""
+    done = []
+    for call in [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)]:
+        if find.called(call) == "enable_tensor_float_32_execution":
+            given = find.keyword(call, "enabled", 0)
+            if isinstance(given, ast.Constant) and given.value is False:
+                done.append(edits.replace(source, given, "True"))
+    return tuple(done)

@@ -1,0 +1,179 @@
+"""Makes a function of consecutive statements: what they need becomes parameters, what is used after is returned."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slowtrain.model import Edit
+from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source.reading import finding, scopes
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Statements of one block that may become a function before ``anchor``."""
+
+    statements: tuple[ast.stmt, ...]
+    anchor: ast.stmt
+    parameters: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+def piece(source: Source, statements: Sequence[ast.stmt], at_top: bool) -> Piece | None:
+    """``statements`` with what they need and give; a function before the outermost loop, or before all functions."""
+    first = statements[0]
+    scope = scopes.scope(source, first)
+    anchor: ast.AST = [first, *scopes.loops(source, first)][-1]
+    if at_top:
+        while isinstance(scopes.scope(source, anchor), FUNCTIONS):
+            anchor = scopes.scope(source, anchor)
+        above = finding.parents(source)
+        while not isinstance(above.get(anchor), ast.Module):
+            anchor = above[anchor]
+    if not isinstance(anchor, ast.stmt):
+        return None
+    local = scopes.bound(scopes.body(scope)) | set(scopes.parameters(scope))
+    needed = [n for n in _in_order(scope) if n in local and n in _before(statements)]
+    if not at_top:
+        needed = [n for n in needed if _varies(source, n, scope, anchor)]
+    made = scopes.bound(list(statements))
+    used = _read_outside(scope, statements) | set(needed)  # what they bind and need again, the next turn needs
+    results = [n for n in _stored_in_order(statements) if n in made & used]
+    return Piece(tuple(statements), anchor, tuple(needed), tuple(results))
+
+
+def _varies(source: Source, name: str, scope: ast.AST, anchor: ast.stmt) -> bool:
+    """Whether ``name`` is bound within ``anchor`` or after it: not yet the same when the function is written."""
+    binders = scopes.binders(source, name, scope)
+    inside = {id(n) for n in ast.walk(anchor)}
+    return any(id(b) in inside or getattr(b, "lineno", 0) > anchor.lineno for b in binders)
+
+
+def _before(statements: Sequence[ast.stmt]) -> set[str]:
+    """Names that the statements read before they have bound them."""
+    bound: set[str] = set()
+    needed: set[str] = set()
+    for one in statements:
+        needed |= _needs(one, bound)
+        bound |= scopes.bound(one)
+    return needed
+
+
+def _needs(one: ast.stmt, bound: set[str]) -> set[str]:
+    if isinstance(one, (ast.With, ast.For, ast.If)):
+        head = (
+            [i.context_expr for i in one.items]
+            if isinstance(one, ast.With)
+            else [one.iter if isinstance(one, ast.For) else one.test]
+        )
+        needed = scopes.read(head) - bound
+        inner = set(bound)
+        if isinstance(one, ast.With):
+            inner |= {n for i in one.items if i.optional_vars is not None for n in scopes.bound(i.optional_vars)}
+        if isinstance(one, ast.For):
+            inner |= scopes.bound(one.target)
+        for part in (one.body, getattr(one, "orelse", [])):
+            known = set(inner)
+            for each in part:
+                needed |= _needs(each, known)
+                known |= scopes.bound(each)
+        return needed
+    return scopes.read(one) - bound
+
+
+def _read_outside(scope: ast.AST, statements: Sequence[ast.stmt]) -> set[str]:
+    """Names read in the scope elsewhere than in the statements (before them too: loops come again)."""
+    inside = {id(n) for one in statements for n in ast.walk(one)}
+    found = set()
+    for one in scopes.body(scope):
+        for node in ast.walk(one):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Load, ast.Del)) and id(node) not in inside:
+                found.add(node.id)
+            if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and id(node) not in inside:
+                found.add(node.target.id)
+    return found
+
+
+def _in_order(scope: ast.AST) -> list[str]:
+    """Names of the scope in the order in which they are bound, parameters first."""
+    bound = [n for n in scopes.own(scopes.body(scope)) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    bound.sort(key=lambda n: (n.lineno, n.col_offset))
+    others = sorted(scopes.bound(scopes.body(scope)))
+    return list(dict.fromkeys([*scopes.parameters(scope), *(n.id for n in bound), *others]))
+
+
+def _stored_in_order(statements: Sequence[ast.stmt]) -> list[str]:
+    names = [n for one in statements for n in ast.walk(one) if isinstance(n, ast.Name)]
+    stored = sorted((n for n in names if isinstance(n.ctx, ast.Store)), key=lambda n: (n.lineno, n.col_offset))
+    return list(dict.fromkeys(n.id for n in stored))
+
+
+def extracted(source: Source, found: Piece, name: str, decorator: str) -> list[Edit]:
+    """The function before the anchor, and its call in place of the statements; nothing where their text cannot move."""
+    rows = source.text.split("\n")
+    first, last = found.statements[0], found.statements[-1]
+    start, stop = first.lineno, last.end_lineno or last.lineno
+    if not _stand_alone(source, found.statements) or edits_cross_strings(found.statements):
+        return []
+    indent = rows[start - 1][: first.col_offset]
+    to = rows[found.anchor.lineno - 1][: _column(found.anchor)]
+    if indent.strip() or to.strip():
+        return []
+    unit = _unit(source)
+    body = [_moved(row.rstrip("\r"), indent, to + unit) for row in rows[start - 1 : stop]]
+    returned = [f"{to}{unit}return {', '.join(found.results)}"] if found.results else []
+    top = [f"{to}{decorator}", f"{to}def {name}({', '.join(found.parameters)}):", *body, *returned]
+    blank = [""] * (2 if not to else 1)
+    anchor_line = min([found.anchor.lineno, *(d.lineno for d in getattr(found.anchor, "decorator_list", []))])
+    given = f"{', '.join(found.results)} = " if found.results else ""
+    call = f"{indent}{given}{name}({', '.join(found.parameters)})"
+    leading = blank if rows[anchor_line - 2].strip() and anchor_line > 1 else []
+    return [
+        edits.insert(source, (anchor_line, 0), "\n".join([*leading, *top, *blank, ""])),
+        Edit(source.file, (start, 0), (stop, len(rows[stop - 1].rstrip("\r").encode())), call),
+    ]
+
+
+def _column(statement: ast.stmt) -> int:
+    return statement.col_offset
+
+
+def _stand_alone(source: Source, statements: Sequence[ast.stmt]) -> bool:
+    """Whether nothing else stands on the first and the last line."""
+    rows = source.text.split("\n")
+    first, last = statements[0], statements[-1]
+    line, column = edits.end(last)
+    rest = rows[line - 1].encode()[column:].decode().strip()
+    return not rows[first.lineno - 1][: first.col_offset].strip() and (not rest or rest.startswith("#"))
+
+
+def edits_cross_strings(statements: Sequence[ast.stmt]) -> bool:
+    """Whether a text literal spans lines: moving its lines would change it."""
+    texts = (n for one in statements for n in ast.walk(one) if isinstance(n, (ast.Constant, ast.JoinedStr)))
+    return any((n.end_lineno or n.lineno) != n.lineno for n in texts)
+
+
+def _moved(row: str, old: str, new: str) -> str:
+    if row.startswith(old):
+        return f"{new}{row[len(old) :]}" if row.strip() else ""
+    return f"{new}{row.lstrip()}" if row.strip() else ""
+
+
+def _unit(source: Source) -> str:
+    """One level of indentation as the file has it."""
+    found = re.search(r"^( +|\t+)\S", source.text, re.MULTILINE)
+    return found.group(1) if found else "    "
+
+
+def free_name(source: Source, *wanted: str) -> str:
+    """The first of ``wanted`` that the file does not know yet."""
+    known = {n.id for n in ast.walk(source.tree) if isinstance(n, ast.Name)}
+    known |= {n.name for n in ast.walk(source.tree) if isinstance(n, (*FUNCTIONS, ast.ClassDef))}
+    known |= {a.arg for a in ast.walk(source.tree) if isinstance(a, ast.arg)} | set(scopes.aliases(source))
+    for name in wanted:
+        if name not in known:
+            return name
+    return free_name(source, *(f"{name}_" for name in wanted))

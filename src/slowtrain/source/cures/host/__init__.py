@@ -1,0 +1,1 @@
+"""Edits that make the host's Python and Keras cost less."""

@@ -1,0 +1,122 @@
+"""Callbacks that work after every batch or epoch, made to do it less often; training itself stays as it was."""
+
+from __future__ import annotations
+
+import ast
+
+from slowtrain.model import Edit
+from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source.reading import finding, scopes
+
+EVERY_BATCHES = 100
+EVERY_EPOCHS = 10
+KERAS_SAVERS = ("ModelCheckpoint", "BackupAndRestore")
+# What a callback may change in the training that it watches.
+STEERS = frozenset(
+    "stop_training learning_rate lr set_weights assign assign_add assign_sub set_value trainable".split()
+)
+FREE = {"histogram_freq": "0", "write_images": "False", "write_graph": "False", "profile_batch": "0"}
+
+
+def rarer_hook(source: Source, kind: str, hook: str) -> list[Edit]:
+    """The method ``hook`` of the class ``kind`` left at once but in every hundredth batch (tenth epoch)."""
+    classes = [n for n in ast.walk(source.tree) if isinstance(n, ast.ClassDef) and n.name == kind]
+    if len(classes) != 1:
+        return []
+    methods = [n for n in classes[0].body if isinstance(n, ast.FunctionDef) and n.name == hook]
+    if len(methods) != 1 or not hook.startswith("on_") or not hook.endswith(("batch_end", "batch_begin", "epoch_end")):
+        return []
+    method = methods[0]
+    names = scopes.parameters(method)
+    if len(names) < 2 or method.decorator_list or _steers(source, method) or _counts(classes[0], method):
+        return []
+    every = EVERY_EPOCHS if "epoch" in hook else EVERY_BATCHES
+    first = next((s for s in method.body if not _documents(s)), method.body[0])
+    if first.lineno == method.lineno:
+        return []
+    return [edits.before(source, first, f"if {names[1]} % {every}:\n    return")]
+
+
+def _documents(one: ast.stmt) -> bool:
+    return isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)
+
+
+def _steers(source: Source, method: ast.AST) -> bool:
+    """Whether the hook, or a method that it calls, changes the model, its optimizer or when to stop."""
+    for one in source.called(method):
+        for node in ast.walk(one):
+            if isinstance(node, ast.Attribute) and node.attr in STEERS:
+                return True
+            if isinstance(node, ast.Call) and finding.called(node) in ("setattr", "fit", "train_on_batch", "compile"):
+                return True
+    return False
+
+
+def _counts(kind: ast.ClassDef, method: ast.FunctionDef) -> bool:
+    """Whether the hook counts its calls, or decides by itself when to work."""
+    changed = [n for n in ast.walk(method) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Attribute)]
+    modulo = [n for n in ast.walk(method) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)]
+    numeric = [n for n in modulo if not (isinstance(n.left, ast.Constant) and isinstance(n.left.value, str))]
+    return bool(changed or numeric or kind.keywords)
+
+
+def rarer_lambda(source: Source) -> list[Edit]:
+    """``LambdaCallback(on_batch_end=lambda batch, logs: …)``, the only one, working in every hundredth batch."""
+    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) == "LambdaCallback"]
+    call = calls[0] if len(calls) == 1 else None
+    for given in call.keywords if call is not None else ():
+        value = given.value
+        if isinstance(value, ast.Lambda) and (given.arg or "").endswith(("batch_end", "batch_begin")):
+            names = scopes.parameters(value)
+            if not names or _steers(source, value):
+                return []
+            text = edits.written(source, value.body)
+            return [edits.replace(source, value.body, f"({text}) if {names[0]} % {EVERY_BATCHES} == 0 else None")]
+    return []
+
+
+def lighter(source: Source, kind: str) -> list[Edit]:
+    """Every ``kind`` of Keras's own that the file makes, without what costs most: histograms, saves within epochs."""
+    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) == kind]
+    found: list[Edit] = []
+    for call in calls:
+        found += _without_histograms(source, call) if kind == "TensorBoard" else _by_epoch(source, call, kind)
+    return found
+
+
+def _without_histograms(source: Source, call: ast.Call) -> list[Edit]:
+    found = []
+    for given in call.keywords:
+        if given.arg in FREE and isinstance(given.value, ast.Constant) and given.value.value:
+            found.append(edits.replace(source, given.value, FREE[given.arg]))
+        if given.arg == "update_freq" and isinstance(given.value, ast.Constant) and given.value.value != "epoch":
+            found.append(edits.replace(source, given.value, '"epoch"'))
+    return found
+
+
+def _by_epoch(source: Source, call: ast.Call, kind: str) -> list[Edit]:
+    """``save_freq`` of batches as once an epoch, where the file's name holds no batch."""
+    freq = finding.keyword(call, "save_freq")
+    path = finding.keyword(call, "filepath", 0)
+    texts = [str(n.value) for n in ast.walk(path) if isinstance(n, ast.Constant)] if path is not None else []
+    if kind not in KERAS_SAVERS or freq is None or any("{batch" in t for t in texts):
+        return []
+    if isinstance(freq, ast.Constant) and isinstance(freq.value, str):
+        return []
+    return [edits.replace(source, freq, '"epoch"')]
+
+
+def uses_batches(source: Source) -> bool:
+    """Whether a callback of the file looks at single batches: several steps in one call would change what it sees."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, FUNCTIONS) and node.name.startswith("on_") and "batch" in node.name:
+            return True
+        if isinstance(node, ast.keyword) and node.arg and "batch_" in node.arg and node.arg.startswith("on_"):
+            return True
+        if isinstance(node, ast.keyword) and node.arg in ("save_freq", "update_freq") and not _epochs(node.value):
+            return True
+    return False
+
+
+def _epochs(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value == "epoch"

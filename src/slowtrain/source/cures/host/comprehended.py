@@ -1,0 +1,126 @@
+"""Arrays made of comprehensions and of functions applied to each element, written over whole arrays."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits
+from slowtrain.source.cures.host.overarrays import Axis, Translator, Unclear, Value
+from slowtrain.source.reading import finding, ranks, scopes
+from slowtrain.source.reading.ranks import SCALAR
+
+
+@dataclass(frozen=True)
+class Vectorised:
+    """The edits, and whether results stay the same to the bit."""
+
+    edits: tuple[Edit, ...]
+    exact: bool
+
+
+def makes_array(source: Source, call: ast.Call) -> bool:
+    whole = scopes.full(source, call.func)
+    if whole in ("numpy.array", "numpy.asarray", "numpy.stack"):
+        return bool(call.args)
+    return isinstance(call.func, ast.Call) and scopes.full(source, call.func.func) == "numpy.vectorize"
+
+
+def numpy(source: Source) -> str:
+    for node in source.tree.body:
+        for alias in node.names if isinstance(node, ast.Import) else ():
+            if alias.name == "numpy":
+                return alias.asname or "numpy"
+    raise Unclear("NumPy is not imported")
+
+
+class Made:
+    """``np.array([f(x) for x in a])``, ``np.array(list(map(f, a)))``, ``np.vectorize(f)(a)``."""
+
+    def __init__(self, source: Source, call: ast.Call) -> None:
+        self.source, self.call = source, call
+        self.on = Translator(source, [], {}, numpy(source))
+
+    def written(self) -> Vectorised:
+        given = self.call.args[0]
+        if isinstance(self.call.func, ast.Call):
+            found = self.mapped(self.call.func.args[0], given)
+        elif isinstance(given, ast.Call) and finding.called(given) in ("list", "tuple") and len(given.args) == 1:
+            inner = given.args[0]
+            if not isinstance(inner, ast.Call) or finding.called(inner) != "map" or len(inner.args) != 2:
+                raise Unclear("a list of another form")
+            found = self.mapped(inner.args[0], inner.args[1])
+        elif isinstance(given, (ast.ListComp, ast.GeneratorExp)):
+            found = self.comprehended(given)
+        else:
+            raise Unclear("an array of something else")
+        typed = finding.keyword(self.call, "dtype")
+        text = found.text
+        if typed is not None:
+            text = f"{found.safe}.astype({edits.written(self.source, typed)})"
+        if len(self.call.args) > 1 or any(k.arg != "dtype" for k in self.call.keywords):
+            raise Unclear("arguments of another form")
+        return Vectorised((edits.replace(self.source, self.call, text if found.atom else f"({text})"),), self.on.exact)
+
+    def array(self, over: ast.expr) -> Value:
+        if not isinstance(over, ast.Name) or not ranks.isarray(self.source, over):
+            raise Unclear("items of something else than an array")
+        found = ranks.rank(self.source, over)
+        if found is None:
+            raise Unclear("items of unknown rank")
+        self.on.axes.append(Axis(None, "0", f"len({over.id})"))
+        return Value(over.id, (found[0], found[1] - 1), atom=True)
+
+    def mapped(self, function: ast.expr, over: ast.expr) -> Value:
+        vectorize = isinstance(self.call.func, ast.Call)
+        value = self.array(over)
+        if vectorize:
+            value = replace(value, rank=SCALAR)  # element by element, whatever the rank
+        if isinstance(function, ast.Lambda) and len(scopes.parameters(function)) == 1:
+            self.on.known[scopes.parameters(function)[0]] = value
+            return self.varying(self.on.value(function.body))
+        name = ast.copy_location(ast.Name("_element", ast.Load()), function)
+        self.on.known["_element"] = value
+        return self.varying(self.on.call(ast.copy_location(ast.Call(function, [name], []), function)))
+
+    def comprehended(self, node: ast.ListComp | ast.GeneratorExp) -> Value:
+        one = node.generators[0]
+        if len(node.generators) != 1 or one.ifs or isinstance(node, ast.GeneratorExp):
+            raise Unclear("a comprehension of another form")
+        over, target = one.iter, one.target
+        if isinstance(over, ast.Call) and finding.called(over) == "range" and isinstance(target, ast.Name):
+            given = [edits.written(self.source, a) for a in over.args]
+            if len(given) != 1 or any(
+                isinstance(n, ast.Call) and finding.called(n) != "len" for n in ast.walk(over.args[0])
+            ):
+                raise Unclear("a range of another form")
+            self.on.axes.append(Axis(target.id, "0", given[0]))
+        elif isinstance(target, ast.Name):
+            self.on.known[target.id] = self.array(over)
+        else:
+            raise Unclear("items that are taken apart")
+        if isinstance(node.elt, ast.ListComp):
+            return self.nested(node.elt)
+        return self.varying(self.on.value(node.elt))
+
+    def nested(self, node: ast.ListComp) -> Value:
+        """``[[f(v) for v in row] for row in a]`` of an array of rank 2."""
+        one = node.generators[0]
+        row = self.on.known.get(scopes.dotted(one.iter))
+        if (
+            len(node.generators) != 1
+            or one.ifs
+            or row is None
+            or row.rank != ("", 1)
+            or not isinstance(one.target, ast.Name)
+        ):
+            raise Unclear("rows of another form")
+        self.on.axes.append(Axis(None, "0", f"{row.text}.shape[1]"))
+        self.on.known[one.target.id] = Value(row.text, SCALAR, atom=True)
+        return self.varying(self.on.value(node.elt))
+
+    def varying(self, found: Value) -> Value:
+        if not found.varies:
+            raise Unclear("the same for all elements")
+        return found

@@ -1,0 +1,310 @@
+"""Makes graphs of steps that run eagerly: a decorator, a function made of the step's lines, switches taken back."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from slowtrain.model import Edit
+from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source.cures import extracting
+from slowtrain.source.reading import finding, graphable, kinds, scopes
+
+SWITCHES = ("run_functions_eagerly", "experimental_run_functions_eagerly")
+APPLIES = frozenset("apply_gradients minimize assign_sub assign assign_add apply".split())
+RECORDS = frozenset({"update_state"})
+STEP_NAMES = ("train_step", "compiled_step", "graph_step")
+
+
+def compiled_step(source: Source, line: int) -> list[Edit]:
+    """The step whose gradient is taken at ``line`` as a ``tf.function``; nothing where it is not sure that it may."""
+    tape = _tape(source, line)
+    if tape is None or _eager_parts(source):
+        return []
+    function = finding.function(source, tape)
+    if function is not None and _distributed(source, function):
+        return []
+    if function is None or scopes.loops(source, tape):
+        return _from_lines(source, tape)
+    if graphable.graphed(source, function) or isinstance(function, ast.AsyncFunctionDef):
+        return []
+    whole = _decorated(source, function)
+    return whole or _from_lines(source, tape)
+
+
+def _tape(source: Source, line: int) -> ast.With | None:
+    """The block of the gradient tape that ``line`` stands in, or stands behind in the same block of statements."""
+    tapes = [n for n in ast.walk(source.tree) if isinstance(n, ast.With) and _is_tape(n)]
+    near = [t for t in tapes if t.lineno <= line <= (scopes.block(source, t)[-1].end_lineno or t.lineno)]
+    function = source.function_at(line)
+    near = near or [t for t in tapes if function is not None and finding.function(source, t) is function]
+    outermost = [t for t in near if not any(t is not o and t in ast.walk(o) for o in near)]
+    blocks = {id(scopes.block(source, t)[0]) for t in outermost}
+    return outermost[0] if len(blocks) == 1 else None
+
+
+def _eager_parts(source: Source) -> bool:
+    """Whether a layer or a loss of the file does in Python what a graph would do once only."""
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.FunctionDef) or graphable.graphed(source, node):
+            continue
+        layer = node.name == "call" and isinstance(finding.parents(source).get(node), ast.ClassDef)
+        loss = any(p in ("y_true", "y_pred") for p in scopes.parameters(node))
+        tensors, body = graphable.tensor_parameters(node), _undocumented(node.body)
+        if (layer or loss) and (graphable.outside(source, node) or graphable.hindrance(source, body, tensors)):
+            return True
+    return False
+
+
+def _distributed(source: Source, function: ast.AST) -> bool:
+    """Whether a strategy runs the function on its devices."""
+    name = getattr(function, "name", "")
+    runs = (n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) in ("run", "reduce"))
+    return any(scopes.dotted(a).rpartition(".")[2] == name for call in runs for a in call.args[:1])
+
+
+def _is_tape(node: ast.With) -> bool:
+    calls = (i.context_expr for i in node.items)
+    return any(isinstance(c, ast.Call) and finding.called(c) == "GradientTape" for c in calls)
+
+
+def _name_of_tf(source: Source) -> str | None:
+    """The file's name for TensorFlow, of which there must be one."""
+    for node in source.tree.body:
+        for alias in node.names if isinstance(node, ast.Import) else ():
+            if alias.name == "tensorflow":
+                return alias.asname or alias.name
+    return None
+
+
+# -- the whole function
+
+
+def _decorated(source: Source, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[Edit]:
+    name = _name_of_tf(source)
+    if name is None or isinstance(function, ast.AsyncFunctionDef) or function.args.vararg or function.args.kwarg:
+        return []
+    above = finding.parents(source).get(function)
+    if isinstance(above, ast.ClassDef) and any("Model" in scopes.dotted(b) for b in above.bases):
+        return []  # Keras compiles it itself
+    if function.decorator_list or not _updates(source, function.body) or not _called_plainly(source, function):
+        return []
+    tensors = graphable.tensor_parameters(function)
+    body = list(function.body)
+    if isinstance(body[-1], ast.Return) and body[-1].value is None:
+        body = body[:-1]
+    if any(isinstance(n, ast.Return) for one in body[:-1] for n in ast.walk(one)):
+        return []
+    if graphable.outside(source, function) or graphable.hindrance(source, _undocumented(body), tensors):
+        return []
+    if not all(_fit_for_tensor(source, function, p) for p in tensors):
+        return []
+    return [edits.decorated(source, function, f"@{name}.function")]
+
+
+def _undocumented(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    return [s for s in body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+
+
+def _updates(source: Source, statements: Sequence[ast.stmt]) -> bool:
+    """Whether the statements also apply the gradient, themselves or in functions of the file."""
+    every = [f for one in statements for f in source.called(one)]
+    calls = (n for one in every for n in ast.walk(one) if isinstance(n, ast.Call))
+    return any(finding.called(c) in APPLIES for c in calls)
+
+
+def _called_plainly(source: Source, function: ast.FunctionDef) -> bool:
+    """Whether every call stands in eager code, and gives the same objects or things that become tensors."""
+    calls = kinds.calls_of(source, function)
+    for call in calls:
+        around = finding.function(source, call)
+        if around is not None and graphable.graphed(source, around):
+            return False
+        if any(k.arg is None for k in call.keywords):
+            return False
+    for parameter in scopes.parameters(function):
+        given = list(kinds.given_to(source, function, parameter))
+        if any(kinds.of(source, g) == kinds.NUMBER for g in given):
+            return False
+    return bool(calls)
+
+
+def _fit_for_tensor(source: Source, function: ast.FunctionDef, parameter: str) -> bool:
+    """Whether an array given for ``parameter`` may become a tensor: of 4-byte floats, or only ever given to calls.
+
+    Eagerly an 8-byte array takes the type of the tensor that it meets; as an argument of a graph it keeps its own.
+    """
+    given = list(kinds.given_to(source, function, parameter))
+    if given and all(kinds.of(source, g) == kinds.TENSOR or kinds.single(source, g) for g in given):
+        return True
+    return not mixes(function.body, parameter)
+
+
+def mixes(statements: Sequence[ast.stmt], name: str) -> bool:
+    """Whether ``name`` meets other values in an operator or in an op of TensorFlow, not only in layers and losses."""
+    for one in statements:
+        for node in ast.walk(one):
+            if isinstance(node, (ast.BinOp, ast.Compare)):
+                sides = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.left, *node.comparators]
+                if any(isinstance(n, ast.Name) and n.id == name for s in sides for n in _operands(s)):
+                    return True
+            if isinstance(node, ast.Call) and scopes.dotted(node.func).partition(".")[0] in ("tf", "tensorflow", "K"):
+                if finding.called(node) in ("cast", "constant", "convert_to_tensor", "gather", "one_hot", "shape"):
+                    continue
+                arguments = [*node.args, *(k.value for k in node.keywords)]
+                if len(arguments) > 1 and any(isinstance(a, ast.Name) and a.id == name for a in arguments):
+                    return "sparse_softmax" not in finding.called(node)
+    return False
+
+
+def _operands(node: ast.expr) -> list[ast.expr]:
+    """An operand, seen through indexing and signs."""
+    while isinstance(node, (ast.Subscript, ast.UnaryOp)):
+        node = node.value if isinstance(node, ast.Subscript) else node.operand
+    return [node]
+
+
+# -- the lines of a loop
+
+
+def _from_lines(source: Source, tape: ast.With) -> list[Edit]:
+    """The lines from the tape to the update as a function of their own."""
+    name = _name_of_tf(source)
+    found = _lines(source, tape)
+    if name is None or not found:
+        return []
+    function = finding.function(source, tape)
+    if function is not None and (graphable.graphed(source, function) or _of_keras(source, function)):
+        return []
+    if function is not None and finding.function(source, function) is not None:
+        return []  # it may need names of the function around it
+    cut = extracting.piece(source, found, at_top=function is not None)
+    if cut is None or any(n in cut.results for n in _tapes(found)):
+        return []
+    if not _sure(source, cut):
+        return []
+    step = extracting.free_name(source, *STEP_NAMES)
+    return extracting.extracted(source, cut, step, f"@{name}.function")
+
+
+def _of_keras(source: Source, function: ast.AST) -> bool:
+    above = finding.parents(source).get(function)
+    return isinstance(above, ast.ClassDef) and any("Model" in scopes.dotted(b) for b in above.bases)
+
+
+def _tapes(statements: Sequence[ast.stmt]) -> set[str]:
+    items = (i for one in statements for n in ast.walk(one) if isinstance(n, ast.With) for i in n.items)
+    return {n for i in items if i.optional_vars is not None for n in scopes.bound(i.optional_vars)}
+
+
+def _lines(source: Source, tape: ast.With) -> list[ast.stmt]:
+    """From the first tape of the block to the last update, with metrics updated right behind it."""
+    block = scopes.block(source, tape)
+    tapes = [i for i, s in enumerate(block) if isinstance(s, ast.With) and _is_tape(s)]
+    updates = [
+        i
+        for i, s in enumerate(block)
+        if i >= tapes[0]
+        and any(isinstance(n, ast.Call) and finding.called(n) in APPLIES for n in ast.walk(s))
+        and not isinstance(s, FUNCTIONS)
+    ]
+    if not updates:
+        return []
+    first, last = tapes[0], updates[-1]
+    while last + 1 < len(block) and _records(block[last + 1]):
+        last += 1
+    return list(block[first : last + 1])
+
+
+def _records(one: ast.stmt) -> bool:
+    """``metric.update_state(y, p)``."""
+    return isinstance(one, ast.Expr) and isinstance(one.value, ast.Call) and finding.called(one.value) in RECORDS
+
+
+def _sure(source: Source, cut: extracting.Piece) -> bool:
+    """Whether the lines may run as a graph with what they are given."""
+    numbers = set()
+    for name in cut.parameters:
+        node = next(n for one in cut.statements for n in ast.walk(one) if isinstance(n, ast.Name) and n.id == name)
+        kind = kinds.of(source, node)
+        if kind == kinds.NUMBER:
+            return False  # a new graph for each of its values
+        if kind == kinds.CONSTANT:
+            numbers.add(name)
+        elif kind != kinds.TENSOR and not kinds.single(source, node) and mixes(cut.statements, name):
+            return False
+    if _outside(source, cut):
+        return False
+    return graphable.hindrance(source, cut.statements, set(cut.parameters) - numbers - {"self"}) is None
+
+
+def _outside(source: Source, cut: extracting.Piece) -> str | None:
+    """What the lines read that changes and is not handed over."""
+    for one in cut.statements:
+        for node in ast.walk(one):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in cut.parameters:
+                scope = kinds.where_bound(source, node)
+                if scope is None or node.id in scopes.bound(list(cut.statements)):
+                    continue
+                if scopes.changes(source, node.id, scope):
+                    return f"{node.id} changes outside"
+    return graphable.stateful(source, cut.statements, set(cut.parameters) | scopes.bound(list(cut.statements)))
+
+
+# -- switches
+
+
+def without_eager_compile(source: Source, line: int) -> list[Edit]:
+    """``compile()`` at ``line`` without ``run_eagerly``, where nothing in the file's models needs it.
+
+    Keras leaves the batch's size open, so that ``x.shape[0]`` in a shape becomes ``tf.shape(x)[0]``.
+    """
+    call = finding.only(source, line, "compile")
+    given = finding.keyword(call, "run_eagerly") if call is not None else None
+    if call is None or not isinstance(given, (ast.Constant, ast.Name, ast.Attribute)):
+        return []
+    sizes = _open_sizes(source)
+    if _needs_eager(source, sizes):
+        return []
+    return [*edits.without_keyword(source, call, "run_eagerly"), *(_opened(source, s) for s in sizes)]
+
+
+def without_eager_switch(source: Source) -> list[Edit]:
+    """``tf.config.run_functions_eagerly(False)`` for True, where nothing in the file needs it."""
+    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) in SWITCHES]
+    on = [c for c in calls if isinstance(value := finding.keyword(c, "run_eagerly", 0), ast.Constant) and value.value]
+    sizes = _open_sizes(source)
+    if len(on) != 1 or _needs_eager(source, sizes):
+        return []
+    value = finding.keyword(on[0], "run_eagerly", 0)
+    return [edits.replace(source, value, "False"), *(_opened(source, s) for s in sizes)] if value is not None else []
+
+
+def _open_sizes(source: Source) -> list[ast.Subscript]:
+    """Batch sizes in models' ``call`` that must not be taken while tracing."""
+    if _name_of_tf(source) != "tf":
+        return []
+    methods = [n for n in ast.walk(source.tree) if isinstance(n, ast.FunctionDef) and n.name == "call"]
+    return [size for method in methods for size in graphable.batch_sizes(method)]
+
+
+def _opened(source: Source, size: ast.Subscript) -> Edit:
+    owner = size.value.value if isinstance(size.value, ast.Attribute) else size.value
+    return edits.replace(source, size, f"tf.shape({edits.written(source, owner)})[0]")
+
+
+def _needs_eager(source: Source, sizes: Sequence[ast.AST]) -> bool:
+    """Whether something that would become a graph reads values or keeps state in Python."""
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        above = finding.parents(source).get(node)
+        method = isinstance(above, ast.ClassDef) and node.name in ("call", "train_step", "test_step", "update_state")
+        loss = any(p in ("y_true", "y_pred") for p in scopes.parameters(node))
+        graphed = graphable.graphed(source, node)
+        if not (method or loss or graphed):
+            continue
+        tensors, body = graphable.tensor_parameters(node), _undocumented(node.body)
+        if graphable.outside(source, node) or graphable.hindrance(source, body, tensors, graphed, sizes):
+            return True
+    return False

@@ -1,0 +1,267 @@
+"""Calls of Keras's models: their arguments, and calls that do the same for less."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits
+from slowtrain.source.cures.host import callbacks
+from slowtrain.source.reading import finding, kinds, scopes
+
+STEPS = 50
+MONITORS = frozenset("EarlyStopping ReduceLROnPlateau ModelCheckpoint".split())
+PLAIN_PREDICT = frozenset({"x", "verbose", "batch_size"})
+BATCHES = re.compile(r"\bds\b|_ds\b|dataset|gen(erator)?\b|loader|sequence", re.IGNORECASE)
+PLAIN_FIT = frozenset({"x", "y", "verbose", "batch_size", "epochs", "shuffle"})
+
+
+def several_steps(source: Source, line: int) -> list[Edit]:
+    """``compile()`` at ``line`` with many steps in one call, where no callback of the file looks at batches."""
+    call = finding.only(source, line, "compile")
+    if call is None or callbacks.uses_batches(source) or any(k.arg is None for k in call.keywords):
+        return []
+    eager = finding.keyword(call, "run_eagerly")
+    if eager is not None and not (isinstance(eager, ast.Constant) and not eager.value):
+        return []
+    given = finding.keyword(call, "steps_per_execution")
+    if given is not None and not (isinstance(given, ast.Constant) and given.value in (1, None)):
+        return []
+    return [edits.keyword(source, call, "steps_per_execution", str(STEPS))]
+
+
+def without_xla(source: Source, line: int) -> list[Edit]:
+    """``compile(jit_compile=True)`` at ``line`` with False."""
+    call = finding.only(source, line, "compile", "function")
+    given = finding.keyword(call, "jit_compile") if call is not None else None
+    if isinstance(given, ast.Constant) and given.value is True:
+        return [edits.replace(source, given, "False")]
+    return []
+
+
+def rolled(source: Source, line: int) -> list[Edit]:
+    """The layer at ``line`` without ``unroll=True``."""
+    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and n.lineno <= line <= (n.end_lineno or 0)]
+    for call in calls:
+        for given in call.keywords:
+            true = isinstance(given.value, ast.Constant) and given.value.value is True
+            if given.arg == "unroll" and given.lineno == line and true:
+                return edits.without_keyword(source, call, "unroll")
+    return []
+
+
+# -- validation
+
+
+def rarer_validation(source: Source, line: int, rarer: int) -> list[Edit]:
+    """``fit`` at ``line`` that validates in every so many epochs, the last one among them."""
+    call = finding.only(source, line, "fit")
+    if call is None or rarer < 2 or any(k.arg is None for k in call.keywords) or _decides(source, call):
+        return []
+    if finding.keyword(call, "validation_data") is None and finding.keyword(call, "validation_split") is None:
+        return []
+    given = finding.keyword(call, "validation_freq")
+    if given is not None and not (isinstance(given, ast.Constant) and given.value == 1):
+        return []
+    epochs = number(source, finding.keyword(call, "epochs"))
+    begins = finding.keyword(call, "initial_epoch")
+    if epochs is None or begins is not None or _aligned(source):
+        return []
+    divisors = [n for n in range(2, epochs + 1) if epochs % n == 0]
+    best = min(divisors, key=lambda n: (abs(n - rarer), n), default=None)
+    return [edits.keyword(source, call, "validation_freq", str(best))] if best else []
+
+
+def _decides(source: Source, call: ast.Call) -> bool:
+    """Whether a callback may look at the validation's numbers."""
+    given = finding.keyword(call, "callbacks")
+    if given is None:
+        return False
+    names = {n.id for n in ast.walk(source.tree) if isinstance(n, ast.Name)}
+    names |= {n.attr for n in ast.walk(source.tree) if isinstance(n, ast.Attribute)}
+    own = any(
+        isinstance(n, ast.ClassDef) and "Callback" in "".join(map(scopes.dotted, n.bases)) for n in source.tree.body
+    )
+    return bool(MONITORS & names) or own
+
+
+def _aligned(source: Source) -> bool:
+    """Whether the validation's numbers are used as a series, one an epoch."""
+    above = finding.parents(source)
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("val_"):
+            item = above.get(node)
+            user = above.get(item) if item is not None else None
+            one = isinstance(user, ast.Subscript) and user.value is item
+            best = isinstance(user, ast.Call) and finding.called(user) in ("min", "max", "argmin", "argmax")
+            if not (isinstance(item, ast.Subscript) and (one or best)):
+                return True
+    return False
+
+
+def number(source: Source, node: ast.expr | None) -> int | None:
+    """The whole number that an expression is, as far as constants of the file tell."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, int) else None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Mult)):
+        left, right = number(source, node.left), number(source, node.right)
+        if left is None or not right:
+            return None
+        return left // right if isinstance(node.op, ast.FloorDiv) else left * right
+    if isinstance(node, ast.Name):
+        scope = kinds.where_bound(source, node)
+        found = scopes.binders(source, node.id, scope) if scope is not None else []
+        if len(found) == 1 and isinstance(found[0], ast.Assign) and isinstance(found[0].targets[0], ast.Name):
+            return number(source, found[0].value)
+    return None
+
+
+def rarer_turns(source: Source, line: int, rarer: int) -> list[Edit]:
+    """``if step % 5 == 0:`` around ``line`` with a larger number; a multiple that the numbers inside divide by."""
+    tests = [
+        n
+        for n in ast.walk(source.tree)
+        if isinstance(n, ast.If) and n.lineno <= line <= (n.end_lineno or 0) and divided_by(n) is not None
+    ]
+    outer = min(tests, key=lambda n: n.lineno, default=None)
+    modulus = divided_by(outer) if outer is not None else None
+    now = number(source, modulus)
+    if outer is None or modulus is None or not now or rarer < 2 or _breaks(outer):
+        return []
+    inner = [number(source, m) for n in ast.walk(outer) if n is not outer and (m := divided_by(n)) is not None]
+    fits = [k for k in range(2, 10 * rarer) if all(i is not None and i % (now * k) == 0 for i in inner)]
+    best = min(fits, key=lambda k: abs(k - rarer), default=None)
+    if best is None:
+        return []
+    if isinstance(modulus, ast.Constant):
+        return [edits.replace(source, modulus, str(now * best))]
+    assert isinstance(modulus, ast.Name)
+    text = edits.written(source, modulus)
+    return [edits.replace(source, modulus, f"({best} * {text})")]
+
+
+def divided_by(node: ast.AST) -> ast.expr | None:
+    """The ``5`` of ``if step % 5 == 0``."""
+    test = node.test if isinstance(node, ast.If) else None
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
+        left, right = test.left, test.comparators[0]
+        if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod) and isinstance(right, ast.Constant):
+            return left.right if right.value == 0 and isinstance(left.right, (ast.Constant, ast.Name)) else None
+    return None
+
+
+def _breaks(node: ast.AST) -> bool:
+    """Whether what is done now and then decides about the training, or keeps the best of it."""
+    for n in ast.walk(node):
+        if isinstance(n, (ast.Break, ast.Return, ast.Continue, ast.Raise)):
+            return True
+        if isinstance(n, ast.Attribute) and (n.attr in callbacks.STEERS or n.attr.startswith("save")):
+            return True
+    return False
+
+
+# -- calls for little work
+
+
+def predicted_at_once(source: Source, line: int) -> list[Edit]:
+    """``model.predict(x)`` at ``line`` as ``predict_on_batch``: the same function without an iterator around it."""
+    call = finding.only(source, line, "predict")
+    if call is None or not isinstance(call.func, ast.Attribute) or len(call.args) > 1:
+        return []
+    names = {k.arg for k in call.keywords}
+    if not names <= PLAIN_PREDICT or (not call.args and "x" not in names):
+        return []
+    given = finding.keyword(call, "x", 0)
+    if given is None or kinds.dataset(source, given) or _of_batches(given):
+        return []
+    return _renamed(source, call, "predict_on_batch", ("verbose", "batch_size"))
+
+
+def _of_batches(given: ast.expr) -> bool:
+    """Whether the name says, as far as nothing else does, that batches come of it: a data set, a generator."""
+    made = isinstance(given, ast.Call) and finding.called(given) in kinds.ITERATED
+    return made or bool(BATCHES.search(ast.unparse(given)))
+
+
+def trained_at_once(source: Source, line: int) -> list[Edit]:
+    """``model.fit(x, y, epochs=1)`` at ``line``, known to take one step, as ``train_on_batch``."""
+    call = finding.only(source, line, "fit")
+    if call is None or not isinstance(call.func, ast.Attribute) or len(call.args) > 2:
+        return []
+    statement = finding.statement(source, call)
+    names, epochs = {k.arg for k in call.keywords}, finding.keyword(call, "epochs")
+    once = epochs is None or number(source, epochs) == 1
+    if not isinstance(statement, ast.Expr) or statement.value is not call or not once or not names <= PLAIN_FIT:
+        return []
+    if len(call.args) + len(names & {"x", "y"}) != 2:
+        return []
+    return _renamed(source, call, "train_on_batch", ("verbose", "batch_size", "epochs", "shuffle"))
+
+
+def _renamed(source: Source, call: ast.Call, name: str, dropped: tuple[str, ...]) -> list[Edit]:
+    """``call`` by another method's name with the arguments that this one takes, in the order in which they stand."""
+    assert isinstance(call.func, ast.Attribute)
+    given = [edits.written(source, a) for a in call.args]
+    given += [f"{k.arg}={edits.written(source, k.value)}" for k in call.keywords if k.arg not in dropped]
+    owner = edits.written(source, call.func.value)
+    return [edits.replace(source, call, f"{owner}.{name}({', '.join(given)})")]
+
+
+# -- steps of an epoch
+
+
+def counted_in_batches(source: Source, line: int) -> list[Edit]:
+    """``steps_per_epoch`` of ``fit`` at ``line``, given in samples, divided by the batch's size."""
+    call = finding.only(source, line, "fit", "fit_generator")
+    given = finding.keyword(call, "steps_per_epoch") if call is not None else None
+    data = finding.keyword(call, "x", 0) if call is not None else None
+    if given is None or data is None or not isinstance(given, (ast.Call, ast.Name, ast.Constant, ast.Subscript)):
+        return []
+    size = batch_size(source, data)
+    return [edits.insert(source, edits.end(given), f" // {size}")] if size else []
+
+
+def batch_size(source: Source, data: ast.expr, depth: int = 4) -> str | None:
+    """The text that says how many samples a batch of ``data`` has: of ``.batch(n)``, of a generator's argument."""
+    if isinstance(data, ast.Name) and depth:
+        scope = kinds.where_bound(source, data)
+        found = scopes.binders(source, data.id, scope) if scope is not None else []
+        values = [n.value for n in found if isinstance(n, ast.Assign)]
+        texts = {batch_size(source, v, depth - 1) for v in values} - {None}
+        return texts.pop() if len(texts) == 1 and len(values) == len(found) else None
+    if not isinstance(data, ast.Call):
+        return None
+    for one in finding.chain(data):
+        if finding.called(one) in ("batch", "padded_batch"):
+            size = finding.keyword(one, "batch_size", 0)
+            return edits.written(source, size) if isinstance(size, (ast.Constant, ast.Name)) else None
+    made = finding.defined(source, finding.called(data), data) if isinstance(data.func, ast.Name) else None
+    return _of_generator(source, made, data) if made is not None else None
+
+
+def _of_generator(source: Source, made: ast.FunctionDef, call: ast.Call) -> str | None:
+    """The parameter that slices the data: ``x[k:k + b]``."""
+    steps = {
+        n.upper.right.id
+        for n in ast.walk(made)
+        if isinstance(n, ast.Slice) and isinstance(n.upper, ast.BinOp) and isinstance(n.upper.right, ast.Name)
+    }
+    names = [p for p in scopes.parameters(made) if p in steps]
+    if len(names) != 1:
+        return None
+    given = kinds.given_in(made, call, names[0])
+    if given is None:
+        late = made.args.args[len(made.args.args) - len(made.args.defaults) :]
+        given = dict(zip([a.arg for a in late], made.args.defaults, strict=True)).get(names[0])
+    return edits.written(source, given) if isinstance(given, (ast.Constant, ast.Name)) else None
+
+
+def unrepeated(source: Source, line: int) -> list[Edit]:
+    """The chain at ``line`` without ``.repeat(n)``."""
+    call = finding.only(source, line, "repeat")
+    if call is None or not isinstance(call.func, ast.Attribute) or not (call.args or call.keywords):
+        return []
+    if len(call.args) + len(call.keywords) != 1:
+        return []
+    return [Edit(source.file, edits.end(call.func.value), edits.end(call), "")]

@@ -1,0 +1,377 @@
+"""Expressions on one element written over whole arrays: axes added where ranks are known, branches as ``where``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from slowtrain.source import Source, edits
+from slowtrain.source.reading import finding, kinds, ranks, scopes
+from slowtrain.source.reading.ranks import SCALAR, Rank
+
+ELEMENTWISE = frozenset(
+    "sqrt exp log log1p log10 log2 expm1 abs absolute fabs sin cos tan tanh sinh cosh arcsin arccos arctan floor ceil "
+    "rint sign square maximum minimum power clip where isnan isfinite add subtract multiply divide degrees radians "
+    "deg2rad rad2deg logical_and logical_or logical_not hypot arctan2 cbrt trunc negative reciprocal".split()
+)
+# What NumPy calls what the interpreter's math calls otherwise.
+MATH = {"pow": "power", "fabs": "abs", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
+MATH |= {n: n for n in "sqrt exp log log1p log10 log2 expm1 sin cos tan tanh sinh cosh degrees radians hypot".split()}
+REDUCTIONS = frozenset("sum mean max min std var prod any all amax amin median".split())
+CASTS = frozenset("float32 float64 float16 int32 int64 uint8 bool_".split())
+EXACT = frozenset("sqrt abs absolute fabs maximum minimum where negative logical_and logical_or isnan".split())
+EXACT_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**", ast.Mod: "%", ast.FloorDiv: "//",
+}  # fmt: skip
+COMPARISONS: dict[type[ast.cmpop], str] = {
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
+}  # fmt: skip
+
+
+class Unclear(Exception):
+    """The expression is none that is known to mean the same over arrays."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """What stands for an expression on one element, whose ``rank`` it is; ``kept`` has reduced axes left as ones."""
+
+    text: str
+    rank: Rank
+    varies: bool = True
+    kept: str | None = None
+    atom: bool = False
+
+    @property
+    def safe(self) -> str:
+        """In parentheses where an operator beside it could bind otherwise."""
+        return self.text if self.atom else f"({self.text})"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A loop: its index, if it has one, and the texts of where it starts and stops."""
+
+    index: str | None
+    start: str
+    stop: str
+
+
+class Translator:
+    """Writes expressions on one element over arrays, with one leading axis a loop."""
+
+    def __init__(self, source: Source, axes: list[Axis], known: Mapping[str, Value], numpy: str) -> None:
+        self.source, self.axes, self.known, self.numpy = source, axes, dict(known), numpy
+        self.exact = True
+        self.depth = 0
+
+    @property
+    def leading(self) -> int:
+        return len(self.axes)
+
+    def value(self, node: ast.expr) -> Value:
+        if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+            return Value(edits.written(self.source, node), SCALAR, False, atom=True)
+        if isinstance(node, ast.Name):
+            return self.name(node)
+        if isinstance(node, ast.Subscript):
+            return self.item(node)
+        if isinstance(node, ast.BinOp):
+            return self.operation(node)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            one = self.value(node.operand)
+            number = isinstance(node.operand, ast.Constant)
+            return replace(one, text=f"-{one.safe}", kept=one.kept and f"(-{one.kept})", atom=number)
+        if isinstance(node, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
+            return self.condition(node)
+        if isinstance(node, ast.IfExp):
+            return self.choice(self.condition(node.test), self.value(node.body), self.value(node.orelse))
+        if isinstance(node, ast.Call):
+            return self.call(node)
+        if isinstance(node, ast.Attribute) and scopes.full(self.source, node) in ("math.pi", "numpy.pi", "math.e"):
+            return Value(edits.written(self.source, node), SCALAR, False, atom=True)
+        raise Unclear(type(node).__name__)
+
+    def name(self, node: ast.Name) -> Value:
+        if node.id in self.known:
+            return self.known[node.id]
+        if node.id in {a.index for a in self.axes}:
+            raise Unclear("an index used as a number")
+        found = ranks.rank(self.source, node)
+        if found is None or found[0]:
+            if kinds.of(self.source, node) not in (kinds.NUMBER, kinds.CONSTANT):
+                raise Unclear(f"{node.id}: of unknown rank")
+            found = SCALAR
+        return Value(node.id, found, False, atom=True)
+
+    # -- items of arrays
+
+    def item(self, node: ast.Subscript) -> Value:
+        """``a[i, j]``: the array, cut to where the loops go."""
+        indices: list[ast.expr] = []
+        base: ast.expr = node
+        while isinstance(base, ast.Subscript):
+            given = list(base.slice.elts) if isinstance(base.slice, ast.Tuple) else [base.slice]
+            indices, base = [*given, *indices], base.value
+        if not isinstance(base, ast.Name) or base.id in self.known or not ranks.isarray(self.source, base):
+            raise Unclear("items of what is not known to be an array")
+        found = ranks.rank(self.source, base)
+        if found is None:
+            raise Unclear(f"{base.id}: of unknown rank")
+        if any(isinstance(i, ast.Slice) for i in indices):
+            return self.window(base, indices, found)
+        fixed = [edits.written(self.source, i) for i in indices if isinstance(i, ast.Constant)]
+        looped = indices[: len(indices) - len(fixed)]
+        if not looped or any(isinstance(i, ast.Constant) for i in looped):
+            raise Unclear("a fixed index before a loop's")
+        used = [self.position(i) for i in looped]
+        if any(b <= a for (a, _), (b, _) in pairwise(used)):
+            raise Unclear("indices in another order than the loops")
+        by_axis, last = dict(used), max(number for number, _ in used)
+        parts = [self.cut(base, a, by_axis[a]) if a in by_axis else "None" for a in range(self.leading)]
+        left = (found[0], found[1] - len(indices))
+        if last < self.leading - 1 and (left != SCALAR or fixed):
+            raise Unclear("items of several ranks")
+        parts += fixed
+        return Value(base.id if set(parts) == {":"} else f"{base.id}[{', '.join(parts)}]", left, atom=True)
+
+    def position(self, node: ast.expr) -> tuple[int, int]:
+        """Which loop's index it is, and what is added to it."""
+        offset = 0
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+            if not (isinstance(node.right, ast.Constant) and isinstance(node.right.value, int)):
+                raise Unclear("an index that is calculated")
+            offset = node.right.value if isinstance(node.op, ast.Add) else -node.right.value
+            node = node.left
+        for number, axis in enumerate(self.axes):
+            if isinstance(node, ast.Name) and node.id == axis.index:
+                return number, offset
+        raise Unclear("an index of no loop")
+
+    def cut(self, base: ast.Name, number: int, offset: int) -> str:
+        axis = self.axes[number]
+        if axis.start == "0" and not offset and axis.stop in self.lengths(base, number):
+            return ":"
+        if offset and not axis.start.isdigit():
+            raise Unclear("an offset from an unknown start")
+        start = str(int(axis.start) + offset) if offset else axis.start
+        if start.startswith("-"):
+            raise Unclear("an index below nought")
+        stop = f"{axis.stop} + {offset}" if offset > 0 else f"{axis.stop} - {-offset}" if offset else axis.stop
+        if offset and axis.stop.isdigit():
+            stop = str(int(axis.stop) + offset)
+        return f"{'' if start == '0' else start}:{stop}"
+
+    def lengths(self, base: ast.Name, number: int) -> set[str]:
+        """Texts that say how long the array is: its own, and of the one after whose shape it was made."""
+        scope = kinds.where_bound(self.source, base)
+        made = scopes.binders(self.source, base.id, scope) if scope is not None else []
+        call = made[0].value if len(made) == 1 and isinstance(made[0], ast.Assign) else None
+        found = {f"len({base.id})"} if not number else set()
+        found.add(f"{base.id}.shape[{number}]")
+        if not isinstance(call, ast.Call) or not call.args:
+            return found
+        after, name = call.args[0], finding.called(call)
+        if name in ("zeros", "ones", "empty"):
+            sizes = after.elts if isinstance(after, ast.Tuple) else [after]
+            if number < len(sizes) and not isinstance(sizes[number], ast.Attribute):
+                found.add(edits.written(self.source, sizes[number]))
+            after = after.value if isinstance(after, ast.Attribute) and after.attr == "shape" else call
+        elif not name.endswith("_like"):
+            return found
+        if isinstance(after, ast.Name):
+            found |= {f"{after.id}.shape[{number}]"} | ({f"len({after.id})"} if not number else set())
+        return found
+
+    def window(self, base: ast.Name, indices: list[ast.expr], found: Rank) -> Value:
+        """``a[i:i + 3, j:j + 3]``: views of all windows."""
+        sizes = [self.size(i, number) for number, i in enumerate(indices)]
+        if len(sizes) != self.leading or found != ("", len(sizes)):
+            raise Unclear("a window of another form")
+        if any(a.start != "0" for a in self.axes):
+            raise Unclear("windows that start elsewhere")
+        cuts = ", ".join(f":{a.stop}" for a in self.axes)
+        shape = ", ".join(map(str, sizes)) + ("," if len(sizes) == 1 else "")
+        view = f"{self.numpy}.lib.stride_tricks.sliding_window_view({base.id}, ({shape}))[{cuts}]"
+        return Value(view, ("", len(sizes)), atom=True)
+
+    def size(self, node: ast.expr, number: int) -> int:
+        if isinstance(node, ast.Slice) and isinstance(node.lower, ast.Name) and isinstance(node.upper, ast.BinOp):
+            upper = node.upper
+            ours = number < self.leading and node.lower.id == self.axes[number].index and node.step is None
+            same = ours and isinstance(upper.left, ast.Name) and upper.left.id == node.lower.id
+            if same and isinstance(upper.op, ast.Add) and isinstance(upper.right, ast.Constant):
+                return int(upper.right.value)  # type: ignore[arg-type]
+        raise Unclear("a slice of another form")
+
+    # -- operators
+
+    def operation(self, node: ast.BinOp) -> Value:
+        left, right = self.value(node.left), self.value(node.right)
+        sign = OPERATORS.get(type(node.op))
+        if sign is None:
+            raise Unclear("an operator of bits")
+        if any(isinstance(s, ast.Constant) for s in (node.left, node.right)):
+            self.exact = False  # beside a constant, older NumPy calculates one element in wider types than an array
+        self.exact &= isinstance(node.op, EXACT_OPERATORS)
+        return self.joined([left, right], lambda *t: f"{t[0]} {sign} {t[1]}")
+
+    def joined(self, values: list[Value], write: Callable[..., str], atom: bool = False) -> Value:
+        """Values of one rank, or brought to it, in one text."""
+        varying = [v.rank for v in values if v.varies]
+        high = max(varying, key=lambda r: (r[0] != "", r[1]), default=SCALAR)
+        texts = []
+        for one in values:
+            if not one.varies and (one.rank[0] or (one.rank[1] and (high[0] or one.rank[1] > high[1]))):
+                raise Unclear("an array beside elements of unknown rank")
+            if not one.varies or one.rank == high:
+                texts.append(one.text if atom else one.safe)
+            elif one.kept is not None:
+                texts.append(one.kept)
+            else:
+                raise Unclear("elements of several ranks")
+        every = all(v.kept is not None or not v.varies for v in values) and any(v.kept for v in values)
+        kept = write(*[v.kept or v.safe for v in values]) if every else None
+        kept = f"({kept})" if kept and not atom else kept
+        constant = max((v.rank for v in values), key=lambda r: r[1]) if not varying else high
+        return Value(write(*texts), constant, bool(varying), kept, atom)
+
+    def condition(self, node: ast.expr) -> Value:
+        if isinstance(node, ast.BoolOp):
+            sign = "&" if isinstance(node.op, ast.And) else "|"
+            return self.joined([self.condition(v) for v in node.values], lambda *t: f" {sign} ".join(t))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            one = self.condition(node.operand)
+            return replace(one, text=f"~({one.text})", kept=None, atom=False)
+        if not isinstance(node, ast.Compare):
+            raise Unclear("a condition that is no comparison")
+        sides = [self.value(s) for s in (node.left, *node.comparators)]
+        parts = []
+        for left, operator, right in zip(sides, node.ops, sides[1:], strict=False):
+            sign = COMPARISONS.get(type(operator), "")
+            if not sign:
+                raise Unclear("in, is")
+            parts.append(self.joined([left, right], lambda *t, sign=sign: f"{t[0]} {sign} {t[1]}"))
+        return parts[0] if len(parts) == 1 else self.joined(parts, lambda *t: " & ".join(t))
+
+    def choice(self, test: Value, yes: Value, no: Value) -> Value:
+        if not test.varies:
+            raise Unclear("a branch that is the same for all elements")
+        return self.joined([test, yes, no], lambda *t: f"{self.numpy}.where({', '.join(t)})", atom=True)
+
+    # -- calls
+
+    def call(self, call: ast.Call) -> Value:
+        name, whole = finding.called(call), scopes.full(self.source, call.func)
+        if isinstance(call.func, ast.Attribute) and not whole.startswith(("numpy.", "math.")):
+            return self.method(call, call.func.value, name)
+        if whole.startswith("numpy."):
+            return self.of_numpy(call, name)
+        if whole.startswith("math."):
+            self.exact &= name == "sqrt"
+            wide = [self.wide(self.value(a)) for a in call.args]
+            if name not in MATH or call.keywords or not wide:
+                raise Unclear(whole)
+            return self.joined(wide, lambda *t: f"{self.numpy}.{MATH[name]}({', '.join(t)})", atom=True)
+        return self.plain(call, name)
+
+    def plain(self, call: ast.Call, name: str) -> Value:
+        """A function of the interpreter, or of the file."""
+        if name in ("abs", "float", "int") and len(call.args) == 1:
+            one = self.value(call.args[0])
+            if name == "abs":
+                return replace(one, text=f"{self.numpy}.abs({one.text})", kept=None, atom=True)
+            return replace(one, text=f"{self.numpy}.asarray({one.text}).astype({name})", kept=None, atom=True)
+        if name in ("min", "max") and len(call.args) == 2 and not call.keywords:
+            both = [self.value(a) for a in call.args]
+            return self.joined(both, lambda *t: f"{self.numpy}.{name}imum({', '.join(t)})", atom=True)
+        if name == "sum" and len(call.args) == 1:
+            return self.reduced(self.value(call.args[0]), "sum")
+        return self.inlined(call)
+
+    def wide(self, one: Value) -> Value:
+        """As 8-byte numbers, in which the interpreter calculates."""
+        if not one.varies:
+            return one
+        return replace(one, text=f"{self.numpy}.asarray({one.text}, float)", kept=None, atom=True)
+
+    def method(self, call: ast.Call, owner: ast.expr, name: str) -> Value:
+        one = self.value(owner)
+        if name in REDUCTIONS and not call.args and not call.keywords and name != "median":
+            return self.reduced(one, name)
+        if name == "astype" and len(call.args) == 1 and not call.keywords:
+            given = edits.written(self.source, call.args[0])
+            return replace(one, text=f"{one.safe}.astype({given})", kept=None, atom=True)
+        if name in ("flatten", "ravel") and not call.args and self.leading == 1:
+            return Value(f"{one.safe}.reshape(len({one.text}), -1)", ("", 1), atom=True)
+        if name == "copy" and not call.args:
+            return one
+        raise Unclear(name)
+
+    def of_numpy(self, call: ast.Call, name: str) -> Value:
+        if name in REDUCTIONS and len(call.args) == 1 and not call.keywords:
+            return self.reduced(self.value(call.args[0]), name)
+        if call.keywords or not call.args:
+            raise Unclear(name)
+        written = edits.written(self.source, call.func)
+        if name in ELEMENTWISE:
+            self.exact &= name in EXACT
+            values = [self.value(a) for a in call.args]
+            return self.joined(values, lambda *t: f"{written}({', '.join(t)})", atom=True)
+        if name in CASTS and len(call.args) == 1:
+            one = self.value(call.args[0])
+            return replace(one, text=f"{one.safe}.astype({written})", kept=None, atom=True)
+        raise Unclear(name)
+
+    def reduced(self, one: Value, name: str) -> Value:
+        if not one.varies:
+            raise Unclear("a reduction of what is the same for all elements")
+        self.exact = False
+        token, off = one.rank
+        if not token and off <= 0:
+            raise Unclear("a reduction of single numbers")
+        if not token:
+            axes = str(self.leading) if off == 1 else str(tuple(range(self.leading, self.leading + off)))
+        elif off == -self.leading:
+            axes = f"tuple(range({self.leading}, {token}.ndim))"
+        else:
+            raise Unclear("a reduction over unknown axes")
+        text = f"{self.numpy}.{name}({one.text}, axis={axes}"
+        return Value(f"{text})", SCALAR, True, f"{text}, keepdims=True)", True)
+
+    def inlined(self, call: ast.Call) -> Value:
+        """A function of the file that is one expression, or a choice of some."""
+        target = finding.defined(self.source, finding.called(call), call) if isinstance(call.func, ast.Name) else None
+        if target is None or self.depth > 3 or target.decorator_list or call.keywords:
+            raise Unclear(finding.called(call))
+        names, missing = scopes.parameters(target), len(scopes.parameters(target)) - len(call.args)
+        defaults = target.args.defaults[len(target.args.defaults) - missing :] if missing > 0 else []
+        if missing != len(defaults) or any(isinstance(a, ast.Starred) for a in call.args):
+            raise Unclear("arguments of another form")
+        values = [self.value(a) for a in (*call.args, *defaults)]
+        saved, self.known = self.known, dict(zip(names, values, strict=True))
+        self.depth += 1
+        try:
+            return self.returned(target.body)
+        finally:
+            self.known = saved
+            self.depth -= 1
+
+    def returned(self, body: list[ast.stmt]) -> Value:
+        for number, one in enumerate(body):
+            if isinstance(one, ast.Return) and one.value is not None:
+                return self.value(one.value)
+            if isinstance(one, ast.If):
+                test, rest, saved = self.condition(one.test), body[number + 1 :], dict(self.known)
+                yes = self.returned([*one.body, *rest])
+                self.known = saved
+                return self.choice(test, yes, self.returned([*one.orelse, *rest]))
+            if isinstance(one, ast.Assign) and len(one.targets) == 1 and isinstance(one.targets[0], ast.Name):
+                value = self.value(one.value)
+                self.known[one.targets[0].id] = replace(value, text=value.safe, atom=True)
+            elif not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)):
+                raise Unclear(type(one).__name__)
+        raise Unclear("no return")

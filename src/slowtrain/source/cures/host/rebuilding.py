@@ -1,0 +1,203 @@
+"""Models built anew in every turn of a loop: built once, with new weights and a new optimizer's state in each turn."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from slowtrain.model import Edit
+from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source.cures import extracting
+from slowtrain.source.reading import finding, graphable, scopes
+
+MAKES_MODEL = frozenset({"Sequential", "Model"})
+GIVES_SHAPE = frozenset({"Input", "InputLayer"})
+OF_MODEL = frozenset(
+    "compile fit evaluate predict predict_on_batch train_on_batch test_on_batch set_weights get_weights load_weights "
+    "save save_weights summary trainable_variables trainable_weights weights variables count_params losses".split()
+)
+OF_OPTIMIZER = frozenset("apply_gradients apply minimize".split())
+FORBIDDEN = frozenset("clear_session adapt add pop trainable append_model clone_model".split())
+
+
+@dataclass
+class Parts:
+    """Statements of the loop's body: what makes the model, compiles it, makes an optimizer and functions of both."""
+
+    model: ast.Assign
+    compiled: ast.Expr | None
+    optimizer: ast.Assign | None
+    functions: list[ast.stmt]
+
+
+def rebuilt(source: Source, line: int) -> list[Edit]:
+    """The model that a loop around ``line`` builds in every turn, built before it; nothing where it is not sure.
+
+    The new model of each turn is still made, for its initial weights: what is spared is tracing and compiling.
+    """
+    for loop in _loops(source, line):
+        found = _parts(source, loop)
+        if found is not None:
+            return _edits(source, loop, found) if _sure(source, loop, found) else []
+    return []
+
+
+def _loops(source: Source, line: int) -> list[ast.For | ast.While]:
+    """The loops around the line, and around calls of the function that holds it, the innermost first."""
+    lines = [line]
+    function = source.function_at(line)
+    while function is not None:
+        name = getattr(function, "name", "")
+        calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) == name]
+        lines += [c.lineno for c in calls]
+        function = finding.function(source, function)
+    every = [n for n in ast.walk(source.tree) if isinstance(n, (ast.For, ast.While)) and not n.orelse]
+    found = [n for n in every if any(n.lineno <= at <= (n.end_lineno or 0) for at in lines)]
+    return sorted(found, key=lambda n: -n.lineno)
+
+
+def _parts(source: Source, loop: ast.For | ast.While) -> Parts | None:
+    model, compiled, optimizer = None, None, None
+    functions: list[ast.stmt] = []
+    for one in loop.body:
+        value = one.value if isinstance(one, (ast.Assign, ast.Expr)) else None
+        if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name) and isinstance(value, ast.Call):
+            if _model(source, value):
+                if model is not None:
+                    return None
+                model = one
+            elif "optimizers." in scopes.full(source, value.func):
+                if optimizer is not None:
+                    return None
+                optimizer = one
+            elif _graph(source, value):
+                functions.append(one)
+        elif isinstance(one, ast.FunctionDef) and graphable.graphed(source, one):
+            functions.append(one)
+        elif isinstance(one, ast.Expr) and isinstance(value, ast.Call) and finding.called(value) == "compile":
+            compiled = one
+    return Parts(model, compiled, optimizer, functions) if model is not None else None
+
+
+def _model(source: Source, call: ast.Call) -> bool:
+    """Whether the call gives a model whose shapes are known, so that it has weights at once."""
+    made = _made_by(source, call)
+    nodes = [call] if made is None else [made]
+    calls = [n for one in nodes for n in ast.walk(one) if isinstance(n, ast.Call)]
+    models = [n for n in calls if finding.called(n) in MAKES_MODEL]
+    shaped = any(finding.called(n) in GIVES_SHAPE or any(k.arg == "input_shape" for k in n.keywords) for n in calls)
+    direct = finding.called(call) in MAKES_MODEL
+    returned = made is not None and any(isinstance(n, ast.Return) for n in scopes.own(made.body))
+    return bool(models) and shaped and (direct or returned)
+
+
+def _made_by(source: Source, call: ast.Call) -> ast.FunctionDef | None:
+    return finding.defined(source, finding.called(call)) if isinstance(call.func, ast.Name) else None
+
+
+def _graph(source: Source, call: ast.Call) -> bool:
+    """``tf.function(f)``, or a function of the file that makes and returns one."""
+    if scopes.full(source, call.func) == "tensorflow.function":
+        return True
+    made = _made_by(source, call)
+    inner = [n for n in ast.walk(made) if isinstance(n, FUNCTIONS) and n is not made] if made is not None else []
+    return any(graphable.graphed(source, n) for n in inner)
+
+
+def _sure(source: Source, loop: ast.For | ast.While, found: Parts) -> bool:
+    built = [found.model, found.compiled, found.optimizer, *found.functions]
+    hoisted = [one for one in built if one is not None]
+    own = {n for one in hoisted if one is not found.compiled for n in scopes.bound(one)}
+    turns = set(scopes.bound(loop))
+    for name in own:
+        binders = [n for n in ast.walk(loop) if isinstance(n, ast.stmt) and n in hoisted and name in scopes.bound(n)]
+        others = scopes.bound([s for s in loop.body if s not in hoisted])
+        if len(binders) != 1 or name in others:
+            return False
+    for one in hoisted:
+        if _reads(source, one) & (turns - own) or extracting.edits_cross_strings([one]):
+            return False
+    if any(isinstance(n, (ast.Attribute, ast.Name)) and _word(n) in FORBIDDEN for n in ast.walk(loop)):
+        return False
+    trained = found.compiled is not None or found.optimizer is not None or _compiles(source, found.model)
+    ordered = [loop.body.index(one) for one in hoisted]
+    return trained and ordered[0] == min(ordered) and _kept_to_itself(source, loop, found)
+
+
+def _word(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _reads(source: Source, one: ast.stmt) -> set[str]:
+    """Names that the statement reads, those of functions that it calls too."""
+    return {name for node in source.called(one) for name in scopes.read(node)}
+
+
+def _compiles(source: Source, model: ast.Assign) -> bool:
+    made = _made_by(source, model.value) if isinstance(model.value, ast.Call) else None
+    calls = [n for n in ast.walk(made) if isinstance(n, ast.Call)] if made is not None else []
+    return any(finding.called(n) == "compile" for n in calls)
+
+
+def _kept_to_itself(source: Source, loop: ast.For | ast.While, found: Parts) -> bool:
+    """Whether the loop only uses the model and the optimizer, and hands them to nothing that may keep them."""
+    above = finding.parents(source)
+    model = found.model.targets[0]
+    names = {scopes.dotted(model): OF_MODEL}
+    if found.optimizer is not None:
+        names[scopes.dotted(found.optimizer.targets[0])] = OF_OPTIMIZER
+    inside = {id(n) for one in found.functions for n in ast.walk(one)}
+    for node in ast.walk(loop):
+        if not isinstance(node, ast.Name) or node.id not in names or not isinstance(node.ctx, ast.Load):
+            continue
+        parent = above.get(node)
+        called = isinstance(parent, ast.Call) and parent.func is node
+        used = isinstance(parent, ast.Attribute) and parent.attr in names[node.id] and isinstance(parent.ctx, ast.Load)
+        given = isinstance(parent, ast.keyword) and parent.arg == "optimizer"
+        if id(node) not in inside and not called and not used and not given:
+            return False
+    return True
+
+
+def _edits(source: Source, loop: ast.For | ast.While, found: Parts) -> list[Edit]:
+    rows = source.text.split("\n")
+    indent = rows[loop.lineno - 1][: loop.col_offset]
+    name = scopes.dotted(found.model.targets[0])
+    tuned = scopes.dotted(found.optimizer.targets[0]) if found.optimizer is not None else f"{name}.optimizer"
+    start = extracting.free_name(source, "start_state", "optimizer_start")
+    known = [found.model, found.optimizer, found.compiled, *found.functions]
+    hoisted = sorted((one for one in known if one is not None), key=lambda n: n.lineno)
+    if indent.strip() or any(rows[one.lineno - 1][: one.col_offset].strip() for one in hoisted):
+        return []
+    before = [row for one in hoisted for row in _rows(rows, one)]
+    before += [f"{tuned}.build({name}.trainable_variables)", f"{start} = [v.numpy() for v in {tuned}.variables]"]
+    anew = [] if _weighted(loop, found, name) else [f"{name}.set_weights({_written(source, found)}.get_weights())"]
+    anew += [f"for variable, value in zip({tuned}.variables, {start}):", "    variable.assign(value)"]
+    inner = rows[found.model.lineno - 1][: found.model.col_offset]
+    first = Edit(source.file, edits.start(found.model), edits.end(found.model), f"\n{inner}".join(anew))
+    top = "".join(f"{indent}{row}\n" if row else "\n" for row in before)
+    rest = [one for one in hoisted if one is not found.model]
+    return [edits.insert(source, (loop.lineno, 0), top), first, *(edits.without(source, one) for one in rest)]
+
+
+def _written(source: Source, found: Parts) -> str:
+    return edits.written(source, found.model.value)
+
+
+def _weighted(loop: ast.For | ast.While, found: Parts, name: str) -> bool:
+    """Whether the loop sets the model's weights itself before it does anything else with it."""
+    for one in loop.body[loop.body.index(found.model) + 1 :]:
+        call = one.value if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call) else None
+        if call is not None and scopes.dotted(call.func) == f"{name}.set_weights":
+            return not any(name in scopes.read(a) for a in call.args)
+        if name in scopes.read(one):
+            return False
+    return False
+
+
+def _rows(rows: list[str], one: ast.stmt) -> list[str]:
+    """The statement's lines, without its indentation."""
+    start = min([one.lineno, *(d.lineno for d in getattr(one, "decorator_list", []))])
+    indent = rows[one.lineno - 1][: one.col_offset]
+    taken = [row.rstrip("\r") for row in rows[start - 1 : one.end_lineno]]
+    return [row[len(indent) :] if row.startswith(indent) else row.lstrip() for row in taken]

@@ -1,0 +1,160 @@
+"""Arguments of a ``tf.function`` that make it trace again: numbers become tensors, shapes are left open."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from slowtrain.model import Edit
+from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source.reading import finding, graphable, kinds, scopes
+
+OTHER_TYPES = re.compile(r"float64|set_floatx|float16|complex|enable_numpy_behavior")
+TAKES_LIST = frozenset("stack constant convert_to_tensor gather cast reshape reduce_sum reduce_mean reduce_max".split())
+# Their arguments are shapes, counts and axes, which a graph wants as Python numbers.
+WANTS_PYTHON = frozenset(
+    "zeros ones fill reshape range one_hot transpose split tile pad repeat concat expand_dims squeeze slice top_k "
+    "uniform normal truncated_normal dropout map_fn while_loop cond print function constant device roll eye".split()
+)
+ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
+
+
+def graph_function(source: Source, line: int) -> ast.FunctionDef | None:
+    """The function written at ``line``, its decorators counted."""
+    found = [n for n in ast.walk(source.tree) if isinstance(n, ast.FunctionDef) and _first(n) <= line <= _last(n)]
+    return max(found, key=lambda n: n.lineno) if found else None
+
+
+def _first(function: ast.FunctionDef) -> int:
+    return min([function.lineno, *(d.lineno for d in function.decorator_list)])
+
+
+def _last(function: ast.FunctionDef) -> int:
+    return function.end_lineno or function.lineno
+
+
+def as_tensors(source: Source, line: int, parameters: dict[str, str]) -> list[Edit]:
+    """Every call of the function at ``line`` with ``parameters`` (name: "float" or "int") given as tensors.
+
+    Nothing where one of them is used in a way that wants a Python number, or where a call cannot be seen.
+    """
+    function = graph_function(source, line)
+    if function is None or not parameters or OTHER_TYPES.search(source.text):
+        return []
+    calls = _calls(source, function)
+    if not calls or any(_in_graph(source, c) for c in calls):
+        return []
+    name, importing = edits.imported(source, "tensorflow", "tf")
+    found: list[Edit] = []
+    for parameter, kind in parameters.items():
+        dtype = _dtype(source, function, parameter, kind)
+        if dtype is None or (parameter in ("training", "self")):
+            return []
+        for call in calls:
+            given = kinds.given_in(function, call, parameter)
+            if given is None or any(isinstance(a, ast.Starred) for a in call.args):
+                return []
+            if kinds.of(source, given) != kinds.TENSOR:
+                suffix = f", {name}.{dtype})" if dtype else ")"
+                found += [edits.insert(source, edits.start(given), f"{name}.constant(")]
+                found += [edits.insert(source, edits.end(given), suffix)]
+    return [*importing, *found] if found else []
+
+
+def _calls(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
+    """Calls of the function, by its name or by that of ``tf.function(f)``."""
+    names = {function.name}
+    for node in ast.walk(source.tree):
+        made = node.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) else None
+        if isinstance(node, ast.Assign) and made is not None and made.args and _makes_graph(source, made):
+            given = scopes.dotted(made.args[0]).rpartition(".")[2]
+            names |= {scopes.dotted(t).rpartition(".")[2] for t in node.targets if given == function.name}
+    return [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) in names]
+
+
+def _makes_graph(source: Source, call: ast.Call) -> bool:
+    return scopes.full(source, call.func) == "tensorflow.function"
+
+
+def _in_graph(source: Source, call: ast.Call) -> bool:
+    function = finding.function(source, call)
+    return function is not None and graphable.graphed(source, function)
+
+
+def _dtype(source: Source, function: ast.FunctionDef, parameter: str, kind: str) -> str | None:
+    """The type for the tensor: "" for the number's own, None where a tensor would not do in its place."""
+    if parameter not in scopes.parameters(function) or parameter in scopes.bound(function.body):
+        return None
+    above = finding.parents(source)
+    uses = [n for one in function.body for n in ast.walk(one) if isinstance(n, ast.Name) and n.id == parameter]
+    found = {_use(source, n, above) for n in uses}
+    if None in found or not found:
+        return None if uses else ""
+    if kind == "float":
+        return "float32"
+    if found == {"cast"}:
+        return ""
+    return "float32" if found <= {"cast", "number"} else None
+
+
+def _use(source: Source, node: ast.Name, above: dict[ast.AST, ast.AST]) -> str | None:
+    """How a parameter is used: "cast" (any type will do), "number" (meets numbers), None where it must be Python's."""
+    parent = above.get(node)
+    if isinstance(above.get(parent) if parent else None, (ast.If, ast.While)) and isinstance(parent, ast.Compare):
+        return None
+    if isinstance(parent, ast.BinOp):
+        return "number" if isinstance(parent.op, ARITHMETIC) and _meets_tensor(source, parent, above) else None
+    if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.USub):
+        return "number"
+    if isinstance(parent, ast.Call) and node in parent.args:
+        name, whole = finding.called(parent), scopes.full(source, parent.func)
+        if whole == "tensorflow.cast":
+            return "cast"
+        if whole.startswith("tensorflow.") and (name in TAKES_LIST or name not in WANTS_PYTHON):
+            return "cast" if name in ("stack", "convert_to_tensor") else "number"
+        if name in ("assign", "assign_add", "assign_sub"):
+            return "number"
+    if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Attribute):
+        return "number" if parent.targets[0].attr in ("learning_rate", "lr") else None
+    return None
+
+
+def _meets_tensor(source: Source, node: ast.AST, above: dict[ast.AST, ast.AST]) -> bool:
+    """Whether the arithmetic ends in an op or an assignment, and not as a shape, an index or a Python number."""
+    parent = above.get(node)
+    while isinstance(parent, (ast.BinOp, ast.UnaryOp)):
+        node, parent = parent, above.get(parent)
+    if isinstance(parent, (ast.Assign, ast.AugAssign, ast.Return, ast.AnnAssign)):
+        return True
+    if isinstance(parent, ast.Call) and node in parent.args:
+        whole = scopes.full(source, parent.func)
+        updates = finding.called(parent) in ("assign", "assign_add", "assign_sub", "append")
+        return updates or (whole.startswith("tensorflow.") and finding.called(parent) not in WANTS_PYTHON)
+    return False
+
+
+def reduced(source: Source, line: int) -> list[Edit]:
+    """The ``tf.function`` at ``line`` with ``reduce_retracing=True``, where its body asks for no shape."""
+    function = graph_function(source, line)
+    if function is None or _asks_for_shape(function):
+        return []
+    for one in function.decorator_list:
+        if isinstance(one, ast.Call) and scopes.full(source, one.func) == "tensorflow.function":
+            if {k.arg for k in one.keywords} & {"reduce_retracing", "input_signature", "jit_compile", None} or one.args:
+                return []
+            return [edits.keyword(source, one, "reduce_retracing", "True")]
+        if scopes.full(source, one) == "tensorflow.function":
+            return [edits.insert(source, edits.end(one), "(reduce_retracing=True)")]
+    return []
+
+
+def _asks_for_shape(function: ast.FunctionDef) -> bool:
+    """Whether a shape or a length is read in Python."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute) and node.attr in ("shape", "get_shape"):
+            return True
+        if isinstance(node, ast.Call) and finding.called(node) == "len":
+            return True
+        if isinstance(node, FUNCTIONS) and node is not function:
+            return True
+    return False

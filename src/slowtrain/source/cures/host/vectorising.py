@@ -1,0 +1,376 @@
+"""Loops over single elements, written over whole NumPy arrays where their form is known to mean the same."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import replace
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits
+from slowtrain.source.cures.host import comprehended, overarrays
+from slowtrain.source.cures.host.comprehended import Vectorised
+from slowtrain.source.cures.host.overarrays import Axis, Translator, Unclear, Value
+from slowtrain.source.reading import finding, kinds, ranks, scopes
+from slowtrain.source.reading.ranks import SCALAR
+
+
+def vectorised(source: Source, line: int) -> Vectorised | None:
+    """The outermost loop or comprehension around ``line``, over arrays; None where its form is not one of the known."""
+    for node in _candidates(source, line):
+        try:
+            return (
+                _Loop(source, node).written()
+                if isinstance(node, ast.For)
+                else comprehended.Made(source, node).written()
+            )
+        except Unclear:
+            continue
+    return None
+
+
+def _candidates(source: Source, line: int) -> list[ast.For | ast.Call]:
+    """Loops and array-making calls that hold the line, or that call the function that does; the outermost first."""
+    lines = [line]
+    function = source.function_at(line)
+    lines += [c.lineno for c in kinds.calls_of(source, function)] if function is not None else []
+    name = getattr(function, "name", None)
+    applied = (n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and function is not None)
+    lines += [c.lineno for c in applied if any(isinstance(a, ast.Name) and a.id == name for a in c.args)]
+    found: list[ast.For | ast.Call] = []
+    for each in dict.fromkeys(lines):
+        around = [n for n in ast.walk(source.tree) if _holds(n, each)]
+        makers = [n for n in around if isinstance(n, ast.Call) and comprehended.makes_array(source, n)]
+        loops = [n for n in around if isinstance(n, ast.For)]
+        found += sorted([*loops, *makers], key=lambda n: (n.lineno, n.col_offset))
+    return found
+
+
+def _holds(node: ast.AST, line: int) -> bool:
+    return bool(getattr(node, "lineno", 0) <= line <= (getattr(node, "end_lineno", 0) or 0))
+
+
+class _Loop:
+    """A ``for`` statement with what it does to each element."""
+
+    def __init__(self, source: Source, node: ast.For) -> None:
+        self.source, self.node = source, node
+        self.scope = scopes.scope(source, node)
+        self.inside = {id(n) for n in ast.walk(node)}
+        self.lines: list[str] = []
+        self.appended: dict[str, str] = {}
+        self.sums: set[str] = set()
+        self.on = Translator(source, [], {}, comprehended.numpy(source))
+
+    def written(self) -> Vectorised:
+        self.loop(self.node)
+        self.unread()
+        lists = [self.emptied(name) for name in self.appended]
+        text = "\n".join([*self.lines, *(f"{name} = {value}" for name, value in self.appended.items())])
+        if not text:
+            raise Unclear("nothing done")
+        indent = self.source.text.split("\n")[self.node.lineno - 1][: self.node.col_offset]
+        if indent.strip():
+            raise Unclear("a loop behind something else on its line")
+        edit = edits.replace(self.source, self.node, text.replace("\n", f"\n{indent}"))
+        return Vectorised((*lists, edit), self.on.exact)
+
+    def loop(self, node: ast.For) -> None:
+        self.header(node)
+        if not self.rows(node.body):
+            for one in node.body:
+                self.statement(one)
+
+    def rows(self, body: list[ast.stmt]) -> bool:
+        """``row = []``, a loop that appends to it, ``out.append(row)``: a list of lists."""
+        if len(body) != 3 or len(self.on.axes) != 1:
+            return False
+        made, inner, kept = body
+        if not isinstance(inner, ast.For) or len(inner.body) != 1:
+            return False
+        item, row = _appended(inner.body[0]), _appended(kept)
+        if item is None or row is None or not isinstance(made, ast.Assign) or not isinstance(row[1], ast.Name):
+            return False
+        if ast.unparse(made) != f"{item[0]} = []" or row[1].id != item[0] or row[0] in self.appended:
+            return False
+        self.header(inner)
+        found = self.on.value(item[1])
+        if found.rank != SCALAR or not found.varies:
+            raise Unclear("rows of another form")
+        self.appended[row[0]] = found.text
+        self.on.axes.pop()
+        return True
+
+    def header(self, node: ast.For) -> None:
+        if node.orelse:
+            raise Unclear("for with else")
+        target, over = node.target, node.iter
+        if isinstance(over, ast.Call) and finding.called(over) == "range" and isinstance(target, ast.Name):
+            self.on.axes.append(self.counted(target.id, over))
+        elif isinstance(over, ast.Call) and finding.called(over) == "enumerate" and isinstance(target, ast.Tuple):
+            index, item = target.elts
+            if len(over.args) != 1 or not isinstance(index, ast.Name) or not isinstance(item, ast.Name):
+                raise Unclear("enumerate from elsewhere")
+            self.element(item.id, over.args[0], index.id)
+        elif isinstance(target, ast.Name):
+            self.element(target.id, over, None)
+        else:
+            raise Unclear("a loop of another form")
+
+    def counted(self, index: str, call: ast.Call) -> Axis:
+        given = [edits.written(self.source, a) for a in call.args]
+        if len(given) > 2 or call.keywords:
+            raise Unclear("a step")
+        bound = {n.id for n in ast.walk(call) if isinstance(n, ast.Name)} & scopes.bound(self.node)
+        stop = given[-1]
+        if bound:  # range(len(a[i])): the columns of the row
+            one = call.args[-1]
+            row = one.args[0] if isinstance(one, ast.Call) and finding.called(one) == "len" else None
+            first = self.on.axes[0].index if len(self.on.axes) == 1 else None
+            if isinstance(row, ast.Name) and row.id in self.on.known:
+                stop = f"{self.on.known[row.id].text}.shape[1]"
+            elif isinstance(row, ast.Subscript) and scopes.dotted(row.slice) == first and first:
+                stop = f"{edits.written(self.source, row.value)}.shape[1]"
+            else:
+                raise Unclear("a length that differs between turns")
+        if not all(self.simple(a) for a in call.args):
+            raise Unclear("a length that is calculated")
+        return Axis(index, given[0] if len(given) == 2 else "0", stop)
+
+    def simple(self, node: ast.expr) -> bool:
+        return all(isinstance(n, ast.expr | ast.Load | ast.operator) for n in ast.walk(node)) and not any(
+            isinstance(n, ast.Call) and finding.called(n) not in ("len", "int") for n in ast.walk(node)
+        )
+
+    def element(self, name: str, over: ast.expr, index: str | None) -> None:
+        """A loop over the items of an array, or of a row of it."""
+        if isinstance(over, ast.Name) and over.id in self.on.known and over.id in scopes.bound(self.node):
+            row = self.on.known[over.id]
+            if row.rank[0] or row.rank[1] < 1 or not row.atom:
+                raise Unclear("items of a row of unknown rank")
+            value = Value(row.text, (row.rank[0], row.rank[1] - 1), atom=True)
+            self.on.axes.append(Axis(index, "0", f"{row.text}.shape[{len(self.on.axes)}]"))
+        else:
+            if self.on.axes or not isinstance(over, ast.Name) or not ranks.isarray(self.source, over):
+                raise Unclear("items of something else than an array")
+            found = ranks.rank(self.source, over)
+            if found is None:
+                raise Unclear("items of unknown rank")
+            value = Value(over.id, (found[0], found[1] - 1), atom=True)
+            self.on.axes.append(Axis(index, "0", f"len({over.id})"))
+        self.on.known[name] = value
+
+    def statement(self, one: ast.stmt) -> None:
+        if isinstance(one, ast.For):
+            before = list(self.on.axes)
+            if len(self.node.body) != 1 and any(s is not one for s in self.body_of(one)):
+                raise Unclear("statements beside an inner loop")
+            self.loop(one)
+            self.on.axes = before
+        elif isinstance(one, ast.Assign) and len(one.targets) == 1:
+            self.assigned(one.targets[0], one.value)
+        elif isinstance(one, ast.AugAssign):
+            self.changed(one)
+        elif isinstance(one, ast.Expr) and isinstance(one.value, ast.Call):
+            self.append(one.value)
+        elif isinstance(one, ast.If):
+            self.branch(one)
+        elif not isinstance(one, ast.Pass):
+            raise Unclear(type(one).__name__)
+
+    def body_of(self, one: ast.stmt) -> Sequence[ast.stmt]:
+        return scopes.block(self.source, one)
+
+    def assigned(self, target: ast.expr, value: ast.expr, test: ast.expr | None = None) -> None:
+        if isinstance(target, ast.Name):
+            found = self.on.value(value)
+            if test is not None or not found.varies:
+                raise Unclear("a name of the last element")
+            self.lines.append(f"{target.id} = {found.text}")
+            self.on.known[target.id] = replace(found, text=target.id, kept=None, atom=True)
+            return
+        place, found = self.place(target), self.on.value(value)
+        text = found.text
+        if test is not None:
+            text = self.on.choice(self.on.condition(test), found, place).text
+        self.put(place, found, text)
+
+    def place(self, target: ast.expr) -> Value:
+        if not isinstance(target, ast.Subscript):
+            raise Unclear("an attribute")
+        place = self.on.item(target)
+        if "None" in place.text or "sliding" in place.text:
+            raise Unclear("the same place in several turns")
+        self.unshifted(scopes.dotted(_root(target)), target)
+        return place
+
+    def unshifted(self, name: str, target: ast.Subscript) -> None:
+        """What is written is read at the same place only: no turn needs what another has done."""
+        wanted = ast.dump(_loaded(target))
+        for node in ast.walk(self.node):
+            if isinstance(node, ast.Subscript) and scopes.dotted(_root(node)) == name:
+                inner = isinstance(finding.parents(self.source).get(node), ast.Subscript)
+                if ast.dump(_loaded(node)) != wanted and not inner:
+                    raise Unclear("turns that need each other")
+                continue
+            if isinstance(node, ast.Name) and node.id == name and not self.measured(node):
+                raise Unclear("the whole array is read while it is written")
+
+    def measured(self, node: ast.Name) -> bool:
+        """``len(a)``, ``a.shape``, ``a[…]``."""
+        parent = finding.parents(self.source).get(node)
+        if isinstance(parent, ast.Attribute):
+            return parent.attr in ("shape", "ndim")
+        return isinstance(parent, ast.Subscript) or (isinstance(parent, ast.Call) and finding.called(parent) == "len")
+
+    def put(self, place: Value, found: Value, text: str) -> None:
+        if found.varies and found.rank != place.rank:
+            raise Unclear("a target of another rank")
+        if not found.varies and found.rank != SCALAR:
+            raise Unclear("an array put into elements")
+        self.lines.append(f"{place.text if '[' in place.text else f'{place.text}[...]'} = {text}")
+
+    def changed(self, one: ast.AugAssign) -> None:
+        sign = overarrays.OPERATORS.get(type(one.op))
+        if isinstance(one.target, ast.Name) and isinstance(one.op, ast.Add):
+            found = self.on.value(one.value)
+            if one.target.id in self.on.known or not found.varies or len(self.on.axes) != 1 or found.rank != SCALAR:
+                raise Unclear("a sum of another form")
+            self.on.exact = False
+            self.sums.add(one.target.id)
+            if sum(isinstance(n, ast.Name) and n.id == one.target.id for n in ast.walk(self.node)) > 1:
+                raise Unclear("a sum that is read on its way")
+            self.lines.append(f"{one.target.id} += {self.on.numpy}.sum({found.text})")
+            return
+        if sign is None or not isinstance(one.target, ast.Subscript):
+            raise Unclear("a change of another form")
+        place, found = self.place(one.target), self.on.value(one.value)
+        self.on.exact = False
+        if found.varies and found.rank != place.rank:
+            raise Unclear("a target of another rank")
+        self.lines.append(f"{place.text if '[' in place.text else f'{place.text}[...]'} {sign}= {found.text}")
+
+    def append(self, call: ast.Call) -> None:
+        if finding.called(call) != "append" or not isinstance(call.func, ast.Attribute) or len(call.args) != 1:
+            raise Unclear("a call for its effect")
+        name = scopes.dotted(call.func.value)
+        found = self.on.value(call.args[0])
+        if not name or "." in name or len(self.on.axes) != 1 or name in self.appended or not found.varies:
+            raise Unclear("a list of another form")
+        self.appended[name] = found.text
+
+    def branch(self, one: ast.If) -> None:
+        """``if`` with one assignment or append in each of its ways."""
+        if len(one.body) != 1 or len(one.orelse) > 1:
+            raise Unclear("a branch that does several things")
+        yes, no = one.body[0], one.orelse[0] if one.orelse else None
+        if _appends(yes) and no is not None:
+            self.append(self.chosen(one))
+        elif isinstance(yes, ast.Assign) and len(yes.targets) == 1:
+            if no is None:
+                self.assigned(yes.targets[0], yes.value, one.test)
+                return
+            place = self.place(yes.targets[0])
+            value = self.on.value(self.choice_of(one, ast.dump(_loaded(yes.targets[0]))))
+            self.put(place, value, value.text)
+        else:
+            raise Unclear("a branch of another form")
+
+    def chosen(self, one: ast.If) -> ast.Call:
+        """The branches' append as one call with a conditional expression."""
+        yes, no = one.body[0], one.orelse[0]
+        if isinstance(no, ast.If):
+            if len(no.body) != 1 or len(no.orelse) != 1:
+                raise Unclear("a branch that does several things")
+            other: ast.expr = self.chosen(no)
+        elif isinstance(no, ast.Expr):
+            other = no.value
+        else:
+            raise Unclear("a branch of another form")
+        first = yes.value if isinstance(yes, ast.Expr) else None
+        if not isinstance(first, ast.Call) or not isinstance(other, ast.Call) or not _appends(yes):
+            raise Unclear("a branch of another form")
+        if ast.dump(first.func) != ast.dump(other.func) or len(first.args) != 1 or len(other.args) != 1:
+            raise Unclear("branches for several lists")
+        both = ast.copy_location(ast.IfExp(one.test, first.args[0], other.args[0]), one.test)
+        return ast.copy_location(ast.Call(first.func, [both], []), first)
+
+    def choice_of(self, one: ast.If, target: str) -> ast.expr:
+        """The value that the branches assign to the one target, as a conditional expression."""
+        yes, no = one.body[0], one.orelse[0] if len(one.orelse) == 1 else None
+        if not isinstance(yes, ast.Assign) or len(one.body) != 1 or ast.dump(_loaded(yes.targets[0])) != target:
+            raise Unclear("branches for several targets")
+        if isinstance(no, ast.If):
+            other = self.choice_of(no, target)
+        elif isinstance(no, ast.Assign) and ast.dump(_loaded(no.targets[0])) == target:
+            other = no.value
+        else:
+            raise Unclear("branches for several targets")
+        return ast.copy_location(ast.IfExp(one.test, yes.value, other), one.test)
+
+    # -- around the loop
+
+    def unread(self) -> None:
+        """No name of the loop is read elsewhere: it would be the last element's."""
+        for name in scopes.bound(self.node) - self.sums:
+            for one in scopes.body(self.scope):
+                for node in ast.walk(one):
+                    if isinstance(node, ast.Name) and node.id == name and id(node) not in self.inside:
+                        raise Unclear(f"{name} is used elsewhere")
+
+    def emptied(self, name: str) -> Edit:
+        """Without ``out = []``, where the list is only made into an array afterwards."""
+        uses = [
+            n
+            for one in scopes.body(self.scope)
+            for n in ast.walk(one)
+            if isinstance(n, ast.Name) and n.id == name and id(n) not in self.inside
+        ]
+        made = [n for n in uses if isinstance(n.ctx, ast.Store) and not self.rebound(n)]
+        statement = finding.statement(self.source, made[0]) if len(made) == 1 else None
+        empty = isinstance(statement, ast.Assign) and ast.unparse(statement.value) in ("[]", "list()")
+        if statement is None or not empty or not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            raise Unclear("a list that was not empty")
+        block = scopes.block(self.source, self.node)
+        if statement not in block or block.index(statement) > block.index(self.node):
+            raise Unclear("a list made elsewhere")
+        for node in uses:
+            parent = finding.parents(self.source).get(node)
+            arrayed = isinstance(parent, ast.Call) and (
+                comprehended.makes_array(self.source, parent) or finding.called(parent) == "len"
+            )
+            if isinstance(node.ctx, ast.Load) and not arrayed:
+                raise Unclear("the list itself is used")
+        return edits.without(self.source, statement)
+
+    def rebound(self, node: ast.Name) -> bool:
+        """``out = np.array(out)``."""
+        one = finding.statement(self.source, node)
+        value = one.value if isinstance(one, ast.Assign) else None
+        if not isinstance(value, ast.Call) or not value.args or one is None or one.lineno < self.node.lineno:
+            return False
+        return comprehended.makes_array(self.source, value) and scopes.dotted(value.args[0]) == node.id
+
+
+def _appended(one: ast.stmt) -> tuple[str, ast.expr] | None:
+    """The list's name and the item of ``out.append(item)``."""
+    call = one.value if isinstance(one, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or len(call.args) != 1:
+        return None
+    name = scopes.dotted(call.func.value)
+    return (name, call.args[0]) if call.func.attr == "append" and name and "." not in name else None
+
+
+def _appends(one: ast.stmt) -> bool:
+    return isinstance(one, ast.Expr) and isinstance(one.value, ast.Call) and finding.called(one.value) == "append"
+
+
+def _root(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node
+
+
+def _loaded(node: ast.expr) -> ast.expr:
+    """The same expression as if it were read, for comparison."""
+    return ast.parse(ast.unparse(node), mode="eval").body

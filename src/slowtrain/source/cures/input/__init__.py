@@ -1,0 +1,1 @@
+"""Edits that make input cost less."""

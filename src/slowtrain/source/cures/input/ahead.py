@@ -1,0 +1,255 @@
+"""Edits of a training loop that makes its batches itself: the next one in a background thread, beside the step."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from slowtrain.model import Edit
+from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source.cures.input import arrays, feeding_by_hand, generators
+from slowtrain.source.reading import finding, repeatable, scopes
+
+# Calls that train: what comes before them in a loop makes their input.
+STEPS = frozenset(
+    "train_on_batch test_on_batch fit GradientTape apply_gradients minimize train_step predict predict_on_batch".split()
+)
+AHEAD = '''def {name}(batches):
+    """The same batches in the same order, each made in a background thread while the one before it is used."""
+    made, end = iter(batches), object()
+    with {pool}(1) as pool:
+        waiting = pool.submit(next, made, end)
+        while (batch := waiting.result()) is not end:
+            waiting = pool.submit(next, made, end)
+            yield batch
+
+
+'''
+
+
+def made_ahead(source: Source, line: int) -> list[Edit]:
+    """The batches that the code at ``line`` makes, one ahead of the loop's use of them, in a background thread.
+
+    Either a generator that a loop goes through, or the assignments with which a loop begins. Only where they and the
+    rest of the loop share nothing that either of them changes.
+    """
+    for loop in _generated(source, line):
+        found = _of_generator(source, loop)
+        if found:
+            return found
+    loops = [n for n in ast.walk(source.tree) if isinstance(n, ast.For)]
+    for loop in sorted(loops, key=lambda n: -n.lineno):
+        found = _of_lines(source, loop, line)
+        if found:
+            return found
+    return []
+
+
+def _generated(source: Source, line: int) -> list[ast.For]:
+    """Loops through a generator of the file that are around ``line``, or whose generator reaches it."""
+    functions = [f for f in ast.walk(source.tree) if isinstance(f, FUNCTIONS) and _within(f, line)]
+    holder = max(functions, key=lambda f: f.lineno, default=None)
+    found = []
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.For) and _generator(source, node) is not None:
+            reached = holder is not None and holder in source.called(node.iter)
+            if reached or (_within(node, line) and not _inner(node, line)):
+                found.append(node)
+    return found
+
+
+def _inner(loop: ast.For, line: int) -> bool:
+    """Whether a loop inside of ``loop`` holds ``line``."""
+    return any(n is not loop and isinstance(n, (ast.For, ast.While)) and _within(n, line) for n in ast.walk(loop))
+
+
+def _generator(source: Source, loop: ast.For) -> tuple[ast.FunctionDef, ast.Call] | None:
+    """The generator of the file that ``loop`` goes through, and its call."""
+    given = loop.iter
+    if isinstance(given, ast.Call) and scopes.dotted(given.func) == "enumerate" and given.args:
+        given = given.args[0]
+    if not isinstance(given, ast.Call) or not isinstance(given.func, ast.Name):
+        return None
+    function = finding.defined(source, given.func.id, loop)
+    if function is None or not any(isinstance(n, ast.Yield) for n in scopes.own(function.body)):
+        return None
+    return function, given
+
+
+def _of_generator(source: Source, loop: ast.For) -> list[Edit]:
+    found = _generator(source, loop)
+    if found is None or not _steps(source, loop.body) or not _apart(source, source.called(found[0]), loop.body, loop):
+        return []
+    function, call = found
+    name, also = _helping(source, function if function in source.tree.body else _top_statement(source, loop))
+    opened, closed = edits.insert(source, edits.start(call), f"{name}("), edits.insert(source, edits.end(call), ")")
+    return [*also, opened, closed]
+
+
+def _of_lines(source: Source, loop: ast.For, line: int) -> list[Edit]:
+    """The assignments at the beginning of ``loop`` as a generator of their own."""
+    made: list[ast.stmt] = []
+    for statement in loop.body:
+        if not isinstance(statement, ast.Assign) or not all(
+            isinstance(t, (ast.Name, ast.Tuple)) for t in statement.targets
+        ):
+            break
+        made.append(statement)
+    made = made[: _feeding(source, made)]
+    rest = loop.body[len(made) :]
+    reached = [f for s in made for f in source.called(s)]
+    if (
+        not any(isinstance(n, ast.Call) for s in made for n in ast.walk(s))
+        or loop.orelse
+        or not any(_within(f, line) for f in reached)
+        or not _steps(source, rest)
+    ):
+        return []
+    if isinstance(finding.around(source, loop, ast.ClassDef), ast.ClassDef) or not _lines_alone(
+        source, [*made, rest[0]]
+    ):
+        return []
+    if not all(_plain_names(t) for s in made if isinstance(s, ast.Assign) for t in s.targets) or not _plain_names(
+        loop.target
+    ):
+        return []
+    if _read_before_bound(made, loop) or not _apart(source, [*reached, loop.iter], rest, loop):
+        return []
+    return _extracted(source, loop, made)
+
+
+def _extracted(source: Source, loop: ast.For, made: list[ast.stmt]) -> list[Edit]:
+    name, also = _helping(source, _top_statement(source, loop))
+    own = feeding_by_hand.fresh(source, "batches", [])
+    names = list(
+        dict.fromkeys([*_names(loop.target), *(n for s in made if isinstance(s, ast.Assign) for n in _targets(s))])
+    )
+    rows = source.text.splitlines()
+    body = [
+        rows[n - 1].removeprefix(" " * made[0].col_offset)
+        for n in range(made[0].lineno, (made[-1].end_lineno or 0) + 1)
+    ]
+    head = f"for {edits.written(source, loop.target)} in {edits.written(source, loop.iter)}:"
+    text = "\n".join(
+        [
+            f"def {own}():",
+            f"    {head}",
+            *(f"        {r}" if r else "" for r in body),
+            f"        yield {', '.join(names)}",
+            "",
+        ]
+    )
+    return [
+        *also,
+        edits.before(source, loop, text + ("\n" if loop.col_offset else "\n\n")),
+        Edit(source.file, edits.start(loop.target), edits.end(loop.iter), f"{', '.join(names)} in {name}({own}())"),
+        Edit(source.file, (made[0].lineno, 0), ((made[-1].end_lineno or 0) + 1, 0), ""),
+    ]
+
+
+def _feeding(source: Source, made: list[ast.stmt]) -> int:
+    """How many of the first assignments make input: up to the one that takes the step."""
+    return next((at for at, statement in enumerate(made) if _steps(source, [statement])), len(made))
+
+
+def _steps(source: Source, statements: Sequence[ast.stmt]) -> bool:
+    """Whether a training step is taken in ``statements``, or in a function that they call."""
+    for node in (n for s in statements for f in source.called(s) for n in ast.walk(f)):
+        name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+        if name in STEPS or "train_step" in name:
+            return True
+    return False
+
+
+def _read_before_bound(made: list[ast.stmt], loop: ast.For) -> bool:
+    """Whether a name that these statements bind is read by them with the value of the round before."""
+    bound = scopes.bound(loop.target)
+    later = {n for s in made for n in scopes.bound(s)}
+    for statement in made:
+        if (scopes.read(statement) & later) - bound:
+            return True
+        bound |= scopes.bound(statement)
+    return bool(later & scopes.read(loop.iter))
+
+
+def _lines_alone(source: Source, statements: list[ast.stmt]) -> bool:
+    """Whether each stands on lines of its own."""
+    rows = source.text.splitlines()
+    last = 0
+    for one in statements:
+        row = rows[one.lineno - 1].encode()
+        if one.lineno <= last or row[: one.col_offset].strip() or ";" in rows[(one.end_lineno or one.lineno) - 1]:
+            return False
+        if row[: one.col_offset] != b" " * one.col_offset:
+            return False
+        last = one.end_lineno or one.lineno
+    texts = [n for s in statements for n in ast.walk(s) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return all(n.lineno == n.end_lineno for n in texts)  # a text over several lines would change with its indentation
+
+
+def _plain_names(target: ast.expr) -> bool:
+    return all(isinstance(n, (ast.Name, ast.Tuple, ast.expr_context)) for n in ast.walk(target))
+
+
+def _names(target: ast.expr) -> list[str]:
+    return [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
+
+
+def _targets(statement: ast.Assign) -> list[str]:
+    return [n for t in statement.targets for n in _names(t)]
+
+
+def _helping(source: Source, at: ast.stmt) -> tuple[str, list[Edit]]:
+    """The name of the function that works ahead, and the edits that define it before ``at``."""
+    name = feeding_by_hand.fresh(source, "made_ahead", [])
+    pool, also = edits.imported(source, "concurrent.futures.ThreadPoolExecutor", "ThreadPoolExecutor")
+    if also:
+        pool, also = edits.imported(source, "concurrent.futures", "futures")
+        pool = f"{pool}.ThreadPoolExecutor"
+    return name, [*also, edits.before(source, at, AHEAD.format(name=name, pool=pool))]
+
+
+def _within(node: ast.AST, line: int) -> bool:
+    return bool(getattr(node, "lineno", 0) <= line <= (getattr(node, "end_lineno", 0) or 0))
+
+
+def _top_statement(source: Source, node: ast.AST) -> ast.stmt:
+    """The statement of the module in which ``node`` stands."""
+    return next(s for s in source.tree.body if any(n is node for n in ast.walk(s)))
+
+
+def _apart(source: Source, making: Sequence[ast.AST], rest: Sequence[ast.stmt], loop: ast.For) -> bool:
+    """Whether what makes a batch reads and changes nothing that the rest of the loop may change, nor draws with it."""
+    using = [f for s in rest for f in source.called(s)]
+    if any(isinstance(n, (ast.Global, ast.Nonlocal)) for f in making for n in ast.walk(f)):
+        return False
+    draws = any(repeatable.random(source, f) for f in making)
+    if draws and any(repeatable.random(source, s) for s in using):
+        return False
+    names = (scopes.full(source, n) for f in making for n in ast.walk(f) if isinstance(n, ast.Attribute))
+    if any(n.startswith("tensorflow.") and ".random" in n for n in names):
+        return False  # its draws are numbered as they come, the model's among them
+    if draws and any(isinstance(n, (ast.Break, ast.Return)) for n in scopes.own(rest)):
+        return False
+    known = set(scopes.aliases(source)) | repeatable.modules(source)
+    known |= {n.name for n in ast.walk(source.tree) if isinstance(n, FUNCTIONS)}
+    known |= {n for n in scopes.read(source.tree) if arrays.plain(source, n)}
+    own = {n for f in making for n in scopes.bound(f) if isinstance(f, ast.stmt) and not isinstance(f, FUNCTIONS)}
+    free = {n for f in making for n in scopes.read(f)} - known - own - scopes.bound(loop.target)
+    used = {n for f in (*using, *rest) for n in scopes.read(f) | scopes.bound(f)}
+    if free & used or any(generators.changed(source, free, loop)):
+        return False
+    return not any(_held_elsewhere(source, name, making) for name in free)
+
+
+def _held_elsewhere(source: Source, name: str, making: Sequence[ast.AST]) -> bool:
+    """Whether something that is no array was handed to code that may keep it, and change it during a step."""
+    inside = {id(n) for f in making for n in ast.walk(f)}
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Call) or id(node) in inside:
+            continue
+        given = [a for a in (*node.args, *(k.value for k in node.keywords)) if isinstance(a, ast.Name) and a.id == name]
+        plain = scopes.full(source, node.func).startswith(repeatable.LIBRARIES)
+        if given and not plain and scopes.dotted(node.func) not in repeatable.BUILTINS:
+            return arrays.table(source, given[0]) is None
+    return False

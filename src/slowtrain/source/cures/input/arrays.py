@@ -1,0 +1,244 @@
+"""What the names of a script hold, as far as its text shows: arrays, lists that make one, row numbers, constants."""
+
+from __future__ import annotations
+
+import ast
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits
+from slowtrain.source.reading import finding, scopes
+from slowtrain.source.reading.input import chains
+
+KEEPING = frozenset("astype reshape copy transpose squeeze clip swapaxes repeat to_numpy ravel flatten view".split())
+GENERATORS = frozenset({"default_rng", "RandomState", "Generator"})
+DRAWS = frozenset(
+    "normal uniform random rand randn randint integers choice standard_normal permutation random_sample poisson beta "
+    "gamma exponential binomial laplace lognormal".split()
+)
+NUMBERS = frozenset({"permutation", "arange", "argsort", "randint", "integers", "choice"})
+SCALARS = frozenset(
+    {"sum", "len", "float", "int", "min", "max", "abs", "round", "random", "uniform", "gauss", "randint"}
+)
+SIMPLE = frozenset("int float str len bool range tempfile.gettempdir os.getcwd os.environ.get".split())
+DEEPEST = 12
+
+
+def table(source: Source, name: ast.Name) -> str | None:
+    """``arrays`` where all that ``name`` is ever given are NumPy arrays, ``lists`` where it is lists of one length."""
+    values = _values(source, name)
+    if values and all(_array(source, v, 0) for v in values):
+        return "arrays"
+    if len(values) == 1 and values[0] is not None and _rectangular(values[0]):
+        return "lists"
+    return None
+
+
+def numbers(source: Source, name: ast.Name) -> bool:
+    """Whether ``name`` holds an array of row numbers: a permutation, a range, a part of one."""
+    values = _values(source, name)
+    return bool(values) and all(_numbers(source, v, 0) for v in values)
+
+
+def plain(source: Source, name: str) -> bool:
+    """Whether a name of the module is given a constant once: a number, a text, a tuple of them."""
+    found = scopes.binders(source, name, source.tree)
+    if len(found) != 1 or not isinstance(found[0], ast.Assign):
+        return False
+    value = _part(found[0], name)
+    return isinstance(value, ast.expr) and all(_unchangeable(source, n) for n in ast.walk(value))
+
+
+def _unchangeable(source: Source, node: ast.AST) -> bool:
+    """Whether a part of an expression makes nothing that can be changed in place."""
+    if isinstance(node, ast.Call):
+        name = scopes.full(source, node.func)
+        return name.startswith("os.path.") or name in SIMPLE
+    return not isinstance(node, (ast.List, ast.Dict, ast.Set, ast.Subscript, ast.ListComp, ast.DictComp, ast.SetComp))
+
+
+def _values(source: Source, name: ast.Name) -> list[ast.expr | None]:
+    """All that ``name`` is given in its scope, None for what the text does not show."""
+    scope = scopes.scope(source, name)
+    found = scopes.binders(source, name.id, scope)
+    if not found and name.id not in scopes.parameters(scope):
+        found = scopes.binders(source, name.id, source.tree)
+    return [_part(f, name.id) if isinstance(f, (ast.Assign, ast.AnnAssign, ast.AugAssign)) else None for f in found]
+
+
+def _part(statement: ast.Assign | ast.AnnAssign | ast.AugAssign, name: str) -> ast.expr | None:
+    """The value that ``name`` gets; of a nested tuple of ``load_data()`` the call itself."""
+    if isinstance(statement, ast.AugAssign):
+        return ast.BinOp(statement.target, statement.op, statement.value) if _is(statement.target, name) else None
+    if isinstance(statement, ast.AnnAssign):
+        return statement.value
+    if len(statement.targets) != 1:
+        return None
+    target, value = statement.targets[0], statement.value
+    if _is(target, name):
+        return value
+    if isinstance(value, ast.Call) and finding.called(value) == "load_data":
+        return value
+    if isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List)):
+        pairs = zip(target.elts, value.elts, strict=False) if len(target.elts) == len(value.elts) else ()
+        return next((v for t, v in pairs if _is(t, name)), None)
+    return None
+
+
+def _is(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _array(source: Source, node: ast.expr | None, depth: int) -> bool:
+    """Whether ``node`` surely is a NumPy array (or a number of one, which nobody cuts slices from)."""
+    if node is None or depth > DEEPEST:
+        return False
+    if isinstance(node, ast.BinOp):
+        return _array(source, node.left, depth + 1) or _array(source, node.right, depth + 1)
+    if isinstance(node, (ast.Compare, ast.Subscript)):
+        inner = node.left if isinstance(node, ast.Compare) else node.value
+        return _array(source, inner, depth + 1)
+    if isinstance(node, ast.Name):
+        values = [v for v in _values(source, node) if v is not None and not _mentions(v, node.id)]
+        return bool(values) and all(_array(source, v, depth + 1) for v in values)
+    if not isinstance(node, ast.Call):
+        return False
+    name = scopes.full(source, node.func)
+    if finding.called(node) == "load_data" and ".datasets." in name:
+        return True
+    if name.startswith("numpy."):
+        last = name.rpartition(".")[2]
+        return last not in GENERATORS and last not in ("load", "memmap", "nditer", "save")
+    if not isinstance(node.func, ast.Attribute):
+        return False
+    base = node.func.value
+    if node.func.attr in DRAWS:
+        return _generator(source, base)
+    return node.func.attr in KEEPING and _array(source, base, depth + 1)
+
+
+def _mentions(value: ast.expr, name: str) -> bool:
+    return any(_is(n, name) for n in ast.walk(value))
+
+
+def _generator(source: Source, node: ast.expr) -> bool:
+    """Whether ``node`` is one of NumPy's generators of random numbers."""
+    if isinstance(node, ast.Call):
+        return finding.called(node) in GENERATORS
+    if not isinstance(node, ast.Name):
+        return False
+    values = _values(source, node)
+    return bool(values) and all(isinstance(v, ast.Call) and finding.called(v) in GENERATORS for v in values)
+
+
+def _numbers(source: Source, node: ast.expr | None, depth: int) -> bool:
+    if node is None or depth > DEEPEST:
+        return False
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.slice, ast.Slice) and _numbers(source, node.value, depth + 1)
+    if isinstance(node, ast.Name):
+        values = [v for v in _values(source, node) if v is None or not _mentions(v, node.id)]
+        return bool(values) and all(_numbers(source, v, depth + 1) for v in values)
+    if not isinstance(node, ast.Call):
+        return False
+    name = scopes.full(source, node.func)
+    if name == "numpy.sort":
+        return bool(node.args) and _numbers(source, node.args[0], depth + 1)
+    if name.startswith("numpy.") and name.rpartition(".")[2] in NUMBERS:
+        return True
+    made = isinstance(node.func, ast.Attribute) and node.func.attr in NUMBERS
+    return made and isinstance(node.func, ast.Attribute) and _generator(source, node.func.value)
+
+
+def _rectangular(node: ast.expr) -> bool:
+    """Whether a list has parts of one length, and theirs, as deep as it goes."""
+    if isinstance(node, ast.ListComp):
+        inner = node.elt
+        if isinstance(inner, ast.ListComp):
+            fixed = len(inner.generators) == 1 and not inner.generators[0].ifs
+            own = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+            over = inner.generators[0].iter
+            length = isinstance(over, ast.Call) and finding.called(over) == "range" and not own & scopes.read(over)
+            return fixed and length and _scalar(inner.elt)
+        return _scalar(inner) or (isinstance(inner, ast.List) and all(_scalar(e) for e in inner.elts))
+    if isinstance(node, ast.List) and node.elts:
+        lengths = {len(e.elts) if isinstance(e, ast.List) else 0 for e in node.elts}
+        parts = [p for e in node.elts for p in (e.elts if isinstance(e, ast.List) else [e])]
+        return len(lengths) == 1 and all(_scalar(p) for p in parts)
+    return False
+
+
+def _scalar(node: ast.expr) -> bool:
+    """Whether it surely is one number."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, (int, float))
+    if isinstance(node, ast.BinOp):
+        left, right = _scalar(node.left), _scalar(node.right)
+        return left and right
+    if isinstance(node, ast.UnaryOp):
+        return _scalar(node.operand)
+    return isinstance(node, ast.Call) and finding.called(node) in SCALARS
+
+
+def read_whole(source: Source, line: int) -> list[Edit]:
+    """``f["x"]`` of an HDF5 file as ``f["x"][:]`` where its rows are read in the loop at ``line``: from memory then.
+
+    The array takes all of it: whether that fits is for the caller to know.
+    """
+    names = {
+        n.value.id: n.value for n in ast.walk(source.tree)
+        if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name) and n.lineno <= line <= (n.end_lineno or 0)
+        and scopes.loops(source, n)
+    }  # fmt: skip
+    found = []
+    for name in names.values():
+        values = _values(source, name)
+        part = values[0] if len(values) == 1 else None
+        stored = isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Constant)
+        if not stored or not isinstance(part, ast.Subscript) or not _is_file(source, part.value):
+            continue
+        if not isinstance(part.slice, ast.Constant) or not isinstance(part.slice.value, str):
+            continue
+        if _only_rows(source, name.id):
+            found.append(edits.insert(source, edits.end(part), "[:]"))
+    return sorted(found, key=lambda e: e.start)
+
+
+def _is_file(source: Source, node: ast.expr) -> bool:
+    """Whether ``node`` is an HDF5 file that is open for reading."""
+    if not isinstance(node, ast.Name):
+        return False
+    given = chains.assigned(source, node, node)
+    block = finding.around(source, node, ast.With)
+    while given is None and isinstance(block, ast.With):
+        given = next((i.context_expr for i in block.items if i.optional_vars and _is(i.optional_vars, node.id)), None)
+        block = finding.around(source, block, ast.With)
+    if not isinstance(given, ast.Call) or scopes.full(source, given.func) != "h5py.File":
+        return False
+    mode = finding.keyword(given, "mode", 1)
+    return mode is None or (isinstance(mode, ast.Constant) and mode.value == "r")
+
+
+def _only_rows(source: Source, name: str) -> bool:
+    """Whether ``name`` is only cut, measured and asked for its shape, and no part of it is changed in place."""
+    above = finding.parents(source)
+    parts: set[str] = set()
+    for node in ast.walk(source.tree):
+        if not (isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)):
+            continue
+        parent = above.get(node)
+        if isinstance(parent, ast.Attribute) and parent.attr in ("shape", "dtype", "ndim", "size"):
+            continue
+        if isinstance(parent, ast.Call) and scopes.dotted(parent.func) == "len":
+            continue
+        if not isinstance(parent, ast.Subscript) or parent.value is not node or not isinstance(parent.ctx, ast.Load):
+            return False
+        holder = above.get(parent)
+        if isinstance(holder, ast.Assign):
+            parts |= scopes.bound(holder)
+    for node in ast.walk(source.tree):
+        target: ast.expr | None = node.target if isinstance(node, ast.AugAssign) else None
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            target = node.value
+        if isinstance(target, ast.Name) and target.id in parts:
+            return False
+    return True

@@ -1,0 +1,309 @@
+"""Edits of a tf.data pipeline: where it may work ahead, in parallel, once instead of every epoch, in another order.
+
+Each function takes the line that a measurement (or a reader) named and gives the edits, or none where the text does
+not show that they are right.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits
+from slowtrain.source.cures.input import elementwise, generators
+from slowtrain.source.reading import finding, repeatable, scopes
+from slowtrain.source.reading.input import chains
+
+PASSING = frozenset({"map", "repeat", "prefetch", "with_options"})  # a map may stand on either side of them
+KEEPING = frozenset({"map", "shuffle", "repeat", "prefetch", "with_options", "take", "skip"})  # and leaves elements be
+ORDERED = frozenset(
+    {"from_tensor_slices", "from_tensors", "from_generator", "range", "TFRecordDataset", "TextLineDataset",
+     "FixedLengthRecordDataset", "CsvDataset", "zip"}
+)  # fmt: skip
+ALIKE = ORDERED - {"from_generator", "zip"} | {"shuffle", "repeat", "take", "skip"}  # all elements of one shape
+# Between where the work is done and the end of an epoch's data: with these in front of it, a cache keeps every element.
+FINITE = frozenset(
+    "map batch padded_batch ragged_batch filter flat_map interleave unbatch prefetch with_options enumerate skip take "
+    "window ignore_errors concatenate".split()
+)
+CALLING = frozenset({"map", "filter", "flat_map", "interleave"})  # operations that call a function of the script
+
+
+# -- working ahead and in parallel
+
+
+def prefetched(source: Source, line: int) -> list[Edit]:
+    """The pipeline at ``line`` ended in ``.prefetch(tf.data.AUTOTUNE)``; none where it does already."""
+    last = chains.at(source, line)
+    if last is None or finding.called(last) == "prefetch" or not chains.may_be(chains.upstream(source, last)):
+        return []
+    if any("prefetch" in f.names[f.calls.index(last) :] for f in chains.flows(source, last)):
+        return []
+    if _tuning_off(source):  # then AUTOTUNE has nobody to tune it
+        return chains.followed(source, last, ".prefetch(2)")
+    text, also = autotune(source, last)
+    return [*also, *chains.followed(source, last, f".prefetch({text})")]
+
+
+def parallel(source: Source, line: int, function_line: int | None = None) -> list[Edit]:
+    """``map`` at ``line`` with ``num_parallel_calls=tf.data.AUTOTUNE``."""
+    found = [
+        c for c in chains.maps(source, line, function_line)
+        if finding.keyword(c, "num_parallel_calls", 1) is None or _one(finding.keyword(c, "num_parallel_calls", 1))
+    ]  # fmt: skip
+    if not found or any(_starred(c) or not repeatable.alongside(source, c.args[0], c) for c in found):
+        return []
+    text, also = autotune(source, found[0])
+    for call in found:
+        given = finding.keyword(call, "num_parallel_calls", 1)
+        also.append(
+            edits.keyword(source, call, "num_parallel_calls", text)
+            if given is None else edits.replace(source, given, text)
+        )  # fmt: skip
+    return also
+
+
+def autotune(source: Source, near: ast.AST) -> tuple[str, list[Edit]]:
+    """How the file writes ``tf.data.AUTOTUNE``, and what has to be imported for it."""
+    name, also = edits.imported(source, "tensorflow", "tf")
+    for node in source.tree.body:
+        if isinstance(node, ast.Assign) and node.lineno < getattr(near, "lineno", 0) and len(node.targets) == 1:
+            target = node.targets[0]
+            full = scopes.full(source, node.value)
+            constant = full in ("tensorflow.data.AUTOTUNE", "tensorflow.data.experimental.AUTOTUNE")
+            if constant and isinstance(target, ast.Name) and len(scopes.binders(source, target.id, source.tree)) == 1:
+                return target.id, []
+    for known, meant in scopes.aliases(source).items():
+        if meant == "tensorflow.data.AUTOTUNE":
+            return known, []
+        if meant == "tensorflow.data" and also:
+            return f"{known}.AUTOTUNE", []
+    return f"{name}.data.AUTOTUNE", also
+
+
+def threads_freed(source: Source, line: int) -> list[Edit]:
+    """Without the limit on a data set's threads that the file sets, for the data set at ``line`` or in its module."""
+    limits = [
+        n for n in ast.walk(source.tree)
+        if isinstance(n, ast.Assign) and len(n.targets) == 1 and isinstance(n.targets[0], ast.Attribute)
+        and n.targets[0].attr in ("private_threadpool_size", "experimental_threading_private_threadpool_size")
+    ]  # fmt: skip
+    near = [n for n in limits if n.lineno == line]
+    if len(limits) > 1 and len(near) == 1:
+        limits = near
+    if len(limits) != 1 or (isinstance(limits[0].value, ast.Constant) and not limits[0].value.value):
+        return []
+    only = limits[0]
+    block = scopes.block(source, only)
+    row = source.text.splitlines()[only.lineno - 1]
+    alone = ";" not in row and only.lineno == only.end_lineno and not row[: only.col_offset].strip()
+    # 0 lets TensorFlow choose; where the line holds a block open, it has to stay.
+    return [edits.without(source, only)] if alone and len(block) > 1 else [edits.replace(source, only.value, "0")]
+
+
+# -- once instead of every epoch
+
+
+def cached(
+    source: Source, line: int, function_line: int | None = None, *names: str, furthest: bool = False
+) -> tuple[list[Edit], bool]:
+    """``.cache()`` behind the ``map`` (or one of ``names``) at ``line``, and whether every number stays the same.
+
+    A ``shuffle`` in front of it moves behind the cache, which keeps the order of the first epoch otherwise.
+    ``furthest``: behind all that follows and gives the same in every epoch too.
+    """
+    found = chains.maps(source, line, function_line, *names)
+    if names:
+        found = found or [c for c in finding.calls(source, line, *names) if chains.makes(source, c)]
+    if len(found) != 1:
+        return [], False
+    call = found[0]
+    several = chains.flows(source, call)
+    if not several or any("cache" in f.names or not f.whole for f in several):
+        return [], False
+    if all("take" in (finding.called(c) for c in f.after(call)) for f in several):
+        return [], False  # a cache that is not filled to its end is thrown away
+    flow = several[0]
+    before = flow.before(call)
+    names_before = [finding.called(c) for c in before]
+    if not before and not _ordered(source, call):
+        return [], False
+    functions = [c for c in (*before, call) if finding.called(c) in CALLING]
+    drawn = any(not c.args or repeatable.drawing(source, c.args[0]) for c in functions)
+    known = FINITE | {"shuffle"}
+    if drawn or not set(names_before[1:]) <= known or not (_ordered(source, before[0]) if before else True):
+        return [], False
+    if not _constant(source, call, several):
+        return [], False
+    if "shuffle" not in names_before:
+        at = _furthest(source, flow, call) if furthest and len(several) == 1 else call
+        return chains.followed(source, at, ".cache()"), True
+    begun = names_before.index("shuffle")
+    run = (*before[begun:], call)
+    if any(finding.called(c) not in ("map", "prefetch") for c in run[1:]) or not chains.movable(source, run):
+        return [], False
+    texts = [chains.operation(source, c) for c in run]
+    texts = [*texts[1:], f"cache().{texts[0]}"]
+    return chains.rearranged(source, run, texts), False
+
+
+def _furthest(source: Source, flow: chains.Flow, call: ast.Call) -> ast.Call:
+    """The last operation from ``call`` on up to which nothing is drawn, repeated, or put in another order."""
+    for after in flow.after(call):
+        name = finding.called(after)
+        fixed = name == "batch" or (name in CALLING and after.args and not repeatable.drawing(source, after.args[0]))
+        if not fixed or scopes.loops(source, after):
+            break
+        call = after
+    return call
+
+
+# -- in another order
+
+
+def shuffled_first(source: Source, line: int) -> list[Edit]:
+    """``.map(f).shuffle(n)`` at ``line`` as ``.shuffle(n).map(f)``: a buffer of what the map is given."""
+    found = [c for c in finding.calls(source, line, "shuffle") if chains.operates(c)]
+    if len(found) != 1:
+        return []
+    flow = chains.upstream(source, found[0])
+    run = [found[0]]
+    for call in reversed(flow.before(found[0])):
+        if finding.called(call) not in PASSING:
+            break
+        run.insert(0, call)
+    while run and finding.called(run[0]) != "map":
+        run.pop(0)
+    if len(run) < 2 or not chains.movable(source, run):
+        return []
+    maps = [c for c in run if finding.called(c) == "map"]
+    order = [*(c for c in run if c not in maps), *maps]
+    return chains.rearranged(source, run, [chains.operation(source, c) for c in order])
+
+
+def batched_first(
+    source: Source,
+    line: int,
+    function_line: int | None = None,
+    ranks: Sequence[int | None] = (),
+    results: Sequence[int | None] = (),
+) -> tuple[list[Edit], bool]:
+    """``.map(f).batch(n)`` at ``line`` as ``.batch(n).map(f)``, and whether ``f`` draws at random.
+
+    Only where ``f`` does the same to a batch: see :func:`slowtrain.source.cures.input.elementwise.batches`.
+    """
+    found = chains.maps(source, line, function_line)
+    several = chains.flows(source, found[0]) if len(found) == 1 else []
+    if not several:
+        return [], False
+    if not ranks and not set(several[0].names[: several[0].calls.index(found[0])]) <= ALIKE:
+        return [], False
+    run, changes, random = [found[0]], [], False
+    for call in several[0].after(found[0]):
+        run.append(call)
+        if finding.called(call) == "batch":
+            break
+        if finding.called(call) not in KEEPING:
+            return [], False
+    if finding.called(run[-1]) != "batch" or not chains.movable(source, run):
+        return [], False
+    maps = [c for c in run if finding.called(c) == "map"]
+    for call in maps:
+        first = call is found[0]
+        followed = elementwise.batches(source, call, ranks if first else (), results if first else ())
+        if followed is None:
+            return [], False
+        changes += followed.changes
+        random |= followed.random
+    changes = list(dict.fromkeys(changes))
+    inside = [c for c in changes if any(edits.start(m) <= c.start < edits.end(m) for m in maps)]
+    order = [*(c for c in run if c not in maps), *maps]
+    texts = [chains.operation(source, c, inside) for c in order]
+    return [*chains.rearranged(source, run, texts), *(c for c in changes if c not in inside)], random
+
+
+# -- several files at once
+
+
+def many_readers(source: Source, line: int) -> tuple[list[Edit], bool]:
+    """The record reader at ``line`` with several files read at once, and whether the records keep their order."""
+    inside = [c for c in finding.calls(source, line, "interleave") if chains.operates(c)]
+    if len(inside) == 1 and finding.keyword(inside[0], "num_parallel_calls") is None and not _starred(inside[0]):
+        text, also = autotune(source, inside[0])
+        return [*also, edits.keyword(source, inside[0], "num_parallel_calls", text)], True
+    readers = [c for c in finding.calls(source, line, "TFRecordDataset", "TextLineDataset") if chains.makes(source, c)]
+    if finding.called(readers[0]) != "TFRecordDataset" if readers else True:
+        return [], False
+    reader = readers[0]
+    if len(readers) != 1 or finding.keyword(reader, "num_parallel_reads", 3) is not None or _starred(reader):
+        return [], False
+    names = finding.keyword(reader, "filenames", 0)
+    if names is None or not _several(source, names, reader):
+        return [], False
+    text, also = autotune(source, reader)
+    return [*also, edits.keyword(source, reader, "num_parallel_reads", text)], False
+
+
+def shuffles(source: Source, line: int) -> bool:
+    """Whether the pipeline at ``line`` shuffles further on."""
+    call = chains.at(source, line)
+    several = chains.flows(source, call) if call is not None else []
+    return bool(several) and all("shuffle" in f.names for f in several)
+
+
+# -- what the text tells
+
+
+def _several(source: Source, names: ast.expr, near: ast.AST) -> bool:
+    """Whether ``names`` are surely more than one file."""
+    if isinstance(names, (ast.List, ast.Tuple)):
+        return len(names.elts) > 1
+    if isinstance(names, ast.Name):
+        found = scopes.binders(source, names.id, scopes.scope(source, near)) or scopes.binders(
+            source, names.id, source.tree
+        )
+        values = [f.value for f in found if isinstance(f, ast.Assign)]
+        return len(values) == len(found) == 1 and _several(source, values[0], near)
+    if isinstance(names, ast.ListComp):
+        return True
+    if isinstance(names, ast.Call):
+        last = finding.called(names)
+        return last in ("glob", "rglob", "listdir", "list_files") or (
+            last in ("sorted", "list") and bool(names.args) and _several(source, names.args[0], near)
+        )
+    return False
+
+
+def _ordered(source: Source, maker: ast.Call) -> bool:
+    """Whether a data set gives the same elements in the same order whenever it is read."""
+    name = finding.called(maker)
+    if name == "list_files":
+        given = finding.keyword(maker, "shuffle", 1)
+        return isinstance(given, ast.Constant) and given.value is False
+    if name == "from_generator":
+        generator = finding.keyword(maker, "generator", 0)
+        return generator is not None and generators.steady(source, generator, maker)
+    return name in ORDERED
+
+
+def _constant(source: Source, call: ast.Call, several: Sequence[chains.Flow]) -> bool:
+    """Whether the pipeline is made once: one that is made anew for each epoch would begin with an empty cache."""
+    return not scopes.loops(source, call) and not any(scopes.loops(source, f.calls[0]) for f in several)
+
+
+def _one(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value in (1, None)
+
+
+def _starred(call: ast.Call) -> bool:
+    return any(k.arg is None for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args)
+
+
+def _tuning_off(source: Source) -> bool:
+    """Whether the file switches tf.data's tuning off."""
+    return any(
+        isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant) and n.value.value is False
+        and any(scopes.dotted(t).endswith("autotune.enabled") for t in n.targets)
+        for n in ast.walk(source.tree)
+    )  # fmt: skip

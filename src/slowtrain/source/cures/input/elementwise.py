@@ -1,0 +1,380 @@
+"""Whether a function that a data set calls for each element does the same to a whole batch, shown from its text.
+
+It is followed operation by operation with what is known of its arguments: how many axes they have. An operation that
+is not known, or that depends on the number of axes in a way that is not known, ends it: then nobody can be sure.
+Small changes that make no difference to one element are made where a batch needs them: ``axis=-1``, ``x[..., 0]``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from slowtrain.source import Source, edits
+from slowtrain.source.cures.input import elementwise_axes
+from slowtrain.source.cures.input.elementwise_ops import (
+    AXIS,
+    BINARY,
+    DRAWN,
+    IMAGES,
+    LAYERS,
+    SAME,
+    STRUCTURE,
+    Fixed,
+    Followed,
+    Item,
+    Several,
+    Unsure,
+    Value,
+)
+from slowtrain.source.reading import finding, scopes
+
+
+def batches(
+    source: Source, call: ast.Call, ranks: Sequence[int | None] = (), results: Sequence[int | None] = ()
+) -> Followed | None:
+    """What makes the function of ``call`` (a ``map``) take whole batches; None where that is not sure.
+
+    ``ranks``: axes of each part of the element as measured, ``results`` those of what the function gives.
+    """
+    if not call.args:
+        return None
+    found = Followed(source)
+    try:
+        function = _function(source, call.args[0], call)
+        returned = _Reader(found).call(function, _elements(function, ranks))
+        _sure(found, returned, ranks, results)
+        if found.once and not _alone(source, call.args[0]):
+            return None
+    except (Unsure, RecursionError):
+        return None
+    return found
+
+
+def _elements(function: ast.FunctionDef | ast.Lambda, ranks: Sequence[int | None]) -> list[Value]:
+    given = function.args
+    if given.kwonlyargs or given.kwarg or given.posonlyargs or given.defaults:
+        raise Unsure("its parameters")
+    names = scopes.parameters(function)
+    if given.vararg and not given.args:
+        return [Item(r) for r in ranks] if ranks else [Several(each=Item(None, "each"))]
+    if given.vararg:
+        raise Unsure("its parameters")
+    known = ranks if len(ranks) == len(names) else [None] * len(names)
+    return [Item(rank, ("parameter", n)) for n, rank in enumerate(known)]
+
+
+def _sure(found: Followed, returned: Value | None, ranks: Sequence[int | None], results: Sequence[int | None]) -> None:
+    """A constant of unknown rank cannot have added an axis where none was added from one end to the other."""
+    if not found.doubt:
+        return
+    flat = list(_flat(returned))
+    if found.lowered or len(flat) != len(results) or None in ranks or not ranks:
+        raise Unsure("a constant may have more axes than the element")
+    if any(not isinstance(v, Item) or v.rank is None or v.rank != r for v, r in zip(flat, results, strict=True)):
+        raise Unsure("a constant may have more axes than the element")
+
+
+def _flat(value: Value | None) -> list[Value | None]:
+    if isinstance(value, Several):
+        return [v for p in value.parts for v in _flat(p)] if value.each is None else [value]
+    return [value]
+
+
+def _function(source: Source, given: ast.expr, near: ast.AST) -> ast.FunctionDef | ast.Lambda:
+    if isinstance(given, ast.Lambda):
+        return given
+    found = finding.defined(source, given.id, near) if isinstance(given, ast.Name) else None
+    if found is None or any(scopes.dotted(d) != "tf.function" for d in found.decorator_list):
+        raise Unsure("not a function of this file")
+    return found
+
+
+def _alone(source: Source, given: ast.expr) -> bool:
+    """Whether the function is used in this one place."""
+    if not isinstance(given, ast.Name):
+        return True
+    used = [n for n in ast.walk(source.tree) if isinstance(n, ast.Name) and n.id == given.id]
+    return len(used) == 1
+
+
+class _Reader:
+    """Follows statements and expressions."""
+
+    def __init__(self, found: Followed, depth: int = 0) -> None:
+        self.found, self.source, self.depth = found, found.source, depth
+        self.known: dict[str, Value] = {}
+
+    def call(self, function: ast.FunctionDef | ast.Lambda, given: Sequence[Value]) -> Value | None:
+        if self.depth > 8:
+            raise Unsure("too deep")
+        args = function.args
+        if args.vararg:
+            self.known[args.vararg.arg] = given[0] if len(given) == 1 and _open(given[0]) else Several(tuple(given))
+        elif len(args.args) != len(given):
+            raise Unsure("its arguments")
+        else:
+            self.known.update(zip((a.arg for a in args.args), given, strict=True))
+        if isinstance(function, ast.Lambda):
+            return self.value(function.body)
+        for statement in function.body:
+            if isinstance(statement, ast.Return):
+                return self.value(statement.value) if statement.value is not None else None
+            self.statement(statement)
+        raise Unsure("no return")
+
+    def statement(self, node: ast.stmt) -> None:
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            return
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            self.bind(node.targets[0], self.value(node.value))
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            self.bind(node.target, self.value(node.value))
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            left = self.value(ast.Name(node.target.id, ast.Load()))
+            self.known[node.target.id] = self.together([left, self.value(node.value)])
+        else:
+            raise Unsure(f"line {node.lineno}")
+
+    def bind(self, target: ast.expr, value: Value) -> None:
+        if isinstance(target, ast.Name):
+            self.known[target.id] = value
+        elif isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, Several):
+            if value.each is None and (len(value.parts) != len(target.elts) or value.keys):
+                raise Unsure("unpacking")
+            parts = value.parts or (value.each,) * len(target.elts)
+            for one, part in zip(target.elts, parts, strict=True):
+                if part is None or isinstance(one, ast.Starred):
+                    raise Unsure("unpacking")
+                self.bind(one, part)
+        else:
+            raise Unsure("an assignment")
+
+    def value(self, node: ast.expr) -> Value:
+        if isinstance(node, ast.Constant):
+            return Fixed(0)
+        if isinstance(node, ast.Name):
+            return self.known.get(node.id) or _constant(self.source, node)
+        if isinstance(node, ast.Attribute):
+            return self.attribute(node)
+        if isinstance(node, (ast.Tuple, ast.List)):
+            return self.listed(node)
+        if isinstance(node, ast.Dict) and all(isinstance(k, ast.Constant) for k in node.keys):
+            keys = tuple(k.value for k in node.keys if isinstance(k, ast.Constant))
+            return Several(tuple(self.value(v) for v in node.values), keys)
+        if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
+            return self.together([self.value(node.left), self.value(node.right)])
+        if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not):
+            return self.together([self.value(node.operand)])
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and not isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            return self.together([self.value(node.left), self.value(node.comparators[0])])
+        if isinstance(node, ast.Subscript):
+            return self.part(node)
+        if isinstance(node, ast.Call):
+            return self.called(node)
+        raise Unsure(f"line {node.lineno}")
+
+    def listed(self, node: ast.Tuple | ast.List) -> Value:
+        if any(isinstance(e, ast.Starred) for e in node.elts):
+            raise Unsure("a star")
+        parts = tuple(self.value(e) for e in node.elts)
+        if parts and all(isinstance(p, Fixed) for p in parts):
+            ranks = {p.rank for p in parts if isinstance(p, Fixed)}
+            rank = ranks.pop() if len(ranks) == 1 else None
+            return Fixed(None if rank is None else rank + 1)
+        return Several(parts)
+
+    def attribute(self, node: ast.Attribute) -> Value:
+        if scopes.dotted(node) and scopes.dotted(node).partition(".")[0] not in self.known:
+            full = scopes.full(self.source, node)
+            return Fixed(0 if full.startswith(("tensorflow.", "numpy.", "math.")) else None)
+        if node.attr == "dtype" and isinstance(self.value(node.value), Item):
+            return Fixed(0)
+        raise Unsure(f"line {node.lineno}: .{node.attr}")
+
+    def together(self, values: Sequence[Value]) -> Value:
+        """The result of an operation number by number."""
+        items = [v for v in values if isinstance(v, Item)]
+        if any(isinstance(v, Several) for v in values):
+            raise Unsure("a list in an operation")
+        if not items:
+            flat = all(isinstance(v, Fixed) and v.rank == 0 for v in values)
+            return Fixed(0 if flat else None)
+        first = items[0]
+        same = all(i.rank == first.rank and i.rank is not None for i in items) or all(
+            i.like == first.like and i.like is not None for i in items
+        )
+        if not same:
+            raise Unsure("different axes")
+        for one in values:
+            if isinstance(one, Fixed) and one.rank != 0:
+                if first.rank is not None and one.rank is not None and one.rank <= first.rank:
+                    continue
+                if one.rank is not None:
+                    raise Unsure("a constant with more axes")
+                self.found.doubt = True
+        return first
+
+    # -- parts of a value
+
+    def part(self, node: ast.Subscript) -> Value:
+        value = self.value(node.value)
+        if isinstance(value, Fixed):
+            return Fixed()
+        index = node.slice
+        if isinstance(value, Several):
+            return _chosen(value, index)
+        listed = index.elts if isinstance(index, ast.Tuple) else [index]
+        dots = bool(listed) and isinstance(listed[0], ast.Constant) and listed[0].value is Ellipsis
+        taken = listed[1:] if dots else listed
+        added = sum(_is_newaxis(self.source, i) for i in taken)
+        if any(isinstance(self.value(i), (Item, Several)) for i in taken if not isinstance(i, ast.Slice)):
+            raise Unsure("an index that differs")
+        if any(isinstance(i, ast.Constant) and i.value is Ellipsis for i in taken):
+            raise Unsure("an index")
+        if not dots:
+            if value.rank is None or added or len(taken) != value.rank:
+                raise Unsure("an index of the first axis")
+            self.found.changes.append(edits.insert(self.source, edits.start(index), "..., "))
+        gone = sum(not isinstance(i, ast.Slice) and not _is_newaxis(self.source, i) for i in taken)
+        self.found.lowered |= gone > 0
+        return Item(None if value.rank is None else value.rank - gone + added, node if value.rank is None else None)
+
+    # -- calls
+
+    def called(self, node: ast.Call) -> Value:
+        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
+            raise Unsure("a star")
+        name = scopes.full(self.source, node.func)
+        plain = name.removeprefix("tensorflow.").removeprefix("compat.v1.").removeprefix("math.")
+        if not name.startswith("tensorflow."):
+            return self.own(node)
+        values = [self.value(a) for a in node.args]
+        named = {k.arg: self.value(k.value) for k in node.keywords if k.arg}
+        everything = [*values, *named.values()]
+        if not any(isinstance(v, (Item, Several)) for v in everything):
+            if plain.startswith(("random.", "image.", "io.", "py_function", "numpy_function")):
+                raise Unsure(f"line {node.lineno}: {name}")
+            return Fixed(values[0].rank if plain in ("constant", "cast") and isinstance(values[0], Fixed) else None)
+        if plain in BINARY:
+            return self.together(everything)
+        if plain in SAME or plain in IMAGES or plain in DRAWN:
+            if not isinstance(values[0], Item) or any(isinstance(v, (Item, Several)) for v in everything[1:]):
+                raise Unsure(f"line {node.lineno}: {name}")
+            if plain not in SAME and values[0].rank != 3:
+                raise Unsure("not one picture")
+            self.found.random |= plain in DRAWN
+            return values[0]
+        if plain in AXIS or plain in STRUCTURE:
+            return elementwise_axes.result(self.found, node, plain, values, named)
+        raise Unsure(f"line {node.lineno}: {name}")
+
+    def own(self, node: ast.Call) -> Value:
+        """A function of the file, or a Keras layer that it made."""
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "pop" and isinstance(node.func.value, ast.Name):
+            return self.popped(node.func.value.id, node)
+        if not isinstance(node.func, ast.Name) or node.func.id in self.known:
+            raise Unsure(f"line {node.lineno}")
+        values = [self.value(a) for a in node.args]
+        layers = _layers(self.source, node.func.id)
+        if layers:
+            others = [self.value(k.value) for k in node.keywords]
+            first = values[0] if len(values) == 1 else None
+            if not isinstance(first, Item) or any(not isinstance(v, Fixed) for v in others):
+                raise Unsure("a layer's arguments")
+            if any(layer != "Rescaling" for layer in layers) and first.rank != 3:
+                raise Unsure("not one picture")
+            self.found.random |= any(layer.startswith("Random") for layer in layers)
+            return first
+        function = _function(self.source, node.func, node)
+        named = {k.arg: self.value(k.value) for k in node.keywords}
+        names = [a.arg for a in function.args.args]
+        defaults: dict[str, Value] = {n: Fixed() for n in names[len(names) - len(function.args.defaults) :]}
+        given = dict(zip(names, values, strict=False)) | {k: v for k, v in named.items() if k}
+        every = defaults | given
+        if len(values) > len(names) or set(every) != set(names):
+            raise Unsure("its arguments")
+        found = _Reader(self.found, self.depth + 1).call(function, [every[n] for n in names])
+        if found is None:
+            raise Unsure("no value")
+        return found
+
+    def popped(self, name: str, node: ast.Call) -> Value:
+        group = self.known.get(name)
+        key = node.args[0].value if len(node.args) == 1 and isinstance(node.args[0], ast.Constant) else None
+        if not isinstance(group, Several) or key not in group.keys:
+            raise Unsure(".pop()")
+        at = group.keys.index(key)
+        parts = (*group.parts[:at], *group.parts[at + 1 :])
+        self.known[name] = Several(parts, (*group.keys[:at], *group.keys[at + 1 :]))
+        return group.parts[at]
+
+
+def _chosen(value: Several, index: ast.expr) -> Value:
+    """One or some of several."""
+    if isinstance(index, ast.Slice):
+        if value.keys:
+            raise Unsure("a slice of a dictionary")
+        if value.each is not None:
+            return value
+        bounds = [_number(b) for b in (index.lower, index.upper, index.step)]
+        return Several(value.parts[slice(*bounds)])
+    number = index.value if isinstance(index, ast.Constant) else _number(index)
+    if value.keys:
+        if number not in value.keys:
+            raise Unsure("a key")
+        return value.parts[value.keys.index(number)]
+    if value.each is not None:
+        return value.each
+    if not isinstance(number, int) or not -len(value.parts) <= number < len(value.parts):
+        raise Unsure("an index")
+    return value.parts[number]
+
+
+def _number(node: ast.expr | None) -> int | None:
+    if node is None:
+        return None
+    try:
+        found = ast.literal_eval(node)
+    except ValueError as error:
+        raise Unsure("an index") from error
+    if not isinstance(found, int):
+        raise Unsure("an index")
+    return found
+
+
+def _open(value: Value) -> bool:
+    return isinstance(value, Several) and value.each is not None
+
+
+def _is_newaxis(source: Source, node: ast.expr) -> bool:
+    return (isinstance(node, ast.Constant) and node.value is None) or scopes.full(source, node) in (
+        "tensorflow.newaxis", "numpy.newaxis",
+    )  # fmt: skip
+
+
+def _constant(source: Source, name: ast.Name) -> Value:
+    """A name from outside: a number where the file says so."""
+    found = scopes.binders(source, name.id, source.tree)
+    values = [f.value for f in found if isinstance(f, ast.Assign) and isinstance(f.targets[0], ast.Name)]
+    if len(found) != 1 or len(values) != 1:
+        return Fixed()
+    kinds = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+    if all(isinstance(n, kinds) for n in ast.walk(values[0])):
+        return Fixed(0)
+    return Fixed()
+
+
+def _layers(source: Source, name: str) -> list[str]:
+    """The kinds of Keras layer in a layer or a Sequential of the file, where all of them take batches and elements."""
+    found = scopes.binders(source, name, source.tree)
+    made = [f.value for f in found if isinstance(f, ast.Assign) and isinstance(f.value, ast.Call)]
+    if len(found) != 1 or len(made) != 1 or ".layers" not in f".{scopes.full(source, made[0].func)}.layers":
+        return []
+    calls = [made[0]]
+    if finding.called(made[0]) == "Sequential" and len(made[0].args) == 1 and isinstance(made[0].args[0], ast.List):
+        if not all(isinstance(e, ast.Call) for e in made[0].args[0].elts):
+            return []
+        calls = [e for e in made[0].args[0].elts if isinstance(e, ast.Call)]
+    names = [finding.called(c) for c in calls]
+    return names if all(n in LAYERS for n in names) else []

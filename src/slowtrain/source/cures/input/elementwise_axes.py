@@ -1,0 +1,146 @@
+"""Operations with an axis or a structure of their own, as :mod:`.elementwise` follows them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+
+from slowtrain.model import Edit
+from slowtrain.source import edits
+from slowtrain.source.cures.input.elementwise_ops import Fixed, Followed, Item, Several, Unsure, Value
+from slowtrain.source.reading import finding, scopes
+
+FALLING = ("reduce_", "arg", "squeeze")
+
+
+def result(
+    found: Followed, call: ast.Call, name: str, values: Sequence[Value], named: Mapping[str, Value]
+) -> Value:  # fmt: skip
+    """What ``tensorflow.<name>`` gives for one element, with the changes that make it take batches."""
+    if name in ("stack", "concat"):
+        return _joined(found, call, name, values)
+    first = values[0] if values else None
+    if not isinstance(first, Item) or any(not isinstance(v, Fixed) for v in (*values[1:], *named.values())):
+        raise Unsure(f"line {call.lineno}: {name}")
+    if name == "io.decode_csv":
+        return Several(each=first)
+    if name == "io.decode_raw":
+        return Item(None if first.rank is None else first.rank + 1, call if first.rank is None else None)
+    if name in ("io.parse_single_example", "io.parse_example"):
+        return _parsed(found, call, first)
+    if name == "reshape":
+        return _reshaped(found, call)
+    if name == "one_hot":
+        if finding.keyword(call, "axis", 4) is not None:
+            raise Unsure("one_hot with an axis")
+        return Item(None if first.rank is None else first.rank + 1, call if first.rank is None else None)
+    return _along(found, call, name, first)
+
+
+def _along(found: Followed, call: ast.Call, name: str, first: Item) -> Value:
+    position = 2 if name == "unstack" else 1
+    default = -1 if name.startswith("nn.") else None
+    grows = name == "expand_dims"
+    count = None if first.rank is None else first.rank + grows
+    if default is None or finding.keyword(call, "axis", position) is not None:
+        _from_the_end(found, call, count, position)
+    if name.startswith(FALLING):
+        kept = finding.keyword(call, "keepdims")
+        if kept is not None and not (name.startswith("reduce_") and isinstance(kept, ast.Constant)):
+            raise Unsure("keepdims")
+        found.lowered = True
+        kept_all = isinstance(kept, ast.Constant) and kept.value is True
+        lower = 0 if kept_all else 1
+        return Item(None if first.rank is None else first.rank - lower, call if first.rank is None else None)
+    if name == "unstack":
+        found.lowered = True
+        return Several(each=Item(None if first.rank is None else first.rank - 1, call))
+    if grows:
+        return Item(count, call if count is None else None)
+    return first
+
+
+def _from_the_end(found: Followed, call: ast.Call, count: int | None, position: int) -> None:
+    """The one axis of ``call`` counted from the end; ``count`` axes there are, None: not known."""
+    given = finding.keyword(call, "axis", position)
+    if given is None:
+        raise Unsure("all axes")
+    try:
+        axis = ast.literal_eval(given)
+    except (ValueError, TypeError) as error:
+        raise Unsure("an axis") from error
+    if not isinstance(axis, int) or isinstance(axis, bool):
+        raise Unsure("an axis")
+    if axis < 0:
+        return
+    if count is None or axis >= count:
+        raise Unsure("an axis from the front")
+    found.changes.append(edits.replace(found.source, given, str(axis - count)))
+
+
+def _joined(found: Followed, call: ast.Call, name: str, values: Sequence[Value]) -> Value:
+    group = values[0] if values else None
+    if not isinstance(group, Several) or group.keys:
+        raise Unsure(f"line {call.lineno}: {name}")
+    parts = [p for p in (*group.parts, group.each) if p is not None]
+    items = [p for p in parts if isinstance(p, Item)]
+    if len(items) != len(parts) or not items:
+        raise Unsure(f"line {call.lineno}: {name} of constants")
+    rank = items[0].rank
+    alike = all(i.rank == rank for i in items) and (rank is not None or all(i.like == items[0].like for i in items))
+    if not alike:
+        raise Unsure("different axes")
+    count = None if rank is None else rank + (name == "stack")
+    if finding.keyword(call, "axis", 1) is None and name == "stack":
+        if count is None:
+            raise Unsure("an axis from the front")
+        found.changes.append(edits.keyword(found.source, call, "axis", str(-count)))
+    else:
+        _from_the_end(found, call, count, 1)
+    return Item(count, call if count is None else None)
+
+
+def _parsed(found: Followed, call: ast.Call, first: Item) -> Value:
+    """``tf.io.parse_example`` takes one example and many, and gives features of a fixed length the same way."""
+    if first.rank not in (0, None):
+        raise Unsure("several examples")
+    given = finding.keyword(call, "features", 1)
+    if isinstance(given, ast.Name):
+        holder = finding.function(found.source, call)
+        binders = (scopes.binders(found.source, given.id, holder) if holder else []) or scopes.binders(
+            found.source, given.id, found.source.tree
+        )
+        values = [b.value for b in binders if isinstance(b, ast.Assign)]
+        given = values[0] if len(values) == len(binders) == 1 else None
+    if not isinstance(given, ast.Dict) or any(not isinstance(k, ast.Constant) for k in given.keys):
+        raise Unsure("features")
+    ranks = []
+    for value in given.values:
+        shape = finding.keyword(value, "shape", 0) if isinstance(value, ast.Call) else None
+        fixed = isinstance(value, ast.Call) and finding.called(value) == "FixedLenFeature"
+        if not fixed or not isinstance(shape, (ast.List, ast.Tuple)):
+            raise Unsure("features of any length")
+        ranks.append(len(shape.elts))
+    if finding.called(call) == "parse_single_example":
+        if not isinstance(call.func, ast.Attribute):
+            raise Unsure("parse_single_example by itself")
+        line, column = edits.end(call.func)
+        found.changes.append(
+            Edit(found.source.file, (line, column - len("parse_single_example")), (line, column), "parse_example")
+        )
+    keys = tuple(k.value for k in given.keys if isinstance(k, ast.Constant))
+    return Several(tuple(Item(r) for r in ranks), keys)
+
+
+def _reshaped(found: Followed, call: ast.Call) -> Value:
+    """A shape of numbers gets a first axis for the batch."""
+    shape = finding.keyword(call, "shape", 1)
+    if not isinstance(shape, (ast.List, ast.Tuple)) or not shape.elts:
+        raise Unsure("a shape")
+    for one in shape.elts:
+        number = isinstance(one, ast.Constant) and isinstance(one.value, int) and one.value > 0
+        if not number:
+            raise Unsure("a shape")
+    found.changes.append(edits.insert(found.source, edits.start(shape.elts[0]), "-1, "))
+    found.once = True
+    return Item(len(shape.elts))

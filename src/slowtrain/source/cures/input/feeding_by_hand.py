@@ -1,0 +1,243 @@
+"""Edits of a training loop that makes its batches itself: what it does in every step, done once or beside the step."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from typing import TypeGuard
+
+from slowtrain.model import Edit
+from slowtrain.source import BLOCKS, FUNCTIONS, Source, edits
+from slowtrain.source.cures.input import arrays, generators
+from slowtrain.source.reading import finding, repeatable, scopes
+
+CONVERSIONS = ("tensorflow.constant", "tensorflow.convert_to_tensor", "tensorflow.cast")
+PURE = frozenset("len range zip list tuple sorted sum min max float int abs round enumerate reversed dict set".split())
+METHODS = frozenset(
+    "astype reshape copy transpose mean std sum max min flatten ravel tolist numpy squeeze clip swapaxes items keys "
+    "values split join strip".split()
+)
+# Parts of names of NumPy and TensorFlow that draw, keep something, or reach outside of the process.
+OUTSIDE = (".random", ".Variable", "keras", ".data.", ".io.write", ".save", ".load", ".summary", ".lookup", ".gfile")
+
+
+# -- conversions
+
+
+def converted_once(source: Source, line: int) -> list[Edit]:
+    """``tf.constant(data[i:j])`` at ``line`` as a slice of what is converted once, before the loop.
+
+    ``data`` must be an array, or lists that make one, and stay as it is while the loop runs.
+    """
+    found: list[Edit] = []
+    made: dict[str, str] = {}
+    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and n.lineno == line]
+    calls = [c for c in calls if scopes.full(source, c.func) in CONVERSIONS]
+    for call in calls:
+        part = call.args[0] if call.args else None
+        if not isinstance(part, ast.Subscript) or not isinstance(part.value, ast.Name):
+            return []
+        loop = _unchanged_in(source, call, [*call.args[1:], *(k.value for k in call.keywords)], part.value.id)
+        table = arrays.table(source, part.value)
+        typed = finding.keyword(call, "dtype", 1) is not None
+        if loop is None or table is None or (table == "lists" and not typed):
+            return []
+        index = _index(source, part.slice)
+        if index is None:
+            return []
+        whole = _with_whole(source, call, part)
+        name = made.get(whole) or fresh(source, f"{part.value.id}_tensor", made.values())
+        if whole not in made:
+            found.append(edits.before(source, loop, f"{name} = {whole}"))
+            made[whole] = name
+        text = f"{name}[{index}]" if isinstance(part.slice, ast.Slice) else _gathered(source, name, index)
+        found.append(edits.replace(source, call, text))
+    return found
+
+
+def _index(source: Source, index: ast.expr) -> str | None:
+    """The rows taken, where they are a slice or an array of row numbers."""
+    if isinstance(index, ast.Slice):
+        return _sliced(source, index)
+    rows = index.value if isinstance(index, ast.Subscript) and isinstance(index.slice, ast.Slice) else index
+    if isinstance(rows, ast.Name) and arrays.numbers(source, rows):
+        return edits.written(source, index)
+    return None
+
+
+def _sliced(source: Source, index: ast.Slice) -> str:
+    bounds = [edits.written(source, b) if b is not None else "" for b in (index.lower, index.upper)]
+    step = f":{edits.written(source, index.step)}" if index.step is not None else ""
+    spaced = " " if "\x20:" in edits.written(source, index) else ""
+    return f"{bounds[0]}{spaced}:{spaced}{bounds[1]}{step}"
+
+
+def _gathered(source: Source, name: str, index: str) -> str:
+    tf, _ = edits.imported(source, "tensorflow", "tf")
+    return f"{tf}.gather({name}, {index})"
+
+
+def _with_whole(source: Source, call: ast.Call, part: ast.Subscript) -> str:
+    """The conversion of all the data: ``tf.constant(data, dtype=...)``."""
+    text = edits.changed(source, [edits.replace(source, part, edits.written(source, part.value))])
+    shift = len(source.text.encode()) - len(text.encode())
+    line, column = edits.end(call)
+    rows = text.split("\n")
+    single = call.lineno == line
+    if not single:
+        arguments = [edits.written(source, part.value), *(edits.written(source, a) for a in call.args[1:])]
+        arguments += [f"{k.arg}={edits.written(source, k.value)}" for k in call.keywords]
+        return f"{edits.written(source, call.func)}({', '.join(arguments)})"
+    return rows[line - 1].encode()[call.col_offset : column - shift].decode()
+
+
+def fresh(source: Source, name: str, taken: Iterable[str]) -> str:
+    used = {n.id for n in ast.walk(source.tree) if isinstance(n, ast.Name)} | set(taken)
+    while name in used:
+        name += "_"
+    return name
+
+
+# -- statements that give the same in every step
+
+
+def done_once(source: Source, line: int) -> list[Edit]:
+    """The assignment at ``line`` moved in front of the loops in which nothing that it reads changes."""
+    found = [
+        n for n in ast.walk(source.tree)
+        if isinstance(n, ast.Assign) and n.lineno <= line <= (n.end_lineno or n.lineno)
+        and not isinstance(n, finding.SCOPES)
+    ]  # fmt: skip
+    if len(found) != 1:
+        return []
+    statement = found[0]
+    targets = [t for t in statement.targets if isinstance(t, ast.Name)]
+    row = source.text.splitlines()[statement.lineno - 1]
+    if len(targets) != len(statement.targets) or row[: statement.col_offset].strip() or ";" in row:
+        return []
+    if not _pure(source, statement.value) or isinstance(statement.value, (ast.Constant, ast.Name, ast.List, ast.Dict)):
+        return []
+    if not _of_data(source, statement.value):
+        return []
+    loop = _unchanged_in(source, statement, [statement.value])
+    if loop is None or not _always(source, statement, loop):
+        return []
+    names = {t.id for t in targets}
+    inside = list(scopes.own(loop.body))
+    again = [n for n in inside if isinstance(n, ast.stmt) and not isinstance(n, BLOCKS) and n is not statement]
+    if any(names & scopes.bound(n) for n in again) or any(names & bound_by(n) for n in inside):
+        return []
+    if any(generators.base(n) in names for n in inside if stores(n)) or _handed(source, names, loop):
+        return []
+    if len(scopes.block(source, statement)) < 2:
+        return []
+    text = _dedented(source, statement)
+    return [edits.before(source, loop, text), edits.without(source, statement)]
+
+
+def _dedented(source: Source, statement: ast.stmt) -> str:
+    rows = source.text.splitlines()[statement.lineno - 1 : statement.end_lineno]
+    return "\n".join([rows[0][statement.col_offset :], *(r.removeprefix(" " * statement.col_offset) for r in rows[1:])])
+
+
+def _pure(source: Source, value: ast.expr) -> bool:
+    """Whether ``value`` gives the same, and does nothing else, whenever its names stand for the same."""
+    waits = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+    inner = list(ast.walk(value))
+    calls = [n for n in inner if isinstance(n, ast.Call)]
+    return bool(calls) and not any(isinstance(n, waits) for n in inner) and all(_pure_call(source, c) for c in calls)
+
+
+def _pure_call(source: Source, call: ast.Call) -> bool:
+    name = scopes.full(source, call.func)
+    if name.startswith(("numpy.", "tensorflow.")):
+        return not any(word in name for word in OUTSIDE)
+    if not isinstance(call.func, ast.Name):
+        return isinstance(call.func, ast.Attribute) and call.func.attr in METHODS
+    function = finding.defined(source, call.func.id, call)
+    if function is None:
+        return call.func.id in PURE
+    if repeatable.drawing(source, function) or not generators.own_results(function):
+        return False
+    reached = source.called(function)
+    inner = [n for f in reached for n in ast.walk(f) if isinstance(n, ast.Call) and n is not call]
+    defined = [f.name for f in reached if isinstance(f, FUNCTIONS)]
+    return all(finding.called(n) in defined or _pure_call(source, n) for n in inner) and all(
+        _of_data(source, f) for f in reached
+    )
+
+
+def _of_data(source: Source, node: ast.AST) -> bool:
+    """Whether all that ``node`` reads is data or a function: nothing that a step changes without being told."""
+    functions = {n.name for n in ast.walk(source.tree) if isinstance(n, FUNCTIONS)}
+    known = functions | repeatable.modules(source) | repeatable.BUILTINS | PURE
+    free = {n for n in scopes.read(node) if n not in known}
+    names = [n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in free and isinstance(n.ctx, ast.Load)]
+    return all(arrays.plain(source, n.id) or arrays.table(source, n) is not None for n in names)
+
+
+def _always(source: Source, statement: ast.stmt, loop: ast.stmt) -> bool:
+    """Whether every round of ``loop`` runs ``statement``: only loops and ``with`` stand between them."""
+    above = finding.parents(source)
+    node: ast.AST = statement
+    while node is not loop:
+        node = above[node]
+        if node is not loop and not isinstance(node, (ast.For, ast.With)):
+            return False
+    return True
+
+
+def bound_by(node: ast.AST) -> set[str]:
+    """Names that the header of a loop or a ``with`` binds."""
+    if isinstance(node, (ast.For, ast.AsyncFor)):
+        return scopes.bound(node.target)
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        return {n for i in node.items if i.optional_vars is not None for n in scopes.bound(i.optional_vars)}
+    return set()
+
+
+def stores(node: ast.AST) -> TypeGuard[ast.Subscript | ast.Attribute]:
+    return isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load)
+
+
+# -- what stays as it is
+
+
+def _unchanged_in(
+    source: Source, node: ast.AST, reads: Sequence[ast.expr], data: str = ""
+) -> ast.For | ast.While | None:
+    """The outermost loop around ``node`` in which neither ``data`` nor what ``reads`` read changes."""
+    names = {n for r in reads for n in scopes.read(r)} | ({data} if data else set())
+    found = None
+    for loop in scopes.loops(source, node):
+        inside = [loop, *(f for s in loop.body for f in source.called(s)[1:])]
+        again = scopes.bound(loop.body) | (scopes.bound(loop.target) if isinstance(loop, ast.For) else set())
+        if names & again or any(names & scopes.outer(f) for f in inside if isinstance(f, FUNCTIONS)):
+            break
+        if any(stores(n) and generators.base(n) in names for f in inside for n in ast.walk(f)):
+            break
+        if _handed(source, names, loop):
+            break
+        found = loop
+    return found
+
+
+def _handed(source: Source, names: set[str], loop: ast.AST) -> bool:
+    """Whether one of ``names`` is given to something in ``loop`` that may change it in place."""
+    for node in ast.walk(loop):
+        if not isinstance(node, ast.Call):
+            continue
+        if generators.written_to(node) & names:
+            return True
+        if isinstance(node.func, ast.Attribute) and node.func.attr in generators.CHANGING:
+            given = {generators.base(a) for a in node.args}
+            if generators.base(node.func.value) in names or (node.func.attr == "shuffle" and given & names):
+                return True
+        name = scopes.full(source, node.func)
+        if name.startswith(("numpy.", "tensorflow.")) or name in PURE:
+            continue
+        function = finding.defined(source, node.func.id, node) if isinstance(node.func, ast.Name) else None
+        plain = {a.id for a in (*node.args, *(k.value for k in node.keywords)) if isinstance(a, ast.Name)}
+        if plain & names and function is not None and not generators.own_results(function):
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""Edits of limits that a script sets itself."""

@@ -1,0 +1,153 @@
+"""Limits that a script sets itself: threads of TensorFlow, cores of the process."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+
+from slowtrain.model import Edit
+from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source.reading import finding as find
+from slowtrain.source.reading import index, values
+
+THREADS = frozenset(
+    f"tensorflow.config.threading.set_{kind}_op_parallelism_threads" for kind in ("intra", "inter")
+)  # 0 lets TensorFlow choose
+OPTIONS = ("intra_op_parallelism_threads", "inter_op_parallelism_threads")  # of a ConfigProto
+VARIABLES = frozenset(
+    {"OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "MKL_NUM_THREADS", "OMP_THREAD_LIMIT"}
+)
+
+
+def more_threads(source: Source) -> tuple[Edit, ...]:
+    """Without the script's own numbers of threads; nothing where one of them is computed, or given from outside."""
+    done: list[Edit] = []
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call):
+            if values.qualified(source, node.func) in THREADS:
+                given = find.keyword(node, "num_threads", 0)
+                if given is None or values.whole(source, given) is None:
+                    return ()
+                if values.whole(source, given) != 0:
+                    done.append(_dropped(source, node) or edits.replace(source, given, "0"))
+            elif find.called(node) == "ConfigProto":
+                for option in node.keywords:
+                    if option.arg in OPTIONS:
+                        if values.whole(source, option.value) is None:
+                            return ()
+                        done.append(edits.replace(source, option.value, "0"))
+        set_ = _variable(source, node)
+        if set_ is not None:
+            value, whole = set_
+            if values.origin(source, value) is None or not isinstance(whole, ast.stmt):
+                return ()
+            done.append(_removed(source, whole))
+    return tuple(done)
+
+
+def more_cores(source: Source) -> tuple[Edit, ...]:
+    """Without the calls that bind the script's own process to some of the cores."""
+    done = []
+    for node in ast.walk(source.tree):
+        if not (isinstance(node, ast.Call) and _binds(source, node)):
+            continue
+        statement = find.statement(source, node)
+        around = find.function(source, node)
+        parameters = {a.arg for a in around.args.args} if around is not None else set()
+        if parameters & {n.id for a in node.args for n in ast.walk(a) if isinstance(n, ast.Name)}:
+            return ()  # each worker its own core: a plan
+        if not (isinstance(statement, ast.Expr) and statement.value is node):
+            return ()
+        done.append(_removed(source, _guarded(source, statement)))
+    return tuple(done)
+
+
+Cure = Callable[[Source], tuple[Edit, ...]]
+
+
+def limits(source: Source) -> Iterator[tuple[ast.expr, str, Cure]]:
+    """Where the file leaves TensorFlow one thread, or its process one core; what is seen, and what lifts it."""
+    one = "TensorFlow computes with one thread, whatever the machine has"
+    for call in index.of(source).called("set_intra_op_parallelism_threads"):
+        given = find.keyword(call, "num_threads", 0)
+        if given is not None and values.qualified(source, call.func) in THREADS and values.whole(source, given) == 1:
+            yield call, one, more_threads
+    for call in index.of(source).called("ConfigProto"):
+        given = find.keyword(call, OPTIONS[0])
+        if given is not None and values.whole(source, given) == 1:
+            yield given, one, more_threads
+    for node in (*index.nodes(source, ast.Assign), *index.of(source).called("setdefault", "putenv")):
+        found = _variable(source, node)
+        if found is not None and isinstance(found[0], ast.Constant) and str(found[0].value) == "1":
+            yield found[0], one, more_threads
+    for call in index.of(source).called("sched_setaffinity", "cpu_affinity"):
+        cores = call.args[-1] if call.args else None
+        single = isinstance(cores, (ast.Set, ast.List, ast.Tuple)) and len(cores.elts) == 1
+        if single and _binds(source, call) and more_cores(source):
+            yield call, "this binds the process to one core", more_cores
+
+
+def _binds(source: Source, call: ast.Call) -> bool:
+    if values.qualified(source, call.func) == "os.sched_setaffinity":
+        return True
+    if values.qualified(source, call.func) in (
+        "os.system",
+        "subprocess.run",
+        "subprocess.call",
+        "subprocess.check_call",
+    ):
+        texts = [n.value for a in call.args for n in ast.walk(a) if isinstance(n, ast.Constant)]
+        return any(isinstance(t, str) and t.split()[:1] == ["taskset"] for t in texts)
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "cpu_affinity" and bool(call.args)
+
+
+def _variable(source: Source, node: ast.AST) -> tuple[ast.expr, ast.AST | None] | None:
+    """The value that ``node`` gives an environment variable of threads, and the whole statement."""
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+        target = node.targets[0]
+        if values.qualified(source, target.value) == "os.environ" and _named(target.slice):
+            return node.value, node if len(node.targets) == 1 else None
+    setters = ("os.environ.setdefault", "os.putenv")
+    if isinstance(node, ast.Call) and len(node.args) == 2 and values.qualified(source, node.func) in setters:
+        statement = find.statement(source, node) if _named(node.args[0]) else None
+        if statement is not None:
+            return node.args[1], statement if isinstance(statement, ast.Expr) and statement.value is node else None
+    return None
+
+
+def _named(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value in VARIABLES
+
+
+def _dropped(source: Source, call: ast.Call) -> Edit | None:
+    """The file without the call, where it is a line of its own at the file's top level."""
+    statement = find.statement(source, call)
+    alone = isinstance(statement, ast.Expr) and statement.value is call and statement in source.tree.body
+    return _removed(source, statement) if alone and isinstance(statement, ast.stmt) else None
+
+
+def _guarded(source: Source, statement: ast.stmt) -> ast.stmt:
+    """The ``if hasattr(...)`` around a statement that is all it holds."""
+    holder = find.parents(source).get(statement)
+    if isinstance(holder, ast.If) and holder.body == [statement] and not holder.orelse:
+        tested = [find.called(n) for n in ast.walk(holder.test) if isinstance(n, ast.Call)]
+        if all(name in ("hasattr", "system", "startswith", "cpu_count") for name in tested):
+            return holder
+    return statement
+
+
+def _removed(source: Source, statement: ast.stmt) -> Edit:
+    """A statement gone, or ``pass`` where its lines or its block hold nothing else."""
+    rows = source.text.split("\n")
+    first, last = rows[statement.lineno - 1], rows[(statement.end_lineno or statement.lineno) - 1].rstrip("\r")
+    rest = last.encode()[statement.end_col_offset or 0 :].decode().strip()
+    alone = not first.encode()[: statement.col_offset].strip() and (not rest or rest.startswith("#"))
+    holder = find.parents(source).get(statement)
+    if alone and (isinstance(holder, ast.Module) or (isinstance(holder, FUNCTIONS) and _more(holder, statement))):
+        return edits.without(source, statement)
+    return edits.replace(source, statement, "pass")
+
+
+def _more(function: ast.FunctionDef | ast.AsyncFunctionDef, statement: ast.stmt) -> bool:
+    """Whether a statement that has nothing to do with limits stays in the function."""
+    return any(not isinstance(s, (ast.Expr, ast.Assign)) for s in function.body if s is not statement)

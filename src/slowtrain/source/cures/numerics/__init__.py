@@ -1,0 +1,1 @@
+"""Edits that keep numbers in their range."""

@@ -1,0 +1,102 @@
+"""Losses that can leave the range of numbers: logarithms of zero, probabilities that are none, steps without bound."""
+
+from __future__ import annotations
+
+import ast
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits
+from slowtrain.source.cures.compute import models
+from slowtrain.source.reading import finding as find
+from slowtrain.source.reading import values
+
+LOGS = ("tensorflow.math.log", "tensorflow.compat.v1.log", "keras.ops.log", "keras.backend.log")
+FLOORS = frozenset({"maximum", "clip_by_value", "clip", "epsilon", "softplus", "exp", "cosh", "relu6"})
+CROSS_ENTROPY = ("BinaryCrossentropy", "CategoricalCrossentropy", "SparseCategoricalCrossentropy")
+BY_NAME = {
+    "binary_crossentropy": "BinaryCrossentropy",
+    "categorical_crossentropy": "CategoricalCrossentropy",
+    "sparse_categorical_crossentropy": "SparseCategoricalCrossentropy",
+}
+FLOOR = "1e-7"  # what Keras's own losses keep probabilities from zero by
+
+
+SAYS = "compute the loss from logits in float32, scale inputs, clip gradients, lower the rate"
+
+
+def kept(source: Source) -> tuple[str, tuple[Edit, ...]]:
+    """The first cure that the file gives reason for, and what it is; nothing where none is plain to see."""
+    for says, cure in (
+        (f"keep what a logarithm is taken of above {FLOOR}", floored),
+        ("take the loss from logits (from_logits=True): the last layer has no activation", from_logits),
+        ("clip gradients (clipnorm=1.0), so that no step can run away; better still, scale the inputs", clipped),
+    ):
+        done = cure(source)
+        if done:
+            return says, done
+    return SAYS, ()
+
+
+def floored(source: Source) -> tuple[Edit, ...]:
+    """Logarithms of at least a small number."""
+    done: list[Edit] = []
+    for call in [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)]:
+        if values.qualified(source, call.func) not in LOGS or len(call.args) != 1 or call.keywords:
+            continue
+        if not isinstance(call.func, ast.Attribute) or has_floor(source, call.args[0]):
+            continue
+        module = edits.written(source, call.func.value).removesuffix(".math")
+        done.append(edits.insert(source, edits.start(call.args[0]), f"{module}.maximum("))
+        done.append(edits.insert(source, edits.end(call.args[0]), f", {FLOOR})"))
+    return tuple(done)
+
+
+def has_floor(source: Source, node: ast.expr, depth: int = 4) -> bool:
+    """Whether an expression is kept from zero: a small number added, a floor, or nothing but constants."""
+    if isinstance(node, ast.Name):
+        value = values.assigned(source, node) if depth else None
+        return value is not None and has_floor(source, value, depth - 1)
+    if isinstance(node, ast.Constant):
+        return True
+    for one in ast.walk(node):
+        if isinstance(one, ast.Call) and find.called(one) in FLOORS:
+            return True
+        if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add):
+            return True  # of a constant, or of an epsilon by whatever name
+    names = [n for n in ast.walk(node) if isinstance(n, ast.Name) and not values.qualified(source, n)]
+    return bool(names) and depth > 0 and all(has_floor(source, n, depth - 1) for n in names)
+
+
+def from_logits(source: Source) -> tuple[Edit, ...]:
+    """A cross-entropy told that the model's last layer gives logits, where that has no activation; in float32."""
+    made = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and models.is_model(source, n)]
+    last = models.output(source, made[0]) if len(made) == 1 else None
+    if last is None or find.called(last) != "Dense" or find.keyword(last, "activation", 1) is not None:
+        return ()
+    done: list[Edit] = []
+    for call in [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)]:
+        if find.called(call) in CROSS_ENTROPY and values.qualified(source, call.func).startswith("keras.losses."):
+            given = find.keyword(call, "from_logits", 0)
+            if given is None:
+                done.append(edits.keyword(source, call, "from_logits", "True"))
+    for call in models.compiles(source):
+        loss = find.keyword(call, "loss", 1)
+        if isinstance(loss, ast.Constant) and loss.value in BY_NAME:
+            keras, more = models.keras_of(source)
+            done += [edits.replace(source, loss, f"{keras}.losses.{BY_NAME[loss.value]}(from_logits=True)"), *more]
+    if not done:
+        return ()
+    for call in [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and find.called(n) == "set_floatx"]:
+        if call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value == "float16":
+            done.append(edits.replace(source, call.args[0], edits.written(source, call.args[0]).replace("16", "32")))
+    return tuple(done)
+
+
+def clipped(source: Source) -> tuple[Edit, ...]:
+    """Gradients of plain gradient descent clipped, where nothing bounds them."""
+    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)
+             and values.qualified(source, n.func) == "keras.optimizers.SGD"]  # fmt: skip
+    bounded = {"clipnorm", "clipvalue", "global_clipnorm", None}
+    if len(calls) != 1 or any(k.arg in bounded for k in calls[0].keywords) or "clip_by" in source.text:
+        return ()
+    return (edits.keyword(source, calls[0], "clipnorm", "1.0"),)

@@ -1,0 +1,1 @@
+"""Edits that make waiting for values of the device cost less."""

@@ -1,0 +1,254 @@
+"""Values that a loop reads back in every turn: kept as tensors until its end, or read in every hundredth turn."""
+
+from __future__ import annotations
+
+import ast
+
+from slowtrain.model import Edit
+from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source.cures import extracting
+from slowtrain.source.reading import finding, scopes
+
+EVERY = 100
+READS = frozenset({"numpy", "item"})
+REPORTS = frozenset(
+    "print info debug warning error write flush log set_postfix set_description scalar add_scalar".split()
+)
+ENDS = (ast.Break, ast.Continue, ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal)
+
+
+def deferred(source: Source, line: int) -> list[Edit]:
+    """The innermost loop around ``line`` without readbacks in every turn; nothing where it is not sure."""
+    name = _tensorflow(source)
+    loop = _step_loop(source, line)
+    if name is None or loop is None:
+        return []
+    found: list[Edit] = []
+    seen: set[str] = set()
+    for one in loop.body:
+        kept = _appended(source, loop, one, name)
+        if kept is not None:
+            if kept[0] in seen:
+                return []
+            seen.add(kept[0])
+            found += kept[1]
+    return [*found, *_reported(source, loop)]
+
+
+def _tensorflow(source: Source) -> str | None:
+    for node in source.tree.body:
+        for alias in node.names if isinstance(node, ast.Import) else ():
+            if alias.name == "tensorflow":
+                return alias.asname or alias.name
+    return None
+
+
+def _step_loop(source: Source, line: int) -> ast.For | ast.While | None:
+    """The loop whose turns are steps: of those around the line the innermost that does more than read back."""
+    around = [
+        n
+        for n in ast.walk(source.tree)
+        if isinstance(n, (ast.For, ast.While)) and n.lineno <= line <= (n.end_lineno or n.lineno)
+    ]
+    around.sort(key=lambda n: -n.lineno)
+    if around and isinstance(around[0], ast.For) and _unpacks(around[0]) is not None:
+        around = around[1:]
+    if not around or around[0].orelse or any(_turns(one) for one in around[0].body):
+        return None
+    return around[0]
+
+
+def _turns(one: ast.stmt) -> bool:
+    """Whether a statement of a loop is a loop of steps itself: the turns around it are epochs."""
+    if not isinstance(one, (ast.For, ast.While)):
+        return any(_turns(inner) for field in ("body", "orelse") for inner in getattr(one, field, []))
+    paired = isinstance(one, ast.For) and isinstance(one.iter, ast.Call) and finding.called(one.iter) == "zip"
+    return not paired and _unpacks(one) is None
+
+
+# -- a list of values
+
+
+def _appended(source: Source, loop: ast.For | ast.While, one: ast.stmt, tf: str) -> tuple[str, list[Edit]] | None:
+    """``losses.append(float(loss))`` as ``losses.append(loss)``, the list converted behind the loop."""
+    values = _unpacks(one) if isinstance(one, ast.For) else None
+    call = values or (one.value if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call) else None)
+    if call is None or finding.called(call) != "append" or not isinstance(call.func, ast.Attribute):
+        return None
+    owner, read = call.func.value, _read(call.args[0]) if len(call.args) == 1 else None
+    if not isinstance(owner, ast.Name) or read is None:
+        return None
+    tensor, plain = read
+    outer = _converted_after(source, loop, call, owner.id)
+    if outer is None:
+        return None
+    name = owner.id
+    if isinstance(one, ast.For):
+        put = edits.replace(source, one, f"{name}.append({edits.written(source, one.iter)})")
+        joined = f"{tf}.concat({name}, 0).numpy()"
+        joined = f"{joined}.tolist() if {name} else []" if plain else f"list({joined}) if {name} else []"
+    else:
+        put = edits.replace(source, call.args[0], edits.written(source, tensor))
+        joined = f"{tf}.reshape({tf}.stack({name}), [-1]).numpy().tolist() if {name} else []"
+        joined = joined if plain else f"[value.numpy() for value in {name}]"  # of any shape
+    return name, [put, edits.after(source, outer, f"{name} = {joined}")]
+
+
+def _unpacks(one: ast.stmt) -> ast.Call | None:
+    """``for value in tensor: values.append(float(value))``."""
+    if not isinstance(one, ast.For) or len(one.body) != 1 or one.orelse or not isinstance(one.target, ast.Name):
+        return None
+    inner = one.body[0]
+    call = inner.value if isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Call) else None
+    if call is None or finding.called(call) != "append" or len(call.args) != 1 or not isinstance(one.iter, ast.Name):
+        return None
+    read = _read(call.args[0])
+    if read is None or scopes.dotted(read[0]) != one.target.id:
+        return None
+    return call
+
+
+def _read(node: ast.expr) -> tuple[ast.expr, bool] | None:
+    """The tensor of ``float(t)``, ``float(t.numpy())``, ``t.numpy()``, and whether a number of Python's comes of it."""
+    if not isinstance(node, ast.Call):
+        return None
+    if isinstance(node.func, ast.Name) and node.func.id == "float" and len(node.args) == 1:
+        inner = _read(node.args[0])
+        tensor = inner[0] if inner is not None else node.args[0]
+        return (tensor, True) if isinstance(tensor, ast.Name) else None
+    if isinstance(node.func, ast.Attribute) and node.func.attr in READS and not node.args and not node.keywords:
+        owner = node.func.value
+        return (owner, node.func.attr == "item") if isinstance(owner, ast.Name) else None
+    return None
+
+
+def _converted_after(source: Source, loop: ast.stmt, call: ast.Call, name: str) -> ast.stmt | None:
+    """The outermost loop in which the list is only appended to by ``call``, and that begins behind its making."""
+    scope = scopes.scope(source, loop)
+    binders = scopes.binders(source, name, scope)
+    if (
+        len(binders) != 1
+        or not isinstance(binders[0], ast.Assign)
+        or ast.unparse(binders[0].value) not in ("[]", "list()")
+    ):
+        return None
+    if len(binders[0].targets) != 1 or any(
+        isinstance(n, FUNCTIONS) and name in scopes.read(n) for n in scopes.own(scope)
+    ):
+        return None
+    found = None
+    inside = {id(n) for n in ast.walk(call)}
+    for one in [loop, *scopes.loops(source, loop)]:
+        if any(n is binders[0] for n in ast.walk(one)):
+            break
+        others = (n for n in ast.walk(one) if isinstance(n, ast.Name) and n.id == name and id(n) not in inside)
+        if next(others, None) is not None:
+            break
+        found = one
+    return found
+
+
+# -- reports
+
+
+def _reported(source: Source, loop: ast.For | ast.While) -> list[Edit]:
+    """Statements that only report what was read, in every hundredth turn."""
+    runs = [r for r in _runs(source, loop) if any(_reads_back(s) for s in r)]
+    if len(runs) != 1:
+        return []
+    run = runs[0]
+    rows = source.text.split("\n")
+    first, last = run[0], run[-1]
+    start, stop = first.lineno, last.end_lineno or last.lineno
+    indent = rows[start - 1][: first.col_offset]
+    if indent.strip() or extracting.edits_cross_strings(run) or not _end_of_line(source, last):
+        return []
+    counted, counting = _counter(source, loop, first)
+    unit = "\t" if indent.startswith("\t") else "    "
+    shifts = [edits.insert(source, (n, 0), unit) for n in range(start + 1, stop + 1) if rows[n - 1].strip()]
+    head = edits.insert(source, (start, 0), f"{indent}if {counted} % {EVERY} == 0:\n{unit}")
+    return [*counting, head, *shifts]
+
+
+def _end_of_line(source: Source, one: ast.stmt) -> bool:
+    line, column = edits.end(one)
+    rest = source.text.split("\n")[line - 1].encode()[column:].decode().strip()
+    return not rest or rest.startswith("#")
+
+
+def _runs(source: Source, loop: ast.For | ast.While) -> list[list[ast.stmt]]:
+    """Neighbouring statements of the loop that report, and those that only make what is reported."""
+    runs: list[list[ast.stmt]] = []
+    current: list[ast.stmt] = []
+    for one in [*loop.body, None]:
+        if one is not None and (_reports(one) or _prepares(one)):
+            current.append(one)
+            continue
+        while current and not _reports(current[-1]):
+            current.pop()
+        if current and _closed(source, loop, current):
+            runs.append(current)
+        elif current and _closed(source, loop, [s for s in current if _reports(s)]):
+            runs += [[s] for s in current if _reports(s)]
+        current = []
+    return runs
+
+
+def _reports(one: ast.stmt) -> bool:
+    """``print(…)``, a line of log; an ``if`` that only ends the run."""
+    if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call):
+        return finding.called(one.value) in REPORTS
+    if isinstance(one, ast.If) and not one.orelse and len(one.body) == 1:
+        return isinstance(one.body[0], ast.Raise) or _reports(one.body[0])
+    return False
+
+
+def _prepares(one: ast.stmt) -> bool:
+    """An assignment of a value that is read back, or of a text, for a report."""
+    if not isinstance(one, ast.Assign) or not all(isinstance(t, ast.Name) for t in one.targets):
+        return False
+    calls = {finding.called(n) for n in ast.walk(one.value) if isinstance(n, ast.Call)}
+    return _reads_back(one) and not calls & {"train_on_batch", "fit", "next", "gradient", "append", "pop"}
+
+
+def _closed(source: Source, loop: ast.stmt, run: list[ast.stmt]) -> bool:
+    """Whether nothing else needs what the statements bind, and none of them ends the turn."""
+    inside = {id(n) for one in run for n in ast.walk(one)}
+    if any(isinstance(n, (*ENDS, ast.NamedExpr)) for one in run for n in ast.walk(one)):
+        return False
+    made = scopes.bound(run)
+    for one in scopes.body(scopes.scope(source, loop)):
+        for node in ast.walk(one):
+            if isinstance(node, ast.Name) and node.id in made and id(node) not in inside:
+                return False
+    return bool(run)
+
+
+def _reads_back(one: ast.stmt) -> bool:
+    """Whether the statement turns tensors into Python's numbers or text: ``.numpy()``, ``float(t)``, ``{t:.3f}``."""
+    for node in ast.walk(one):
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr in (*READS, "result"):
+                return True
+            if isinstance(node.func, ast.Name) and node.func.id == "float":
+                return True
+    return _reports(one) and any(isinstance(n, ast.Name) and "loss" in n.id for n in ast.walk(one))
+
+
+def _counter(source: Source, loop: ast.For | ast.While, first: ast.stmt) -> tuple[str, list[Edit]]:
+    """A name that counts the loop's turns, and what has to be added for it."""
+    if isinstance(loop, ast.For):
+        over, target = loop.iter, loop.target
+        name = finding.called(over) if isinstance(over, ast.Call) else ""
+        if isinstance(over, ast.Call) and name == "range" and isinstance(target, ast.Name) and len(over.args) < 3:
+            return target.id, []
+        if name == "enumerate" and isinstance(target, ast.Tuple) and isinstance(target.elts[0], ast.Name):
+            return target.elts[0].id, []
+    for one in loop.body:
+        if isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Name) and isinstance(one.op, ast.Add):
+            by_one = isinstance(one.value, ast.Constant) and one.value.value == 1
+            if by_one and one.lineno < first.lineno:
+                return one.target.id, []
+    name = extracting.free_name(source, "turn", "turn_number")
+    outermost = [loop, *scopes.loops(source, loop)][-1]
+    return name, [edits.before(source, outermost, f"{name} = -1"), edits.before(source, loop.body[0], f"{name} += 1")]

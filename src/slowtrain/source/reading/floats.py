@@ -1,0 +1,218 @@
+"""Number formats of NumPy arrays in a script, as far as its text tells."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from slowtrain.source import Source
+from slowtrain.source.reading import finding as find
+from slowtrain.source.reading import values
+
+DOUBLE, SINGLE, WHOLE, TENSOR = "double", "single", "whole", "tensor"
+PLAIN, REAL = "plain", "real"  # Python's own integers and texts; its floating numbers, which take an array's format
+DEPTH = 12
+
+_DRAWS = frozenset(
+    "rand randn random uniform normal standard_normal random_sample exponential beta gamma lognormal laplace logistic "
+    "triangular chisquare standard_cauchy weibull dirichlet multivariate_normal".split()
+)
+_WHOLE_DRAWS = frozenset({"randint", "integers", "permutation", "poisson", "binomial", "random_integers"})
+_MADE = frozenset({"zeros", "ones", "empty", "linspace", "eye", "identity", "logspace", "geomspace", "loadtxt"})
+_FLOATING = frozenset(
+    "exp log log2 log10 log1p expm1 sqrt sin cos tan tanh sinh cosh arctan arctan2 arcsin arccos mean std var average "
+    "median percentile quantile true_divide divide hypot sinc".split()
+)
+_KEEPING = frozenset(
+    "abs absolute square maximum minimum clip stack concatenate vstack hstack dstack column_stack expand_dims "
+    "transpose sum dot matmul outer cumsum roll sign power add multiply subtract negative tile repeat reshape ravel "
+    "squeeze flip fliplr flipud pad sort inner append ascontiguousarray copy swapaxes moveaxis zeros_like ones_like "
+    "empty_like amax amin max min prod diff round float_power cross kron broadcast_to atleast_2d take split".split()
+)
+_OF_BOTH = frozenset("dot matmul add multiply subtract divide true_divide maximum minimum outer hypot arctan2".split())
+_METHODS = frozenset(
+    "reshape copy transpose ravel flatten squeeze clip repeat take sum max min cumsum dot swapaxes round prod".split()
+)
+_INDICES = frozenset("argmax argmin argsort bincount searchsorted digitize nonzero".split())
+_GENERATORS = ("numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator")
+
+
+class Formats:
+    """The formats in one file. ``cast``: assigned values that are to be float32 from now on."""
+
+    def __init__(self, source: Source, cast: Iterable[ast.expr] = ()) -> None:
+        self.source = source
+        self.cast = set(cast)
+        self._open: set[ast.AST] = set()
+
+    def of(self, node: ast.expr, depth: int = DEPTH) -> str | None:
+        """None: not known."""
+        if node in self.cast:
+            return SINGLE
+        if depth <= 0:
+            return None
+        if isinstance(node, ast.Constant):
+            return REAL if isinstance(node.value, float) else PLAIN
+        if isinstance(node, ast.UnaryOp):
+            return self.of(node.operand, depth - 1)
+        if isinstance(node, (ast.Subscript, ast.Starred)):
+            return self.of(node.value, depth - 1)
+        if isinstance(node, ast.Compare):
+            return WHOLE
+        if isinstance(node, (ast.List, ast.Tuple)):
+            return _joined([self.of(e, depth - 1) for e in node.elts]) if node.elts else PLAIN
+        if isinstance(node, ast.BinOp):
+            both = [self.of(node.left, depth - 1), self.of(node.right, depth - 1)]
+            return _joined(both, isinstance(node.op, ast.Div))
+        if isinstance(node, ast.Attribute):
+            if values.qualified(self.source, node) in ("numpy.pi", "numpy.e", "numpy.inf", "numpy.nan", "math.pi"):
+                return REAL
+            return self.of(node.value, depth - 1) if node.attr == "T" else None
+        if isinstance(node, ast.Name):
+            return self._of_name(node, depth)
+        return self._of_call(node, depth) if isinstance(node, ast.Call) else None
+
+    def assignments(self, node: ast.Name) -> list[ast.expr] | None:
+        """All that is assigned to a name in its scope; None where something else binds it."""
+        where = values.scope(self.source, node, node.id)
+        found = []
+        for store in values.stores(where, node.id):
+            value = values.given(self.source, store) if isinstance(store, ast.Name) else None
+            if value is None:
+                return None
+            found.append(value)
+        return found or None
+
+    def _of_name(self, node: ast.Name, depth: int) -> str | None:
+        given = self.assignments(node)
+        if given is None:
+            return self._of_unpacked(node, depth)
+        kinds = []
+        for value in given:
+            if value in self._open:
+                continue  # x = x / 255: whatever it is otherwise
+            self._open.add(value)
+            kinds.append(self.of(value, depth - 1))
+            self._open.discard(value)
+        if kinds and len(set(kinds)) == 1:
+            return kinds[0]
+        return DOUBLE if DOUBLE in kinds and None not in kinds else None
+
+    def _of_unpacked(self, node: ast.Name, depth: int) -> str | None:
+        """``x, y = make()`` of a function of this file; ``a, b = rng.normal(size=(2, n))``."""
+        where = values.scope(self.source, node, node.id)
+        bound = list(values.stores(where, node.id))
+        above = find.parents(self.source)
+        holder = above.get(bound[0]) if len(bound) == 1 else None
+        assign = above.get(holder) if isinstance(holder, ast.Tuple) else None
+        if not isinstance(holder, ast.Tuple) or not isinstance(assign, ast.Assign):
+            return None
+        call = assign.value
+        if not isinstance(call, ast.Call):
+            return None
+        function = find.defined(self.source, find.called(call), node)
+        if function is None:
+            return self.of(call, depth - 1) if isinstance(call.func, ast.Attribute) else None
+        returned = [n.value for n in ast.walk(function) if isinstance(n, ast.Return)]
+        at = next((i for i, e in enumerate(holder.elts) if e is bound[0]), -1)
+        if len(returned) == 1 and isinstance(returned[0], ast.Tuple) and 0 <= at < len(returned[0].elts):
+            return self.of(returned[0].elts[at], depth - 1)
+        return None
+
+    def _of_call(self, call: ast.Call, depth: int) -> str | None:
+        name = values.qualified(self.source, call.func)
+        last = find.called(call)
+        dtype = find.keyword(call, "dtype")
+        if isinstance(call.func, ast.Attribute) and last in ("astype", "view") and call.args:
+            return self.format(call.args[0])
+        if name.startswith("tensorflow."):
+            return TENSOR
+        if not name and isinstance(call.func, ast.Name) and last in ("len", "float", "int", "range"):
+            return REAL if last == "float" else PLAIN
+        if name.startswith("numpy.random.") or self._generator(call):
+            if last in _DRAWS:
+                return self.format(dtype) if dtype is not None else DOUBLE
+            return WHOLE if last in _WHOLE_DRAWS else None
+        if name.startswith("numpy."):
+            return self._of_numpy(call, last, dtype, depth)
+        if isinstance(call.func, ast.Attribute) and not name:
+            base = self.of(call.func.value, depth - 1)
+            if last in _METHODS:
+                return base
+            if last in ("mean", "std", "var") and base is not None:
+                return _joined([base], floating=True)
+        function = find.defined(self.source, last, call) if isinstance(call.func, ast.Name) else None
+        returned = [n.value for n in ast.walk(function) if isinstance(n, ast.Return)] if function is not None else []
+        return self.of(returned[0], depth - 1) if len(returned) == 1 and returned[0] is not None else None
+
+    def _of_numpy(self, call: ast.Call, last: str, dtype: ast.expr | None, depth: int) -> str | None:
+        if last in ("float32", "float64"):
+            return REAL
+        if dtype is None and last in ("zeros", "ones", "empty", "array", "asarray") and len(call.args) > 1:
+            dtype = call.args[1]
+        if dtype is not None:
+            return self.format(dtype)
+        if last in _MADE:
+            return DOUBLE
+        if last in ("array", "asarray") and call.args:
+            if isinstance(call.args[0], (ast.List, ast.Tuple)):
+                return _listed(call.args[0]) or self.of(call.args[0], depth - 1)
+            return self.of(call.args[0], depth - 1)
+        if last == "arange":
+            return {PLAIN: WHOLE, REAL: DOUBLE}.get(_joined([self.of(a, depth - 1) for a in call.args]) or "")
+        if last == "where" and len(call.args) == 3:
+            return _joined([self.of(a, depth - 1) for a in call.args[1:]])
+        if last == "full" and len(call.args) > 1:
+            return _listed(call.args[1])
+        if last in _FLOATING or last in _KEEPING:
+            given = call.args[:2] if last in _OF_BOTH else call.args[:1]
+            kind = _joined([self.of(a, depth - 1) for a in given], floating=last in _FLOATING)
+            # A number from NumPy is a float64 that makes float32 arrays float64 as well (from NumPy 2 on).
+            return DOUBLE if last in _FLOATING and kind in (PLAIN, REAL) else kind
+        return WHOLE if last in _INDICES else None
+
+    def format(self, dtype: ast.expr) -> str | None:
+        """What a number format's name means. One that the file calls by a name of its own becomes float32 with it."""
+        name = values.qualified(self.source, dtype).rpartition(".")[2]
+        if isinstance(dtype, ast.Name) and not name:
+            origin = values.origin(self.source, dtype)
+            if origin is not None and origin.constant.value in ("float64", "double"):
+                return SINGLE
+            value = origin.constant.value if origin is not None else None
+            name = value if isinstance(value, str) else dtype.id if dtype.id in ("float", "int", "bool") else ""
+        elif isinstance(dtype, ast.Constant):
+            name = str(dtype.value)
+        if name in ("float64", "double", "float", "f8", "d", "float_"):
+            return DOUBLE
+        if name in ("float32", "float16", "single", "half", "f4", "f", "f2"):
+            return SINGLE
+        return WHOLE if name.startswith(("int", "uint", "bool", "str", "object", "i", "u")) else None
+
+    def _generator(self, call: ast.Call) -> bool:
+        base = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if isinstance(base, ast.Name):
+            base = values.assigned(self.source, base)
+        return isinstance(base, ast.Call) and values.qualified(self.source, base.func) in _GENERATORS
+
+
+def _joined(kinds: list[str | None], floating: bool = False) -> str | None:
+    """What NumPy makes of several: with one of float64 float64; of float32 and integers as well."""
+    if DOUBLE in kinds:
+        return DOUBLE
+    if TENSOR in kinds:
+        return TENSOR
+    if None in kinds or not kinds:
+        return None
+    if SINGLE in kinds:
+        return DOUBLE if WHOLE in kinds else SINGLE
+    if WHOLE in kinds:
+        return DOUBLE if floating or REAL in kinds else WHOLE
+    return REAL if floating or REAL in kinds else PLAIN
+
+
+def _listed(node: ast.expr) -> str | None:
+    """An array from numbers that are written out."""
+    numbers = [n for n in ast.walk(node) if isinstance(n, (ast.Constant, ast.Name, ast.Call, ast.Attribute))]
+    if not numbers or not all(isinstance(n, ast.Constant) and isinstance(n.value, (int, float)) for n in numbers):
+        return None
+    return DOUBLE if any(isinstance(n, ast.Constant) and isinstance(n.value, float) for n in numbers) else WHOLE

@@ -1,0 +1,306 @@
+"""Whether a piece of a step's Python may become one graph: what runs once, when it is traced, must not matter."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+
+from slowtrain.source import FUNCTIONS, Source
+from slowtrain.source.reading import finding, kinds, scopes
+
+# A value to Python, or something that a graph does once and not once a step.
+READS = frozenset("numpy item tolist print input open next eval exec write flush log info debug warning".split())
+MAKES_NUMBERS = frozenset("float int bool round str repr format sorted min max sum any all".split())
+LOOPS_OF_KERAS = frozenset("fit predict evaluate train_on_batch test_on_batch predict_on_batch compile".split())
+MUTATES = frozenset("append extend insert pop remove clear update setdefault appendleft popleft discard".split())
+MAKES_VARIABLES = ("layers.", "optimizers.", "metrics.", "Sequential", "Model", "Variable", "models.")
+ONCE = ("numpy.random", "random.", "time.", "datetime.", "os.", "sys.", "logging.", "wandb.", "mlflow.", "tqdm")
+STATIC = frozenset("shape dtype ndim rank name trainable".split())
+LISTS = frozenset(
+    "trainable_variables trainable_weights variables weights layers metrics losses non_trainable_variables".split()
+)
+HARMLESS = frozenset({"training", "self", "cls", "mask", "is_training", "train"})
+RATES = frozenset({"learning_rate", "lr", "run_eagerly"})
+
+
+class Unsure(Exception):
+    """Why the piece may not become a graph."""
+
+
+def hindrance(
+    source: Source,
+    statements: Sequence[ast.stmt],
+    tensors: set[str],
+    fixed: bool = True,
+    rewritten: Sequence[ast.AST] = (),
+) -> str | None:
+    """What speaks against making a graph of ``statements``, in which ``tensors`` hold tensors; None where nothing does.
+
+    ``fixed``: shapes are known while tracing (arguments of a ``tf.function``); the batch in Keras's own is not, except
+    where it is ``rewritten``.
+    """
+    try:
+        _Reader(source, fixed, rewritten).all(statements, set(tensors))
+    except Unsure as why:
+        return str(why)
+    return None
+
+
+class _Reader:
+    def __init__(self, source: Source, fixed: bool, rewritten: Sequence[ast.AST]) -> None:
+        self.source, self.fixed = source, fixed
+        self.known = {n for one in rewritten for n in ast.walk(one)}
+        self.seen: set[ast.AST] = set()
+        self.lists: set[str] = set()
+
+    def all(self, statements: Iterable[ast.stmt], tensors: set[str]) -> None:
+        made = scopes.bound(list(statements))
+        for one in statements:
+            self.statement(one, tensors, made)
+
+    def statement(self, one: ast.stmt, tensors: set[str], made: set[str]) -> None:
+        if isinstance(one, (ast.Global, ast.Nonlocal, ast.Try, ast.While, ast.Delete, ast.ClassDef, ast.Raise)):
+            raise Unsure(f"line {one.lineno}: {type(one).__name__.lower()}")
+        if isinstance(one, (*FUNCTIONS, ast.AsyncFor, ast.AsyncWith, ast.Assert, ast.Import, ast.ImportFrom)):
+            raise Unsure(f"line {one.lineno}: {type(one).__name__.lower()}")
+        if isinstance(one, (ast.Pass, ast.Break, ast.Continue)):
+            return
+        if isinstance(one, ast.If):
+            self.test(one.test, tensors, made)
+            for each in (*one.body, *one.orelse):
+                self.statement(each, tensors, made)
+        elif isinstance(one, ast.For):
+            self.loop(one, tensors, made)
+        elif isinstance(one, ast.With):
+            for item in one.items:
+                name = finding.called(item.context_expr) if isinstance(item.context_expr, ast.Call) else ""
+                if name not in ("GradientTape", "name_scope", "device", "stop_recording"):
+                    raise Unsure(f"line {one.lineno}: with {name}")
+            for each in one.body:
+                self.statement(each, tensors, made)
+        else:
+            self.simple(one, tensors, made)
+
+    def loop(self, one: ast.For, tensors: set[str], made: set[str]) -> None:
+        self.expression(one.iter, tensors, made)
+        if self.tensor(one.iter, tensors) and not self.listed(one.iter):
+            raise Unsure(f"line {one.lineno}: a loop over a tensor")
+        if one.orelse:
+            raise Unsure(f"line {one.lineno}: for with else")
+        if self.tensor(one.iter, tensors):
+            tensors |= scopes.bound(one.target)
+        for each in one.body:
+            self.statement(each, tensors, made)
+
+    def simple(self, one: ast.stmt, tensors: set[str], made: set[str]) -> None:
+        targets = getattr(one, "targets", None) or ([one.target] if hasattr(one, "target") else [])
+        for target in targets:
+            if any(isinstance(n, (ast.Attribute, ast.Subscript)) for n in ast.walk(target)):
+                raise Unsure(f"line {one.lineno}: something outside is assigned")
+        value = getattr(one, "value", None)
+        if value is None:
+            return
+        self.expression(value, tensors, made)
+        names = {n for target in targets for n in scopes.bound(target)}
+        if self.listed(value):
+            self.lists |= names
+        if self.tensor(value, tensors) or (isinstance(one, ast.AugAssign) and names & tensors):
+            tensors |= names
+
+    def test(self, node: ast.expr, tensors: set[str], made: set[str]) -> None:
+        self.expression(node, tensors, made)
+        if isinstance(node, ast.Compare) and all(isinstance(o, (ast.Is, ast.IsNot)) for o in node.ops):
+            return
+        if self.tensor(node, tensors):
+            raise Unsure(f"line {node.lineno}: a branch on a tensor's value")
+
+    def expression(self, node: ast.expr, tensors: set[str], made: set[str]) -> None:
+        for n in ast.walk(node):
+            if isinstance(n, (ast.Yield, ast.YieldFrom, ast.Await, ast.JoinedStr, ast.NamedExpr)):
+                raise Unsure(f"line {n.lineno}: {type(n).__name__.lower()}")
+            if isinstance(n, (ast.IfExp, ast.BoolOp)) or (isinstance(n, ast.UnaryOp) and isinstance(n.op, ast.Not)):
+                parts = (
+                    [n.test] if isinstance(n, ast.IfExp) else [n.operand] if isinstance(n, ast.UnaryOp) else n.values
+                )
+                if any(self.tensor(p, tensors) for p in parts):
+                    raise Unsure(f"line {n.lineno}: a choice by a tensor's value")
+            if isinstance(n, ast.comprehension) and self.tensor(n.iter, tensors) and not self.listed(n.iter):
+                raise Unsure("a comprehension over a tensor")
+            if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Attribute) and _number(n.slice) != 0:
+                self.known.add(n.value)  # features and the like: known while tracing
+            if not self.fixed and n not in self.known and self.shaped(n, tensors):
+                raise Unsure("a shape that is not known while tracing")
+            if isinstance(n, ast.Call):
+                self.call(n, tensors, made)
+
+    def shaped(self, node: ast.AST, tensors: set[str]) -> bool:
+        """Whether ``node`` asks a tensor for its shape or length."""
+        if isinstance(node, ast.Call) and finding.called(node) == "len" and node.args:
+            return self.tensor(node.args[0], tensors)
+        return isinstance(node, ast.Attribute) and node.attr == "shape" and self.tensor(node.value, tensors)
+
+    def call(self, call: ast.Call, tensors: set[str], made: set[str]) -> None:
+        name, whole = finding.called(call), scopes.full(self.source, call.func)
+        given = [*call.args, *(k.value for k in call.keywords)]
+        touched = any(self.tensor(a, tensors) for a in given)
+        once = name in READS or name in LOOPS_OF_KERAS or whole.startswith(ONCE)
+        if once and not whole.startswith(("tensorflow.print", "tensorflow.math")):
+            raise Unsure(f"line {call.lineno}: {name}()")
+        if isinstance(call.func, ast.Name) and name in MAKES_NUMBERS and touched:
+            raise Unsure(f"line {call.lineno}: {name}() of a tensor")
+        if whole.startswith(("numpy.", "math.", "scipy.", "cv2.", "sklearn.")) and touched:
+            raise Unsure(f"line {call.lineno}: {whole} of a tensor")
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if name in MUTATES and owner is not None and not (isinstance(owner, ast.Name) and owner.id in made):
+            raise Unsure(f"line {call.lineno}: .{name}() of something outside")
+        framework = whole.startswith(("tensorflow.", "keras."))
+        if framework and any(part in f"{whole.partition('.')[2]}." for part in MAKES_VARIABLES):
+            raise Unsure(f"line {call.lineno}: {name} makes variables")
+        if isinstance(call.func, ast.Name) or (isinstance(call.func, ast.Attribute) and name):
+            self.follow(call)
+
+    def follow(self, call: ast.Call) -> None:
+        """Into a function of this file that is called by name."""
+        plain = isinstance(call.func, ast.Name) or scopes.dotted(call.func).startswith("self.")
+        target = finding.defined(self.source, finding.called(call), call) if plain else None
+        if target is None or target in self.seen:
+            return
+        self.seen.add(target)
+        why = outside(self.source, target)
+        if why:
+            raise Unsure(why)
+        if not graphed(self.source, target):
+            self.all(target.body, tensor_parameters(target))
+
+    def listed(self, node: ast.AST) -> bool:
+        """Whether iterating over it is Python's own: a list of tensors and the like."""
+        if isinstance(node, (ast.List, ast.Tuple, ast.ListComp)):
+            return True
+        if isinstance(node, ast.Attribute):
+            return node.attr in LISTS
+        if isinstance(node, ast.Name):
+            return node.id in self.lists
+        if isinstance(node, ast.Call):
+            name = finding.called(node)
+            if name in ("zip", "enumerate", "reversed", "list"):
+                return bool(node.args) and all(self.listed(a) for a in node.args)
+            return name in ("gradient", "range", "get_weights", "items", "values", "keys")
+        return isinstance(node, ast.BinOp) and self.listed(node.left) and self.listed(node.right)
+
+    def tensor(self, node: ast.AST, tensors: set[str]) -> bool:
+        """Whether a tensor's value is in the expression's."""
+        if isinstance(node, ast.Name):
+            return node.id in tensors
+        if isinstance(node, ast.Attribute):
+            return node.attr not in STATIC and node.attr not in LISTS and self.tensor(node.value, tensors)
+        if isinstance(node, ast.Call):
+            name, whole = finding.called(node), scopes.full(self.source, node.func)
+            if name in ("len", "isinstance", "hasattr", "type", "range", "getattr"):
+                return False
+            if whole.startswith(("tensorflow.", "keras.ops.")) and not whole.endswith("GradientTape"):
+                return True
+        return any(self.tensor(child, tensors) for child in ast.iter_child_nodes(node))
+
+
+def _number(node: ast.AST) -> object:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -1
+    return node.value if isinstance(node, ast.Constant) else 0
+
+
+def batch_sizes(function: ast.FunctionDef) -> list[ast.Subscript]:
+    """``x.shape[0]`` of parameters where a tensor does as well: in the shape given to ``tf.zeros`` and the like."""
+    found = []
+    shapes = (
+        a
+        for n in ast.walk(function)
+        if isinstance(n, ast.Call) and finding.called(n) in ("zeros", "ones", "fill", "normal", "uniform", "reshape")
+        for a in (*n.args, *(k.value for k in n.keywords))
+        if isinstance(a, (ast.Tuple, ast.List)) and scopes.dotted(n.func).startswith("tf.")
+    )
+    for shape in shapes:
+        for one in shape.elts:
+            if isinstance(one, ast.Subscript) and isinstance(one.value, ast.Attribute) and one.value.attr == "shape":
+                plain = isinstance(one.value.value, ast.Name) and one.value.value.id in tensor_parameters(function)
+                if plain and isinstance(one.slice, ast.Constant) and one.slice.value == 0:
+                    found.append(one)
+    return found
+
+
+def tensor_parameters(function: ast.AST) -> set[str]:
+    """Parameters that may hold tensors: those with a plain default are flags and sizes."""
+    arguments = function.args if isinstance(function, FUNCTIONS) else None
+    if arguments is None:
+        return set()
+    positional = [*arguments.posonlyargs, *arguments.args]
+    optional = [a.arg for a in positional[len(positional) - len(arguments.defaults) :]]
+    pairs = [*zip(optional, arguments.defaults, strict=True)]
+    pairs += [(a.arg, d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None]
+    flags = {name for name, default in pairs if isinstance(default, ast.Constant) and default.value is not None}
+    return set(scopes.parameters(function)) - flags - HARMLESS
+
+
+def graphed(source: Source, function: ast.AST) -> bool:
+    """Whether a function is decorated with ``tf.function`` or the like."""
+    for one in getattr(function, "decorator_list", []):
+        text = scopes.full(source, one.func if isinstance(one, ast.Call) else one)
+        if text.endswith(("tensorflow.function", "def_function.function", "jax.jit")):
+            return True
+        if isinstance(one, ast.Call) and any(scopes.full(source, a).endswith("tensorflow.function") for a in one.args):
+            return True
+    return False
+
+
+def outside(source: Source, function: ast.AST) -> str | None:
+    """What the function reads from outside that changes while the script runs: tracing would freeze it."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            scope = kinds.where_bound(source, node)
+            if scope is None or scope is function or _inside(function, scope):
+                continue
+            if scopes.changes(source, node.id, scope):
+                return f"line {node.lineno}: {node.id} changes outside"
+    own = scopes.bound(scopes.body(function)) | set(scopes.parameters(function))
+    return stateful(source, [function], own)
+
+
+def stateful(source: Source, nodes: Sequence[ast.AST], own: set[str]) -> str | None:
+    """Attributes and items that ``nodes`` read and that are put in elsewhere; ``own`` are their own names."""
+    for node in (n for one in nodes for n in ast.walk(one)):
+        loaded = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in own
+        if isinstance(node, ast.Name) and loaded and _mutated(source, node.id):
+            return f"line {node.lineno}: {node.id} is filled elsewhere"
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and _assigned(source, node.attr):
+            return f"line {node.lineno}: .{node.attr} is assigned elsewhere"
+    if _assigned(source, "trainable", everywhere=False):
+        return "trainable is switched while the script runs"
+    return None
+
+
+def _inside(function: ast.AST, scope: ast.AST) -> bool:
+    return any(scope is n for n in ast.walk(function))
+
+
+def _mutated(source: Source, name: str) -> bool:
+    """Whether items are put into ``name`` in a loop or a function."""
+    for node in ast.walk(source.tree):
+        hit = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and scopes.dotted(node.value) == name
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATES:
+            hit = scopes.dotted(node.func.value) == name
+        if hit and (scopes.loops(source, node) or finding.function(source, node) is not None):
+            return True
+    return False
+
+
+def _assigned(source: Source, attribute: str, everywhere: bool = True) -> bool:
+    """Whether the attribute is assigned in a loop, or in a function that is no constructor."""
+    if attribute in RATES:
+        return False
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Store):
+            function = finding.function(source, node)
+            if scopes.loops(source, node) and (function is None or function.name not in ("__init__", "build")):
+                return True
+            if function is not None and function.name not in ("__init__", "build") and everywhere:
+                return True
+    return False

@@ -1,0 +1,307 @@
+"""A tf.data pipeline as a script writes it: its operations in order, through variables and functions of the file.
+
+``ds.map(f).batch(8)`` in one chain, ``ds = ds.map(f)`` line by line, or in a function that returns it: all become one
+:class:`Flow`. Where the text does not tell (a branch, a loop, a function of another file) a flow begins in the middle.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits
+from slowtrain.source.reading import finding, index, scopes
+
+OPERATIONS = frozenset(
+    "apply batch bucket_by_sequence_length cache concatenate enumerate filter flat_map group_by_window ignore_errors "
+    "interleave map padded_batch prefetch ragged_batch rebatch repeat scan shard shuffle skip snapshot "
+    "sparse_batch take take_while unbatch unique window with_options".split()
+)
+MAKERS = frozenset(
+    "from_tensor_slices from_tensors from_generator range zip list_files random sample_from_datasets "
+    "choose_from_datasets load".split()
+)
+DEEPEST = 40  # functions and variables followed: more is a loop of names
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Operations from the source on; ``whole`` where the first one makes the data set."""
+
+    calls: tuple[ast.Call, ...]
+    whole: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(finding.called(c) for c in self.calls)
+
+    def before(self, call: ast.Call) -> tuple[ast.Call, ...]:
+        return self.calls[: self.calls.index(call)]
+
+    def after(self, call: ast.Call) -> tuple[ast.Call, ...]:
+        return self.calls[self.calls.index(call) + 1 :]
+
+
+def makes(source: Source, call: ast.Call) -> bool:
+    """Whether ``call`` makes a tf.data set out of something else."""
+    name = scopes.full(source, call.func)
+    first, _, last = name.rpartition(".")
+    if last.endswith("Dataset") and (".data." in name or name.startswith("data.")):
+        return True
+    return last in MAKERS and first.rpartition(".")[2] == "Dataset"
+
+
+def operates(call: ast.Call) -> bool:
+    """Whether ``call`` may be an operation on a data set: a method of that name, not of a class or a module."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in OPERATIONS
+
+
+def at(source: Source, line: int) -> ast.Call | None:
+    """The last operation of the one chain at ``line``; None where there are several, or none."""
+    found = [c for c in finding.calls(source, line, *_named(source)) if operates(c) or makes(source, c)]
+    inside = {id(n) for c in found for a in (*c.args, *(k.value for k in c.keywords)) for n in ast.walk(a)}
+    ends = {id(last): last for c in found if id(c) not in inside for last in [_last(source, c)]}
+    return next(iter(ends.values())) if len(ends) == 1 else None
+
+
+def maps(source: Source, line: int, function_line: int | None = None, *names: str) -> list[ast.Call]:
+    """Calls of ``map`` at ``line``: of several the one whose function stands at ``function_line``."""
+    found = [c for c in finding.calls(source, line, *(names or ("map",))) if operates(c) and c.args]
+    found = [c for c in found if may_be(upstream(source, c))]
+    if len(found) > 1 and function_line is not None:
+        close = [c for c in found if _stands(source, c, function_line)]
+        return close or found
+    return found
+
+
+def may_be(flow: Flow) -> bool:
+    """False where the chain surely begins with something that is no data set: ``executor.map``, ``"abc".take``."""
+    first = flow.calls[0]
+    if flow.whole or not isinstance(first.func, ast.Attribute):
+        return True
+    root = first.func.value
+    return not (isinstance(root, ast.Name) and any(w in root.id.lower() for w in ("pool", "executor")))
+
+
+def upstream(source: Source, call: ast.Call) -> Flow:
+    """All operations up to and with ``call``."""
+    found: list[ast.Call] = []
+    node: ast.expr | None = call
+    place: ast.AST = call
+    entered: list[ast.Call] = []
+    for _ in range(DEEPEST):
+        if isinstance(node, ast.Call) and makes(source, node):
+            return Flow((node, *found), True)
+        if isinstance(node, ast.Call) and operates(node):
+            if node in found:
+                break
+            found.insert(0, node)
+            assert isinstance(node.func, ast.Attribute)
+            node = node.func.value
+            continue
+        if isinstance(node, ast.Call):
+            returned = _returned(source, node)
+            if returned is None:
+                break
+            entered.append(node)
+            node = place = returned
+            continue
+        if not isinstance(node, ast.Name):
+            break
+        value = assigned(source, node, place) or _argument(source, node, entered)
+        if value is None:
+            break
+        node = place = value
+    return Flow(tuple(found), False)
+
+
+def flows(source: Source, call: ast.Call) -> list[Flow]:
+    """The pipelines that ``call`` is a part of, each to its end."""
+    found = [flow for flow in every(source) if call in flow.calls]
+    return [f for f in found if not any(len(g.calls) > len(f.calls) and f.calls[-1] in g.calls for g in found)]
+
+
+@functools.lru_cache(maxsize=4)
+def every(source: Source) -> tuple[Flow, ...]:
+    """What leads to each operation that no other follows in its chain."""
+    operating: list[ast.Call] = []
+    for name, calls in index.of(source).calls.items():
+        if name in OPERATIONS or name in MAKERS or name.endswith("Dataset"):
+            operating += [c for c in calls if operates(c) or makes(source, c)]
+    inner = {id(c.func.value) for c in operating if operates(c) and isinstance(c.func, ast.Attribute)}
+    return tuple(upstream(source, c) for c in sorted(operating, key=edits.start) if id(c) not in inner)
+
+
+def movable(source: Source, run: Sequence[ast.Call]) -> bool:
+    """Whether the operations of ``run``, neighbours in a flow, may change places.
+
+    They stand in one block of statements, nothing else uses what lies between them, and nothing that they name
+    changes on the way.
+    """
+    statements = [finding.statement(source, c) for c in run]
+    first, last = statements[0], statements[-1]
+    if first is None or last is None:
+        return False
+    for flow in flows(source, run[0]):
+        begun = flow.calls.index(run[0])
+        if flow.calls[begun : begun + len(run)] != tuple(run):
+            return False
+    block = scopes.block(source, first)
+    if any(s not in block for s in statements) or scopes.loops(source, first) != scopes.loops(source, last):
+        return False
+    between = block[block.index(first) : block.index(last) + 1]
+    named = {n for c in run for a in (*c.args, *(k.value for k in c.keywords)) for n in scopes.read(a)}
+    carried = {n for s in between if s in statements for n in scopes.bound(s)}
+    for statement in between:
+        if statement in statements:
+            if statement is not last and not isinstance(statement, ast.Assign):
+                return False
+            if named & scopes.bound(statement):
+                return False
+        elif (carried & (scopes.read(statement) | scopes.bound(statement))) or named & scopes.bound(statement):
+            return False
+    return len(set(map(id, statements))) == 1 or _unread(source, statements, block, carried)
+
+
+def rearranged(source: Source, run: Sequence[ast.Call], texts: Sequence[str]) -> list[Edit]:
+    """The operations of ``run`` replaced in order by ``texts`` (``map(f)``): dots, line breaks, comments stay."""
+    found = []
+    for call, text in zip(run, texts, strict=True):
+        line, column = edits.end(call.func)
+        begun = (line, column - len(finding.called(call).encode()))
+        if text != operation(source, call):
+            found.append(Edit(source.file, begun, edits.end(call), text))
+    return found
+
+
+def followed(source: Source, call: ast.Call, text: str) -> list[Edit]:
+    """``call`` followed by ``text`` (``.cache()``), on a line of its own where the operation stands on one."""
+    line, column = edits.end(call.func)
+    rows = source.text.encode().split(b"\n")
+    indent = rows[line - 1][: column - len(finding.called(call).encode())].decode()
+    inside = line > 1 and not rows[line - 2].rstrip().endswith(b"\\")
+    if isinstance(call.func, ast.Attribute) and indent.strip() == "." and inside:
+        text = f"\n{indent[:-1]}{text}"
+    return edits.chained(source, call, text)
+
+
+def operation(source: Source, call: ast.Call, changes: Iterable[Edit] = ()) -> str:
+    """``map(f)`` of ``ds.map(f)`` as it is written, with those of ``changes`` that lie inside."""
+    line, column = edits.end(call.func)
+    rows = [0]
+    text = source.text.encode()
+    for row in text.split(b"\n"):
+        rows.append(rows[-1] + len(row) + 1)
+    begun, stop = (line, column - len(finding.called(call).encode())), edits.end(call)
+    inside = sorted((c for c in changes if begun <= c.start and c.end <= stop), key=lambda c: (c.start, c.end))
+    found, at = b"", begun
+    for one in inside:
+        found += text[rows[at[0] - 1] + at[1] : rows[one.start[0] - 1] + one.start[1]] + one.text.encode()
+        at = one.end
+    found += text[rows[at[0] - 1] + at[1] : rows[stop[0] - 1] + stop[1]]
+    return found.replace(b"\r\n", b"\n").decode()
+
+
+def _named(source: Source) -> set[str]:
+    own = {finding.called(n) for n in ast.walk(source.tree) if isinstance(n, ast.Call)}
+    return {n for n in own if n in OPERATIONS or n in MAKERS or n.endswith("Dataset")}
+
+
+def _last(source: Source, call: ast.Call) -> ast.Call:
+    """The last operation on a data set in the chain that ``call`` is a part of."""
+    above = finding.parents(source)
+    node = call
+    while True:
+        attribute = above.get(node)
+        outer = above.get(attribute) if isinstance(attribute, ast.Attribute) else None
+        if not (isinstance(outer, ast.Call) and outer.func is attribute and operates(outer)):
+            return node
+        node = outer
+
+
+def _stands(source: Source, call: ast.Call, line: int) -> bool:
+    given = call.args[0]
+    if isinstance(given, ast.Name):
+        found = finding.defined(source, given.id, call)
+        return found is not None and found.lineno <= line <= (found.body[0].lineno)
+    return given.lineno <= line <= (given.end_lineno or given.lineno)
+
+
+def _returned(source: Source, call: ast.Call) -> ast.expr | None:
+    """What the function of this file that ``call`` calls returns, where it has one ``return``."""
+    if not isinstance(call.func, ast.Name):
+        return None
+    function = finding.defined(source, call.func.id, call)
+    if function is None or function.decorator_list:
+        return None
+    found = [n.value for n in scopes.own(scopes.body(function)) if isinstance(n, ast.Return)]
+    return found[0] if len(found) == 1 else None
+
+
+def assigned(source: Source, name: ast.Name, place: ast.AST) -> ast.expr | None:
+    """The value that ``name`` was given last before ``place``, where the text tells."""
+    statement = finding.statement(source, place)
+    above = finding.parents(source)
+    while statement is not None:
+        block = scopes.block(source, statement)
+        parent = above.get(statement)
+        if isinstance(parent, (ast.For, ast.While)) and name.id in scopes.bound(parent):
+            return None
+        for earlier in reversed(block[: block.index(statement)]):
+            if name.id in scopes.bound(earlier):
+                return _value(earlier, name.id)
+        if not isinstance(parent, ast.stmt) or isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            break
+        statement = parent
+    scope = scopes.scope(source, place)
+    if isinstance(scope, ast.Module) or name.id in (*scopes.parameters(scope), *scopes.bound(scopes.body(scope))):
+        return None
+    found = scopes.binders(source, name.id, source.tree)  # a name of the module, read in a function
+    return _value(found[0], name.id) if len(found) == 1 else None
+
+
+def _value(statement: ast.AST, name: str) -> ast.expr | None:
+    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+        return statement.value
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    target, value = statement.targets[0], statement.value
+    if isinstance(target, ast.Name):
+        return value
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        pairs: Iterable[tuple[ast.expr, ast.expr]] = zip(target.elts, value.elts, strict=True)
+        return next((v for t, v in pairs if isinstance(t, ast.Name) and t.id == name), None)
+    return None
+
+
+def _argument(source: Source, name: ast.Name, entered: list[ast.Call]) -> ast.expr | None:
+    """What the function that ``name`` is a parameter of was called with, by the call that led there or the only one."""
+    function = finding.function(source, name)
+    if function is None or name.id not in scopes.parameters(function):
+        return None
+    called = [c for c in entered if isinstance(c.func, ast.Name) and c.func.id == function.name]
+    if not called:
+        called = [
+            n for n in ast.walk(source.tree)
+            if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == function.name
+        ]  # fmt: skip
+    if len(called) != 1 or function.args.vararg or function.args.kwarg:
+        return None
+    return finding.keyword(called[0], name.id, scopes.parameters(function).index(name.id))
+
+
+def _unread(source: Source, statements: Sequence[ast.stmt | None], block: list[ast.stmt], carried: set[str]) -> bool:
+    """Whether what the statements before the last hand on is bound again by the last, or read nowhere else."""
+    last = statements[-1]
+    assert last is not None
+    left = carried - scopes.bound(last)
+    rest = block[block.index(last) + 1 :]
+    inside = finding.function(source, last) is not None
+    if not inside and any(
+        left & scopes.read(n) for n in ast.walk(source.tree) if isinstance(n, (ast.FunctionDef, ast.Lambda))
+    ):
+        return False
+    return not any(left & scopes.read(s) for s in rest)

@@ -1,0 +1,46 @@
+"""Which pipelines training takes its batches from: given to ``fit``, or gone through by a training loop."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from slowtrain.source import Source
+from slowtrain.source.reading import finding, index
+from slowtrain.source.reading.input import chains
+
+WORKING = frozenset("map interleave flat_map filter from_generator".split())
+STEPS = frozenset({"GradientTape", "train_on_batch"})
+PASSED = frozenset({"enumerate", "iter", "tqdm"})
+
+
+def trained_on(source: Source) -> Iterator[chains.Flow]:
+    """The pipelines whose whole text is in this file, once for each place that takes from them."""
+    for call in index.of(source).called("fit"):
+        given = finding.keyword(call, "x", 0)
+        yield from flow_of(source, given, call)
+    for loop in index.nodes(source, ast.For):
+        assert isinstance(loop, ast.For)
+        for flow in flow_of(source, loop.iter, loop):
+            if any(_steps(part) for one in loop.body for part in source.called(one)):
+                yield flow
+
+
+def _steps(part: ast.AST) -> bool:
+    return any(isinstance(n, ast.Call) and finding.called(n) in STEPS for n in ast.walk(part))
+
+
+def flow_of(source: Source, given: ast.expr | None, place: ast.AST) -> Iterator[chains.Flow]:
+    """The pipeline behind an expression, through names and ``enumerate``; those that do not begin in sight left out."""
+    for _ in range(chains.DEEPEST):
+        if isinstance(given, ast.Name):
+            given = chains.assigned(source, given, place)
+            place = given if given is not None else place
+        elif isinstance(given, ast.Call) and finding.called(given) in PASSED and given.args:
+            given = given.args[0]
+        else:
+            break
+    if isinstance(given, ast.Call):
+        flow = chains.upstream(source, given)
+        if flow.whole:
+            yield flow

@@ -1,0 +1,237 @@
+"""What a pipeline's elements are, as far as the text tells: how many, how large, in which type of number."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from math import prod
+
+from slowtrain.source import Source
+from slowtrain.source.reading import finding, values, visible
+from slowtrain.source.reading.input import chains, pipelines
+
+# One sample of Keras's own data sets.
+_SETS = {
+    "mnist": (28, 28), "fashion_mnist": (28, 28), "cifar10": (32, 32, 3), "cifar100": (32, 32, 3),
+    "boston_housing": (13,), "california_housing": (8,),
+}  # fmt: skip
+DRAWN = frozenset("rand randn random random_sample normal uniform standard_normal linspace".split())
+_FILLED = {"zeros": 1, "ones": 1, "empty": 1}  # where dtype stands
+_CONVERTS = frozenset({"array", "asarray", "ascontiguousarray"})
+_KEEPS = frozenset("reshape copy clip transpose repeat squeeze abs sqrt exp sin cos".split())
+_PICTURE = {"resize": 1, "resize_with_pad": 1, "Resizing": 0}  # where sizes stand
+_SHAPED = {"ensure_shape": 1, "random_crop": 1, "stateless_random_crop": 1, "reshape": 1, "set_shape": 0}
+CHANNELS = 3
+DEPTH = 6
+
+
+@dataclass(frozen=True)
+class Part:
+    """A component of an element: its expression in ``from_tensor_slices``, its shape, its type; None: not visible."""
+
+    node: ast.expr
+    shape: tuple[int, ...] | None
+    dtype: str | None
+
+    @property
+    def numbers(self) -> int | None:
+        return prod(self.shape) if self.shape is not None else None
+
+
+def parts(source: Source, maker: ast.Call) -> list[Part]:
+    """The components that ``from_tensor_slices`` makes elements of; none of another maker."""
+    if finding.called(maker) != "from_tensor_slices" or not maker.args:
+        return []
+    given = maker.args[0]
+    if isinstance(given, ast.Dict):
+        every = list(given.values)
+    else:
+        every = list(given.elts) if isinstance(given, (ast.Tuple, ast.List)) else [given]
+    return [Part(node, _rest(source, node), dtype(source, node)) for node in every]
+
+
+def count(source: Source, flow: chains.Flow) -> int | None:
+    """How many elements the first operation of a pipeline gives."""
+    maker = flow.calls[0]
+    name = finding.called(maker)
+    if name == "range" and len(maker.args) == 1:
+        return number(source, maker.args[0])
+    if name == "from_generator":
+        return _yields(source, maker)
+    if name != "from_tensor_slices" or not maker.args:
+        return None
+    given = maker.args[0]
+    every = given.elts if isinstance(given, ast.Tuple) else [given]
+    known = [n for n in (visible.rows(source, e) for e in every) if n is not None]
+    return known[0] if known else None
+
+
+def number(source: Source, node: ast.expr | None) -> int | None:
+    """The whole number that an expression, or the expression behind a name, is."""
+    value = values.assigned(source, node) if isinstance(node, ast.Name) else None
+    return visible.number(source, value if isinstance(value, ast.BinOp) else node)
+
+
+def picture(source: Source, call: ast.Call) -> int | None:
+    """Numbers in what the function of a ``map`` gives for one element, at most: by its resizing and reshaping."""
+    function = pipelines.function(source, call)
+    if function is None:
+        return None
+    found = []
+    for inner in pipelines.calls(pipelines.reached(source, function)):
+        name = finding.called(inner)
+        at = {**_PICTURE, **_SHAPED}.get(name)
+        given = finding.keyword(inner, "size" if name in _PICTURE else "shape", at) if at is not None else None
+        if not isinstance(given, (ast.Tuple, ast.List)):
+            continue
+        sizes = [number(source, e) for e in given.elts]
+        whole = [s for s in sizes if s is not None]
+        if len(whole) == len(sizes) and min(whole, default=0) > 0:
+            found.append(prod(whole) * (CHANNELS if name in _PICTURE else 1))
+    return sum(found) or None
+
+
+def signature(source: Source, maker: ast.Call) -> int | None:
+    """Numbers in one element of ``from_generator``, by its signature."""
+    given = finding.keyword(maker, "output_signature", 4)
+    specs = given.elts if isinstance(given, (ast.Tuple, ast.List)) else [given]
+    total = 0
+    for spec in specs:
+        shape = finding.keyword(spec, "shape", 0) if isinstance(spec, ast.Call) else None
+        if not isinstance(shape, (ast.Tuple, ast.List)):
+            return None
+        sizes = [number(source, e) for e in shape.elts]
+        if None in sizes:
+            return None
+        total += prod(s for s in sizes if s is not None)
+    return total or None
+
+
+def dtype(source: Source, node: ast.expr | None, depth: int = DEPTH) -> str | None:
+    """NumPy's name of the type that an array has, None where the text does not tell."""
+    if node is None or not depth:
+        return None
+    if isinstance(node, ast.Name):
+        value = chains.assigned(source, node, node)
+        return dtype(source, value, depth - 1) if value is not None else None
+    if isinstance(node, ast.UnaryOp):
+        return dtype(source, node.operand, depth - 1)
+    if isinstance(node, ast.BinOp):
+        return _joined(source, node, depth)
+    if isinstance(node, ast.Subscript):
+        return dtype(source, node.value, depth - 1)
+    return _of_call(source, node, depth) if isinstance(node, ast.Call) else None
+
+
+def _of_call(source: Source, call: ast.Call, depth: int) -> str | None:
+    name, whole = finding.called(call), values.qualified(source, call.func)
+    if whole.startswith(("tensorflow.", "keras.")):
+        return None
+    inner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    given = finding.keyword(call, "dtype", _FILLED.get(name))
+    if name == "astype":
+        given = call.args[0] if call.args else given
+    if given is not None:
+        return _named(given)
+    if name in DRAWN or (name in _FILLED and whole.startswith("numpy.")):
+        drawn = whole.startswith("numpy.") or _generator(source, inner)
+        return "float64" if drawn else None
+    if name in _CONVERTS and call.args:
+        return dtype(source, call.args[0], depth - 1)
+    if name in _KEEPS:
+        of = call.args[0] if whole.startswith("numpy.") and call.args else inner
+        return dtype(source, of, depth - 1)
+    return None
+
+
+def _joined(source: Source, node: ast.BinOp, depth: int) -> str | None:
+    """Python's numbers take part without changing an array's type, unless they divide whole numbers."""
+    left, right = (dtype(source, side, depth - 1) for side in (node.left, node.right))
+    plain = [s for s in (node.left, node.right) if isinstance(s, ast.Constant) or values.origin(source, s) is not None]
+    if plain:
+        return left or right
+    return "float64" if "float64" in (left, right) else left if left == right else None
+
+
+def _named(node: ast.expr) -> str | None:
+    text = node.value if isinstance(node, ast.Constant) else node.attr if isinstance(node, ast.Attribute) else None
+    if isinstance(node, ast.Name) and node.id == "float":
+        return "float64"
+    return text if isinstance(text, str) else None
+
+
+def _generator(source: Source, node: ast.expr | None) -> bool:
+    """Whether ``node`` is one of NumPy's generators of random numbers."""
+    if isinstance(node, ast.Name):
+        value = values.assigned(source, node)
+        return value is not None and not isinstance(value, ast.Name) and _generator(source, value)
+    made = values.qualified(source, node.func) if isinstance(node, ast.Call) else ""
+    return made in ("numpy.random.default_rng", "numpy.random.RandomState")
+
+
+def _rest(source: Source, node: ast.expr) -> tuple[int, ...] | None:
+    """The shape of one row of an array."""
+    known = _of_set(source, node)
+    if known is not None:
+        return known
+    found = visible.shape(source, node)
+    rest = [n for n in found[1:] if n is not None] if found else []
+    return tuple(rest) if found and len(rest) == len(found) - 1 else None
+
+
+def _of_set(source: Source, node: ast.expr, depth: int = DEPTH) -> tuple[int, ...] | None:
+    """Of ``x`` or ``y`` of ``(x, y), _ = mnist.load_data()``, scaled or not."""
+    if isinstance(node, ast.BinOp):
+        node = node.left
+    if isinstance(node, ast.Call) and finding.called(node) == "astype" and isinstance(node.func, ast.Attribute):
+        node = node.func.value
+    if not isinstance(node, ast.Name) or not depth:
+        return None
+    above = finding.parents(source)
+    where = values.scope(source, node, node.id)
+    shapes = set()
+    for store in values.stores(where, node.id):
+        holder = above.get(store)
+        outer = above.get(holder) if isinstance(holder, ast.Tuple) else None
+        whole = above.get(outer) if isinstance(outer, ast.Tuple) else None
+        if isinstance(holder, ast.Tuple) and isinstance(whole, ast.Assign) and isinstance(whole.value, ast.Call):
+            name = values.qualified(source, whole.value.func).split(".")
+            shape = _SETS.get(name[2]) if name[:2] == ["keras", "datasets"] and len(name) > 2 else None
+            shapes.add((shape if holder.elts.index(store) == 0 else ()) if shape is not None else None)  # type: ignore[arg-type]
+        elif isinstance(holder, ast.Assign) and _scaled(holder.value, node.id):
+            continue
+        elif not isinstance(holder, ast.AugAssign):
+            return None
+    return shapes.pop() if len(shapes) == 1 else None
+
+
+def _scaled(value: ast.expr, name: str) -> bool:
+    """``x / 255``, ``x.astype("float32") / 255``: as many numbers as before."""
+    while True:
+        if isinstance(value, ast.BinOp) and isinstance(value.right, ast.Constant):
+            value = value.left
+        elif (
+            isinstance(value, ast.Call) and finding.called(value) == "astype" and isinstance(value.func, ast.Attribute)
+        ):
+            value = value.func.value
+        else:
+            return isinstance(value, ast.Name) and value.id == name
+
+
+def _yields(source: Source, maker: ast.Call) -> int | None:
+    """How often a generator yields that does so once in each turn of one loop of known length."""
+    given = finding.keyword(maker, "generator", 0)
+    made = finding.defined(source, given.id, maker) if isinstance(given, ast.Name) else None
+    if made is None:
+        return None
+    yields = [n for n in ast.walk(made) if isinstance(n, (ast.Yield, ast.YieldFrom))]
+    above = finding.parents(source)
+    statement = finding.statement(source, yields[0]) if len(yields) == 1 else None
+    loop = above.get(statement) if statement is not None else None
+    if not isinstance(loop, ast.For) or above.get(loop) is not made:
+        return None
+    over = loop.iter
+    if isinstance(over, ast.Call) and finding.called(over) == "zip":
+        known = [n for n in (visible.rows(source, a) for a in over.args) if n is not None]
+        return min(known, default=None)
+    return visible.turns(source, loop)

@@ -1,0 +1,135 @@
+"""The rank of arrays, as far as a script's text tells it: how they are made, handed over, iterated."""
+
+from __future__ import annotations
+
+import ast
+
+from slowtrain.source import FUNCTIONS, Source
+from slowtrain.source.reading import finding, kinds, scopes
+
+MAKERS = frozenset(
+    "zeros ones empty full rand random randn normal uniform randint integers standard_normal poisson".split()
+)
+SAME_RANK = frozenset("pad zeros_like ones_like empty_like full_like copy sqrt exp abs log array asarray clip".split())
+
+Rank = tuple[str, int]  # of an array whose rank is not known: its name, and by how much it differs
+SCALAR: Rank = ("", 0)
+
+
+def rank(source: Source, node: ast.AST, depth: int = 6) -> Rank | None:
+    """The rank of an array as its making tells."""
+    if isinstance(node, ast.Name):
+        return _of_name(source, node, depth) if depth else None
+    if isinstance(node, ast.Call):
+        return _of_call(source, node, depth)
+    if isinstance(node, ast.BinOp):
+        sides = [rank(source, s, depth) for s in (node.left, node.right) if not isinstance(s, ast.Constant)]
+        return sides[0] if sides and all(s == sides[0] for s in sides) else None
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+        return SCALAR
+    return None
+
+
+def _of_name(source: Source, node: ast.Name, depth: int) -> Rank | None:
+    item = _in_comprehension(source, node, depth)
+    if item is not None:
+        return item
+    scope = kinds.where_bound(source, node)
+    if scope is None:
+        return None
+    found = scopes.binders(source, node.id, scope)
+    if isinstance(scope, FUNCTIONS) and node.id in scopes.parameters(scope):
+        if found:
+            return None
+        given = [rank(source, g, depth - 1) for g in kinds.given_to(source, scope, node.id)]
+        given += [_of_item(source, c, depth) for c in _mapped(source, scope)]
+        known = bool(given) and all(g is not None and g == given[0] and not g[0] for g in given)
+        return given[0] if known else (node.id, 0)
+    if len(found) == 1 and isinstance(found[0], ast.Assign) and isinstance(found[0].targets[0], ast.Name):
+        inner = rank(source, found[0].value, depth - 1)
+        return inner if inner is not None else (node.id, 0)
+    values = [n.value for n in found if isinstance(n, ast.Assign)]
+    if values and len(values) == len(found) and all(kinds.of(source, v) == kinds.ARRAY for v in values):
+        return (node.id, 0)  # an array whichever of them was last
+    if len(found) == 1 and isinstance(found[0], ast.For) and isinstance(found[0].target, ast.Name):
+        over = rank(source, found[0].iter, depth - 1)
+        return (over[0], over[1] - 1) if over is not None else None
+    return None
+
+
+def _in_comprehension(source: Source, node: ast.Name, depth: int) -> Rank | None:
+    """Of a name that a comprehension binds to the items of an array."""
+    above = finding.parents(source)
+    at = above.get(node)
+    while at is not None and not isinstance(at, ast.stmt):
+        for one in getattr(at, "generators", []):
+            if isinstance(one.target, ast.Name) and one.target.id == node.id:
+                over = rank(source, one.iter, depth - 1)
+                return (over[0], over[1] - 1) if over is not None else None
+        at = above.get(at)
+    return None
+
+
+def _mapped(source: Source, function: ast.AST) -> list[ast.Call]:
+    """Calls that apply the function to items: ``map(f, a)``."""
+    name = getattr(function, "name", "")
+    calls = (n for n in ast.walk(source.tree) if isinstance(n, ast.Call))
+    return [c for c in calls if any(isinstance(a, ast.Name) and a.id == name for a in c.args)]
+
+
+def _of_item(source: Source, call: ast.Call, depth: int) -> Rank | None:
+    over = rank(source, call.args[1], depth - 1) if finding.called(call) == "map" and len(call.args) == 2 else None
+    return (over[0], over[1] - 1) if over is not None else None
+
+
+def _of_call(source: Source, call: ast.Call, depth: int) -> Rank | None:
+    name, whole = finding.called(call), scopes.full(source, call.func)
+    if name in ("astype", "copy") and isinstance(call.func, ast.Attribute) and not whole.startswith("numpy."):
+        return rank(source, call.func.value, depth)
+    if name in ("rand", "randn") and call.args:
+        return ("", len(call.args))
+    if name in MAKERS:
+        return _of_shape(source, call, depth)
+    if name in ("array", "asarray") and call.args:
+        return _of_literal(source, call.args[0], depth)
+    if name in SAME_RANK and whole.startswith("numpy.") and call.args:
+        return rank(source, call.args[0], depth)
+    return ("", 1) if whole in ("numpy.linspace", "numpy.arange") else None
+
+
+def _of_shape(source: Source, call: ast.Call, depth: int) -> Rank | None:
+    """Of an array made by its shape, which stands first or last."""
+    shape = finding.keyword(call, "size") or finding.keyword(call, "shape")
+    if shape is None and call.args:
+        first = finding.called(call) in ("zeros", "ones", "empty", "full", "random", "standard_normal")
+        shape = call.args[0 if first else -1]
+    if isinstance(shape, (ast.Tuple, ast.List)):
+        return ("", len(shape.elts))
+    if isinstance(shape, ast.Attribute) and shape.attr == "shape":
+        return rank(source, shape.value, depth)
+    counted = isinstance(shape, ast.Call) and finding.called(shape) == "len"
+    counted = counted or (isinstance(shape, ast.Subscript) and isinstance(shape.value, ast.Attribute))
+    return ("", 1) if counted or (isinstance(shape, ast.Constant) and isinstance(shape.value, int)) else None
+
+
+def _of_literal(source: Source, node: ast.AST, depth: int) -> Rank | None:
+    levels = 0
+    while isinstance(node, (ast.List, ast.Tuple)) and node.elts:
+        levels, node = levels + 1, node.elts[0]
+    if isinstance(node, (ast.UnaryOp, ast.Constant)):
+        return ("", levels)
+    return rank(source, node, depth) if not levels and not isinstance(node, (ast.ListComp, ast.GeneratorExp)) else None
+
+
+def isarray(source: Source, name: ast.Name) -> bool:
+    """Whether ``name`` holds a NumPy array: made by NumPy, or asked for its shape in the same scope."""
+    if kinds.of(source, name) == kinds.ARRAY:
+        return True
+    found = rank(source, name)
+    if found is not None and not found[0] and found[1] > 0:
+        return True
+    scope = kinds.where_bound(source, name)
+    shapes = (
+        [n for n in ast.walk(scope) if isinstance(n, ast.Attribute) and n.attr in ("shape", "ndim")] if scope else []
+    )
+    return any(isinstance(n.value, ast.Name) and n.value.id == name.id for n in shapes)

@@ -1,0 +1,162 @@
+"""Whether a function of a script gives the same result whenever it is called, and may run beside itself."""
+
+from __future__ import annotations
+
+import ast
+
+from slowtrain.source import RANDOM, Source
+from slowtrain.source.reading import finding, scopes
+
+DRAWING = ("random_", "stateless_random", "Random", "sample_distorted", "stateless_sample", "rand_")
+STATEFUL = frozenset({"assign", "assign_add", "assign_sub", "scatter_update", "scatter_add"})
+CALLING_PYTHON = frozenset({"py_function", "numpy_function", "py_func", "EagerPyFunc"})
+FIXED_LAYERS = frozenset({"Rescaling", "Resizing", "CenterCrop", "CategoryEncoding", "Discretization", "Hashing"})
+# Libraries whose functions give the same for the same, their random ones apart.
+LIBRARIES = (
+    "tensorflow.", "numpy.", "math.", "os.", "io.", "json.", "struct.", "gzip.", "zlib.", "pickle.", "re.", "glob.",
+    "pathlib.", "itertools.", "functools.", "collections.", "operator.", "string.", "base64.", "csv.", "wave.",
+    "PIL.", "cv2.", "imageio.", "scipy.", "skimage.", "librosa.", "soundfile.", "pandas.", "h5py.", "zarr.", "pydicom.",
+    "nibabel.", "keras.ops.", "keras.utils.", "tensorflow_io.", "copy.", "time.sleep", "datetime.datetime.strptime",
+)  # fmt: skip
+BUILTINS = frozenset(
+    "abs all any bool bytearray bytes chr complex dict divmod enumerate filter float format frozenset getattr hash hex "
+    "int isinstance iter len list map max memoryview min open ord pow print range repr reversed round set slice sorted "
+    "str sum super tuple type zip ValueError IndexError StopIteration RuntimeError AssertionError".split()
+)
+VARIABLES = frozenset({"tensorflow.Variable", "keras.Variable"})
+CHANGING = frozenset(
+    "next input time.time time.time_ns time.perf_counter time.monotonic datetime.datetime.now datetime.now "
+    "datetime.date.today datetime.datetime.utcnow os.urandom uuid.uuid4 secrets.token_bytes os.getpid".split()
+)
+
+
+def drawing(source: Source, function: ast.AST) -> bool:
+    """Whether ``function`` (a lambda, or a function of this file by name) may give another result each time."""
+    start: ast.AST = function
+    if isinstance(function, ast.Call):
+        return finding.called(function) not in FIXED_LAYERS
+    if isinstance(function, ast.Name):
+        found = finding.defined(source, function.id)
+        if found is None:  # a layer, or a function of another file
+            made = [n.value for n in scopes.binders(source, function.id, source.tree) if isinstance(n, ast.Assign)]
+            return len(made) != 1 or not isinstance(made[0], ast.Call) or drawing(source, made[0])
+        start = found
+    elif isinstance(function, ast.Attribute) and not scopes.full(source, function).startswith("tensorflow."):
+        found = finding.defined(source, function.attr)
+        if found is None:
+            return True
+        start = found
+    elif not isinstance(function, (ast.Lambda, ast.FunctionDef, ast.Attribute)):
+        return True
+    return any(draws(source, n) for n in source.called(start)) or _variable(source, start)
+
+
+def draws(source: Source, function: ast.AST) -> bool:
+    """Whether it may give another result each time: by drawing, by a clock, or in code that is not in this file."""
+    return random(source, function) or any(
+        not _known(source, node, function) for node in ast.walk(function) if isinstance(node, ast.Call)
+    )
+
+
+def _variable(source: Source, start: ast.AST) -> bool:
+    """Whether it reads a variable of TensorFlow's: training may change it."""
+    names = {n for f in source.called(start) for n in scopes.read(f)}
+    made = [n for n in ast.walk(source.tree) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call)]
+    return any(
+        isinstance(n.value, ast.Call) and scopes.full(source, n.value.func) in VARIABLES and names & scopes.bound(n)
+        for n in made
+    )
+
+
+def _known(source: Source, call: ast.Call, function: ast.AST) -> bool:
+    """Whether what ``call`` calls is in the file, a library's function that only computes or reads, or of a value."""
+    name = scopes.dotted(call.func)
+    first = name.partition(".")[0]
+    if not first or first in ("self", "cls"):
+        return True  # a method of a value made on the spot, or of the object itself
+    if finding.defined(source, name.rpartition(".")[2]) is not None:
+        return True
+    imported = scopes.aliases(source).get(first)
+    if imported is not None or first in modules(source):
+        return scopes.full(source, call.func).startswith(LIBRARIES)
+    inner = scopes.bound(scopes.body(function)) | set(scopes.parameters(function))
+    if first in inner or "." not in name:
+        return (
+            "." in name or (name in BUILTINS and not scopes.binders(source, name, source.tree)) or _fixed(source, name)
+        )
+    return not _is_foreign(source, first)
+
+
+def _fixed(source: Source, name: str) -> bool:
+    """Whether ``name`` is a layer of Keras that does the same to each element, or a class of this file."""
+    if any(isinstance(n, ast.ClassDef) and n.name == name for n in source.tree.body):
+        return True
+    made = [n.value for n in scopes.binders(source, name, source.tree) if isinstance(n, ast.Assign)]
+    return len(made) == 1 and isinstance(made[0], ast.Call) and finding.called(made[0]) in FIXED_LAYERS
+
+
+def _is_foreign(source: Source, name: str) -> bool:
+    """Whether a name of the module holds an object of a class that is not in this file, nor data."""
+    made = [n.value for n in scopes.binders(source, name, source.tree) if isinstance(n, ast.Assign)]
+    return any(
+        isinstance(v, ast.Call) and not _fixed(source, scopes.dotted(v.func))
+        and not scopes.full(source, v.func).startswith(LIBRARIES)
+        and scopes.dotted(v.func) not in BUILTINS
+        for v in made
+    )  # fmt: skip
+
+
+def random(source: Source, function: ast.AST) -> bool:
+    """Whether it draws at random, looks at a clock, or changes something that outlives the call."""
+    layers = _random_layers(source)
+    for node in ast.walk(function):
+        name = node.attr if isinstance(node, ast.Attribute) else ""
+        if isinstance(node, ast.Name) and node.id in layers:
+            return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            name = node.func.id
+        if name.startswith(DRAWING) or name in RANDOM or name in STATEFUL or name in layers:
+            return True
+        if isinstance(node, (ast.Global, ast.Nonlocal)):
+            return True
+        if isinstance(node, ast.Call) and (scopes.full(source, node.func) in CHANGING):
+            return True
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            return True
+    return False
+
+
+def _random_layers(source: Source) -> set[str]:
+    """Names of the file that were assigned something with a random layer or a generator of numbers in it."""
+    found: set[str] = set()
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Assign):
+            called = {scopes.dotted(n.func).rpartition(".")[2] for n in ast.walk(node.value) if isinstance(n, ast.Call)}
+            if any(n.startswith("Random") for n in called) or called & {"default_rng", "RandomState", "from_seed"}:
+                found |= {n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+    return found
+
+
+def alongside(source: Source, function: ast.expr, near: ast.AST) -> bool:
+    """Whether several calls of ``function`` may run at the same time: nothing in it is handed on to the next one."""
+    start: ast.AST | None = function
+    if isinstance(function, ast.Name):
+        start = finding.defined(source, function.id, near)
+    elif isinstance(function, ast.Attribute):
+        start = finding.defined(source, function.attr, near)
+    if start is None:
+        return True  # a layer, a function of TensorFlow or of another file: TensorFlow's own rules hold
+    for inner in source.called(start):
+        for node in ast.walk(inner):
+            name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+            if name in STATEFUL or name in CALLING_PYTHON:
+                return False
+    return True
+
+
+def modules(source: Source) -> set[str]:
+    """Names that the file imports."""
+    return {
+        (a.asname or a.name).partition(".")[0]
+        for n in ast.walk(source.tree) if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names
+    }  # fmt: skip

@@ -1,0 +1,173 @@
+"""Which names a piece of a script reads and binds, and where: what an edit must know before it moves statements."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Iterator
+
+from slowtrain.source import FUNCTIONS, Source
+from slowtrain.source.reading import finding, index
+
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+def own(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """``nodes`` and what is below them in the same scope: bodies of functions and classes inside left out."""
+    todo = [nodes] if isinstance(nodes, ast.AST) else list(nodes)
+    while todo:
+        node = todo.pop(0)
+        yield node
+        if not isinstance(node, finding.SCOPES):
+            todo = [*ast.iter_child_nodes(node), *todo]
+
+
+def body(scope: ast.AST) -> list[ast.AST]:
+    """The statements of a module or a function."""
+    found = getattr(scope, "body", [])
+    return list(found) if isinstance(found, list) else [found]  # a lambda's is one expression
+
+
+def bound(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
+    """Names that ``nodes`` bind in their own scope."""
+    found: set[str] = set()
+    hidden: set[int] = set()
+    for node in own(nodes):
+        if isinstance(node, COMPREHENSIONS):  # their targets are theirs alone
+            hidden |= {id(n) for g in node.generators for n in ast.walk(g.target)}
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and id(node) not in hidden:
+            found.add(node.id)
+        elif isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            found.add(node.name)
+    return found
+
+
+def parameters(function: ast.AST) -> list[str]:
+    """All parameters of a function, in order, stars left out."""
+    given = getattr(function, "args", None)
+    if not isinstance(given, ast.arguments):
+        return []
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))]
+    return [a.arg for a in every]
+
+
+def read(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
+    """Names that ``nodes`` read and do not bind themselves in an inner scope (functions, lambdas, comprehensions)."""
+    found: set[str] = set()
+    for node in [nodes] if isinstance(nodes, ast.AST) else list(nodes):
+        found |= _read(node)
+    return found
+
+
+def _read(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.Name):
+        return {node.id} if isinstance(node.ctx, ast.Load) else set()
+    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        return {node.target.id} | _read(node.value)
+    children: set[str] = set()
+    for child in ast.iter_child_nodes(node):
+        children |= _read(child)
+    if isinstance(node, COMPREHENSIONS):
+        return children - {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+    if isinstance(node, (*FUNCTIONS, ast.Lambda)):
+        inner = node.body if isinstance(node, FUNCTIONS) else [node.body]
+        return children - set(parameters(node)) - (bound(inner) - outer(node))
+    return children
+
+
+def outer(function: ast.AST) -> set[str]:
+    """Names that a function declares ``global`` or ``nonlocal``."""
+    declared = (n for n in own(body(function)) if isinstance(n, (ast.Global, ast.Nonlocal)))
+    return {name for node in declared for name in node.names}
+
+
+def scope(source: Source, node: ast.AST) -> ast.AST:
+    """The function that holds ``node``, or the module."""
+    return finding.function(source, node) or source.tree
+
+
+def binders(source: Source, name: str, inside: ast.AST) -> list[ast.AST]:
+    """The statements of the scope ``inside`` that bind ``name``, functions that declare it global too."""
+    found: list[ast.AST] = []
+    for node in own(body(inside)):
+        if isinstance(node, (ast.For, ast.AsyncFor)):
+            bind = name in bound(node.target)
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            bind = any(i.optional_vars is not None and name in bound(i.optional_vars) for i in node.items)
+        elif isinstance(node, (ast.If, ast.While, ast.Try)):
+            bind = False  # their parts come by themselves
+        else:
+            bind = isinstance(node, ast.stmt) and name in bound(node)
+        if bind:
+            found.append(node)
+    if isinstance(inside, ast.Module) and "global" in source.text:
+        found += [n for n in ast.walk(inside) if isinstance(n, FUNCTIONS) and name in outer(n)]
+    return found
+
+
+def loops(source: Source, node: ast.AST) -> list[ast.For | ast.While]:
+    """The loops around ``node`` within its function, the innermost first."""
+    above = finding.parents(source)
+    found: list[ast.For | ast.While] = []
+    at = above.get(node)
+    while at is not None and not isinstance(at, finding.SCOPES):
+        if isinstance(at, (ast.For, ast.While)):
+            found.append(at)
+        at = above.get(at)
+    return found
+
+
+def changes(source: Source, name: str, inside: ast.AST) -> bool:
+    """Whether ``name`` of the scope ``inside`` may be bound again while the script's loops run."""
+    found = binders(source, name, inside)
+    again = [n for n in found if isinstance(n, (ast.AugAssign, *FUNCTIONS, *LOOPS)) and name not in _defined(n)]
+    return bool(again) or any(loops(source, n) for n in found)
+
+
+def _defined(node: ast.AST) -> set[str]:
+    return {node.name} if isinstance(node, FUNCTIONS) else set()
+
+
+def block(source: Source, statement: ast.stmt) -> list[ast.stmt]:
+    """The list of statements in which ``statement`` stands."""
+    parent = finding.parents(source).get(statement)
+    for field in ("body", "orelse", "finalbody"):
+        found = getattr(parent, field, None)
+        if isinstance(found, list) and statement in found:
+            return found
+    return [statement]
+
+
+def dotted(node: ast.AST) -> str:
+    """``tf.keras.layers.Dense`` of such an expression, "" of any other."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        before = dotted(node.value)
+        return f"{before}.{node.attr}" if before else ""
+    return ""
+
+
+def full(source: Source, node: ast.AST) -> str:
+    """The dotted name with the file's import aliases resolved: ``tensorflow.keras.layers.Dense``."""
+    name = dotted(node)
+    first, _, rest = name.partition(".")
+    known = aliases(source).get(first, first)
+    return f"{known}.{rest}" if rest else known
+
+
+@functools.lru_cache(maxsize=16)
+def aliases(source: Source) -> dict[str, str]:
+    """What the names that the file imports stand for."""
+    found: dict[str, str] = {}
+    for node in sorted(index.nodes(source, ast.Import, ast.ImportFrom), key=lambda n: getattr(n, "lineno", 0)):
+        if isinstance(node, ast.Import):
+            found |= {a.asname: a.name for a in node.names if a.asname}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+    return found

@@ -1,0 +1,82 @@
+"""Loops of training steps that a script takes itself, and what stands in them in every turn."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slowtrain.source import FUNCTIONS, Source
+from slowtrain.source.reading import finding, index, scopes
+
+ON_BATCH = ("train_on_batch",)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """``loop`` takes a step in every turn, by ``call``; ``results`` are the names that get what it gives back."""
+
+    loop: ast.For | ast.While
+    call: ast.Call
+    results: frozenset[str]
+    graph: bool  # the step is a function of this file around a gradient tape, not Keras's own
+
+
+@functools.lru_cache(maxsize=4)
+def of(source: Source) -> tuple[Steps, ...]:
+    """The innermost loops around each call of a training step, in functions that are no graphs themselves."""
+    found: dict[int, Steps] = {}
+    functions = _steps(source)
+    for call in index.of(source).called(*ON_BATCH, *functions):
+        own = finding.called(call) in functions
+        if own and not isinstance(call.func, (ast.Name, ast.Attribute)):
+            continue
+        loops = scopes.loops(source, call)
+        holder = finding.function(source, call)
+        if not loops or (holder is not None and holder.decorator_list) or id(loops[0]) in found:
+            continue
+        found[id(loops[0])] = Steps(loops[0], call, _given(source, call), own)
+    return tuple(found.values())
+
+
+def _steps(source: Source) -> tuple[str, ...]:
+    """Functions of the file that take a gradient, and those that do nothing but call one (``strategy.run(step)``)."""
+    found: dict[str, None] = {}
+    for tape in index.of(source).called("GradientTape"):
+        function = finding.function(source, tape)
+        if function is not None and not scopes.loops(source, tape):
+            found[function.name] = None
+    for call in index.of(source).called("function"):  # step = tf.function(train_step)
+        statement = finding.statement(source, call)
+        given = call.args[0] if call.args else None
+        if isinstance(given, ast.Name) and given.id in found and isinstance(statement, ast.Assign):
+            found |= dict.fromkeys(scopes.bound(statement))
+    return tuple(found)
+
+
+def _given(source: Source, call: ast.Call) -> frozenset[str]:
+    statement = finding.statement(source, call)
+    if isinstance(statement, ast.Assign) and statement.value is call:
+        return frozenset(n for t in statement.targets for n in scopes.bound(t))
+    return frozenset()
+
+
+def each_turn(loop: ast.For | ast.While) -> Iterator[ast.stmt]:
+    """The statements that run in every turn: those of branches, and of functions inside, left out."""
+    todo = list(loop.body)
+    while todo:
+        one = todo.pop(0)
+        if isinstance(one, (ast.If, ast.Try, ast.ClassDef, *FUNCTIONS)):
+            if isinstance(one, ast.Try):
+                todo = [*one.body, *todo]
+            continue
+        if isinstance(one, (ast.With, ast.AsyncWith)):
+            todo = [*one.body, *todo]
+            continue
+        yield one
+
+
+def inner_epochs(source: Source, steps: Steps) -> bool:
+    """Whether the turns are steps and not whole epochs: another loop is around them, in this function or its caller."""
+    return len(scopes.loops(source, steps.loop)) > 0

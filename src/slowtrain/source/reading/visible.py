@@ -1,0 +1,300 @@
+"""Sizes that a file's text tells: shapes of arrays, turns of loops. None where it does not tell them.
+
+Only literals and names that have their value from literals count: what comes from a file or an argument is not visible.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from slowtrain.source import FUNCTIONS, Source
+from slowtrain.source.reading import finding, index, kinds, scopes, values
+
+TRAINING = ("fit", "fit_generator", "train_on_batch", "GradientTape", "minimize")
+FEW = 10  # turns of a loop: a loop over settings, and what is done once in each is done few times
+DEPTH = 8
+Shape = tuple[int | None, ...]
+
+# Whose first argument, or ``shape``/``size``, is the shape.
+_SHAPED = frozenset(
+    "zeros ones empty full random random_sample standard_normal normal uniform truncated_normal integers randint "
+    "poisson binomial choice exponential beta gamma".split()
+)
+_SIZE_LATER = {"normal": 2, "uniform": 2, "integers": 2, "randint": 2, "poisson": 1, "binomial": 2, "choice": 1,
+               "exponential": 1, "beta": 2, "gamma": 2}  # fmt: skip
+_KEEPS = frozenset("astype copy round clip asarray array constant convert_to_tensor cast tensor sqrt abs".split())
+# Samples that Keras's own data sets give for training.
+_SETS = {"mnist": 60_000, "fashion_mnist": 60_000, "cifar10": 50_000, "cifar100": 50_000, "imdb": 25_000,
+         "reuters": 8_982, "boston_housing": 404, "california_housing": 16_512}  # fmt: skip
+
+
+def trains(source: Source) -> bool:
+    """Whether the file takes training steps."""
+    named = any(f"{name}(" in source.text for name in TRAINING)  # spares most files their index
+    return named and bool(index.of(source).called(*TRAINING))
+
+
+def number(source: Source, node: ast.expr | None, depth: int = DEPTH) -> int | None:
+    """The whole number that an expression is."""
+    if node is None or not depth:
+        return None
+    if isinstance(node, ast.BinOp):
+        left, right = number(source, node.left, depth - 1), number(source, node.right, depth - 1)
+        if left is None or right is None:
+            return None
+        if isinstance(node.op, ast.FloorDiv):
+            return left // right if right else None
+        plain = {ast.Add: left + right, ast.Sub: left - right, ast.Mult: left * right}
+        return plain.get(type(node.op))
+    if isinstance(node, ast.Call) and finding.called(node) == "len" and len(node.args) == 1:
+        return rows(source, node.args[0], depth - 1)
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+        found = shape(source, node.value.value, depth - 1)
+        at = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        return found[at] if found is not None and isinstance(at, int) and -len(found) <= at < len(found) else None
+    return values.whole(source, node)
+
+
+def rows(source: Source, node: ast.expr | None, depth: int = DEPTH) -> int | None:
+    """How many samples an array, or a list written out, has."""
+    found = shape(source, node, depth)
+    return found[0] if found else None
+
+
+def shape(source: Source, node: ast.expr | None, depth: int = DEPTH) -> Shape | None:
+    """The shape of an array, its dimensions None where they are not visible."""
+    if node is None or not depth:
+        return None
+    if isinstance(node, ast.Name):
+        return _of_name(source, node, depth)
+    if isinstance(node, ast.BinOp):
+        sides = [shape(source, side, depth - 1) for side in (node.left, node.right)]
+        return max((s for s in sides if s is not None), key=len, default=None)
+    if isinstance(node, ast.Subscript):
+        return _of_part(source, node, depth)
+    if isinstance(node, (ast.List, ast.Tuple)):
+        if any(isinstance(e, ast.Starred) for e in node.elts):
+            return None
+        return (len(node.elts), *((shape(source, node.elts[0], depth - 1) or ()) if node.elts else ()))
+    if isinstance(node, ast.ListComp) and len(node.generators) == 1 and not node.generators[0].ifs:
+        return (_length(source, node.generators[0].iter, depth),)
+    return _of_call(source, node, depth) if isinstance(node, ast.Call) else None
+
+
+def _of_call(source: Source, call: ast.Call, depth: int) -> Shape | None:
+    name = finding.called(call)
+    if name == "reshape":
+        method = isinstance(call.func, ast.Attribute) and not values.qualified(source, call.func)
+        return _given(source, call.args if method else call.args[1:], depth)
+    if name in _KEEPS:
+        method = isinstance(call.func, ast.Attribute) and not values.qualified(source, call.func)
+        kept = [call.func.value] if method and isinstance(call.func, ast.Attribute) else call.args[:1]
+        return shape(source, kept[0], depth - 1) if kept else None
+    if name in ("expand_dims", "stack") and call.args:
+        axis = finding.keyword(call, "axis", 1)
+        first = axis is None if name == "stack" else axis is not None
+        if (axis is not None and values.whole(source, axis) != 0) or (not first and name == "expand_dims"):
+            return None
+        inner = shape(source, call.args[0], depth - 1)
+        return inner if name == "stack" else (1, *(inner or ()))
+    if name == "to_categorical" and call.args:
+        found = shape(source, call.args[0], depth - 1)
+        return (*found, None) if found else None
+    if name in ("rand", "randn"):
+        return _given(source, call.args, depth)
+    if name in _SHAPED and isinstance(call.func, ast.Attribute):
+        whole = values.qualified(source, call.func)
+        later = 0 if whole.startswith(("tensorflow.", "keras.")) else _SIZE_LATER.get(name, 0)
+        given = finding.keyword(call, "size") or finding.keyword(call, "shape", later)
+        return _given(source, [given], depth) if given is not None else None
+    if name == "range":
+        return (_length(source, call, depth),)
+    return None
+
+
+def _given(source: Source, sizes: Sequence[ast.expr], depth: int) -> Shape | None:
+    """A shape as a tuple, as one number, or as several arguments."""
+    every = sizes[0].elts if len(sizes) == 1 and isinstance(sizes[0], (ast.Tuple, ast.List)) else sizes
+    found = tuple(number(source, e, depth - 1) for e in every)
+    return tuple(None if n is not None and n < 0 else n for n in found) if found else None
+
+
+def _of_part(source: Source, node: ast.Subscript, depth: int) -> Shape | None:
+    """``x[None]``, ``x[:n]``, ``x[i:i + 1]``."""
+    first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+    new = (isinstance(first, ast.Constant) and first.value is None) or (
+        values.qualified(source, first) in ("numpy.newaxis", "tensorflow.newaxis")
+    )
+    if new:
+        return (1,)
+    if not isinstance(first, ast.Slice) or first.step is not None:
+        return None
+    whole = shape(source, node.value, depth - 1)
+    rest = () if isinstance(node.slice, ast.Tuple) or whole is None else whole[1:]
+    if first.upper is None:
+        return whole if first.lower is None else (None, *rest)
+    if first.lower is None:
+        upper = number(source, first.upper, depth - 1)
+        return (upper if upper is None or upper >= 0 else None, *rest)
+    added = first.upper.right if isinstance(first.upper, ast.BinOp) and isinstance(first.upper.op, ast.Add) else None
+    if added is not None and ast.dump(first.upper.left) == ast.dump(first.lower):  # type: ignore[attr-defined]
+        return (number(source, added, depth - 1), *rest)
+    return None
+
+
+def _of_name(source: Source, node: ast.Name, depth: int) -> Shape | None:
+    """Of all that is assigned to a name, itself on the right left out; all have to agree."""
+    where = values.scope(source, node, node.id)
+    if isinstance(where, FUNCTIONS) and node.id in scopes.parameters(where):
+        given = list(kinds.given_to(source, where, node.id))
+        return shape(source, given[0], depth - 1) if len(given) == 1 else None
+    found: set[Shape | None] = set()
+    for store in values.stores(where, node.id):
+        if not isinstance(store, ast.Name):
+            return None
+        holder = finding.parents(source).get(store)
+        if isinstance(holder, (ast.For, ast.comprehension)) and store is holder.target:
+            inner = shape(source, holder.iter, depth - 1)
+            if inner is not None:
+                found.add(inner[1:])
+                continue
+        value = values.given(source, store)
+        if value is not None and any(isinstance(n, ast.Name) and n.id == node.id for n in ast.walk(value)):
+            continue  # x = x / 255
+        if isinstance(holder, ast.AugAssign):
+            continue
+        found.add(shape(source, value, depth - 1) if value is not None else _unpacked(source, store, depth))
+    return found.pop() if len(found) == 1 else None
+
+
+def _unpacked(source: Source, store: ast.Name, depth: int) -> Shape | None:
+    """Of ``(x, y), _ = mnist.load_data()``, and of what a generator of the file yields."""
+    above = finding.parents(source)
+    outer: ast.AST | None = above.get(store)
+    holder: ast.AST = store
+    while isinstance(outer, (ast.Tuple, ast.List)):
+        holder, outer = outer, above.get(outer)
+    if isinstance(outer, ast.Assign) and isinstance(outer.value, ast.Call) and isinstance(holder, ast.Tuple):
+        name = values.qualified(source, outer.value.func)
+        first = holder.elts[0]
+        if name.startswith("keras.datasets.") and store in ast.walk(first):
+            return (_SETS.get(name.split(".")[2]),)
+    if isinstance(outer, ast.For) and holder is outer.target:
+        over = outer.iter
+        counted = isinstance(over, ast.Call) and finding.called(over) == "enumerate"
+        items = outer.target.elts[1:] if isinstance(outer.target, ast.Tuple) else []
+        if counted and isinstance(over, ast.Call) and over.args and store in items:
+            inner = shape(source, over.args[0], depth - 1)
+            if inner is not None:
+                return inner[1:]
+        yielded = element(source, outer, store)
+        return shape(source, yielded, depth - 1)
+    return None
+
+
+def element(source: Source, loop: ast.For, name: ast.Name) -> ast.expr | None:
+    """What a generator of this file yields for one of a loop's targets: ``for i, (x, y) in enumerate(f())``."""
+    target, over = loop.target, loop.iter
+    while isinstance(over, ast.Call) and finding.called(over) in ("enumerate", "tqdm", "iter") and over.args:
+        if finding.called(over) == "enumerate":
+            if not isinstance(target, ast.Tuple) or len(target.elts) != 2:
+                return None
+            target = target.elts[1]
+        over = over.args[0]
+    made = generator(source, over)
+    if made is None:
+        return None
+    yields = [n.value for n in scopes.own(scopes.body(made)) if isinstance(n, ast.Yield) and n.value is not None]
+    if len(yields) != 1:
+        return None
+    if isinstance(target, ast.Name):
+        return yields[0] if target.id == name.id else None
+    if isinstance(target, ast.Tuple) and isinstance(yields[0], ast.Tuple) and len(target.elts) == len(yields[0].elts):
+        for one, value in zip(target.elts, yields[0].elts, strict=True):
+            if isinstance(one, ast.Name) and one.id == name.id:
+                return value
+    return None
+
+
+def generator(source: Source, call: ast.expr) -> ast.FunctionDef | None:
+    """The generator function of this file that ``call`` starts."""
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        return None
+    return finding.defined(source, call.func.id, call)
+
+
+def turns(source: Source, loop: ast.AST) -> int | None:
+    """How many turns a loop takes, where the text says so."""
+    return _length(source, loop.iter, DEPTH) if isinstance(loop, (ast.For, ast.comprehension)) else None
+
+
+def few(source: Source, loop: ast.AST) -> bool:
+    """Whether a loop is known to take few turns."""
+    known = turns(source, loop)
+    return known is not None and known <= FEW
+
+
+def written_out(loop: ast.AST) -> bool:
+    """A loop over settings: a list that stands in its head."""
+    return isinstance(loop, ast.For) and isinstance(loop.iter, (ast.List, ast.Tuple, ast.Dict, ast.Set))
+
+
+def _length(source: Source, over: ast.expr, depth: int) -> int | None:
+    if not depth:
+        return None
+    if isinstance(over, (ast.List, ast.Tuple, ast.Set)):
+        return None if any(isinstance(e, ast.Starred) for e in over.elts) else len(over.elts)
+    if isinstance(over, ast.Dict):
+        return len(over.keys)
+    if not isinstance(over, ast.Call):
+        return rows(source, over, depth - 1)
+    name = finding.called(over)
+    if name in ("enumerate", "tqdm", "list", "sorted", "reversed", "items", "keys", "values"):
+        inner = over.args[0] if over.args else over.func.value if isinstance(over.func, ast.Attribute) else None
+        return _length(source, inner, depth - 1) if inner is not None else None
+    if name in ("range", "trange"):
+        bounds = [number(source, a, depth - 1) for a in over.args]
+        if not bounds or None in bounds or (len(bounds) == 3 and not bounds[2]):
+            return None
+        return len(range(*[b for b in bounds if b is not None]))
+    made = generator(source, over)
+    if made is None:
+        return rows(source, over, depth - 1)
+    loops = [n for n in scopes.own(scopes.body(made)) if isinstance(n, (ast.For, ast.While))]
+    if len(loops) != 1 or not isinstance(loops[0], ast.For) or not isinstance(loops[0].iter, ast.Call):
+        return None
+    inside = loops[0].iter
+    if len(inside.args) == 1 and isinstance(inside.args[0], ast.Name) and finding.called(inside) == "range":
+        given = kinds.given_in(made, over, inside.args[0].id)
+        if given is not None:
+            return number(source, given, depth - 1)
+    return _length(source, inside, depth - 1)
+
+
+def repeated(source: Source, node: ast.AST, least: int, depth: int = 3) -> ast.AST | None:
+    """The loop, around ``node`` or around a call of its function in this file, that may take ``least`` turns."""
+    for loop in around(source, node):
+        known = turns(source, loop)
+        if known is None or known >= least:
+            return loop
+    function = finding.function(source, node)
+    if function is None or not depth:
+        return None
+    for call in index.of(source).called(function.name):
+        found = repeated(source, call, least, depth - 1) if function is not finding.function(source, call) else None
+        if found is not None:
+            return found
+    return None
+
+
+def around(source: Source, node: ast.AST) -> Iterator[ast.AST]:
+    """Loops and comprehensions around ``node`` in its function that repeat it, the innermost first."""
+    above = finding.parents(source)
+    child, at = node, above.get(node)
+    while at is not None and not isinstance(at, finding.SCOPES):
+        if isinstance(at, ast.While) or (isinstance(at, (ast.For, ast.AsyncFor)) and child in at.body):
+            yield at
+        elif isinstance(at, scopes.COMPREHENSIONS):
+            yield from (g for g in at.generators if child is not g)
+        child, at = at, above.get(at)

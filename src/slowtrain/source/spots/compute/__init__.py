@@ -1,0 +1,1 @@
+"""Operations that surely cost too much."""

@@ -1,0 +1,147 @@
+"""Ops written by hand and tables worked on as a whole, as far as a file's text tells."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits
+from slowtrain.source.cures.compute import heads, models, ops, windows
+from slowtrain.source.reading import finding, index, scopes, values, visible
+
+MANY_ROWS = 1000  # of a table, at least, for a product with one-hot rows to be mostly by zero
+LARGE_ROWS = 10_000  # of a table that is gone through in each step; a batch looks up some hundreds
+PARTS = 20  # of a layer, each with ops of its own: with fewer, starting them takes less than is worth a word
+# Adam goes through the table and its two averages, forward and back: of tables from here on for longer than a step of
+# a model that has nothing else than look-ups and a few dense layers.
+TABLE_NUMBERS = 2_000_000
+LIGHT = frozenset(
+    "Embedding Dense Dot Flatten Activation Input InputLayer Concatenate Dropout GlobalAveragePooling1D Reshape "
+    "Multiply Add Lambda BatchNormalization Average Subtract GlobalMaxPooling1D Permute Hashing StringLookup "
+    "IntegerLookup Discretization Normalization".split()
+)
+STEERING = ("embeddings_regularizer", "weights", "trainable", "embeddings_constraint")
+
+
+@dataclass(frozen=True)
+class Written:
+    start: tuple[int, int]
+    end: tuple[int, int]
+    says: str
+    cure: str
+    changed: tuple[Edit, ...]
+
+
+def handwritten(source: Source) -> Iterator[Written]:
+    for call in index.of(source).called("one_hot"):
+        depth = finding.keyword(call, "depth", 1) or finding.keyword(call, "num_classes", 1)
+        rows = visible.number(source, depth)
+        if rows is None or rows < MANY_ROWS:
+            continue
+        changed = ops.looked_up(source, edits.end(call.func)[0])
+        if changed:
+            says = f"a product with one-hot rows of {rows:,} numbers looks up one row each"
+            cure = "look rows up with tf.gather or layers.Embedding instead of multiplying"
+            yield Written(edits.start(call), edits.end(call), says, cure, changed)
+    if not index.of(source).called("add_weight", "Variable"):
+        return
+    for loop in _layer_loops(source):
+        changed = windows.convolved(source, loop.lineno)
+        says = "loops over shifted windows are one convolution written by hand"
+        if not changed and (visible.turns(source, loop) or 0) >= PARTS:
+            changed = heads.together(source, loop.lineno)
+            says = f"a loop does small products for each of {visible.turns(source, loop)} parts"
+        if changed:
+            cure = "replace the loop by the one op (conv2d, einsum, batched matmul, gather)"
+            yield Written(edits.start(loop), edits.end(loop.iter), says, cure, changed)
+
+
+def _layer_loops(source: Source) -> Iterator[ast.For]:
+    """Innermost loops over ``range`` that work on tensors."""
+    for loop in index.nodes(source, ast.For):
+        if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
+            continue
+        inner = [n for one in loop.body for n in ast.walk(one)]
+        if finding.called(loop.iter) != "range" or any(isinstance(n, ast.For) for n in inner):
+            continue
+        calls = [n for n in inner if isinstance(n, ast.Call)]
+        if any(values.qualified(source, c.func).startswith("tensorflow.") for c in calls) and _used(source, loop):
+            yield loop
+
+
+def _used(source: Source, node: ast.AST) -> bool:
+    """Whether a file that trains makes an object of the class around ``node``; other files are read by others."""
+    function = finding.function(source, node)
+    holder = finding.parents(source).get(function) if function is not None else None
+    if not isinstance(holder, ast.ClassDef) or not visible.trains(source):
+        return True
+    return bool(index.of(source).called(holder.name))
+
+
+def whole_tables(source: Source) -> Iterator[Written]:
+    """Every row of a large table normalised before a few are looked up."""
+    seen: set[ast.Call] = set()
+    for gather in index.of(source).called("gather", "embedding_lookup"):
+        given = gather.args[0] if gather.args and values.qualified(source, gather.func) in ops.GATHERS else None
+        call = values.assigned(source, given) if isinstance(given, ast.Name) else given
+        table = ops.by_row(source, call) if isinstance(call, ast.Call) and call not in seen else None
+        if not isinstance(call, ast.Call) or table is None or not ops.table_of(source, table):
+            continue
+        seen.add(call)
+        rows = _table_rows(source, table)
+        changed = ops.looked_up_first(source) if rows is not None and rows >= LARGE_ROWS else ()
+        if changed:
+            says = f"{finding.called(call)} of all {rows:,} rows, of which a step looks up a batch"
+            cure = "look up rows first; normalise or regularise only those"
+            yield Written(edits.start(call), edits.end(call), says, cure, changed)
+
+
+def _table_rows(source: Source, table: ast.expr) -> int | None:
+    made = values.assigned(source, table) if isinstance(table, ast.Name) else None
+    if not isinstance(made, ast.Call) or finding.called(made) != "Variable":
+        return None
+    return visible.rows(source, finding.keyword(made, "initial_value", 0))
+
+
+def updated_tables(source: Source) -> Iterator[Written]:
+    """Large embeddings under Adam in a model that does little else."""
+    if not visible.trains(source):
+        return
+    tables = [(c, n) for c in index.of(source).called("Embedding") if (n := _numbers(source, c)) is not None]
+    large = [(call, sizes) for call, sizes in tables if sizes[0] >= LARGE_ROWS and sizes[0] * sizes[1] >= TABLE_NUMBERS]
+    if not large or not _light(source, max(rows for _, (rows, _) in large)):
+        return
+    changed = models.lazy_adam(source)
+    if not changed:
+        return
+    for call, (rows, width) in large:
+        says = f"Adam updates all {rows:,} x {width} numbers of this table in each step"
+        cure = "use an optimizer that updates only the rows used: a lazy Adam, SGD without momentum"
+        yield Written(edits.start(call), edits.end(call), says, cure, changed)
+
+
+def _numbers(source: Source, call: ast.Call) -> tuple[int, int] | None:
+    if not values.qualified(source, call.func).startswith("keras.layers."):
+        return None
+    rows = visible.number(source, finding.keyword(call, "input_dim", 0))
+    width = visible.number(source, finding.keyword(call, "output_dim", 1))
+    steered = any(k.arg in STEERING or k.arg is None for k in call.keywords)
+    return (rows, width) if rows and width and not steered else None
+
+
+def _light(source: Source, rows: int) -> bool:
+    """Whether the file's layers do little beside looking rows up; none gives a number for each row."""
+    for name, calls in index.of(source).calls.items():
+        if name[:1].isupper() and any(values.qualified(source, c.func).startswith("keras.layers.") for c in calls):
+            if name not in LIGHT:
+                return False
+            if name == "Dense" and any(not 0 < (_units(source, c) or 0) < min(rows, 4096) for c in calls):
+                return False
+    own = (n for n in index.nodes(source, ast.ClassDef) if isinstance(n, ast.ClassDef))
+    return not any(scopes.dotted(b).endswith("Layer") for n in own for b in n.bases)
+
+
+def _units(source: Source, call: ast.Call) -> int | None:
+    return visible.number(source, finding.keyword(call, "units", 0))

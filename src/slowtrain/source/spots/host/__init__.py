@@ -1,0 +1,1 @@
+"""Python and Keras that surely cost too much."""

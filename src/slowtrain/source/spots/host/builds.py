@@ -1,0 +1,157 @@
+"""Models, functions and optimizers that a loop makes again though nothing in it asks for another one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from slowtrain.model import Edit
+from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source.cures.host import hoisting, rebuilding
+from slowtrain.source.reading import finding, index, scopes, values, visible
+from slowtrain.source.spots.host import retraces
+
+# Of training between two builds. Tracing and optimising a model's graph takes a second or more where a step of a large
+# one takes a tenth of it: up to so many steps the builds are the larger part of any model's time.
+FEW_STEPS = 10
+LEAST_BUILDS = 3  # training in two stages (frozen, then unfrozen) compiles twice and must
+
+
+@dataclass(frozen=True)
+class Build:
+    """From where to where it stands, what is seen, and what takes it out of the loop."""
+
+    start: tuple[int, int]
+    end: tuple[int, int]
+    says: str
+    changed: tuple[Edit, ...]
+
+
+def compiled_again(source: Source) -> Iterator[Build]:
+    """``compile()`` in a loop on a model that was compiled before it, with another rate at most."""
+    if not visible.trains(source):
+        return
+    for call in index.of(source).called("compile"):
+        loops = scopes.loops(source, call)
+        turns = visible.turns(source, loops[0]) if loops else 0
+        if turns is not None and turns < LEAST_BUILDS:
+            continue
+        changed = tuple(hoisting.recompiled(source, call.lineno))
+        if changed:
+            yield Build(
+                *index.operation(call), "compile() in each turn of a loop throws the traced graph away", changed
+            )
+
+
+def built_again(source: Source) -> Iterator[Build]:
+    """A model built, compiled and trained for a few steps in each turn."""
+    if not visible.trains(source):
+        return
+    for call in index.of(source).called("compile"):
+        loops = scopes.loops(source, call)
+        if not loops or visible.few(source, loops[0]):
+            continue
+        steps = _steps(source, loops[0])
+        if steps is None or steps > FEW_STEPS:
+            continue
+        changed = tuple(rebuilding.rebuilt(source, call.lineno))
+        if changed:
+            says = f"each turn of a loop builds and traces a model for {steps} steps of training"
+            yield Build(*index.operation(call), says, changed)
+
+
+def _steps(source: Source, loop: ast.For | ast.While) -> int | None:
+    """The steps that the calls of ``fit`` in a loop take in a turn, where the text says so."""
+    total = 0
+    for call in index.of(source).called("fit"):
+        if loop not in scopes.loops(source, call):
+            continue
+        steps, epochs = visible_steps(source, call), finding.keyword(call, "epochs")
+        turns = visible.number(source, epochs) if epochs is not None else 1
+        if steps is None or turns is None:
+            return None
+        total += steps * turns
+    return total or None
+
+
+def visible_steps(source: Source, call: ast.Call) -> int | None:
+    """Steps of an epoch of ``fit``."""
+    rows = visible.rows(source, finding.keyword(call, "x", 0))
+    given = finding.keyword(call, "batch_size", 2)
+    size = 32 if given is None else visible.number(source, given)  # Keras's own
+    return -(-rows // size) if rows and size else None
+
+
+def functions_again(source: Source) -> Iterator[Build]:
+    """A ``tf.function`` that a loop defines, or has another function define, and calls."""
+    if ".function" not in source.text and "import function" not in source.text:
+        return
+    makers: set[str] = set()
+    for graph in retraces.graphs(source):
+        loops = scopes.loops(source, graph.function)
+        outer = finding.function(source, graph.function)
+        if loops and not _excused(source, graph.function, loops[0], graph.names[0]):
+            yield _made_here(source, graph.function)
+        elif outer is not None and not loops and _returns(outer, graph.names[0]):
+            makers.add(outer.name)
+    for call in index.of(source).called("function"):
+        loops = scopes.loops(source, call)
+        holder = finding.statement(source, call)
+        if not loops or values.qualified(source, call.func) != "tensorflow.function":
+            continue
+        name = holder.targets[0] if isinstance(holder, ast.Assign) and holder.value is call else None
+        if isinstance(name, ast.Name) and holder is not None and not _excused(source, holder, loops[0], name.id):
+            changed = tuple(hoisting.hoisted(source, call.lineno))
+            yield Build(edits.start(call), edits.end(call), "tf.function() in a loop traces anew in each turn", changed)
+    for call in index.of(source).called(*sorted(makers)) if makers else ():
+        yield from _made_by(source, call)
+
+
+def _made_here(source: Source, function: ast.FunctionDef) -> Build:
+    first = function.decorator_list[0]
+    says = f"{function.name} is a new tf.function in each turn of the loop, and traced anew"
+    return Build(edits.start(first), edits.end(first), says, tuple(hoisting.hoisted(source, function.lineno)))
+
+
+def _made_by(source: Source, call: ast.Call) -> Iterator[Build]:
+    loops, holder = scopes.loops(source, call), finding.statement(source, call)
+    if not loops or not isinstance(holder, ast.Assign) or holder.value is not call:
+        return
+    name = holder.targets[0]
+    if isinstance(name, ast.Name) and not _excused(source, holder, loops[0], name.id):
+        says = f"{finding.called(call)}() makes a new tf.function in each turn of the loop, which is traced anew"
+        yield Build(edits.start(call), edits.end(call), says, tuple(rebuilding.rebuilt(source, call.lineno)))
+
+
+def _returns(function: ast.AST, name: str) -> bool:
+    found = [n.value for n in scopes.own(scopes.body(function)) if isinstance(n, ast.Return)]
+    return len(found) == 1 and isinstance(found[0], ast.Name) and found[0].id == name
+
+
+def _excused(source: Source, made: ast.stmt, loop: ast.For | ast.While, name: str) -> bool:
+    """Whether each turn needs one of its own, takes none, or there are few turns."""
+    if visible.few(source, loop) or visible.written_out(loop):
+        return True
+    called = [c for c in index.of(source).called(name) if loop in scopes.loops(source, c)]
+    return not called or bool(scopes.read(made) & _of_the_turn(source, loop, made))
+
+
+def _of_the_turn(source: Source, loop: ast.For | ast.While, made: ast.stmt) -> set[str]:
+    """Names that hold something else in each turn: the loop's own, what is computed of them, what counts or draws."""
+    differ = scopes.bound(loop.target) if isinstance(loop, ast.For) else set()
+    every = [n for n in scopes.own(list(loop.body)) if isinstance(n, (ast.Assign, ast.AugAssign, ast.For, ast.With))]
+    for _ in range(3):
+        for one in every:
+            if one is made:
+                continue
+            value = one.iter if isinstance(one, ast.For) else getattr(one, "value", None)
+            parts = source.called(value) if value is not None else [one]
+            read = {n for p in parts if not isinstance(p, FUNCTIONS) or p is value for n in scopes.read(p)}
+            if isinstance(one, (ast.AugAssign, ast.With)) or read & differ or _draws(parts):
+                differ |= scopes.bound(one.target if isinstance(one, ast.For) else one)
+    return differ
+
+
+def _draws(parts: Sequence[ast.AST]) -> bool:
+    return any(isinstance(n, ast.Call) and finding.called(n) in retraces.DRAWN for p in parts for n in ast.walk(p))

@@ -1,0 +1,142 @@
+"""Callbacks that do after every batch what is worth doing now and then."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits
+from slowtrain.source.cures.host import callbacks
+from slowtrain.source.reading import finding, index, scopes, values, visible
+from slowtrain.source.spots.host import fits
+
+HOOKS = ("on_train_batch_end", "on_batch_end", "on_train_batch_begin", "on_batch_begin")
+# Of the model, each a pass over data or all weights.
+OF_MODEL = frozenset("predict evaluate save save_weights get_weights predict_generator evaluate_generator".split())
+# Calls that write a file, draw, or go through arrays, by their modules.
+COSTLY = ("matplotlib.", "json.dump", "pickle.dump", "numpy.save", "numpy.histogram", "numpy.percentile", "h5py.",
+          "tensorflow.summary.histogram", "tensorflow.summary.image", "keras.utils.plot_model")  # fmt: skip
+CHEAP = ("json.dumps", "pickle.dumps")
+OFTEN = 10  # batches between saves: a save takes as long as several steps of any model
+
+
+@dataclass(frozen=True)
+class Often:
+    start: tuple[int, int]
+    end: tuple[int, int]
+    says: str
+    cure: str
+    changed: tuple[Edit, ...]
+
+
+def often(source: Source) -> Iterator[Often]:
+    """All of them in the file."""
+    yield from _hooks(source)
+    yield from _lambdas(source)
+    yield from _savers(source)
+    yield from _boards(source)
+
+
+def _hooks(source: Source) -> Iterator[Often]:
+    for kind in index.nodes(source, ast.ClassDef):
+        assert isinstance(kind, ast.ClassDef)
+        if not any(scopes.dotted(base).rpartition(".")[2].endswith("Callback") for base in kind.bases):
+            continue
+        for hook in kind.body:
+            if not isinstance(hook, ast.FunctionDef) or hook.name not in HOOKS:
+                continue
+            what = _work(source, kind, hook)
+            if what is not None:
+                rarer = tuple(callbacks.rarer_hook(source, kind.name, hook.name))
+                named = hook.lineno, hook.col_offset + len(f"def {hook.name}")
+                says = f"{kind.name}.{hook.name} calls {what} after every batch"
+                cure = f"do the work of {kind.name}.{hook.name} once an epoch, or every hundredth batch"
+                yield Often(edits.start(hook), named, says, cure, rarer)
+
+
+def _work(source: Source, kind: ast.ClassDef, hook: ast.FunctionDef, depth: int = 2) -> str | None:
+    """The costly call in a method, or in a method that it calls, which it makes each time."""
+    for node in _always(hook.body):
+        if not isinstance(node, ast.Call):
+            continue
+        name = finding.called(node)
+        owner = scopes.dotted(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+        whole = values.qualified(source, node.func)
+        if (owner == "self.model" and name in OF_MODEL) or (whole.startswith(COSTLY) and whole not in CHEAP):
+            return f"{scopes.dotted(node.func)}()"
+        own = next((m for m in kind.body if isinstance(m, ast.FunctionDef) and m.name == name), None)
+        if owner == "self" and own is not None and own is not hook and depth:
+            found = _work(source, kind, own, depth - 1)
+            if found is not None:
+                return found
+    return None
+
+
+def _always(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """What is reached whatever the numbers: up to the first test, and not what stands behind one."""
+    for one in body:
+        if isinstance(one, ast.If):
+            return
+        if isinstance(one, (ast.For, ast.With)):
+            heads = [one.iter] if isinstance(one, ast.For) else [i.context_expr for i in one.items]
+            for head in heads:
+                yield from ast.walk(head)
+            yield from _always(one.body)
+        elif not isinstance(one, (ast.While, ast.Try)) and not any(
+            isinstance(n, (ast.IfExp, ast.BoolOp)) for n in ast.walk(one)
+        ):
+            yield from ast.walk(one)
+
+
+def _lambdas(source: Source) -> Iterator[Often]:
+    for call in index.of(source).called("LambdaCallback"):
+        for given in call.keywords:
+            if given.arg not in HOOKS or not isinstance(given.value, ast.Lambda):
+                continue
+            body = given.value.body
+            calls = [n for n in _always([ast.Expr(body)]) if isinstance(n, ast.Call)]
+            costly = [
+                c for c in calls if finding.called(c) in OF_MODEL or values.qualified(source, c.func).startswith(COSTLY)
+            ]
+            if costly:
+                says = f"{given.arg} calls {scopes.dotted(costly[0].func)}() after every batch"
+                changed = tuple(callbacks.rarer_lambda(source))
+                cure = "do the work of the callback once an epoch, or every hundredth batch"
+                yield Often(edits.start(given.value), edits.end(given.value), says, cure, changed)
+
+
+def _savers(source: Source) -> Iterator[Often]:
+    for call in index.of(source).called(*callbacks.KERAS_SAVERS):
+        kind, freq = finding.called(call), finding.keyword(call, "save_freq")
+        every = visible.number(source, freq) if freq is not None else None
+        if freq is not None and every is not None and 1 <= every <= OFTEN:
+            says = f"{kind} saves the model after every {f'{every} batches' if every > 1 else 'batch'}"
+            cure = f"let {kind} save less often (save_freq) or only weights (save_weights_only=True)"
+            yield Often(edits.start(freq), edits.end(freq), says, cure, tuple(callbacks.lighter(source, kind)))
+
+
+def _boards(source: Source) -> Iterator[Often]:
+    for call in index.of(source).called("TensorBoard"):
+        freq, images = finding.keyword(call, "histogram_freq"), finding.keyword(call, "write_images")
+        every = visible.number(source, freq) if freq is not None else None
+        if isinstance(images, ast.Constant) and images.value is True and every == 1:
+            says = "TensorBoard writes every weight as a histogram and as a picture after each epoch"
+            cure = "TensorBoard(histogram_freq=0, write_images=False)"
+            yield Often(edits.start(call), edits.end(call), says, cure, tuple(callbacks.lighter(source, "TensorBoard")))
+
+
+def collected(source: Source) -> Iterator[ast.Call]:
+    """``gc.collect()`` in every turn of a loop that takes a step, or in a hook of every batch."""
+    for call in index.of(source).called("collect"):
+        statement = finding.statement(source, call)
+        if values.qualified(source, call.func) != "gc.collect" or not isinstance(statement, ast.Expr):
+            continue
+        holder = finding.parents(source).get(statement)
+        if isinstance(holder, (ast.For, ast.While)) and statement in holder.body:
+            beside = [s for s in holder.body if not isinstance(s, (ast.For, ast.While, ast.If))]
+            if fits.takes_step(source, beside):
+                yield call
+        elif isinstance(holder, ast.FunctionDef) and holder.name in HOOKS:
+            yield call

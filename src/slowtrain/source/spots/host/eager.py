@@ -1,0 +1,98 @@
+"""Training steps that run op by op: a gradient taken and applied in a loop, outside any graph."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source.cures.host.functions import APPLIES
+from slowtrain.source.reading import finding, graphable, index, scopes
+
+UPDATES = APPLIES - {"assign", "assign_add", "apply"}  # of an optimizer: what is assigned may be anything
+
+
+def on(given: ast.expr | None) -> bool:
+    return isinstance(given, ast.Constant) and given.value is True
+
+
+def steps(source: Source) -> Iterator[ast.With]:
+    """The tapes of steps that are taken in a loop of this file, and are in no graph."""
+    for call in index.of(source).called("GradientTape"):
+        tape = finding.around(source, call, ast.With)
+        if not isinstance(tape, ast.With) or not any(i.context_expr is call for i in tape.items):
+            continue
+        function = finding.function(source, tape)
+        whole: ast.AST = function if function is not None else source.tree
+        if scopes.loops(source, tape):
+            whole = scopes.loops(source, tape)[-1]
+        elif function is None or not _looped(source, function):
+            continue
+        if _updates(source, whole) and not _in_graph(source, tape):
+            yield tape
+
+
+def named(source: Source, tape: ast.With) -> tuple[tuple[int, int], tuple[int, int]]:
+    """From where to where the step's function is named, or its tape made where it is no function of its own."""
+    function = finding.function(source, tape)
+    if function is None or scopes.loops(source, tape):
+        item = tape.items[0].context_expr
+        return edits.start(item), edits.end(item)
+    line, column = edits.start(function)
+    word = "async def " if isinstance(function, ast.AsyncFunctionDef) else "def "
+    return (line, column), (line, column + len(f"{word}{function.name}".encode()))
+
+
+def _updates(source: Source, whole: ast.AST) -> bool:
+    return any(
+        isinstance(n, ast.Call) and finding.called(n) in UPDATES for one in source.called(whole) for n in ast.walk(one)
+    )
+
+
+def _looped(source: Source, function: ast.AST, depth: int = 3) -> bool:
+    """Whether a function is called in a loop of this file, directly or by functions that are."""
+    name = getattr(function, "name", "")
+    for call in index.of(source).called(name):
+        if scopes.loops(source, call):
+            return True
+        outer = finding.function(source, call)
+        if depth and outer is not None and outer is not function and _looped(source, outer, depth - 1):
+            return True
+    return False
+
+
+def _in_graph(source: Source, tape: ast.AST) -> bool:
+    """Whether a graph is made of the step, of what it stands in, or of any function that calls it."""
+    todo: list[ast.AST] = []
+    at = finding.function(source, tape)
+    while at is not None:
+        todo.append(at)
+        at = finding.function(source, at)
+    seen: set[ast.AST] = set()
+    while todo:
+        one = todo.pop()
+        if one in seen or not isinstance(one, FUNCTIONS):
+            continue
+        seen.add(one)
+        if graphable.graphed(source, one) or _wrapped(source, one.name) or one.decorator_list:
+            return True
+        above = finding.parents(source).get(one)
+        if isinstance(above, ast.ClassDef) and one.name in ("train_step", "call"):
+            return True  # Keras makes the graph
+        for call in index.of(source).called(one.name):
+            outer = finding.function(source, call)
+            if outer is not None:
+                todo.append(outer)
+    return False
+
+
+def _wrapped(source: Source, name: str) -> bool:
+    """Whether the function is given to something by its name: ``tf.function(step)``, ``strategy.run(step)``."""
+    for node in ast.walk(source.tree):
+        if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
+            continue
+        if (node.id if isinstance(node, ast.Name) else node.attr) == name:
+            above = finding.parents(source).get(node)
+            if not (isinstance(above, ast.Call) and above.func is node):
+                return True
+    return False

@@ -1,0 +1,319 @@
+"""Calls of Keras's ``fit`` and ``predict`` that cost more than they do, as far as sizes in the text tell."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from math import ceil
+
+from slowtrain.model import Edit
+from slowtrain.source import Source
+from slowtrain.source.cures.compute import batches
+from slowtrain.source.cures.host import kerascalls
+from slowtrain.source.reading import finding, index, kinds, scopes, values, visible
+from slowtrain.source.reading.input import chains, consumed
+
+CALLS = 8  # of one line: a script may well evaluate after each of a few stages
+FEW_ROWS = 32  # Keras's own batch: of one row or of as many, a call's fixed price is the same
+OF_KERAS = frozenset({"verbose", "steps", "callbacks"})  # which ``predict`` of other libraries does not take
+EPOCHS = re.compile(r"epoch", re.IGNORECASE)
+TINY = 4  # samples in a step; and of a model of dense layers, whose weights are read once for as many:
+BALANCE = 16
+LEAST_STEPS, GOAL, LARGER = 8, 64, 32  # see compute/small-batch
+LONG = 500  # turns of a recurrence over which a single sequence is better cut into windows
+RECURRENT = ("LSTM", "GRU", "SimpleRNN")
+CONVOLUTIONS = ("Conv2D", "Conv3D", "conv2d", "conv3d", "Conv2DTranspose", "DepthwiseConv2D", "SeparableConv2D")
+LARGE = ("MultiHeadAttention", "Conv1D", "conv1d", "Bidirectional", "Embedding", "add_weight")
+SMALL_IMAGE = 32 * 32 * 3  # numbers in a sample: convolutions over larger ones compute for longer than they start
+LEAST_PASSES = 3
+STEPS = ("GradientTape", "train_on_batch")
+KEPT, KEPT_PASSES = 0.1, 2  # of the training time, and passes, that validation keeps in the cure
+
+
+# -- predict and fit for little work
+
+
+def little(source: Source) -> Iterator[tuple[ast.Call, str, tuple[Edit, ...]]]:
+    """Calls in a loop of ``predict`` with a few rows, of ``fit`` for one step: what is seen, and the edits."""
+    for call in index.of(source).called("predict"):
+        if not isinstance(call.func, ast.Attribute) or not _in_loop(source, call):
+            continue
+        found = visible.rows(source, finding.keyword(call, "x", 0))
+        if found is None or found > FEW_ROWS or not _of_keras(source, call):
+            continue
+        says = f"predict() in a loop is given {found} row{'s' * (found > 1)} at a time"
+        yield call, says, tuple(kerascalls.predicted_at_once(source, call.lineno))
+    for call in index.of(source).called("fit"):
+        if not _in_loop(source, call):
+            continue
+        found, size = visible.rows(source, finding.keyword(call, "x", 0)), finding.keyword(call, "batch_size", 2)
+        batch = 32 if size is None else visible.number(source, size)
+        epochs = finding.keyword(call, "epochs", 3)
+        once = epochs is None or visible.number(source, epochs) == 1
+        if found is None or batch is None or found > batch or not once or not isinstance(call.func, ast.Attribute):
+            continue
+        if not _owned(source, call):
+            changed = tuple(kerascalls.trained_at_once(source, call.lineno))
+            yield call, f"fit() in a loop is given {found} rows at a time, one step", changed
+
+
+def _in_loop(source: Source, call: ast.Call) -> bool:
+    """Whether a loop stands around the call, or in a function that calls its function: asked before sizes are."""
+    return visible.repeated(source, call, CALLS) is not None
+
+
+def _of_keras(source: Source, call: ast.Call) -> bool:
+    """Whether ``predict`` is that of a Keras model: by its arguments, or as the name's value is one."""
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    if any(k.arg in OF_KERAS for k in call.keywords):
+        return True
+    owner = call.func.value
+    made = values.assigned(source, owner) if isinstance(owner, ast.Name) else None
+    name = values.qualified(source, made.func) if isinstance(made, ast.Call) else ""
+    return name.startswith("keras.") and name.endswith(("Sequential", "Model", "load_model"))
+
+
+def _owned(source: Source, call: ast.Call) -> bool:
+    """Whether the model is another one in each turn of the loop around its ``fit``."""
+    assert isinstance(call.func, ast.Attribute)
+    name = scopes.dotted(call.func.value).partition(".")[0]
+    return not name or any(name in scopes.bound(loop) for loop in scopes.loops(source, call))
+
+
+# -- steps of an epoch
+
+
+def in_samples(source: Source) -> Iterator[tuple[ast.Call, ast.expr, str]]:
+    """``steps_per_epoch`` that is a number of samples."""
+    for call in index.of(source).called("fit", "fit_generator"):
+        given = finding.keyword(call, "steps_per_epoch")
+        value = values.assigned(source, given) if isinstance(given, ast.Name) else given
+        if given is None or value is None or not _samples(source, value):
+            continue
+        data = finding.keyword(call, "x", 0) or finding.keyword(call, "generator", 0)
+        size = kerascalls.batch_size(source, data) if data is not None else None
+        if size is not None and size != "1" and not _taken_apart(data):
+            yield call, given, f"steps_per_epoch={ast.unparse(given)} counts samples; a step takes {size} of them"
+
+
+def _samples(source: Source, node: ast.expr) -> bool:
+    """``len(x)`` and ``x.shape[0]`` of an array, ``flow.samples``."""
+    if isinstance(node, ast.Call) and finding.called(node) == "len" and len(node.args) == 1:
+        of = node.args[0]
+        return visible.rows(source, of) is not None or kinds.of(source, of) == kinds.ARRAY
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+        return isinstance(node.slice, ast.Constant) and node.slice.value == 0
+    return False
+
+
+def _taken_apart(data: ast.expr | None) -> bool:
+    """Whether batches become single samples again."""
+    return isinstance(data, ast.Call) and any(finding.called(c) == "unbatch" for c in finding.chain(data))
+
+
+def repeated_twice(source: Source) -> Iterator[tuple[ast.Call, str]]:
+    """``repeat(EPOCHS)`` of a data set that ``fit`` goes through for ``EPOCHS`` again."""
+    fits = [c for c in index.of(source).called("fit") if _again(source, c)]
+    for call in index.of(source).called("repeat") if fits else ():
+        given = finding.keyword(call, "count", 0)
+        names = _named(given)
+        if given is None or not isinstance(call.func, ast.Attribute) or not names:
+            continue
+        for fit in fits:
+            epochs = finding.keyword(fit, "epochs", 3)
+            if names & _named(epochs) and _reaches(source, call, fit):
+                yield call, f"the data set repeats itself {ast.unparse(given)} times in each epoch of fit()"
+                break
+
+
+def _again(source: Source, fit: ast.Call) -> bool:
+    epochs, steps = finding.keyword(fit, "epochs", 3), finding.keyword(fit, "steps_per_epoch")
+    return epochs is not None and visible.number(source, epochs) != 1 and steps is None
+
+
+def _named(node: ast.expr | None) -> set[str]:
+    """Names in an expression that say that they count epochs."""
+    parts = [n for n in ast.walk(node) if isinstance(n, (ast.Name, ast.Attribute))] if node is not None else []
+    words = {n.id if isinstance(n, ast.Name) else n.attr for n in parts}
+    return {w for w in words if EPOCHS.search(w)}
+
+
+def _reaches(source: Source, repeat: ast.Call, fit: ast.Call) -> bool:
+    """Whether the data set that is repeated is the one that ``fit`` is given."""
+    given = finding.keyword(fit, "x", 0)
+    for _ in range(4):
+        if not isinstance(given, ast.Name):
+            break
+        given = chains.assigned(source, given, fit)
+    if not isinstance(given, ast.Call):
+        return False
+    if repeat in chains.upstream(source, given).calls:
+        return True
+    root = list(finding.chain(given))[-1]
+    made = finding.defined(source, root.func.id, root) if isinstance(root.func, ast.Name) else None
+    return made is not None and finding.function(source, repeat) is made
+
+
+# -- validation
+
+
+def validated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]]:
+    """``fit`` whose epochs are shorter than the validation after each."""
+    for call in index.of(source).called("fit"):
+        given, data = finding.keyword(call, "validation_data"), finding.keyword(call, "x", 0)
+        if not isinstance(given, ast.Tuple) or not given.elts or finding.keyword(call, "steps_per_epoch") is not None:
+            continue
+        freq = finding.keyword(call, "validation_freq")
+        epochs = visible.number(source, finding.keyword(call, "epochs", 3))
+        size = finding.keyword(call, "batch_size", 2)
+        batch = 32 if size is None else visible.number(source, size)
+        rows, held = visible.rows(source, data), visible.rows(source, given.elts[0])
+        if not rows or not held or not batch or not epochs or epochs < LEAST_PASSES:
+            continue
+        if freq is not None and visible.number(source, freq) != 1:
+            continue
+        if held <= rows and rows > batch:
+            continue
+        # A forward pass is about a third of a step.
+        rarer = max(ceil(epochs / max(KEPT * epochs * 3 * rows / held, KEPT_PASSES)), 2)
+        what = f"{rows:,} samples, {ceil(rows / batch):,} step{'s' * (rows > batch)}"
+        says = f"each epoch of {what} is followed by a validation on {held:,} samples"
+        yield given, says, tuple(kerascalls.rarer_validation(source, call.lineno, rarer))
+
+
+def evaluated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]]:
+    """A pass over a test set after so few steps of a loop of one's own that it takes longer than they."""
+    if "from_tensor_slices" not in source.text or not index.of(source).called(*STEPS):
+        return
+    for test in index.nodes(source, ast.If):
+        modulus = kerascalls.divided_by(test)
+        every = visible.number(source, modulus) if modulus is not None else None
+        if not isinstance(test, ast.If) or every is None:
+            continue
+        loop = next(iter(scopes.loops(source, test)), None)
+        steps = visible.turns(source, loop) if loop is not None else None
+        if loop is None or not steps or not _one_step(source, loop, test):
+            continue
+        held = _passed(source, test)
+        if held is None or held <= every or steps // every < LEAST_PASSES:
+            continue
+        passes = steps // every
+        rarer = max(ceil(passes / max(KEPT * 3 * steps / held, KEPT_PASSES)), 2)
+        says = f"after every {every} steps come {held:,} batches of another data set"
+        yield test.test, says, tuple(kerascalls.rarer_turns(source, test.lineno, rarer))
+
+
+def _one_step(source: Source, loop: ast.AST, test: ast.If) -> bool:
+    """Whether a turn of the loop takes a training step, beside the test."""
+    beside = [s for s in getattr(loop, "body", []) if s is not test and not isinstance(s, (ast.For, ast.While))]
+    return takes_step(source, beside)
+
+
+def takes_step(source: Source, body: Sequence[ast.AST]) -> bool:
+    """Whether statements, or functions of the file that they call, take a training step."""
+    parts = [p for one in body for p in source.called(one)]
+    return any(isinstance(n, ast.Call) and finding.called(n) in STEPS for p in parts for n in ast.walk(p))
+
+
+def _passed(source: Source, test: ast.If) -> int | None:
+    """Batches of the data set that a loop within ``test`` goes through."""
+    for node in ast.walk(test):
+        if not isinstance(node, (ast.For, ast.comprehension)) or not isinstance(node.iter, ast.Name):
+            continue
+        made = values.assigned(source, node.iter)
+        flow = chains.upstream(source, made) if isinstance(made, ast.Call) else None
+        if flow is None or not flow.whole or {"take", "shard", "repeat", "filter"} & set(flow.names):
+            continue
+        rows, size = _of_flow(source, flow)
+        if rows and size:
+            return ceil(rows / size)
+    return None
+
+
+def _of_flow(source: Source, flow: chains.Flow) -> tuple[int | None, int | None]:
+    """Samples of a data set made of arrays, and the size of its batches."""
+    sizes = [c for c in flow.calls if finding.called(c) == "batch"]
+    if finding.called(flow.calls[0]) != "from_tensor_slices" or len(sizes) != 1 or not flow.calls[0].args:
+        return None, None
+    given = flow.calls[0].args[0]
+    if isinstance(given, ast.Tuple) and given.elts:
+        given = given.elts[0]
+    return visible.rows(source, given), visible.number(source, finding.keyword(sizes[0], "batch_size", 0))
+
+
+# -- batches of a few samples
+
+
+def tiny(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]]:
+    """Batches of one to four of thousands of samples: the size, what is seen, a better size, the edits."""
+    if not visible.trains(source):
+        return
+    for call in index.of(source).called("fit"):
+        given, data = finding.keyword(call, "batch_size", 2), finding.keyword(call, "x", 0)
+        if given is None or data is None:
+            continue
+        yield from _too_small(source, given, visible.shape(source, data), call.lineno)
+    for flow in dict.fromkeys(consumed.trained_on(source)) if index.of(source).called("batch") else ():
+        calls = [c for c in flow.calls if finding.called(c) == "batch"]
+        if len(calls) != 1 or {"unbatch", "window", "flat_map", "filter", "interleave"} & set(flow.names):
+            continue
+        rows, _ = _of_flow(source, flow)
+        given = finding.keyword(calls[0], "batch_size", 0)
+        data = flow.calls[0].args[0] if flow.calls[0].args else None
+        data = data.elts[0] if isinstance(data, ast.Tuple) and data.elts else data
+        if rows and given is not None:
+            yield from _too_small(source, given, visible.shape(source, data), calls[0].lineno)
+    yield from _sliced(source)
+
+
+def _sliced(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]]:
+    """``for i in range(0, n, 8)`` around a step that is given ``x[i:i + 8]``."""
+    for loop in index.nodes(source, ast.For):
+        over = loop.iter if isinstance(loop, ast.For) else None
+        if not isinstance(loop, ast.For) or not isinstance(over, ast.Call) or finding.called(over) != "range":
+            continue
+        if len(over.args) != 3 or not isinstance(loop.target, ast.Name) or not takes_step(source, loop.body):
+            continue
+        parts = [n for one in loop.body for n in ast.walk(one) if isinstance(n, ast.Subscript)]
+        cut = [n for n in parts if isinstance(n.slice, ast.Slice) and _from(n.slice, loop.target.id)]
+        if cut and cut[0].lineno >= loop.lineno:
+            line = next((c.lineno for c in ast.walk(loop) if isinstance(c, ast.Call) and cut[0] in c.args), loop.lineno)
+            yield from _too_small(source, over.args[2], visible.shape(source, cut[0].value), line)
+
+
+def _from(part: ast.Slice, name: str) -> bool:
+    return isinstance(part.lower, ast.Name) and part.lower.id == name
+
+
+def _too_small(
+    source: Source, given: ast.expr, shape: visible.Shape | None, line: int
+) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]]:
+    size = visible.number(source, given)
+    if size is None or not 1 <= size < BALANCE or not shape or shape[0] is None:
+        return
+    if size > TINY and index.of(source).called(*CONVOLUTIONS, *RECURRENT, *LARGE):
+        return
+    goal = min(LARGER * size, GOAL)
+    if shape[0] == 1 and len(shape) == 3 and (shape[1] or 0) >= LONG and index.of(source).called(*RECURRENT):
+        yield given, f"the one sequence of {shape[1]:,} turns is the whole batch", 0, ()
+        return
+    if shape[0] < LEAST_STEPS * goal or _computing(source, shape):
+        return
+    says = f"a step takes {size} of {shape[0]:,} samples"
+    written = values.origin(source, given)
+    given = written.constant if written is not None else given
+    yield given, says, goal, batches.larger(source, [line], size, goal)
+
+
+def _computing(source: Source, shape: visible.Shape) -> bool:
+    """Whether a sample may be large enough to fill a step by itself."""
+    if not index.of(source).called(*CONVOLUTIONS, *RECURRENT, "MultiHeadAttention"):
+        return False
+    numbers = 1
+    for one in shape[1:]:
+        if one is None:
+            return True
+        numbers *= one
+    return len(shape) < 2 or numbers > SMALL_IMAGE or bool(index.of(source).called(*RECURRENT))

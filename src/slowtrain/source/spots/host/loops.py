@@ -1,0 +1,94 @@
+"""Python loops over very many elements that NumPy has a form for."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from slowtrain.source import Source, edits
+from slowtrain.source.cures.host import comprehended, vectorising
+from slowtrain.source.reading import finding, index, scopes, values, visible
+
+# Turns: the simplest take a tenth of a microsecond, with a call of NumPy's in them one or more. That many, over all
+# loops inside one another, take from tenths of a second on.
+LEAST_TURNS = 100_000
+SLOW_TURNS = 1_000_000  # where no form is known that means the same
+Loop = ast.For | ast.Call
+
+
+def elementwise(source: Source) -> Iterator[tuple[Loop, int, comprehended.Vectorised | None]]:
+    """Outermost loops and array-making calls of a file that trains, with their turns and the form over arrays."""
+    if "numpy" not in source.text or not visible.trains(source):
+        return
+    for loop in _outermost(source):
+        turns = _turns(source, loop)
+        if turns is None or turns * _around(source, loop) < LEAST_TURNS:
+            continue
+        turns *= _around(source, loop)
+        found = vectorising.vectorised(source, loop.lineno)
+        if found is not None or (turns >= SLOW_TURNS and _fills(loop)):
+            yield loop, turns, found
+
+
+def head(loop: Loop) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The loop's first line."""
+    return edits.start(loop), edits.end(loop.iter if isinstance(loop, ast.For) else loop)
+
+
+def _outermost(source: Source) -> Iterator[Loop]:
+    for node in index.nodes(source, ast.For):
+        if isinstance(node, ast.For) and not scopes.loops(source, node) and _plain(source, node):
+            yield node
+    for call in index.of(source).called("array", "asarray", "stack"):
+        listed = call.args and isinstance(call.args[0], (ast.ListComp, ast.GeneratorExp))
+        if listed and values.qualified(source, call.func).startswith("numpy."):
+            yield call
+
+
+def _plain(source: Source, loop: ast.For) -> bool:
+    """Whether it stores or appends, and neither trains nor calls a framework."""
+    inside = [n for one in loop.body for n in ast.walk(one)]
+    calls = [n for n in inside if isinstance(n, ast.Call)]
+    stores = any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) for n in inside)
+    framework = any(values.qualified(source, c.func).startswith(("tensorflow.", "keras.")) for c in calls)
+    return (stores or any(finding.called(c) == "append" for c in calls)) and not framework
+
+
+def _turns(source: Source, loop: Loop, depth: int = 3) -> int | None:
+    """Turns of a loop and of those inside it and in functions that it calls; None where they are not visible."""
+    body: list[ast.AST]
+    if isinstance(loop, ast.Call):
+        made = loop.args[0]
+        assert isinstance(made, (ast.ListComp, ast.GeneratorExp))
+        own, body = visible.turns(source, made.generators[0]), [made.elt]
+    else:
+        own, body = visible.turns(source, loop), list(loop.body)
+    parts = [p for one in body for p in source.called(one)[: depth + 1]]
+    inner = [n for p in parts for n in ast.walk(p) if isinstance(n, ast.For)]
+    outer = [n for n in inner if not any(n is not o and n in ast.walk(o) for o in inner)]
+    factors = [_turns(source, n, depth - 1) for n in outer] if depth else []
+    inside = max([f for f in factors if f is not None], default=None)
+    return inside if own is None else own * (inside or 1)  # of a loop over who knows how many at least one
+
+
+def _around(source: Source, loop: Loop, depth: int = 3) -> int:
+    """How often the function that holds a loop is called in loops, as far as that is visible."""
+    function = finding.function(source, loop)
+    if function is None or not depth:
+        return 1
+    most = 1
+    for call in index.of(source).called(function.name):
+        times = _around(source, call, depth - 1) if finding.function(source, call) is not function else 1
+        for outer in visible.around(source, call):
+            times *= visible.turns(source, outer) or 1
+        most = max(most, times)
+    return most
+
+
+def _fills(loop: Loop) -> bool:
+    """Whether a loop in a loop sets single elements of an array by the numbers that both count."""
+    inner = [n for n in ast.walk(loop) if isinstance(n, ast.For)]
+    counted = {n.id for one in inner for n in ast.walk(one.target) if isinstance(n, ast.Name)}
+    stored = [n.slice for n in ast.walk(loop) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
+    by = [{e.id for e in at.elts if isinstance(e, ast.Name)} & counted for at in stored if isinstance(at, ast.Tuple)]
+    return len(inner) > 1 and any(len(names) > 1 for names in by)

@@ -1,0 +1,241 @@
+"""Arguments of a ``tf.function`` that a loop changes in a way that traces it again, as far as the text tells."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slowtrain.source import Source
+from slowtrain.source.reading import finding, graphable, index, kinds, scopes, values, visible
+
+DRAWN = frozenset("integers randint randrange random_integers".split())
+MADE = frozenset(
+    "zeros ones empty full random rand randn normal uniform standard_normal random_sample integers randint".split()
+)
+PASSED = frozenset("constant convert_to_tensor array asarray astype cast Variable".split())
+# With one of these, numbers become tensors or shapes are left open.
+SETTLED = frozenset({"input_signature", "reduce_retracing", "experimental_relax_shapes", "jit_compile"})
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A ``tf.function`` of the file. ``names`` it is called by; ``open``: nothing is said of its arguments."""
+
+    function: ast.FunctionDef
+    names: tuple[str, ...]
+    open: bool
+
+
+@dataclass(frozen=True)
+class Changing:
+    """An argument of a call: ``number`` ("float", "int") by its kind, "list", or "" for a shape."""
+
+    graph: Graph
+    call: ast.Call
+    parameter: str
+    given: ast.expr
+    number: str
+
+
+def graphs(source: Source) -> Iterator[Graph]:
+    for node in index.nodes(source, ast.FunctionDef):
+        assert isinstance(node, ast.FunctionDef)
+        for one in node.decorator_list:
+            plain = one.func if isinstance(one, ast.Call) else one
+            if values.qualified(source, plain) == "tensorflow.function":
+                yield Graph(node, (node.name,), _open(one))
+    for call in index.of(source).called("function"):
+        if values.qualified(source, call.func) != "tensorflow.function" or not call.args:
+            continue
+        given, holder = call.args[0], finding.parents(source).get(call)
+        made = finding.defined(source, given.id, call) if isinstance(given, ast.Name) else None
+        if made is not None and isinstance(holder, ast.Assign) and isinstance(holder.targets[0], ast.Name):
+            yield Graph(made, (holder.targets[0].id,), _open(call))
+
+
+def _open(made: ast.expr) -> bool:
+    if not isinstance(made, ast.Call):
+        return True
+    return not any(k.arg in SETTLED or k.arg is None for k in made.keywords) and len(made.args) < 2
+
+
+def changing(source: Source) -> Iterator[Changing]:
+    """Arguments in loops that are another Python number, list or shape in each turn."""
+    for graph in graphs(source):
+        if not graph.open or not _only(source, graph):
+            continue
+        for call in index.of(source).called(*graph.names):
+            loops = scopes.loops(source, call)
+            if not loops or visible.few(source, loops[0]) or _graphed(source, call):
+                continue
+            for parameter in scopes.parameters(graph.function):
+                given = kinds.given_in(graph.function, call, parameter)
+                if given is None or isinstance(given, ast.Starred) or _typed(graph.function, parameter):
+                    continue
+                kind = _changes(source, given, loops[0])
+                if kind is not None:
+                    yield Changing(graph, call, parameter, given, kind)
+
+
+def _only(source: Source, graph: Graph) -> bool:
+    """Whether a call by the name can mean nothing else in this file."""
+    named = [n for n in index.nodes(source, ast.FunctionDef) if getattr(n, "name", "") in graph.names]
+    return len(named) <= 1
+
+
+def _graphed(source: Source, call: ast.AST) -> bool:
+    """Whether the call stands in a graph itself, where its numbers are traced once."""
+    function: ast.AST | None = finding.function(source, call)
+    while function is not None:
+        if graphable.graphed(source, function):
+            return True
+        function = finding.function(source, function)
+    return False
+
+
+def _typed(function: ast.FunctionDef, parameter: str) -> bool:
+    """Whether the parameter is said to be a tensor: ``experimental_follow_type_hints`` makes one of a number."""
+    every = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    given = next((a.annotation for a in every if a.arg == parameter), None)
+    return parameter in ("self", "cls", "training") or (given is not None and "Tensor" in ast.unparse(given))
+
+
+def _changes(source: Source, given: ast.expr, loop: ast.For | ast.While) -> str | None:
+    inside = scopes.bound(loop)
+    if not scopes.read(given) & inside:
+        return None
+    if _number(source, given, inside):
+        return "float" if _real(source, given, loop) else "int"
+    made = _made(given, loop)
+    if isinstance(made, ast.Call) and finding.called(made) == "tolist" and not made.args:
+        return "list"
+    return "" if _varies(source, given, loop) else None
+
+
+def _number(source: Source, given: ast.expr, inside: set[str]) -> bool:
+    if any(isinstance(n, ast.Call) and values.qualified(source, n.func) for n in ast.walk(given)):
+        return False  # of NumPy or TensorFlow: an array or a tensor
+    if kinds.of(source, given) != kinds.NUMBER:
+        return False
+    for name in (n for n in ast.walk(given) if isinstance(n, ast.Name) and n.id in inside):
+        if not _python(source, name):
+            return False
+    return True
+
+
+def _python(source: Source, name: ast.Name) -> bool:
+    """Whether every value of a name is Python's own: no ``tf.range``, no element of an array."""
+    scope = kinds.where_bound(source, name)
+    if scope is None:
+        return False
+    for one in scopes.binders(source, name.id, scope):
+        value = one.iter if isinstance(one, ast.For) else getattr(one, "value", None)
+        calls = [n for n in ast.walk(value) if isinstance(n, ast.Call)] if value is not None else []
+        if any(values.qualified(source, c.func).startswith(("tensorflow.", "numpy.", "keras.")) for c in calls):
+            return isinstance(one, ast.For) and finding.called(calls[0]) == "enumerate"
+    return True
+
+
+def _real(source: Source, given: ast.expr, loop: ast.For | ast.While) -> bool:
+    """Whether the number is a float: whole ones are counted, or come of ``range`` and ``enumerate``."""
+    if isinstance(given, ast.Name):
+        binders = scopes.binders(source, given.id, kinds.where_bound(source, given) or loop)
+        whole = all(
+            isinstance(one, ast.For) or (isinstance(one, (ast.Assign, ast.AugAssign)) and _integers(one.value))
+            for one in binders
+        )
+        return not whole
+    return not _integers(given)
+
+
+def _integers(node: ast.expr) -> bool:
+    plain = (ast.Constant, ast.Name, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.expr_context)
+    return all(isinstance(n, plain) and not isinstance(n, (ast.Div, ast.Pow)) for n in ast.walk(node)) and all(
+        isinstance(n.value, int) for n in ast.walk(node) if isinstance(n, ast.Constant)
+    )
+
+
+def _made(given: ast.expr, loop: ast.AST) -> ast.expr | None:
+    """What the loop assigns to a name; other expressions themselves."""
+    if not isinstance(given, ast.Name):
+        return given
+    found = [
+        n.value for n in scopes.own(list(getattr(loop, "body", [])))
+        if isinstance(n, ast.Assign) and any(isinstance(t, ast.Name) and t.id == given.id for t in n.targets)
+    ]  # fmt: skip
+    return found[0] if len(found) == 1 else None
+
+
+def _varies(source: Source, given: ast.expr, loop: ast.AST, depth: int = 6) -> bool:
+    """Whether an array's shape is another one in each turn."""
+    if not depth:
+        return False
+    if isinstance(given, ast.Name):
+        made = _made(given, loop)
+        if made is None and isinstance(loop, ast.For) and given.id in scopes.bound(loop.target):
+            return _yields(source, given, loop, depth)
+        return made is not None and _varies(source, made, loop, depth - 1)
+    if isinstance(given, ast.ListComp):
+        return _varies(source, given.elt, loop, depth - 1)
+    if not isinstance(given, ast.Call):
+        return False
+    name = finding.called(given)
+    if name in PASSED:
+        method = isinstance(given.func, ast.Attribute) and not values.qualified(source, given.func)
+        inner = [given.func.value] if method and isinstance(given.func, ast.Attribute) else given.args[:1]
+        return bool(inner) and _varies(source, inner[0], loop, depth - 1)
+    if name in MADE:
+        shape = finding.keyword(given, "size") or finding.keyword(given, "shape", 0)
+        sizes = shape.elts if isinstance(shape, (ast.Tuple, ast.List)) else given.args if name[:4] == "rand" else []
+        return any(_extent(size, loop) for size in sizes)
+    return name == "pad_sequences" and finding.keyword(given, "maxlen", 1) is None
+
+
+def _yields(source: Source, given: ast.Name, loop: ast.For, depth: int) -> bool:
+    """Whether the generator of this file that the loop runs over yields another shape each time."""
+    value = visible.element(source, loop, given)
+    inner = next(iter(scopes.loops(source, value)), None) if value is not None else None
+    return value is not None and inner is not None and _varies(source, value, inner, depth - 1)
+
+
+def _extent(node: ast.expr, loop: ast.AST, depth: int = 3) -> bool:
+    """Whether a size is another one in each turn: the longest of a batch, or drawn."""
+    if isinstance(node, ast.Name) and depth:
+        made = _made(node, loop)
+        return made is not None and _extent(made, loop, depth - 1)
+    if isinstance(node, ast.BinOp):
+        return _extent(node.left, loop, depth) or _extent(node.right, loop, depth)
+    if not isinstance(node, ast.Call):
+        return False
+    name = finding.called(node)
+    if name == "int" and node.args:
+        return _extent(node.args[0], loop, depth)
+    if name in DRAWN:
+        return finding.keyword(node, "size", 2) is None and bool(node.args)
+    if name != "max" or len(node.args) != 1:
+        return False
+    inside = node.args[0]
+    if isinstance(inside, (ast.GeneratorExp, ast.ListComp)):
+        return isinstance(inside.elt, ast.Call) and finding.called(inside.elt) == "len"
+    mapped = isinstance(inside, ast.Call) and finding.called(inside) == "map" and len(inside.args) == 2
+    return (
+        mapped and isinstance(inside, ast.Call) and isinstance(inside.args[0], ast.Name) and inside.args[0].id == "len"
+    )
+
+
+def fresh(source: Source) -> Iterator[tuple[ast.Call, str]]:
+    """Calls of a class's own ``tf.function`` on an object that the loop makes anew, with the class's name."""
+    above = finding.parents(source)
+    for graph in graphs(source):
+        holder = above.get(graph.function)
+        if not isinstance(holder, ast.ClassDef) or graph.function.name in ("call", "__call__"):
+            continue
+        for call in index.of(source).called(graph.function.name):
+            loops = scopes.loops(source, call)
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if not loops or owner is None or visible.written_out(loops[0]) or visible.few(source, loops[0]):
+                continue
+            made = _made(owner, loops[0])
+            if isinstance(made, ast.Call) and finding.called(made) == holder.name:
+                yield call, holder.name

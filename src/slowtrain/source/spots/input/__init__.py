@@ -1,0 +1,1 @@
+"""Input that surely costs too much."""

@@ -1,0 +1,124 @@
+"""Batches that a loop of training steps reads, draws or converts between its steps."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from slowtrain.model import Edit
+from slowtrain.source import READERS, Source
+from slowtrain.source.cures.input import ahead, feeding_by_hand
+from slowtrain.source.reading import finding, scopes, stepping, values, visible
+from slowtrain.source.reading.input import chains, elements, pipelines
+
+MANY = 16_384  # numbers: NumPy draws normal ones at 10 to 20 ns apiece, so some 0.2 ms
+THREADS = frozenset({"ThreadPoolExecutor", "ProcessPoolExecutor", "Thread", "Process", "Pool", "submit", "Queue"})
+OPENING = READERS - {"load", "get", "File", "read"}
+
+
+@dataclass(frozen=True)
+class Fed:
+    node: ast.expr
+    says: str
+    edits: tuple[Edit, ...] = ()
+
+
+def converted(source: Source) -> Iterator[Fed]:
+    """Conversions in every step: of data that stays as it is, and of what NumPy has just drawn."""
+    for steps in stepping.of(source):
+        for call in _conversions(source, steps):
+            made = tuple(feeding_by_hand.converted_once(source, call.lineno))
+            name = finding.called(call)
+            if made and scopes.loops(source, steps.loop):
+                yield Fed(call, f"{name} converts the same rows anew in every epoch, between two steps", made)
+            elif _drawn(source, steps, call):
+                yield Fed(
+                    call, f"NumPy draws this batch and {name} copies it between two steps, while nothing computes"
+                )
+
+
+def _conversions(source: Source, steps: stepping.Steps) -> Iterator[ast.Call]:
+    for one in stepping.each_turn(steps.loop):
+        for call in pipelines.calls([one]):
+            known = scopes.full(source, call.func) in feeding_by_hand.CONVERSIONS
+            if known and finding.called(call) != "cast" and scopes.loops(source, call)[:1] == [steps.loop]:
+                yield call
+
+
+def _drawn(source: Source, steps: stepping.Steps, call: ast.Call) -> bool:
+    """Whether so many numbers are converted that NumPy drew in the same turn."""
+    value = call.args[0] if call.args else None
+    if isinstance(value, ast.Name):
+        made = [s for s in stepping.each_turn(steps.loop) if value.id in scopes.bound(s)]
+        value = made[0].value if len(made) == 1 and isinstance(made[0], ast.Assign) else None
+    if isinstance(value, ast.Call) and finding.called(value) == "astype" and isinstance(value.func, ast.Attribute):
+        value = value.func.value
+    if not isinstance(value, ast.Call) or not values.qualified(source, value.func).startswith("numpy.random."):
+        return False
+    if finding.called(value) not in elements.DRAWN:
+        return False
+    shape = visible.shape(source, value) or ()
+    known = [n for n in shape if n is not None]
+    return len(known) == len(shape) > 0 and prod(known) >= MANY
+
+
+def read(source: Source) -> Iterator[Fed]:
+    """Loops of steps that wait for a file or a server in each turn, with nothing that reads ahead."""
+    for steps in stepping.of(source):
+        loop = steps.loop
+        over = loop.iter if isinstance(loop, ast.For) else None
+        if isinstance(over, ast.Call) and finding.called(over) in ("enumerate", "tqdm") and over.args:
+            over = over.args[0]
+        made = visible.generator(source, over) if over is not None else None
+        if made is not None and over is not None and any(isinstance(n, ast.Yield) for n in ast.walk(made)):
+            inner = pipelines.calls(pipelines.reached(source, made))
+            names = {finding.called(c) for c in inner}
+            opened = [c for c in inner if _opens(source, c)]
+            if opened and not names & THREADS and _in_loop(source, opened, made):
+                yield _ahead(source, over, f"{made.name}() reads the next batch only after the step")
+            continue
+        rows = next(iter(_stored_rows(source, steps)), None)
+        if rows is not None:
+            yield _ahead(source, rows, "this batch is read from an HDF5 file only after the step before it")
+
+
+def _ahead(source: Source, node: ast.expr, says: str) -> Fed:
+    return Fed(node, f"{says}: nothing reads ahead while the step runs", tuple(ahead.made_ahead(source, node.lineno)))
+
+
+def _opens(source: Source, call: ast.Call) -> bool:
+    whole = values.qualified(source, call.func)
+    if finding.called(call) == "open":
+        return isinstance(call.func, ast.Name) or whole in ("os.open", "PIL.Image.open", "gzip.open", "io.open")
+    return finding.called(call) in OPENING or whole in ("numpy.load", "requests.get")
+
+
+def _in_loop(source: Source, opened: list[ast.Call], made: ast.FunctionDef) -> bool:
+    """Whether a file is opened for each batch, and not once before the first."""
+    inside = [c for c in opened if scopes.loops(source, c)]
+    called = [c for c in pipelines.calls(pipelines.live(made)) if scopes.loops(source, c)]
+    reached = {finding.defined(source, finding.called(c), c) for c in called}
+    return bool(inside) or any(finding.function(source, c) in reached for c in opened)
+
+
+def _stored_rows(source: Source, steps: stepping.Steps) -> Iterator[ast.expr]:
+    """Rows of an HDF5 file's data set that are given to the step, or assigned in its loop."""
+    for one in stepping.each_turn(steps.loop):
+        for node in ast.walk(one):
+            if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):
+                continue
+            if isinstance(node.value, ast.Name) and _of_file(source, node.value):
+                yield node
+
+
+def _of_file(source: Source, name: ast.Name) -> bool:
+    """``x`` of ``x = file["x"]`` where ``file`` is an ``h5py.File`` in the same scope."""
+    value = values.assigned(source, name)
+    if not isinstance(value, ast.Subscript) or not isinstance(value.value, ast.Name):
+        return False
+    if not isinstance(value.slice, ast.Constant) or not isinstance(value.slice.value, str):
+        return False
+    opened = chains.assigned(source, value.value, value)
+    return isinstance(opened, ast.Call) and values.qualified(source, opened.func) == "h5py.File"

@@ -1,0 +1,96 @@
+"""Shuffle buffers that stand behind the work of a pipeline: what fills them, and how many bytes they hold."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slowtrain.source import Source
+from slowtrain.source.cures.input import datasets
+from slowtrain.source.reading import finding, index, values
+from slowtrain.source.reading.input import chains, costly, elements, pipelines
+
+FEW = 64  # elements, assumed: about a batch of them, which the first step needs anyway
+FLOAT_BYTES = 4
+# Takes a tenth of a millisecond an element and more: what a full buffer multiplies.
+LONG = (
+    "decode_jpeg", "decode_png", "decode_image", "decode_gif", "decode_bmp", "decode_and_crop", "decode_wav",
+    "read_file", "resize", "stft", "mfcc", "spectrogram", "py_function", "numpy_function", "rot90", "rgb_to_",
+)  # fmt: skip
+WIDENING = frozenset({"cast", "to_float", "convert_image_dtype"})
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A ``shuffle`` of what ``map`` calls make. ``does``: their long work, if any; ``bytes``: where visible."""
+
+    call: ast.Call
+    does: str | None
+    bytes: int | None
+
+
+def behind_maps(source: Source) -> Iterator[Buffer]:
+    """Each ``shuffle`` of single elements with a map right in front of it that might as well follow."""
+    for call in index.of(source).called("shuffle"):
+        several = pipelines.holding(source, call) if chains.operates(call) else []
+        if not several or any({"cache", "snapshot"} & set(f.names) for f in several):
+            continue
+        flow = several[0]
+        maps = _maps(flow, call)
+        size = finding.keyword(call, "buffer_size", 0)
+        held = _held(source, flow, size)
+        if not maps or pipelines.BATCHING & {finding.called(c) for c in flow.before(call)}:
+            continue
+        if held is not None and held <= FEW:
+            continue
+        yield Buffer(call, _work(source, maps), _bytes(source, flow, maps, held))
+
+
+def _maps(flow: chains.Flow, call: ast.Call) -> list[ast.Call]:
+    """The maps between which and the shuffle nothing stands that cannot change places with it."""
+    found = []
+    for before in reversed(flow.before(call)):
+        if finding.called(before) not in datasets.PASSING:
+            break
+        if finding.called(before) == "map":
+            found.append(before)
+    return found[::-1]
+
+
+def _held(source: Source, flow: chains.Flow, size: ast.expr | None) -> int | None:
+    """How many elements the buffer holds, at most all that there are."""
+    asked = elements.number(source, size) if size is not None else None
+    there = elements.count(source, flow)
+    if asked is None or asked < 0:
+        return None
+    return min(asked, there) if there is not None and "repeat" not in flow.names else asked
+
+
+def _work(source: Source, maps: list[ast.Call]) -> str | None:
+    for call in maps:
+        function = pipelines.function(source, call)
+        if function is None:
+            continue
+        for inner in pipelines.calls(pipelines.reached(source, function)):
+            name = finding.called(inner)
+            if name.startswith(LONG) and values.qualified(source, inner.func).startswith(costly.FRAMEWORKS):
+                return name
+    return None
+
+
+def _bytes(source: Source, flow: chains.Flow, maps: list[ast.Call], held: int | None) -> int | None:
+    """What the buffer takes where its elements are pictures or rows of 4-byte floats of a size that is visible."""
+    if held is None:
+        return None
+    numbers = next((n for n in (elements.picture(source, c) for c in reversed(maps)) if n is not None), None)
+    if numbers is None and _widens(source, maps):
+        parts = elements.parts(source, flow.calls[0])
+        numbers = parts[0].numbers if parts and parts[0].dtype == "uint8" else None
+    return held * numbers * FLOAT_BYTES if numbers is not None else None
+
+
+def _widens(source: Source, maps: list[ast.Call]) -> bool:
+    functions = [f for f in (pipelines.function(source, c) for c in maps) if f is not None]
+    every = [c for f in functions for c in pipelines.calls(pipelines.reached(source, f))]
+    return any(finding.called(c) in WIDENING for c in every)

@@ -1,0 +1,256 @@
+"""Python that makes input and is surely slow: samples handed over one by one, loops over single numbers.
+
+Generators behind ``from_generator`` or ``fit``, sequences of batches, and what ``numpy_function`` runs.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from slowtrain.source import FUNCTIONS, READERS, Source, edits
+from slowtrain.source.reading import finding, index, scopes, values, visible
+from slowtrain.source.reading.input import chains, elements, pipelines
+
+SEQUENCES = frozenset({"PyDataset", "Sequence"})
+CALLING = ("numpy_function", "py_function")
+LEAST_TURNS = 64  # of nested loops whose ends are visible: fewer are channels or corners
+FEW_SAMPLES = 1000  # an epoch of fewer, at some 50 µs each, waits less than a tenth of a second for them
+SEVERAL = 8  # assumed: as many calls of NumPy's for one sample are work for the interpreter
+SCALAR = frozenset(
+    "append abs min max int float round len range sqrt exp log sin cos tanh floor ceil rand random".split()
+)
+FILLING = frozenset(
+    "append extend range zip enumerate len min max int float tuple list dict islice get pop split".split()
+)
+NUMPY = frozenset("array asarray zeros ones float32 int32 int64 float64 uint8 stack concatenate pad full".split())
+
+
+@dataclass(frozen=True)
+class Maker:
+    """A function that Python runs for each element or batch of a training's input. ``single``: for one sample."""
+
+    function: ast.FunctionDef | ast.Lambda
+    given: ast.expr
+    single: bool
+
+
+@dataclass(frozen=True)
+class Slow:
+    """``says`` what of the Python at ``start`` to ``end`` is slow; ``call``: its ``from_generator``, if it is one's."""
+
+    start: tuple[int, int]
+    end: tuple[int, int]
+    says: str
+    call: ast.Call | None = None
+
+
+def parts(source: Source) -> Iterator[Slow]:
+    """The first slow part of each such function."""
+    for call in index.of(source).called("from_generator"):
+        found = _by_samples(source, call)
+        if found is not None:
+            yield found
+    seen: set[ast.AST] = set()
+    for maker in makers(source):
+        if maker.function in seen:
+            continue
+        seen.add(maker.function)
+        slow = _element_loop(source, maker) or _samples_in(source, maker)
+        if slow is not None:
+            yield slow
+
+
+def makers(source: Source) -> Iterator[Maker]:
+    """Functions of this file that make input, and whether Python has several processes for them."""
+    for call in index.of(source).called("from_generator", *CALLING):
+        given = finding.keyword(call, "generator" if finding.called(call) == "from_generator" else "func", 0)
+        if finding.called(call) in CALLING:
+            outer = finding.keyword(call, "func", 0)
+            given = outer if values.qualified(source, call.func).startswith("tensorflow.") else None
+        elif not chains.makes(source, call) or any("cache" in f.names for f in pipelines.holding(source, call)):
+            continue
+        made = _defined(source, given, call)
+        if made is not None and given is not None:
+            yield Maker(made, given, finding.called(call) in CALLING)
+    for call in index.of(source).called("fit", "fit_generator"):
+        given = finding.keyword(call, "x", 0) or finding.keyword(call, "generator")
+        if isinstance(given, ast.Name):
+            given = chains.assigned(source, given, call)
+        if isinstance(given, ast.Call) and finding.keyword(call, "workers") is None:
+            made = visible.generator(source, given)
+            if made is not None and any(isinstance(n, ast.Yield) for n in scopes.own(scopes.body(made))):
+                yield Maker(made, given, False)
+    yield from _sequences(source)
+
+
+def _sequences(source: Source) -> Iterator[Maker]:
+    """``__getitem__`` of sequences of batches that this file makes without workers."""
+    for node in index.nodes(source, ast.ClassDef):
+        assert isinstance(node, ast.ClassDef)
+        bases = [values.qualified(source, b) for b in node.bases]
+        if not any(b.startswith("keras.") and b.rpartition(".")[2] in SEQUENCES for b in bases):
+            continue
+        made = index.of(source).called(node.name)
+        inner = [c for n in node.body for c in pipelines.calls([n])]
+        if not made or any(finding.keyword(c, "workers") is not None for c in (*made, *inner)):
+            continue
+        if any(finding.keyword(c, "workers") is not None for c in index.of(source).called("fit", "fit_generator")):
+            continue
+        for method in node.body:
+            if isinstance(method, ast.FunctionDef) and method.name == "__getitem__":
+                yield Maker(method, node.bases[0], False)
+
+
+def _defined(source: Source, given: ast.expr | None, near: ast.AST) -> ast.FunctionDef | ast.Lambda | None:
+    if isinstance(given, ast.Lambda):
+        inner = finding.called(given.body) if isinstance(given.body, ast.Call) else ""
+        return finding.defined(source, inner, near) or given
+    if isinstance(given, (ast.Name, ast.Attribute)):
+        return finding.defined(source, given.id if isinstance(given, ast.Name) else given.attr, near)
+    return None
+
+
+# -- samples one by one
+
+
+def _by_samples(source: Source, call: ast.Call) -> Slow | None:
+    """A generator that cuts single samples out of what is in memory, and batches made of them afterwards."""
+    given = finding.keyword(call, "generator", 0)
+    made = _defined(source, given, call) if chains.makes(source, call) else None
+    several = pipelines.holding(source, call)
+    if given is None or not isinstance(made, ast.FunctionDef) or not several:
+        return None
+    if any("cache" in f.names or not pipelines.singly(f, call) for f in several):
+        return None
+    if (elements.count(source, several[0]) or FEW_SAMPLES) < FEW_SAMPLES:
+        return None
+    statements = pipelines.reached(source, made)
+    yields = [n for s in statements for n in ast.walk(s) if isinstance(n, ast.Yield)]
+    if not yields or not all(scopes.loops(source, y) for y in yields) or not _in_memory(source, made, statements):
+        return None
+    name = f"{made.name}()" if isinstance(given, (ast.Name, ast.Lambda)) else "this generator"
+    says = f"{name} hands over one sample at a time out of data that is in memory"
+    return Slow(edits.start(given), edits.end(given), says, call)
+
+
+def _in_memory(source: Source, made: ast.FunctionDef, statements: list[ast.AST]) -> bool:
+    """Whether all that a generator goes through is data of this file, and it only cuts, pads and converts."""
+    for call in pipelines.calls(statements):
+        name, whole = finding.called(call), values.qualified(source, call.func)
+        known = finding.defined(source, name, call) is not None or whole.startswith("numpy.random.")
+        if not known and name not in (
+            *FILLING,
+            *NUMPY,
+            "permutation",
+            "shuffle",
+            "arange",
+            "astype",
+            "reshape",
+            "randint",
+        ):
+            return False
+    for node in (n for s in statements for n in ast.walk(s)):
+        over = node.iter if isinstance(node, ast.For) else None
+        names = {n.id for n in ast.walk(over) if isinstance(n, ast.Name)} if over is not None else set()
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+            names = {node.value.id}
+        for name in names:
+            if not _held(source, name, made):
+                return False
+    return True
+
+
+def _held(source: Source, name: str, made: ast.FunctionDef) -> bool:
+    """Whether a name that a generator reads is bound in itself, a number, or data written or drawn in this file."""
+    inner = (g.target for n in ast.walk(made) for g in getattr(n, "generators", ()))
+    own = scopes.bound(made.body) | {n.id for t in inner for n in ast.walk(t) if isinstance(n, ast.Name)}
+    if name in own or name in ("range", "zip", "enumerate", "len", "list", "reversed", "sorted", "np", "numpy"):
+        return True
+    if name in scopes.parameters(made) or name in scopes.aliases(source):
+        return name in scopes.aliases(source)
+    binders = scopes.binders(source, name, source.tree)
+    given = [b.value for b in binders if isinstance(b, ast.Assign)]
+    return bool(given) and len(given) == len(binders) and all(_written(source, v) for v in given)
+
+
+def _written(source: Source, value: ast.expr) -> bool:
+    """A number, a list, an array that NumPy draws or makes; nothing that reads as it goes."""
+    if isinstance(value, (ast.Constant, ast.List, ast.ListComp, ast.Dict, ast.DictComp)):
+        return True
+    if isinstance(value, ast.Tuple):
+        return all(_written(source, e) for e in value.elts)
+    if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare)):
+        return True
+    if not isinstance(value, ast.Call):
+        return False
+    whole = values.qualified(source, value.func)
+    if whole.startswith("numpy."):
+        return whole.rpartition(".")[2] not in ("load", "memmap", "open_memmap")
+    return finding.called(value) in ("len", "load_data", "list", "astype", "tolist") or (
+        visible.shape(source, value) is not None
+    )
+
+
+# -- loops over single numbers
+
+
+def _element_loop(source: Source, maker: Maker) -> Slow | None:
+    """Nested loops over positions, of which the innermost only computes with what stands at them."""
+    for statement in pipelines.reached(source, maker.function):
+        for loop in (n for n in ast.walk(statement) if isinstance(n, ast.For)):
+            if any(isinstance(n, (ast.For, ast.While)) for s in loop.body for n in ast.walk(s)):
+                continue
+            nest = [loop, *(o for o in scopes.loops(source, loop) if isinstance(o, ast.For))]
+            turns = [visible.turns(source, o) for o in nest]
+            small = None not in turns and prod(t for t in turns if t is not None) < LEAST_TURNS
+            if len(nest) > 1 and not small and _counts(loop) and _at_positions(loop):
+                says = "Python goes through single numbers of the input in this loop, under the interpreter lock"
+                return Slow(edits.start(loop), edits.end(loop.iter), says)
+    return None
+
+
+def _counts(loop: ast.For) -> bool:
+    return isinstance(loop.iter, ast.Call) and finding.called(loop.iter) in ("range", "ndindex", "ndenumerate")
+
+
+def _at_positions(loop: ast.For) -> bool:
+    """Whether the body computes with elements at positions that the loop counts, and does nothing else."""
+    counted = scopes.bound(loop.target)
+    found = False
+    for node in (n for s in loop.body for n in ast.walk(s)):
+        if isinstance(node, ast.Call) and finding.called(node) not in SCALAR:
+            return False
+        if isinstance(node, ast.Subscript):
+            if any(isinstance(n, ast.Slice) for n in ast.walk(node.slice)):
+                return False
+            found |= bool(counted & {n.id for n in ast.walk(node.slice) if isinstance(n, ast.Name)})
+        if isinstance(node, (ast.Yield, ast.Await, ast.Try)):
+            return False
+    return found
+
+
+# -- work for one sample after the other
+
+
+def _samples_in(source: Source, maker: Maker) -> Slow | None:
+    """``[transform(v) for v in batch]`` of a function that calls NumPy many times for one sample."""
+    if maker.single:
+        return None
+    for statement in pipelines.reached(source, maker.function):
+        for node in ast.walk(statement):
+            if not isinstance(node, ast.ListComp) or not isinstance(node.elt, ast.Call):
+                continue
+            made = finding.defined(source, finding.called(node.elt), node)
+            if made is None or isinstance(made, FUNCTIONS[1]):
+                continue
+            inner = pipelines.calls(pipelines.reached(source, made))
+            if any(finding.called(c) in READERS for c in inner):
+                continue
+            ours = [c for c in inner if values.qualified(source, c.func).startswith("numpy.")]
+            if len(ours) >= SEVERAL:
+                says = f"{made.name}() calls NumPy {len(ours)} times for each sample, one sample after the other"
+                return Slow(edits.start(node), edits.end(node), says)
+    return None

@@ -1,0 +1,34 @@
+"""Limits that a script sets on the threads of its data sets."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from slowtrain.source import Source
+from slowtrain.source.reading import finding, index, scopes, values
+from slowtrain.source.reading.input import pipelines
+
+NAMES = frozenset({"private_threadpool_size", "experimental_threading_private_threadpool_size"})
+
+
+def limited(source: Source) -> Iterator[ast.Assign]:
+    """Assignments of one thread to the options of a pipeline that asks for several calls at once."""
+    for node in index.nodes(source, ast.Assign):
+        assert isinstance(node, ast.Assign)
+        target = node.targets[0]
+        if not isinstance(target, ast.Attribute) or target.attr not in NAMES or values.whole(source, node.value) != 1:
+            continue
+        options = scopes.dotted(target).partition(".")[0]
+        for flow in pipelines.of(source):
+            given = [scopes.dotted(c.args[0]) for c in flow.calls if finding.called(c) == "with_options" and c.args]
+            if options in given and any(_several(source, c) for c in flow.calls):
+                yield node
+                break
+
+
+def _several(source: Source, call: ast.Call) -> bool:
+    asked = finding.keyword(call, "num_parallel_calls")
+    if asked is None:
+        return False
+    return values.qualified(source, asked).endswith(".AUTOTUNE") or (values.whole(source, asked) or 0) > 1

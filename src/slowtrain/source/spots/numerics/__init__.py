@@ -1,0 +1,1 @@
+"""Numbers that leave their range, or are wider than they need be."""

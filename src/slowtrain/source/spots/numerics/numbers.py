@@ -1,0 +1,170 @@
+"""Numbers that leave their range, or are twice as wide as they need be, as far as a file's text tells."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from slowtrain.source import Source, edits
+from slowtrain.source.cures.compute import models
+from slowtrain.source.cures.numerics import finite
+from slowtrain.source.reading import finding, floats, index, values, visible
+
+PROBABILITIES = frozenset({"sigmoid", "softmax", "hard_sigmoid"})
+LOGIT_LOSSES = frozenset(
+    "sigmoid_cross_entropy_with_logits softmax_cross_entropy_with_logits sparse_softmax_cross_entropy_with_logits "
+    "weighted_cross_entropy_with_logits".split()
+)
+SQUASHING = ("softmax", "sigmoid")
+GLOBAL = ("set_floatx", "set_global_policy", "set_dtype_policy", "set_policy")
+HALF_LEAST = 2.0**-25  # anything smaller is zero in float16
+MATRIX = 2  # dimensions
+
+
+def bare_logarithms(source: Source) -> Iterator[ast.Call]:
+    """``tf.math.log(p)`` of a probability that may be 0, or of one minus it."""
+    for call in index.of(source).called("log"):
+        if values.qualified(source, call.func) not in finite.LOGS or len(call.args) != 1 or call.keywords:
+            continue
+        given = call.args[0]
+        whole = given.right if isinstance(given, ast.BinOp) and _one(given.left) else given
+        if isinstance(given, ast.BinOp) and (whole is given or not isinstance(given.op, ast.Sub)):
+            continue
+        if _probability(source, whole) and not finite.has_floor(source, given):
+            yield call
+
+
+def _one(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value in (1, 1.0)
+
+
+def _probability(source: Source, node: ast.expr, depth: int = 4) -> bool:
+    """Whether an expression is what a sigmoid or a softmax gives."""
+    if isinstance(node, ast.Name) and depth:
+        value = values.assigned(source, node)
+        return value is not None and _probability(source, value, depth - 1)
+    if isinstance(node, ast.Subscript):
+        return _probability(source, node.value, depth)
+    if not isinstance(node, ast.Call):
+        return False
+    if finding.called(node) in ("reshape", "squeeze", "reduce_sum") and node.args and depth:
+        return finding.called(node) != "reduce_sum" and _probability(source, node.args[0], depth - 1)
+    name = values.qualified(source, node.func)
+    return name.startswith(("tensorflow.", "keras.")) and name.rpartition(".")[2] in PROBABILITIES
+
+
+def loss_of_logits(source: Source) -> Iterator[ast.expr]:
+    """Cross-entropies that take probabilities, of a model whose last layer gives any number."""
+    made = [c for c in index.of(source).called("Sequential", "Model") if models.is_model(source, c)]
+    last = models.output(source, made[0]) if len(made) == 1 else None
+    if last is None or finding.called(last) != "Dense" or finding.keyword(last, "activation", 1) is not None:
+        return
+    if len(last.args) > 1 or any(k.arg is None for k in last.keywords):
+        return
+    for call in index.of(source).called("compile"):
+        loss = finding.keyword(call, "loss", 1)
+        if isinstance(loss, ast.Name):
+            loss = values.assigned(source, loss)
+        if isinstance(loss, ast.Constant) and loss.value in finite.BY_NAME:
+            yield loss
+        elif isinstance(loss, ast.Call) and finding.called(loss) in finite.CROSS_ENTROPY:
+            name = values.qualified(source, loss.func)
+            if name.startswith("keras.losses.") and finding.keyword(loss, "from_logits", 0) is None:
+                yield loss
+
+
+def squashed_twice(source: Source) -> Iterator[ast.expr]:
+    """A softmax or a sigmoid given to a loss that takes logits and applies its own."""
+    for call in index.of(source).called(*sorted(LOGIT_LOSSES)):
+        if not values.qualified(source, call.func).startswith("tensorflow."):
+            continue
+        logits = finding.keyword(call, "logits", 1)
+        if logits is not None and _probability(source, logits):
+            yield logits
+    made = [c for c in index.of(source).called("Sequential", "Model") if models.is_model(source, c)]
+    last = models.output(source, made[0]) if len(made) == 1 else None
+    activation = finding.keyword(last, "activation", 1) if last is not None else None
+    if not isinstance(activation, ast.Constant) or activation.value not in SQUASHING:
+        return
+    for call in index.of(source).called("compile"):
+        loss = finding.keyword(call, "loss", 1)
+        given = finding.keyword(loss, "from_logits", 0) if isinstance(loss, ast.Call) else None
+        named = isinstance(loss, ast.Call) and finding.called(loss) in finite.CROSS_ENTROPY
+        if named and isinstance(given, ast.Constant) and given.value is True:
+            yield given
+
+
+def vanishing(source: Source) -> Iterator[ast.expr]:
+    """Small numbers that keep something from zero, and are zero themselves in float16."""
+    half = any(_format(c) == "float16" for c in index.of(source).called(*GLOBAL))
+    for node in index.nodes(source, ast.BinOp):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+            continue
+        for small, other in ((node.right, node.left), (node.left, node.right)):
+            value = small.value if isinstance(small, ast.Constant) else None
+            if (
+                isinstance(value, float)
+                and 0 < value < HALF_LEAST
+                and (_cast(source, other) or (half and _tensor(source, other)))
+            ):
+                yield small
+
+
+def _cast(source: Source, node: ast.expr) -> bool:
+    """Whether ``node`` is a tensor cast to float16."""
+    if isinstance(node, ast.Name):
+        value = values.assigned(source, node)
+        return value is not None and not isinstance(value, ast.Name) and _cast(source, value)
+    if not isinstance(node, ast.Call) or finding.called(node) != "cast":
+        return False
+    dtype = finding.keyword(node, "dtype", 1)
+    named = isinstance(dtype, ast.Constant) and dtype.value == "float16"
+    return named or (dtype is not None and values.qualified(source, dtype) == "tensorflow.float16")
+
+
+def _tensor(source: Source, node: ast.expr) -> bool:
+    calls = [n for n in ast.walk(node) if isinstance(n, ast.Call)]
+    return any(values.qualified(source, c.func).startswith(("tensorflow.", "keras.ops.")) for c in calls)
+
+
+def _format(call: ast.Call) -> str | None:
+    given = call.args[0] if call.args else None
+    return given.value if isinstance(given, ast.Constant) and isinstance(given.value, str) else None
+
+
+# -- float64
+
+
+def global_doubles(source: Source) -> Iterator[ast.Call]:
+    """``set_floatx("float64")``, the only such call of a file that trains."""
+    calls = [
+        c
+        for c in index.of(source).called(*GLOBAL)
+        if values.qualified(source, c.func).startswith(("keras.", "tensorflow."))
+    ]
+    if len(calls) == 1 and _format(calls[0]) == "float64" and visible.trains(source):
+        yield calls[0]
+
+
+def double_variables(source: Source) -> Iterator[ast.Call]:
+    """Matrices of weights made of NumPy's own float64, in a file that takes gradients."""
+    if not index.of(source).called("GradientTape"):
+        return
+    for call in index.of(source).called("Variable"):
+        given = finding.keyword(call, "initial_value", 0)
+        if given is None or len(call.args) > 1 or any(k.arg in ("dtype", "trainable", None) for k in call.keywords):
+            continue
+        if values.qualified(source, call.func) != "tensorflow.Variable" or not _matrix(source, given):
+            continue
+        if floats.Formats(source).of(given) == floats.DOUBLE:
+            yield call
+
+
+def _matrix(source: Source, node: ast.expr) -> bool:
+    """Whether an array has rows and columns, neither of one."""
+    found = visible.shape(source, node)
+    return found is not None and len(found) >= MATRIX and all(n is None or n > 1 for n in found)
+
+
+def where(node: ast.expr) -> tuple[tuple[int, int], tuple[int, int]]:
+    return edits.start(node), edits.end(node)

@@ -1,0 +1,41 @@
+"""Data sets of NumPy's float64 arrays that a float32 model is trained on."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from slowtrain.source import Source
+from slowtrain.source.reading import finding, index
+from slowtrain.source.reading.input import consumed, elements, pipelines
+
+LEAST_NUMBERS = 16  # an element, assumed: a few numbers more are nothing beside the price of a copy
+NARROWING = frozenset({"cast", "astype", "convert_image_dtype", "to_float", "float32", "numpy_function", "py_function"})
+
+
+def arrays(source: Source) -> Iterator[ast.expr]:
+    """Arrays of ``from_tensor_slices`` that are surely float64, and that no map makes anything else of."""
+    trained = set(consumed.trained_on(source))
+    if index.of(source).called("set_floatx", "set_dtype_policy"):
+        return
+    seen: set[ast.expr] = set()
+    for flow in pipelines.of(source):
+        if flow not in trained or any(_narrows(source, c) for c in flow.calls):
+            continue
+        for part in elements.parts(source, flow.calls[0]):
+            large = part.numbers is not None and part.numbers >= LEAST_NUMBERS
+            if large and part.dtype == "float64" and part.node not in seen:
+                seen.add(part.node)
+                yield part.node
+
+
+def _narrows(source: Source, call: ast.Call) -> bool:
+    """Whether an operation may change types: a map that casts, or one that nobody can see into."""
+    if finding.called(call) in ("apply", "interleave", "flat_map"):
+        return True
+    if finding.called(call) != "map":
+        return False
+    function = pipelines.function(source, call)
+    if function is None:
+        return True
+    return any(finding.called(c) in NARROWING for c in pipelines.calls(pipelines.reached(source, function)))

@@ -1,0 +1,93 @@
+"""Values that a loop of training steps reads back to Python in every turn, many at a time."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slowtrain.source import Source
+from slowtrain.source.cures.transfer import readbacks
+from slowtrain.source.reading import finding, scopes, stepping
+
+PYTHONIC = frozenset({"float", "int", "bool"})
+VARIABLES = frozenset({"trainable_variables", "trainable_weights", "weights", "variables", "non_trainable_variables"})
+
+
+@dataclass(frozen=True)
+class Read:
+    node: ast.stmt | ast.expr
+    says: str
+
+
+def back(source: Source) -> Iterator[Read]:
+    """Loops and comprehensions over tensors, and reports of values, in every turn of a loop of compiled steps."""
+    for steps in stepping.of(source):
+        if not steps.graph:
+            continue  # Keras gives Python's numbers back
+        for one in stepping.each_turn(steps.loop):
+            found = _over(one, steps.results) if isinstance(one, ast.For) else _comprehended(one, steps.results)
+            if found is None and stepping.inner_epochs(source, steps):
+                found = _reported(one, steps.results)
+            if found is not None:
+                yield found
+                break  # one cure for all that the loop reads
+
+
+def _over(one: ast.For, results: frozenset[str]) -> Read | None:
+    """``for value in per_sample: seen.append(float(value))``."""
+    names = scopes.bound(one.target)
+    if not _tensors(one.iter, results) or not any(_reads(n, names) for s in one.body for n in ast.walk(s)):
+        return None
+    return Read(one, "each step reads the values of a tensor back one by one")
+
+
+def _comprehended(one: ast.stmt, results: frozenset[str]) -> Read | None:
+    """``[g.numpy() for g in norms]``."""
+    for node in ast.walk(one):
+        if not isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
+            continue
+        names = {n for g in node.generators for n in scopes.bound(g.target)}
+        if any(_tensors(g.iter, results) for g in node.generators) and any(
+            _reads(n, names) for n in ast.walk(node.elt)
+        ):
+            return Read(one, "each step reads one tensor after the other back")
+    return None
+
+
+def _reported(one: ast.stmt, results: frozenset[str]) -> Read | None:
+    """``print(step, loss.numpy())`` in every step."""
+    if not isinstance(one, ast.Expr) or not isinstance(one.value, ast.Call):
+        return None
+    if finding.called(one.value) not in readbacks.REPORTS - {"scalar", "add_scalar", "flush"}:
+        return None
+    given = [*one.value.args, *(k.value for k in one.value.keywords)]
+    if any(_reads(n, results) for g in given for n in ast.walk(g)):
+        return Read(one, "every step reads values back for a line of log")
+    return None
+
+
+def _tensors(over: ast.expr, results: frozenset[str]) -> bool:
+    """Whether a loop goes through what a step gave back, or through variables."""
+    if isinstance(over, ast.Call) and finding.called(over) in ("zip", "enumerate", "reversed"):
+        return any(_tensors(a, results) for a in over.args)
+    if isinstance(over, ast.Attribute):
+        return over.attr in VARIABLES
+    return isinstance(over, ast.Name) and over.id in results
+
+
+def _reads(node: ast.AST, names: frozenset[str] | set[str]) -> bool:
+    """Whether a value of ``names`` becomes one of Python's: ``v.numpy()``, ``float(v)``, ``{v:.3f}``."""
+    if isinstance(node, ast.FormattedValue):
+        return isinstance(node.value, ast.Name) and node.value.id in names
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Attribute) and node.func.attr in readbacks.READS and not node.args:
+        return bool(names & _named(node.func.value))
+    if isinstance(node.func, ast.Name) and node.func.id in PYTHONIC and len(node.args) == 1:
+        return bool(names & _named(node.args[0]))
+    return False
+
+
+def _named(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}

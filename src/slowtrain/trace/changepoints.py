@@ -1,0 +1,97 @@
+"""Whether a series of step times jumps to a higher level and stays there, between epochs or, without any, anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.trace import Floats, Ints
+from slowtrain.trace.trend import LEAST_IN_STRETCH, LEAST_STEPS, Series, hanging, jumped
+
+MOST = 64  # stretches: more epochs than this are taken together
+WITHOUT_EPOCHS = 24  # stretches of a run that has too few epochs
+LEAST_EPOCHS = 6
+LEAST_SIDE = 3  # stretches before and after: fewer show no level
+# Of the level before. Two cores that a hypervisor lends differ by more than a tenth from one minute to the next.
+LEAST_RISE = 0.15
+SURE = 8.0  # standard errors: the best of sixty places for a jump is looked for, in noise that hangs together
+APART = 0.1  # of each side may lie within the other's reach
+
+
+@dataclass(frozen=True)
+class Change:
+    """From the step ``at`` (an index into the trace's steps) on, a step takes ``after_ms``.
+
+    ``epoch`` counts from 1; 0 where the change lies between no two epochs.
+    """
+
+    at: int
+    number: float
+    epoch: int
+    before_ms: float
+    after_ms: float
+    before: Ints
+    after: Ints
+
+
+def change(series: Series) -> Change | None:
+    """The jump that tells the series best, where one does and the run ends at the new level."""
+    parts, by_epoch = _parts(series)
+    if len(parts) < 2 * LEAST_SIDE:
+        return None
+    level = np.array([float(np.median(series.ms[p])) for p in parts])
+    weight = np.array([len(p) for p in parts], dtype=float)
+    split = _best(level, weight)
+    before, after = level[:split], level[split:]
+    low, high = float(np.median(before)), float(np.median(after))
+    lasts = float(np.median(level[-LEAST_SIDE:])) > (low + high) / 2
+    apart = float(np.quantile(after, APART)) > float(np.quantile(before, 1 - APART))
+    at = np.array([float(np.median(series.number[p])) for p in parts])
+    if not (lasts and apart and high >= (1 + LEAST_RISE) * low and jumped(at, level)):
+        return None
+    if _errors(before, after) < SURE:
+        return None
+    first = int(parts[split][0])
+    epoch = int(series.block[first] - series.block[0]) + 1 if by_epoch else 0
+    early, late = np.concatenate(parts[:split]), np.concatenate(parts[split:])
+    return Change(
+        int(series.index[first]), float(series.number[first]), epoch, low, high, series.index[early], series.index[late]
+    )
+
+
+def _parts(series: Series) -> tuple[list[Ints], bool]:
+    """The series in stretches of whole epochs, where there are enough of them; else in equal ones."""
+    n = len(series.ms)
+    if n < LEAST_STEPS:
+        return [], False
+    begins = np.flatnonzero(np.diff(series.block, prepend=series.block[0] - 1))
+    count = min(len(begins), MOST, n // LEAST_IN_STRETCH)
+    if len(begins) >= LEAST_EPOCHS and count >= LEAST_EPOCHS:
+        chosen = begins[np.linspace(0, len(begins), count, endpoint=False).astype(int)]
+        return np.split(np.arange(n), chosen[1:]), True
+    return np.array_split(np.arange(n), min(WITHOUT_EPOCHS, n // LEAST_IN_STRETCH)), False
+
+
+def _best(level: Floats, weight: Floats) -> int:
+    """The place at which two levels leave least."""
+    places = range(LEAST_SIDE, len(level) - LEAST_SIDE + 1)
+
+    def left(split: int) -> float:
+        rest = 0.0
+        for side, w in ((level[:split], weight[:split]), (level[split:], weight[split:])):
+            rest += float((w * (side - np.average(side, weights=w)) ** 2).sum())
+        return rest
+
+    return min(places, key=left)
+
+
+def _errors(before: Floats, after: Floats) -> float:
+    """The rise in standard errors, which what neighbours have in common widens."""
+    rest = np.concatenate((before - before.mean(), after - after.mean()))
+    spread = float((rest**2).sum()) / max(len(rest) - 2, 1)
+    if spread <= 0:
+        return float("inf")
+    common = hanging(rest)
+    error = np.sqrt(spread * (1 / len(before) + 1 / len(after)) * (1 + common) / (1 - common))
+    return float((after.mean() - before.mean()) / error)

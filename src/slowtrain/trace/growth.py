@@ -1,0 +1,289 @@
+"""Memory that grows while steps are taken: how fast, with an interval, and what was seen to grow with it.
+
+Memory is a series in which each value begins where the last one ended, so that a line through it has far too narrow
+an interval. What is counted as independent here are the increments between some ten long stretches of the run, and
+where neighbouring increments resemble each other the interval is made wider still. A jump, however high, is one
+increment; a plateau ends the growth; only what goes on growing to the end counts.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.model import Place
+from slowtrain.trace import Bools, Event, Floats, Trace, trend
+
+STRETCHES = 12  # of the run, whose increments are held against each other
+LEAST_STRETCHES = 5
+WARM_SHARE = 0.25  # of the steps: pools, caches of kernels and threads' arenas fill in the first ones
+LASTING = 0.3  # of the mean growth that the last quarter must show: less is a plateau in the making
+CALLS = 5  # so many calls of fit, predict or evaluate from one line: growth is told per call
+MOST_CALLS = 24
+HELD_SHARE = 0.3  # of the growth that a container must explain to be named as its reason
+NEARLY = 0.02  # of the run's steps: a container that grows was last seen longer no earlier before the end
+
+BELOW_ZERO = 2.0**62  # TensorFlow counts buffered bytes down past zero, in a number without a sign
+
+# Two-sided 95 % quantiles of Student's t by degrees of freedom; beyond them that of the last one.
+T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10)
+
+
+@dataclass(frozen=True)
+class Slope:
+    """Bytes ``per_step``, within ``low`` and ``high`` (95 %); ``total_bytes`` were gained over ``steps``."""
+
+    per_step: float
+    low: float
+    high: float
+    total_bytes: float
+    steps: float
+
+    @property
+    def grows(self) -> bool:
+        return self.low > 0
+
+    def said(self, unit: Unit) -> str:
+        per, low, high = (size(v * unit.steps) for v in (self.per_step, self.low, self.high))
+        grown = f"memory grew by {size(self.total_bytes)} in {self.steps:,.0f} steps"
+        return f"{grown}, {per} per {unit.name} ({low} to {high})"
+
+    def until(self, left: float | None, hours: float | None) -> str:
+        """When memory is full, where that is known."""
+        if left is None or hours is None:
+            return ""
+        time = f"{hours:,.3g} h" if hours >= 1 else f"{60 * hours:,.3g} min"
+        return f"the {size(left)} left are full after {left / self.per_step:,.0f} more steps ({time})"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What growth is told in: ``steps`` of it make one ``name``."""
+
+    name: str
+    steps: float
+    place: Place | None = None
+    count: int = 0
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A container of the user's that grew: by ``per_step`` elements of ``element_bytes`` (0: not known) each."""
+
+    path: str
+    file: str
+    owner: str
+    named: str
+    kind: str
+    element: str
+    element_bytes: float
+    length: int
+    per_step: float
+
+    @property
+    def bytes_per_step(self) -> float:
+        return self.per_step * self.element_bytes
+
+    def __str__(self) -> str:
+        each = f" of {size(self.element_bytes)}" if self.element_bytes else ""
+        what = self.element if self.element not in ("", "NoneType") else "element"
+        return f"`{self.path}` holds {self.length:,} × {what}{each} and grows by {self.per_step:,.3g} a step"
+
+
+def anonymous(trace: Trace) -> tuple[Floats, Floats]:
+    """Times and bytes of the process's own memory."""
+    spans = trace.lane("memory")
+    mine = spans.where(np.array([trace.names[int(n)].text == "anonymous" for n in spans.name], dtype=bool))
+    if len(mine):
+        return mine.start_ms, mine.value.astype(np.float64)
+    at, known = trace.samples.get("time_ms"), trace.samples.get("rss_bytes")
+    if at is None or known is None:
+        return np.zeros(0), np.zeros(0)
+    keep = np.isfinite(known)
+    return at[keep], known[keep]
+
+
+def devices(trace: Trace) -> dict[str, tuple[Floats, Floats]]:
+    """The same for what TensorFlow's allocator had in use on each device."""
+    spans = trace.lane("memory")
+    found = {}
+    for number in np.unique(spans.name):
+        text = trace.names[int(number)].text
+        if text.startswith("GPU"):
+            mine = spans.where(spans.name == number)
+            found[text] = (mine.start_ms, mine.value.astype(np.float64))
+    return found
+
+
+def slope(trace: Trace, at_ms: Floats, bytes_used: Floats) -> Slope | None:
+    """How memory grew after warm-up, outside profiler windows; None where too little was seen."""
+    steps = trace.steps
+    if not len(steps) or not len(at_ms):
+        return None
+    x, y = _joined(trace, at_ms, bytes_used)
+    warm = max(float(np.flatnonzero(steps.steady)[0]) if steps.steady.any() else 0.0, WARM_SHARE * len(steps))
+    edges = _edges(trace, warm, float(x[-1])) if len(x) else np.zeros(0)
+    gains = _gains(x, y, edges)
+    if len(gains) < LEAST_STRETCHES - 1:
+        return None
+    each, lengths = gains[:, 1] / gains[:, 0], gains[:, 0]
+    covered, total = float(lengths.sum()), float(gains[:, 1].sum())
+    mean = total / covered
+    margin = _margin(each)
+    last = max(len(gains) // 4, 1)
+    lasting = gains[-last:, 1].sum() / gains[-last:, 0].sum() >= LASTING * mean
+    low = mean - margin if lasting or mean <= 0 else min(mean - margin, 0.0)
+    return Slope(mean, low, mean + margin, total, covered)
+
+
+def _margin(each: Floats) -> float:
+    """Half the interval of a mean of increments, wider where one resembles the next."""
+    n = len(each)
+    off = each - each.mean()
+    spread = float(np.sqrt((off**2).sum() / (n - 1)))
+    alike = float((off[1:] * off[:-1]).sum() / (off**2).sum()) if spread > 0 else 0.0
+    alike = min(max(alike, 0.0), 0.7)
+    return T95[min(n - 2, len(T95) - 1)] * spread * float(np.sqrt((1 + alike) / (1 - alike) / n))
+
+
+def _joined(trace: Trace, at_ms: Floats, bytes_used: Floats) -> tuple[Floats, Floats]:
+    """Memory over steps done, with profiler windows cut out: the profiler keeps what it saw in memory."""
+    steps = trace.steps
+    keep = (at_ms >= steps.start_ms[0]) & (at_ms <= steps.end_ms[-1])
+    at, y = at_ms[keep], bytes_used[keep].copy()
+    x = _steps_done(trace, at)
+    inside = np.zeros(len(at), dtype=bool)
+    for event in trace.events_of("window"):
+        if event.name == "lines":  # traces lines: keeps next to nothing
+            continue
+        mine = (at >= event.start_ms) & (at <= event.end_ms)
+        inside |= mine
+        before, after = at < event.start_ms, at > event.end_ms
+        if before.any() and after.any():
+            near_before, near_after = y[before & ~inside][-3:], y[after & ~inside][:3]
+            if len(near_before) and len(near_after):
+                y[after] -= np.median(near_after) - np.median(near_before)
+                x[after] -= x[after][0] - x[before][-1]
+    return x[~inside], y[~inside]
+
+
+def _steps_done(trace: Trace, at_ms: Floats) -> Floats:
+    """Steps that had ended by each moment; those of stretches that were thinned out count."""
+    done = np.concatenate(([0.0], trend.numbers(trace.steps) + 1.0))
+    return np.asarray(done[np.searchsorted(trace.steps.end_ms, at_ms, side="right")], dtype=np.float64)
+
+
+def _edges(trace: Trace, warm: float, last: float) -> Floats:
+    """Of the stretches: calls of ``fit`` where there are some, else equal numbers of steps."""
+    if last <= warm:
+        return np.zeros(0)
+    found = unit(trace)
+    if found.place is not None and CALLS <= found.count <= MOST_CALLS:
+        return np.arange(last, warm, -found.steps)[::-1]
+    return np.linspace(warm, last, STRETCHES + 1)
+
+
+def _gains(x: Floats, y: Floats, edges: Floats) -> Floats:
+    """Steps and bytes between neighbouring stretches that were sampled, each by its median."""
+    middle = []
+    for low, high in itertools.pairwise(edges):
+        mine: Bools = (x >= low) & (x <= high) if high == edges[-1] else (x >= low) & (x < high)
+        if mine.any():
+            middle.append((float(x[mine].mean()), float(np.median(y[mine]))))
+    rows = np.diff(np.array(middle).reshape(-1, 2), axis=0)
+    return rows[rows[:, 0] > 0]
+
+
+# -- in what growth is told
+
+
+def unit(trace: Trace) -> Unit:
+    """A thousand steps, or a call of fit, predict, evaluate that one line makes again and again."""
+    steps = trace.steps
+    if steps.source.endswith("()"):
+        return Unit(f"call of {steps.source[:-2]}", 1.0, steps.place, len(steps))
+    groups: dict[tuple[str, Place], list[Event]] = {}
+    for event in trace.events_of("loop"):
+        if not event.data.get("nested") and event.place is not None:
+            groups.setdefault((event.name, event.place), []).append(event)
+    for (name, place), events in sorted(groups.items(), key=lambda g: -len(g[1])):
+        inside = sum(_between(trace, e) for e in events)
+        if len(events) >= CALLS and inside >= 0.5 * len(steps):
+            return Unit(f"call of {name}", inside / len(events), place, len(events))
+    return Unit("thousand steps", 1000.0)
+
+
+def _between(trace: Trace, event: Event) -> int:
+    a, b = np.searchsorted(trace.steps.start_ms, (event.start_ms, event.end_ms))
+    return int(b - a)
+
+
+# -- what grew
+
+
+def holders(trace: Trace) -> list[Holder]:
+    """The user's containers that grew until the end, those that keep most bytes first."""
+    spans = trace.lane("held")
+    found: dict[tuple[int, int, str], Holder] = {}
+    for number in np.unique(spans.name):
+        mine = spans.where(spans.name == number)
+        detail = trace.names[int(number)].detail
+        x = _steps_done(trace, mine.start_ms)
+        grown = int(mine.value[-1]) - int(mine.value[0])
+        length = float(x[-1] - x[0])
+        if detail.get("limit") or grown <= 0 or length <= 0 or (np.diff(mine.value) < 0).any():
+            continue
+        one = Holder(
+            str(detail.get("path", trace.names[int(number)].text)),
+            str(detail.get("file", "")),
+            str(detail.get("owner", "")),
+            str(detail.get("named", "")),
+            str(detail.get("kind", "")),
+            str(detail.get("element", "")),
+            float(detail.get("element_bytes") or 0),
+            int(mine.value[-1]),
+            grown / length,
+        )
+        found.setdefault((int(mine.value[-1]), grown, one.named), one)  # the same under two names
+    return sorted(found.values(), key=lambda h: (-h.bytes_per_step, -h.per_step))
+
+
+def reasons(found: list[Holder], per_step: float) -> list[Holder]:
+    """Of containers those that explain a good part of the growth; where none is known to, one of unknown size."""
+    known = [h for h in found if h.bytes_per_step >= HELD_SHARE * per_step]
+    together = [h for h in found if h.bytes_per_step > 0.02 * per_step]
+    if known or sum(h.bytes_per_step for h in together) >= HELD_SHARE * per_step:
+        return (known or together)[:4]
+    return [h for h in found if not h.element_bytes and h.kind != "graph"][:1]
+
+
+def functions_made(trace: Trace) -> float:
+    """Traces of functions a step after warm-up: each keeps a graph for as long as its function lives."""
+    steps = trace.steps
+    begun = float(steps.start_ms[int(WARM_SHARE * len(steps))]) if len(steps) else 0.0
+    late = sum(e.start_ms >= begun for e in trace.events_of("trace"))
+    return late / max((1 - WARM_SHARE) * len(steps), 1.0)
+
+
+def filled_bytes(trace: Trace) -> float:
+    """What buffers and caches of the input pipeline held when they held most: they fill as designed."""
+    return sum(n.buffered_bytes for p in trace.pipelines for n in p.nodes if n.buffered_bytes < BELOW_ZERO)
+
+
+def collected(trace: Trace) -> bool:
+    """Whether Python's collector went through all objects in the last half: what only circles kept was freed then."""
+    spans, steps = trace.lane("gc"), trace.steps
+    if not len(spans) or not len(steps):
+        return False
+    late = spans.where(spans.start_ms >= steps.start_ms[len(steps) // 2])
+    return any(trace.names[int(n)].text == "generation 2" for n in late.name)
+
+
+def size(value: float) -> str:
+    """Bytes as people say them."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if abs(value) >= factor:
+            return f"{value / factor:,.3g} {unit}"
+    return f"{value:,.3g} B"

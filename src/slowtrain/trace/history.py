@@ -1,0 +1,153 @@
+"""The time between the starts of what repeats in a run, over all of it, in bounded memory.
+
+Each piece of a recording (half a second of it) becomes one bin a kind of call: how many turns, their median, the
+longest. When there are too many bins, neighbours are put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from slowtrain.trace import Floats, Ints, Name
+
+ANCHORS = ("step", "on_batch", "function", "gradient")  # lanes whose spans a step can begin with
+MOST_BINS = 4_096
+MOST_KINDS = 64
+MOST_BREAKS = 50_000
+
+Key = tuple[str, str, str]
+
+
+@dataclass
+class History:
+    """Turns of one kind of call."""
+
+    at_ns: list[int] = field(default_factory=list)
+    turns: list[int] = field(default_factory=list)
+    median_ns: list[float] = field(default_factory=list)
+    longest_ns: list[float] = field(default_factory=list)
+    last_ns: int = 0  # start of the newest turn, which has not ended
+    longest_gap_ns: float = 0.0  # between two starts, whatever lay between them
+    count: int = 0
+
+    def add(self, starts: Ints, ends: Ints, breaks: Ints, apart: bool) -> None:
+        """``apart``: what came before these was not read."""
+        if self.last_ns and not apart:
+            starts = np.concatenate(([self.last_ns], starts))
+            ends = np.concatenate(([self.last_ns], ends))
+        self.count += len(starts) - (1 if self.last_ns and not apart else 0)
+        self.last_ns = int(starts[-1])
+        if len(starts) < 2:
+            return
+        turns = np.diff(starts).astype(float)
+        self.longest_gap_ns = max(self.longest_gap_ns, float(turns.max()))
+        whole = np.searchsorted(breaks, starts[1:]) == np.searchsorted(breaks, starts[:-1])
+        if whole.any():
+            turns = turns[whole]
+            self.at_ns.append(int(starts[-1]))
+            self.turns.append(len(turns))
+            self.median_ns.append(float(np.median(turns)))
+            self.longest_ns.append(float(turns.max()))
+        if len(self.at_ns) > MOST_BINS:
+            self._halve()
+
+    def _halve(self) -> None:
+        """Puts neighbours together, two by two."""
+        n = np.array(self.turns, dtype=float)
+        even, odd = slice(0, len(n) // 2 * 2, 2), slice(1, None, 2)
+        rest = len(n) // 2 * 2
+        median, longest = np.array(self.median_ns), np.array(self.longest_ns)
+        whole = n[even] + n[odd]
+        joined = (n[even] * median[even] + n[odd] * median[odd]) / whole
+        self.at_ns = [*self.at_ns[odd], *self.at_ns[rest:]]
+        self.turns = [*whole.astype(int).tolist(), *self.turns[rest:]]
+        self.median_ns = [*joined.tolist(), *self.median_ns[rest:]]
+        self.longest_ns = [*np.maximum(longest[even], longest[odd]).tolist(), *self.longest_ns[rest:]]
+
+    def quantile_ms(self, share: float) -> float | None:
+        """Of all turns, by their bins' medians."""
+        if not self.turns:
+            return None
+        order = np.argsort(self.median_ns)
+        total = np.cumsum(np.array(self.turns)[order])
+        chosen = int(np.searchsorted(total, share * total[-1]))
+        return float(np.array(self.median_ns)[order][min(chosen, len(order) - 1)]) / 1e6
+
+    def curve_ms(self, start_ns: int, end_ns: int, points: int) -> tuple[float | None, ...]:
+        """The mean of the bins' medians in each of ``points`` equal stretches."""
+        if not self.turns or end_ns <= start_ns:
+            return (None,) * points
+        at = (np.array(self.at_ns, dtype=float) - start_ns) / (end_ns - start_ns) * points
+        inside = (at >= 0) & (at <= points)
+        column = np.minimum(at[inside].astype(int), points - 1)
+        n = np.array(self.turns, dtype=float)[inside]
+        weight = np.bincount(column, n, minlength=points)
+        total = np.bincount(column, n * np.array(self.median_ns)[inside], minlength=points)
+        return tuple(float(t / w) / 1e6 if w else None for t, w in zip(total, weight, strict=True))
+
+    def columns(self) -> tuple[Floats, Floats, Floats]:
+        """When (ns), how many turns, their median in ms."""
+        return (
+            np.array(self.at_ns, dtype=float),
+            np.array(self.turns, dtype=float),
+            np.array(self.median_ns) / 1e6,
+        )
+
+
+class Histories:
+    """A history for each kind of call that a step might begin with."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[Key, History] = {}
+        self._of: dict[int, Key | None] = {}
+        self._breaks: list[int] = []
+        self._sorted: Ints = np.zeros(0, dtype=np.int64)
+
+    def broken_at(self, moments: Iterable[int]) -> None:
+        """Edges of epochs and loops, which no turn crosses."""
+        self._breaks += moments
+        del self._breaks[:-MOST_BREAKS]
+
+    def add(self, rows: Ints, names: Sequence[Name], apart: bool = False) -> None:
+        """Spans as a recording has them; ``apart`` when those before them were left out."""
+        if len(self._sorted) != len(self._breaks):
+            self._sorted = np.sort(np.array(self._breaks, dtype=np.int64))
+        kinds: dict[Key, list[int]] = {}
+        for number in np.unique(rows[:, 0]) if len(rows) else ():
+            key = self._key(int(number), names)
+            if key is not None:
+                kinds.setdefault(key, []).append(int(number))
+        for key, numbers in kinds.items():
+            if key not in self.kinds and len(self.kinds) >= MOST_KINDS:
+                continue
+            mine = rows[np.isin(rows[:, 0], numbers)]
+            mine = mine[np.argsort(mine[:, 1], kind="stable")]
+            self.kinds.setdefault(key, History()).add(mine[:, 1], mine[:, 2], self._sorted, apart)
+
+    def _key(self, number: int, names: Sequence[Name]) -> Key | None:
+        if number not in self._of:
+            name = names[number] if 0 <= number < len(names) else None
+            if name is None or not name.lane:
+                return None  # it may be written later than its first span
+            self._of[number] = _key(name) if name.lane in ANCHORS else None
+        return self._of[number]
+
+    def of(self, begun_ns: Ints, spans: Ints, names: Sequence[Name]) -> History | None:
+        """The history of the calls with which the steps that began at these moments begin."""
+        votes: dict[Key, int] = {}
+        at = spans[np.isin(spans[:, 1], begun_ns)]
+        for number, count in zip(*np.unique(at[:, 0], return_counts=True), strict=True):
+            key = self._key(int(number), names)
+            if key is not None:
+                votes[key] = votes.get(key, 0) + int(count)
+        best = max(votes, key=lambda k: votes[k], default=None)
+        return self.kinds.get(best) if best is not None else None
+
+
+def _key(name: Name) -> Key:
+    detail: Mapping[str, object] = name.detail
+    where = f"{detail.get('file')}:{detail.get('line')}" if detail.get("file") else str(detail.get("site"))
+    return name.lane, name.text, where

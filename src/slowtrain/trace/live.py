@@ -1,0 +1,319 @@
+"""Follows a recording that is being written: each look reads what is new, and holds a bounded part of it.
+
+Of the spans the newest are kept as they are, so that the last seconds can be divided as a whole run is; of the steps
+before only medians of stretches. A run that was watched from its start and one that is looked at after a week cost
+the same: of what was recorded before the first look, evenly chosen pieces are read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import time
+import zlib
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slowtrain.errors import InputError
+from slowtrain.trace import Event, Ints, Name, Spans, recording
+from slowtrain.trace.history import Histories
+from slowtrain.trace.recording import MAX_CHUNK_BYTES, WRONG, Recording
+
+MOST_SPANS = 250_000  # kept as they are; older ones go first
+MOST_CHUNKS = 4_000
+MOST_ROWS = 20_000  # of events, of a kind
+CHOSEN = 240  # pieces of what was recorded before the first look
+MOST_SAMPLES = 1_600  # of the machine; older ones are thinned
+LIVELY = 1_200  # of these the newest are kept as they are: five to ten minutes
+TRIED_S = 0.5  # the writer holds its lock for milliseconds
+LOOKED_THROUGH = 20  # pieces
+MAIN_LANES = ("loop", "step", "on_batch", "function", "gradient", "gc")  # what the main thread does
+FIELDS = 5
+MOST_NAMES = 10_000_000
+KEPT_LANES = ("trace", "pipeline", "iterator", "window", "compile", "nonfinite")  # however old they are
+FACTS = ("child", "steps_so_far", "machine", "devices", "recorder", "unfinished", "end_ns", "affinity_cores", "faults")
+
+
+class Follower:
+    """Reads one recording again and again. ``look`` takes what is new; it raises ``InputError`` for no recording."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.facts: dict[str, Any] = {}
+        self.launch: Mapping[str, Any] = {}
+        self.names: list[Name] = [Name("", "?")]
+        self.histories = Histories()
+        self.events: dict[str, deque[Event]] = {}
+        self.samples: list[tuple[float, Mapping[str, Any]]] = []
+        self.ended = ""
+        self.gone = False  # the recording's folder was taken away
+        self.newest_ns = 0
+        self._chunks: deque[Ints] = deque()
+        self._spans = 0
+        self._counters: deque[tuple[float, int, bytes]] = deque(maxlen=600)
+        self._at = {"chunk": 0, "event": 0, "sample": 0, "pipeline": 0, "name": -1}
+        self._raw_facts: dict[str, str] = {}
+        self._first = True
+
+    @property
+    def start_ns(self) -> int:
+        return int(self.launch.get("start_ns") or (self.facts.get("child") or {}).get("begun_ns") or 0)
+
+    def look(self) -> None:
+        """Takes in what was written since the last look."""
+        self.launch = recording._launch(self.folder) or self.launch
+        if not recording.is_recording(self.folder):
+            if self._first and (not self.launch or "end_ns" in self.launch):
+                recording.read(self.folder)  # says what is wrong with it
+            self.gone = not self._first
+            return
+        try:
+            with contextlib.closing(_opened(self.folder)) as database:
+                self._take(database)
+        except sqlite3.OperationalError:  # busy, or a disk in trouble: the next look may succeed
+            if self._first:
+                raise InputError(f"{self.folder} cannot be read now; try again") from None
+        except WRONG as error:
+            raise recording.damaged(self.folder, error) from error
+
+    def _take(self, database: sqlite3.Connection) -> None:
+        version = database.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0 and self._first and self.launch and "end_ns" not in self.launch:
+            return  # its file is being made
+        if not 1 <= version <= recording.VERSION:
+            recording._check(self.folder, database)
+        self.ended = recording.ended(self.folder)
+        database.execute("BEGIN")  # one state of the file for all that follows
+        self._take_facts(database)
+        self._take_names(database)
+        self._take_events(database)
+        self._take_chunks(database)
+        self._take_samples(database)
+        for number, at, iterator, proto in database.execute(
+            "SELECT rowid, time_ns, iterator, proto FROM pipeline WHERE rowid > ? ORDER BY rowid DESC LIMIT 600",
+            (self._at["pipeline"],),
+        ).fetchall()[::-1]:
+            self._at["pipeline"] = number
+            self._counters.append((float(at), int(iterator), bytes(proto)))
+        self._first = False
+
+    def _take_facts(self, database: sqlite3.Connection) -> None:
+        marks = ",".join("?" * len(FACTS))
+        query = f"SELECT key, value FROM fact WHERE key IN ({marks})"  # noqa: S608  marks alone
+        for key, value in database.execute(query, FACTS):
+            if self._raw_facts.get(key) != value:
+                self._raw_facts[key] = value
+                self.facts[str(key)] = json.loads(value)
+
+    def _take_names(self, database: sqlite3.Connection) -> None:
+        # Threads may have been given numbers in another order than they wrote them.
+        rows = database.execute(
+            "SELECT id, lane, name, detail FROM name WHERE id > ? ORDER BY id", (self._at["name"] - 100,)
+        ).fetchall()
+        for number, lane, text, detail in rows:
+            self._at["name"] = max(self._at["name"], int(number))
+            if number >= MOST_NAMES:
+                raise ValueError("too many names")
+            while len(self.names) <= number:
+                self.names.append(Name("", "?"))
+            if not self.names[number].lane:
+                self.names[number] = Name(str(lane), str(text)[: recording.MOST_TEXT], _object(detail))
+
+    # -- events
+
+    def _take_events(self, database: sqlite3.Connection) -> None:
+        columns = "rowid, start_ns, end_ns, lane, name, data"
+        since = self._at["event"]
+        rows = database.execute(
+            f"SELECT {columns} FROM event WHERE rowid > ? ORDER BY rowid DESC LIMIT {MOST_ROWS}",  # noqa: S608
+            (since,),
+        ).fetchall()
+        if len(rows) == MOST_ROWS and self._first:
+            marks = ",".join("?" * len(KEPT_LANES))
+            rows += database.execute(
+                f"SELECT {columns} FROM event WHERE rowid < ? AND lane IN ({marks}) "  # noqa: S608
+                f"ORDER BY rowid DESC LIMIT {MOST_ROWS}",
+                (rows[-1][0], *KEPT_LANES),
+            ).fetchall()
+        for number, start, end, lane, name, data in reversed(rows):
+            self._at["event"] = max(self._at["event"], int(number))
+            kept = self.events.setdefault(str(lane), deque(maxlen=MOST_ROWS))
+            kept.append(Event(str(lane), str(name)[: recording.MOST_TEXT], float(start), float(end), _object(data)))
+            if lane in ("epoch", "loop"):
+                self.histories.broken_at((int(start), int(end)))
+
+    # -- spans
+
+    def _take_chunks(self, database: sqlite3.Connection) -> None:
+        apart = self._first
+        if self._first:
+            self._take_old(database)
+        for number, data in database.execute(
+            "SELECT id, data FROM chunk WHERE id > ? ORDER BY id", (self._at["chunk"],)
+        ):
+            # What is missing was thinned: no step goes from one side of such a hole to the other.
+            self._keep(_rows(data), apart or int(number) != self._at["chunk"] + 1)
+            apart, self._at["chunk"] = False, int(number)
+
+    def _take_old(self, database: sqlite3.Connection) -> None:
+        """Of a long run: pieces from everywhere for the history, and from which chunk on everything is read."""
+        ids = [n for (n,) in database.execute("SELECT id FROM chunk ORDER BY id")]
+        room, first = MOST_SPANS, len(ids)
+        for number in reversed(ids[-MOST_CHUNKS:]):
+            (size,) = database.execute("SELECT spans FROM chunk WHERE id = ?", (number,)).fetchone()
+            room -= int(size)
+            if room < 0:
+                break
+            first -= 1
+        for number in ids[:first][:: max(first // CHOSEN, 1)]:
+            (data,) = database.execute("SELECT data FROM chunk WHERE id = ?", (number,)).fetchone()
+            self.histories.add(_rows(data), self.names, apart=True)
+        self._at["chunk"] = ids[first - 1] if first else 0
+
+    def _keep(self, rows: Ints, apart: bool) -> None:
+        self.histories.add(rows, self.names, apart)
+        if len(rows):
+            self.newest_ns = max(self.newest_ns, int(rows[:, 2].max()))
+        self._chunks.append(rows)
+        self._spans += len(rows)
+        while len(self._chunks) > MOST_CHUNKS or (self._spans > MOST_SPANS and len(self._chunks) > 1):
+            self._spans -= len(self._chunks.popleft())
+
+    # -- samples of the machine
+
+    def _take_samples(self, database: sqlite3.Connection) -> None:
+        since = self._at["sample"]
+        (count,) = database.execute("SELECT count(*) FROM sample WHERE rowid > ?", (since,)).fetchone()
+        thin = max(int(count) - LIVELY, 0) // (MOST_SAMPLES - LIVELY) + 1
+        (last,) = database.execute("SELECT max(rowid) FROM sample").fetchone()
+        rows = database.execute(
+            "SELECT rowid, time_ns, data FROM sample WHERE rowid > ? AND (rowid > ? OR rowid % ? = 0) ORDER BY rowid",
+            (since, int(last or 0) - LIVELY, thin),
+        )
+        for number, at, data in rows:
+            self._at["sample"] = int(number)
+            self.samples.append((float(at), _object(data)))
+            self.newest_ns = max(self.newest_ns, int(at))
+        if len(self.samples) > 2 * MOST_SAMPLES:
+            self.samples[:-LIVELY] = self.samples[:-LIVELY:2]
+
+    # -- what is asked
+
+    def now_ns(self, alive: bool) -> int:
+        """The moment up to which the run is known: now while it lives, else when it last said something."""
+        end = self.launch.get("end_ns") or self.facts.get("end_ns")
+        if end:
+            return int(end)
+        at = time.perf_counter_ns()
+        return at if alive and at >= self.newest_ns else self.newest_ns
+
+    def spans(self, since_ns: int = 0) -> Ints:
+        """Raw spans that end at or after a moment, as far as they are kept."""
+        late = [c for c in self._chunks if len(c) and int(c[:, 2].max()) >= since_ns]
+        rows = np.concatenate(late) if late else np.zeros((0, FIELDS), dtype=np.int64)
+        return rows[rows[:, 2] >= since_ns]
+
+    def recent(self, since_ns: int, now_ns: int) -> Recording:
+        """The recording as if it had begun to be written at ``since_ns``; all that says what is what is in it."""
+        start_ns = self.start_ns
+        names = tuple(self.names)
+        lanes, main = _lanes(self.spans(since_ns), names, start_ns)
+        found = [e for lane in ("trace", "pipeline", "iterator", "window") for e in self.events.get(lane, ())]
+        for lane, kept in self.events.items():
+            if lane not in ("trace", "pipeline", "iterator", "window"):
+                found += _ending_since(kept, since_ns)
+        found += [
+            Event(str(lane), str(name), float(at), float(now_ns), data) for at, lane, name, data in self.unfinished()
+        ]
+        events = tuple(
+            Event(e.lane, e.name, (e.start_ms - start_ns) / 1e6, (e.end_ms - start_ns) / 1e6, e.data)
+            for e in sorted(found, key=lambda e: e.start_ms)
+        )
+        samples = tuple(((at - start_ns) / 1e6, data) for at, data in self.samples if at >= since_ns)
+        counters = tuple(((at - start_ns) / 1e6, it, proto) for at, it, proto in self._counters if at >= since_ns)
+        end_ms = (now_ns - start_ns) / 1e6
+        return Recording(
+            self.folder, names, lanes, main, events, self.facts, samples, counters, end_ms, self.launch, start_ns
+        )
+
+    def newest_end(self, silent: Collection[int]) -> int:
+        """When the newest span ended whose name is none of these; 0 for none."""
+        for rows in reversed(self._chunks):
+            ends = rows[~np.isin(rows[:, 0], list(silent)), 2]
+            if len(ends):
+                return int(ends.max())
+        return 0
+
+    def newest_of(self, lane: str) -> int | None:
+        """The name of the newest span of a lane; only the last pieces are looked through."""
+        wanted = [i for i, n in enumerate(self.names) if n.lane == lane]
+        for rows in list(self._chunks)[: -1 - LOOKED_THROUGH : -1]:
+            mine = rows[np.isin(rows[:, 0], wanted)]
+            if len(mine):
+                return int(mine[int(np.argmax(mine[:, 1])), 0])
+        return None
+
+    def unfinished(self) -> list[tuple[int, str, str, Mapping[str, Any]]]:
+        """What has begun and not ended, as the recorder last told: ``(start_ns, lane, name, data)``."""
+        told = self.facts.get("unfinished") or ()
+        return [(int(at), str(lane), str(name), data) for at, lane, name, data in told if isinstance(data, dict)]
+
+
+def _lanes(rows: Ints, names: tuple[Name, ...], start_ns: int) -> tuple[dict[str, Spans], int]:
+    """Spans by lane in order of start, longest first; and the number of the main thread."""
+    rows = rows[(rows[:, 0] >= 0) & (rows[:, 0] < len(names))]
+    rows = rows[np.lexsort((-rows[:, 2], rows[:, 1]))]
+    number = {lane: i for i, lane in enumerate(sorted({n.lane for n in names}))}
+    if len(number) > recording.MOST_LANES:
+        raise ValueError("too many lanes")
+    lane_of = np.array([number[n.lane] for n in names])[rows[:, 0]]
+    found = {}
+    for lane, i in number.items():
+        mine = rows[lane_of == i]
+        if len(mine):
+            start, end = (mine[:, 1] - start_ns) / 1e6, (mine[:, 2] - start_ns) / 1e6
+            found[lane] = Spans(start, end, mine[:, 0].copy(), mine[:, 3].copy(), mine[:, 4].copy())
+    for lane in MAIN_LANES:
+        if lane in found:
+            values, counts = np.unique(found[lane].thread, return_counts=True)
+            return found, int(values[np.argmax(counts)])
+    return found, 0
+
+
+def _ending_since(events: deque[Event], since_ns: int) -> Iterable[Event]:
+    """Events are in the order of their end; times are still those of the file."""
+    found = []
+    for event in reversed(events):
+        if event.end_ms < since_ns:
+            break
+        found.append(event)
+    return found
+
+
+def _opened(folder: Path) -> sqlite3.Connection:
+    uri = f"{(folder / recording.FILE).resolve().as_uri()}?mode=ro"
+    database = sqlite3.connect(uri, uri=True, timeout=TRIED_S, isolation_level=None)
+    database.execute("PRAGMA trusted_schema=OFF")
+    deadline = time.monotonic() + recording.MOST_SECONDS
+    database.set_progress_handler(lambda: time.monotonic() > deadline, 1_000_000)
+    return database
+
+
+def _rows(data: bytes) -> Ints:
+    inflate = zlib.decompressobj()
+    plain = inflate.decompress(data, MAX_CHUNK_BYTES)
+    if inflate.unconsumed_tail or len(plain) % (8 * FIELDS):
+        raise ValueError("a chunk of spans has the wrong size")
+    return np.frombuffer(plain, dtype="<i8").reshape(-1, FIELDS)
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError("an entry is no JSON object")
+    return value

@@ -1,0 +1,224 @@
+"""What moves with a step time: early steps held against late ones, by category, by source line, by machine sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.model import Category, Place
+from slowtrain.trace import Floats, Ints, Trace, place_of
+from slowtrain.trace.stalled import others
+
+# Of the growth is what one category or line must have to explain it, and it must have grown twice as much as the rest:
+# where all of a step got slower alike, it was the machine.
+MOST_OF_IT, MORE_THAN_REST = 0.5, 2.0
+# What a call does inside is divided by one share for the whole run: its parts cannot grow apart from each other.
+CALL = (Category.DISPATCH, Category.DEVICE, Category.COLLECTIVE, Category.UNATTRIBUTED)
+USUAL = 3.0  # times the median: a longer step is a stall, and no part of what grows
+LEAST_SAMPLES = 20  # of the stack in both stretches: fewer do not tell lines apart
+CROWDED = 0.2  # processors that others take more than before
+DISK = 0.1  # of all cores' time, more than before
+# Speed of a machine that is shared comes and goes within seconds, whatever the script does: of 150 recorded runs of at
+# most 30 s, in eight nothing grew but the time of everything. Only what lasts, and is more, is worth a word.
+MOODS_MS = 60_000.0
+UNEXPLAINED = 0.2
+SLOWER_CLOCK = 0.95  # of what it was before
+
+SAID: Mapping[Category, str] = {
+    Category.INPUT: "waiting for input",
+    Category.FEED: "turning host data into tensors",
+    Category.READBACK: "reading values back",
+    Category.COMPILE: "tracing and compiling",
+    Category.PYTHON: "Python of the script",
+    Category.CALLBACK: "callbacks",
+    Category.GC: "garbage collection",
+}
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What explains that late steps are slower than early ones.
+
+    ``ms`` a step by category is what late steps take more. ``kind`` is a category, ``line``, ``others``, ``clock`` or
+    empty: then nothing that was measured explains it. ``says`` is a clause with its numbers.
+    """
+
+    kind: str
+    says: str
+    where: tuple[Place, ...]
+    ms: Mapping[Category, float]
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """Early and late steps, as indices; what late ones take more by category; the lines met in both, in ms a step."""
+
+    trace: Trace
+    early: Ints
+    late: Ints
+    ms: Mapping[Category, float]
+    lines: tuple[tuple[Place, float, float], ...]
+
+    @property
+    def step_ms(self) -> tuple[float, float]:
+        return tuple(float(self.trace.steps.ms[i].mean()) for i in (self.early, self.late))  # type: ignore[return-value]
+
+    def means(self, column: Floats) -> tuple[float, float]:
+        """Of a column of the machine's samples in both stretches."""
+        then, now = (_mean(column, _stretch(self.trace, i)) for i in (self.early, self.late))
+        return then, now
+
+
+def moved(trace: Trace, early: Ints, late: Ints) -> Moved:
+    """``early`` and ``late`` are indices of steps."""
+    early, late = _usual(trace, early), _usual(trace, late)
+    more = {c: float(v[late].mean() - v[early].mean()) for c, v in trace.categories.items()}
+    sides = _Sides(trace, early, late, {c: v for c, v in more.items() if v > 0}, _lines(trace, early, late))
+    return _category(sides) or _line(sides) or _machine(sides) or Moved("", "", _growing(sides.lines), sides.ms)
+
+
+def tells(found: Moved, lasted_ms: float, grown_share: float) -> bool:
+    """Whether a slowing is more than the machine's moods: something of the script's grew, or it went on for long."""
+    if found.kind not in ("", "others", "disk"):
+        return True
+    return lasted_ms >= MOODS_MS and grown_share >= UNEXPLAINED
+
+
+def _usual(trace: Trace, index: Ints) -> Ints:
+    """Without stalls."""
+    ms = trace.steps.ms[index]
+    return index[ms <= USUAL * float(np.median(ms))]
+
+
+def _explains(before: float, after: float, all_before: float, all_after: float) -> bool:
+    """Whether one part has most of the growth, and grew more than the rest of the step by far."""
+    grown, whole = after - before, all_after - all_before
+    rest = (all_after - after) / max(all_before - before, 1e-9) - 1
+    own = after / before - 1 if before > 0 else np.inf
+    return whole > 0 and grown >= MOST_OF_IT * whole and own >= MORE_THAN_REST * max(rest, 0.0)
+
+
+def _category(sides: _Sides) -> Moved | None:
+    before, after = sides.step_ms
+    for category, said in SAID.items():
+        column = sides.trace.categories.get(category)
+        if column is None:
+            continue
+        then, now = float(column[sides.early].mean()), float(column[sides.late].mean())
+        if not _explains(then, now, before, after):
+            continue
+        if category is Category.INPUT and (crowd := _others(sides)) is not None:
+            return crowd  # batches are made by threads that had to share the cores
+        says = f"{said} took {then:.3g} ms of a step at first and {now:.3g} ms at the end"
+        if category is Category.COMPILE:
+            says += _traced(sides.trace, sides.early, sides.late)
+        where = () if category is Category.INPUT else _growing(sides.lines)
+        return Moved(str(category), says, where, sides.ms)
+    return None
+
+
+def _traced(trace: Trace, early: Ints, late: Ints) -> str:
+    at = np.sort(np.array([e.start_ms for e in trace.events_of("trace")]))
+    count = [len(_within(trace, at, index)) for index in (early, late)]
+    return f" ({count[0]} traces in {len(early)} steps, then {count[1]} in {len(late)})" if max(count) else ""
+
+
+def _within(trace: Trace, at: Floats, index: Ints) -> Floats:
+    """Those of the moments that lie in these steps."""
+    start, end = trace.steps.start_ms[index], trace.steps.end_ms[index]
+    i = np.searchsorted(start, at, side="right") - 1
+    return np.asarray(at[(i >= 0) & (at < end[np.maximum(i, 0)])])
+
+
+def _lines(trace: Trace, early: Ints, late: Ints) -> tuple[tuple[Place, float, float], ...]:
+    """Each line at which the training thread was sampled, with its ms a step early and late; most growth first."""
+    samples = trace.lane("stack")
+    found: dict[Place, list[float]] = {}
+    for side, index in enumerate((early, late)):
+        start, end = trace.steps.start_ms[index], trace.steps.end_ms[index]
+        i = np.searchsorted(start, samples.start_ms, side="right") - 1
+        inside = samples.where((i >= 0) & (samples.start_ms < end[np.maximum(i, 0)]))
+        if len(inside) < LEAST_SAMPLES / 2:
+            return ()
+        # Samples come at fixed times, whatever runs: each stands for an equal part of these steps.
+        each = float((end - start).sum()) / len(inside) / len(index)
+        for number, count in zip(*np.unique(inside.name, return_counts=True), strict=True):
+            place = place_of(trace.names[int(number)].detail.get("site"))
+            if place is not None:
+                found.setdefault(place, [0.0, 0.0])[side] += each * float(count)
+    return tuple(sorted(((p, a, b) for p, (a, b) in found.items()), key=lambda row: row[1] - row[2]))
+
+
+def _growing(lines: tuple[tuple[Place, float, float], ...]) -> tuple[Place, ...]:
+    """The lines that have most of what all growing lines grew by."""
+    grown = [(p, b - a) for p, a, b in lines if b > a]
+    whole = sum(g for _, g in grown)
+    return tuple(p for p, g in grown if g >= 0.25 * whole)[:2]
+
+
+def _line(sides: _Sides) -> Moved | None:
+    before, after = sides.step_ms
+    for place, then, now in sides.lines[:3]:
+        # A line that is all of the step grows with anything; the rest of the step has to stand beside it.
+        if now < 0.9 * after and _explains(then, now, before, after):
+            name = place.file.rpartition("/")[2]
+            says = f"line {place.line} of {name} took {then:.3g} ms of a step at first and {now:.3g} ms at the end"
+            return Moved("line", says, (place,), sides.ms)
+    return None
+
+
+def _machine(sides: _Sides) -> Moved | None:
+    """The machine's own figures, where one of them moved."""
+    crowd = _others(sides)
+    if crowd is not None:
+        return crowd
+    for key, column in sides.trace.samples.items():
+        if key.startswith("gpu_sm_mhz"):
+            then, now = sides.means(column)
+            if 0 < now < SLOWER_CLOCK * then:
+                says = f"the GPU's clock fell from {then:.0f} to {now:.0f} MHz"
+                warm = sides.trace.samples.get(key.replace("sm_mhz", "celsius"))
+                if warm is not None:
+                    says += ", its temperature went from {:.0f} to {:.0f} °C".format(*sides.means(warm))
+                return Moved("clock", says, (), sides.ms)
+    waits = sides.trace.samples.get("iowait_share")
+    if waits is not None:
+        then, now = sides.means(waits)
+        if now - then >= DISK:
+            says = f"the cores waited for a disk {then:.0%} of the time at first and {now:.0%} at the end"
+            return Moved("disk", says, (), sides.ms)
+    return None
+
+
+def _others(sides: _Sides) -> Moved | None:
+    rest = others(sides.trace)
+    if rest is None:
+        return None
+    then, now = sides.means(rest)
+    if not now - then >= CROWDED:
+        return None
+    says = f"other processes took {then:.2g} processors at first and {now:.2g} at the end"
+    return Moved("others", says, (), sides.ms)
+
+
+def _stretch(trace: Trace, index: Ints) -> Ints:
+    """Samples taken from the first of these steps to the last."""
+    at = trace.samples["time_ms"]
+    low, high = float(trace.steps.start_ms[index[0]]), float(trace.steps.end_ms[index[-1]])
+    return np.flatnonzero((at >= low) & (at <= high))
+
+
+def _mean(column: Floats, side: Ints) -> float:
+    told = column[side][np.isfinite(column[side])]
+    return float(told.mean()) if len(told) else float("nan")
+
+
+def memory(trace: Trace, early: Ints, late: Ints) -> str:
+    """By how much the process's memory grew meanwhile, where that is more than a tenth; empty otherwise."""
+    rss = trace.samples.get("rss_bytes")
+    if rss is None:
+        return ""
+    then, now = (_mean(rss, _stretch(trace, index)) for index in (early, late))
+    return f"; the process's memory grew from {then / 1e6:.0f} to {now / 1e6:.0f} MB" if now > 1.1 * then else ""

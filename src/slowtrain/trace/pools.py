@@ -1,0 +1,65 @@
+"""What a profile tells of the memory of each allocator: how full, and in how many pieces what was free was.
+
+TensorFlow's allocator notes its own figures at every request (https://github.com/openxla/xla
+xla/tsl/framework/bfc_allocator.cc, AddTraceMe): ``fragmentation`` is the part of what is free in its pool that is not
+in the largest piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from slowtrain.trace import names, xplane
+
+_NUMBERS = ("bytes_allocated", "bytes_available", "fragmentation", "peak_bytes_in_use", "requested_bytes")
+_STATS = ("allocator_name", *_NUMBERS)
+MOST_ALLOCATORS = 64
+MOST_KEY = 10_000_000
+
+
+def pools(spaces: Iterable[xplane.Space]) -> dict[str, dict[str, float]]:
+    """Figures by allocator, at the moment when most was in use; those of allocators that have a limit."""
+    found: dict[str, list[tuple[float, ...]]] = {}
+    for space in spaces:
+        for plane in space.planes:
+            keys = [key for key, name in plane.event_names.items() if name == names.ALLOCATE]
+            if not keys or max(keys) > MOST_KEY:
+                continue  # ids of a TPU's planes are hashes; they tell of no allocator
+            wanted = np.zeros(max(keys) + 1, bool)
+            wanted[keys] = True
+            for line in plane.lines:
+                _add(found, line.events(_STATS, wanted))
+    return {name: _told(np.array(rows)) for name, rows in found.items()}
+
+
+def _add(found: dict[str, list[tuple[float, ...]]], events: Any) -> None:
+    if not len(events):
+        return
+    label = events.stats["allocator_name"]
+    columns = [events.stats[n].filled(float("nan")).astype(float) for n in _NUMBERS]
+    rows = np.stack(columns, axis=1)
+    for i, code in enumerate(label.labels()):
+        name = label.texts[code] if code >= 0 else ""
+        if name and (name in found or len(found) < MOST_ALLOCATORS) and np.isfinite(rows[i, :2]).all():
+            found.setdefault(name, []).append(tuple(rows[i]))
+
+
+def _told(rows: Any) -> dict[str, float]:
+    """``limit_bytes`` is what may be in use; ``peak_bytes`` also counts what was before the profile."""
+    used, available, fragmentation, peak, requested = rows.T
+    fullest = int(np.argmax(used))
+    limit = float((used + available).max())
+    most = float(np.nanmax(peak)) if np.isfinite(peak).any() else float(used.max())
+    told = {
+        "in_use_bytes": float(used[fullest]),
+        "limit_bytes": limit,
+        "peak_bytes": max(most, float(used.max())),
+        "requests": float(len(rows)),
+        "largest_request_bytes": float(np.nanmax(requested)) if np.isfinite(requested).any() else 0.0,
+    }
+    if np.isfinite(fragmentation).any():
+        told["fragmentation_share"] = float(np.nanmedian(fragmentation))
+    return told

@@ -1,0 +1,245 @@
+"""Long steps and long pauses between steps: which they are, how often they come, what ran inside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.model import Category, Place
+from slowtrain.trace import Bools, Floats, Ints, Spans, Trace, loop, trend
+from slowtrain.trace.filling import fill
+from slowtrain.trace.host import in_windows, main_thread, sampled_places, saves
+
+# Times the median of the steps around. Noise with a logarithmic spread of a half, which is wide for steps, gets there
+# once in 1,600 steps, and then for less than a hundredth of the run.
+LONG = 5.0
+# And times the usual spread beyond the upper quartile: where steps are of two kinds, the longer kind is no stall.
+SPREADS = 8.0
+LEAST = 3  # one or two long steps are start-up, a window, or chance
+AROUND = 32  # stretches with a median of their own, so that a slower late step is no stall
+REGULAR = 0.1  # of the period is how far the distances of regular stalls lie from it
+TRAINED = 1 / 3  # of the training time: checkpoints that take more have a cause of their own
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A long step, or a long pause after one. ``excess_ms`` is what exceeds the steps around."""
+
+    step: int
+    start_ms: float
+    end_ms: float
+    excess_ms: float
+    inside: bool
+
+
+@dataclass(frozen=True)
+class Stalls:
+    """Stalls of one kind. ``period`` is in steps, None where they come irregularly; ``usual_ms`` a step without."""
+
+    kind: str
+    says: str
+    each: tuple[Stall, ...]
+    limit_ms: float
+    usual_ms: float
+    period: float | None
+    where: tuple[Place, ...]
+    category: Category
+
+    @property
+    def total_ms(self) -> float:
+        return sum(s.excess_ms for s in self.each)
+
+    @property
+    def inside_ms(self) -> float:
+        return sum(s.excess_ms for s in self.each if s.inside)
+
+
+# What has a cause of its own, which tells more of it; validation, which somebody asked for; and the line that asks for
+# batches when it begins a pass, which makes an iterator.
+CLAIMED = ("callback", "trace", "build", "collection", "shuffle", "validation", "epoch")
+PASS = 2  # calls of functions in one stall, the step's own not counted: more than a step does, a pass over other data
+
+
+def find(trace: Trace) -> list[Stalls]:
+    """The stalls of a run by kind, those of the largest kind first."""
+    if len(trace.steps) < trend.LEAST_STEPS or not trace.steps.training:
+        return []
+    usual, limit = _usual(trace)
+    stalls = [*_long_steps(trace, usual, limit), *_pauses(trace, limit)]
+    groups: dict[tuple[str, Category], list[Stall]] = {}
+    for stall in stalls:
+        groups.setdefault(_kind(trace, stall), []).append(stall)
+    found = [_stalls(trace, kind, each, limit) for kind, each in groups.items() if len(each) >= LEAST]
+    return sorted(found, key=lambda s: -s.total_ms)
+
+
+def _usual(trace: Trace) -> tuple[Floats, Floats]:
+    """The usual time of the steps around each step, and the limit beyond which one is long."""
+    ms, steps = trace.steps.ms, trace.steps
+    plain = np.flatnonzero(steps.steady & ~steps.windowed)
+    if len(plain) < trend.LEAST_STEPS:
+        return np.full(len(ms), np.inf), np.full(len(ms), np.inf)
+    parts = np.array_split(plain, min(AROUND, max(len(plain) // 50, 1)))
+    at = np.array([float(p.mean()) for p in parts])
+    median = np.array([float(np.median(ms[p])) for p in parts])
+    lower, upper = np.quantile(ms[plain], (0.25, 0.75))
+    usual = np.interp(np.arange(len(ms)), at, median)
+    return usual, np.maximum(LONG * usual, usual + SPREADS * float(upper - lower))
+
+
+def _long_steps(trace: Trace, usual: Floats, limit: Floats) -> list[Stall]:
+    steps = trace.steps
+    chosen = np.flatnonzero(steps.steady & ~steps.windowed & (steps.ms > limit))
+    return [
+        Stall(int(i), float(steps.start_ms[i]), float(steps.end_ms[i]), float(steps.ms[i] - usual[i]), True)
+        for i in chosen
+    ]
+
+
+def _pauses(trace: Trace, limit: Floats) -> list[Stall]:
+    """Of a loop of the user's own: within fit, all that lies between steps has its phase and its causes."""
+    steps = trace.steps
+    if steps.source in ("fit", "fit()"):
+        return []
+    gap = steps.start_ms[1:] - steps.end_ms[:-1]
+    steady = steps.steady[:-1] & steps.steady[1:] & ~steps.windowed[:-1] & ~steps.windowed[1:]
+    chosen = np.flatnonzero(steady & (gap > limit[:-1]))
+    found = [Stall(int(i), float(steps.end_ms[i]), float(steps.start_ms[i + 1]), float(gap[i]), False) for i in chosen]
+    inside = in_windows(trace, Spans(np.array([s.start_ms for s in found])))
+    return [s for s, windowed in zip(found, inside, strict=True) if not windowed] if found else []
+
+
+def _kind(trace: Trace, stall: Stall) -> tuple[str, Category]:
+    """What most of a stall was, and the category that its time is counted in."""
+    events = [e for e in trace.events if e.start_ms < stall.end_ms and e.end_ms > stall.start_ms]
+    if any(e.lane == "trace" and e.start_ms >= stall.start_ms for e in events):
+        return "trace", Category.COMPILE
+    if any(e.lane == "loop" and e.start_ms >= stall.start_ms for e in events):
+        return "validation", Category.UNATTRIBUTED
+    spent = {lane: _covered(trace, lane, stall) for lane in ("callback", "gc", "next", "readback", "feed")}
+    lane = max(spent, key=lambda one: spent[one])
+    if spent[lane] >= 0.5 * stall.excess_ms:
+        if lane == "next":
+            return ("shuffle" if fill(trace) is not None else "input"), Category.INPUT
+        return {
+            "callback": ("callback", Category.CALLBACK),
+            "gc": ("collection", Category.GC),
+            "readback": ("readback", Category.READBACK),
+            "feed": ("feed", Category.FEED),
+        }[lane]
+    if not stall.inside:
+        return _python(trace, stall), Category.PYTHON
+    largest = max(trace.categories, key=lambda c: _beyond(trace, c, stall.step), default=Category.UNATTRIBUTED)
+    if largest is Category.INPUT:
+        return ("shuffle" if fill(trace) is not None else "input"), largest
+    return (_python(trace, stall) if largest is Category.PYTHON else "inside"), largest
+
+
+def _python(trace: Trace, stall: Stall) -> str:
+    """What the script did where no span tells: a pass over other data, building, the start of an epoch, or its own."""
+    if _calls(trace, stall) >= PASS:
+        return "validation"
+    if _covered(trace, "build", stall) > 0:
+        return "build"
+    samples = trace.lane("stack").between(stall.start_ms, stall.end_ms).name
+    heads = loop.places(trace, "next")
+    asked = sum(trace.names[int(n)].place in heads for n in samples)
+    return "epoch" if asked >= 0.5 * len(samples) and len(samples) else "python"
+
+
+def _beyond(trace: Trace, category: Category, step: int) -> float:
+    column = trace.categories[category]
+    return float(column[step] - np.median(column[trace.steps.steady]))
+
+
+def _covered(trace: Trace, lane: str, stall: Stall) -> float:
+    """Ms of a lane's spans of the training thread within a stall; of spans in each other the outer one."""
+    spans = trace.lane(lane)
+    if not len(spans):
+        return 0.0
+    keep = (spans.thread == main_thread(trace)) & (spans.end_ms > stall.start_ms) & (spans.start_ms < stall.end_ms)
+    low = np.maximum(spans.start_ms[keep], stall.start_ms)
+    high = np.minimum(spans.end_ms[keep], stall.end_ms)
+    reach = np.concatenate(([-np.inf], np.maximum.accumulate(high)[:-1])) if len(high) else high
+    return float(np.maximum(high - np.maximum(low, reach), 0.0).sum())
+
+
+def _calls(trace: Trace, stall: Stall) -> int:
+    """Calls of functions in a stall, its own step's not counted."""
+    begun = trace.lane("function").start_ms
+    low, high = np.searchsorted(begun, (stall.start_ms, stall.end_ms))
+    return int(high - low) - int(stall.inside)
+
+
+def _stalls(trace: Trace, key: tuple[str, Category], each: list[Stall], limit: Floats) -> Stalls:
+    kind, category = key
+    each = sorted(each, key=lambda s: s.start_ms)
+    starts, ends = np.array([s.start_ms for s in each]), np.array([s.end_ms for s in each])
+    where = sampled_places(trace, Spans(starts, ends), 0.0) if kind not in ("input", "shuffle") else ()
+    if kind == "python" and any(saves(trace, place) for place in where[:2]):
+        kind = "checkpoint"
+    period = _period(trend.numbers(trace.steps)[[s.step for s in each]])
+    steady = trace.steps.steady_ms
+    usual = float(np.median(steady)) if len(steady) else 0.0
+    says = _says(trace, kind, starts, ends)
+    return Stalls(kind, says, tuple(each), float(np.median(limit)), usual, period, where[:2], category)
+
+
+def _period(numbers: Floats) -> float | None:
+    """Steps from one stall to the next, where that is always about the same or a multiple of it."""
+    apart = np.diff(np.sort(numbers))
+    apart = apart[apart > 0]
+    if len(apart) < 2:
+        return None
+    period = float(np.median(apart))
+    times = np.maximum(np.round(apart / period), 1.0)
+    regular = np.abs(apart - times * period) <= max(REGULAR * period, 1.0)
+    return period if period >= 2 and float(regular.mean()) >= 0.8 else None
+
+
+def _says(trace: Trace, kind: str, starts: Floats, ends: Floats) -> str:
+    """What ran in these stalls, from spans first and, where they tell nothing, from the machine's samples."""
+    if kind == "checkpoint":
+        return "a checkpoint is written"
+    if kind == "python":
+        return "Python of the script"
+    if kind == "input":
+        return "waiting for input"
+    if kind in ("readback", "feed"):
+        return "reading values back" if kind == "readback" else "turning host data into tensors"
+    waits, rest = _during(trace, "iowait_share", starts, ends), others(trace)
+    if waits is not None and waits[0] > max(2 * waits[1], 0.1):
+        return "waiting for a disk"
+    if rest is not None:
+        inside = _inside(trace.samples["time_ms"], starts, ends)
+        if inside.any() and np.nanmean(rest[inside]) > max(2 * float(np.nanmean(rest[~inside])), 0.3):
+            return "another process took the processors"
+    return ""
+
+
+def others(trace: Trace) -> Floats | None:
+    """Processors that other processes took, at each sample of the machine; None where it was not measured."""
+    if any(k not in trace.samples for k in ("cpu_mean_share", "process_cpu_seconds", "time_ms")):
+        return None
+    cores = float(trace.fact("machine", "cpu", "logical_cores", default=0) or trace.cores)
+    at = trace.samples["time_ms"]
+    own = np.append(np.nan, np.diff(trace.samples["process_cpu_seconds"]) / np.maximum(np.diff(at), 1e-9) * 1e3)
+    return np.asarray(np.maximum(trace.samples["cpu_mean_share"] * cores - own, 0.0))
+
+
+def _inside(at: Floats, starts: Floats, ends: Floats) -> Bools:
+    """Samples in a stall or just behind one: each tells of the time since the one before it."""
+    i: Ints = np.searchsorted(starts, at, side="right") - 1
+    return np.asarray((i >= 0) & (at <= ends[np.maximum(i, 0)] + 250.0))
+
+
+def _during(trace: Trace, key: str, starts: Floats, ends: Floats) -> tuple[float, float] | None:
+    """A figure's mean in the stalls and apart from them."""
+    column = trace.samples.get(key)
+    if column is None:
+        return None
+    inside = _inside(trace.samples["time_ms"], starts, ends)
+    if not inside.any() or inside.all():
+        return None
+    return float(np.nanmean(column[inside])), float(np.nanmean(column[~inside]))

@@ -1,0 +1,315 @@
+"""Stretches of a long run of which only a summary is left: made by the recorder's thread, read with the recording.
+
+A **hole** lies between two stretches that were kept whole. It says of every name how often and how long, with the
+durations counted in buckets 2.2 % wide; of whatever can be a step also the **turns**, from one start to the next; and
+it keeps the longest turns with all spans in them, and the longest spans of each name, as they were. Holes join: the
+summary of two neighbours is the sum of both.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slowtrain.trace import BUCKETS, Bools, Floats, Ints, intervals
+
+ANCHORS = frozenset({"step", "on_batch", "function", "gradient"})  # lanes whose spans can be a run's steps
+MARKED = "step"  # of these the moments are known at which an epoch ends: a gap within one belongs to the step
+LONG = 3.0  # times the median turn: longer ones are kept as they were
+LONGEST = 8  # spans of a name kept as they were, in each hole
+MOST_TURNS = 64  # long turns of a name kept in a hole
+MOST_KEPT = 1024  # spans kept in a hole
+MOST_ANCHORS = 64  # names with turns in a hole; scripts that make functions without end have more
+MOST_NAMES = 256  # told of one by one in a hole
+OTHERS = "?"
+FEW = 8  # spans of a name in a stretch: told of as a part of their lane alone
+BREAK, LEAST_BREAK_NS = 10.0, 20_000_000  # a gap so many times the median ends a stretch of steps
+MOST_BYTES = 1 << 26  # of one summary
+NAME, START, END, THREAD = range(4)
+
+Counts = dict[int, int]
+NO_ROWS: Ints = np.zeros((0, 5), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Durations:
+    """How often, how long together, and how they are spread: bucket -> count."""
+
+    count: int = 0
+    total_ns: int = 0
+    least_ns: int = 0
+    most_ns: int = 0
+    buckets: Counts = field(default_factory=dict)
+
+    def __add__(self, other: Durations) -> Durations:
+        if not self.count or not other.count:
+            return self if self.count else other
+        buckets = dict(self.buckets)
+        for bucket, count in other.buckets.items():
+            buckets[bucket] = buckets.get(bucket, 0) + count
+        least, most = min(self.least_ns, other.least_ns), max(self.most_ns, other.most_ns)
+        return Durations(self.count + other.count, self.total_ns + other.total_ns, least, most, buckets)
+
+    @classmethod
+    def of(cls, ns: Ints) -> Durations:
+        if not len(ns):
+            return cls()
+        buckets, counts = np.unique(_bucket(ns), return_counts=True)
+        spread = dict(zip(buckets.tolist(), counts.tolist(), strict=True))
+        return cls(len(ns), int(ns.sum()), int(ns.min()), int(ns.max()), spread)
+
+    def ms(self) -> tuple[Floats, Ints]:
+        """The middle of each bucket in ms, in order, and how many lie in it."""
+        order = sorted(self.buckets)
+        middle = 2.0 ** ((np.array(order, dtype=float) + 0.5) / BUCKETS)
+        middle = np.clip(middle, self.least_ns, max(self.most_ns, self.least_ns)) / 1e6
+        return middle, np.array([self.buckets[b] for b in order], dtype=np.int64)
+
+
+def _bucket(ns: Ints) -> NDArray[np.int64]:
+    logarithm = np.log2(np.maximum(ns, 1).astype(np.float64))
+    return np.asarray(logarithm * BUCKETS, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Of one name: its turns, and the longest of which nothing else is left (``unkept_ns``)."""
+
+    spread: Durations
+    unkept_ns: int
+    first_ns: int
+    last_ns: int
+
+    def __add__(self, other: Turns) -> Turns:
+        return Turns(
+            self.spread + other.spread,
+            max(self.unkept_ns, other.unkept_ns),
+            min(self.first_ns, other.first_ns),
+            max(self.last_ns, other.last_ns),
+        )
+
+
+@dataclass(frozen=True)
+class Hole:
+    """``long``: rows of name, start, end of the turn, and how many turns of that name the hole has before it."""
+
+    start_ns: int
+    end_ns: int
+    spans: Mapping[int, Durations] = field(default_factory=dict)
+    turns: Mapping[int, Turns] = field(default_factory=dict)
+    lanes: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # rare names: count and ns of each lane
+    events: Mapping[str, int] = field(default_factory=dict)  # dropped, by lane
+    long: Ints = field(default_factory=lambda: np.zeros((0, 4), dtype=np.int64))
+    kept: Ints = field(default_factory=lambda: NO_ROWS)
+
+    @property
+    def ms(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e6
+
+    def count(self, names: Iterable[int]) -> int:
+        return sum(self.spans[n].count for n in names if n in self.spans)
+
+
+def rows(chunks: Iterable[bytes]) -> Ints:
+    """Spans of several chunks: name, start, end, thread, value."""
+    return np.frombuffer(b"".join(chunks), dtype="<i8").reshape(-1, 5).astype(np.int64)
+
+
+def sorted_ns(moments: Iterable[int]) -> Ints:
+    return np.sort(np.array(list(moments), dtype=np.int64))
+
+
+def summary(spans_of: Ints, lane_of: Callable[[int], str], breaks_ns: Ints, start_ns: int, end_ns: int) -> Hole:
+    """The hole that ``rows`` (name, start, end, thread, value) leave. No turn crosses a break."""
+    rows = spans_of[np.lexsort((spans_of[:, START], spans_of[:, THREAD], spans_of[:, NAME]))]
+    names, first, count = np.unique(rows[:, NAME], return_index=True, return_counts=True)
+    spent = rows[:, END] - rows[:, START]
+    spans: dict[int, Durations] = {}
+    turns: dict[int, Turns] = {}
+    lanes: dict[str, tuple[int, int]] = {}
+    long = []
+    few = np.zeros(len(rows), dtype=bool)
+    for i in np.argsort(-count, kind="stable"):
+        name, part = int(names[i]), slice(int(first[i]), int(first[i] + count[i]))
+        lane = lane_of(name)
+        anchor = lane in ANCHORS and len(turns) < MOST_ANCHORS
+        if count[i] <= FEW and not anchor:
+            few[part] = True
+            known = lanes.get(lane, (0, 0))
+            lanes[lane] = known[0] + int(count[i]), known[1] + int(spent[part].sum())
+            continue
+        spans[name] = Durations.of(spent[part])
+        if anchor:
+            turns[name], mine = _turns(rows[part], breaks_ns, lane == MARKED)
+            long.append(mine)
+    hole = Hole(start_ns, end_ns, spans, turns, lanes, {}, np.concatenate(long) if long else Hole(0, 0).long, rows)
+    return _trimmed(hole)
+
+
+def _turns(rows: Ints, breaks_ns: Ints, marked: bool) -> tuple[Turns, Ints]:
+    """Turns of one name (rows in order of thread and start), and those to keep."""
+    start, end = rows[:, START], rows[:, END]
+    following = np.append(start[1:], end[-1])
+    limit: float = np.inf
+    if not marked and len(rows) > 2:
+        limit = max(BREAK * float(np.median(following[:-1] - start[:-1])), LEAST_BREAK_NS)
+    apart = (following < end) | (following - end > limit)
+    apart[:-1] |= np.diff(rows[:, THREAD]) != 0
+    apart |= np.searchsorted(breaks_ns, following) > np.searchsorted(breaks_ns, end)
+    stop = np.where(apart, end, following)
+    ns = stop - start
+    # Few turns are all long: they are told one by one as far as there is room.
+    threshold = LONG * float(np.median(ns)) if len(ns) > FEW else 0.0
+    rare = np.flatnonzero(ns > threshold)
+    unkept = int(np.delete(ns, rare).max()) if len(rare) < len(ns) else 0
+    number = np.argsort(np.argsort(start, kind="stable"), kind="stable")
+    long = np.stack((rows[rare, NAME], start[rare], stop[rare], number[rare]), axis=1)
+    return Turns(Durations.of(ns), unkept, int(start.min()), int(end.max())), long
+
+
+def _trimmed(hole: Hole) -> Hole:
+    """The longest turns as far as there is room, the spans in them, and the longest spans of each name."""
+    rows = hole.kept
+    long, turns = _longest(hole.long, dict(hole.turns), rows)
+    spent = rows[:, END] - rows[:, START]
+    order = np.lexsort((-spent, rows[:, NAME]))
+    names = rows[order, NAME]
+    rank = np.arange(len(rows)) - np.searchsorted(names, names)
+    kept = np.zeros(len(rows), dtype=bool)
+    longest = order[rank < LONGEST]
+    kept[longest[np.argsort(-spent[longest], kind="stable")][: MOST_KEPT // 2]] = True
+    kept |= _inside(rows, long)
+    return Hole(hole.start_ns, hole.end_ns, hole.spans, turns, hole.lanes, hole.events, long, rows[kept])
+
+
+def _longest(long: Ints, turns: dict[int, Turns], rows: Ints) -> tuple[Ints, dict[int, Turns]]:
+    """The longest turns whose spans have room, and what that leaves out."""
+    if not len(long):
+        return long, turns
+    ns = long[:, 2] - long[:, 1]
+    order = np.argsort(-ns, kind="stable")
+    starts = np.sort(rows[:, START])
+    inside = np.searchsorted(starts, long[:, 2]) - np.searchsorted(starts, long[:, 1])
+    seen: dict[int, int] = {}
+    chosen, room = np.zeros(len(long), dtype=bool), MOST_KEPT // 2
+    for i in order:
+        name = int(long[i, 0])
+        seen[name] = seen.get(name, 0) + 1
+        if seen[name] <= MOST_TURNS and inside[i] <= room:
+            chosen[i] = True
+            room -= 0 if _covered(long[chosen], long[i]) else int(inside[i])
+        elif int(ns[i]) > turns[name].unkept_ns:
+            known = turns[name]
+            turns[name] = Turns(known.spread, int(ns[i]), known.first_ns, known.last_ns)
+    return long[chosen], turns
+
+
+def _covered(chosen: Ints, one: Ints) -> bool:
+    """Whether a longer turn of another name already brings the spans in this one along."""
+    return bool(((chosen[:, 1] <= one[1]) & (chosen[:, 2] >= one[2])).sum() > 1)
+
+
+def _inside(rows: Ints, long: Ints) -> Bools:
+    if not len(long):
+        return np.zeros(len(rows), dtype=bool)
+    start, end = intervals.union(long[:, 1].astype(np.float64), long[:, 2].astype(np.float64))
+    at = np.searchsorted(start, rows[:, START].astype(np.float64), side="right") - 1
+    return np.asarray((at >= 0) & (rows[:, START] < end[np.maximum(at, 0)]))
+
+
+def joined(one: Hole, two: Hole) -> Hole:
+    """Two neighbours as one; ``two`` comes later."""
+    spans, turns, lanes, events = dict(one.spans), dict(one.turns), dict(one.lanes), dict(one.events)
+    for name, durations in two.spans.items():
+        spans[name] = spans.get(name, Durations()) + durations
+    for name, theirs in two.turns.items():
+        turns[name] = turns[name] + theirs if name in turns else theirs
+    for lane, (count, ns) in two.lanes.items():
+        known = lanes.get(lane, (0, 0))
+        lanes[lane] = known[0] + count, known[1] + ns
+    for lane, count in two.events.items():
+        events[lane] = events.get(lane, 0) + count
+    later = two.long.copy()
+    if len(later):
+        before = {int(n): one.spans[int(n)].count if int(n) in one.spans else 0 for n in np.unique(later[:, 0])}
+        later[:, 3] += np.array([before[int(n)] for n in later[:, 0]], dtype=np.int64)
+    _forget(spans, turns, lanes)
+    long = np.concatenate((one.long, later))
+    whole = Hole(
+        min(one.start_ns, two.start_ns),
+        max(one.end_ns, two.end_ns),
+        spans,
+        turns,
+        lanes,
+        events,
+        long[np.isin(long[:, 0], list(turns))],
+        np.concatenate((one.kept, two.kept)),
+    )
+    return _trimmed(whole)
+
+
+def _forget(spans: dict[int, Durations], turns: dict[int, Turns], lanes: dict[str, tuple[int, int]]) -> None:
+    """Beyond ``MOST_NAMES`` the rarest names are counted together: a script may make names without end."""
+    for name in sorted(spans, key=lambda n: -spans[n].count)[MOST_NAMES:]:
+        gone = spans.pop(name)
+        turns.pop(name, None)
+        known = lanes.get(OTHERS, (0, 0))
+        lanes[OTHERS] = known[0] + gone.count, known[1] + gone.total_ns
+
+
+# -- as bytes
+
+
+def packed(hole: Hole) -> bytes:
+    """JSON, then the kept spans as they are in chunks; compressed together."""
+    about = {
+        "start_ns": hole.start_ns,
+        "end_ns": hole.end_ns,
+        "spans": {n: _plain(d) for n, d in hole.spans.items()},
+        "turns": {n: [_plain(t.spread), t.unkept_ns, t.first_ns, t.last_ns] for n, t in hole.turns.items()},
+        "lanes": hole.lanes,
+        "events": hole.events,
+        "long": hole.long.tolist(),
+    }
+    text = json.dumps(about, separators=(",", ":")).encode()
+    return zlib.compress(len(text).to_bytes(8, "little") + text + hole.kept.astype("<i8").tobytes(), 1)
+
+
+def _plain(one: Durations) -> list[Any]:
+    return [one.count, one.total_ns, one.least_ns, one.most_ns, [x for item in one.buckets.items() for x in item]]
+
+
+def unpacked(data: bytes) -> Hole:
+    """Raises ``ValueError`` and its kin for what :func:`packed` did not make."""
+    inflate = zlib.decompressobj()
+    plain = inflate.decompress(data, MOST_BYTES)
+    size = int.from_bytes(plain[:8], "little")
+    rest = plain[8 + size :]
+    if inflate.unconsumed_tail or size > len(plain) - 8 or len(rest) % 40:
+        raise ValueError("a summary of spans has the wrong size")
+    about = json.loads(plain[8 : 8 + size])
+    long = np.array(about["long"], dtype=np.int64).reshape(-1, 4)
+    return Hole(
+        int(about["start_ns"]),
+        int(about["end_ns"]),
+        {int(n): _durations(d) for n, d in about["spans"].items()},
+        {int(n): Turns(_durations(d), int(u), int(a), int(b)) for n, (d, u, a, b) in about["turns"].items()},
+        {str(lane): (int(count), int(ns)) for lane, (count, ns) in about["lanes"].items()},
+        {str(lane): int(count) for lane, count in about["events"].items()},
+        long,
+        np.frombuffer(rest, dtype="<i8").reshape(-1, 5).astype(np.int64),
+    )
+
+
+def _durations(plain: list[Any]) -> Durations:
+    count, total, least, most, flat = plain
+    buckets = {int(b): int(c) for b, c in zip(flat[::2], flat[1::2], strict=True)}
+    if any(not 0 <= b < 64 * BUCKETS or c < 0 for b, c in buckets.items()) or sum(buckets.values()) != count:
+        raise ValueError("a summary of spans does not add up")
+    return Durations(int(count), int(total), int(least), int(most), buckets)

@@ -1,0 +1,227 @@
+"""Whether a series of step times grows with the step's number, with an interval that holds under autocorrelation.
+
+The series is cut into a few equal stretches, whose medians no stall moves. The slope is that of Theil and Sen over
+these medians; its interval is the widest that several numbers of stretches give, each widened by how much neighbouring
+stretches still hang together: noise that comes and goes slowly makes long stretches differ more than short ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slowtrain.trace import Bools, Floats, Ints, Steps, Trace
+
+LEAST_STEPS = 100  # plain steps: fewer make no stretches whose medians say something
+STRETCHES = (8, 12, 16, 24, 32)
+LEAST_IN_STRETCH = 10
+# Student's t by degrees of freedom (stretches less two): of a 95 % interval, and of one that a slope may leave in one
+# run of two thousand only.
+T_95 = {6: 2.447, 10: 2.228, 14: 2.145, 22: 2.074, 30: 2.042}
+T_SURE = {6: 5.959, 10: 4.587, 14: 4.140, 22: 3.792, 30: 3.646}
+HANGING = 0.9  # the most that neighbouring stretches are taken to hang together
+LEAST_GROWTH = 0.1  # of the first steps' time, over the run: of a step a tenth is what can be told from its errors
+LATE = 0.25  # of the whole slope is what the second half must have: what settles grows no more
+JUMPED = 0.6  # of the line's error: where one jump leaves less than this, the series jumped and does not grow
+EDGE_FIRST, EDGE_LAST = 2, 1  # steps of an epoch that fill buffers, or hold fewer samples
+LEAST_EPOCH = 8  # steps: of shorter epochs each place in the epoch is compared with itself only
+PLACES = 10  # parts of an epoch that are compared with themselves
+LEAST_EPOCHS = 3  # for telling what a place in the epoch costs from what the epoch's number does
+COMMON = 30  # steps of a size: fewer do not tell what a step of that size takes
+
+
+@dataclass(frozen=True)
+class Series:
+    """Steps that can be compared with each other: their number in the run, their index, time, epoch."""
+
+    number: Floats
+    index: Ints
+    ms: Floats
+    block: Ints
+
+
+@dataclass(frozen=True)
+class Growth:
+    """``slope_ms`` a step with its 95 % interval; ``first_ms`` and ``last_ms`` are the line at both ends of the run."""
+
+    slope_ms: float
+    low_ms: float
+    high_ms: float
+    first_ms: float
+    last_ms: float
+    first_number: float
+    last_number: float
+    sure: bool
+
+    @property
+    def grown_share(self) -> float:
+        return self.last_ms / self.first_ms - 1 if self.first_ms > 0 else 0.0
+
+    @property
+    def per_thousand_share(self) -> float:
+        """How much slower a thousand steps make a step, of the first steps' time."""
+        return 1000 * self.slope_ms / self.first_ms if self.first_ms > 0 else 0.0
+
+
+def numbers(steps: Steps) -> Floats:
+    """Each step's number in the run; of a thinned recording not all are there."""
+    told = getattr(steps, "number", None)
+    if told is not None and len(told) == len(steps):
+        return np.asarray(told, dtype=float)
+    return np.arange(len(steps), dtype=float)
+
+
+def comparable(trace: Trace) -> Series:
+    """The plain steps of one loop: of several calls of ``fit`` those of the line that most steps come from."""
+    steps = trace.steps
+    fits = [e for e in trace.events_of("loop") if e.name == steps.source and not e.data.get("nested")]
+    if len({str(e.data.get("site")) for e in fits}) < 2:
+        return plain(steps)
+    begin, end = np.array([e.start_ms for e in fits]), np.array([e.end_ms for e in fits])
+    at = np.searchsorted(begin, steps.start_ms, side="right") - 1
+    inside = (at >= 0) & (steps.start_ms < end[np.maximum(at, 0)])
+    sites = np.array([str(e.data.get("site")) for e in fits])[np.maximum(at, 0)]
+    names, count = np.unique(sites[inside & steps.steady], return_counts=True)
+    if not len(names):
+        return plain(steps)
+    return plain(replace(steps, steady=steps.steady & inside & (sites == names[int(np.argmax(count))])))
+
+
+def plain(steps: Steps) -> Series:
+    """Steady steps as they can be compared: without the ends of epochs, for one number of samples.
+
+    What a place in the epoch costs is taken out where there are epochs enough to tell.
+    """
+    keep = steps.steady & ~steps.windowed & ~_edges(steps.block)
+    index = np.flatnonzero(keep)
+    number, ms, block = numbers(steps)[keep], steps.ms[keep].copy(), steps.block[keep]
+    ms, known = _of_one_size(ms, steps.size[keep])
+    found = Series(number[known], index[known], ms[known], block[known])
+    return _without_places(found, _place(steps.block)[keep][known])
+
+
+def _edges(block: Ints) -> Bools:
+    """The first and last steps of epochs, where epochs are long enough to do without."""
+    if not len(block):
+        return np.zeros(0, dtype=bool)
+    begins = np.flatnonzero(np.diff(block, prepend=block[0] - 1))
+    length = np.diff(np.append(begins, len(block)))
+    begin = np.repeat(begins, length)
+    long = np.repeat(length, length) >= LEAST_EPOCH
+    place, left = np.arange(len(block)) - begin, begin + np.repeat(length, length) - 1 - np.arange(len(block))
+    return np.asarray(long & ((place < EDGE_FIRST) | (left < EDGE_LAST)))
+
+
+def _place(block: Ints) -> Ints:
+    """Each step's place in its epoch: from 0, in tenths of a usual epoch where it is long."""
+    if not len(block):
+        return np.zeros(0, dtype=np.int64)
+    begins = np.flatnonzero(np.diff(block, prepend=block[0] - 1))
+    length = np.diff(np.append(begins, len(block)))
+    place = np.arange(len(block)) - np.repeat(begins, length)
+    usual = max(float(np.median(length)), 1.0)
+    return np.asarray(np.minimum(place * min(PLACES / usual, 1.0), PLACES).astype(np.int64))
+
+
+def _of_one_size(ms: Floats, size: Ints) -> tuple[Floats, Bools]:
+    """Times as steps of the usual number of samples would take them; sizes that are too rare are left out."""
+    sizes, inverse, count = np.unique(size, return_inverse=True, return_counts=True)
+    if len(sizes) < 2:
+        return ms, np.ones(len(ms), dtype=bool)
+    usual = float(np.median(ms[inverse == int(np.argmax(count))]))
+    of_size = np.array([float(np.median(ms[inverse == i])) for i in range(len(sizes))])
+    return ms * usual / np.maximum(of_size, 1e-9)[inverse], np.asarray(count[inverse] >= COMMON)
+
+
+def _without_places(found: Series, place: Ints) -> Series:
+    """Without what each place in the epoch usually costs, beyond what the epochs' own growth makes."""
+    epochs, inverse = np.unique(found.block, return_inverse=True)
+    if len(epochs) < LEAST_EPOCHS:
+        return found
+    middle = np.array([np.median(found.ms[chosen]) for chosen in _groups(inverse, len(epochs))])
+    at = np.array([np.median(found.number[chosen]) for chosen in _groups(inverse, len(epochs))])
+    flat = found.ms - _theil_sen(*_few(at, middle)) * found.number
+    usual = float(np.median(flat))
+    ms = found.ms.copy()
+    for here in np.unique(place):
+        mine = place == here
+        if len(np.unique(found.block[mine])) >= LEAST_EPOCHS:
+            ms[mine] -= float(np.median(flat[mine])) - usual
+    return Series(found.number, found.index, ms, found.block)
+
+
+def _groups(inverse: Ints, count: int) -> list[Ints]:
+    order = np.argsort(inverse, kind="stable")
+    return np.split(order, np.searchsorted(inverse[order], np.arange(1, count)))
+
+
+def _few(x: Floats, y: Floats, most: int = 64) -> tuple[Floats, Floats]:
+    """At most so many points: medians of equal stretches."""
+    if len(x) <= most:
+        return x, y
+    return medians(x, most), medians(y, most)
+
+
+def medians(values: Floats, stretches: int) -> Floats:
+    """The median of each of so many equal stretches."""
+    return np.array([np.median(part) for part in np.array_split(values, stretches)])
+
+
+def _theil_sen(x: Floats, y: Floats) -> float:
+    a, b = np.triu_indices(len(x), 1)
+    apart = x[b] - x[a]
+    return float(np.median((y[b] - y[a])[apart > 0] / apart[apart > 0])) if (apart > 0).any() else 0.0
+
+
+@dataclass(frozen=True)
+class _Fit:
+    slope: float
+    error: float
+    degrees: int
+
+
+def growth(series: Series) -> Growth | None:
+    """How the step time grows over the series; None where it is too short to say."""
+    n = len(series.ms)
+    counts = [s for s in STRETCHES if n // s >= LEAST_IN_STRETCH]
+    if n < LEAST_STEPS or not counts:
+        return None
+    fits = [_fit(medians(series.number, s), medians(series.ms, s)) for s in counts]
+    x, y = medians(series.number, counts[-1]), medians(series.ms, counts[-1])
+    slope = fits[-1].slope
+    half = max(T_95[f.degrees] * f.error for f in fits)
+    sure = min(f.slope - T_SURE[f.degrees] * f.error for f in fits) > 0
+    middle = float(np.median(y - slope * x))
+    begin, end = float(series.number[0]), float(series.number[-1])
+    first = max(middle + slope * begin, 0.5 * float(y[: max(len(y) // 8, 1)].mean()))
+    found = Growth(slope, slope - half, slope + half, first, middle + slope * end, begin, end, False)
+    lasting = _theil_sen(x[len(x) // 2 :], y[len(y) // 2 :]) >= LATE * slope
+    grows = sure and found.grown_share >= LEAST_GROWTH and lasting and not jumped(x, y)
+    return Growth(slope, slope - half, slope + half, first, found.last_ms, begin, end, grows)
+
+
+def _fit(x: Floats, y: Floats) -> _Fit:
+    """Slope and its standard error, widened for what neighbours have in common."""
+    slope = _theil_sen(x, y)
+    rest = y - slope * x
+    rest = rest - float(np.mean(rest))
+    degrees, common = len(x) - 2, hanging(rest)
+    error = np.sqrt(float((rest**2).sum()) / degrees / float(((x - x.mean()) ** 2).sum()))
+    return _Fit(slope, float(error * np.sqrt((1 + common) / (1 - common))), degrees)
+
+
+def hanging(rest: Floats) -> float:
+    """How much neighbours have in common, of what a line or two levels leave: 0 nothing, 1 all."""
+    spread = float((rest**2).sum())
+    common = float((rest[1:] * rest[:-1]).sum()) / spread if spread > 0 else 0.0
+    # Estimated from few points after a fit was taken out, it comes out too low by about (1 + 4 r) / n.
+    return min(max(common + (1 + 4 * max(common, 0.0)) / len(rest), 0.0), HANGING)
+
+
+def jumped(x: Floats, y: Floats) -> bool:
+    """Whether one jump tells the series better than a line."""
+    line = y - np.polyval(np.polyfit(x, y, 1), x)
+    jump = min((float(((y[:i] - y[:i].mean()) ** 2).sum() + ((y[i:] - y[i:].mean()) ** 2).sum()))
+               for i in range(1, len(y)))  # fmt: skip
+    return jump < JUMPED * float((line**2).sum())

@@ -1,0 +1,108 @@
+"""The steps of a thinned run: those that were kept, the long ones of the rest, and what all of them sum to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from slowtrain.trace import Bools, Floats, Ints, Steps, Stretch, Whole
+from slowtrain.trace.thinned import Durations, Hole
+
+
+def steps(kept: Steps, piece: Ints, names: Collection[int], holes: Sequence[Hole], start_ns: int) -> Steps:
+    """``kept`` with what the holes know of their steps. ``piece``: how many holes lie before each kept one."""
+    counts = [h.count(names) for h in holes]
+    before = np.concatenate(([0], np.cumsum(counts)))
+    number = np.arange(len(kept)) + before[np.clip(piece, 0, len(holes))]
+    first = np.searchsorted(piece, np.arange(len(holes)), side="right") + before[:-1]  # of each hole
+    edge = _edges(piece)
+    settled = kept.start_ms[kept.steady][0] if kept.steady.any() else np.inf
+    told = [i for i, h in enumerate(holes) if counts[i] and (h.start_ns - start_ns) / 1e6 >= settled]
+    start, end, long = _long(holes, first, told, names, start_ns)
+    order = np.argsort(np.concatenate((kept.start_ms, start)), kind="stable")
+    at = np.maximum(np.searchsorted(kept.start_ms, start, side="right") - 1, 0)
+
+    def both(mine: Bools, value: bool) -> Bools:
+        return np.asarray(np.concatenate((mine, np.full(len(start), value)))[order])
+
+    found = replace(
+        kept,
+        start_ms=np.concatenate((kept.start_ms, start))[order],
+        end_ms=np.concatenate((kept.end_ms, end))[order],
+        steady=both(kept.steady & ~edge, False),
+        windowed=both(kept.windowed, False),
+        rare=both(np.zeros(len(kept), dtype=bool), True),
+        edge=both(edge, False),
+        block=np.concatenate((kept.block, kept.block[at]))[order],
+        size=np.concatenate((kept.size, kept.size[at]))[order],
+        numbers=np.concatenate((number, long))[order].astype(np.int64),
+    )
+    stretches = [_stretch(holes[i], int(first[i]), counts[i], names, start_ns) for i in told]
+    return replace(found, whole=_whole(found, stretches, _unkept_ms(holes, told, names)))
+
+
+def _edges(piece: Ints) -> Bools:
+    """Beside a hole a step lacks its end, or what was written before its own span."""
+    across = np.diff(piece) != 0
+    return np.append(across, False) | np.append(False, across)
+
+
+def _long(
+    holes: Sequence[Hole], first: Ints, told: Sequence[int], names: Collection[int], start_ns: int
+) -> tuple[Floats, Floats, Ints]:
+    """Start, end and number of the long steps of holes."""
+    rows = [np.zeros((0, 3))]
+    for i in told:
+        hole = holes[i]
+        mine = hole.long[np.isin(hole.long[:, 0], list(names))]
+        inside = mine[:, 3].astype(np.float64)
+        if len(names) > 1:  # counted by name: where several share the steps, by the clock
+            inside = np.floor(hole.count(names) * (mine[:, 1] - hole.start_ns) / max(hole.end_ns - hole.start_ns, 1))
+        rows.append(np.stack(((mine[:, 1] - start_ns) / 1e6, (mine[:, 2] - start_ns) / 1e6, first[i] + inside), axis=1))
+    start, end, number = np.concatenate(rows).T
+    return start, end, number.astype(np.int64)
+
+
+def _unkept_ms(holes: Sequence[Hole], told: Sequence[int], names: Collection[int]) -> float:
+    return max((holes[i].turns[n].unkept_ns / 1e6 for i in told for n in names if n in holes[i].turns), default=0.0)
+
+
+def _stretch(hole: Hole, number: int, count: int, names: Collection[int], start_ns: int) -> Stretch:
+    spread = sum((hole.turns[n].spread for n in names if n in hole.turns), Durations())
+    # Names beyond those that a summary tells of have no turns: the others speak for them.
+    total = spread.total_ns / 1e6 * (count / spread.count if spread.count else 0.0)
+    middle, buckets = spread.ms()
+    return Stretch(
+        number, count, (hole.start_ns - start_ns) / 1e6, (hole.end_ns - start_ns) / 1e6, total, middle, buckets
+    )
+
+
+def _whole(found: Steps, stretches: list[Stretch], long_ms: float) -> Whole:
+    ms, early = found.ms, ~found.told & ~found.windowed
+    mine = found.steady if found.edge is None else found.steady | (found.edge & early)
+    count = int(mine.sum()) + sum(s.count for s in stretches)
+    total = float(ms[mine].sum()) + sum(s.total_ms for s in stretches)
+    known = Durations.of((ms[mine] * 1e6).astype(np.int64)).ms()
+    weight = _weights(found, count, long_ms)
+    return Whole(count, total, *_joined([known, *((s.bucket_ms, s.buckets) for s in stretches)]), weight,
+                 tuple(stretches), long_ms)  # fmt: skip
+
+
+def _weights(found: Steps, count: int, long_ms: float) -> Floats:
+    """Every long step is here and stands for itself; the kept ones that are not long stand for all others."""
+    long = (found.ms > long_ms) & found.told
+    usual = found.steady & ~long
+    weight = long.astype(np.float64)
+    if usual.any():
+        weight[usual] = max(count - int(long.sum()), 0) / int(usual.sum())
+    return weight
+
+
+def _joined(several: Sequence[tuple[Floats, Ints]]) -> tuple[Floats, Ints]:
+    """Buckets of several, in order; those of one middle become one."""
+    middle = np.concatenate([m for m, _ in several])
+    counts = np.concatenate([c for _, c in several])
+    known, at = np.unique(np.round(middle, 9), return_inverse=True)
+    return known, np.bincount(at, counts, minlength=len(known)).astype(np.int64)

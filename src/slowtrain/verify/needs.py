@@ -1,0 +1,54 @@
+"""What a script needs of a device's memory: probes, and their records replayed at other batch sizes."""
+
+from __future__ import annotations
+
+import os
+
+from slowtrain.memory import parts
+from slowtrain.memory.replay import Pool
+from slowtrain.memory.sized import Sized
+from slowtrain.sizing import Device, MemoryAnswer
+from slowtrain.verify.pairs import Bench
+from slowtrain.verify.sizing import Sizing, measure
+
+CPU_NOTE = (
+    "no GPU was there to measure on: the requests are those of TensorFlow's CPU kernels (without oneDNN). A card's own "
+    "libraries take other workspace, and batches waiting in the host's memory are counted here"
+)
+
+
+def memory(bench: Bench, device: Device | None, *, growth: bool = False) -> MemoryAnswer:
+    """Raises ``InputError`` for a script that cannot be measured."""
+    sizing = Sizing(bench)
+    pool = Pool(device.limit_bytes, growth) if device is not None else None
+    found = measure(sizing, pool)
+    bench.say("replaying what was recorded")
+    largest = found.largest(pool) if pool is not None else None
+    own = sizing.own
+    at_own = found.outcome(own, pool and Pool(max(pool.limit_bytes, 1 << 50), pool.growth), holders=True)
+    return MemoryAnswer(
+        script=bench.script.target,
+        allocator=sizing.recorded[0].allocator,
+        need=parts.need(found.orders[0], own, at_own, sizing.recorded[0].variables),
+        device=device,
+        fits=found.fits(own, pool) if pool is not None else None,
+        largest_batch=largest,
+        largest_peak_bytes=found.outcome(largest, pool).peak_bytes if largest else None,
+        measured=tuple((m.batch, m.record.peak_bytes) for m in found.measured),
+        error_share=found.error_share,
+        notes=tuple(_notes(sizing, found, largest, device)),
+    )
+
+
+def _notes(sizing: Sizing, found: Sized, largest: int | None, device: Device | None) -> list[str]:
+    notes = []
+    if device is not None and not device.source.startswith("as it"):
+        notes.append(f"{device.name} is counted as {device.limit_bytes >> 20:,} MiB: {device.source}")
+    if "cpu" in sizing.recorded[0].allocator:
+        notes.append(CPU_NOTE)
+    reached = found.measured[-1].batch
+    if largest and largest > 2.5 * reached:
+        notes.append(f"the largest batch is {largest / reached:.0f} times the largest that was measured ({reached:,})")
+    if os.environ.get("TF_GPU_ALLOCATOR"):
+        notes.append("TF_GPU_ALLOCATOR is set: the allocator replayed is TensorFlow's own, not that one")
+    return notes

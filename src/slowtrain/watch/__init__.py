@@ -1,0 +1,57 @@
+"""Watches a run in progress: each look at its recording gives a :class:`~slowtrain.frame.Frame`.
+
+    sight.py      what one look measures: step times, where they go, memory, progress
+    alerts.py     the rules by which an alert arises and ends; all of them
+    examining.py  the diagnosis of the recording so far, now and then, in a process of its own
+    telling.py    alerts to a Python callable or a command
+    prometheus.py frames as metrics
+
+It only reads. What a look costs does not grow with the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from slowtrain.frame import Frame, State
+from slowtrain.trace.live import Follower
+from slowtrain.watch.alerts import Book
+from slowtrain.watch.examining import Examining
+from slowtrain.watch.sight import Looking
+
+OVER = (State.ENDED, State.LOST)
+
+
+class Watch:
+    """``window_s``: what "now" means. ``examine``: whether the recording is examined for causes now and then.
+
+    Raises ``InputError`` at the first look where there is no recording.
+    """
+
+    def __init__(self, folder: Path, *, window_s: float = 30.0, examine: bool = True) -> None:
+        self.folder = folder
+        self.looking = Looking(Follower(folder), window_s)
+        self.book = Book()
+        self.examining = Examining(folder) if examine else None
+
+    def look(self) -> Frame:
+        """One look, and the alerts as they stand then."""
+        sight = self.looking.look()
+        told = None
+        if self.examining is not None:
+            over = sight.frame.state in OVER
+            self.examining.turn(sight.frame.run_ms, wanted=not over and sight.enough)
+            told = self.examining.told
+        alerts = self.book.look(sight, told)
+        found = told.found if told is not None else ()
+        return replace(
+            sight.frame,
+            alerts=alerts,
+            found=found,
+            examined_ms=None if told is None else told.at_ms,
+        )
+
+    def close(self) -> None:
+        if self.examining is not None:
+            self.examining.close()

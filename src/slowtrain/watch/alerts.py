@@ -1,0 +1,274 @@
+"""When an alert arises and when it is over: all rules, each with its reason.
+
+Rules look at one :class:`~slowtrain.watch.sight.Sight` and are cheap. What takes the whole recording (drift, leaks) is
+said by its causes, which :mod:`~slowtrain.watch.examining` asks now and then; those alerts come here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slowtrain.frame import Alert, State
+from slowtrain.model import Category, Signal
+from slowtrain.report import wording
+from slowtrain.watch.examining import Told
+from slowtrain.watch.sight import Sight
+
+MOST_ALERTS = 40  # kept; the oldest that are over go first
+HELD_MS = 15_000.0  # an alert that stays away so long is over: figures swing around a threshold
+
+# A stall: longer than people wait without asking, than steps of the run ever took, than any pause in it so far.
+STALL_MS, STALL_STEPS, STALL_PAUSES = 10_000.0, 20.0, 3.0
+# Steps that take a quarter longer than in the first stretch of the run, and nearly all of them longer than nearly all
+# of that stretch, so that noise of any shape does not do it.
+SLOWER, SLOWER_LATELY_S, SLOWER_FIRST_S, SLOWER_LEAST_S = 1.25, 60.0, 60.0, 180.0
+SETTLING_S = 30.0  # of the first stretch: warm-up, the profiler's windows
+LEAST_BINS = 10
+# A third of the step is what overlapping input with computing could save; less is for the report.
+INPUT_SHARE, GPU_SHARE = 0.33, 0.5
+LEAST_READINGS = 10
+# Memory: one per cent of room is what the system's killer waits for, give or take; five leave time to act.
+ROOM_SHARE, MEMORY_SPAN_S, MEMORY_BINS, GREW_SHARE, GREW_BYTES = 0.05, 1_800.0, 8, 0.03, 64e6
+MEMORY_LEAST_S = 300.0
+FAR_MS = 6 * 3_600_000.0  # when the run does not say how long it is: what fills later is for the report
+DISK_BYTES = float(1 << 30)  # a checkpoint or two
+
+LOOKS = 3  # in a row, before what swings is told
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``looks``: how many looks in a row have to agree."""
+
+    id: str
+    judge: Callable[[Sight], Alert | None]
+    looks: int = 1
+    lasting: bool = False  # it is never over: what happened stays so
+
+
+def _alert(sight: Sight, name: str, says: str, *, urgent: bool = False, **numbers: float) -> Alert:
+    return Alert(name, says, sight.frame.run_ms, urgent, numbers)
+
+
+def stall(sight: Sight) -> Alert | None:
+    frame, quiet, history = sight.frame, sight.quiet_ms, sight.history
+    if frame.state is not State.RUNNING or quiet is None or history is None:
+        return None
+    usual = frame.step.run_ms or 0.0
+    pause = history.longest_gap_ns / 1e6
+    if quiet < max(STALL_MS, STALL_STEPS * usual, STALL_PAUSES * pause):
+        return None
+    says = (
+        f"no step has ended for {wording.duration(quiet)}; a step usually takes {wording.duration(usual)}, "
+        f"and the longest pause before was {wording.duration(pause)}"
+    )
+    found = _alert(sight, "stall", says, urgent=True, quiet_ms=quiet, usual_ms=usual, longest_pause_ms=pause)
+    if frame.doing is None:
+        return found
+    inside = f", in {frame.doing_what}" if frame.doing_what else ""
+    return replace(found, says=f"{says}; the script is at {frame.doing}{inside}", where=(frame.doing,))
+
+
+def slower_steps(sight: Sight) -> Alert | None:
+    """The cheap sign; ``drift/growing-step`` says why, once the recording has been examined."""
+    history, frame = sight.history, sight.frame
+    if history is None or frame.state is not State.RUNNING:
+        return None
+    at, turns, median = history.columns()
+    if not len(at) or (at[-1] - at[0]) / 1e9 < SLOWER_LEAST_S:
+        return None
+    since = (at - at[0]) / 1e9
+    first = (since >= SETTLING_S) & (since < SETTLING_S + SLOWER_FIRST_S)
+    last = (sight.now_ns - at) / 1e9 <= SLOWER_LATELY_S
+    if first.sum() < LEAST_BINS or last.sum() < LEAST_BINS or (first & last).any():
+        return None
+    before, after = _median(median[first], turns[first]), _median(median[last], turns[last])
+    apart = float(np.quantile(median[last], 0.1)) > float(np.quantile(median[first], 0.9))
+    if before <= 0 or after < SLOWER * before or not apart:
+        return None
+    says = (
+        f"a step takes {wording.duration(after)} in the last minute, {after / before:.2f} times the "
+        f"{wording.duration(before)} of the run's first minutes"
+    )
+    return _alert(sight, "slower-steps", says, now_ms=after, first_ms=before, ratio=after / before)
+
+
+def _median(
+    values: np.ndarray[tuple[int], np.dtype[np.float64]], weights: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> float:
+    order = np.argsort(values)
+    total = np.cumsum(weights[order])
+    return float(values[order][int(np.searchsorted(total, total[-1] / 2))])
+
+
+def nonfinite(sight: Sight) -> Alert | None:
+    events = sight.follower.events.get("nonfinite")
+    if not events:
+        return None
+    event = events[0]
+    value = str(event.data.get("value") or "not finite")
+    step = event.data.get("step")
+    at_ms = (event.start_ms - sight.follower.start_ns) / 1e6
+    seen = f", seen at step {step:,}" if isinstance(step, int) else ""
+    says = f"{event.name} is {value}{seen}; every step after it trains on nothing"
+    numbers = {"step": float(step)} if isinstance(step, int) else {}
+    return Alert("nonfinite-loss", says, at_ms, True, numbers)
+
+
+def memory_full(sight: Sight) -> Alert | None:
+    """Nearly full now, or growing as if it would be within the run."""
+    machine, frame = sight.frame.machine, sight.frame
+    if machine.rss_bytes is None or machine.limit_bytes is None or machine.available_bytes is None or not sight.alive:
+        return None
+    room = min(machine.available_bytes, machine.limit_bytes - machine.rss_bytes)
+    if room < ROOM_SHARE * machine.limit_bytes:
+        says = (
+            f"memory is nearly full: {wording.size(max(room, 0.0))} of {wording.size(machine.limit_bytes)} are left, "
+            f"the run holds {wording.size(machine.rss_bytes)}"
+        )
+        return _alert(sight, "memory-full", says, urgent=True, room_bytes=room, rss_bytes=machine.rss_bytes)
+    rate = _growth_bytes_s(sight)
+    if not rate:
+        return None
+    full_ms = room / rate * 1e3
+    within = frame.progress.left_ms if frame.progress.left_ms is not None else FAR_MS
+    if full_ms > within:
+        return None
+    says = (
+        f"memory will be full in about {wording.duration(full_ms)} at this rate: the run's grows by "
+        f"{wording.size(rate * 60)} a minute, {wording.size(room)} are left"
+    )
+    return _alert(sight, "memory-full", says, full_in_ms=full_ms, growth_bytes_per_minute=rate * 60, room_bytes=room)
+
+
+def _growth_bytes_s(sight: Sight) -> float | None:
+    """Bytes a second by which the process grows, if it does so all the time and not less towards the end."""
+    at, values = sight.column("rss_bytes", MEMORY_SPAN_S)
+    if len(at) < MEMORY_BINS * 4 or at[-1] - at[0] < MEMORY_LEAST_S:
+        return None
+    parts = [np.array(part) for part in np.array_split(np.array(values, dtype=float), MEMORY_BINS)]
+    times = [float(np.median(part)) for part in np.array_split(at, MEMORY_BINS)]
+    level = [float(np.median(part)) for part in parts]
+    grown = level[-1] - level[0]
+    half = MEMORY_BINS // 2
+    if grown < max(GREW_BYTES, GREW_SHARE * level[0]) or any(b < a for a, b in zip(level, level[1:], strict=False)):
+        return None
+    if level[-1] - level[half] < 0.5 * (level[half - 1] - level[0]):
+        return None  # it is filling up, not leaking
+    slopes = [(level[j] - level[i]) / (times[j] - times[i]) for i in range(MEMORY_BINS) for j in range(i)]
+    return float(np.median(slopes))
+
+
+def input_bound(sight: Sight) -> Alert | None:
+    trace = sight.trace
+    if Signal.INPUT not in trace.signals or not trace.enough or sight.frame.state is not State.RUNNING:
+        return None
+    waits, step = trace.mean(Category.INPUT), trace.step_ms
+    if waits < INPUT_SHARE * step:
+        return None
+    says = (
+        f"steps wait for input {waits / step:.0%} of their time: {wording.duration_in(waits, step)} of "
+        f"{wording.duration_in(step, step)} in the last {wording.duration(sight.frame.window_ms)}"
+    )
+    return _alert(sight, "input-bound", says, input_ms=waits, step_ms=step)
+
+
+def gpu_idle(sight: Sight) -> Alert | None:
+    if sight.frame.state is not State.RUNNING or not sight.trace.enough:
+        return None
+    _, rows = sight.column("gpu_util_share", sight.frame.window_ms / 1e3)
+    if len(rows) < LEAST_READINGS:
+        return None
+    busy = {}
+    for i, about in enumerate(sight.frame.machine.gpus):
+        read = [row[i] for row in rows if isinstance(row, list) and len(row) > i and row[i] is not None]
+        if len(read) >= LEAST_READINGS:
+            busy[i, about.name] = float(np.mean(read))
+    used = {key: mean for key, mean in busy.items() if mean > 0}  # one that the run never touches is none of its own
+    if not used:
+        return None
+    (number, name), share = max(used.items(), key=lambda item: item[1])
+    if share >= GPU_SHARE:
+        return None
+    says = f"GPU {number} ({name}) had work {share:.0%} of the last {wording.duration(sight.frame.window_ms)}"
+    return _alert(sight, "gpu-idle", says, busy_share=share)
+
+
+def disk_full(sight: Sight) -> Alert | None:
+    free = sight.frame.machine.disk_free_bytes
+    if free is None or free >= DISK_BYTES or not sight.alive:
+        return None
+    return _alert(sight, "disk-full", f"the disk has {wording.size(free)} left", urgent=True, free_bytes=free)
+
+
+def recording_ended(sight: Sight) -> Alert | None:
+    if sight.follower.gone:
+        return _alert(sight, "recording-ended", "the recording's folder was taken away; the script goes on unrecorded")
+    if not sight.follower.ended or sight.frame.state is State.ENDED:
+        return None
+    says = f"recording has ended before the script did: {sight.follower.ended}"
+    return _alert(sight, "recording-ended", says, urgent=True)
+
+
+def process_lost(sight: Sight) -> Alert | None:
+    if sight.frame.state is not State.LOST:
+        return None
+    says = "the run's process is gone and noted no end: it was killed, by hand, by the system or for its memory"
+    return _alert(sight, "process-lost", says, urgent=True)
+
+
+RULES = (
+    Rule("stall", stall),
+    Rule("nonfinite-loss", nonfinite, lasting=True),
+    Rule("process-lost", process_lost, looks=2),
+    Rule("recording-ended", recording_ended),
+    Rule("memory-full", memory_full, looks=2),
+    Rule("disk-full", disk_full),
+    Rule("slower-steps", slower_steps, LOOKS),
+    Rule("input-bound", input_bound, LOOKS),
+    Rule("gpu-idle", gpu_idle, LOOKS),
+)
+# What a cause says in full, once it has been asked, need not be said by the cheap sign too.
+SAID_BY = {
+    "slower-steps": ("drift/growing-step", "drift/slower-epochs"),
+    "nonfinite-loss": ("numerics/nonfinite-loss",),
+}
+
+
+class Book:
+    """The alerts of a run: those that stand, and those that are over."""
+
+    def __init__(self) -> None:
+        self._standing: dict[str, Alert] = {}
+        self._over: list[Alert] = []
+        self._agreed: dict[str, int] = {}
+        self._seen_ms: dict[str, float] = {}
+
+    def look(self, sight: Sight, told: Told | None) -> tuple[Alert, ...]:
+        """The alerts as they stand after this look: urgent ones first, then the newest; those that are over last."""
+        at_ms = sight.frame.run_ms
+        said = {a.id: a for a in told.alerts} if told is not None else {}
+        for rule in RULES:
+            found = rule.judge(sight)
+            self._agreed[rule.id] = self._agreed.get(rule.id, 0) + 1 if found is not None else 0
+            if found is not None and (rule.id in self._standing or self._agreed[rule.id] >= rule.looks):
+                self._stands(found, at_ms)
+            elif rule.lasting and rule.id in self._standing:
+                self._seen_ms[rule.id] = at_ms
+        for alert in said.values():
+            self._stands(alert, at_ms)
+        for name in [n for n, seen in self._seen_ms.items() if n in self._standing and at_ms - seen > HELD_MS]:
+            self._over.append(replace(self._standing.pop(name), over_ms=self._seen_ms[name]))
+        del self._over[:-MOST_ALERTS]
+        hidden = {cheap for cheap, full in SAID_BY.items() if any(f in self._standing for f in full)}
+        shown = [a for a in self._standing.values() if a.id not in hidden]
+        return (*sorted(shown, key=lambda a: (not a.urgent, -a.at_ms)), *reversed(self._over))
+
+    def _stands(self, alert: Alert, at_ms: float) -> None:
+        """A standing alert keeps the moment at which it arose, and has the newest evidence."""
+        known = self._standing.get(alert.id)
+        self._standing[alert.id] = alert if known is None else replace(alert, at_ms=known.at_ms)
+        self._seen_ms[alert.id] = at_ms

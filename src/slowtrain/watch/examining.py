@@ -1,0 +1,161 @@
+"""The diagnosis of a recording in progress, in a process of its own, so that neither the view nor the run waits for it.
+
+The same causes as in the report say what is wrong, so that the live view cannot tell another story.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from slowtrain.errors import SlowtrainError
+from slowtrain.frame import Alert, Found
+from slowtrain.model import Place
+
+FIRST_S = 10.0  # from the first look that shows enough steps
+EVERY_S = 60.0
+COST = 20.0  # the next one comes not before so many times what the last one took
+LONGEST_S = 120.0  # then it is ended: a recording as large as that is for `slowtrain report`
+NICE = 10  # the run goes first
+ALERTING = ("drift", "memory", "numerics")  # families of which each cause is an alert; the others are listed
+COMMAND = "from slowtrain.watch import examining; examining.main()"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the causes said of the recording when it was ``at_ms`` long."""
+
+    at_ms: float
+    alerts: tuple[Alert, ...] = ()
+    found: tuple[Found, ...] = ()
+
+
+class Examining:
+    """Starts an examination when one is due, and takes what it gave. A failed one is left out, never raised."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.told: Told | None = None
+        self.failed = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._answer: IO[bytes] | None = None
+        self._begun_s = 0.0
+        self._begun_ms = 0.0
+        self._due_s = 0.0
+
+    def turn(self, run_ms: float, *, wanted: bool) -> None:
+        """Called at each look."""
+        at = time.monotonic()
+        if self._process is not None:
+            self._collect(at)
+        elif wanted:
+            self._due_s = self._due_s or at + FIRST_S
+            if at >= self._due_s:
+                self._begin(at, run_ms)
+
+    def _begin(self, at: float, run_ms: float) -> None:
+        self._answer = tempfile.TemporaryFile()  # noqa: SIM115  closed when it has been read
+        self._begun_s, self._begun_ms = at, run_ms
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", COMMAND, str(self.folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=self._answer,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # a Ctrl-C is ours to pass on
+                env=_environment(),
+            )
+        except OSError:
+            self.failed += 1
+            self._next(at)
+
+    def _collect(self, at: float) -> None:
+        process, answer = self._process, self._answer
+        if process is None or answer is None:
+            return
+        if process.poll() is None:
+            if at - self._begun_s > LONGEST_S:
+                process.kill()
+            return
+        self._process = self._answer = None
+        with answer:
+            answer.seek(0)
+            try:
+                self.told = _told(json.loads(answer.read()), self._begun_ms)
+            except (ValueError, KeyError, TypeError):
+                self.failed += 1
+        self._next(at)
+
+    def _next(self, at: float) -> None:
+        self._process = None
+        self._due_s = at + max(EVERY_S, COST * (at - self._begun_s))
+
+    def close(self) -> None:
+        if self._process is not None:
+            with contextlib.suppress(OSError):
+                self._process.kill()
+            self._process.wait()
+            self._process = None
+        if self._answer is not None:
+            self._answer.close()
+
+
+def _environment() -> dict[str, str]:
+    """Without what would make a recording of the examination itself."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("SLOWTRAIN_")}
+
+
+def _told(document: dict[str, Any], at_ms: float) -> Told:
+    alerts, found = [], []
+    for one in document["diagnoses"]:
+        if str(one["cause"]).partition("/")[0] in ALERTING:
+            where = tuple(Place(str(p[0]), int(p[1]), str(p[2])) for p in one["where"])
+            numbers = {str(k): float(v) for k, v in one["numbers"].items()}
+            says = f"{one['title']}: {one['says']}" if one["says"] else str(one["title"])
+            alerts.append(Alert(str(one["cause"]), says, at_ms, False, numbers, where))
+        else:
+            found.append(Found(str(one["cause"]), str(one["title"]), float(one["speedup"]), str(one["scope"])))
+    return Told(at_ms, tuple(alerts), tuple(found))
+
+
+def examine(folder: Path) -> dict[str, Any]:
+    """What every cause says of the recording so far. Raises ``InputError``."""
+    from slowtrain import diagnose
+    from slowtrain.checkup import checkup
+    from slowtrain.trace import build
+
+    trace = build.load(folder)
+    found = checkup(trace, diagnose.examine(trace), folder=folder)
+    return {
+        "diagnoses": [
+            {
+                "cause": d.cause,
+                "title": d.title,
+                "says": d.evidence.says,
+                "numbers": dict(d.evidence.numbers),
+                "where": [[p.file, p.line, p.code] for p in d.evidence.where],
+                "speedup": d.saving.speedup,
+                "scope": d.saving.scope,
+            }
+            for d in found.diagnoses
+        ]
+    }
+
+
+def main() -> None:
+    """In the process of its own: the folder is the only argument, the answer goes to standard output."""
+    with contextlib.suppress(OSError):
+        os.nice(NICE)
+    try:
+        answer = examine(Path(sys.argv[1]))
+    except SlowtrainError:
+        return
+    os.write(1, json.dumps(answer).encode())

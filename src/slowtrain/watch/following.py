@@ -1,0 +1,114 @@
+"""Watches a recording for the process that makes it, from a process beside it: a look costs that one's processor time.
+
+    python -c "from slowtrain.watch import following; following.main()" FOLDER SECONDS PARENT
+
+It writes each frame as a line of JSON, and ends with the recording or with its parent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from slowtrain.errors import SlowtrainError
+from slowtrain.frame import Alert, Curve, Found, Frame, Gpu, Machine, Progress, State, StepTime
+from slowtrain.model import Part, Place
+
+NICE = 5
+COMMAND = "from slowtrain.watch import following; following.main()"
+LAST_S = 15.0  # for the last look, after the recording has ended
+
+
+class Following:
+    """Calls ``seen`` with each frame, in a thread of its own. Faults of ``seen`` are kept, not raised."""
+
+    def __init__(self, folder: Path, every_s: float, seen: Callable[[Frame], None]) -> None:
+        self.seen = seen
+        self.faults: list[str] = []
+        self.frame: Frame | None = None
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", COMMAND, str(folder), str(every_s), str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            env={k: v for k, v in os.environ.items() if not k.startswith("SLOWTRAIN_")},
+        )
+        self._thread = threading.Thread(target=self._read, name="slowtrain alerts", daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            try:
+                self.frame = frame(json.loads(line))
+                self.seen(self.frame)
+            except Exception as error:  # noqa: BLE001  somebody's function, a line cut off
+                if len(self.faults) < 10:
+                    self.faults.append(f"{type(error).__name__}: {error}")
+
+    def close(self) -> None:
+        """After the recording has ended: waits for the last look."""
+        try:
+            self._process.wait(LAST_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._thread.join(LAST_S)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+def frame(told: Mapping[str, Any]) -> Frame:
+    """A frame out of its JSON. Curves stay behind."""
+    machine = dict(told["machine"])
+    machine |= {"rss": Curve(), "gpus": tuple(Gpu(**gpu) for gpu in machine["gpus"])}
+    step = {**told["step"], "over_run": Curve(), "lately": Curve()}
+    rest = {k: v for k, v in told.items() if k != "schema"}
+    return Frame(
+        **{
+            **rest,
+            "state": State(told["state"]),
+            "progress": Progress(**told["progress"]),
+            "step": StepTime(**step),
+            "machine": Machine(**machine),
+            "parts": tuple(Part(**part) for part in told["parts"]),
+            "doing": Place(**told["doing"]) if told["doing"] else None,
+            "alerts": tuple(_alert(a) for a in told["alerts"]),
+            "found": tuple(Found(**f) for f in told["found"]),
+        }
+    )
+
+
+def _alert(told: Mapping[str, Any]) -> Alert:
+    return Alert(**{**told, "where": tuple(Place(**p) for p in told["where"])})
+
+
+def main() -> None:
+    """In the process beside it."""
+    from slowtrain.report import live
+    from slowtrain.watch import OVER, Watch
+
+    folder, every_s, parent = Path(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+    with contextlib.suppress(OSError):
+        os.nice(NICE)
+    watch = Watch(folder)
+    try:
+        while True:
+            seen = watch.look()
+            os.write(1, live.document(seen, indent=None).encode() + b"\n")
+            if seen.state in OVER or os.getppid() != parent:
+                return
+            time.sleep(every_s)
+    except (SlowtrainError, OSError):
+        return  # the recording or the reader has gone
+    finally:
+        watch.close()

@@ -1,0 +1,329 @@
+"""What one look at a run measures: how long steps take, where they go, what the machine does, how far the run is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from slowtrain.errors import InputError
+from slowtrain.frame import Curve, Frame, Gpu, Machine, State, StepTime
+from slowtrain.model import Category, Part, Place, Signal
+from slowtrain.trace import Trace, attribution, build, recording
+from slowtrain.trace.history import History
+from slowtrain.trace.live import Follower
+from slowtrain.watch import progress
+
+POINTS = 60  # of a curve
+ENOUGH_STEPS = 8  # the window grows until it holds so many, as far as spans are kept
+LATELY_S = 60.0
+QUIET_LANES = ("stack", "gc", "pyfunc", "import")  # what goes on without any step
+PLAUSIBLE_S = 5.0  # by which a process may be older than the note of its start says
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A frame without its alerts, and what the rules for those look at besides."""
+
+    frame: Frame
+    trace: Trace
+    follower: Follower
+    history: History | None
+    now_ns: int
+    alive: bool
+    quiet_ms: float | None  # since anything ended that steps are made of; None before the first step
+
+    @property
+    def enough(self) -> bool:
+        """Whether there is anything to examine yet."""
+        return bool(self.frame.progress.steps and self.frame.progress.steps >= ENOUGH_STEPS)
+
+    def column(self, key: str, last_s: float) -> tuple[Any, Any]:
+        """Times (s before now, negative) and values of a figure of the machine samples."""
+        since = self.now_ns - last_s * 1e9
+        rows = [(at, data[key]) for at, data in self.follower.samples if at >= since and key in data]
+        at = np.array([(t - self.now_ns) / 1e9 for t, _ in rows])
+        return at, [v for _, v in rows]
+
+
+class Looking:
+    """Looks at one recording again and again."""
+
+    def __init__(self, follower: Follower, window_s: float) -> None:
+        self.follower = follower
+        self.window_s = window_s
+        self._seen: build.Deep | None = None
+        self._windows = 0  # events of the profiler's windows that were read
+        self._trace = Trace()
+        self._history: History | None = None
+
+    def look(self) -> Sight:
+        """Raises ``InputError`` where there is no recording to begin with."""
+        follower = self.follower
+        follower.look()
+        alive = _alive(follower)
+        now_ns = follower.now_ns(alive)
+        since_ns = self._since(now_ns)
+        trace, history = self._divided(since_ns, now_ns)
+        steps = _count(follower, history, trace)
+        state = _state(follower, alive, steps)
+        window_ms = (now_ns - since_ns) / 1e6
+        run_ms = max((now_ns - follower.start_ns) / 1e6, 0.0)
+        code = follower.launch.get("exit_code")
+        parts, why = _parts(trace)
+        place, what = _doing(follower) if alive else (None, "")
+        frame = Frame(
+            folder=str(follower.folder),
+            command=_command(follower.launch),
+            state=state,
+            run_ms=run_ms,
+            source=trace.steps.source,
+            exit_code=int(code) if isinstance(code, int) else None,
+            ended=follower.ended,
+            progress=progress.progress(follower, history, steps, now_ns, over=not alive),
+            step=self._times(trace, history, now_ns),
+            window_ms=window_ms,
+            parts=parts,
+            why=why,
+            machine=self._machine(trace, now_ns, alive),
+            doing=place,
+            doing_what=what,
+            started_at=_number(follower.launch.get("start_time")),
+        )
+        return Sight(frame, trace, follower, history, now_ns, alive, self._quiet_ms(now_ns, steps))
+
+    # -- steps
+
+    def _since(self, now_ns: int) -> int:
+        """Where the window begins: so many seconds ago, or earlier where too few steps have ended since."""
+        since = now_ns - int(self.window_s * 1e9)
+        if self._history is not None and self._history.at_ns:
+            turns = np.cumsum(np.array(self._history.turns)[::-1])
+            enough = int(np.searchsorted(turns, ENOUGH_STEPS))
+            if enough >= len(turns):
+                return 0
+            reached = self._history.at_ns[::-1][enough]
+            since = min(since, reached - int(2e9))
+        return max(since, self.follower.start_ns)
+
+    def _divided(self, since_ns: int, now_ns: int) -> tuple[Trace, History | None]:
+        """The window as a trace, and the history of what its steps are. A window that makes no sense gives none."""
+        follower = self.follower
+        part = follower.recent(since_ns, now_ns)
+        try:
+            found = build.steps.find(part)
+            self._learn(part, now_ns)
+            trace = build.build(part, self._seen or (None, None))
+        except (*recording.WRONG, InputError):  # one odd piece: the next window may be whole
+            return replace(self._trace, steps=build.Steps()), self._history
+        self._trace = trace
+        if len(found):
+            begun = np.round(found.start_ms * 1e6).astype(np.int64) + follower.start_ns
+            near = follower.spans(since_ns)
+            rounded = near.copy()
+            # Milliseconds as floating point lose the last nanoseconds of a long run.
+            rounded[:, 1] = np.round((near[:, 1] - follower.start_ns) / 1e6 * 1e6).astype(np.int64) + follower.start_ns
+            self._history = follower.histories.of(begun, rounded, follower.names) or self._history
+        return trace, self._history
+
+    def _learn(self, part: recording.Recording, now_ns: int) -> None:
+        """Reads the profiler's windows when there is a new one: they say what computes inside a call."""
+        windows = [e for e in part.events if e.lane == "window" and e.name == "profile"]
+        if len(windows) == self._windows:
+            return
+        self._windows = len(windows)
+        start = self.follower.start_ns
+        first = min(e.start_ms for e in windows)
+        whole = self.follower.recent(start + int((first - 1000.0) * 1e6), now_ns)
+        found = build.steps.find(whole)
+        if len(found) and found.windowed.any():
+            self._seen = build.deep_windows(whole, found)
+
+    def _quiet_ms(self, now_ns: int, steps: int | None) -> float | None:
+        if not steps:
+            return None
+        follower = self.follower
+        silent = {i for i, n in enumerate(follower.names) if n.lane in QUIET_LANES}
+        newest = follower.newest_end(silent)
+        return (now_ns - newest) / 1e6 if newest else None
+
+    def _times(self, trace: Trace, history: History | None, now_ns: int) -> StepTime:
+        steady = trace.steps.ms[~trace.steps.windowed] if len(trace.steps) else np.zeros(0)
+        sizes = trace.steps.size
+        # Per second of the window's own steps: of loops that say how many samples a step has.
+        known = bool(len(sizes) and (sizes > 0).all() and trace.steps.ms.sum())
+        rate = float(sizes.sum() / trace.steps.ms.sum() * 1e3) if known else None
+        if history is None:
+            return StepTime(float(np.median(steady)) if len(steady) else None, samples_per_s=rate)
+        start = self.follower.start_ns
+        first = min(history.at_ns, default=start)
+        since = max(now_ns - int(LATELY_S * 1e9), start)
+        return StepTime(
+            now_ms=float(np.median(steady)) if len(steady) else None,
+            run_ms=history.quantile_ms(0.5),
+            slow_ms=float(np.percentile(steady, 95)) if len(steady) else None,
+            samples_per_s=rate,
+            over_run=_curve(history.curve_ms(first, now_ns, POINTS), first - start, now_ns - start),
+            lately=_curve(history.curve_ms(since, now_ns, POINTS), since - start, now_ns - start),
+        )
+
+    # -- the machine
+
+    def _machine(self, trace: Trace, now_ns: int, alive: bool) -> Machine:
+        follower = self.follower
+        newest: Mapping[str, Any] = follower.samples[-1][1] if follower.samples else {}
+        facts = follower.facts.get("machine") or {}
+        memory = facts.get("memory") or {}
+        disk = _disk(follower)
+        return Machine(
+            rss_bytes=_number(newest.get("rss_bytes")),
+            available_bytes=_number(newest.get("available_bytes")) if alive else None,
+            limit_bytes=_number(memory.get("usable_bytes")),
+            rss=self._rss(now_ns),
+            cores=_cores(trace),
+            usable_cores=_number(trace.fact("usable_cores")) if facts else None,
+            gpus=_gpus(newest, (facts.get("gpu") or {}).get("devices") or ()),
+            disk_free_bytes=disk[0],
+            disk_bytes=disk[1],
+            recording_bytes=_written(follower.folder),
+        )
+
+    def _rss(self, now_ns: int) -> Curve:
+        start = self.follower.start_ns
+        rows = [(at, d["rss_bytes"]) for at, d in self.follower.samples if "rss_bytes" in d]
+        if len(rows) < 2 or now_ns <= start:
+            return Curve()
+        first = rows[0][0]
+        at = np.minimum(((np.array([t for t, _ in rows]) - first) / max(now_ns - first, 1) * POINTS), POINTS - 1)
+        column = at.astype(int)
+        total = np.bincount(column, [v for _, v in rows], minlength=POINTS)
+        count = np.bincount(column, minlength=POINTS)
+        values = tuple(float(t / c) if c else None for t, c in zip(total, count, strict=True))
+        return _curve(values, int(first) - start, now_ns - start)
+
+
+def _curve(values: tuple[float | None, ...], start_ns: int, end_ns: int) -> Curve:
+    return Curve(values, max(start_ns / 1e6, 0.0), end_ns / 1e6)
+
+
+def _parts(trace: Trace) -> tuple[tuple[Part, ...], str]:
+    """Where a step goes, or why that cannot be said."""
+    if not len(trace.steps):
+        return (), "no step in this time"
+    if not trace.steps.steady.any():
+        return (), "no steady step in this time"
+    whole = attribution.mean(trace.categories, trace.steps)
+    if Signal.INPUT not in trace.signals:
+        rest = {str(Category.UNATTRIBUTED)}
+        note = "the wait for input was not measured: it is in the unattributed rest"
+        return whole.parts, note if any(p.name in rest for p in whole.parts) else ""
+    return whole.parts, ""
+
+
+def _count(follower: Follower, history: History | None, trace: Trace) -> int | None:
+    told = follower.facts.get("steps_so_far")
+    seen = max(history.count if history is not None else 0, len(trace.steps))
+    if isinstance(told, int):
+        return max(told, seen)
+    return seen or None
+
+
+def _state(follower: Follower, alive: bool, steps: int | None) -> State:
+    if "end_ns" in follower.launch or "end_ns" in follower.facts:
+        return State.ENDED
+    if not alive:
+        return State.LOST
+    if follower.ended or follower.gone:
+        return State.CUT
+    return State.RUNNING if steps else State.STARTING
+
+
+def _alive(follower: Follower) -> bool:
+    """Whether the process that is recorded still runs: there is one of its number that is no younger than the run."""
+    if "end_ns" in follower.launch or "end_ns" in follower.facts:
+        return False
+    pid = (follower.facts.get("child") or {}).get("pid")
+    if not isinstance(pid, int):
+        return bool(follower.launch)  # it has only been started
+    try:
+        process = psutil.Process(pid)
+        begun, state = process.create_time(), process.status()
+    except (psutil.Error, OSError, ValueError):
+        return False
+    noted = _number(follower.launch.get("start_time"))
+    # A process that was recorded from its inside is older than its recording.
+    young = noted is None or begun <= noted + PLAUSIBLE_S
+    return bool(young and state != psutil.STATUS_ZOMBIE)
+
+
+def _doing(follower: Follower) -> tuple[Place | None, str]:
+    """The user's line that the main thread was last seen in, and the function under it."""
+    number = follower.newest_of("stack")
+    if number is None:
+        return None, ""
+    name = follower.names[number]
+    within = str(name.detail.get("within") or "")
+    return name.place, name.text if name.text != within else ""
+
+
+def _command(launch: Mapping[str, Any]) -> str:
+    argv = [str(a) for a in launch.get("argv") or ()]
+    return " ".join(argv[1:]) or " ".join(argv)
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _cores(trace: Trace) -> float | None:
+    """Processors' worth of work of the process over the window."""
+    used, at = trace.samples.get("process_cpu_seconds"), trace.samples.get("time_ms")
+    if used is None or at is None or len(at) < 2 or at[-1] <= at[0]:
+        return None
+    return float(max(used[-1] - used[0], 0.0) / (at[-1] - at[0]) * 1e3)
+
+
+def _gpus(newest: Mapping[str, Any], devices: Any) -> tuple[Gpu, ...]:
+    found = []
+    for i, about in enumerate(devices):
+        each = {
+            key: _number(values[i])
+            for key, values in newest.items()
+            if key.startswith("gpu_") and isinstance(values, list) and i < len(values)
+        }
+        found.append(
+            Gpu(
+                str(about.get("name") or f"GPU {i}"),
+                each.get("gpu_util_share"),
+                each.get("gpu_memory_used_bytes"),
+                _number(about.get("memory_total_bytes")),
+                each.get("gpu_celsius"),
+                each.get("gpu_power_watts"),
+            )
+        )
+    return tuple(found)
+
+
+def _disk(follower: Follower) -> tuple[float | None, float | None]:
+    """Free and whole bytes of the disk that the run works on; of the two it may be the fuller one."""
+    found = []
+    for folder in {str(follower.folder), str(follower.launch.get("cwd") or follower.folder)}:
+        try:
+            use = shutil.disk_usage(folder)
+        except OSError:
+            continue
+        found.append((float(use.free), float(use.total)))
+    return min(found, default=(None, None))
+
+
+def _written(folder: Path) -> float | None:
+    try:
+        return float(sum(e.stat().st_size for e in os.scandir(folder) if e.name.startswith(recording.FILE)))
+    except OSError:
+        return None

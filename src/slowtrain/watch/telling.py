@@ -1,0 +1,174 @@
+"""Alerts, told to the outside once each: to Python callables, to a command.
+
+A command gets the alert as JSON on standard input and in environment variables; it is started without a shell, one
+at a time, at most so often. Whatever goes wrong with it is noted and never ends anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from slowtrain.errors import InputError
+from slowtrain.frame import Alert, Frame
+from slowtrain.report import live
+
+LEAST_S = 10.0  # between two starts of the command
+LONGEST_S = 60.0  # then it is ended
+MOST_WAITING = 20
+LAST_S = 5.0  # that a command in progress has when we end
+
+Tell = Callable[[Alert, Frame], None]
+
+
+class Telling:
+    """``note`` says what last went wrong; empty while nothing has."""
+
+    def __init__(self, calls: tuple[Tell, ...] = (), command: Command | None = None) -> None:
+        self.calls = calls
+        self.command = command
+        self._note = ""
+        self._told: dict[str, float] = {}
+
+    @property
+    def note(self) -> str:
+        return self._note or (self.command.note if self.command is not None else "")
+
+    def look(self, frame: Frame) -> None:
+        """Tells of the alerts that stand and were not told of. One that was over and arises again is told again."""
+        for alert in frame.alerts:
+            if alert.over_ms is not None or self._told.get(alert.id) == alert.at_ms:
+                continue
+            self._told[alert.id] = alert.at_ms
+            for call in self.calls:
+                try:
+                    call(alert, frame)
+                except Exception as error:  # noqa: BLE001  somebody's function
+                    self._note = f"the function for alerts failed ({type(error).__name__}: {error})"
+            if self.command is not None:
+                self.command.add(alert, frame)
+        if self.command is not None:
+            self.command.turn()
+
+    def close(self) -> None:
+        if self.command is not None:
+            self.command.close()
+
+
+def command(text: str) -> Telling:
+    """A command line as the user wrote it. Raises ``InputError`` where it cannot be one."""
+    try:
+        argv = shlex.split(text)
+    except ValueError as error:
+        raise InputError(f"--alert-command {text!r} cannot be read ({error}); it is split like a shell's words") from error
+    if not argv:
+        raise InputError("--alert-command needs a command")
+    if shutil.which(argv[0]) is None:
+        raise InputError(f"--alert-command: there is no program {argv[0]!r}; give its path")
+    return Telling(command=Command(argv))
+
+
+class Command:
+    """Runs ``argv`` for each alert; those that come meanwhile wait, the newest of each id."""
+
+    def __init__(self, argv: list[str]) -> None:
+        self.argv = argv
+        self.note = ""
+        self.runs = 0
+        self._waiting: OrderedDict[str, tuple[Alert, Frame]] = OrderedDict()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._begun_s = float("-inf")
+
+    def add(self, alert: Alert, frame: Frame) -> None:
+        self._waiting[alert.id] = alert, frame
+        while len(self._waiting) > MOST_WAITING:
+            self._waiting.popitem(last=False)
+
+    def turn(self) -> None:
+        """Called at each look."""
+        at = time.monotonic()
+        if self._process is not None:
+            self._ended(at)
+        if self._process is None and self._waiting and at - self._begun_s >= LEAST_S:
+            self._begun_s = at
+            self._start(*self._waiting.popitem(last=False)[1])
+
+    def _ended(self, at: float) -> None:
+        process = self._process
+        if process is None:
+            return
+        code = process.poll()
+        if code is None and at - self._begun_s > LONGEST_S:
+            _kill(process)
+            code = process.wait()
+            self.note = f"the alert command was ended after {LONGEST_S:.0f} s"
+        elif code:
+            self.note = f"the alert command failed (exit code {code})"
+        if code is not None:
+            self._process = None
+
+    def _start(self, alert: Alert, frame: Frame) -> None:
+        document = {"schema": "slowtrain.alert/1", "folder": frame.folder, "command": frame.command}
+        document |= {"alert": next(a for a in live.plain(frame)["alerts"] if a["id"] == alert.id)}
+        self.runs += 1
+        try:
+            with tempfile.TemporaryFile() as given:
+                given.write(json.dumps(document).encode())
+                given.seek(0)
+                self._process = subprocess.Popen(
+                    self.argv,
+                    stdin=given,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env=_environment(alert, frame),
+                    start_new_session=True,
+                )
+        except OSError as error:
+            self.note = f"the alert command could not be started ({error.strerror})"
+
+    def close(self) -> None:
+        """The alerts of the last moment are told, too, if that is quick."""
+        until = time.monotonic() + LAST_S
+        while (self._process is not None or self._waiting) and time.monotonic() < until:
+            if self._process is not None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(max(until - time.monotonic(), 0.1))
+            self._begun_s = float("-inf") if self._process is None or self._process.poll() is not None else self._begun_s
+            self.turn()
+        if self._process is not None:
+            _kill(self._process)
+            self._process.wait()
+            self._process = None
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """With what it started: it is the head of a session of its own."""
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _environment(alert: Alert, frame: Frame) -> dict[str, str]:
+    place = alert.where[0] if alert.where else None
+    given = {
+        "ID": alert.id,
+        "SAYS": alert.says,
+        "URGENT": "1" if alert.urgent else "0",
+        "AT_SECONDS": f"{alert.at_ms / 1e3:.1f}",
+        "FOLDER": frame.folder,
+        "COMMAND": frame.command,
+        "FILE": place.file if place else "",
+        "LINE": str(place.line) if place else "",
+    }
+    # What stands in a recording may come from anywhere; no environment takes a NUL.
+    named = {f"SLOWTRAIN_ALERT_{key}": value.replace("\0", "") for key, value in given.items()}
+    ours = {k: v for k, v in os.environ.items() if not k.startswith("SLOWTRAIN_")}
+    return {**ours, **named}

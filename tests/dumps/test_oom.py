@@ -1,0 +1,387 @@
+"""What logs say of memory: real ones, drawn ones of every version, prefixed, interleaved, cut, damaged, long."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from slowtrain import dumps
+from slowtrain.cli import main
+from slowtrain.dumps.reading import BLOCK, Reader
+from slowtrain.errors import InputError
+from slowtrain.exhaustion import Exhaustion, Outcome, Pool
+from slowtrain.report import oom, oom_html
+
+from .drawn import FULL, MIB, PIECES, STYLES, chunk, dump, error, prefix
+
+DATA = Path(__file__).parent / "data"
+
+
+def read(lines: list[str] | bytes) -> Exhaustion:
+    data = lines if isinstance(lines, bytes) else "\n".join(lines).encode()
+    return dumps.read(io.BytesIO(data), "train.log")
+
+
+# -- real
+
+
+@pytest.mark.parametrize("version", ["tf215", "tf221"])
+def test_a_real_fragmented_pool(version: str) -> None:
+    found = dumps.read(DATA / f"{version}-frag.log.gz", "log")
+    (one,) = found.findings
+    dump_ = one.dump
+    assert (one.outcome, dump_.pool, dump_.whole, dump_.repeats) == (Outcome.FRAGMENTED, Pool.HOST, True, 0)
+    assert dump_.request.shape == (1024, 12288)
+    assert dump_.request.needed == 1024 * 12288 * 4
+    assert (dump_.request.op, str(dump_.request.place)) == ("Fill", "/home/user/frag.py:5")
+    # 20 tensors of 1024 x 1024 floats are kept, and a number of the random generator.
+    assert [(h.each_bytes, h.count) for h in dump_.by_size] == [(4 * MIB, 20), (256, 1)]
+    assert (dump_.in_use_bytes or 0) + (dump_.free_bytes or 0) == dump_.pool_bytes == 200 * MIB
+    assert dump_.largest_free_bytes == 34 * MIB
+    assert dump_.growth_bytes == 0
+
+
+@pytest.mark.parametrize(("version", "outcome"), [("tf215", Outcome.FULL), ("tf221", Outcome.FRAGMENTED)])
+def test_a_real_step(version: str, outcome: Outcome) -> None:
+    (one,) = dumps.read(DATA / f"{version}-mlp.log.gz", "log").findings
+    assert one.outcome is outcome
+    assert str(one.dump.request.place) == "/home/user/mlp.py:6"
+    assert one.dump.request.op.endswith(("dense/Relu", "dense_1/MatMul/MatMul"))
+    assert one.dump.request.dtype == "float"
+
+
+# -- every version
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_full_in_every_version(style: str) -> None:
+    (one,) = read([*dump(style, FULL, 80 * MIB), *error(style, "512,40960")]).findings
+    assert one.outcome is Outcome.FULL
+    assert (one.dump.in_use_bytes, one.dump.free_bytes) == (220 * MIB, 10 * MIB)
+    assert one.dump.request.shape == (512, 40960)
+    assert str(one.dump.request.place) == "train.py:41"
+    assert one.dump.request.op.endswith("model/dense/MatMul")
+    assert (one.dump.by_size[0].each_bytes, one.dump.by_size[0].count) == (60 * MIB, 2)
+    assert "70 MiB short" in one.says
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_fragmented_in_every_version(style: str) -> None:
+    (one,) = read(dump(style, PIECES, 80 * MIB)).findings
+    assert one.outcome is Outcome.FRAGMENTED
+    assert (one.dump.free_bytes, one.dump.largest_free_bytes) == (84 * MIB, 44 * MIB)
+    first = one.advice[0]
+    assert "cuda_malloc_async" in first.says
+    assert (first.gain_bytes, first.enough) == (84 * MIB, True)
+
+
+def test_ops_where_the_log_tells_them() -> None:
+    (one,) = read(dump("2.3", FULL, 80 * MIB)).findings
+    assert [(h.name, h.bytes) for h in one.dump.by_op] == [
+        ("model/dense/MatMul", 100 * MIB), ("Adam/mul", 60 * MIB), ("model/dense/Relu", 60 * MIB)
+    ]  # fmt: skip
+
+
+def test_tensors_reported_upon_the_error() -> None:
+    said = error("1.14", "8,8")
+    usage = [
+        "",
+        "Current usage from device: /job:localhost/replica:0/task:0/device:GPU:0, allocator: GPU_0_bfc",
+        "  250.50MiB from net/conv2d_5/Conv2D",
+        "  200.00MiB from net/conv2d_5/Conv2D",
+        "  167.00MiB from net/conv2d_2/Conv2D",
+        "  Remaining 1252 nodes with 98.00MiB",
+    ]
+    (one,) = read([*dump("1.14", FULL, 80 * MIB), *said, *usage]).findings
+    assert [(h.name, h.count) for h in one.dump.by_op] == [
+        ("net/conv2d_5/Conv2D", 2), ("net/conv2d_2/Conv2D", 1), ("all others", 1252)
+    ]  # fmt: skip
+
+
+def test_a_pool_that_others_kept_from_growing() -> None:
+    (one,) = read(dump("2.8", FULL, 80 * MIB, limit=8000 * MIB)).findings
+    assert one.outcome is Outcome.TAKEN
+    assert "nvidia-smi" in one.advice[0].says
+    assert one.advice[0].gain_bytes == (8000 - 230) * MIB
+
+
+@pytest.mark.parametrize("allocator", ["gpu_host_bfc", "cuda_host_bfc"])
+def test_the_pinned_pool_is_not_the_gpu(allocator: str) -> None:
+    (one,) = read(dump("2.8", FULL, 80 * MIB, allocator=allocator)).findings
+    assert one.dump.pool is Pool.PINNED
+    assert "not the GPU" in one.advice[0].says
+
+
+def test_one_piece_larger_than_the_pool() -> None:
+    (one,) = read(dump("2.15", FULL, 800 * MIB)).findings
+    assert one.outcome is Outcome.TOO_LARGE
+
+
+def test_requests_that_were_met_otherwise_are_no_failure() -> None:
+    said = (
+        "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.20GiB with freed_by_count=0. The caller "
+        "indicates that this is not a failure, but this may mean that there could be performance gains."
+    )
+    found = read([prefix("2.8", "W") + said] * 7)
+    assert (found.findings, dict(found.retries)) == ((), {"GPU_0_bfc": 7})
+    assert "nearly full" in oom.headline(found)
+
+
+# -- other frameworks
+
+
+def test_cudas_own_pool() -> None:
+    file = "gpu_cudamallocasync_allocator.cc:1]"
+    lines = [
+        f"E0000 00:00:1.1   7 {file} gpu_async_3 cuMemAllocAsync failed to allocate 40000000000 bytes: out of memory",
+        " Reported by CUDA: Free memory/Total memory: 22635544576/85095874560",
+        f"E0000 00:00:1.1   7 {file} Stats: Limit:                               0",
+        "InUse:                     61982909300",
+        "MaxInUse:                  61982909300",
+        "",
+        f"E0000 00:00:1.1   7 {file} Histogram of current allocation: (allocation_size, nb_allocation)",
+        f"E0000 00:00:1.1   7 {file} 20000000000, 3",
+    ]
+    (one,) = read(lines).findings
+    assert one.outcome is Outcome.FULL
+    assert (one.dump.limit_bytes, one.dump.driver_free_bytes) == (85095874560, 22635544576)
+    assert one.dump.by_size[0].count == 3
+
+
+def test_xla_and_its_buffers() -> None:
+    lines = [
+        "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 6291456 bytes.",
+        "BufferAssignment OOM Debugging.",
+        "Peak buffers:",
+        "        Buffer 1:",
+        "                Size: 6.00MiB",
+        '                Operator: op_name="jit(f)/concatenate" source_file="models.py" source_line=689',
+        "                XLA Label: concatenate",
+        "                Shape: f32[4096,128,3]",
+        "                ==========================",
+        "",
+        "        Buffer 2:",
+        "                Size: 384.0KiB",
+        "                Entry Parameter Subshape: f32[256,128,3]",
+    ]
+    (one,) = read(lines).findings
+    assert (one.outcome, one.dump.request.bytes) == (Outcome.UNKNOWN, 6291456)
+    assert [h.name for h in one.dump.by_op] == ["jit(f)/concatenate", "f32[256,128,3]"]
+
+
+OLD = "(GPU 0; 10.76 GiB total capacity; 643.57 MiB already allocated; 8.20 GiB free; 32.43 MiB cached)"
+LATER = (
+    "(GPU 0; 31.72 GiB total capacity; 24.89 GiB already allocated; 6.12 MiB free; 30.70 GiB reserved in total "
+    "by PyTorch)"
+)
+NEW = (
+    "GPU 0 has a total capacity of 23.69 GiB of which 15.56 MiB is free. Process 12 has 20.00 GiB memory in use. "
+    "Of the allocated memory 3.10 GiB is allocated by PyTorch, and 200.00 MiB is reserved by PyTorch but unallocated."
+)
+
+
+@pytest.mark.parametrize(("said", "outcome"), [(OLD, Outcome.FRAGMENTED), (LATER, Outcome.FULL), (NEW, Outcome.TAKEN)])
+def test_pytorchs_one_line(said: str, outcome: Outcome) -> None:
+    asked = "8.13 GiB" if outcome is not Outcome.TAKEN else "500.00 MiB"
+    (one,) = read([f"RuntimeError: CUDA out of memory. Tried to allocate {asked} {said}"]).findings
+    assert one.outcome is outcome
+
+
+# -- what launchers put around
+
+
+PREFIXES = ("[1,{}]<stderr>:", "[rank{}]: ", "{}: ", "worker-{}  | ", "[pod/train-{}/main] ",
+            "2024-01-31T12:00:00.123456789Z stderr F [1,{}]<stderr>:", "\x1b[36mworker-{} |\x1b[0m ")  # fmt: skip
+
+
+@pytest.mark.parametrize("around", PREFIXES)
+@pytest.mark.parametrize("style", ["1.4", "2.8", "2.21"])
+def test_interleaved_ranks(around: str, style: str) -> None:
+    one = [*dump(style, FULL, 80 * MIB), *error(style, "512,40960")]
+    other = [*dump(style, PIECES, 80 * MIB, allocator="GPU_1_bfc"), *error(style, "7,7", allocator="GPU_1_bfc")]
+    chance = random.Random(1)
+    turns = [0] * len(one) + [1] * len(other)
+    chance.shuffle(turns)
+    rows = [iter(one), iter(other)]
+    found = read([around.format(i) + next(rows[i]) for i in turns])
+    assert {f.outcome for f in found.findings} == {Outcome.FULL, Outcome.FRAGMENTED}
+    assert all(f.dump.whole for f in found.findings)
+    assert {f.dump.request.shape for f in found.findings} == {(512, 40960), (7, 7)}
+    assert len({f.dump.rank for f in found.findings}) == 2
+
+
+def test_threads_of_one_process_are_told_apart() -> None:
+    one, other = dump("2.21", FULL, 80 * MIB), dump("2.21", PIECES, 80 * MIB, allocator="GPU_1_bfc", thread=78)
+    keep = [x for pair in zip(one, other, strict=False) for x in pair if x.startswith(("I0000", "W0000"))]
+    found = read(keep)
+    assert {f.dump.allocator: f.dump.in_use_bytes for f in found.findings} == {
+        "GPU_0_bfc": 220 * MIB, "GPU_1_bfc": 90 * MIB
+    }  # fmt: skip
+
+
+def test_colours_and_progress_bars() -> None:
+    lines = [f"\x1b[1m\x1b[33m{row}\x1b[0m" for row in dump("2.8", FULL, 80 * MIB)]
+    lines = [f"\r 1/9 [>...] loss: 0.1\r{row}" for row in lines]
+    (one,) = read(lines).findings
+    assert (one.outcome, one.dump.whole) == (Outcome.FULL, True)
+
+
+@pytest.mark.parametrize("turn", ["utf-16", "crlf", "gzip"])
+def test_files_as_other_systems_write_them(turn: str, tmp_path: Path) -> None:
+    text = "\n".join(dump("2.8", FULL, 80 * MIB))
+    data = {"utf-16": text.encode("utf-16"), "crlf": text.replace("\n", "\r\n").encode(),
+            "gzip": gzip.compress(text.encode())}[turn]  # fmt: skip
+    file = tmp_path / "log"
+    file.write_bytes(data)
+    (one,) = dumps.read(file, "log").findings
+    assert one.outcome is Outcome.FULL
+
+
+# -- cut, repeated, damaged
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_log_cut_anywhere_gives_no_wrong_answer(style: str) -> None:
+    """Of a dump that is fragmented no part says that it was full, and none raises."""
+    whole = dump(style, PIECES, 80 * MIB)
+    for at in range(1, len(whole)):
+        for part in (whole[at:], whole[:at]):
+            try:
+                found = read(part)
+            except InputError:
+                continue
+            assert {f.outcome for f in found.findings} <= {Outcome.FRAGMENTED, Outcome.UNKNOWN}, part[:2]
+            for one in found.findings:
+                assert one.dump.largest_free_bytes in (None, 44 * MIB)
+
+
+def test_the_same_again_and_again_is_one() -> None:
+    found = read([*dump("2.8", FULL, 80 * MIB)] * 50)
+    (one,) = found.findings
+    assert (found.dumps, one.dump.repeats) == (50, 49)
+
+
+def test_what_ended_in_an_error_comes_first() -> None:
+    caught = dump("2.8", PIECES, 80 * MIB)
+    found = read([*caught, *dump("2.8", FULL, 90 * MIB), *error("2.8", "512,40960")])
+    assert [f.outcome for f in found.findings] == [Outcome.FULL, Outcome.FRAGMENTED]
+
+
+def test_an_error_without_a_dump_says_what_is_known() -> None:
+    (one,) = read(error("2.8", "1024,1024")).findings
+    assert (one.outcome, one.dump.request.bytes) == (Outcome.UNKNOWN, 4 * MIB)
+    assert "not known" in one.says
+
+
+def test_a_log_without_anything_gets_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "train.log"
+    file.write_text("Epoch 1/2\nloss: 0.3\n")
+    assert main(["oom", str(file)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert "no allocator ran out of memory in these 2 lines" in said.err
+
+
+def mutated(data: bytes, chance: random.Random) -> bytes:
+    found = bytearray(data)
+    for _ in range(chance.randrange(1, 60)):
+        at = chance.randrange(len(found))
+        match chance.randrange(5):
+            case 0:
+                found[at] = chance.randrange(256)
+            case 1:
+                del found[at : at + chance.randrange(1, 300)]
+            case 2:
+                found[at:at] = found[at : at + chance.randrange(1, 300)]
+            case 3:
+                found[at:at] = chance.choice([b"9" * 40, b"\n", b"\x00", b"-1", b"\x1b[", b"\r", b"e308", b"(((("])
+            case _:
+                end = at + chance.randrange(1, 2000)
+                found[at:end] = found[at:end][::-1]
+        if not found:
+            return b"x"
+    return bytes(found)
+
+
+def test_damaged_dumps_never_raise_nor_take_long() -> None:
+    chance = random.Random(6)
+    seeds = [gzip.decompress(file.read_bytes()) for file in sorted(DATA.glob("*.gz"))]
+    seeds += ["\n".join([*dump(s, FULL, 80 * MIB), *error(s, "512,40960")]).encode() for s in STYLES]
+    begun = time.monotonic()
+    for i in range(400):
+        data = mutated(seeds[i % len(seeds)], chance)
+        try:
+            found = read(data)
+        except InputError:
+            continue
+        for one in found.findings:
+            numbers = [one.dump.in_use_bytes, one.dump.free_bytes, one.dump.request.bytes]
+            assert all(n is None or 0 <= n < 1 << 80 for n in numbers)
+        json.loads(oom.render_json(found))
+        oom_html.render(found)
+        assert all(len(row) <= 80 for row in oom.render(found).splitlines())
+    assert time.monotonic() - begun < 60
+
+
+def test_hostile_lines_take_no_time() -> None:
+    rows = [
+        b"I " + b"a" * 60_000, b"I a.cc:" * 9000, b"[[{{node " + b"x" * 60_000, b"\x1b[" * 30_000, b" " * 65_000,
+        b"Allocator (" * 6000, b"OOM when allocating tensor with shape[" + b"1," * 30_000, b"1" * 3_000_000,
+        b'File "' * 10_000, b"CUDA out of memory. Tried to allocate " + b"1" * 60_000,
+        b"E0000 00:00:1.1   7 bfc_allocator.cc:1] InUse at 7f of size 1 by op " + b"a " * 30_000,
+    ]  # fmt: skip
+    begun = time.monotonic()
+    for row in rows:
+        reader = Reader()
+        reader.feed(b"Traceback (most recent call last)\n" + row + b"\n" + row)
+        reader.close()
+    assert time.monotonic() - begun < 5
+
+
+def test_memory_does_not_grow_with_the_log() -> None:
+    import tracemalloc
+
+    block = ("\n".join([*dump("2.8", FULL, 80 * MIB), prefix("2.8") + chunk("2.8", 9, 7, "")]) + "\n").encode()
+    block *= max(BLOCK // len(block), 1)
+    reader = Reader()
+    reader.feed(block)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(5):
+            reader.feed(block)
+        assert tracemalloc.get_traced_memory()[0] - before < 200_000
+    finally:
+        tracemalloc.stop()
+
+
+# -- what is shown
+
+
+def test_the_text_fits_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["oom", str(DATA / "tf221-mlp.log.gz")]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert len(rows) <= 40
+    assert all(len(row) <= 80 for row in rows)
+    assert rows[0].startswith("the host's memory was fragmented")
+
+
+def test_json_alone_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["oom", "--json", "-", str(DATA / "tf221-frag.log.gz")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["schema"], found["outcome"]) == ("slowtrain.oom/1", "fragmented")
+    assert found["findings"][0]["largest_free_bytes"] == 34 * MIB
+
+
+def test_names_in_the_page_are_harmless(tmp_path: Path) -> None:
+    bad = "<script>alert(1)</script>"
+    page = oom_html.render(read([*dump("2.3", [(9 * MIB, bad), (MIB, None)], 8 * MIB, allocator=bad), bad]))
+    assert bad not in page
+    assert "&lt;script&gt;" in page

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from slowtrain import source
+from slowtrain.source import edits
+from slowtrain.source.cures.compute import batches
+
+
+def raised(text: str, line: int, size: int = 8, goal: int = 64) -> str | None:
+    """What becomes of a script; None where it is left to a person."""
+    text = textwrap.dedent(text).lstrip("\n")
+    parsed = source.parse("train.py", text)
+    assert parsed is not None
+    done = batches.larger(parsed, [line], size, goal)
+    new = edits.changed(parsed, done)
+    compile(new, "train.py", "exec")
+    return new if done else None
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "old", "new"),
+    [
+        (1, "model.fit(x, y, batch_size=8)\n", "batch_size=8", "batch_size=64"),
+        (1, "model.fit(x, y, 8, 3)\n", "y, 8", "y, 64"),
+        (1, "ds = ds.shuffle(8).batch(8, drop_remainder=True).prefetch(8)\n", "batch(8", "batch(64"),
+        (3, "ds = (ds\n      .shuffle(100)\n      .batch(8)  # small\n      .prefetch(1))\n", "batch(8)", "batch(64)"),
+        (1, "ds = ds.padded_batch(batch_size=8, padded_shapes=[None])\n", "size=8", "size=64"),
+        (2, "BATCH = 8\nmodel.fit(x[:BATCH * 5], y[:BATCH * 5], batch_size=BATCH)\n", "BATCH = 8", "BATCH = 64"),
+        (3, "n = 8\ns = len(x) // n\nmodel.fit(x, y, batch_size=n, steps_per_epoch=None)\n", "n = 8", "n = 64"),
+        (2, "H, BATCH = 8, 8\nds = ds.batch(BATCH)\nd = Dense(H)\n", "8, 8", "8, 64"),
+        (3, "def data(x, batch_size=8):\n    ds = make(x)\n    return ds.batch(batch_size)\ndata(x)\n", "=8", "=64"),
+        (2, "def data(x, n):\n    return make(x).batch(n)\nfor _ in data(x, 8): pass\n", "x, 8", "x, 64"),
+        (
+            4,
+            ("p = argparse.ArgumentParser()\np.add_argument('--batch-size', '-b', type=int, default=8)\n"
+            "args = p.parse_args()\nmodel.fit(x, y, batch_size=args.batch_size)\n"),
+            "default=8",
+            "default=64",
+        ),
+        (2, "c = {'batch_size': 8, 'units': 8}\nmodel.fit(x, y, batch_size=c['batch_size'])\n", "': 8, '", "': 64, '"),
+        (3, "class C:\n    batch = 8\nmodel.fit(x, y, batch_size=C.batch)\n", "batch = 8", "batch = 64"),
+        (
+            5,
+            "@dataclass\nclass C:\n    batch_size: int = 8\nc = C()\nds = ds.batch(c.batch_size)\n",
+            "int = 8",
+            "int = 64",
+        ),
+        (
+            5,
+            ("class T:\n    def __init__(self, bs=8):\n        self.bs = bs\n    def run(self, ds):\n"
+            "        return ds.batch(self.bs)\nT().run(ds)\n"),
+            "bs=8",
+            "bs=64",
+        ),
+        (2, "size = 8\nstep(x[:size])\nfor i in range(0, 99, size):\n    step(x[i:i + size])\ndef step(x): pass\n",
+         "size = 8", "size = 64"),
+        (4, "import numpy as np\nBATCH = 8\nfor _ in range(n):\n    i = np.random.randint(0, n, BATCH); step(x[i])\n",
+         "BATCH = 8", "BATCH = 64"),
+        (2, "BATCH = 8\nmodel.fit(g(BATCH), steps_per_epoch=n // BATCH, epochs=2)\n", "BATCH = 8", "BATCH = 64"),
+    ],
+)  # fmt: skip
+def test_the_number_is_changed_where_it_is_written(line: int, text: str, old: str, new: str) -> None:
+    assert raised(text, line) == text.replace(old, new, 1)
+
+
+def test_a_loop_over_slices_changes_as_a_whole() -> None:
+    text = """
+    for e in range(8):
+        for i in tqdm(range(0, n, 8)):
+            loss = model.train_on_batch(x[i:i + 8], y[i : i+8])
+    """
+    assert raised(text, 3) == textwrap.dedent(text).lstrip("\n").replace("n, 8", "n, 64").replace(
+        "+ 8", "+ 64"
+    ).replace("+8", "+64")
+
+
+def test_steps_of_an_epoch_follow() -> None:
+    assert raised("model.fit(x, y, batch_size=8, steps_per_epoch=100)\n", 1) == (
+        "model.fit(x, y, batch_size=64, steps_per_epoch=13)\n"
+    )
+
+
+def test_all_calls_of_fit_with_the_number_follow() -> None:
+    text = "model.fit(a, b, batch_size=8)\nmodel.fit(x, y, batch_size=8)\nmodel.fit(x, y, batch_size=4)\n"
+    assert raised(text, 2) == text.replace("=8", "=64")
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (1, "model.fit(x, y, batch_size=16)\n"),
+        (1, "model.fit(x, y)\n"),
+        (1, "ds = ds.batch(8).take(100)\n"),
+        (1, "ds = ds.window(8).flat_map(lambda w: w.batch(8))\n"),
+        (2, "N = 8\nds = ds.batch(N)\nlayer = Dense(N)\n"),
+        (2, "BATCH = 8\nds = ds.batch(BATCH)\nlayer = Dense(BATCH)\n"),
+        (2, "B = 8\nds = ds.batch(B)\ny = x * B\n"),
+        (3, "B = 8\nB = B + 1\nds = ds.batch(B)\n"),
+        (2, "B = int(sys.argv[1])\nmodel.fit(x, batch_size=B)\n"),
+        (3, "def data(b):\n    ds = x\n    return ds.batch(b)\ndata(8)\ndata(8)\n"),
+        (2, "s = tf.TensorSpec((8, 3))\nmodel.fit(x, batch_size=8)\n"),
+        (2, "m = LSTM(3, stateful=True)\nmodel.fit(x, batch_size=8)\n"),
+        (2, "m = Input(batch_shape=(8, 3))\nmodel.fit(x, batch_size=8)\n"),
+        (2, "for i in range(0, n, 8):\n    step(x[i:i+8], y[i:i+9])\n"),
+        (3, "B = 8\nfor _ in range(n):\n    step(x[np.random.randint(0, n, B)])\n"),
+        (2, "n = steps()\nmodel.fit(ds.batch(8), steps_per_epoch=n)\n"),
+        (4, "batch_size = 8\neval_batch = 8\nprint(batch_size, eval_batch)\nmodel.fit(seq)\n"),
+    ],
+)
+def test_it_stays_where_something_else_hangs_on_it(line: int, text: str) -> None:
+    assert raised(text, line) is None

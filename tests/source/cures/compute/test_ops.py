@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import pytest
+
+from slowtrain import source
+from slowtrain.source import edits
+from slowtrain.source.cures.compute import ops, windows
+
+HEAD = "import tensorflow as tf\nimport keras\nT = tf.Variable(tf.random.normal((V, D)))\n"
+
+
+def looked_up(text: str) -> str | None:
+    parsed = source.parse("train.py", HEAD + text)
+    assert parsed is not None
+    line = next(n for n, row in enumerate(parsed.text.split("\n"), 1) if "one_hot" in row)
+    done = ops.looked_up(parsed, line)
+    new = edits.changed(parsed, done)
+    compile(new, "train.py", "exec")
+    return new.removeprefix(HEAD) if done else None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("y = tf.matmul(tf.one_hot(ids, V), T)\n", "y = tf.gather(T, ids)\n"),
+        ("y = tf.one_hot(ids, depth=V, dtype=tf.float32) @ T\n", "y = tf.gather(T, ids)\n"),
+        ("h = tf.one_hot(ids, V)\ny = tf.linalg.matmul(h, T)\n", "y = tf.gather(T, ids)\n"),
+        ("h = tf.one_hot(ids, V)\ny = h @ T\nn = tf.reduce_sum(h)\n",
+         "h = tf.one_hot(ids, V)\ny = tf.gather(T, ids)\nn = tf.reduce_sum(h)\n"),
+        ("y = tf.tensordot(tf.one_hot(ids, V), T, 1)\n", "y = tf.gather(T, ids)\n"),
+        ("y = tf.tensordot(tf.one_hot(ids, V), T, axes=[[-1], [0]])\n", "y = tf.gather(T, ids)\n"),
+        ("y = tf.einsum('blv,vd->bld', tf.one_hot(ids, V), T)\n", "y = tf.gather(T, ids)\n"),
+        ("y = tf.matmul(tf.cast(tf.one_hot(ids, V), tf.float32), T)\n", "y = tf.gather(T, ids)\n"),
+        ("y = keras.ops.matmul(keras.ops.one_hot(ids, V), T)\n", "y = keras.ops.take(T, ids, axis=0)\n"),
+        ("from keras import ops\ny = ops.matmul(ops.one_hot(tf.reshape(ids, [-1]), V), T)\n",
+         "from keras import ops\ny = ops.take(T, tf.reshape(ids, [-1]), axis=0)\n"),
+        (
+            ("class E(keras.layers.Layer):\n    def build(self, s):\n        self.t = self.add_weight(shape=(V, D))\n"
+            "    def call(self, x):\n        return tf.matmul(tf.one_hot(tf.cast(x, tf.int32), V), self.t)\n"),
+            ("class E(keras.layers.Layer):\n    def build(self, s):\n        self.t = self.add_weight(shape=(V, D))\n"
+            "    def call(self, x):\n        return tf.gather(self.t, tf.cast(x, tf.int32))\n"),
+        ),
+    ],
+)  # fmt: skip
+def test_products_with_one_hot_rows_become_look_ups(old: str, new: str) -> None:
+    assert looked_up(old) == new
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "y = tf.matmul(tf.one_hot(ids, V, on_value=0.9), T)\n",
+        "y = tf.matmul(tf.one_hot(ids, V, axis=1), T)\n",
+        "y = tf.matmul(tf.one_hot(ids, V), T, transpose_a=True)\n",
+        "y = tf.matmul(T, tf.one_hot(ids, V))\n",
+        "y = tf.matmul(tf.one_hot(ids, V), unknown)\n",
+        "B = tf.Variable(tf.zeros((2, V, D)))\ny = tf.matmul(tf.one_hot(ids, V), B)\n",
+        "y = tf.einsum('bv,dv->bd', tf.one_hot(ids, V), T)\n",
+        "y = tf.reduce_sum(tf.one_hot(ids, V) * p)\n",
+        "loss = cce(tf.one_hot(y, 10), p)\n",
+        "h = tf.one_hot(ids, V)\nids = ids + 1\ny = h @ T\n",
+    ],
+)
+def test_other_uses_of_one_hot_rows_stay(text: str) -> None:
+    assert looked_up(text) is None
+
+
+def first(text: str) -> str | None:
+    parsed = source.parse("train.py", HEAD + text)
+    assert parsed is not None
+    done = ops.looked_up_first(parsed)
+    new = edits.changed(parsed, done)
+    compile(new, "train.py", "exec")
+    return new.removeprefix(HEAD) if done else None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("u = tf.nn.l2_normalize(T, axis=1)\na = tf.gather(u, i)\nb = tf.gather(u, j)\n",
+         "a = tf.nn.l2_normalize(tf.gather(T, i), axis=-1)\nb = tf.nn.l2_normalize(tf.gather(T, j), axis=-1)\n"),
+        ("a = tf.gather(tf.math.l2_normalize(T, -1, epsilon=1e-9), i)\n",
+         "a = tf.math.l2_normalize(tf.gather(T, i), axis=-1, epsilon=1e-9)\n"),
+        ("a = tf.nn.embedding_lookup(tf.tanh(T), ids=i)\n", "a = tf.tanh(tf.nn.embedding_lookup(T, i))\n"),
+        ("h = tf.cast(T, tf.float16)\na = tf.gather(h, i)\n", "a = tf.cast(tf.gather(T, i), tf.float16)\n"),
+        ("a = tf.gather(tf.nn.softmax(T), i)\n", "a = tf.nn.softmax(tf.gather(T, i), axis=-1)\n"),
+    ],
+)  # fmt: skip
+def test_rows_are_looked_up_before_they_are_worked_on(old: str, new: str) -> None:
+    assert first(old) == new
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "u = tf.nn.l2_normalize(T, axis=0)\na = tf.gather(u, i)\n",  # over all rows
+        "u = tf.nn.l2_normalize(T)\na = tf.gather(u, i)\n",
+        "u = tf.nn.l2_normalize(T, axis=1)\na = tf.gather(u, i)\ns = tf.reduce_sum(u)\n",
+        "u = tf.nn.l2_normalize(T, axis=1)\na = tf.gather(u, i, axis=1)\n",
+        "x = f()\na = tf.gather(tf.tanh(x), i)\n",
+        "a = tf.gather(T, i)\n",
+    ],
+)
+def test_work_that_needs_every_row_stays(text: str) -> None:
+    assert first(text) is None
+
+
+KERNEL = "K = tf.Variable(tf.random.normal((3, 5, C, F)))\nW = tf.Variable(tf.random.normal((3, C, F)))\n"
+CUT = "x[:, :h + 3 - 1, :w + 5 - 1]"
+
+
+def convolved(text: str) -> str | None:
+    parsed = source.parse("train.py", HEAD + KERNEL + text)
+    assert parsed is not None
+    line = next(n for n, row in enumerate(parsed.text.split("\n"), 1) if "+=" in row or "t + " in row)
+    done = windows.convolved(parsed, line)
+    new = edits.changed(parsed, done)
+    compile(new, "train.py", "exec")
+    return new.removeprefix(HEAD + KERNEL) if done else None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "t = 0.0\nfor i in range(3):\n    for j in range(5):\n        t += x[:, i:i + h, j:j + w, :] @ K[i, j]\n",
+            f"t = 0.0\nt += tf.nn.conv2d({CUT}, K, strides=1, padding='VALID')\n",
+        ),
+        (
+            (
+                "t = 0.0\nfor i in range(3):\n    for j in range(5):\n        p = x[:, i:i+h, j:w+j]\n"
+                "        t = t + tf.matmul(p, K[i, j])\n"
+            ),
+            f"t = 0.0\nt += tf.nn.conv2d({CUT}, K, strides=1, padding='VALID')\n",
+        ),
+        (
+            (
+                "maps = []\nfor f in range(F):\n    t = 0.0\n    for i in range(3):\n        for j in range(5):\n"
+                "            t += tf.reduce_sum(x[:, i:i + h, j:j + w, :] * K[i, j, :, f], axis=-1)\n"
+                "    maps.append(t)\ny = tf.stack(maps, axis=-1)\n"
+            ),
+            f"maps = tf.nn.conv2d({CUT}, K, strides=1, padding='VALID')\ny = maps\n",
+        ),
+        (
+            "t = b\nfor k in range(3):\n    t += tf.tensordot(x[:, k:k + n], W[k], 1)\n",
+            "t = b\nt += tf.nn.conv1d(x[:, :n + 3 - 1], W, stride=1, padding='VALID')\n",
+        ),
+    ],
+)
+def test_sums_over_shifted_windows_become_convolutions(old: str, new: str) -> None:
+    assert convolved(old) == new
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for k in range(4):\n    t += x[:, k:k + n] @ W[k]\n",  # not the whole kernel
+        "for k in range(3):\n    t += x[:, k:k + n] @ W[2 - k]\n",
+        "for k in range(3):\n    t += x[:, 2 * k:2 * k + n] @ W[k]\n",
+        "for k in range(0, 3):\n    t += x[:, k:k + n] @ W[k]\n",
+        "for k in range(3):\n    t += x[:, k:k + n] * W[k]\n",
+        "for k in range(3):\n    t += x[:, k:k + n] @ W[k]\n    print(k)\n",
+        "for k in range(3):\n    t += x[:, k:k + n] @ U[k]\n",
+        "for k in range(3):\n    t += t[:, k:k + n] @ W[k]\n",
+        (
+            "maps = []\nfor f in range(F):\n    t = 1.0\n    for k in range(3):\n"
+            "        t += tf.reduce_sum(x[:, k:k + n] * W[k, :, f], axis=-1)\n"
+            "    maps.append(t)\ny = tf.stack(maps, -1)\n"
+        ),
+        (
+            "maps = []\nfor f in range(F):\n    t = 0.0\n    for k in range(3):\n"
+            "        t += tf.reduce_sum(x[:, k:k + n] * W[k, :, f], axis=-1)\n"
+            "    maps.append(t)\ny = tf.stack(maps, 0)\n"
+        ),
+    ],
+)
+def test_other_loops_stay(text: str) -> None:
+    assert convolved(text) is None

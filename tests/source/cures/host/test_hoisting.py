@@ -1,0 +1,275 @@
+"""What a loop repeats for nothing is taken out of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from slowtrain import source
+from slowtrain.source import edits
+from slowtrain.source.cures.host import hoisting
+
+# Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
+CASES: dict[str, tuple[str, str | None]] = {
+    "collected_after 1": (
+        """\
+import gc
+for epoch in range(3):
+    for x, y in ds:
+        step(x, y)
+        gc.collect()  # HERE
+    print(epoch)
+""",
+        """\
+import gc
+for epoch in range(3):
+    for x, y in ds:
+        step(x, y)
+    gc.collect()  # HERE
+    print(epoch)
+""",
+    ),
+    "collected_after 2": (
+        """\
+import gc
+for x, y in ds:
+    gc.collect()  # HERE
+    step(x, y)
+done()
+""",
+        """\
+import gc
+for x, y in ds:
+    step(x, y)
+gc.collect()
+done()
+""",
+    ),
+    "collected_after 3": (
+        """\
+from gc import collect
+for x in ds:
+    if step(x):
+        collect()  # HERE
+    print(x)
+""",
+        """\
+from gc import collect
+for x in ds:
+    if step(x):
+        pass  # HERE
+    print(x)
+collect()
+""",
+    ),
+    "collected_after 4": (
+        """\
+import gc
+class Tidy(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        gc.collect()  # HERE
+""",
+        """\
+import gc
+class Tidy(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        pass  # HERE
+""",
+    ),
+    "collected_after 5": (
+        """\
+import gc
+for epoch in range(3):
+    for x, y in ds:
+        step(x, y)
+gc.collect()  # HERE
+""",
+        None,
+    ),
+    "collected_after 6": (
+        """\
+for x in mails:
+    n = mailbox.collect()  # HERE
+    print(n)
+""",
+        None,
+    ),
+    "collected_after 7": (
+        """\
+import gc
+for x in ds:
+    step(x); gc.collect()  # HERE
+print(1)
+""",
+        None,
+    ),
+    "frozen 1": (
+        """\
+import numpy as np
+model = build()
+for epoch in range(3):
+    for x, y in ds:
+        step(x, y)  # HERE
+""",
+        """\
+import numpy as np
+import gc
+model = build()
+gc.collect()
+gc.freeze()
+for epoch in range(3):
+    for x, y in ds:
+        step(x, y)  # HERE
+""",
+    ),
+    "frozen 2": (
+        """\
+import gc
+def main():
+    model = build()
+    model.fit(x, y)  # HERE
+""",
+        """\
+import gc
+def main():
+    model = build()
+    gc.collect()
+    gc.freeze()
+    model.fit(x, y)  # HERE
+""",
+    ),
+    "frozen 3": (
+        """\
+import gc
+gc.freeze()
+model.fit(x, y)  # HERE
+""",
+        None,
+    ),
+    "hoisted 1": (
+        """\
+import tensorflow as tf
+for epoch in range(3):
+    @tf.function  # HERE
+    def step(x, y):
+        return model(x) - y
+
+    for x, y in ds:
+        step(x, y)
+""",
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, y):
+    return model(x) - y
+
+for epoch in range(3):
+    for x, y in ds:
+        step(x, y)
+""",
+    ),
+    "hoisted 2": (
+        """\
+import tensorflow as tf
+for x, y in ds:
+    step = tf.function(train_step)  # HERE
+    loss = step(x, y)
+""",
+        """\
+import tensorflow as tf
+step = tf.function(train_step)  # HERE
+for x, y in ds:
+    loss = step(x, y)
+""",
+    ),
+    "hoisted 3": (
+        """\
+import tensorflow as tf
+for x, y in ds:
+    step = tf.function(lambda a: model(a) * y)  # HERE
+    loss = step(x)
+""",
+        None,
+    ),
+    "hoisted 4": (
+        """\
+import tensorflow as tf
+for k in range(3):
+    model = build()
+    @tf.function  # HERE
+    def step(x, y):
+        return model(x) - y
+    step(a, b)
+""",
+        None,
+    ),
+    "recompiled 1": (
+        """\
+model.compile(keras.optimizers.SGD(0.1), "mse")
+for stage in range(10):
+    rate = 0.1 * 0.8 ** stage
+    model.compile(keras.optimizers.SGD(rate), "mse")  # HERE
+    model.fit(x, y)
+""",
+        """\
+model.compile(keras.optimizers.SGD(0.1), "mse")
+for stage in range(10):
+    rate = 0.1 * 0.8 ** stage
+    model.optimizer.learning_rate = rate  # HERE
+    model.fit(x, y)
+""",
+    ),
+    "recompiled 2": (
+        """\
+model.compile(keras.optimizers.Adam(0.1), "mse")
+for stage in range(10):
+    model.compile(keras.optimizers.Adam(0.1 / stage), "mse")  # HERE
+""",
+        None,
+    ),
+    "recompiled 3": (
+        """\
+model.compile(keras.optimizers.SGD(0.1), "mae")
+for stage in range(10):
+    model.compile(keras.optimizers.SGD(0.1 / stage), "mse")  # HERE
+""",
+        None,
+    ),
+    "recompiled 4": (
+        """\
+for stage in range(10):
+    model = build()
+    model.compile(keras.optimizers.SGD(0.1 / stage), "mse")  # HERE
+""",
+        None,
+    ),
+    "recompiled 5": (
+        """\
+model.compile(keras.optimizers.SGD(0.1, momentum=0.9), "mse")
+for stage in range(10):
+    model.compile(keras.optimizers.SGD(0.1, momentum=0.9), "mse")  # HERE
+""",
+        None,
+    ),
+    "recompiled 6": (
+        """\
+model.compile(keras.optimizers.SGD(0.1), "mse")
+for rate in (0.1, 0.01):
+    model.compile(keras.optimizers.SGD(CosineDecay(rate)), "mse")  # HERE
+""",
+        None,
+    ),
+}
+
+
+def line(text: str) -> int:
+    rows = text.splitlines()
+    return next((i for i, row in enumerate(rows, 1) if "HERE" in row), 0)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_edit(name: str) -> None:
+    before, after = CASES[name]
+    text = source.parse("train.py", before)
+    assert text is not None
+    found = getattr(hoisting, name.split(maxsplit=1)[0])(text, line(before))
+    assert (edits.changed(text, found) if found else None) == after

@@ -1,0 +1,279 @@
+"""Arguments of Keras calls, and cheaper calls."""
+
+from __future__ import annotations
+
+import pytest
+
+from slowtrain import source
+from slowtrain.source import edits
+from slowtrain.source.cures.host import kerascalls
+
+# Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
+CASES: dict[str, tuple[str, str | None]] = {
+    "several_steps 1": (
+        """\
+model.compile("adam", "mse")  # HERE
+""",
+        """\
+model.compile("adam", "mse", steps_per_execution=50)  # HERE
+""",
+    ),
+    "several_steps 2": (
+        """\
+model.compile(
+    optimizer="adam",
+    loss="mse",  # HERE
+)
+""",
+        """\
+model.compile(
+    optimizer="adam",
+    loss="mse", steps_per_execution=50,  # HERE
+)
+""",
+    ),
+    "several_steps 3": (
+        """\
+class Seen(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        print(batch)
+model.compile("adam", "mse")  # HERE
+""",
+        None,
+    ),
+    "several_steps 4": (
+        """\
+model.compile("adam", "mse", run_eagerly=True)  # HERE
+""",
+        None,
+    ),
+    "several_steps 5": (
+        """\
+model.compile("adam", "mse", steps_per_execution=1)  # HERE
+""",
+        """\
+model.compile("adam", "mse", steps_per_execution=50)  # HERE
+""",
+    ),
+    "several_steps 6": (
+        """\
+model.compile(**options)  # HERE
+""",
+        None,
+    ),
+    "several_steps 7": (
+        """\
+model.compile("adam", "mse")  # HERE
+saver = ModelCheckpoint("best.keras", save_freq=100)
+""",
+        None,
+    ),
+    "without_xla 1": (
+        """\
+model.compile("adam", "mse", jit_compile=True)  # HERE
+""",
+        """\
+model.compile("adam", "mse", jit_compile=False)  # HERE
+""",
+    ),
+    "without_xla 2": (
+        """\
+model.compile("adam", "mse", jit_compile=FAST)  # HERE
+""",
+        None,
+    ),
+    "rolled 1": (
+        """\
+layer = keras.layers.LSTM(24, unroll=True, return_sequences=True)  # HERE
+""",
+        """\
+layer = keras.layers.LSTM(24, return_sequences=True)  # HERE
+""",
+    ),
+    "rolled 2": (
+        """\
+layer = keras.layers.LSTM(24, unroll=UNROLL)  # HERE
+""",
+        None,
+    ),
+    "predicted_at_once 1": (
+        """\
+for x in rows:
+    scores = model.predict(x[None], verbose=0)[0]  # HERE
+""",
+        """\
+for x in rows:
+    scores = model.predict_on_batch(x[None])[0]  # HERE
+""",
+    ),
+    "predicted_at_once 2": (
+        """\
+p = self.model.predict(x=state, batch_size=1)  # HERE
+""",
+        """\
+p = self.model.predict_on_batch(x=state)  # HERE
+""",
+    ),
+    "predicted_at_once 3": (
+        """\
+p = model.predict(ds.batch(3).take(1), verbose=0)  # HERE
+""",
+        None,
+    ),
+    "predicted_at_once 4": (
+        """\
+import tensorflow as tf
+ds = tf.data.Dataset.from_tensor_slices(x).batch(1)
+p = model.predict(ds)  # HERE
+""",
+        None,
+    ),
+    "predicted_at_once 5": (
+        """\
+p = model.predict(x, steps=1)  # HERE
+""",
+        None,
+    ),
+    "predicted_at_once 6": (
+        """\
+p = model.predict(a) + model.predict(b)  # HERE
+""",
+        None,
+    ),
+    "trained_at_once 1": (
+        """\
+for x, y in chunks:
+    model.fit(x, y, epochs=1, verbose=0)  # HERE
+""",
+        """\
+for x, y in chunks:
+    model.train_on_batch(x, y)  # HERE
+""",
+    ),
+    "trained_at_once 2": (
+        """\
+for x, y in chunks:
+    h = model.fit(x, y, epochs=1, verbose=0)  # HERE
+""",
+        None,
+    ),
+    "trained_at_once 3": (
+        """\
+model.fit(x, y, epochs=2)  # HERE
+""",
+        None,
+    ),
+    "trained_at_once 4": (
+        """\
+model.fit(x, y, callbacks=[c])  # HERE
+""",
+        None,
+    ),
+    "trained_at_once 5": (
+        """\
+model.fit(ds)  # HERE
+""",
+        None,
+    ),
+    "trained_at_once 6": (
+        """\
+model.fit(x=a, y=b, batch_size=len(a), shuffle=False)  # HERE
+""",
+        """\
+model.train_on_batch(x=a, y=b)  # HERE
+""",
+    ),
+    "counted_in_batches 1": (
+        """\
+BATCH = 32
+ds = Dataset.from_tensor_slices(x).repeat().batch(BATCH)
+model.fit(ds, steps_per_epoch=len(x), epochs=2)  # HERE
+""",
+        """\
+BATCH = 32
+ds = Dataset.from_tensor_slices(x).repeat().batch(BATCH)
+model.fit(ds, steps_per_epoch=len(x) // BATCH, epochs=2)  # HERE
+""",
+    ),
+    "counted_in_batches 2": (
+        """\
+def gen(b=64):
+    while True:
+        for k in range(0, 6400, b):
+            yield x[k:k + b], y[k:k + b]
+model.fit(gen(), steps_per_epoch=x.shape[0])  # HERE
+""",
+        """\
+def gen(b=64):
+    while True:
+        for k in range(0, 6400, b):
+            yield x[k:k + b], y[k:k + b]
+model.fit(gen(), steps_per_epoch=x.shape[0] // 64)  # HERE
+""",
+    ),
+    "counted_in_batches 3": (
+        """\
+def gen(b=64):
+    while True:
+        for k in range(0, 6400, b):
+            yield x[k:k + b], y[k:k + b]
+model.fit(gen(16), steps_per_epoch=6400)  # HERE
+""",
+        """\
+def gen(b=64):
+    while True:
+        for k in range(0, 6400, b):
+            yield x[k:k + b], y[k:k + b]
+model.fit(gen(16), steps_per_epoch=6400 // 16)  # HERE
+""",
+    ),
+    "counted_in_batches 4": (
+        """\
+model.fit(load(), steps_per_epoch=6400)  # HERE
+""",
+        None,
+    ),
+    "unrepeated 1": (
+        """\
+ds = ds.shuffle(100).repeat(EPOCHS).batch(4)  # HERE
+""",
+        """\
+ds = ds.shuffle(100).batch(4)  # HERE
+""",
+    ),
+    "unrepeated 2": (
+        """\
+ds = (
+    ds.shuffle(100)
+    .repeat(EPOCHS)  # HERE
+    .batch(4)
+)
+""",
+        """\
+ds = (
+    ds.shuffle(100)  # HERE
+    .batch(4)
+)
+""",
+    ),
+    "unrepeated 3": (
+        """\
+ds = ds.repeat()  # HERE
+""",
+        None,
+    ),
+}
+
+
+def line(text: str) -> int:
+    rows = text.splitlines()
+    return next((i for i, row in enumerate(rows, 1) if "HERE" in row), 0)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_edit(name: str) -> None:
+    before, after = CASES[name]
+    text = source.parse("train.py", before)
+    assert text is not None
+    found = getattr(kerascalls, name.split(maxsplit=1)[0])(text, line(before))
+    assert (edits.changed(text, found) if found else None) == after

@@ -1,0 +1,322 @@
+"""Arguments that make a function trace again become tensors, or keep their shapes open."""
+
+from __future__ import annotations
+
+import pytest
+
+from slowtrain import source
+from slowtrain.source import edits
+from slowtrain.source.cures.host import retraced
+
+# Name: the script before (with HERE at the line that a run named), and after; None where nothing may be edited.
+CASES: dict[str, tuple[str, str | None]] = {
+    "as_tensors:lr=float 1": (
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, y, lr):
+    loss, grads = work(x, y)
+    for v, g in zip(vs, grads):
+        v.assign_sub(lr * g)
+for x, y in ds:
+    lr *= 0.99
+    step(x, y, lr)  # the rate falls
+""",
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, y, lr):
+    loss, grads = work(x, y)
+    for v, g in zip(vs, grads):
+        v.assign_sub(lr * g)
+for x, y in ds:
+    lr *= 0.99
+    step(x, y, tf.constant(lr, tf.float32))  # the rate falls
+""",
+    ),
+    "as_tensors:lr=float 2": (
+        """\
+import tensorflow
+@tensorflow.function  # HERE
+def step(x, lr=0.1):
+    opt.learning_rate.assign(lr)
+step(
+    x,
+    lr=0.1 * 0.9 ** epoch,
+)
+""",
+        """\
+import tensorflow
+@tensorflow.function  # HERE
+def step(x, lr=0.1):
+    opt.learning_rate.assign(lr)
+step(
+    x,
+    lr=tensorflow.constant(0.1 * 0.9 ** epoch, tensorflow.float32),
+)
+""",
+    ),
+    "as_tensors:k=int 1": (
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, k):
+    return x * tf.cast(k, tf.float32)
+for k in range(3):
+    step(x, k)
+""",
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, k):
+    return x * tf.cast(k, tf.float32)
+for k in range(3):
+    step(x, tf.constant(k))
+""",
+    ),
+    "as_tensors:k=int 2": (
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, k):
+    return x * k / 10.0
+for k in range(3):
+    step(x, k)
+""",
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, k):
+    return x * k / 10.0
+for k in range(3):
+    step(x, tf.constant(k, tf.float32))
+""",
+    ),
+    "as_tensors:k=int 3": (
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, k):
+    for _ in range(k):
+        x = x * 2.0
+    return x
+for k in range(3):
+    step(x, k)
+""",
+        None,
+    ),
+    "as_tensors:k=int 4": (
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, k):
+    return tf.reshape(x, (k, -1))
+for k in range(3):
+    step(x, k)
+""",
+        None,
+    ),
+    "as_tensors:k=int 5": (
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, k):
+    if k > 10:
+        x = x + 1.0
+    return x
+for k in range(3):
+    step(x, k)
+""",
+        None,
+    ),
+    "as_tensors:step=int,weights=float 1": (
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def update(x, step, weights):
+    ramp = tf.minimum(1.0, tf.cast(step, tf.float32) / 80.0)
+    return ramp * tf.reduce_mean(x * tf.stack(weights))
+update(x, 0, [1.0] * 5)
+for step in range(9):
+    weights = counts.tolist()
+    update(x, step, weights)
+""",
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def update(x, step, weights):
+    ramp = tf.minimum(1.0, tf.cast(step, tf.float32) / 80.0)
+    return ramp * tf.reduce_mean(x * tf.stack(weights))
+update(x, tf.constant(0), tf.constant([1.0] * 5, tf.float32))
+for step in range(9):
+    weights = counts.tolist()
+    update(x, tf.constant(step), tf.constant(weights, tf.float32))
+""",
+    ),
+    "as_tensors:lr=float 3": (
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, lr):
+    return model(x, rate=lr)
+step(x, lr)
+""",
+        None,
+    ),
+    "as_tensors:lr=float 4": (
+        """\
+import tensorflow as tf
+class Trainer:
+    @tf.function  # HERE
+    def step(self, x, lr):
+        return lr * tf.reduce_sum(x)
+
+    def run(self, ds):
+        for n, x in enumerate(ds):
+            self.step(x, 0.1 / (n + 1))
+""",
+        """\
+import tensorflow as tf
+class Trainer:
+    @tf.function  # HERE
+    def step(self, x, lr):
+        return lr * tf.reduce_sum(x)
+
+    def run(self, ds):
+        for n, x in enumerate(ds):
+            self.step(x, tf.constant(0.1 / (n + 1), tf.float32))
+""",
+    ),
+    "as_tensors:lr=float 5": (
+        """\
+import tensorflow as tf
+def train(x, lr):  # HERE
+    return lr * tf.reduce_sum(x)
+fast = tf.function(train)
+for n, x in enumerate(ds):
+    fast(x, 0.1 / (n + 1))
+""",
+        """\
+import tensorflow as tf
+def train(x, lr):  # HERE
+    return lr * tf.reduce_sum(x)
+fast = tf.function(train)
+for n, x in enumerate(ds):
+    fast(x, tf.constant(0.1 / (n + 1), tf.float32))
+""",
+    ),
+    "as_tensors:lr=float 6": (
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, lr):
+    return lr * tf.reduce_sum(x)
+step(*args)
+""",
+        None,
+    ),
+    "as_tensors:lr=float 7": (
+        """\
+import tensorflow as tf
+tf.keras.backend.set_floatx("float64")
+@tf.function  # HERE
+def step(x, lr):
+    return lr * tf.reduce_sum(x)
+step(x, 0.1)
+""",
+        None,
+    ),
+    "as_tensors:lr=float 8": (
+        """\
+from tensorflow import function
+from tensorflow import reduce_sum
+@function  # HERE
+def step(x, lr):
+    return lr * reduce_sum(x)
+step(x, 0.1)
+""",
+        """\
+from tensorflow import function
+from tensorflow import reduce_sum
+import tensorflow as tf
+@function  # HERE
+def step(x, lr):
+    return lr * reduce_sum(x)
+step(x, tf.constant(0.1, tf.float32))
+""",
+    ),
+    "reduced 1": (
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(ids, y):
+    return loss(y, model(ids))
+""",
+        """\
+import tensorflow as tf
+@tf.function(reduce_retracing=True)  # HERE
+def step(ids, y):
+    return loss(y, model(ids))
+""",
+    ),
+    "reduced 2": (
+        """\
+import tensorflow as tf
+@tf.function(autograph=False)  # HERE
+def step(ids, y):
+    return loss(y, model(ids))
+""",
+        """\
+import tensorflow as tf
+@tf.function(autograph=False, reduce_retracing=True)  # HERE
+def step(ids, y):
+    return loss(y, model(ids))
+""",
+    ),
+    "reduced 3": (
+        """\
+import tensorflow as tf
+@tf.function(jit_compile=True)  # HERE
+def step(ids, y):
+    return loss(y, model(ids))
+""",
+        None,
+    ),
+    "reduced 4": (
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(ids, y):
+    return loss(y, model(ids)) / ids.shape[1]
+""",
+        None,
+    ),
+    "reduced 5": (
+        """\
+import tensorflow as tf
+@tf.function(input_signature=[tf.TensorSpec((4,))])  # HERE
+def step(ids):
+    return model(ids)
+""",
+        None,
+    ),
+}
+
+
+def line(text: str) -> int:
+    rows = text.splitlines()
+    return next((i for i, row in enumerate(rows, 1) if "HERE" in row), 0)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_edit(name: str) -> None:
+    before, after = CASES[name]
+    text = source.parse("train.py", before)
+    assert text is not None
+    kind, _, numbers = name.split(maxsplit=1)[0].partition(":")
+    if kind == "reduced":
+        found = retraced.reduced(text, line(before))
+    else:
+        given = dict(one.split("=") for one in numbers.split(","))
+        found = retraced.as_tensors(text, line(before), given)
+    assert (edits.changed(text, found) if found else None) == after

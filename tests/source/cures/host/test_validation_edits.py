@@ -1,0 +1,65 @@
+"""Validation is made rarer where nothing depends on how often it runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from slowtrain import source
+from slowtrain.source import edits
+from slowtrain.source.cures.host import kerascalls
+
+FIT = "h = model.fit(x, y, epochs={epochs}, validation_data=(a, b){more}){after}\n"
+
+# What stands in the script: the number that is set when six times rarer is wanted, None where nothing is edited.
+FITS: dict[str, tuple[str, int | None]] = {
+    "twelve epochs": (FIT.format(epochs=12, more="", after=""), 6),
+    "a number by name": ("EPOCHS = 10\n" + FIT.format(epochs="EPOCHS", more="", after=""), 5),
+    "a prime": (FIT.format(epochs=7, more="", after=""), 7),
+    "every epoch by name": (FIT.format(epochs=12, more=", validation_freq=1", after=""), 6),
+    "rarer already": (FIT.format(epochs=12, more=", validation_freq=3", after=""), None),
+    "epochs of an argument": (FIT.format(epochs="args.epochs", more="", after=""), None),
+    "early stopping": (FIT.format(epochs=12, more=", callbacks=[EarlyStopping()]", after=""), None),
+    "the best": (FIT.format(epochs=12, more="", after="\nprint(min(h.history['val_loss']))"), 6),
+    "a curve": (FIT.format(epochs=12, more="", after="\nplot(range(12), h.history['val_loss'])"), None),
+    "no validation": ("model.fit(x, y, epochs=12)\n", None),
+    "a part of the data": ("model.fit(x, y, epochs=12, validation_split=0.1)\n", 6),
+    "arguments in a dict": (FIT.format(epochs=12, more=", **more", after=""), None),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_validation_freq(name: str) -> None:
+    script, number = FITS[name]
+    text = source.parse("train.py", script)
+    assert text is not None
+    line = next(i for i, row in enumerate(script.splitlines(), 1) if "fit(" in row)
+    found = kerascalls.rarer_validation(text, line, 6)
+    assert bool(found) == (number is not None)
+    if number is not None:
+        assert f"validation_freq={number}" in edits.changed(text, found)
+
+
+TURNS: dict[str, tuple[str, str | None]] = {
+    "a number": ("for i in range(90):\n    if i % 5 == 0:\n        test()\n", "if i % 30 == 0:"),
+    "a name": ("N = 5\nfor i in range(90):\n    if i % N == 0:\n        test()\n", "if i % (6 * N) == 0:"),
+    "a number inside": (
+        "for i in range(90):\n    if i % 5 == 0:\n        test()\n        if i % 20 == 0:\n            print(i)\n",
+        "if i % 20 == 0:\n        test()",
+    ),
+    "no guard": ("for i in range(90):\n    test()\n", None),
+    "an end": ("for i in range(90):\n    if i % 5 == 0:\n        if test() < 1:\n            break\n", None),
+    "the best is saved": ("for i in range(90):\n    if i % 5 == 0:\n        test()\n        model.save(p)\n", None),
+    "the rate falls": ("for i in range(9):\n    if i % 5 == 0:\n        test()\n        opt.lr.assign(1)\n", None),
+}
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_turns(name: str) -> None:
+    script, part = TURNS[name]
+    text = source.parse("train.py", script)
+    assert text is not None
+    line = next(i for i, row in enumerate(script.splitlines(), 1) if "test()" in row)
+    found = kerascalls.rarer_turns(text, line, 6)
+    assert bool(found) == (part is not None)
+    if part is not None:
+        assert part in edits.changed(text, found)

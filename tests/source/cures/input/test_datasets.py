@@ -1,0 +1,291 @@
+"""Edits of tf.data pipelines: text in, exact text out, or no edit where the text does not show that one is right."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits, parse
+from slowtrain.source.cures.input import datasets
+from slowtrain.source.reading.input import chains
+
+HEAD = "import tensorflow as tf\n"
+
+
+def _line(text: str) -> int:
+    """The line that holds the mark ``@``."""
+    return next(n for n, row in enumerate(text.split("\n"), 1) if "#@" in row)
+
+
+def _edited(text: str, edit: Callable[[Source, int], Sequence[Edit]]) -> str | None:
+    text = textwrap.dedent(text)
+    source = parse("train.py", text)
+    assert source is not None
+    found = edit(source, _line(text))
+    if not found:
+        return None
+    new = edits.changed(source, found)
+    assert parse("train.py", new) is not None
+    return new
+
+
+def _check(before: str, after: str | None, edit: Callable[[Source, int], Sequence[Edit]]) -> None:
+    after = None if after is None else textwrap.dedent(after)
+    assert _edited(before, edit) == after
+
+
+PREFETCHED = {
+    "a chain": (
+        "import tensorflow as tf\nds = tf.data.Dataset.range(9).batch(3)  #@\n",
+        "import tensorflow as tf\nds = tf.data.Dataset.range(9).batch(3).prefetch(tf.data.AUTOTUNE)  #@\n",
+    ),
+    "another name": (
+        "import tensorflow\nds = tensorflow.data.Dataset.range(9)\nds = ds.batch(3)  #@\n",
+        (
+            "import tensorflow\nds = tensorflow.data.Dataset.range(9)\n"
+            "ds = ds.batch(3).prefetch(tensorflow.data.AUTOTUNE)  #@\n"
+        ),
+    ),
+    "Dataset alone": (
+        "from tensorflow.data import Dataset\nds = Dataset.range(9).batch(3)  #@\n",
+        (
+            "from tensorflow.data import Dataset\nimport tensorflow as tf\n"
+            "ds = Dataset.range(9).batch(3).prefetch(tf.data.AUTOTUNE)  #@\n"
+        ),
+    ),
+    "a constant of its own": (
+        "import tensorflow as tf\nAUTO = tf.data.experimental.AUTOTUNE\nds = tf.data.Dataset.range(9).batch(3)  #@\n",
+        (
+            "import tensorflow as tf\nAUTO = tf.data.experimental.AUTOTUNE\n"
+            "ds = tf.data.Dataset.range(9).batch(3).prefetch(AUTO)  #@\n"
+        ),
+    ),
+    "line by line in a chain": (
+        """\
+        import tensorflow as tf
+        ds = (
+            tf.data.Dataset.range(9)  # all
+            .shuffle(9)
+            .batch(3)  #@ last
+        )
+        """,
+        """\
+        import tensorflow as tf
+        ds = (
+            tf.data.Dataset.range(9)  # all
+            .shuffle(9)
+            .batch(3)
+            .prefetch(tf.data.AUTOTUNE)  #@ last
+        )
+        """,
+    ),
+    "backslashes": (
+        "import tensorflow as tf\nds = tf.data.Dataset.range(9) \\\n    .batch(  #@\n3)\n",
+        "import tensorflow as tf\nds = tf.data.Dataset.range(9) \\\n    .batch(  #@\n3).prefetch(tf.data.AUTOTUNE)\n",
+    ),
+    "in a loop's header": (
+        "import tensorflow as tf\nds = tf.data.Dataset.range(9)\nfor x in ds.batch(3):  #@\n    print(x)\n",
+        (
+            "import tensorflow as tf\nds = tf.data.Dataset.range(9)\n"
+            "for x in ds.batch(3).prefetch(tf.data.AUTOTUNE):  #@\n    print(x)\n"
+        ),
+    ),
+    "in a function": (
+        "import tensorflow as tf\ndef make(n):\n    ds = tf.data.Dataset.range(n)\n    return ds.batch(3)  #@\n",
+        (
+            "import tensorflow as tf\ndef make(n):\n    ds = tf.data.Dataset.range(n)\n"
+            "    return ds.batch(3).prefetch(tf.data.AUTOTUNE)  #@\n"
+        ),
+    ),
+    "before what is no operation": (
+        "import tensorflow as tf\nit = tf.data.Dataset.range(9).batch(3).as_numpy_iterator()  #@\n",
+        (
+            "import tensorflow as tf\n"
+            "it = tf.data.Dataset.range(9).batch(3).prefetch(tf.data.AUTOTUNE).as_numpy_iterator()  #@\n"
+        ),
+    ),
+    "tuning switched off": (
+        (
+            "import tensorflow as tf\no = tf.data.Options()\no.autotune.enabled = False\n"
+            "ds = tf.data.Dataset.range(9).with_options(o).batch(3)  #@\n"
+        ),
+        (
+            "import tensorflow as tf\no = tf.data.Options()\no.autotune.enabled = False\n"
+            "ds = tf.data.Dataset.range(9).with_options(o).batch(3).prefetch(2)  #@\n"
+        ),
+    ),
+    "both of a zip": (
+        (
+            "import tensorflow as tf\na = tf.data.Dataset.range(9)\n"
+            "ds = tf.data.Dataset.zip((a.batch(3), a.batch(3)))  #@\n"
+        ),
+        (
+            "import tensorflow as tf\na = tf.data.Dataset.range(9)\n"
+            "ds = tf.data.Dataset.zip((a.batch(3), a.batch(3))).prefetch(tf.data.AUTOTUNE)  #@\n"
+        ),
+    ),
+    "there already": ("import tensorflow as tf\nds = tf.data.Dataset.range(9).batch(3).prefetch(1)  #@\n", None),
+    "there on the next line": (
+        "import tensorflow as tf\nds = tf.data.Dataset.range(9).batch(3)  #@\nds = ds.prefetch(1)\n",
+        None,
+    ),
+    "two chains in a line": (
+        "import tensorflow as tf\nb = tf.data.Dataset.range(9)\nb, c = b.take(3).batch(3), b.skip(3).batch(3)  #@\n",
+        None,
+    ),
+    "threads, no data set": ("found = pool.map(work, range(9))  #@\n", None),
+    "a pool by another name": ("from x import y\nwith y() as executor:\n    r = executor.map(f, range(9))  #@\n", None),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), PREFETCHED.values(), ids=PREFETCHED)
+def test_a_pipeline_ends_in_a_prefetch(before: str, after: str | None) -> None:
+    _check(before, after, datasets.prefetched)
+
+
+PARALLEL = {
+    "a function": (
+        "ds = tf.data.Dataset.range(9).map(f)  #@\n",
+        "ds = tf.data.Dataset.range(9).map(f, num_parallel_calls=tf.data.AUTOTUNE)  #@\n",
+    ),
+    "a lambda, a comma": (
+        "ds = ds.map(\n    lambda x: x + 1,  #@\n)\n",
+        "ds = ds.map(\n    lambda x: x + 1, num_parallel_calls=tf.data.AUTOTUNE,  #@\n)\n",
+    ),
+    "one call": (
+        "ds = ds.map(f, num_parallel_calls=1)  #@\n",
+        "ds = ds.map(f, num_parallel_calls=tf.data.AUTOTUNE)  #@\n",
+    ),
+    "by place": ("ds = ds.map(f, None)  #@\n", "ds = ds.map(f, tf.data.AUTOTUNE)  #@\n"),
+    "two in a line": (
+        "ds = ds.map(f).map(g).batch(2)  #@\n",
+        (
+            "ds = ds.map(f, num_parallel_calls=tf.data.AUTOTUNE)"
+            ".map(g, num_parallel_calls=tf.data.AUTOTUNE).batch(2)  #@\n"
+        ),
+    ),
+    "CRLF": (
+        "ds = ds.map(f)  #@\r\nprint(1)\r\n",
+        "ds = ds.map(f, num_parallel_calls=tf.data.AUTOTUNE)  #@\r\nprint(1)\r\n",
+    ),
+    "parallel already": ("ds = ds.map(f, num_parallel_calls=4)  #@\n", None),
+    "arguments nobody sees": ("ds = ds.map(f, **more)  #@\n", None),
+    "Python inside": ("def f(x):\n    return tf.py_function(g, [x], tf.float32)\nds = ds.map(f)  #@\n", None),
+    "a count of its calls": ("def f(x):\n    seen.assign_add(1)\n    return x\nds = ds.map(f)  #@\n", None),
+    "the built-in": ("xs = list(map(f, ys))  #@\n", None),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), PARALLEL.values(), ids=PARALLEL)
+def test_a_map_makes_several_elements_at_once(before: str, after: str | None) -> None:
+    _check(HEAD + before, None if after is None else HEAD + after, datasets.parallel)
+
+
+def test_of_two_maps_in_a_line_the_named_one_is_parallel() -> None:
+    text = HEAD + "def f(x):\n    return x\ndef g(x):\n    return x\nds = ds.map(f).map(g)  #@\n"
+    new = _edited(text, lambda s, at: datasets.parallel(s, at, 4))
+    assert new == text.replace("map(g)", "map(g, num_parallel_calls=tf.data.AUTOTUNE)")
+
+
+THREADS = {
+    "a line of its own": (
+        "o = tf.data.Options()\no.threading.private_threadpool_size = 1\nds = ds.with_options(o)  #@\n",
+        "o = tf.data.Options()\nds = ds.with_options(o)  #@\n",
+    ),
+    "all that an if holds": (
+        "if small:\n    o.threading.private_threadpool_size = 1  #@\n",
+        "if small:\n    o.threading.private_threadpool_size = 0  #@\n",
+    ),
+    "no limit": ("o.threading.private_threadpool_size = 0  #@\n", None),
+    "two of them": (
+        "a.threading.private_threadpool_size = 1\nb.threading.private_threadpool_size = 2\nds.with_options(a)  #@\n",
+        None,
+    ),
+    "none": ("ds = ds.with_options(o)  #@\n", None),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), THREADS.values(), ids=THREADS)
+def test_the_limit_on_threads_goes(before: str, after: str | None) -> None:
+    _check(before, after, datasets.threads_freed)
+
+
+READERS = {
+    "many files": (
+        "names = sorted(glob.glob('*.tfrecord'))\nds = tf.data.TFRecordDataset(names)  #@\n",
+        (
+            "names = sorted(glob.glob('*.tfrecord'))\n"
+            "ds = tf.data.TFRecordDataset(names, num_parallel_reads=tf.data.AUTOTUNE)  #@\n"
+        ),
+        False,
+    ),
+    "interleaved one after the other": (
+        "ds = tf.data.Dataset.list_files('*').interleave(tf.data.TFRecordDataset, cycle_length=4)  #@\n",
+        (
+            "ds = tf.data.Dataset.list_files('*').interleave(tf.data.TFRecordDataset, cycle_length=4, "
+            "num_parallel_calls=tf.data.AUTOTUNE)  #@\n"
+        ),
+        True,
+    ),
+    "one file": ("ds = tf.data.TFRecordDataset('a.tfrecord')  #@\n", None, False),
+    "perhaps one": ("def f(path):\n    return tf.data.TFRecordDataset(path)  #@\n", None, False),
+    "told already": ("ds = tf.data.TFRecordDataset(['a', 'b'], num_parallel_reads=2)  #@\n", None, False),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "ordered"), READERS.values(), ids=READERS)
+def test_several_files_are_read_at_once(before: str, after: str | None, ordered: bool) -> None:
+    _check(HEAD + before, None if after is None else HEAD + after, lambda s, at: datasets.many_readers(s, at)[0])
+    source = parse("train.py", HEAD + before)
+    assert source is not None
+    assert after is None or datasets.many_readers(source, _line(HEAD + before))[1] is ordered
+
+
+FLOWS = {
+    "a chain": ("ds = tf.data.Dataset.range(9).map(f).batch(3)  #@\n", ["range", "map", "batch"], True),
+    "by variables": (
+        "a = tf.data.Dataset.range(9)\nb = a.map(f)\nc = b.batch(3)  #@\n",
+        ["range", "map", "batch"],
+        True,
+    ),
+    "through a function": (
+        "def make(n):\n    return tf.data.Dataset.range(n).map(f)\nds = make(9).batch(3)  #@\n",
+        ["range", "map", "batch"],
+        True,
+    ),
+    "through its argument": (
+        "def prepare(ds, n):\n    return ds.batch(n)  #@\nprepare(tf.data.Dataset.range(9), 3)\n",
+        ["range", "batch"],
+        True,
+    ),
+    "of two callers": (
+        "def prepare(ds):\n    return ds.batch(3)  #@\nprepare(a)\nprepare(b)\n",
+        ["batch"],
+        False,
+    ),
+    "in a loop of its own": (
+        "ds = tf.data.Dataset.range(9)\nfor f in fs:\n    ds = ds.map(f)  #@\n",
+        ["map"],
+        False,
+    ),
+    "of a tuple": ("a, b = tf.data.Dataset.range(9), 3\nds = a.batch(b)  #@\n", ["range", "batch"], True),
+    "of the module, in a function": (
+        "base = tf.data.Dataset.range(9)\ndef make():\n    return base.batch(3)  #@\n",
+        ["range", "batch"],
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "names", "whole"), FLOWS.values(), ids=FLOWS)
+def test_a_pipeline_is_followed_to_its_source(text: str, names: list[str], whole: bool) -> None:
+    source = parse("train.py", HEAD + text)
+    assert source is not None
+    last = chains.at(source, _line(HEAD + text))
+    assert last is not None
+    flow = chains.upstream(source, last)
+    assert list(flow.names) == names
+    assert flow.whole is whole

@@ -1,0 +1,219 @@
+"""Functions of a data set that do the same to a batch: which ones are seen to, and that they do under TensorFlow."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from slowtrain.source import edits, parse
+from slowtrain.source.cures.input import datasets
+
+
+@dataclass(frozen=True)
+class Case:
+    """``function`` over elements of ``data``; ``ranks`` are their axes, ``results`` those of what it gives."""
+
+    data: str
+    function: str
+    ranks: tuple[int, ...] = ()
+    results: tuple[int, ...] = ()
+    setup: str = ""
+
+    @property
+    def text(self) -> str:
+        head = f"import numpy as np\nimport tensorflow as tf\nfrom tensorflow import keras\n{self.setup}\n"
+        return f"{head}{self.function}\nds = tf.data.Dataset.from_tensor_slices({self.data}).map(f).batch(4)\n"
+
+
+ROWS = "np.arange(30, dtype='float32').reshape(10, 3)"
+PAIRS = f"({ROWS}, np.arange(10))"
+PICTURES = "np.arange(10 * 6 * 4 * 3, dtype='float32').reshape(10, 6, 4, 3) / 720"
+LINES = "[f'{i},{i * 0.5},{-i}' for i in range(10)]"
+EXAMPLES = (
+    "def example(i):\n"
+    "    fields = {'x': tf.train.Feature(float_list=tf.train.FloatList(value=[i, 1.0, 2.0])),\n"
+    "              'y': tf.train.Feature(int64_list=tf.train.Int64List(value=[i]))}\n"
+    "    return tf.train.Example(features=tf.train.Features(feature=fields)).SerializeToString()\n"
+    "spec = {'x': tf.io.FixedLenFeature([3], tf.float32), 'y': tf.io.FixedLenFeature([], tf.int64)}\n"
+)
+STATISTICS = f"table = {ROWS}\nmean, std = table.mean(0), table.std(0)\n"
+
+SAME = {
+    "arithmetic with numbers": Case(ROWS, "def f(x):\n    return (x - 1.5) / 255.0 ** 2"),
+    "a constant of the file": Case(ROWS, "def f(x):\n    return -x * SCALE", setup="SCALE = -1 / 3"),
+    "statistics of columns": Case(PAIRS, "def f(x, y):\n    return (x - mean) / std, y", (1, 0), (1, 0), STATISTICS),
+    "functions of numbers": Case(
+        ROWS, "def f(x):\n    x = tf.math.log1p(x)\n    return tf.nn.relu(tf.cast(x, tf.float64))"
+    ),
+    "two values of one shape": Case(
+        PAIRS.replace("np.arange(10)", ROWS), "def f(x, y):\n    return tf.where(x > y, x, y * 2)", (1, 1), (1,)
+    ),
+    "the last axis": Case(ROWS, "def f(x):\n    return tf.reduce_sum(x, axis=-1), tf.nn.softmax(x)", (1,), (0, 1)),
+    "the first axis of a row": Case(ROWS, "def f(x):\n    return tf.reduce_max(x, axis=0)", (1,), (0,)),
+    "parts of a row": Case(ROWS, "def f(x):\n    return x[:2], x[2]", (1,), (1, 0)),
+    "a part of the last axis": Case(PICTURES, "def f(x):\n    return x[..., :1] * 2", (3,), (3,)),
+    "a corner of a picture": Case(PICTURES, "def f(x):\n    return x[1:3, :2, 0]", (3,), (2,)),
+    "a new axis at the end": Case(ROWS, "def f(x):\n    return x[..., tf.newaxis]", (1,), (2,)),
+    "columns of a line": Case(
+        LINES,
+        "def f(line):\n    c = tf.io.decode_csv(line, [[0.0]] * 3)\n    return tf.stack(c[:-1]), c[-1]",
+        (0,),
+        (1, 0),
+    ),
+    "columns of a line, named": Case(
+        LINES,
+        "def f(line):\n    a, b, c = tf.io.decode_csv(line, [[0.0]] * 3)\n    return {'a': a, 'b': b + c}",
+        (0,),
+        (0, 0),
+    ),
+    "a lambda with a star": Case(f"(*{ROWS}.T,)", "f = None", (0, 0, 0), (1, 0), ""),
+    "examples": Case(
+        "[example(i) for i in range(10)]",
+        "def f(e):\n    p = tf.io.parse_single_example(e, spec)\n    return p['x'] * 2, p['y']",
+        (0,),
+        (1, 0),
+        EXAMPLES,
+    ),
+    "examples, a part taken out": Case(
+        "[example(i) for i in range(10)]",
+        "def f(e):\n    p = tf.io.parse_single_example(e, spec)\n    y = p.pop('y')\n    return p, tf.one_hot(y, 10)",
+        (0,),
+        (1, 1),
+        EXAMPLES,
+    ),
+    "raw bytes": Case(
+        "[bytes([i, 1, 2, 3]) for i in range(10)]",
+        "def f(b):\n    x = tf.io.decode_raw(b, tf.uint8)\n    return tf.cast(tf.reshape(x, (2, 2)), tf.float32)",
+        (0,),
+        (2,),
+    ),
+    "pictures": Case(
+        PICTURES,
+        "def f(x):\n    x = tf.image.resize(x, (3, 3))\n    return tf.image.per_image_standardization(x)",
+        (3,),
+        (3,),
+    ),
+    "a function that it calls": Case(
+        ROWS, "def inner(v, by=2.0):\n    return v * by\ndef f(x):\n    return inner(x, by=3.0) + inner(x)", (1,), (1,)
+    ),
+    "a layer that scales": Case(
+        ROWS, "def f(x):\n    return scale(x)", (1,), (1,), "scale = keras.layers.Rescaling(1 / 255)\n"
+    ),
+}
+
+NOT = {
+    "a sum of all": Case(ROWS, "def f(x):\n    return tf.reduce_sum(x)", (1,), (0,)),
+    "a mean of a picture": Case(PICTURES, "def f(x):\n    return x - tf.reduce_mean(x)", (3,), (3,)),
+    "a number by a row": Case(PAIRS, "def f(x, y):\n    return x * tf.cast(y, tf.float32)", (1, 0), (1,)),
+    "a number by a constant row": Case(
+        "np.arange(10.0)", "def f(x):\n    return x * mean", (0,), (1,), STATISTICS.replace("float32", "float64")
+    ),
+    "a row that nobody measured": Case(ROWS, "def f(x):\n    return x[0]"),
+    "a constant that nobody measured": Case(PAIRS, "def f(x, y):\n    return (x - mean) / std, y", (), (), STATISTICS),
+    "a random number for each": Case(ROWS, "def f(x):\n    return x * tf.random.uniform(())", (1,), (1,)),
+    "one draw for a batch": Case(PICTURES, "def f(x):\n    return tf.image.random_brightness(x, 0.2)", (3,), (3,)),
+    "a random place": Case(PICTURES, "def f(x):\n    return tf.image.random_crop(x, (2, 2, 3))", (3,), (3,)),
+    "a decoder": Case("names", "def f(n):\n    return tf.io.decode_png(tf.io.read_file(n))", (0,), (3,)),
+    "Python": Case(ROWS, "def f(x):\n    return tf.numpy_function(g, [x], tf.float32)", (1,), (1,)),
+    "a choice": Case(
+        ROWS, "def f(x):\n    if tf.reduce_any(x > 0, axis=-1):\n        x = -x\n    return x", (1,), (1,)
+    ),
+    "a product of matrices": Case(PICTURES, "def f(x):\n    return x @ x", (3,), (3,)),
+    "words of a text": Case(LINES, "def f(t):\n    return tf.strings.split(t)", (0,), (1,)),
+    "a shape of its own": Case(ROWS, "def f(x):\n    return tf.reshape(x, (-1, 3))", (1,), (2,)),
+    "a shape, in two places": Case(
+        ROWS,
+        "def f(x):\n    return tf.reshape(x, (3, 1))\nother = ds.map(f)",
+        (1,),
+        (2,),
+        "ds = tf.data.Dataset.range(3)\n",
+    ),
+    "its own shape": Case(ROWS, "def f(x):\n    return x / tf.cast(tf.shape(x)[0], tf.float32)", (1,), (1,)),
+    "features of any length": Case(
+        "xs", "def f(e):\n    return tf.io.parse_single_example(e, {'x': tf.io.VarLenFeature(tf.float32)})", (0,), (1,)
+    ),
+    "a layer that is not known": Case(
+        ROWS, "def f(x):\n    return n(x)", (1,), (1,), "n = keras.layers.Normalization()\n"
+    ),
+    "a layer that cuts one place from a batch": Case(
+        PICTURES, "def f(x):\n    return n(x)", (3,), (3,), "n = keras.layers.RandomCrop(2, 2)\n"
+    ),
+    "a decorated function": Case(ROWS, "@wrapped\ndef f(x):\n    return x * 2", (1,), (1,)),
+    "another file's": Case(ROWS, "from other import f", (1,), (1,)),
+    "stacked with a constant": Case(ROWS, "def f(x):\n    return tf.stack([x, mean])", (1,), (2,), STATISTICS),
+    "a constant wider than the element, then taken away": Case(
+        ROWS,
+        "def f(x):\n    return tf.reduce_sum(x * grid, axis=-1)",
+        (1,),
+        (1,),
+        "grid = np.ones((4, 3), 'float32')\n",
+    ),
+}
+
+
+def _changed(case: Case) -> str | None:
+    text = case.text
+    if case.function == "f = None":
+        text = text.replace("f = None\n", "").replace(".map(f)", ".map(lambda *r: (tf.stack(r[:2]), r[2]))")
+    source = parse("train.py", text)
+    assert source is not None
+    line = len(text.splitlines())
+    found, _ = datasets.batched_first(source, line, None, case.ranks, case.results)
+    return edits.changed(source, found) if found else None
+
+
+@pytest.mark.parametrize("case", SAME.values(), ids=SAME)
+def test_it_is_seen_that_a_function_takes_batches(case: Case) -> None:
+    text = _changed(case)
+    assert text is not None
+    assert text.rindex(".batch(4)") < text.rindex(".map(")
+
+
+@pytest.mark.parametrize("case", NOT.values(), ids=NOT)
+def test_what_may_differ_is_left_alone(case: Case) -> None:
+    assert _changed(case) is None
+
+
+RUN = """
+import json, sys
+import numpy as np
+import tensorflow as tf
+for name, texts in json.load(sys.stdin).items():
+    given = []
+    for text in texts:
+        space = {}
+        exec(compile(text, name, "exec"), space)
+        given.append([tf.nest.flatten(x) for x in space["ds"].as_numpy_iterator()])
+    assert len(given[0]) == len(given[1]) == 3, name
+    for one, other in zip(*given):
+        assert len(one) == len(other), name
+        for a, b in zip(one, other):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6, err_msg=name)
+            assert a.dtype == b.dtype, name
+print("done", len(given))
+"""
+
+
+@pytest.mark.tensorflow
+def test_batches_hold_the_same_numbers_either_way(tmp_path: Path) -> None:
+    if importlib.util.find_spec("tensorflow") is None:
+        pytest.skip("TensorFlow is not installed here")
+    texts = {}
+    for name, case in SAME.items():
+        new = _changed(case)
+        assert new is not None
+        old = case.text
+        if case.function == "f = None":
+            old = old.replace("f = None\n", "").replace(".map(f)", ".map(lambda *r: (tf.stack(r[:2]), r[2]))")
+        texts[name] = (old, new)
+    run = subprocess.run(
+        [sys.executable, "-c", RUN], input=json.dumps(texts), capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert "done" in run.stdout
