@@ -132,7 +132,9 @@ def main() -> int:
         print(json.dumps(measured(args.child, args.steps, args.max_disk_mb * 1_000_000)))
         return 0
     with tempfile.TemporaryDirectory(prefix="slowtrain-long-") as folder:
-        rows = [_row(Path(folder), steps, args.max_disk_mb) for steps in (args.steps // 100, args.steps // 10, args.steps)]
+        rows = [
+            _row(Path(folder), steps, args.max_disk_mb) for steps in (args.steps // 100, args.steps // 10, args.steps)
+        ]
     text = table(rows)
     print(text)
     if args.markdown:
@@ -154,7 +156,16 @@ def measured(folder: Path, steps: int, max_bytes: int) -> dict[str, Any]:
 def _row(parent: Path, steps: int, max_disk_mb: int) -> dict[str, Any]:
     folder = parent / str(steps)
     folder.mkdir()
-    command = [sys.executable, __file__, "--child", str(folder), "--steps", str(steps), "--max-disk-mb", str(max_disk_mb)]
+    command = [
+        sys.executable,
+        __file__,
+        "--child",
+        str(folder),
+        "--steps",
+        str(steps),
+        "--max-disk-mb",
+        str(max_disk_mb),
+    ]
     told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     disk = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
     begun = time.perf_counter()

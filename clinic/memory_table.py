@@ -2,10 +2,10 @@
 
     python clinic/memory_table.py [--markdown docs/memory.md] [--only NAME ...] [--limits 256 512 1024]
 
-The limit is that of TensorFlow's own allocator on the CPU, which raises ResourceExhausted as a GPU's does. A batch fits
-if three training steps end without it. The actual largest is found by bisection with a process for each batch, until the
-bracket is one per cent wide; the forecast has seen none of these runs. Results go to build/memory.json as they come, and
-what is there is not measured again. ``--before CMD`` is put in front of every process (a lock, or nice).
+The limit is that of TensorFlow's own allocator on the CPU, which raises ResourceExhausted as a GPU's does. A batch
+fits if three training steps end without it. The actual largest is found by bisection with a process for each batch,
+until the bracket is one per cent wide; the forecast has seen none of these runs. Results go to build/memory.json as
+they come, and what is there is not measured again. ``--before CMD`` stands before every process (a lock, or nice).
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def search(name: str, limit: int, row: dict, before: list[str], write) -> None:
 
 
 def table(known: dict[str, dict], limits: list[int]) -> str:
-    rows = [(key, row) for key, row in known.items() if row.get("actual")]
+    rows = [(key, row) for key, row in known.items() if row.get("actual") and "foretold" in row]
     if not rows:
         return "Not measured yet.\n"
     errors = [row["foretold"] / row["actual"] - 1 for _, row in rows]
@@ -122,7 +122,7 @@ def table(known: dict[str, dict], limits: list[int]) -> str:
         cells = []
         for limit in limits:
             row = known.get(f"{model}/{limit}", {})
-            if row.get("actual"):
+            if row.get("actual") and "foretold" in row:
                 error = 100 * (row["foretold"] / row["actual"] - 1)
                 cells.append(f" {row['foretold']:,} | {row['actual']:,} | {error:+.1f} % |")
             else:
@@ -168,7 +168,8 @@ def _names() -> list[str]:
 
     tree = ast.parse(SCRIPT.read_text(encoding="utf-8"))
     found = next(n.value for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "MODELS")
-    return list(ast.literal_eval(ast.unparse(ast.List([k for k in found.keys], ast.Load()))))
+    assert isinstance(found, ast.Dict)
+    return [str(ast.literal_eval(key)) for key in found.keys if key is not None]
 
 
 if __name__ == "__main__":

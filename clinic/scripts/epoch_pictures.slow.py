@@ -15,7 +15,7 @@ class Animation(tf.keras.callbacks.Callback):
         self.shown = []
 
     def on_epoch_end(self, epoch, logs=None):
-        self.shown.append(self.model.predict(self.pictures, batch_size=256, verbose=0))
+        self.shown.append(self.model.predict_on_batch(self.pictures))
 
 
 model = tf.keras.Sequential([
@@ -26,6 +26,6 @@ model = tf.keras.Sequential([
 model.compile("adam", "mse")
 model.fit(x, x, batch_size=256, epochs=1, verbose=2)
 start = time.perf_counter()
-model.fit(x, x, batch_size=256, epochs=40, verbose=2, callbacks=[Animation(held_out)])
-print("WORK", 40 * len(x))
+model.fit(x, x, batch_size=256, epochs=30, verbose=2, callbacks=[Animation(held_out)])
+print("WORK", 30 * len(x))
 print("TRAIN_SECONDS %.3f" % (time.perf_counter() - start))

@@ -51,7 +51,7 @@ for _ in range(200):
     remember(state, action, reward, after)
     state = after
 learn(memory[:32, :4], memory[:32, 4].astype("int32"), memory[:32, 5], memory[:32, 6:])
-STEPS = 5000
+STEPS = 2500
 clock = time.time()
 for turn in range(STEPS):
     action = random.randrange(2)

@@ -49,7 +49,7 @@ for _ in range(200):
     after, reward = move(state, action)
     memory, state = remember(memory, state, action, reward, after), after
 learn(memory[:32, :4], memory[:32, 4].astype("int32"), memory[:32, 5], memory[:32, 6:])
-STEPS = 5000
+STEPS = 2500
 clock = time.time()
 for turn in range(STEPS):
     action = random.randrange(2)

@@ -28,7 +28,7 @@ def train_step(a, b):
 
 
 folder = tempfile.mkdtemp()
-EVERY = 50
+EVERY = 25
 
 
 def store(n):

@@ -37,13 +37,14 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
     unchecked: list[Unchecked] = []
     causes = all_causes() if causes is None else causes
     for cause in causes:
-        missing = tuple(sorted(str(s) for s in cause.wants(trace) - trace.signals))
+        wanted = cause.wants(trace)
+        missing = tuple(sorted(str(s) for s in wanted - trace.signals))
         if missing:
             unchecked.append(Unchecked(cause.id, missing))
             continue
         one = _one(cause, trace)
         # Too few steps prove neither that a step is slow for this reason nor that it is not.
-        if Signal.STEPS in cause.needs and not trace.enough and (one is None or _of_step(one)):
+        if Signal.STEPS in wanted and not trace.enough and (one is None or _of_step(one)):
             unchecked.append(Unchecked(cause.id, (str(Signal.STEPS),)))
         elif one is None:
             healthy.append(cause.id)

@@ -67,7 +67,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class StepTime:
-    """``now_ms`` is the median of the last ``window_ms``; ``run_ms`` that of the run; ``slow_ms`` 19 of 20 are faster."""
+    """``now_ms``: the median of the last ``window_ms``; ``run_ms``: that of the run; 19 of 20 are below ``slow_ms``."""
 
     now_ms: float | None = None
     run_ms: float | None = None

@@ -47,11 +47,13 @@ class Signal(Text):
     MEMORY = "memory"  # memory of the process and of devices, and what the user's names hold, over the steps
     DEVICE_MEMORY = "device_memory"  # what the framework's allocator had in use on each device
     ALLOCATOR = "allocator"  # what the framework's allocator says of itself: its errors, how full, in how many pieces
+    CROSSOVER = "crossover"  # the same script measured on two devices
     LINK = "pcie"  # generation and width of the PCIe link, read while steps were taken
     FACTS = "facts"  # what the computer is and allows, as machine/ reads it
     CARD = "card"  # what the driver of a graphics card tells of it
     BUILD = "build"  # how the framework was built
     LOAD = "load"  # link and clocks of a card at work
+    BATCHES = "batches"  # steps at several batch sizes, as slowtrain batch measures them
 
 
 class Category(Text):
@@ -174,7 +176,7 @@ class Prescription:
     """What to do: an ``edit`` of the source, a ``treatment``, a ``setting`` or ``advice`` in words.
 
     ``edits`` do it by machine, all together; none where a person has to. ``diff`` is what they change, as text.
-    ``later``: what it gives shows after the first epoch only, as with a cache.
+    ``treatment`` names what does the same to the running script. ``later``: it shows after the first epoch only.
     """
 
     kind: str
@@ -183,6 +185,7 @@ class Prescription:
     diff: str | None = None
     edits: tuple[Edit, ...] = ()
     later: bool = False
+    treatment: str | None = None
 
 
 @dataclass(frozen=True)
@@ -226,6 +229,22 @@ class Unchecked:
 
     cause: str
     missing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SeenInSource:
+    """What ``slowtrain lint`` sees in the script's text, and what the run says of it.
+
+    ``state`` is ``confirmed``, ``harmless`` in this run, or ``not reached``; None where the run cannot tell.
+    ``ms_per_step`` and ``run_ms``: what the cure of a confirmed one would save.
+    """
+
+    cause: str
+    place: Place
+    says: str
+    state: str | None = None
+    ms_per_step: float | None = None
+    run_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -406,3 +425,4 @@ class Checkup:
     next_steps: tuple[str, ...] = ()
     pictures: Pictures = Pictures()
     device: DeviceUse | None = None
+    seen: tuple[SeenInSource, ...] = ()

@@ -62,7 +62,7 @@ def _page(found: Checkup) -> str:
 
 
 class Run:
-    """A recording that was begun here. ``folder`` is where it lies, for ``slowtrain report`` and ``slowtrain watch``."""
+    """A recording that was begun here. ``folder`` is where it lies: `slowtrain report` and `watch` take it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -114,12 +114,12 @@ class Outputs:
         """Starts them; what is returned ends them. Raises ``InputError`` and ``EnvironmentMissing``."""
         from slowtrain.watch import following, telling
 
-        if not any(x is not None for x in (self.on_alert, self.alert_command, self.prometheus_port, self.tensorboard)):
+        wanted = (self.on_alert, self.alert_command, self.prometheus_port, self.tensorboard)
+        if not any(x is not None for x in wanted):
             return lambda: None
         told = telling.command(self.alert_command) if self.alert_command else telling.Telling()
         if self.on_alert is not None:
-            call = self.on_alert
-            told.calls = (lambda alert, _frame: call(alert),)
+            told.calls = (_without_frame(self.on_alert),)
         seen: list[Callable[[Frame], None]] = [told.look]
         ends: list[Callable[[], None]] = [told.close]
         if self.prometheus_port is not None:
@@ -149,6 +149,13 @@ class Outputs:
                 log.warning("%s", fault)
 
         return end
+
+
+def _without_frame(call: Callable[[Alert], object]) -> Callable[[Alert, Frame], None]:
+    def tell(alert: Alert, _frame: Frame) -> None:
+        call(alert)
+
+    return tell
 
 
 def figures(frame: Frame) -> dict[str, float]:
@@ -254,14 +261,14 @@ class Monitoring:
         self.run = Run(where)
         self._end = self._outputs.begin(where)
 
-    def on_train_begin(self, logs: Any = None) -> None:
+    def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002  as Keras calls it
         if self._session is not None and not self._session.active:
             self._session = None
             self._begin()
         if self._session is not None:
             self._session.loop_begun(getattr(self, "model", None), dict(getattr(self, "params", None) or {}))
 
-    def on_train_end(self, logs: Any = None) -> None:
+    def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002  as Keras calls it
         self.close()
 
     def close(self) -> None:

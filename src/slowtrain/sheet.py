@@ -22,7 +22,8 @@ class Check:
     """One thing that was looked at for ``cause``.
 
     ``says`` is the evidence, and of an unchecked one what was missing; ``remedy`` what to do on this very system.
-    ``sources`` are keys of the table of rules. ``missing`` are the signals without which it could not be judged.
+    ``where`` is the card that it is about, ``sources`` are keys of the table of rules, ``missing`` the signals
+    without which it could not be judged.
     """
 
     cause: str
@@ -33,6 +34,12 @@ class Check:
     numbers: Mapping[str, float] = field(default_factory=lambda: NOTHING)
     sources: tuple[str, ...] = ()
     missing: tuple[Signal, ...] = ()
+    where: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """What it says, and of which card."""
+        return f"{self.where}: {self.says}" if self.where else self.says
 
 
 @dataclass(frozen=True)

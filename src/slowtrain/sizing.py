@@ -58,12 +58,18 @@ class Point:
 
 @dataclass(frozen=True)
 class BatchCurve:
-    """``knee``: beyond it no doubling gained ``gain_share``; None where it lies beyond what was measured."""
+    """``knee``: beyond it no doubling gained ``gain_share``; None where it lies beyond what was measured.
+
+    ``knee_low`` and ``knee_high`` are where it would lie at the ends of the intervals. ``fixed_ms`` and
+    ``ms_per_sample`` are a line through the steps' times, with the range that leaving any one point out gives.
+    """
 
     script: str
     batch: int
     points: tuple[Point, ...]
     knee: int | None
+    knee_low: int | None
+    knee_high: int | None
     gain_share: float
     fixed_ms: float | None
     ms_per_sample: float | None

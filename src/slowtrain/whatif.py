@@ -111,7 +111,7 @@ class Present:
 def present(trace: Trace) -> Present:
     """The steady steps as they are, with the time a batch takes to make."""
     steady = trace.steps.steady
-    columns = {c: col[steady] for c, col in trace.categories.items()}
+    columns = {c: _as_in_run(col[steady], trace.mean(c)) for c, col in trace.categories.items()}
     wait, step = trace.mean(Category.INPUT), trace.step_ms
     pipe = trace.pipeline
     modelled, ahead = (pipe.exposed_ms, pipe.ahead_ms) if pipe else (0.0, 0.0)
@@ -130,12 +130,18 @@ def present(trace: Trace) -> Present:
     return Present(columns, exposed, ahead_now, scale, slow, float(cpu) if cpu else None, trace.cores)
 
 
+def _as_in_run(column: Floats, mean: float) -> Floats:
+    """Steps of a sample with the mean of the whole run; where all are here, as they are."""
+    own = float(column.mean()) if len(column) else 0.0
+    return column * (mean / own) if own and own != mean else column
+
+
 def replay(trace: Trace, remedies: Iterable[Remedy]) -> Replay:
     """The step and the run with all ``remedies`` at once."""
     remedies = list(remedies)
     now = present(trace)
     step = _step(now, trace, remedies) if trace.step_ms else 0.0
-    steps_ms = float(trace.steps.ms[trace.steps.steady | trace.steps.windowed].sum()) if len(trace.steps) else 0.0
+    steps_ms = trace.steps.total_ms + float(trace.steps.ms[~trace.steps.steady & trace.steps.windowed].sum())
     shrunk = step
     for remedy in remedies:
         if isinstance(remedy, Stretch):

@@ -63,7 +63,7 @@ class World:
         self.texts[folder] = text
         self.order.append(candidate.name)
         noise = 1 + 0.001 * (len(self.order) % 3)
-        ms = self.times(text) * noise
+        ms = self.times(text) * noise / (2 if candidate.treatments else 1)
         return Probe(folder, 10 * ms, ms, ms, self.stopped, 0.1, self.losses(text), (), self.failed(text))
 
     def examine(self, trace: Trace) -> Findings:
@@ -211,3 +211,21 @@ def test_a_second_cure_may_be_of_another_file(monkeypatch: pytest.MonkeyPatch, t
     assert [(a.name, a.kept) for a in proof.attempts] == [("first", True), ("second", False)]
     assert "+x = 2" in proof.attempts[1].diff
     assert "slow" not in proof.attempts[1].diff
+
+
+@pytest.mark.parametrize("file", [None, "elsewhere/not_there.py"])
+def test_what_cannot_be_written_is_measured_without_an_edit(
+    file: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = diagnosis("sluggish", 1, "slow = 4", "1")
+    edits = (Edit(file, (1, 7), (1, 8), "1"),) if file else ()
+    cure = Prescription("edit", Effect.EXACT, "cure slow", edits=edits, treatment="prefetch")
+    world = World(monkeypatch, tmp_path, lambda _: 4.0, replace(found, prescriptions=(cure,)))
+    proof = world.fix()
+    (attempt,) = proof.attempts
+    assert not attempt.kept
+    assert attempt.why == fixing.BY_HAND
+    assert attempt.verdict is not None
+    assert attempt.verdict.speedup == pytest.approx(2.0, rel=0.01)
+    assert proof.diff == ""
+    assert [(name, says) for name, says, _ in proof.by_hand] == [("sluggish", "cure slow")]

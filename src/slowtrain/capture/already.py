@@ -1,4 +1,4 @@
-"""What was there before a recording began inside a running process: tf.functions, iterators, marks of an earlier one."""
+"""What was there before a recording began inside a running process: tf.functions, iterators, an earlier one's marks."""
 
 from __future__ import annotations
 

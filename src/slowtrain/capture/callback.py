@@ -19,7 +19,9 @@ def base() -> type:
         except (ImportError, AttributeError):
             continue
         return found
-    raise EnvironmentMissing("slowtrain.Monitor is a Keras callback, and there is no Keras here; slowtrain.record() needs none")
+    raise EnvironmentMissing(
+        "slowtrain.Monitor is a Keras callback and there is no Keras here; slowtrain.record() needs none"
+    )
 
 
 class Scalars:
@@ -29,7 +31,7 @@ class Scalars:
         try:
             self.tensorflow: Any = importlib.import_module("tensorflow")
         except ImportError as error:
-            raise EnvironmentMissing("figures for TensorBoard are written with TensorFlow, which is not here") from error
+            raise EnvironmentMissing("figures for TensorBoard need TensorFlow, which is not here") from error
         with self.tensorflow.device("cpu:0"):
             self.writer = self.tensorflow.summary.create_file_writer(str(folder))
 

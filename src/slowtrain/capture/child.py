@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import hashlib
 import os
 import sys
 import threading
@@ -26,9 +27,11 @@ from slowtrain.capture.sampling import LossWatch, MachineSampler, StackSampler
 from slowtrain.capture.state import Progress, ThreadState
 from slowtrain.capture.tensorflow import TensorFlowPatches
 from slowtrain.capture.tensors import TensorPatches
+from slowtrain.capture.thinning import MAX_BYTES
 from slowtrain.capture.window import Windows
 
 MOST_SOURCE = 300_000  # characters of the script that are kept
+MOST_MODULES = 1_000
 STACKS_S = 0.05  # between two samples of the main thread's stack
 IMPORTS = frozenset(
     "tensorflow keras tf_keras jax torch numpy scipy pandas sklearn matplotlib cv2 PIL h5py transformers "
@@ -40,7 +43,7 @@ current: Recorder | None = None  # of this process, while `slowtrain run` record
 
 def begin(folder: str) -> None:
     """Starts recording into ``folder``; called before the user's script by ``sitecustomize``."""
-    recorder = Recorder(Path(folder))
+    recorder = Recorder(Path(folder), int(os.environ.pop("SLOWTRAIN_MAX_DISK", MAX_BYTES)))
     try:
         recorder.start()
         install(recorder, windows=os.environ.pop("SLOWTRAIN_WINDOWS", "1") != "0")
@@ -193,10 +196,6 @@ def _keras() -> dict[str, Any]:
         read = getattr(config, name, None)
         if callable(read):
             about[name] = str(read())
-    policy = getattr(keras, "dtype_policies", None) or getattr(keras, "mixed_precision", None)
-    read = getattr(config, "dtype_policy", None) or getattr(policy, "global_policy", None)
-    if callable(read):
-        about["policy"] = str(getattr(read(), "name", ""))
     return about
 
 
@@ -210,6 +209,17 @@ def _sources() -> dict[str, str]:
     return {name: text[:MOST_SOURCE] for name, text in {**kept, file: main}.items()}
 
 
+def _modules() -> dict[str, str]:
+    """The project's own files that the script has imported, with a digest: below its folder, not installed."""
+    here = os.path.join(os.path.realpath(os.getcwd()), "")
+    installed = tuple(os.path.join(os.path.realpath(p), "") for p in {sys.prefix, sys.base_prefix})
+    files = {
+        os.path.realpath(f) for m in list(sys.modules.values()) if isinstance(f := getattr(m, "__file__", None), str)
+    }
+    own = sorted(f for f in files if f.startswith(here) and f.endswith(".py") and not f.startswith(installed))
+    return {file: hashlib.sha256(Path(file).read_bytes()).hexdigest()[:32] for file in own[:MOST_MODULES]}
+
+
 _SETTINGS: dict[str, Callable[[], Any]] = {
     "affinity_cores": _affinity,
     "devices": _devices,
@@ -218,4 +228,5 @@ _SETTINGS: dict[str, Callable[[], Any]] = {
     "functions_eager": _functions_eager,
     "keras": _keras,
     "sources": _sources,
+    "modules": _modules,
 }

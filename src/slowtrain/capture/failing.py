@@ -17,7 +17,6 @@ SAID = ("RESOURCE_EXHAUSTED", "out of memory", "OOM when allocating")
 
 def install(recorder: Recorder) -> None:
     """In front of the hooks that print it, and of those that the user's own hook calls."""
-
     known: list[BaseException] = []  # a hook of the user's may call the one that is ours as well
 
     def seen(error: BaseException | None, trace: TracebackType | None) -> None:

@@ -195,11 +195,14 @@ def _fields(value: Any, kind: type) -> dict[str, Any] | None:
     return None
 
 
-_LEAVES = frozenset({int, float, bool, str, bytes, complex, type(None), ModuleType, type(len)})
+# By id: to hash or to compare a class may be to call its metaclass.
+_PLAIN = frozenset(map(id, (int, float, bool, str, bytes, complex)))
+_LEAVES = _PLAIN | frozenset(map(id, (type(None), ModuleType, type(len))))
+_ROWS = frozenset(map(id, (list, tuple)))
 
 
 def _worth(item: Any) -> bool:
-    return type(item) not in _LEAVES
+    return id(type(item)) not in _LEAVES
 
 
 # -- what a growing container holds
@@ -232,7 +235,7 @@ def _module_of(kind: type) -> str:
 def _called(value: Any) -> str:
     """An element's type; of a small tuple or list, those in it."""
     name = _type_name(type(value))
-    if type(value) in (tuple, list) and value:
+    if id(type(value)) in _ROWS and value:
         inner = list(dict.fromkeys(_type_name(type(v)) for v in value[:8]))
         return f"{name} of {', '.join(inner[:3])}"
     return str(name)
@@ -266,13 +269,13 @@ def _bytes(value: Any, depth: int) -> int:
         for extent in value._shape_tuple():
             size *= int(extent)
         return size
-    if depth and kind in (list, tuple) and value:
+    if depth and id(kind) in _ROWS and value:
         few = [_bytes(v, depth - 1) for v in value[:SMALL]]
         return sys.getsizeof(value) + int(sum(few) * len(value) / len(few))
     if depth and kind is dict and value:
         few = [_bytes(v, depth - 1) for v in list(value.values())[:SMALL]]
         return sys.getsizeof(value) + int(sum(few) * len(value) / len(few))
-    if kind in (int, float, bool, str, bytes, complex):
+    if id(kind) in _PLAIN:
         return sys.getsizeof(value)
     fields = _fields(value, kind) if depth else None
     if type(fields) is dict and not module.startswith(("tensorflow.", "keras.", "numpy")):

@@ -36,6 +36,7 @@ class KerasPatches:
         self.recorder = recorder
         self.state = state
         self.progress = progress
+        self._policies: dict[str, int] = {}  # layers made so far by their precision policy
 
     def install(self) -> None:
         for module, patch in (
@@ -203,7 +204,7 @@ class KerasPatches:
         replace(owner, "compile", make)
 
     def _patch_build(self, layer: type) -> None:
-        recorder, state = self.recorder, self.state
+        recorder, state, policies = self.recorder, self.state, self._policies
         name = recorder.name("build", "layer")
 
         def make(original: Wrapper) -> Wrapper:
@@ -216,8 +217,15 @@ class KerasPatches:
                     original(self, *args, **kwargs)
                 finally:
                     recorder.span(name, start, now())
+                    recorder.guard("policy", noted, self)
 
             return __init__
+
+        def noted(layer: Any) -> None:
+            # Not Keras' global policy: that is one for each thread, and the recorder's own has the default.
+            policy = str(getattr(getattr(layer, "dtype_policy", None), "name", ""))
+            policies[policy] = policies.get(policy, 0) + 1
+            recorder.fact("policies", dict(policies))
 
         replace(layer, "__init__", make)
 

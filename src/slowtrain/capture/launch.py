@@ -58,6 +58,7 @@ def launch(
     folder: Path,
     *,
     windows: bool = True,
+    max_bytes: int | None = None,
     stdout: IO[Any] | None = None,
     tick: Callable[[float], None] | None = None,
 ) -> Outcome:
@@ -65,7 +66,9 @@ def launch(
     start_ns = time.perf_counter_ns()
     about = begun(folder, argv, start_ns)
     heard = Overheard(stdout)
-    child = subprocess.Popen(argv, env=environment(folder, windows=windows), stdout=stdout, stderr=heard.child)
+    child = subprocess.Popen(
+        argv, env=environment(folder, windows=windows, max_bytes=max_bytes), stdout=stdout, stderr=heard.child
+    )
     heard.begin()
     interrupt = _Interrupt(child)
     previous: dict[int, Any] = {s: signal.signal(s, _forward(child, s)) for s in FORWARDED}
@@ -90,14 +93,16 @@ def launch(
     return Outcome(ended(folder, about, code, end_ns), start_ns, end_ns)
 
 
-def environment(folder: Path, *, windows: bool) -> dict[str, str]:
-    """The environment in which a Python process records itself into ``folder``."""
+def environment(folder: Path, *, windows: bool, max_bytes: int | None = None) -> dict[str, str]:
+    """The environment in which a Python process records itself into ``folder``, of ``max_bytes`` at most."""
     variables = dict(os.environ)
     given = variables.get("PYTHONPATH")
     variables["PYTHONPATH"] = os.pathsep.join([str(BOOTSTRAP), *([given] if given else [])])
     if given is not None:
         variables["SLOWTRAIN_PYTHONPATH"] = given  # the child puts it back as it was, empty parts and all
     variables["SLOWTRAIN_RECORDING"] = str(folder.resolve())
+    if max_bytes is not None:
+        variables["SLOWTRAIN_MAX_DISK"] = str(max_bytes)
     variables["SLOWTRAIN_WINDOWS"] = "1" if windows else "0"
     return variables
 

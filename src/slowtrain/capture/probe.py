@@ -15,7 +15,7 @@ from typing import Any
 
 import wrapt
 
-from slowtrain.capture import overlay, redirect_tensorflow
+from slowtrain.capture import overlay, redirect_tensorflow, treatments
 from slowtrain.capture.patching import on_import
 from slowtrain.capture.rebatch import Rebatch
 from slowtrain.capture.recorder import Recorder, now
@@ -52,6 +52,7 @@ def begin(recorder: Recorder, progress: Progress) -> None:
     stop.notes.append(lambda: recorder.fact("not_redirected", list(unpatched)))
     recorder.every(CHECK_S, stop)
     recorder.at_exit.append(stop.note)
+    treatments.install(recorder, list(plan.get("treatments", ())))
     if "rebatch" in plan:
         Rebatch(recorder, *plan["rebatch"]).install()
     if "requests" in plan:

@@ -1,4 +1,4 @@
-"""A recording that code begins and ends itself, inside the running process: ``slowtrain.record``, ``slowtrain.Monitor``."""
+"""A recording that code begins and ends itself, inside its own process: `slowtrain.record`, `slowtrain.Monitor`."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ LEAST_BYTES = 16_000_000  # a log of SQLite's, a report, and something to tell o
 REPORT_BYTES = 4_000_000  # the reports and notes that are written beside the recording
 FULL = 0.8  # of the room: thinning begins
 OVERFULL = 0.92  # it hurries
-MOST_COST = 3_000_000  # spans kept whole: more makes a report slow and no better
+SPAN_BYTES = 200  # of the given size for each span kept whole: a million are read in seconds, and are plenty
 EVENT_COST = 16  # spans that an event weighs: what both take to be read
 STRETCH = 4096  # spans that tell something of steps; a stretch
 MOST_STRETCH = 1 << 16  # spans of any kind, where steps are long
@@ -41,6 +41,7 @@ RECENT_NS = 60_000_000_000  # who watches the run sees this much of it whole
 MOST_EVENTS = 8  # of a kind kept in a hole
 SINGLE = ("window", "nonfinite", "suspend")  # lanes whose events are all kept
 KINDS = ("pipeline", "iterator")  # lanes whose events have names of their own
+LATER_EVENTS = 8  # looked at behind a stretch: an epoch may end between it and what follows
 A_FLUSH = 2  # stretches thinned at once
 HURRIED = 8
 LAST_NS = 2_000_000_000  # at the end of the run, at most
@@ -72,7 +73,7 @@ class Thinning:
         self.store = store
         self.folder = folder
         self.max_bytes = max_bytes
-        self.most_cost = MOST_COST
+        self.most_cost = max_bytes // SPAN_BYTES
         self.level = 0  # one stretch in 2 ** level is kept
         self.samples = SampleThinning(store)
         self._lanes: dict[int, str] = {}
@@ -202,10 +203,16 @@ class Thinning:
 
         store = self.store
         rows = thinned.rows([zlib.decompress(d) for (d,) in store.chunks(one.first, one.last)])
-        breaks = thinned.sorted_ns(store.moments(*one.events))
-        hole = thinned.summary(rows, lambda n: self._lanes.get(n, ""), breaks, one.start_ns, one.end_ns)
+        breaks = thinned.sorted_ns(store.moments(one.events[0], one.events[1] + LATER_EVENTS))
         before = self._holes.get(self._ends.get(one.first - 1, 0))
         after = self._holes.get(one.last + 1)
+        if after is not None:
+            following = {n: t.first_ns for n, t in thinned.unpacked(store.hole(after.first)).turns.items()}
+        else:
+            following = thinned.starts(
+                thinned.rows([zlib.decompress(d) for (d,) in store.chunks(one.last + 1, one.last + 1)])
+            )
+        hole = thinned.summary(rows, lambda n: self._lanes.get(n, ""), breaks, one.start_ns, one.end_ns, following)
         whole = one
         for near, first in ((before, True), (after, False)):
             if near is not None:

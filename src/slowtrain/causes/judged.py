@@ -54,7 +54,7 @@ def evidence(trace: Trace, cause: str) -> Evidence | None:
     wrong = [check for check in checks(trace, cause) if check.state is State.WRONG]
     if not wrong:
         return None
-    says = "; ".join(check.says for check in wrong[:MOST_SAID])
+    says = "; ".join(check.sentence for check in wrong[:MOST_SAID])
     says += f"; and {len(wrong) - MOST_SAID} more" if len(wrong) > MOST_SAID else ""
     numbers = {key: number for check in reversed(wrong) for key, number in check.numbers.items()}
     return Evidence(says, numbers)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from slowtrain import __version__
-from slowtrain.checkup import device, pictures, words
+from slowtrain.checkup import device, pictures, seen, words
 from slowtrain.diagnose import Findings
 from slowtrain.model import (
     Attribution,
@@ -42,7 +42,7 @@ def checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:
     diagnoses = tuple(_placed(d, shown) for d in findings.diagnoses)
     step = attribution.mean(trace.categories, trace.steps) if len(trace.steps) else Attribution(0.0, ())
     verdict = words.verdict(trace, findings)
-    return Checkup(
+    found = Checkup(
         version=__version__,
         subject=_subject(trace, folder),
         verdict=verdict,
@@ -59,6 +59,7 @@ def checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:
         pictures=pictures.pictures(trace, shown.place),
         device=device.use(trace),
     )
+    return replace(found, seen=seen.seen(trace, found, shown.place))
 
 
 def _whole(run: Attribution) -> Attribution:
@@ -140,13 +141,12 @@ def _profile(trace: Trace, path: Path) -> Subject:
 
 def _steps(trace: Trace) -> StepSummary:
     steady = trace.steps.steady_ms
-    # Windows count as warm-up no more than as steady: they are steps that were disturbed on purpose.
-    warmup = int((~trace.steps.steady & ~trace.steps.windowed).sum()) if len(trace.steps) else 0
+    warmup = trace.steps.warm
     if not len(steady):
         return StepSummary(0, warmup, None, None, None)
     sizes = trace.steps.size[trace.steps.steady]
     rate = float(sizes.sum() / steady.sum() * 1e3) if (sizes > 0).all() and steady.sum() else None
-    return StepSummary(len(steady), warmup, float(np.median(steady)), float(np.percentile(steady, 95)), rate)
+    return StepSummary(trace.steps.count, warmup, trace.steps.quantile_ms(0.5), trace.steps.quantile_ms(0.95), rate)
 
 
 def _overhead(trace: Trace) -> Overhead:

@@ -20,7 +20,6 @@ from slowtrain.machine.reading import (
     gib,
     plural,
     present,
-    rows,
 )
 from slowtrain.machine.rules import cited
 from slowtrain.model import Signal
@@ -51,15 +50,11 @@ def sheet(facts: Mapping[str, Any], given: str | None = None) -> Sheet:
 
 
 def bare(facts: Mapping[str, Any]) -> Trace:
-    """A trace of no run at all, only of a machine, for causes to examine."""
-    signals = {Signal.FACTS}
-    if cards(facts):
-        signals.add(Signal.CARD)
-    if builds(facts):
-        signals.add(Signal.BUILD)
-    if rows(at(facts, "load", "devices")):
-        signals.add(Signal.LOAD)
-    return Trace(signals=frozenset(signals), facts={"machine": facts, "doctor": True})
+    """A trace of no run at all, only of a machine, for causes to examine.
+
+    What the facts lack is named by the checks themselves: a card may be there and not tell.
+    """
+    return Trace(signals=frozenset({Signal.FACTS}), facts={"machine": facts, "doctor": True})
 
 
 def causes() -> Sequence[Cause]:
@@ -81,8 +76,8 @@ def _headline(wrong: Sequence[Check], facts: Mapping[str, Any]) -> str:
 
 def _first(check: Check) -> str:
     """What is wrong, short enough for a headline: up to its first reason."""
-    says = check.says
-    for mark in ("; ", ", where "):
+    says = check.sentence
+    for mark in ("; ", ", where ", " (it was built"):
         says = says.partition(mark)[0]
     return says
 

@@ -20,6 +20,7 @@ FAMILIES = {
     "memory": VerdictKind.MEMORY,
     "drift": VerdictKind.SLOWING,
 }
+FILLING = ("memory/out-of-memory", "memory/host-leak", "memory/device-leak")
 CATEGORIES = {
     Category.INPUT: VerdictKind.INPUT,
     Category.FEED: VerdictKind.TRANSFER,
@@ -50,8 +51,11 @@ SAID = {
 def verdict(trace: Trace, findings: Findings) -> VerdictKind:
     """What bounds the run: the first cause that is worth something, else the largest category."""
     first = gaining(findings)
+    exhausted = any(d.cause == FILLING[0] for d in findings.diagnoses)
     if failed(trace) and not len(trace.steps):
-        return VerdictKind.FAILED
+        return VerdictKind.MEMORY if exhausted else VerdictKind.FAILED
+    if exhausted:
+        return VerdictKind.MEMORY
     if not trace.enough:
         clear = first is not None and first.saving.scope == "run" and first.run_share >= CLEAR_RUN_SHARE
         return _of(first) if clear and first is not None else VerdictKind.INSUFFICIENT
@@ -90,9 +94,9 @@ def gaining(findings: Findings) -> Diagnosis | None:
 
 
 def filling(findings: Findings) -> Diagnosis | None:
-    """A leak that stands before any saving, since the run would not live to see one."""
+    """Memory that ran out, or a leak that stands before any saving, since the run would not live to see one."""
     first = next(iter(findings.diagnoses), None)
-    return first if first is not None and first.cause in ("memory/host-leak", "memory/device-leak") else None
+    return first if first is not None and first.cause in FILLING else None
 
 
 def failed(trace: Trace) -> bool:

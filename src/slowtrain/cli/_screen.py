@@ -55,7 +55,7 @@ class Screen:
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[Screen]:
-        """Restores the terminal however this ends: an error, Ctrl-C, SIGTERM, SIGHUP; Ctrl-Z leaves it, fg comes back."""
+        """Restores the terminal however this ends: error, Ctrl-C, SIGTERM, SIGHUP. Ctrl-Z leaves it, fg comes back."""
         handlers = {
             signal.SIGWINCH: lambda *_: None,
             signal.SIGTERM: _end,
@@ -81,7 +81,8 @@ class Screen:
             os.close(wrote)
 
     def draw(self, lines: Sequence[str]) -> None:
-        write(self.stream, "\x1b[H" + "\r\n".join(f"{line}\x1b[0m\x1b[K" for line in lines) + "\x1b[J")
+        # Each line is emptied first: after a full one the cursor stands on its last column, and would take that along.
+        write(self.stream, "\x1b[H" + "\r\n".join(f"\x1b[2K{line}\x1b[0m" for line in lines) + "\x1b[J")
 
     def key(self, seconds: float) -> str:
         """A key that was pressed; empty when the time is over or the terminal has another size."""
@@ -155,7 +156,7 @@ class Foot:
             text = self._room(now[1], rows)
             self._size = now
         top = now[1] - rows
-        drawn = "".join(f"\x1b[{top + 1 + i};1H{line}\x1b[0m\x1b[K" for i, line in enumerate(lines))
+        drawn = "".join(f"\x1b[{top + 1 + i};1H\x1b[2K{line}\x1b[0m" for i, line in enumerate(lines))
         # Wrapping is switched off for our own lines alone.
         write(self.stream, f"{text}{SAVE}\x1b[?7l{drawn}\x1b[?7h{RESTORE}")
 

@@ -15,6 +15,8 @@ slowtrain doctor --json > facts.json       this computer's facts and how they we
 slowtrain doctor --from facts.json         somebody else's computer
 """
 WRONG = 1
+# What judging raises where a fact is of another kind than it should be: somebody's file is damaged then.
+DAMAGED = (AttributeError, KeyError, TypeError, ValueError, OverflowError, IndexError)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +63,7 @@ def _sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # a Sheet
     facts = document.read(args.facts)
     try:
         return sheet(facts, str(args.facts))
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+    except DAMAGED as error:
         raise InputError(
             f"{args.facts} is damaged ({type(error).__name__}: {error}); write it again with `slowtrain doctor --json`"
         ) from error

@@ -117,7 +117,11 @@ def _joined(found: Linted, folder: Path) -> Linted:
 
     trace = build.load(folder)
     answer = checkup(trace, diagnose.examine(trace), folder=folder)
-    return replace(found, findings=joining.joined(found.findings, answer, trace))
+    stale = set(joining.changed(sorted({f.file for f in found.findings}), trace))
+    told = joining.joined([f for f in found.findings if f.file not in stale], answer, trace)
+    notes = [f"{file} has changed since the recording, which cannot tell of it" for file in sorted(stale)]
+    rest = [f for f in found.findings if f.file in stale]
+    return replace(found, findings=(*told, *rest), notes=(*found.notes, *notes))
 
 
 def _tell(args: argparse.Namespace, found: Linted) -> None:

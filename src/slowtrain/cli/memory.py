@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 HELP = "before a long run: the device memory a script needs, by what, and its largest batch for a card"
 EXAMPLES = """

@@ -38,6 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-windows", action="store_true", help="do without the profiler's and the line tracer's short windows"
     )
     parser.add_argument(
+        "--max-disk",
+        metavar="SIZE",
+        help="what the recording may take, profiler windows included (default: 200MB); older steps become summaries",
+    )
+    parser.add_argument(
         "--live",
         action="store_true",
         help="show the run at the foot of the terminal; the script's output scrolls above (also: slowtrain watch)",
@@ -48,14 +53,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.capture import launch
-    from slowtrain.cli import _target
+    from slowtrain.capture import launch, thinning
+    from slowtrain.cli import _size, _target
     from slowtrain.cli._answer import Answer, Progress
     from slowtrain.cli._live import Live
     from slowtrain.trace import recording
     from slowtrain.watch import telling
 
     _target.check(args.script, args.module)
+    max_bytes = _size.parse("--max-disk", args.max_disk, least=thinning.LEAST_BYTES) if args.max_disk else None
     told = telling.command(args.alert_command) if args.alert_command else None
     folder = launch.new_folder(args.out, Path(args.script).stem if not args.module else args.script)
     argv = launch.command(args.script, args.arguments, args.module)
@@ -68,6 +74,7 @@ def main(args: argparse.Namespace) -> int:
             argv,
             folder,
             windows=not args.no_windows,
+            max_bytes=max_bytes,
             stdout=stdout,
             tick=live.tick if live is not None else progress.tick,
         )

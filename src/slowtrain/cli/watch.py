@@ -42,9 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         help=f"between two looks (default: {EVERY_S:g}, and {LINES_S:g} where lines are printed)",
     )
-    parser.add_argument(
-        "--window", metavar="SECONDS", type=float, default=30.0, help="how long «now» is (default: 30)"
-    )
+    parser.add_argument("--window", metavar="SECONDS", type=float, default=30.0, help="how long «now» is (default: 30)")
     parser.add_argument(
         "--no-diagnosis",
         action="store_true",

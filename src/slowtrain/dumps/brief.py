@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from slowtrain.dumps.judging import size
 from slowtrain.exhaustion import Exhaustion
 
 MOST = 6
@@ -19,7 +20,9 @@ def brief(found: Exhaustion) -> dict[str, Any] | None:
     one = found.findings[0]
     dump, asked = one.dump, one.dump.request
     figures = ("limit_bytes", "in_use_bytes", "free_bytes", "largest_free_bytes", "growth_bytes")
-    held = [(h.name or f"{h.count} of {h.each_bytes} bytes", h.bytes) for h in (dump.by_op or dump.by_size)[:MOST]]
+    held = [
+        (h.name or f"{h.count} pieces of {size(h.each_bytes)}", h.bytes) for h in (dump.by_op or dump.by_size)[:MOST]
+    ]
     return said | {
         "outcome": str(one.outcome),
         "says": one.says,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import os
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from slowtrain.findings import UNUSED_IGNORE, Finding, Runtime
 from slowtrain.model import Checkup, Diagnosis
-from slowtrain.source import Source, read
+from slowtrain.source import Source, parse, read
 from slowtrain.trace import Trace
 
 CONFIRMED, HARMLESS, NOT_REACHED = "confirmed", "harmless", "not reached"
@@ -45,6 +47,8 @@ def _runtime(finding: Finding, several: Sequence[Finding], checkup: Checkup, rea
             _same_place(finding, diagnosis, reached) or (not diagnosis.evidence.where and len(alike) == 1)
         ):
             return _cost(diagnosis, checkup)
+    if reached.never(finding):
+        return Runtime(NOT_REACHED)
     judged = finding.cause in checkup.healthy or any(d.cause == finding.cause for d in checkup.diagnoses)
     if not judged or not reached.line(finding):
         return None
@@ -67,20 +71,61 @@ def _same_place(finding: Finding, diagnosis: Diagnosis, reached: _Reached) -> bo
     return False
 
 
-@dataclass(frozen=True)
-class _File:
-    path: str
-    lines: frozenset[int]
-    main: bool
+def texts(trace: Trace) -> dict[str, str]:
+    """The script's files as they ran, by their real path: kept with the recording, or unchanged on disk since."""
+    if trace.fact("profile"):
+        return {}
+    found: dict[str, str] = {}
+    for file, text in (trace.fact("sources") or {}).items():
+        found.setdefault(_real(trace, str(file)), str(text))
+    for file, digest in (trace.fact("modules") or {}).items():
+        path = _real(trace, str(file))
+        if path not in found:
+            data = _bytes(path)
+            if data is not None and hashlib.sha256(data).hexdigest().startswith(str(digest)):
+                found[path] = data.decode("utf-8", "surrogateescape")
+    return found
+
+
+def changed(files: Iterable[str], trace: Trace) -> list[str]:
+    """Which of these files have another text than when the recording was made."""
+    kept = {_real(trace, str(f)): str(t) for f, t in (trace.fact("sources") or {}).items()}
+    digests = {_real(trace, str(f)): str(d) for f, d in (trace.fact("modules") or {}).items()}
+    return [f for f in files if _differs(f, kept.get(os.path.realpath(f)), digests.get(os.path.realpath(f)))]
+
+
+def _differs(file: str, kept: str | None, digest: str | None) -> bool:
+    data = _bytes(file)
+    if data is None:
+        return False
+    if digest is not None:
+        return not hashlib.sha256(data).hexdigest().startswith(digest)
+    text = data.decode("utf-8", "replace").replace("\r\n", "\n")
+    return kept is not None and not text.startswith(
+        kept.replace("\r\n", "\n")
+    )  # of a long script its beginning is kept
+
+
+def _bytes(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as opened:
+            return opened.read()
+    except OSError:
+        return None
+
+
+def _real(trace: Trace, file: str) -> str:
+    return os.path.realpath(os.path.join(trace.root, file)) if trace.root else os.path.realpath(file)
 
 
 class _Reached:
-    """What a recording knows to have run: the script, and every line at which something was measured."""
+    """What a recording knows to have run: the script, its modules, and every line at which something was measured."""
 
     def __init__(self, trace: Trace) -> None:
-        self.root = trace.root
-        lines: dict[str, set[int]] = {}
-        main = [self._path(str(name)) for name in trace.fact("sources") or {}]
+        self.trace = trace
+        self.lines: dict[str, set[int]] = {}
+        for file in (*(trace.fact("sources") or ()), *(trace.fact("modules") or ())):
+            self.lines.setdefault(_real(trace, str(file)), set())
         places = [name.place for name in trace.names]
         places += [event.place for event in trace.events]
         places += [w.place for pipe in trace.pipelines for w in pipe.written]
@@ -88,30 +133,35 @@ class _Reached:
         places.append(trace.steps.place)
         for place in places:
             if place is not None:
-                lines.setdefault(self._path(place.file), set()).add(place.line)
-        for file in main:
-            lines.setdefault(file, set())
-        self.files = {path: _File(path, frozenset(found), path in main) for path, found in lines.items()}
+                self.lines.setdefault(_real(trace, place.file), set()).add(place.line)
+        self._kept = texts(trace)
         self._sources: dict[str, Source | None] = {}
 
-    def _path(self, file: str) -> str:
-        return os.path.realpath(os.path.join(self.root, file)) if self.root else os.path.realpath(file)
-
     def same(self, recorded: str, found: str) -> bool:
-        return self._path(recorded) == os.path.realpath(found)
+        return _real(self.trace, recorded) == os.path.realpath(found)
 
     def file(self, found: str) -> bool:
-        return os.path.realpath(found) in self.files
+        return os.path.realpath(found) in self.lines
 
     def line(self, finding: Finding) -> bool:
         """Whether it surely ran: outside functions of a file that ran, or in one where something was measured."""
-        known = self.files[os.path.realpath(finding.file)]
+        known = self.lines[os.path.realpath(finding.file)]
         source = self._source(finding.file)
         inside = source.function_at(finding.line) if source is not None else None
         if inside is None:
             return source is not None
         last = getattr(inside, "end_lineno", None) or 0
-        return any(getattr(inside, "lineno", 0) <= line <= last for line in known.lines)
+        return any(getattr(inside, "lineno", 0) <= line <= last for line in known)
+
+    def never(self, finding: Finding) -> bool:
+        """Whether it lies in a function of the project that no file of it mentions: nobody can have called it."""
+        source = self._source(finding.file)
+        inside = source.function_at(finding.line) if source is not None else None
+        if source is None or inside not in source.tree.body or getattr(inside, "decorator_list", ()):
+            return False  # methods and functions within functions are called by names that others choose
+        name = getattr(inside, "name", "")
+        texts = {**self._kept, os.path.realpath(finding.file): source.text}
+        return sum(len(re.findall(rf"\b{re.escape(name)}\b", text)) for text in texts.values()) == 1
 
     def statement(self, finding: Finding) -> tuple[int, int]:
         """The lines of the statement that holds the finding, of a compound one its head."""
@@ -126,7 +176,8 @@ class _Reached:
 
     def _source(self, file: str) -> Source | None:
         if file not in self._sources:
-            self._sources[file] = read(file)
+            kept = self._kept.get(os.path.realpath(file))
+            self._sources[file] = parse(file, kept) if kept is not None else read(file)
         return self._sources[file]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from slowtrain.machine.gpu import throttle_reasons
 from slowtrain.machine.reading import Facts, at, card, cards, figure, gib, plural, present, rows
@@ -28,10 +29,8 @@ def carding(facts: Facts) -> Iterator[Check]:
         yield from _none(facts)
         return
     for gpu in found:
-        yield from _company(gpu)
-        yield from _clock(facts, gpu)
-        yield from _health(facts, gpu)
-        yield _link(facts, gpu)
+        for check in (*_company(gpu), *_clock(facts, gpu), *_health(facts, gpu), _link(facts, gpu)):
+            yield replace(check, where=card(gpu))
 
 
 def _none(facts: Facts) -> Iterator[Check]:
@@ -45,10 +44,10 @@ def _none(facts: Facts) -> Iterator[Check]:
 
 def _company(gpu: Facts) -> Iterator[Check]:
     """Other processes with their memory, and a display."""
-    name, who, total = f"GPU {gpu.get('index')} processes", card(gpu), figure(gpu.get("memory_total_bytes"))
+    name, total = "processes", figure(gpu.get("memory_total_bytes"))
     running = gpu.get("compute_processes")
     if not isinstance(running, list):
-        yield Check(BUSY, name, State.UNCHECKED, f"{who}: its processes are not told", missing=(Signal.CARD,))
+        yield Check(BUSY, name, State.UNCHECKED, "its processes are not told", missing=(Signal.CARD,))
         return
     others = rows(running)
     sizes = [figure(row.get("memory_used_bytes")) for row in others]
@@ -57,9 +56,7 @@ def _company(gpu: Facts) -> Iterator[Check]:
     if others and (unknown or total is None or held >= LITTLE_SHARE * total):
         pids = ", ".join(str(row.get("pid")) for row in others[:5])
         of = f" of {gib(total)}" if total else ""
-        says = f"{who}: {plural(len(others), 'other process')} compute on it (pid {pids})".replace(
-            "processs", "processes"
-        )
+        says = f"{plural(len(others), 'other process')} compute on it (pid {pids})".replace("processs", "processes")
         says += ", their memory is not told" if unknown else f" and hold {gib(held)}{of}"
         remedy = (
             f"stop what is not needed (`ps -fp {pids.replace(' ', '')}`), or give this training a card of its own: "
@@ -69,14 +66,14 @@ def _company(gpu: Facts) -> Iterator[Check]:
         yield Check(BUSY, name, State.WRONG, says, remedy, numbers, ("nvml",))
     else:
         used = figure(gpu.get("memory_used_bytes")) or 0.0
-        says = f"{who}: no other process computes on it" + (f" ({gib(used)} in use)" if used else "")
+        says = "no other process computes on it" + (f" ({gib(used)} in use)" if used else "")
         yield Check(BUSY, name, State.FINE, says, sources=("nvml",))
     if gpu.get("display_active"):
-        says = f"{who} drives a display, which takes some of its memory and time"
-        yield Check(BUSY, f"GPU {gpu.get('index')} display", State.NOTED, says, sources=("nvml",))
+        says = "it drives a display, which takes some of its memory and time"
+        yield Check(BUSY, "display", State.NOTED, says, sources=("nvml",))
     if gpu.get("mig_mode"):
-        says = f"{who} is split into MIG instances: a program gets one of them, a part of the card"
-        yield Check(BUSY, f"GPU {gpu.get('index')} MIG", State.NOTED, says, sources=("nvml",))
+        says = "it is split into MIG instances: a program gets one of them, a part of the card"
+        yield Check(BUSY, "MIG", State.NOTED, says, sources=("nvml",))
 
 
 def _loaded(facts: Facts, gpu: Facts) -> Facts | None:
@@ -87,7 +84,7 @@ def _loaded(facts: Facts, gpu: Facts) -> Facts | None:
 
 def _clock(facts: Facts, gpu: Facts) -> Iterator[Check]:
     """What holds the clock down: at work, and what is so serious that it shows at rest as well."""
-    name, who, load = f"GPU {gpu.get('index')} clock", card(gpu), _loaded(facts, gpu)
+    name, load = "clock", _loaded(facts, gpu)
     bits = figure(load.get("throttle_bits")) if load else None
     hottest = figure(load.get("celsius")) if load else figure(gpu.get("celsius"))
     limit = figure(gpu.get("celsius_slowdown"))
@@ -96,10 +93,10 @@ def _clock(facts: Facts, gpu: Facts) -> Iterator[Check]:
     if bits is None:
         at_rest = set(gpu.get("throttle_reasons") or ()) & set(throttle_reasons(HOT | BRAKED) or ())
         if at_rest:
-            says = f"{who} is held down even at rest: {', '.join(sorted(at_rest))} ({heat})"
+            says = f"held down even at rest: {', '.join(sorted(at_rest))} ({heat})"
             yield Check(CLOCK, name, State.WRONG, says, _cool(int(HOT)), sources=("nvml",))
         else:
-            says = f"{who}: not read at work ({at(facts, 'load', 'unmeasured') or 'no load was run'}); {heat} now"
+            says = f"not read at work ({at(facts, 'load', 'unmeasured') or 'no load was run'}); {heat} now"
             yield Check(CLOCK, name, State.UNCHECKED, says, missing=(Signal.LOAD,))
     else:
         yield _at_work(gpu, load or {}, int(bits), heat)
@@ -107,9 +104,9 @@ def _clock(facts: Facts, gpu: Facts) -> Iterator[Check]:
 
 
 def _at_work(gpu: Facts, load: Facts, bits: int, heat: str) -> Check:
-    name, who = f"GPU {gpu.get('index')} clock", card(gpu)
+    name = "clock"
     clock, most = figure(load.get("sm_mhz")), figure(gpu.get("sm_mhz_max"))
-    says = f"{who} at work: {clock:g} of {most:g} MHz, {heat}" if clock and most else f"{who} at work: {heat}"
+    says = f"at work: {clock:g} of {most:g} MHz, {heat}" if clock and most else f"at work: {heat}"
     reasons = throttle_reasons(bits) or []
     if bits & (HOT | BRAKED):
         return Check(
@@ -133,25 +130,23 @@ def _cool(bits: int) -> str:
 
 def _limits(gpu: Facts) -> Iterator[Check]:
     """Settings of the card that somebody made."""
-    who, index = card(gpu), gpu.get("index")
+    index = gpu.get("index")
     limit, usual = figure(gpu.get("power_limit_watts")), figure(gpu.get("power_limit_default_watts"))
     if limit and usual and limit < usual - 0.5:  # NVML gives milliwatts; half a watt is rounding
-        says = f"{who}: its power is limited to {limit:g} W, its default is {usual:g} W"
+        says = f"its power is limited to {limit:g} W, its default is {usual:g} W"
         remedy = f"`sudo nvidia-smi -i {index} -pl {usual:g}`, unless the limit is meant"
         numbers = {"power_limit_watts": limit, "power_limit_default_watts": usual}
-        yield Check(CLOCK, f"GPU {index} power limit", State.WRONG, says, remedy, numbers, ("nvml",))
+        yield Check(CLOCK, "power limit", State.WRONG, says, remedy, numbers, ("nvml",))
     elif limit and usual:
-        yield Check(
-            CLOCK, f"GPU {index} power limit", State.FINE, f"{who}: {limit:g} W, as it was made", sources=("nvml",)
-        )
+        yield Check(CLOCK, "power limit", State.FINE, f"{limit:g} W, its default", sources=("nvml",))
     if gpu.get("persistence_mode") is False:
-        says = f"{who}: persistence mode is off, so the driver starts anew for the first program (`nvidia-smi -pm 1`)"
-        yield Check(CLOCK, f"GPU {index} persistence", State.NOTED, says, sources=("nvml",))
+        says = "persistence mode is off, so the driver starts anew for the first program (`nvidia-smi -pm 1`)"
+        yield Check(CLOCK, "persistence", State.NOTED, says, sources=("nvml",))
 
 
 def _health(facts: Facts, gpu: Facts) -> Iterator[Check]:
     """Memory errors and what was done about them; the driver's own fault reports."""
-    name, who = f"GPU {gpu.get('index')} memory errors", card(gpu)
+    name = "memory errors"
     bad = figure(gpu.get("ecc_uncorrected"))
     faults = []
     if bad:
@@ -163,21 +158,19 @@ def _health(facts: Facts, gpu: Facts) -> Iterator[Check]:
     if faults:
         remedy = f"stop its programs, then `sudo nvidia-smi --gpu-reset -i {gpu.get('index')}` or reboot; if it comes "
         remedy += "back, have the card replaced"
-        yield Check(
-            FAULTY, name, State.WRONG, f"{who}: {'; '.join(faults)}", remedy, sources=("nvml", "page-retirement")
-        )
+        yield Check(FAULTY, name, State.WRONG, f"{'; '.join(faults)}", remedy, sources=("nvml", "page-retirement"))
     elif gpu.get("ecc_mode") is False or (bad is None and gpu.get("ecc_mode") is None):
-        says = f"{who} keeps no count of memory errors (ECC is off, or it has none)"
+        says = "it keeps no count of memory errors (ECC is off, or it has none)"
         yield Check(FAULTY, name, State.UNCHECKED, says, missing=(Signal.CARD,))
     else:
         retired = figure(gpu.get("retired_pages")) or figure(gpu.get("remapped_rows")) or 0
         more = f", {retired:g} pages or rows retired in its life" if retired else ""
-        yield Check(FAULTY, name, State.FINE, f"{who}: no uncorrectable memory error{more}", sources=("nvml",))
+        yield Check(FAULTY, name, State.FINE, f"no uncorrectable memory error{more}", sources=("nvml",))
     yield _log(facts, gpu)
 
 
 def _log(facts: Facts, gpu: Facts) -> Check:
-    name, who, found = f"GPU {gpu.get('index')} fault log", card(gpu), at(facts, "kernel_log", "xids")
+    name, found = "fault log", at(facts, "kernel_log", "xids")
     if not isinstance(found, list):
         why = at(facts, "kernel_log", "unmeasured") or "it was not read"
         return Check(FAULTY, name, State.UNCHECKED, f"the kernel's log: {why}", missing=(Signal.CARD,))
@@ -185,14 +178,14 @@ def _log(facts: Facts, gpu: Facts) -> Check:
     mine = [row for row in rows(found) if here is None or _address(row.get("address")) == here]
     faulty = {int(row["code"]) for row in mine if isinstance(row.get("code"), int)} & set(FAULTY_XIDS)
     if faulty:
-        says = f"{who}: the driver reported " + "; ".join(f"XID {c}, {FAULTY_XIDS[c]}" for c in sorted(faulty))
+        says = "the driver reported " + "; ".join(f"XID {c}, {FAULTY_XIDS[c]}" for c in sorted(faulty))
         remedy = "`sudo dmesg | grep -i xid` shows when; reset the card or reboot; if it comes back, have it replaced"
         return Check(FAULTY, name, State.WRONG, says, remedy, sources=("xid", "page-retirement"))
     if mine:
         codes = ", ".join(dict.fromkeys(str(row.get("code")) for row in mine))
-        says = f"{who}: XIDs {codes} in the kernel's log, which programs can cause too"
+        says = f"XIDs {codes} in the kernel's log, which programs can cause too"
         return Check(FAULTY, name, State.NOTED, says, sources=("xid",))
-    return Check(FAULTY, name, State.FINE, f"{who}: no XID in the kernel's log", sources=("xid",))
+    return Check(FAULTY, name, State.FINE, "no XID in the kernel's log", sources=("xid",))
 
 
 def _address(said: object) -> str | None:
@@ -203,26 +196,27 @@ def _address(said: object) -> str | None:
 
 def _link(facts: Facts, gpu: Facts) -> Check:
     """The PCIe link at work against the most that card and slot can do together."""
-    name, who, load = f"GPU {gpu.get('index')} link", card(gpu), _loaded(facts, gpu)
+    name, load = "link", _loaded(facts, gpu)
     most = [figure(gpu.get(f"pcie_{what}_max")) for what in ("generation", "width")]
     now = [figure(load.get(f"pcie_{what}")) if load else None for what in ("generation", "width")]
     if now[0] is None or now[1] is None or most[0] is None or most[1] is None:
         why = at(facts, "load", "unmeasured") or ("the driver does not tell" if load else "no load was run")
-        says = f"{who}: its link was not read at work ({why}); at rest it shows less than it can"
+        says = f"its link was not read at work ({why}); at rest it shows less than it can"
         return Check(LINK, name, State.UNCHECKED, says, missing=(Signal.LOAD,))
     rate, possible = LANE_GBPS.get(int(now[0])), LANE_GBPS.get(int(most[0]))
     if rate is None or possible is None:
-        says = f"{who}: PCIe {now[0]:g}.0 x{now[1]:g}, a generation that the table does not know"
+        says = f"PCIe {now[0]:g}.0 x{now[1]:g}, a generation that the table does not know"
         return Check(LINK, name, State.UNCHECKED, says, missing=(Signal.LOAD,))
     reached = figure((load or {}).get("bytes_per_second"))
     said = f"; copies reach {reached / 1e9:.3g} GB/s" if reached else ""
-    says = f"{who} at work: PCIe {now[0]:g}.0 x{now[1]:g}, {rate * now[1]:.3g} GB/s{said}"
+    says = f"at work: PCIe {now[0]:g}.0 x{now[1]:g}, {rate * now[1]:.3g} GB/s"
     numbers = {"link_gbps": rate * now[1], "possible_gbps": possible * most[1]}
     if rate * now[1] < possible * most[1]:
-        says += f", where {most[0]:g}.0 x{most[1]:g}, {possible * most[1]:.3g} GB/s, is possible"
+        says += f", where {most[0]:g}.0 x{most[1]:g}, {possible * most[1]:.3g} GB/s, is possible{said}"
         remedy = (
-            "seat the card anew, leave out a riser, use a slot with 16 lanes of its own, set the slot's generation to "
+            "seat the card anew, leave out a riser, use a slot with 16 lanes of its own, set the slot's generation "
         )
-        remedy += "automatic in the firmware; in a rented machine take another"
+        remedy += "to automatic in the firmware; in a rented machine take another"
         return Check(LINK, name, State.WRONG, says, remedy, numbers, ("pcie-rate", "nvml"))
-    return Check(LINK, name, State.FINE, f"{says}, the most that card and slot can do", None, numbers, ("pcie-rate",))
+    says += f", the most that card and slot can do{said}"
+    return Check(LINK, name, State.FINE, says, None, numbers, ("pcie-rate",))

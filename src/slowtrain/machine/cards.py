@@ -1,8 +1,8 @@
 """Cards by name: what of their memory TensorFlow gets, which is less than what is printed on the box.
 
-The numbers are what TensorFlow itself wrote, "Created device ... with N MB memory", on a card that nobody else used; of
-several, the lowest, since driver and context take a little more or less. They were read on 2026-11-22 in logs that people
-put in public repositories; TensorFlow keeps from 0.5 to 1.8 GiB of each card back for its libraries
+The numbers are what TensorFlow itself wrote, "Created device ... with N MB memory", on a card that nobody else used;
+of several, the lowest, since driver and context take a little more or less. They were read on 2026-11-22 in logs that
+people put in public repositories; TensorFlow keeps from 0.5 to 1.8 GiB of each card back for its libraries
 (``MinSystemMemory`` in tensorflow/core/common_runtime/gpu/gpu_device.cc) and the driver's context takes the rest.
 """
 
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from slowtrain.errors import InputError
 
-READ = "2026-11-22"
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 METRIC = {"K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
 

@@ -133,9 +133,19 @@ def _cgroup(limits: cgroup.Limits) -> dict[str, Any]:
         "cpu_quota_cores": limits.cpu_quota_cores,
         "memory_limit_bytes": limits.memory_limit_bytes,
         "memory_used_bytes": cgroup.used_bytes(limits.memory_folder) if limits.memory_folder else None,
+        "periods": _periods(limits.cpu_folder),
         "throttled_periods": throttled.get("throttled_periods"),
         "throttled_seconds": throttled.get("throttled_seconds"),
     }
+
+
+def _periods(folder: Path | None) -> float | None:
+    """Periods of the quota in which the group had something to run."""
+    for line in text(folder / "cpu.stat").splitlines() if folder else ():
+        name, _, value = line.partition(" ")
+        if name == "nr_periods" and value.isdigit():
+            return float(value)
+    return None
 
 
 def _memory(root: Path, limits: cgroup.Limits) -> dict[str, int | None]:

@@ -20,6 +20,7 @@ THREADS = (
     "OPENBLAS_NUM_THREADS",
 )
 SHM = "/dev/shm"  # noqa: S108  # where the system keeps shared memory
+OFTEN = 0.1  # of the periods in which the container ran: the least speed-up that is ever worth a word
 MOSTLY_CACHED = 0.9  # of the bytes read, that the kernel counted as fetched from storage: below, memory had some
 
 
@@ -63,6 +64,7 @@ def _quota(facts: Facts) -> Iterator[Check]:
     if quota is None or (board and quota >= board):
         yield Check(CAUSE, "quota", State.FINE, "no quota of processor time")
         return
+    periods = figure(at(facts, "cgroup", "periods"))
     stopped, seconds = (
         figure(at(facts, "cgroup", "throttled_periods")),
         figure(at(facts, "cgroup", "throttled_seconds")),
@@ -71,14 +73,17 @@ def _quota(facts: Facts) -> Iterator[Check]:
     numbers = {"quota_cores": quota, **({"cores": board} if board else {})}
     remedy = "raise it (`docker run --cpus …`, `resources.limits.cpu`), or fit the pools to it: "
     remedy += f"`export TF_NUM_INTRAOP_THREADS={max(int(quota), 1)} OMP_NUM_THREADS={max(int(quota), 1)}`"
-    if stopped:
-        says += f"; it has stopped this container {stopped:g} times" + (f", {seconds:.3g} s" if seconds else "")
+    if stopped and periods:
+        says += f"; it stopped this container in {stopped / periods:.0%} of its periods"
+        says += f", for {seconds:.3g} s in all" if seconds else ""
+    if stopped and periods and stopped >= OFTEN * periods:
         says += ", and TensorFlow makes threads for every core"
         yield Check(CAUSE, "quota", State.WRONG, says, remedy, numbers, ("tensorflow-threads",))
-    elif stopped is None:
+    elif stopped is None or (stopped and not periods):
         yield _unknown("quota", f"{says}; how often it stopped the container is not told")
     else:
-        yield Check(CAUSE, "quota", State.NOTED, f"{says}, not reached so far", None, numbers, ("tensorflow-threads",))
+        says += "" if stopped else ", not reached so far"
+        yield Check(CAUSE, "quota", State.NOTED, says, None, numbers, ("tensorflow-threads",))
 
 
 def _threads(facts: Facts) -> Iterator[Check]:
@@ -153,16 +158,14 @@ def _numa(facts: Facts) -> Iterator[Check]:
         address = str(gpu.get("pci_address") or "").lower()
         node = beside.get(address[-12:]) if address else None
         if not isinstance(node, int) or not 0 <= node < len(nodes) or not isinstance(nodes[node], list):
-            says = f"{card(gpu)}: the memory node that it hangs on is not told"
-            yield Check(CAUSE, f"GPU {gpu.get('index')} NUMA", State.UNCHECKED, says, missing=(Signal.CARD,))
+            says = "the memory node that it hangs on is not told"
+            yield Check(CAUSE, "NUMA", State.UNCHECKED, says, missing=(Signal.CARD,), where=card(gpu))
         elif isinstance(bound, list) and bound and not set(bound) & set(nodes[node]):
-            says = f"{card(gpu)} hangs on memory node {node}, and this process may run on none of that node's cores"
-            yield Check(
-                CAUSE, f"GPU {gpu.get('index')} NUMA", State.WRONG, says, f"`numactl --cpunodebind={node} COMMAND`"
-            )
+            says = f"it hangs on memory node {node}, and this process may run on none of that node's cores"
+            yield Check(CAUSE, "NUMA", State.WRONG, says, f"`numactl --cpunodebind={node} COMMAND`", where=card(gpu))
         else:
-            says = f"{card(gpu)} hangs on memory node {node}, whose cores may be used"
-            yield Check(CAUSE, f"GPU {gpu.get('index')} NUMA", State.FINE, says)
+            says = f"it hangs on memory node {node}, whose cores may be used"
+            yield Check(CAUSE, "NUMA", State.FINE, says, where=card(gpu))
 
 
 def _disk(facts: Facts) -> Iterator[Check]:

@@ -47,7 +47,9 @@ def _runs(code: tuple[int, int, str], has: tuple[int, int]) -> bool:
 
 def least_driver(facts: Facts, build: Facts) -> tuple[int, ...] | None:
     """The oldest driver that runs the CUDA which this build was made with; None where no rule is known."""
-    return MINIMUM_DRIVER.get(str(at(facts, "platform", "system")), {}).get(major(build.get("cuda_version")) or 0)
+    # In WSL the driver is that of Windows.
+    system = "Windows" if at(facts, "devices", "wsl") else str(at(facts, "platform", "system"))
+    return MINIMUM_DRIVER.get(system, {}).get(major(build.get("cuda_version")) or 0)
 
 
 def driver_too_old(facts: Facts, build: Facts) -> str | None:
@@ -56,8 +58,11 @@ def driver_too_old(facts: Facts, build: Facts) -> str | None:
     speaks = version(at(facts, "gpu", "cuda_version"))
     if least is None or has is None or has >= least:
         return None
-    if speaks is not None and speaks[0] >= (major(build.get("cuda_version")) or 0):
-        return None  # a forward compatibility package speaks for the old driver
+    built = version(build.get("cuda_version"))
+    # By itself a driver below the limit speaks the major version's first CUDA at most: more, and a forward compatibility
+    # package speaks for it.
+    if speaks is not None and built is not None and (speaks[:2] >= built[:2] or speaks[:2] > (built[0], 0)):
+        return None
     return (
         f"driver {at(facts, 'gpu', 'driver_version')} is older than {'.'.join(map(str, least))}, "
         f"which CUDA {build.get('cuda_version')} needs"

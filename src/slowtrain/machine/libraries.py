@@ -77,7 +77,9 @@ def libraries(
         said = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
-    return said if isinstance(said, list) else None
+    if not isinstance(said, list):
+        return None
+    return [{**row, "version": _wheel_version(str(row.get("loaded") or ""))} for row in said]
 
 
 def _folders(environ: Mapping[str, str], root: Path, packages: Iterable[str]) -> Iterable[Path]:
@@ -99,6 +101,18 @@ def _files(name: str, folders: Iterable[Path]) -> list[str]:
             if path.exists():
                 found.setdefault(str(path.resolve()), str(path))
     return list(found)
+
+
+def _wheel_version(path: str) -> str | None:
+    """Of a file in one of NVIDIA's wheels (nvidia/cudnn/lib/…), whose name tells no more than the major version."""
+    place = Path(path)
+    if place.parent.name != "lib" or len(place.parents) < 4:
+        return None
+    part, packages = place.parents[1].name, place.parents[3]
+    with contextlib.suppress(OSError):
+        for about in packages.glob(f"nvidia_{part}*.dist-info"):
+            return about.name.removesuffix(".dist-info").rpartition("-")[2]
+    return None
 
 
 def file_version(path: str) -> tuple[int, ...] | None:

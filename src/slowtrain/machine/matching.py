@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from slowtrain.machine import kernels
 from slowtrain.machine.libraries import file_version
@@ -24,7 +25,8 @@ def matching(facts: Facts) -> Iterator[Check]:
         yield _driver(facts, name, build)
         yield from _cudnn(facts, name, build)
         for gpu in cards(facts):
-            yield from _code(facts, name, build, gpu)
+            for check in _code(facts, name, build, gpu):
+                yield replace(check, where=card(gpu))
     yield from _twice(facts)
 
 
@@ -52,7 +54,7 @@ def _driver(facts: Facts, name: str, build: Facts) -> Check:
     if old:
         remedy = f"install driver {wanted} or newer (`nvidia-smi` shows the new one after a reboot)"
         return Check(CAUSE, f"{name} driver", State.WRONG, f"{who}: {old}", remedy, sources=("cuda-driver",))
-    says = f"{who} (CUDA {cuda}) runs on driver {has}: {wanted} or newer is needed"
+    says = f"CUDA {cuda} runs on driver {has} ({wanted} or newer)"
     return Check(CAUSE, f"{name} driver", State.FINE, says, sources=("cuda-driver",))
 
 
@@ -63,9 +65,13 @@ def _cudnn(facts: Facts, name: str, build: Facts) -> Iterator[Check]:
         return
     row = next((r for r in rows(at(facts, "libraries")) if str(r.get("name")).startswith("libcudnn.so.")), None)
     loaded = str(row.get("loaded") or "") if row else ""
-    has, who = file_version(loaded), called(name, build)
+    has, who = version(row.get("version")) if row else None, called(name, build)
+    has = has or file_version(loaded)
+    if has is None and len(built) == 1 and loaded and str(row.get("name") if row else "").endswith(f".so.{built[0]}"):
+        yield Check(CAUSE, f"{name} cuDNN", State.FINE, f"cuDNN {built[0]}, as built", sources=("cudnn-minor",))
+        return
     if has is None:
-        says = f"{who} was built with cuDNN {build.get('cudnn_version')}; the version of the one found is not told"
+        says = f"built with cuDNN {build.get('cudnn_version')}; the version of the one found is not told"
         yield Check(CAUSE, f"{name} cuDNN", State.UNCHECKED, says, missing=(Signal.BUILD,))
         return
     shown = ".".join(map(str, has))
@@ -77,13 +83,14 @@ def _cudnn(facts: Facts, name: str, build: Facts) -> Iterator[Check]:
             remedy = f"install cuDNN {least} or a newer {built[0]}, and take {loaded} off LD_LIBRARY_PATH"
         yield Check(CAUSE, f"{name} cuDNN", State.WRONG, says, remedy, sources=("cudnn-minor",))
     else:
-        yield Check(CAUSE, f"{name} cuDNN", State.FINE, says, sources=("cudnn-minor",))
+        fine = f"cuDNN {shown}; built with {build.get('cudnn_version')}"
+        yield Check(CAUSE, f"{name} cuDNN", State.FINE, fine, sources=("cudnn-minor",))
 
 
 def _code(facts: Facts, name: str, build: Facts, gpu: Facts) -> Iterator[Check]:
     """Whether the build has code for this card."""
     kind, who = kernels.code_for(name, build, gpu), called(name, build)
-    where, has = f"{name} code, GPU {gpu.get('index')}", gpu.get("compute_capability")
+    where, has = f"{name} code", gpu.get("compute_capability")
     listed = ", ".join(map(str, build.get("capabilities") or ()))
     if kind is None:
         why = "compiles for the card it finds" if name == "jax" else "its list of compute capabilities is not known"
@@ -94,12 +101,12 @@ def _code(facts: Facts, name: str, build: Facts, gpu: Facts) -> Iterator[Check]:
         return
     sources = ("cuda-binary", "tensorflow-capabilities") if name == "tensorflow" else ("cuda-binary",)
     if kind == "none":
-        says = f"{who} has no code for {card(gpu)}, compute capability {has}: it was built for {listed}"
+        says = f"{who} has no code for compute capability {has}: it was built for {listed}"
         remedy = f"install a build that lists {has} (`slowtrain doctor` shows it), or build from source for it"
         yield Check(CAUSE, where, State.WRONG, says, remedy, sources=sources)
-        yield Check(COMPILED, where, State.FINE, f"{who} has nothing to compile for {card(gpu)}", sources=sources)
+        yield Check(COMPILED, where, State.FINE, f"{who} has nothing to compile", sources=sources)
         return
-    yield Check(CAUSE, where, State.FINE, f"{who} has code for {card(gpu)}, compute capability {has}", sources=sources)
+    yield Check(CAUSE, where, State.FINE, f"{who} has code for compute capability {has}", sources=sources)
     if kind == "machine":
         says = f"{who} has machine code for compute capability {has}"
         yield Check(COMPILED, where, State.FINE, says, sources=sources)
@@ -110,7 +117,7 @@ def _code(facts: Facts, name: str, build: Facts, gpu: Facts) -> Iterator[Check]:
 def _compiled(facts: Facts, name: str, build: Facts, gpu: Facts, listed: str) -> Check:
     who, has = called(name, build), gpu.get("compute_capability")
     says = (
-        f"{who} has no machine code for {card(gpu)}, compute capability {has} (it was built for {listed}): the driver "
+        f"{who} has no machine code for compute capability {has} (it was built for {listed}): the driver "
         "compiles every kernel at the first start"
     )
     remedy = (
@@ -123,7 +130,7 @@ def _compiled(facts: Facts, name: str, build: Facts, gpu: Facts, listed: str) ->
         says += f"; driver {at(facts, 'gpu', 'driver_version')} (CUDA {at(facts, 'gpu', 'cuda_version')}) is too old to"
         remedy = f"update the driver to one of CUDA {build.get('cuda_version')} or newer; then {remedy}"
         sources.append("cuda-ptx-driver")
-    return Check(COMPILED, f"{name} code, GPU {gpu.get('index')}", State.WRONG, says, remedy, sources=tuple(sources))
+    return Check(COMPILED, f"{name} code", State.WRONG, says, remedy, sources=tuple(sources))
 
 
 def _twice(facts: Facts) -> Iterator[Check]:

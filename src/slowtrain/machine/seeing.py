@@ -34,7 +34,8 @@ GIVE = {
 
 def seeing(facts: Facts) -> Iterator[Check]:
     """The driver's part, then each framework's."""
-    yield _driver(facts)
+    first = _driver(facts)
+    yield first
     asked = builds(facts)
     if not asked:
         says = "no framework was asked"
@@ -42,7 +43,9 @@ def seeing(facts: Facts) -> Iterator[Check]:
     for name, build in asked.items():
         found = _framework(facts, name, build)
         # What is installed beside the framework in use does no harm by seeing no GPU.
-        if found.state is State.WRONG and name not in (backend(facts), next(iter(asked))):
+        # And while the driver shows no GPU, no framework can be to blame.
+        spared = name not in (backend(facts), next(iter(asked))) or first.state is State.WRONG
+        if found.state is State.WRONG and spared:
             found = Check(CAUSE, found.name, State.NOTED, found.says, numbers=found.numbers, sources=found.sources)
         yield found
 
@@ -137,7 +140,7 @@ def _blind(facts: Facts, name: str, build: Facts) -> tuple[str, str, tuple[str, 
     if not build.get("cuda_build") and not build.get("rocm_build"):
         return "this is a build for the CPU alone", _cuda_build(facts, name, number), ("tensorflow-cuda-wheels",)
     if not cards(facts):
-        return "the driver shows none either", "see the driver's entry first", ()
+        return "the driver shows none either", "first the driver", ()
     lacking = _lacking(facts, name, build)
     if lacking:
         return lacking

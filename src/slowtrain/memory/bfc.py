@@ -3,8 +3,8 @@
 The rules are those of ``bfc_allocator.cc`` (TensorFlow 2.15 to 2.21): sizes are rounded up to 256 bytes; the smallest
 free piece that is large enough is taken, the lowest of several; it is split where the rest would be as large as
 the request, or 128 MiB; what is freed is joined with its free neighbours. Its bins of powers of two only make the
-search for the smallest piece quick, and a sorted list finds the same one. With ``growth`` memory comes in regions, each twice
-as large as the last, that are never joined; that is how the CPU's allocator works, and a GPU's with
+search for the smallest piece quick, and a sorted list finds the same one. With ``growth`` memory comes in regions,
+each twice as large as the last, that are never joined; that is how the CPU's allocator works, and a GPU's with
 ``set_memory_growth``. Without, a single region is the whole card.
 """
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slowtrain.trace import xplane
 
@@ -79,7 +80,7 @@ class _Row:
     line: str
 
 
-def _rows(line: xplane.Line, wanted: xplane.Bools, names: Mapping[int, str]) -> Iterator[_Row]:
+def _rows(line: xplane.Line, wanted: NDArray[np.bool_], names: Mapping[int, str]) -> Iterator[_Row]:
     events = line.events(STATS, wanted)
     if not len(events):
         return
@@ -93,7 +94,10 @@ def _rows(line: xplane.Line, wanted: xplane.Bools, names: Mapping[int, str]) -> 
             int(events.start_ps[i]),
             names[int(events.metadata_id[i])] == TAKEN,
             texts["allocator_name"][i],
-            *(int(numbers[n][i]) for n in ("requested_bytes", "allocation_bytes", "bytes_allocated", "addr")),
+            int(numbers["requested_bytes"][i]),
+            int(numbers["allocation_bytes"][i]),
+            int(numbers["bytes_allocated"][i]),
+            int(numbers["addr"][i]),
             texts["tf_op"][i],
             texts["region_type"][i],
             texts["shape"][i],

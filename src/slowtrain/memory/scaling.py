@@ -1,12 +1,14 @@
 """The sequence of requests at a batch that was never run: every size as a line through what was measured at two.
 
 A request is found again in the other record by its op, its kind and which of its op's requests it is. What has no op's
-name (the input's buffers, constants folded) keeps its size where the other record has as many of that size; else it
-follows the batch. So does what comes once for every sample. Nothing shrinks as the batch grows.
+name (the input's buffers, constants folded), or one that the other record does not know (a copy that only happens
+where two threads meet), keeps its size where the other record has that size too; else, or where its shape holds the
+batch, it follows the batch. So does what comes once for every sample. Nothing shrinks as the batch grows.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from slowtrain.memory.bfc import rounded
 from slowtrain.memory.record import Record, Request
 
 Floats = NDArray[np.float64]
+_NUMBERED = re.compile(r"(__(?:inference|forward|backward)_\w*?)_\d+\b")
 PER_SAMPLE = 0.25  # how far from the batches' ratio a ratio of counts may be and still follow them: warm-up adds some
 
 
@@ -61,7 +64,7 @@ def scale(small: Measured, large: Measured, *, order: Measured | None = None) ->
     size = np.array([r.size_bytes for r in requests], float)
     slope = np.zeros(len(requests))
     step = mine.batch - other.batch
-    for at, twin in enumerate(_twins(other.record.requests, requests)):
+    for at, twin in enumerate(_twins(other.record.requests, mine)):
         slope[at] = size[at] / mine.batch if twin is None else max((size[at] - twin) / step, 0.0)
     for at in _each_sample(small, large, mine):
         size[at] = rounded(int(size[at]))
@@ -70,31 +73,30 @@ def scale(small: Measured, large: Measured, *, order: Measured | None = None) ->
     return Requests(mine, fixed, slope, _order(requests))
 
 
-def _twins(others: Sequence[Request], mine: Sequence[Request]) -> list[float | None]:
+def _twins(others: Sequence[Request], mine: Measured) -> list[float | None]:
     """The size that each request had in the other record; None where it follows the batch."""
     by_op: dict[tuple[str, str], list[int]] = {}
-    nameless: Counter[int] = Counter()
     for request in others:
-        if request.op:
-            by_op.setdefault((request.op, request.kind), []).append(request.size_bytes)
-        else:
-            nameless[request.size_bytes] += 1
+        by_op.setdefault(_key(request), []).append(request.size_bytes)
+    everywhere = {r.size_bytes for r in others}
     seen: Counter[tuple[str, str]] = Counter()
     found: list[float | None] = []
-    for request in mine:
-        key = (request.op, request.kind)
+    for request in mine.record.requests:
+        key = _key(request)
         nth, seen[key] = seen[key], seen[key] + 1
-        known = by_op.get(key, ()) if request.op else ()
-        if nth < len(known):
-            found.append(float(known[nth]))
-        elif known:
-            found.append(float(max(known)))  # a loop that took another turn
-        elif nameless[request.size_bytes] > 0:
-            nameless[request.size_bytes] -= 1
+        sizes = by_op.get(key, []) if request.op else []
+        if sizes:
+            found.append(float(sizes[nth] if nth < len(sizes) else max(sizes)))  # a loop that took another turn
+        elif request.size_bytes in everywhere and mine.batch not in request.shape:
             found.append(float(request.size_bytes))
         else:
             found.append(None)
     return found
+
+
+def _key(request: Request) -> tuple[str, str]:
+    """Functions are numbered as they are made, which says nothing."""
+    return _NUMBERED.sub(r"\1", request.op), request.kind
 
 
 def _each_sample(small: Measured, large: Measured, mine: Measured) -> Iterator[int]:

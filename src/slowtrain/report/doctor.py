@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slowtrain.report import wording
@@ -14,8 +14,8 @@ from slowtrain.sheet import Check, Sheet, State
 SCHEMA = "slowtrain.doctor/1"
 WIDTH = 100
 LINES = 40  # of a screen
-MOST_WRONG = 6
-INDENT = 11
+LEAST_LISTED = 4  # a blank line, a title, one row, and how many more there are
+INDENT = 13
 
 
 def render(sheet: Sheet, *, width: int = 80, colour: bool = False, unicode: bool = True) -> str:
@@ -23,52 +23,79 @@ def render(sheet: Sheet, *, width: int = 80, colour: bool = False, unicode: bool
     paper = Paper(min(width, WIDTH), colour, unicode)
     bad = bool(sheet.of(State.WRONG))
     lines = [
-        paper.style(line, "bold", *(("red",) if bad else ())) for line in paper.wrap(sheet.headline, paper.width, 3)
+        paper.style(said, "bold", *(("red",) if bad else ())) for said in paper.wrap(sheet.headline, paper.width, 3)
     ]
     lines += [_row(paper, name, said) for name, said in sheet.about]
-    lines += _wrong(paper, sheet.of(State.WRONG))
-    left = LINES - len(lines) - 4
-    unchecked = [*_listed(paper, "UNCHECKED", "yellow", sheet.of(State.UNCHECKED), max(left // 3, 4))]
-    noted = [*_listed(paper, "NOTED", "cyan", sheet.of(State.NOTED), max(left // 3, 4))]
-    room = max(LINES - len(lines) - len(unchecked) - len(noted) - 3, 4)
-    lines += [*_listed(paper, "FINE", "green", sheet.of(State.FINE), room), *noted, *unchecked]
-    lines += ["", paper.fit(_after(sheet), paper.width)]
-    return "\n".join(lines) + "\n"
+    lists = [
+        ("FINE", "green", sheet.of(State.FINE)),
+        ("NOTED", "cyan", sheet.of(State.NOTED)),
+        ("UNCHECKED", "yellow", sheet.of(State.UNCHECKED)),
+    ]
+    least = sum(LEAST_LISTED for *_, checks in lists if checks) + 2
+    lines += _wrong(paper, sheet.of(State.WRONG), LINES - len(lines) - least)
+    for place, (title, style, checks) in enumerate(lists):
+        after = sum(LEAST_LISTED for *_, more in lists[place + 1 :] if more) + 2
+        lines += _listed(paper, title, style, checks, LINES - len(lines) - after)
+    return "\n".join([*lines, "", paper.fit(_after(sheet), paper.width)]) + "\n"
 
 
 def _row(paper: Paper, name: str, said: str) -> str:
     return f"  {paper.style(paper.pad(name, INDENT - 2), 'dim')}{paper.fit(said, paper.width - INDENT)}"
 
 
-def _wrong(paper: Paper, checks: Sequence[Check]) -> Iterator[str]:
+def _wrong(paper: Paper, checks: Sequence[Check], room: int) -> list[str]:
+    """Each with its evidence and its remedy, as many as there is room for; the first always."""
     if not checks:
-        return
-    yield ""
-    yield paper.style("WRONG", "bold", "red")
-    for check in checks[:MOST_WRONG]:
-        yield f"  {paper.style(paper.fit(f'{check.name}: {check.cause}', paper.width - 2), 'bold')}"
-        yield from (f"    {line}" for line in paper.wrap(check.says, paper.width - 4, 4))
+        return []
+    lines = ["", paper.style("WRONG", "bold", "red")]
+    for place, check in enumerate(checks):
+        said = [f"  {paper.style(paper.fit(_titled(check), paper.width - 2), 'bold')}"]
+        said += [f"    {line}" for line in paper.wrap(check.says, paper.width - 4, 4)]
         remedy = paper.wrap(check.remedy or "", paper.width - 8, 5)
-        yield from (f"    {'do: ' if i == 0 else '    '}{line}" for i, line in enumerate(remedy))
-    if len(checks) > MOST_WRONG:
-        yield f"  and {len(checks) - MOST_WRONG} more; --json and --html have all"
+        said += [f"    {'do: ' if i == 0 else '    '}{line}" for i, line in enumerate(remedy)]
+        if place and len(lines) + len(said) + 1 > room:
+            rest = ", ".join(dict.fromkeys(c.name for c in checks[place:]))
+            more = f"and {len(checks) - place} more ({rest}): --json and --html have all"
+            return [*lines, f"  {paper.fit(more, paper.width - 2)}"]
+        lines += said
+    return lines
 
 
-def _listed(paper: Paper, title: str, style: str, checks: Sequence[Check], most: int) -> Iterator[str]:
-    """A line each; several that say the same become one."""
-    said: dict[str, list[str]] = {}
-    for check in checks:
-        said.setdefault(check.says, []).append(check.cause.split("/")[1] if check.name == "card" else check.name)
-    if not said:
-        return
-    yield ""
-    yield paper.style(title, "bold", style)
-    rows = [(", ".join(dict.fromkeys(names)), says) for says, names in said.items()]
+def _listed(paper: Paper, title: str, style: str, checks: Sequence[Check], room: int) -> list[str]:
+    """A line each, in at most ``room`` lines; several that say the same become one."""
+    rows = _rows(checks)
+    if not rows:
+        return []
+    most = max(room - 2, 1)
     shown = rows if len(rows) <= most else rows[: most - 1]
-    for names, says in shown:
-        yield f"  {paper.fit(f'{names}: {says}', paper.width - 2)}"
+    lines = ["", paper.style(title, "bold", style)]
+    lines += [f"  {paper.fit(f'{names}: {says}', paper.width - 2)}" for names, says in shown]
     if len(shown) < len(rows):
-        yield f"  and {len(rows) - len(shown)} more; --json and --html have all"
+        lines.append(f"  {len(rows) - len(shown)}{' more' if shown else ''}: --json and --html have all")
+    return lines
+
+
+def _rows(checks: Sequence[Check]) -> list[tuple[str, str]]:
+    """The same of several cards is one row with their numbers, the same of several causes one with their names."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for check in checks:
+        name = check.cause.split("/")[1] if check.name == "card" else ""
+        said.setdefault((check.says, "" if name else check.name), []).append(name or _number(check))
+    several = len({check.where for check in checks if check.where}) > 1
+    rows = []
+    for (says, name), more in said.items():
+        numbers = ", ".join(dict.fromkeys(m for m in more if m))
+        rows.append((f"{name}{f' ({numbers})' if numbers and several else ''}" if name else numbers, says))
+    return rows
+
+
+def _titled(check: Check) -> str:
+    return f"{check.name}{f' of {check.where}' if check.where else ''}: {check.cause}"
+
+
+def _number(check: Check) -> str:
+    """GPU 0 of "GPU 0 (Tesla T4)"."""
+    return (check.where or "").partition(" (")[0]
 
 
 def _after(sheet: Sheet) -> str:
@@ -104,6 +131,7 @@ def _check(check: Check) -> dict[str, Any]:
         "cause": check.cause,
         "name": check.name,
         "state": check.state,
+        "of": check.where,
         "says": check.says,
         "remedy": check.remedy,
         "numbers": check.numbers,

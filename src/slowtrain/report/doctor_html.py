@@ -39,7 +39,18 @@ def _table(checks: Sequence[Check]) -> Markup:
         remedy = el("p", el("strong", "Do: "), check.remedy) if check.remedy else None
         sources = el("span", ", ".join(check.sources), class_="soft") if check.sources else None
         said = el("td", check.says, remedy, sources)
-        rows.append(el("tr", el("td", check.name, el("span", check.cause, class_="soft")), said))
+        rows.append(
+            el(
+                "tr",
+                el(
+                    "td",
+                    check.name,
+                    f" of {check.where}" if check.where else None,
+                    el("span", check.cause, class_="soft"),
+                ),
+                said,
+            )
+        )
     head = el("tr", el("th", "looked at"), el("th", "found"))
     return el("table", el("thead", head), el("tbody", rows))
 

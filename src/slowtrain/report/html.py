@@ -52,6 +52,7 @@ def _sections(checkup: Checkup, pages: Mapping[str, str]) -> Iterator[Markup | N
     yield device.section(checkup.device)
     for rank, diagnosis in enumerate(checkup.diagnoses, 1):
         yield _cause(rank, diagnosis, _most(checkup), pages.get(diagnosis.cause))
+    yield _seen(checkup)
     if judged:
         yield notes
     drawn = (_step_times(checkup), _typical_step(checkup), _input_graph(checkup.pictures.input_graph), _series(checkup))
@@ -247,6 +248,24 @@ def _series(checkup: Checkup) -> Markup | None:
         return None
     drawn = [el("figure", el("h3", c.title), charts.line(c, height=84)) for c in checkup.pictures.series]
     return section("Memory and machine", el("div", drawn, class_="series"))
+
+
+def _seen(checkup: Checkup) -> Markup | None:
+    if not checkup.seen:
+        return None
+    head = el("tr", [el("th", name) for name in ("line", "cause", "what is seen", "in this run")])
+    rows = [
+        el(
+            "tr",
+            el("td", el("code", str(one.place))),
+            el("td", el("code", one.cause)),
+            el("td", one.says, el("br"), el("code", one.place.code)),
+            el("td", wording.runtime(one.state, one.ms_per_step, one.run_ms)),
+        )
+        for one in checkup.seen
+    ]
+    table = el("div", el("table", el("thead", head), el("tbody", rows)), class_="table")
+    return section("Seen in the source", table, aside=wording.states(checkup.seen))
 
 
 def _checked(checkup: Checkup) -> Iterator[Markup]:

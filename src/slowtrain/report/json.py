@@ -8,7 +8,7 @@ import numbers
 from collections.abc import Mapping
 from typing import Any
 
-from slowtrain.model import Attribution, Checkup, DeviceUse, Diagnosis, Prescription, Saving, Verdict
+from slowtrain.model import Attribution, Checkup, DeviceUse, Diagnosis, Prescription, Saving, SeenInSource, Verdict
 
 SCHEMA = "slowtrain.checkup/1"
 # Enough to keep any sum within the contract's 0.1 %, and free of binary noise (12.299999999999999).
@@ -45,10 +45,22 @@ def document(checkup: Checkup) -> dict[str, Any]:
             "healthy": checkup.healthy,
             "unchecked": [{"cause": u.cause, "missing": u.missing} for u in checkup.unchecked],
             "notes": checkup.notes,
+            "findings": [_finding(f) for f in checkup.seen],
             **({"device": _device(checkup.device)} if checkup.device is not None else {}),
         }
     )
     return written
+
+
+def _finding(seen: SeenInSource) -> dict[str, Any]:
+    told = {"state": seen.state, "ms_per_step": seen.ms_per_step, "run_ms": seen.run_ms}
+    return {
+        "cause": seen.cause,
+        "file": seen.place.file,
+        "line": seen.place.line,
+        "says": seen.says,
+        "runtime": told if seen.state is not None else None,
+    }
 
 
 def _device(device: DeviceUse) -> dict[str, Any]:

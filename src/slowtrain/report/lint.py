@@ -10,7 +10,7 @@ from typing import Any
 from slowtrain.findings import SAFE, Finding, Linted, Runtime
 from slowtrain.report.json import plain
 from slowtrain.report.terminal import Paper, cells
-from slowtrain.report.wording import clean, duration
+from slowtrain.report.wording import clean, runtime
 
 SCHEMA = "slowtrain.lint/1"
 
@@ -76,7 +76,7 @@ def _finding(finding: Finding, paper: Paper) -> Iterator[str]:
     if finding.cure is not None:
         yield f"{edge.replace('|', '=')} {_cure(finding, paper)}"
     if finding.runtime is not None:
-        yield f"{edge.replace('|', '=')} {runtime(finding.runtime)}"
+        yield f"{edge.replace('|', '=')} {_ran(finding.runtime)}"
     yield ""
 
 
@@ -99,13 +99,8 @@ def _cure(finding: Finding, paper: Paper) -> str:
     return f"{paper.plain(finding.cure or '')}{how}"
 
 
-def runtime(told: Runtime) -> str:
-    """What a recording says of a finding, in words."""
-    if told.state == "confirmed":
-        parts = [f"{duration(told.ms_per_step)} a step"] if told.ms_per_step is not None else []
-        parts += [f"{duration(told.run_ms)} of the run"] if told.run_ms is not None else []
-        return "confirmed: " + (", ".join(parts) or "its cost was not measured")
-    return "harmless in that run" if told.state == "harmless" else "not reached: that run did not get here"
+def _ran(told: Runtime) -> str:
+    return runtime(told.state, told.ms_per_step, told.run_ms)
 
 
 def _counts(found: Linted) -> list[tuple[str, int]]:

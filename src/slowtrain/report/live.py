@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -23,6 +24,7 @@ COLOURS = {
     "callback": "cyan", "gc": "red", "device": "green", "unattributed": "grey",
 }  # fmt: skip
 STATES = {State.RUNNING: "green", State.STARTING: "cyan", State.ENDED: "grey", State.LOST: "red", State.CUT: "yellow"}
+VARIES = 1.25  # times the median: a curve with a higher top is drawn up to that top
 LEAST_SHARE = 0.005  # of a step; smaller parts are not drawn
 MOST_LOGS = 4
 
@@ -33,8 +35,8 @@ def screen(frame: Frame, *, width: int, height: int, colour: bool, unicode: bool
     last = [paper.style(paper.fit(hint, paper.width), "dim")] if hint and height >= 4 else []
     room = max(height - len(last), 1)
     for parts, evidence, alerts, airy in (
-        (9, 3, 6, True), (7, 3, 5, True), (6, 2, 4, True), (6, 2, 4, False), (5, 2, 3, False), (4, 1, 3, False),
-        (3, 1, 2, False), (2, 1, 1, False), (0, 1, 1, False),
+        (9, 6, 6, True), (8, 4, 5, True), (7, 3, 5, True), (6, 2, 4, True), (6, 2, 4, False), (5, 2, 3, False),
+        (4, 1, 3, False), (3, 1, 2, False), (2, 1, 1, False), (0, 1, 1, False),
     ):  # fmt: skip
         lines = list(_blocks(frame, paper, parts, evidence, alerts, airy))
         if len(lines) <= room:
@@ -83,6 +85,8 @@ def _title(frame: Frame, paper: Paper) -> str:
         state = f"ended, exit code {frame.exit_code}"
     shown = _span(frame.run_ms)
     tail = f" {state} · {shown}"
+    if cells(tail) + LABEL > paper.width:
+        return paper.style(paper.fit(tail, paper.width), STATES[frame.state])
     name = paper.fit(f"slowtrain  {frame.command or frame.folder}", max(paper.width - cells(tail) - 1, 9))
     gap = " " * max(paper.width - cells(name) - cells(paper.plain(tail)) - 1, 1)
     return paper.style(name, "bold") + gap + paper.style(paper.plain(tail), STATES[frame.state])
@@ -96,19 +100,16 @@ def _ways(frame: Frame, paper: Paper) -> Iterator[str]:
         said.append(f"step {done.steps:,}")
     if done.epoch is not None:
         of = f" of {done.epochs:,}" if done.epochs else ""
-        inside = f" ({done.epoch_step:,} of {done.steps_per_epoch:,} steps)" if _inside(frame) else ""
-        said.append(f"epoch {done.epoch:,}{of}{inside}")
+        said.append(f"epoch {done.epoch:,}{of}")
     if done.left_ms is not None and frame.state is State.RUNNING:
         said.append(f"about {left(done.left_ms)} left")
+    if done.epoch_step is not None and done.steps_per_epoch is not None:
+        said.append(f"{done.epoch_step:,} of {done.steps_per_epoch:,} steps")
     if said:
         yield _labelled(paper, "progress", " · ".join(said))
     logs = [f"{name} {_loss(value)}" for name, value in list(done.logs.items())[:MOST_LOGS]]
     if logs:
         yield _labelled(paper, "last epoch", " · ".join(logs))
-
-
-def _inside(frame: Frame) -> bool:
-    return frame.progress.epoch_step is not None and frame.progress.steps_per_epoch is not None
 
 
 def left(ms: float) -> str:
@@ -164,11 +165,12 @@ def _curve(paper: Paper, label: str, curve: Curve) -> str:
 
 
 def spark(paper: Paper, values: Sequence[float | None], width: int) -> str:
-    """A line of blocks from nought, so that a wobble looks like one; what is usual stands half-way up. Blank: nothing."""
+    """A line of blocks from nought, so that a wobble looks like one; the usual stands half-way up. Blank: nothing."""
     blocks = BLOCKS if paper.unicode else PLAIN_BLOCKS
     columns = _resampled(values, width)
     known = sorted(v for v in columns if v is not None)
-    top = max(known[-1], 1.9 * known[len(known) // 2]) if known else 0.0
+    usual = known[len(known) // 2] if known else 0.0
+    top = known[-1] if known and known[-1] > VARIES * usual else 1.9 * usual
     drawn = []
     for value in columns:
         at = 0 if value is None or top <= 0 else min(int(value / top * len(blocks)), len(blocks) - 1)
@@ -181,7 +183,7 @@ def _resampled(values: Sequence[float | None], width: int) -> list[float | None]
     if len(values) <= width:
         return list(values)
     edges = [round(i * len(values) / width) for i in range(width + 1)]
-    parts = [[v for v in values[a:b] if v is not None] for a, b in zip(edges, edges[1:], strict=False)]
+    parts = [[v for v in values[a:b] if v is not None] for a, b in itertools.pairwise(edges)]
     return [max(part) if part else None for part in parts]
 
 

@@ -119,7 +119,7 @@ def _batch(curve: BatchCurve, paper: Paper) -> Iterator[str]:
         bar = "#" * round(12 * p.samples_per_s / most)
         memory = wording.size(p.peak_bytes) if p.peak_bytes is not None else "–"
         yield (
-            f"{p.batch:>8,} {p.step_ms:>9.3g} {p.samples_per_s:>10,.4g} {f'{p.low:,.4g} to {p.high:,.4g}':>17} "
+            f"{p.batch:>8,} {p.step_ms:>9.4g} {rate(p.samples_per_s):>10} {f'{rate(p.low)} to {rate(p.high)}':>17} "
             f"{memory:>10} {bar}{mark}"
         )
     yield ""
@@ -134,6 +134,11 @@ def _batch(curve: BatchCurve, paper: Paper) -> Iterator[str]:
         yield from _told(paper, "Ended: ", curve.ended)
     for note in curve.notes:
         yield from _told(paper, "Note: ", note)
+
+
+def rate(value: float) -> str:
+    """Samples a second: whole ones from a hundred on."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _device(device: Device) -> str:

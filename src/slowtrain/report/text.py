@@ -33,16 +33,17 @@ class _Limits:
     unchecked: int = 99  # lines of what was not checked
     notes: int = 99  # notes, and as many lines of each
     next_steps: int = 99
+    seen: int = 99  # findings of the source, each a line
 
 
 # What is given up, one after the other and the least missed first, until the report fits the screen.
 _CUTS: tuple[tuple[str, int], ...] = (
-    ("full", 5), ("brief", 5), ("gaps", 5),
+    ("seen", 3), ("full", 5), ("brief", 5), ("gaps", 5),
     ("evidence", 4), ("prescription", 3), ("parts", 10), ("notes", 3), ("next_steps", 4),
     ("unchecked", 4), ("whole", 2), ("parts", 8), ("notes", 2), ("evidence", 3), ("unchecked", 3), ("prescription", 2),
     ("next_steps", 3), ("gaps", 3), ("full", 4), ("brief", 3), ("parts", 7), ("evidence", 2), ("full", 3), ("whole", 1),
     ("unchecked", 2),
-    ("parts", 6), ("brief", 1), ("gaps", 1),
+    ("parts", 6), ("brief", 1), ("gaps", 1), ("seen", 0),
     ("prescription", 1), ("notes", 1), ("next_steps", 2), ("unchecked", 1), ("parts", 4),
     ("brief", 0), ("full", 2), ("evidence", 1), ("next_steps", 1), ("full", 1), ("parts", 2), ("notes", 0),
 )  # fmt: skip
@@ -87,6 +88,7 @@ def _report(checkup: Checkup, paper: Paper, limits: _Limits) -> Iterator[str]:
     yield from _where(checkup, paper, limits)
     yield from _device(checkup, paper, limits)
     yield from _causes(checkup, paper, limits)
+    yield from _seen(checkup, paper, limits)
     yield from _checked(checkup, paper, limits)
     if judged:
         yield from _notes(checkup, paper, limits)
@@ -254,6 +256,22 @@ def _details(diagnosis: Diagnosis, paper: Paper, limits: _Limits) -> Iterator[st
         yield from (f"   {paper.pad(arrow if i == 0 else '', 2)} {line}" for i, line in enumerate(lines))
     if diagnosis.verdict is not None:
         yield "   " + paper.fit(f"Cure measured: {wording.measured(diagnosis.verdict)}", width)
+
+
+def _seen(checkup: Checkup, paper: Paper, limits: _Limits) -> Iterator[str]:
+    """What lint sees: how many of each kind, then the dearest ones."""
+    if not checkup.seen:
+        return
+    yield ""
+    yield paper.style(paper.fit(f"Seen in the source: {wording.states(checkup.seen)}", paper.width), "bold")
+    for one in checkup.seen[: limits.seen]:
+        told = wording.state(one)
+        room = paper.width - cells(told) - 5
+        where = paper.fit(paper.plain(f"{PurePath(one.place.file).name}:{one.place.line} {one.cause}"), room)
+        tone = "cyan" if one.state == "confirmed" else "dim"
+        yield f"   {paper.style(paper.pad(where, room), tone)}  {paper.style(told, 'dim')}"
+    if limits.seen and len(checkup.seen) > limits.seen:
+        yield _more(len(checkup.seen) - limits.seen, paper)
 
 
 def _checked(checkup: Checkup, paper: Paper, limits: _Limits) -> Iterator[str]:

@@ -5,9 +5,19 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from slowtrain.model import Category, Phase, Saving, Signal, StepSummary, Subject, Unchecked, VerdictKind
+from slowtrain.model import (
+    Category,
+    Phase,
+    Saving,
+    SeenInSource,
+    Signal,
+    StepSummary,
+    Subject,
+    Unchecked,
+    VerdictKind,
+)
 from slowtrain.model import Verdict as Measured
 
 UNKNOWN = "not measured"
@@ -64,6 +74,7 @@ SIGNALS = {
     Signal.MACHINE: "machine samples",
     Signal.ENDING: "how the run ended",
     Signal.ALLOCATOR: "what the allocator says",
+    Signal.CROSSOVER: "a measured crossover",
     Signal.PHASES: "run phases",
     Signal.LOSS: "the loss",
     Signal.GC: "collector pauses",
@@ -75,6 +86,7 @@ SIGNALS = {
     Signal.CARD: "the GPU's driver",
     Signal.BUILD: "the framework's build",
     Signal.LOAD: "the GPU under load",
+    Signal.BATCHES: "steps at other batch sizes (slowtrain batch)",
 }
 
 #: Why a device waits, by the reasons of an idle moment.
@@ -140,6 +152,27 @@ def _figure(value: float) -> str:
     """Three significant digits without an exponent."""
     size = abs(value)
     return f"{value:,.0f}" if size >= 99.95 else f"{value:.1f}" if size >= 9.995 else f"{value:.2f}"
+
+
+def runtime(state: str | None, ms_per_step: float | None, run_ms: float | None) -> str:
+    """What a run says of a finding in its source, in words; a saving below what can be shown is none."""
+    if state == "confirmed":
+        parts = [f"{duration(ms_per_step)} a step"] if finite(ms_per_step) is not None else []
+        parts += [f"{duration(run_ms)} of the run"] if finite(run_ms) is not None else []
+        return "confirmed: " + (", ".join(parts) or "its cost was not measured")
+    return {"harmless": "harmless here", "not reached": "not reached"}.get(state or "", "not measured")
+
+
+def state(seen: SeenInSource) -> str:
+    """The same, short enough for the end of a line."""
+    return runtime(seen.state, seen.ms_per_step, None if finite(seen.ms_per_step) is not None else seen.run_ms)
+
+
+def states(several: Sequence[SeenInSource]) -> str:
+    """How many findings the run confirms, and what of the others."""
+    words = {"confirmed": "confirmed", "harmless": "harmless here", "not reached": "not reached", None: "not measured"}
+    counts = {said: sum(one.state == state for one in several) for state, said in words.items()}
+    return ", ".join(f"{count} {said}" for said, count in counts.items() if count)
 
 
 def number(value: float | None) -> str:

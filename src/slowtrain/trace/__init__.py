@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from slowtrain.model import Attribution, Bar, Category, IdleGap, Place, Signal
 from slowtrain.trace.pipeline import Pipeline
+from slowtrain.trace.totals import Whole
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -23,8 +24,6 @@ Bools = NDArray[np.bool_]
 
 FEW_STEPS = 8  # fewer steady steps than this say nothing, unless together they took
 FEW_STEPS_MS = 500.0
-
-BUCKETS = 32  # of durations, to a doubling: 2.2 % wide
 
 NO_FLOATS: Floats = np.zeros(0)
 NO_INTS: Ints = np.zeros(0, dtype=np.int64)
@@ -72,8 +71,8 @@ class Spans:
     def between(self, start_ms: float, end_ms: float) -> Spans:
         """Those that start in ``[start_ms, end_ms)``."""
         a, b = np.searchsorted(self.start_ms, (start_ms, end_ms))
-        index = np.arange(len(self))
-        return self.where((index >= a) & (index < b))
+        some = slice(int(a), int(max(a, b)))
+        return Spans(self.start_ms[some], self.end_ms[some], self.name[some], self.thread[some], self.value[some])
 
 
 @dataclass(frozen=True)
@@ -180,54 +179,7 @@ class Steps:
         """Mean over the steady steps of a column that is part of the step's time; the parts add up to ``mean_ms``."""
         if self.whole is None:
             return float(column[self.steady].mean()) if self.steady.any() else 0.0
-        return self.whole.mean_of(column, self.ms)
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """Neighbouring steps of which a summary is left: the first one's number, and all their times in fine buckets."""
-
-    number: int
-    count: int
-    start_ms: float
-    end_ms: float
-    total_ms: float
-    bucket_ms: Floats
-    buckets: Ints
-
-    @property
-    def mean_ms(self) -> float:
-        return self.total_ms / self.count if self.count else 0.0
-
-
-@dataclass(frozen=True)
-class Whole:
-    """All steady steps of a thinned run: how many, their time, how it is spread (``bucket_ms`` in order).
-
-    ``weight`` says for how many steps of the run each step that is here stands; all together for ``count``.
-    """
-
-    count: int
-    total_ms: float
-    bucket_ms: Floats
-    buckets: Ints
-    weight: Floats
-    stretches: tuple[Stretch, ...] = ()
-    long_ms: float = 0.0  # every longer step of the run is here
-
-    def quantile_ms(self, share: float) -> float:
-        """The middle of its bucket, moved as far as the share reaches into it."""
-        if not len(self.buckets):
-            return float("nan")
-        reached = np.cumsum(self.buckets)
-        wanted = share * (reached[-1] - 1)
-        at = min(int(np.searchsorted(reached, wanted, side="right")), len(reached) - 1)
-        into = (wanted + 0.5 - (reached[at] - self.buckets[at])) / self.buckets[at]
-        return float(self.bucket_ms[at] * 2.0 ** ((min(into, 1.0) - 0.5) / BUCKETS))
-
-    def mean_of(self, column: Floats, ms: Floats) -> float:
-        told = float(self.weight @ ms)
-        return float(self.weight @ column) * self.total_ms / (self.count * told) if told and self.count else 0.0
+        return float(self.whole.weight @ column)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.model import Attribution, Category, Part, Phase
-from slowtrain.trace import Floats, Ints, Kernels, Spans, Steps, intervals
+from slowtrain.trace import Floats, Ints, Kernels, Spans, Steps, intervals, whole
 from slowtrain.trace.recording import Recording
 
 # The category of a lane's self time on the main thread. "function" is divided further.
@@ -33,6 +33,8 @@ LANES = {
     "import": Category.PYTHON,
     "function": Category.UNATTRIBUTED,
 }
+
+HOLES = 4  # phases that are known of thinned stretches, too: launch, end, windows, validation
 
 
 @dataclass(frozen=True)
@@ -172,17 +174,17 @@ def phases(recording: Recording, steps: Steps) -> Attribution:
     loops = [e for e in recording.events if e.lane == "loop"]
     nested = [(e.start_ms, e.end_ms) for e in loops if e.name == "evaluate" and e.data.get("nested")]
     single = [(e.start_ms, e.end_ms) for e in loops if e.name != "fit" and not e.data.get("nested")]
-    whole = steps.source.endswith("()")  # a call of fit or predict is the step
+    called = steps.source.endswith("()")  # a call of fit or predict is the step
     claims: list[tuple[Phase, intervals.Intervals]] = [
         (Phase.LAUNCH, _one(0.0, max(begun, 0.0))),
         (Phase.END, _one(stop, end)),
         (Phase.WINDOW, _of([(e.start_ms, e.end_ms) for e in recording.events if e.lane == "window"])),
         (Phase.VALIDATION, _of(nested)),
-        (Phase.STEPS, intervals.union(steps.start_ms[steps.steady], steps.end_ms[steps.steady])),
+        (Phase.STEPS, _steady(steps)),
         (Phase.COMPILE, _of([(e.start_ms, e.end_ms) for e in recording.events if e.lane == "trace"])),
         (Phase.WARMUP, intervals.union(steps.start_ms, steps.end_ms)),
         (Phase.IMPORT, _spans(lanes.get("import"))),
-        (Phase.PREDICT, intervals.EMPTY if whole else _of(single)),
+        (Phase.PREDICT, intervals.EMPTY if called else _of(single)),
         (Phase.CALLBACK, _spans(lanes.get("callback"))),
         (Phase.BUILD, _spans(lanes.get("build"))),
         (Phase.COMPILE, _spans(lanes.get("trace"))),
@@ -192,12 +194,20 @@ def phases(recording: Recording, steps: Steps) -> Attribution:
         (Phase.PREPARATION, _one(0.0, end)),
     ]
     left, spent = _one(0.0, end), dict.fromkeys(Phase, 0.0)
-    for phase, claim in claims:
+    for i, (phase, claim) in enumerate(claims):
+        if i == HOLES:
+            left = whole.claim(left, spent, claims[i:], steps)
         mine = intervals.intersect(left, claim)
         spent[phase] += intervals.total(mine)
         left = intervals.subtract(left, claim)
     parts = sorted(((str(p), ms) for p, ms in spent.items() if ms > 0), key=lambda p: -p[1])
     return Attribution(end, tuple(_part(n, ms, end) for n, ms in parts))
+
+
+def _steady(steps: Steps) -> intervals.Intervals:
+    """The time of steady steps; at the edges of thinned stretches, too, where steps are cut short."""
+    counted = steps.told if steps.edge is None else steps.told | (steps.edge & ~steps.windowed)
+    return intervals.union(steps.start_ms[counted], steps.end_ms[counted])
 
 
 def _one(start: float, end: float) -> intervals.Intervals:

@@ -19,6 +19,7 @@ from slowtrain.trace import (
     Steps,
     Trace,
     attribution,
+    beside,
     counters,
     growth,
     intervals,
@@ -38,6 +39,7 @@ USEFUL_STACKS = 5  # fewer samples of the main thread than this say nothing
 def load(folder: Path) -> Trace:
     """The trace of a recording's folder. Raises ``InputError``."""
     raw = recording.read(folder)
+    raw = replace(raw, facts={**raw.facts, **beside.measured(folder)})
     try:
         return build(raw)
     except recording.WRONG as error:  # it could be read, but what it says does not fit together
@@ -93,10 +95,7 @@ def build(raw: Recording, seen: Deep | None = None) -> Trace:
 def _signals(trace: Trace, inside: attribution.Inside) -> Iterable[Signal]:
     if trace.run_ms:
         yield Signal.PHASES
-    if trace.fact("launch", "exit_code") is not None:
-        yield Signal.ENDING
-    if trace.fact("launch", "heard") or (trace.fact("devices", default=None) and not trace.on_accelerator):
-        yield Signal.ALLOCATOR  # where there is no device, its memory is not short
+    yield from beside.signals(trace)
     if trace.lanes:
         # The patches that write these were in place: no span is then a finding, not a gap.
         yield from (
@@ -128,22 +127,12 @@ def _signals(trace: Trace, inside: attribution.Inside) -> Iterable[Signal]:
         yield Signal.MEMORY
     if growth.devices(trace) or (trace.fact("devices", default=None) and not trace.on_accelerator):
         yield Signal.DEVICE_MEMORY  # where there is no device, none can leak
-    yield from _facts(trace.facts)
+    if isinstance(trace.fact("machine"), Mapping):
+        yield Signal.FACTS  # what they lack, causes/judged.py says
     if any(key.startswith("gpu_throttle_bits") for key in trace.samples) and trace.steps.steady.any():
         yield Signal.LOAD
     if any(key.startswith("gpu_pcie_generation") for key in trace.samples) and trace.steps.steady.any():
         yield Signal.LINK
-
-
-def _facts(facts: Mapping[str, Any]) -> Iterable[Signal]:
-    """What is known of the computer itself."""
-    machine = facts.get("machine")
-    if isinstance(machine, Mapping):
-        yield Signal.FACTS
-        if (machine.get("gpu") or {}).get("devices"):
-            yield Signal.CARD
-    if facts.get("build") or any(d.get("kind") == "GPU" for d in facts.get("devices") or ()):
-        yield Signal.BUILD
 
 
 def _is_eager(raw: Recording, found: Steps) -> bool:

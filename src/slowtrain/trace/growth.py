@@ -20,10 +20,11 @@ STRETCHES = 12  # of the run, whose increments are held against each other
 LEAST_STRETCHES = 5
 WARM_SHARE = 0.25  # of the steps: pools, caches of kernels and threads' arenas fill in the first ones
 LASTING = 0.3  # of the mean growth that the last quarter must show: less is a plateau in the making
+BASE = 0.25  # quantile of a stretch: above it stand the tensors that a step needs for a moment
 CALLS = 5  # so many calls of fit, predict or evaluate from one line: growth is told per call
 MOST_CALLS = 24
 HELD_SHARE = 0.3  # of the growth that a container must explain to be named as its reason
-NEARLY = 0.02  # of the run's steps: a container that grows was last seen longer no earlier before the end
+ENDED = 0.1  # of the run's steps: what has not become longer in the last ones has stopped growing
 
 BELOW_ZERO = 2.0**62  # TensorFlow counts buffered bytes down past zero, in a number without a sign
 
@@ -88,8 +89,10 @@ class Holder:
 
     def __str__(self) -> str:
         each = f" of {size(self.element_bytes)}" if self.element_bytes else ""
+        often = self.per_step >= 0.5
+        pace = f"{self.per_step:,.3g} a step" if often else f"{1000 * self.per_step:,.3g} in a thousand steps"
         what = self.element if self.element not in ("", "NoneType") else "element"
-        return f"`{self.path}` holds {self.length:,} × {what}{each} and grows by {self.per_step:,.3g} a step"
+        return f"`{self.path}` holds {self.length:,} × {what}{each} and grows by {pace}"
 
 
 def anonymous(trace: Trace) -> tuple[Floats, Floats]:
@@ -186,12 +189,12 @@ def _edges(trace: Trace, warm: float, last: float) -> Floats:
 
 
 def _gains(x: Floats, y: Floats, edges: Floats) -> Floats:
-    """Steps and bytes between neighbouring stretches that were sampled, each by its median."""
+    """Steps and bytes between neighbouring stretches that were sampled, each by what it has at least, about."""
     middle = []
     for low, high in itertools.pairwise(edges):
         mine: Bools = (x >= low) & (x <= high) if high == edges[-1] else (x >= low) & (x < high)
         if mine.any():
-            middle.append((float(x[mine].mean()), float(np.median(y[mine]))))
+            middle.append((float(x[mine].mean()), float(np.quantile(y[mine], BASE))))
     rows = np.diff(np.array(middle).reshape(-1, 2), axis=0)
     return rows[rows[:, 0] > 0]
 
@@ -226,6 +229,7 @@ def _between(trace: Trace, event: Event) -> int:
 def holders(trace: Trace) -> list[Holder]:
     """The user's containers that grew until the end, those that keep most bytes first."""
     spans = trace.lane("held")
+    last = float(_steps_done(trace, trace.steps.end_ms[-1:])[0]) if len(trace.steps) else 0.0
     found: dict[tuple[int, int, str], Holder] = {}
     for number in np.unique(spans.name):
         mine = spans.where(spans.name == number)
@@ -234,6 +238,9 @@ def holders(trace: Trace) -> list[Holder]:
         grown = int(mine.value[-1]) - int(mine.value[0])
         length = float(x[-1] - x[0])
         if detail.get("limit") or grown <= 0 or length <= 0 or (np.diff(mine.value) < 0).any():
+            continue
+        # What grows once an epoch was last seen longer up to an epoch ago.
+        if last - x[-1] > max(ENDED * last, 2 * float(np.diff(x).max())):
             continue
         one = Holder(
             str(detail.get("path", trace.names[int(number)].text)),

@@ -44,7 +44,8 @@ class History:
             return
         turns = np.diff(starts).astype(float)
         self.longest_gap_ns = max(self.longest_gap_ns, float(turns.max()))
-        whole = np.searchsorted(breaks, starts[1:]) == np.searchsorted(breaks, starts[:-1])
+        before = np.searchsorted(breaks, starts, side="right")
+        whole = before[1:] == before[:-1]
         if whole.any():
             turns = turns[whole]
             self.at_ns.append(int(starts[-1]))

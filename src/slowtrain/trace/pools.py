@@ -8,16 +8,25 @@ in the largest piece.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from slowtrain.trace import names, xplane
+from slowtrain.model import Signal
+from slowtrain.trace import Trace, names, xplane
 
 _NUMBERS = ("bytes_allocated", "bytes_available", "fragmentation", "peak_bytes_in_use", "requested_bytes")
 _STATS = ("allocator_name", *_NUMBERS)
 MOST_ALLOCATORS = 64
 MOST_KEY = 10_000_000
+
+
+def told(trace: Trace, spaces: Iterable[xplane.Space]) -> Trace:
+    """The trace with what its profile says of allocators."""
+    found = pools(spaces)
+    signals = trace.signals | ({Signal.ALLOCATOR} if found else set())
+    return replace(trace, signals=signals, facts={**trace.facts, "pools": found})
 
 
 def pools(spaces: Iterable[xplane.Space]) -> dict[str, dict[str, float]]:
@@ -32,7 +41,7 @@ def pools(spaces: Iterable[xplane.Space]) -> dict[str, dict[str, float]]:
             wanted[keys] = True
             for line in plane.lines:
                 _add(found, line.events(_STATS, wanted))
-    return {name: _told(np.array(rows)) for name, rows in found.items()}
+    return {name: _figures(np.array(rows)) for name, rows in found.items()}
 
 
 def _add(found: dict[str, list[tuple[float, ...]]], events: Any) -> None:
@@ -47,13 +56,13 @@ def _add(found: dict[str, list[tuple[float, ...]]], events: Any) -> None:
             found.setdefault(name, []).append(tuple(rows[i]))
 
 
-def _told(rows: Any) -> dict[str, float]:
+def _figures(rows: Any) -> dict[str, float]:
     """``limit_bytes`` is what may be in use; ``peak_bytes`` also counts what was before the profile."""
     used, available, fragmentation, peak, requested = rows.T
     fullest = int(np.argmax(used))
     limit = float((used + available).max())
     most = float(np.nanmax(peak)) if np.isfinite(peak).any() else float(used.max())
-    told = {
+    found = {
         "in_use_bytes": float(used[fullest]),
         "limit_bytes": limit,
         "peak_bytes": max(most, float(used.max())),
@@ -61,5 +70,5 @@ def _told(rows: Any) -> dict[str, float]:
         "largest_request_bytes": float(np.nanmax(requested)) if np.isfinite(requested).any() else 0.0,
     }
     if np.isfinite(fragmentation).any():
-        told["fragmentation_share"] = float(np.nanmedian(fragmentation))
-    return told
+        found["fragmentation_share"] = float(np.nanmedian(fragmentation))
+    return found

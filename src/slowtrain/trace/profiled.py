@@ -26,6 +26,7 @@ from slowtrain.trace import (
     kernels,
     names,
     observed,
+    pools,
     timeline,
     xplane,
 )
@@ -88,8 +89,7 @@ def _of_one_session(spaces: Mapping[Path, xplane.Space]) -> dict[Path, xplane.Sp
                      if k == names.PROFILE_START and isinstance(v, int)), default=0)  # fmt: skip
         host = space.hostnames or file
         newest[host] = max(newest.get(host, (-1, file)), (begun, file))
-    chosen = {file for _, file in newest.values()}
-    return {file: space for file, space in spaces.items() if file in chosen}
+    return {file: space for file, space in spaces.items() if any(file == chosen for _, chosen in newest.values())}
 
 
 def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequence[str] = ()) -> Trace:
@@ -119,7 +119,7 @@ def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequenc
         run=_run(whole, found),
         device=summary,
     )
-    return _with_host(trace, spaces, whole, device, found)
+    return pools.told(_with_host(trace, spaces, whole, device, found), spaces)
 
 
 def _with_host(
@@ -139,8 +139,6 @@ def _with_host(
     framed, nodes = hosted.framed(threads), any(p.nodes for p in fed)
     signals = set(trace.signals)
     signals |= {Signal.KERNELS} if deep is not None else set()
-    facts["pools"] = pools.pools(spaces)
-    signals |= {Signal.ALLOCATOR} if facts["pools"] else set()
     signals |= {Signal.TRACES} if traced is not None else set()
     # Without a node it is certain that no data set is iterated where all Python was seen, or TensorFlow's executors.
     signals |= {Signal.PIPELINE} if nodes or (not fed and (framed or hosted.executing(threads))) else set()

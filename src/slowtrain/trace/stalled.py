@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.model import Category, Place
-from slowtrain.trace import Bools, Floats, Ints, Spans, Trace, loop, trend
+from slowtrain.trace import Bools, Floats, Ints, Spans, Trace, intervals, loop, trend
 from slowtrain.trace.filling import fill
 from slowtrain.trace.host import in_windows, main_thread, sampled_places, saves
 
@@ -58,6 +59,7 @@ class Stalls:
 # What has a cause of its own, which tells more of it; validation, which somebody asked for; and the line that asks for
 # batches when it begins a pass, which makes an iterator.
 CLAIMED = ("callback", "trace", "build", "collection", "shuffle", "validation", "epoch")
+TOLD = ("callback", "gc", "next", "readback", "feed")  # lanes that tell by themselves what a stall was
 PASS = 2  # calls of functions in one stall, the step's own not counted: more than a step does, a pass over other data
 
 
@@ -68,8 +70,9 @@ def find(trace: Trace) -> list[Stalls]:
     usual, limit = _usual(trace)
     stalls = [*_long_steps(trace, usual, limit), *_pauses(trace, limit)]
     groups: dict[tuple[str, Category], list[Stall]] = {}
+    seen = _Seen(trace, stalls)
     for stall in stalls:
-        groups.setdefault(_kind(trace, stall), []).append(stall)
+        groups.setdefault(_kind(trace, stall, seen), []).append(stall)
     found = [_stalls(trace, kind, each, limit) for kind, each in groups.items() if len(each) >= LEAST]
     return sorted(found, key=lambda s: -s.total_ms)
 
@@ -89,11 +92,10 @@ def _usual(trace: Trace) -> tuple[Floats, Floats]:
 
 
 def _long_steps(trace: Trace, usual: Floats, limit: Floats) -> list[Stall]:
-    steps = trace.steps
-    chosen = np.flatnonzero(steps.steady & ~steps.windowed & (steps.ms > limit))
+    steps, ms = trace.steps, trace.steps.ms
+    chosen = np.flatnonzero(steps.told & ~steps.windowed & (ms > limit))
     return [
-        Stall(int(i), float(steps.start_ms[i]), float(steps.end_ms[i]), float(steps.ms[i] - usual[i]), True)
-        for i in chosen
+        Stall(int(i), float(steps.start_ms[i]), float(steps.end_ms[i]), float(ms[i] - usual[i]), True) for i in chosen
     ]
 
 
@@ -110,14 +112,39 @@ def _pauses(trace: Trace, limit: Floats) -> list[Stall]:
     return [s for s, windowed in zip(found, inside, strict=True) if not windowed] if found else []
 
 
-def _kind(trace: Trace, stall: Stall) -> tuple[str, Category]:
+class _Seen:
+    """What is asked of each stall, made for all at once: of a long run there are thousands."""
+
+    def __init__(self, trace: Trace, stalls: Sequence[Stall]) -> None:
+        self._number = {id(stall): i for i, stall in enumerate(stalls)}
+        low, high = np.array([s.start_ms for s in stalls]), np.array([s.end_ms for s in stalls])
+        main = main_thread(trace)
+        self._covered: dict[str, Floats] = {}
+        for lane in (*TOLD, "build"):
+            spans = trace.lane(lane)
+            mine = spans.where(spans.thread == main)
+            self._covered[lane] = intervals.covered(intervals.union(mine.start_ms, mine.end_ms), low, high)
+        self._begun: dict[str, Bools] = {}
+        for lane in ("trace", "loop"):
+            at = np.sort(np.array([e.start_ms for e in trace.events_of(lane)]))
+            self._begun[lane] = np.searchsorted(at, low) < np.searchsorted(at, high)
+
+    def begun(self, lane: str, stall: Stall) -> bool:
+        """Whether an event of that lane began in the stall."""
+        return bool(self._begun[lane][self._number[id(stall)]])
+
+    def covered_ms(self, lane: str, stall: Stall) -> float:
+        """Of a lane's spans of the training thread within a stall; of spans in each other the outer one."""
+        return float(self._covered[lane][self._number[id(stall)]])
+
+
+def _kind(trace: Trace, stall: Stall, seen: _Seen) -> tuple[str, Category]:
     """What most of a stall was, and the category that its time is counted in."""
-    events = [e for e in trace.events if e.start_ms < stall.end_ms and e.end_ms > stall.start_ms]
-    if any(e.lane == "trace" and e.start_ms >= stall.start_ms for e in events):
+    if seen.begun("trace", stall):
         return "trace", Category.COMPILE
-    if any(e.lane == "loop" and e.start_ms >= stall.start_ms for e in events):
+    if seen.begun("loop", stall):
         return "validation", Category.UNATTRIBUTED
-    spent = {lane: _covered(trace, lane, stall) for lane in ("callback", "gc", "next", "readback", "feed")}
+    spent = {lane: seen.covered_ms(lane, stall) for lane in TOLD}
     lane = max(spent, key=lambda one: spent[one])
     if spent[lane] >= 0.5 * stall.excess_ms:
         if lane == "next":
@@ -129,18 +156,18 @@ def _kind(trace: Trace, stall: Stall) -> tuple[str, Category]:
             "feed": ("feed", Category.FEED),
         }[lane]
     if not stall.inside:
-        return _python(trace, stall), Category.PYTHON
+        return _python(trace, stall, seen), Category.PYTHON
     largest = max(trace.categories, key=lambda c: _beyond(trace, c, stall.step), default=Category.UNATTRIBUTED)
     if largest is Category.INPUT:
         return ("shuffle" if fill(trace) is not None else "input"), largest
-    return (_python(trace, stall) if largest is Category.PYTHON else "inside"), largest
+    return (_python(trace, stall, seen) if largest is Category.PYTHON else "inside"), largest
 
 
-def _python(trace: Trace, stall: Stall) -> str:
+def _python(trace: Trace, stall: Stall, seen: _Seen) -> str:
     """What the script did where no span tells: a pass over other data, building, the start of an epoch, or its own."""
     if _calls(trace, stall) >= PASS:
         return "validation"
-    if _covered(trace, "build", stall) > 0:
+    if seen.covered_ms("build", stall) > 0:
         return "build"
     samples = trace.lane("stack").between(stall.start_ms, stall.end_ms).name
     heads = loop.places(trace, "next")
@@ -150,19 +177,7 @@ def _python(trace: Trace, stall: Stall) -> str:
 
 def _beyond(trace: Trace, category: Category, step: int) -> float:
     column = trace.categories[category]
-    return float(column[step] - np.median(column[trace.steps.steady]))
-
-
-def _covered(trace: Trace, lane: str, stall: Stall) -> float:
-    """Ms of a lane's spans of the training thread within a stall; of spans in each other the outer one."""
-    spans = trace.lane(lane)
-    if not len(spans):
-        return 0.0
-    keep = (spans.thread == main_thread(trace)) & (spans.end_ms > stall.start_ms) & (spans.start_ms < stall.end_ms)
-    low = np.maximum(spans.start_ms[keep], stall.start_ms)
-    high = np.minimum(spans.end_ms[keep], stall.end_ms)
-    reach = np.concatenate(([-np.inf], np.maximum.accumulate(high)[:-1])) if len(high) else high
-    return float(np.maximum(high - np.maximum(low, reach), 0.0).sum())
+    return float(column[step]) - trace.usual[category]
 
 
 def _calls(trace: Trace, stall: Stall) -> int:

@@ -42,20 +42,20 @@ class Candidate:
     lane: str = ""
     names: tuple[int, ...] = ()
     piece: Ints | None = None  # of a thinned run: holes before each
+    following_ms: Floats | None = None  # and when the next one began, which need not be here
 
     def blocks(self, breaks: Floats) -> tuple[Floats, Ints]:
         """End of each step, and the number of its unbroken stretch. ``breaks`` are moments that no step crosses."""
         start, end = self.start_ms, self.end_ms
         if len(start) < 2:
             return end.copy(), np.zeros(len(start), dtype=np.int64)
-        gap = np.diff(start)
-        limit = np.inf if self.marked else max(BREAK * float(np.median(gap)), LEAST_BREAK_MS)
-        idle = start[1:] - end[:-1]
-        crossed = np.searchsorted(breaks, start[1:]) > np.searchsorted(breaks, end[:-1])
-        apart = (idle > limit) | crossed
-        across = np.zeros(len(apart), dtype=bool) if self.piece is None else np.diff(self.piece) != 0
-        stop = np.concatenate((np.where(apart | across, end[:-1], start[1:]), end[-1:]))
-        apart &= ~across | crossed
+        following = start[1:] if self.following_ms is None else self.following_ms
+        across = following != start[1:]  # a thinned stretch lies between
+        limit = np.inf if self.marked else max(BREAK * float(np.median(following - start[:-1])), LEAST_BREAK_MS)
+        before = np.searchsorted(breaks, end[:-1])
+        apart = (following - end[:-1] > limit) | (np.searchsorted(breaks, following) > before)
+        stop = np.concatenate((np.where(apart, end[:-1], following), end[-1:]))
+        apart = np.where(across, np.searchsorted(breaks, start[1:]) > before, apart)
         return stop, np.concatenate(([0], np.cumsum(apart)))
 
     def covered_ms(self, breaks: Floats) -> float:
@@ -69,7 +69,7 @@ def find(recording: Recording) -> Steps:
     if not found:
         return Steps()
     if recording.holes:
-        found = [replace(c, piece=_pieces(recording, c)) for c in found]
+        found = [_with_holes(recording, c) for c in found]
     best = _best(found, breaks)
     end, block = best.blocks(breaks)
     windowed = _windowed(recording, best.start_ms, end)
@@ -86,6 +86,17 @@ def _kept(recording: Recording, lane: str) -> Spans | None:
     if spans is None or not recording.holes:
         return spans
     return spans.where(recording.pieces[lane] >= 0)
+
+
+def _with_holes(recording: Recording, one: Candidate) -> Candidate:
+    """A candidate that knows where stretches are missing between its turns."""
+    piece, following = _pieces(recording, one), one.start_ms[1:].copy()
+    for i in np.flatnonzero(np.diff(piece)):
+        turns = recording.holes[int(piece[i])].turns
+        begun = [(turns[n].first_ns - recording.start_ns) / 1e6 for n in one.names if n in turns]
+        if begun:
+            following[i] = min(max(min(begun), one.end_ms[i]), following[i])
+    return replace(one, piece=piece, following_ms=following)
 
 
 def _pieces(recording: Recording, one: Candidate) -> Ints:

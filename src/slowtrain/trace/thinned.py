@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slowtrain.trace import BUCKETS, Bools, Floats, Ints, intervals
+from slowtrain.trace import Bools, Floats, Ints, intervals
+from slowtrain.trace.totals import BUCKETS
 
 ANCHORS = frozenset({"step", "on_batch", "function", "gradient"})  # lanes whose spans can be a run's steps
 MARKED = "step"  # of these the moments are known at which an epoch ends: a gap within one belongs to the step
@@ -146,16 +147,16 @@ def summary(spans_of: Ints, lane_of: Callable[[int], str], breaks_ns: Ints, star
             continue
         spans[name] = Durations.of(spent[part])
         if anchor:
-            turns[name], mine = _turns(rows[part], breaks_ns, lane == MARKED)
+            turns[name], mine = _turns(rows[part], breaks_ns, lane == MARKED, (following or {}).get(name))
             long.append(mine)
     hole = Hole(start_ns, end_ns, spans, turns, lanes, {}, np.concatenate(long) if long else Hole(0, 0).long, rows)
     return _trimmed(hole)
 
 
-def _turns(rows: Ints, breaks_ns: Ints, marked: bool) -> tuple[Turns, Ints]:
+def _turns(rows: Ints, breaks_ns: Ints, marked: bool, after_ns: int | None) -> tuple[Turns, Ints]:
     """Turns of one name (rows in order of thread and start), and those to keep."""
     start, end = rows[:, START], rows[:, END]
-    following = np.append(start[1:], end[-1])
+    following = np.append(start[1:], end[-1] if after_ns is None else after_ns)
     limit: float = np.inf
     if not marked and len(rows) > 2:
         limit = max(BREAK * float(np.median(following[:-1] - start[:-1])), LEAST_BREAK_NS)

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from slowtrain.trace import Bools, Floats, Ints, Steps, Stretch, Whole
+from slowtrain.model import Phase
+from slowtrain.trace import Bools, Floats, Ints, Steps, intervals
 from slowtrain.trace.thinned import Durations, Hole
+from slowtrain.trace.totals import Stretch, Whole
 
 
 def steps(kept: Steps, piece: Ints, names: Collection[int], holes: Sequence[Hole], start_ns: int) -> Steps:
@@ -43,10 +45,43 @@ def steps(kept: Steps, piece: Ints, names: Collection[int], holes: Sequence[Hole
     return replace(found, whole=_whole(found, stretches, _unkept_ms(holes, told, names)))
 
 
+def claim(
+    left: intervals.Intervals,
+    spent: dict[Phase, float],
+    claims: Sequence[tuple[Phase, intervals.Intervals]],
+    found: Steps,
+) -> intervals.Intervals:
+    """Adds the time of the holes to ``spent``, and returns what is left of ``left``: all but the holes.
+
+    Of a hole it is known how long its steps took together. The rest of its time goes to the phases that the time
+    beside the steps goes to where everything is kept.
+    """
+    if found.whole is None:
+        return left
+    stretches = found.whole.stretches
+    holes = intervals.union(np.array([s.start_ms for s in stretches]), np.array([s.end_ms for s in stretches]))
+    mine = intervals.intersect(left, holes)
+    time = intervals.total(mine)
+    stepping = min(sum(s.total_ms for s in stretches), time)
+    spent[Phase.STEPS] += stepping
+    left = intervals.subtract(left, holes)
+    between, beside = left, dict.fromkeys(spent, 0.0)
+    if len(holes[0]):
+        between = intervals.intersect(left, (holes[0][:1], holes[1][-1:]))
+    for phase, those in claims:
+        inside = intervals.intersect(between, those)
+        beside[phase] += intervals.total(inside) if phase is not Phase.STEPS else 0.0
+        between = intervals.subtract(between, those)
+    total = sum(beside.values())
+    for phase, ms in beside.items():
+        spent[phase] += (time - stepping) * (ms / total if total else float(phase is Phase.EPOCH))
+    return left
+
+
 def _edges(piece: Ints) -> Bools:
     """Beside a hole a step lacks its end, or what was written before its own span."""
     across = np.diff(piece) != 0
-    return np.append(across, False) | np.append(False, across)
+    return np.asarray(np.append(across, False) | np.append(False, across))
 
 
 def _long(
@@ -86,6 +121,8 @@ def _whole(found: Steps, stretches: list[Stretch], long_ms: float) -> Whole:
     total = float(ms[mine].sum()) + sum(s.total_ms for s in stretches)
     known = Durations.of((ms[mine] * 1e6).astype(np.int64)).ms()
     weight = _weights(found, count, long_ms)
+    told = float(weight @ ms) * count
+    weight *= total / told if told else 0.0
     return Whole(count, total, *_joined([known, *((s.bucket_ms, s.buckets) for s in stretches)]), weight,
                  tuple(stretches), long_ms)  # fmt: skip
 

@@ -27,6 +27,7 @@ PART = 0.3  # of the time left may go into a diagnosis
 MOST_S = 30.0
 SAFE = frozenset({Effect.EXACT, Effect.EQUIVALENT})
 FEWEST = 3  # pairs for which there must be time
+BY_HAND = "measured on the running script, without an edit: it can only be written by hand"
 LATE = "the time was over before what is left could be diagnosed; a longer --budget may find more"
 
 
@@ -42,11 +43,12 @@ class Seen:
 
 @dataclass(frozen=True)
 class Choice:
-    """A cure that can be applied."""
+    """A cure that can be applied: to the ``files``, or where it cannot be written there, to the running script."""
 
     diagnosis: Diagnosis
     prescription: Prescription
     files: Files
+    treated: bool = False
 
 
 def fix(bench: Bench, allowed: frozenset[Effect] = SAFE) -> Proof:
@@ -122,15 +124,18 @@ def _next(
             continue  # of a run that was ended nobody knows the whole
         for prescription in diagnosis.prescriptions:
             key = (diagnosis.cause, prescription.says)
-            if not prescription.edits or prescription.effect not in allowed or key in tried:
+            curable = prescription.edits or prescription.treatment
+            if not curable or prescription.effect not in allowed or key in tried:
                 continue
             try:
-                changed = files.edited(prescription.edits, seen.trace.root)
+                if prescription.edits:
+                    return Choice(diagnosis, prescription, files.edited(prescription.edits, seen.trace.root))
             except InputError as error:
-                tried.add(key)
-                attempts.append(_dropped(diagnosis, prescription, str(error)))
-                continue
-            return Choice(diagnosis, prescription, changed)
+                if not prescription.treatment:
+                    tried.add(key)
+                    attempts.append(_dropped(diagnosis, prescription, str(error)))
+                    continue
+            return Choice(diagnosis, prescription, files, treated=True)
     return None
 
 
@@ -141,8 +146,12 @@ def _try(bench: Bench, seen: Seen, files: Files, choice: Choice) -> tuple[Attemp
     bench.say(f"{diagnosis.cause}: {prescription.says}")
     rule, scope = _rule(seen, choice)
     baseline = Candidate("baseline", files.texts())
-    trial = compare(bench, baseline, Candidate(diagnosis.cause, choice.files.texts()), rule, scope)
+    treatments = (prescription.treatment,) if choice.treated and prescription.treatment else ()
+    candidate = Candidate(diagnosis.cause, choice.files.texts(), treatments)
+    trial = compare(bench, baseline, candidate, rule, scope)
     attempt = judged(diagnosis.cause, prescription.says, prescription.effect, diagnosis.saving, trial)
+    if treatments:
+        return replace(attempt, kept=False, why=BY_HAND if attempt.kept else attempt.why), None
     before = {**choice.files.original, **files.current}  # a file that nothing kept has touched is as it was
     changed = Files(before, choice.files.current).changed()
     return replace(attempt, diff=diff(changed, Path.cwd())), trial
@@ -184,9 +193,10 @@ def _together(bench: Bench, files: Files, trials: list[tuple[Attempt, Trial]]) -
 
 def _by_hand(seen: Seen, attempts: list[Attempt]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """What is left and has no edit: the words, and the lines that they are about."""
-    known = {a.name for a in attempts}
+    proven = {(a.name, a.says) for a in attempts if a.why == BY_HAND}
+    known = {a.name for a in attempts if a.why != BY_HAND}
     for diagnosis in seen.checkup.diagnoses:  # whose places are as the user knows them
-        words = [p for p in diagnosis.prescriptions if not p.edits]
+        words = [p for p in diagnosis.prescriptions if not p.edits or (diagnosis.cause, p.says) in proven]
         if words and diagnosis.cause not in known and diagnosis.saving.speedup > 1:
             yield diagnosis.cause, words[0].says, tuple(str(place) for place in diagnosis.evidence.where[:3])
 

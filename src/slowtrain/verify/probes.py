@@ -45,10 +45,14 @@ class Script:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Texts of files, by absolute path, that stand in for those on the disk; none for the baseline."""
+    """Texts of files, by absolute path, that stand in for those on the disk, and treatments without an edit.
+
+    The baseline has neither.
+    """
 
     name: str
     texts: Mapping[str, str] = field(default_factory=dict)
+    treatments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,7 @@ def run(
     scratch.mkdir()
     plan = {
         "overlay": dict(candidate.texts), "seconds": rule.seconds, "steps": rule.steps, "seed": seed,
-        "module": script.module, "temporary": temporary(),
+        "module": script.module, "temporary": temporary(), "treatments": candidate.treatments,
     }  # fmt: skip
     treatment = treatment or Treatment()
     plan |= {n: v for n in ("rebatch", "requests") if (v := getattr(treatment, n)) is not None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from slowtrain.capture.treatments import TREATMENTS
 from slowtrain.errors import InputError
 from slowtrain.model import Effect, Saving, Verdict
 from slowtrain.proof import Attempt, Proof
@@ -18,14 +19,16 @@ STEADY_S = 3.0  # of training in each process, and at least as many steps:
 STEPS = 30
 
 
-def prove(bench: Bench, files: Files, name: str, scope: str, effect: Effect | None) -> Proof:
+def prove(
+    bench: Bench, files: Files, name: str, scope: str, effect: Effect | None, treatments: tuple[str, ...] = ()
+) -> Proof:
     """Baseline and candidate in turn. Raises ``InputError`` where the script does not run as it is."""
     begun = time.monotonic()
     rule = Rule() if scope == "run" else Rule(seconds=STEADY_S, steps=STEPS)
-    trial = compare(bench, Candidate("baseline"), Candidate(name, files.texts()), rule, scope)
+    trial = compare(bench, Candidate("baseline"), Candidate(name, files.texts(), treatments), rule, scope)
     if trial.failed and trial.failed.startswith("baseline: "):
         raise InputError(f"the script does not run as it is ({trial.failed[10:]}); nothing to compare with")
-    attempt = judged(name, "your own change", effect, None, trial)
+    attempt = judged(name, "a treatment, no edit" if treatments else "your own change", effect, None, trial)
     changed = diff(files.changed(), Path.cwd())
     notes = (
         f"a run is {trial.per_process}",
@@ -51,3 +54,12 @@ def _why(verdict: Verdict, parity: Parity, effect: Effect | None) -> str:
     if verdict.outcome == UNKNOWN:
         return f"{verdict.runs // 2} pairs cannot tell it from noise"
     return "it does not help"
+
+
+def treatments(says: str) -> tuple[str, ...]:
+    """Their names, as given with commas. Raises ``InputError`` for one that there is not."""
+    names = tuple(dict.fromkeys(n.strip() for n in says.split(",") if n.strip()))
+    unknown = [n for n in names if n not in TREATMENTS]
+    if unknown or not names:
+        raise InputError(f"--treat {says}: no such treatment; choose among {', '.join(TREATMENTS)}")
+    return names

@@ -6,6 +6,7 @@ said by its causes, which :mod:`~slowtrain.watch.examining` asks now and then; t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -154,7 +155,7 @@ def _growth_bytes_s(sight: Sight) -> float | None:
     level = [float(np.median(part)) for part in parts]
     grown = level[-1] - level[0]
     half = MEMORY_BINS // 2
-    if grown < max(GREW_BYTES, GREW_SHARE * level[0]) or any(b < a for a, b in zip(level, level[1:], strict=False)):
+    if grown < max(GREW_BYTES, GREW_SHARE * level[0]) or any(b < a for a, b in itertools.pairwise(level)):
         return None
     if level[-1] - level[half] < 0.5 * (level[half - 1] - level[0]):
         return None  # it is filling up, not leaking

@@ -15,7 +15,7 @@ import psutil
 from slowtrain.errors import InputError
 from slowtrain.frame import Curve, Frame, Gpu, Machine, State, StepTime
 from slowtrain.model import Category, Part, Place, Signal
-from slowtrain.trace import Trace, attribution, build, recording
+from slowtrain.trace import Steps, Trace, attribution, build, recording, steps
 from slowtrain.trace.history import History
 from slowtrain.trace.live import Follower
 from slowtrain.watch import progress
@@ -69,10 +69,12 @@ class Looking:
         follower.look()
         alive = _alive(follower)
         now_ns = follower.now_ns(alive)
+        if self._history is None and follower.histories.kinds:
+            self._divided(0, now_ns)  # what is a step here? The last seconds may hold none
         since_ns = self._since(now_ns)
         trace, history = self._divided(since_ns, now_ns)
-        steps = _count(follower, history, trace)
-        state = _state(follower, alive, steps)
+        taken = _count(follower, history, trace)
+        state = _state(follower, alive, taken)
         window_ms = (now_ns - since_ns) / 1e6
         run_ms = max((now_ns - follower.start_ns) / 1e6, 0.0)
         code = follower.launch.get("exit_code")
@@ -86,7 +88,7 @@ class Looking:
             source=trace.steps.source,
             exit_code=int(code) if isinstance(code, int) else None,
             ended=follower.ended,
-            progress=progress.progress(follower, history, steps, now_ns, over=not alive),
+            progress=progress.progress(follower, history, taken, now_ns, over=not alive),
             step=self._times(trace, history, now_ns),
             window_ms=window_ms,
             parts=parts,
@@ -96,7 +98,7 @@ class Looking:
             doing_what=what,
             started_at=_number(follower.launch.get("start_time")),
         )
-        return Sight(frame, trace, follower, history, now_ns, alive, self._quiet_ms(now_ns, steps))
+        return Sight(frame, trace, follower, history, now_ns, alive, self._quiet_ms(now_ns, taken))
 
     # -- steps
 
@@ -108,8 +110,9 @@ class Looking:
             enough = int(np.searchsorted(turns, ENOUGH_STEPS))
             if enough >= len(turns):
                 return 0
-            reached = self._history.at_ns[::-1][enough]
-            since = min(since, reached - int(2e9))
+            at, last = -1 - enough, self._history
+            begun = last.at_ns[at] - int(last.turns[at] * last.median_ns[at])
+            since = min(since, begun)
         return max(since, self.follower.start_ns)
 
     def _divided(self, since_ns: int, now_ns: int) -> tuple[Trace, History | None]:
@@ -117,11 +120,11 @@ class Looking:
         follower = self.follower
         part = follower.recent(since_ns, now_ns)
         try:
-            found = build.steps.find(part)
+            found = steps.find(part)
             self._learn(part, now_ns)
             trace = build.build(part, self._seen or (None, None))
         except (*recording.WRONG, InputError):  # one odd piece: the next window may be whole
-            return replace(self._trace, steps=build.Steps()), self._history
+            return replace(self._trace, steps=Steps()), self._history
         self._trace = trace
         if len(found):
             begun = np.round(found.start_ms * 1e6).astype(np.int64) + follower.start_ns
@@ -141,12 +144,12 @@ class Looking:
         start = self.follower.start_ns
         first = min(e.start_ms for e in windows)
         whole = self.follower.recent(start + int((first - 1000.0) * 1e6), now_ns)
-        found = build.steps.find(whole)
+        found = steps.find(whole)
         if len(found) and found.windowed.any():
             self._seen = build.deep_windows(whole, found)
 
-    def _quiet_ms(self, now_ns: int, steps: int | None) -> float | None:
-        if not steps:
+    def _quiet_ms(self, now_ns: int, taken: int | None) -> float | None:
+        if not taken:
             return None
         follower = self.follower
         silent = {i for i, n in enumerate(follower.names) if n.lane in QUIET_LANES}

@@ -69,7 +69,7 @@ def command(text: str) -> Telling:
     try:
         argv = shlex.split(text)
     except ValueError as error:
-        raise InputError(f"--alert-command {text!r} cannot be read ({error}); it is split like a shell's words") from error
+        raise InputError(f"--alert-command {text!r} cannot be split into words ({error})") from error
     if not argv:
         raise InputError("--alert-command needs a command")
     if shutil.which(argv[0]) is None:
@@ -142,7 +142,9 @@ class Command:
             if self._process is not None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(max(until - time.monotonic(), 0.1))
-            self._begun_s = float("-inf") if self._process is None or self._process.poll() is not None else self._begun_s
+            self._begun_s = (
+                float("-inf") if self._process is None or self._process.poll() is not None else self._begun_s
+            )
             self.turn()
         if self._process is not None:
             _kill(self._process)

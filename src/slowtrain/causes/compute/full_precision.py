@@ -101,7 +101,8 @@ class FullPrecision(Cause):
         format_ = "mixed_bfloat16" if card is not None and card.capability >= (8, 0) else "mixed_float16"
         says = f'keras.mixed_precision.set_global_policy("{format_}") before the model is built'
         done = everywhere(trace, lambda text: models.mixed(text, format_))
-        yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=done)
+        policy = "mixed-precision" if format_ == "mixed_float16" else None
+        yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=done, treatment=policy)
 
     fires = (
         """

@@ -15,7 +15,7 @@ from slowtrain.source.cures.compute import batches
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.host import fits as spotted
-from slowtrain.trace import Trace, work
+from slowtrain.trace import Trace, batching, work
 from slowtrain.whatif import Remedy, Stretch
 
 # A float32 weight read from memory serves one multiply-add per row. Memory gives a core of a current server some 3
@@ -30,6 +30,7 @@ FLOPS_PER_MS = 1.3e7
 LEAST_STEPS = 8  # of an epoch, to be left: fewer are hardly training
 FIXED = 0.6  # of a step does not follow the batch; less, and the step is computing
 LONG = 500  # turns of a recurrence over which a single sequence is better cut into windows
+GAIN = 1.2  # times the samples a second, measured, for which a change of training is worth a word
 UNROLLED = 100  # ops alike side by side in the graph
 RECURRENT = ("LSTM", "GRU", "SimpleRNN", "Bidirectional", "RNN")
 
@@ -46,7 +47,7 @@ class SmallBatch(Cause):
     Fewer than sixteen samples a step; and what follows the batch (ops over samples beyond what they cost
     for starting, input made per sample) is the smaller part of the step. Where the run has steps of
     different batch sizes, their times say so directly. A single long sequence through a recurrent
-    layer counts likewise.
+    layer counts likewise. Where `slowtrain batch --recording RUN` has measured other batch sizes, only that counts.
 
     ## What to do
     Raise the batch size, and the learning rate with it (in proportion, or by the square root); check the
@@ -64,6 +65,9 @@ class SmallBatch(Cause):
     def examine(self, trace: Trace) -> Evidence | None:
         steps = trace.steps
         size = float(np.median(steps.size[steps.steady])) if steps.steady.any() else 0.0
+        known = batching.curve(trace)
+        if known is not None and steps.training and size > 0:
+            return _by_curve(trace, known, size)
         if not steps.training or steps.source.endswith("()") or trace.eager or not 0 < size < BALANCE:
             return None
         if any(sum((g.get("repeated") or {}).values()) >= UNROLLED for g in work.graphs(trace)):
@@ -136,8 +140,23 @@ class SmallBatch(Cause):
         @event loop name=fit data={"data": {"shape": [3000, 784]}}
         @kernels busy=3 ms=3 ops={"adam/Mul:Mul": [2, 8], "m/dense/MatMul:MatMul": [1, 3]}
         """,
+        """
+        step     1111
+        dispatch dddd
+        @steps size=32
+        @event loop name=fit data={"data": {"shape": [60000, 784]}}
+        @fact batch={"knee":512,"points":[{"batch":32,"step_ms":4.0},{"batch":128,"step_ms":4.4},
+        & {"batch":512,"step_ms":7.0},{"batch":1024,"step_ms":13.8}]}
+        """,
     )
     quiet = (
+        """
+        step     1111
+        dispatch dddk
+        @steps size=1 line=22
+        @event loop name=fit data={"data": {"shape": [3000, 784]}}
+        @fact batch={"knee":1,"points":[{"batch":1,"step_ms":4.0},{"batch":2,"step_ms":7.9}]}
+        """,
         """
         step     1111111111
         dispatch dd........
@@ -172,6 +191,23 @@ class _Fit:
 
     def at(self, batch: float) -> float:
         return self.fixed_ms + self.per_sample_ms * batch + self.matrix_ms * max(batch / BALANCE - 1, 0.0)
+
+
+def _by_curve(trace: Trace, known: batching.Curve, size: float) -> Evidence | None:
+    """What was measured at other sizes, up to the knee, to what fits and to what the data has."""
+    rows = work.samples(trace)
+    most = [known.knee or max(known.ms), known.limit_batch, rows and rows // LEAST_STEPS]
+    goal = float(min(m for m in most if m))
+    gain = (goal / known.ms_at(goal)) / (size / known.ms_at(size)) if goal >= 2 * size else 1.0
+    if gain < GAIN:
+        return None
+    goal_ms = trace.step_ms * known.ms_at(goal) / known.ms_at(size)
+    return Evidence(
+        f"measured at other batch sizes: {goal:,.0f} samples a step give {gain:.2g} times the samples a second of "
+        f"{size:,.0f}; beyond, the gain is small or nothing was measured",
+        {"batch": size, "goal": goal, "goal_ms": goal_ms},
+        _where(trace),
+    )
 
 
 def _goal(trace: Trace, size: float) -> float | None:

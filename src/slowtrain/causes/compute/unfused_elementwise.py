@@ -87,7 +87,7 @@ class UnfusedElementwise(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         fused = everywhere(trace, models.fused_steps)
         says = "compile(..., jit_compile=True), so that XLA fuses the chains"
-        yield Prescription("edit", Effect.EQUIVALENT, says, edits=fused)
+        yield Prescription("edit", Effect.EQUIVALENT, says, edits=fused, treatment="xla")
 
     fires = (
         """

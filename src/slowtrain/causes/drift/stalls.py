@@ -69,7 +69,7 @@ class Stalls(Cause):
         return Evidence(says, numbers | ({"period": most.period} if most.period else {}), most.where)
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        count = int(trace.steps.steady.sum())
+        count = trace.steps.count
         remedies: list[Remedy] = []
         for one in _found(trace):
             if one.inside_ms > 0:
@@ -123,8 +123,8 @@ class Stalls(Cause):
 
 def _found(trace: Trace) -> list[Found]:
     """Stalls that no other cause tells of and that something explains."""
-    long = float(trace.steps.steady_ms.sum()) >= LEAST_UNEXPLAINED_MS
+    long = trace.steps.total_ms >= LEAST_UNEXPLAINED_MS
     found = [s for s in stalled.find(trace) if s.kind not in stalled.CLAIMED]
     found = [s for s in found if s.period or long or s.kind in ("checkpoint", "python", "feed")]
-    training = max(float(trace.steps.steady_ms.sum()) - sum(s.inside_ms for s in found), 0.0)
+    training = max(trace.steps.total_ms - sum(s.inside_ms for s in found), 0.0)
     return [s for s in found if s.kind != "checkpoint" or s.total_ms <= stalled.TRAINED * training]

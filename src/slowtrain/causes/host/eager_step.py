@@ -87,10 +87,12 @@ class EagerStep(Cause):
             yield Prescription("edit", Effect.EQUIVALENT, compiled)
         elif _set_by_compile(trace):
             edits = measured.first(trace, evidence.where, functions.without_eager_compile)
-            yield Prescription("edit", Effect.EQUIVALENT, "remove run_eagerly=True from compile()", edits=edits)
+            says = "remove run_eagerly=True from compile()"
+            yield Prescription("edit", Effect.EQUIVALENT, says, edits=edits, treatment="no-eager")
         elif trace.fact("functions_eager"):
             edits = measured.first(trace, evidence.where, lambda source, _: functions.without_eager_switch(source))
-            yield Prescription("edit", Effect.EQUIVALENT, "remove tf.config.run_functions_eagerly(True)", edits=edits)
+            says = "remove tf.config.run_functions_eagerly(True)"
+            yield Prescription("edit", Effect.EQUIVALENT, says, edits=edits, treatment="no-eager")
         else:
             put = "put @tf.function on the function that takes the gradient and applies it"
             yield Prescription(

@@ -97,10 +97,12 @@ class LaunchBound(Cause):
         if "gaps_ms" in evidence.numbers:
             fuse = "compile the whole step with XLA (jit_compile=True; in JAX one jax.jit around it): fewer kernels"
             yield Prescription("edit", Effect.EQUIVALENT, fuse)
-            yield Prescription("edit", Effect.EXACT, "in Keras, compile(..., steps_per_execution=50)")
+            says = "in Keras, compile(..., steps_per_execution=50)"
+            yield Prescription("edit", Effect.EXACT, says, treatment="several-steps")
         elif trace.steps.source == "fit":
             several = measured.first(trace, evidence.where, kerascalls.several_steps)
-            yield Prescription("edit", Effect.EXACT, "compile(..., steps_per_execution=50)", edits=several)
+            says = "compile(..., steps_per_execution=50)"
+            yield Prescription("edit", Effect.EXACT, says, edits=several, treatment="several-steps")
         else:
             many = "run many steps in one tf.function: for _ in tf.range(50): step(next(iterator))"
             yield Prescription("edit", Effect.EXACT, many)

@@ -76,21 +76,20 @@ class SequentialMap(Cause):
         fixed = node is not None and node.written is not None and bool(node.written.ops) and not node.written.random
         found = measured.first(trace, evidence.where[:1], lambda s, at: datasets.parallel(s, at, line))
         effect = Effect.EXACT if fixed else Effect.EQUIVALENT
-        yield Prescription("edit", effect, "give map num_parallel_calls=tf.data.AUTOTUNE", edits=found)
+        says = "give map num_parallel_calls=tf.data.AUTOTUNE"
+        yield Prescription("edit", effect, says, edits=found, treatment="parallel-map")
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """A map of work that is worth a thread, one call at a time; once cached, or parallel further on, it is not."""
-        if "Dataset" not in source.text:
-            return
         for call in index.of(source).called("map"):
             if not chains.operates(call) or not call.args or finding.keyword(call, "num_parallel_calls", 1) is not None:
                 continue
-            if not chains.upstream(source, call).whole:
+            if not chains.upstream(source, call).known:
                 continue
             work = costly.work(source, call.args[0], call)
             if work is None or work.python:  # Python holds the interpreter's lock: threads would wait for each other
                 continue
-            if any("cache" in flow.names or not flow.whole for flow in chains.flows(source, call)):
+            if any("cache" in (*flow.begun, *flow.names) or not flow.known for flow in chains.flows(source, call)):
                 continue
             line = edits.end(call.func)[0]
             effect = Effect.EQUIVALENT if repeatable.drawing(source, call.args[0]) else Effect.EXACT

@@ -10,7 +10,7 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import ahead, datasets
 from slowtrain.source.reading import finding, index
-from slowtrain.source.reading.input import consumed
+from slowtrain.source.reading.input import chains, consumed
 from slowtrain.source.reading.recorded import by_hand
 from slowtrain.source.spots.input import handfed
 from slowtrain.trace import Trace
@@ -84,7 +84,8 @@ class UnprefetchedInput(Cause):
             yield Prescription("edit", Effect.EXACT, says, edits=made)
             return
         found = measured.first(trace, evidence.where[:1], datasets.prefetched)
-        yield Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=found)
+        says = "end the pipeline with .prefetch(tf.data.AUTOTUNE)"
+        yield Prescription("edit", Effect.EXACT, says, edits=found, treatment="prefetch")
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """A pipeline with work in it that training takes its batches from, and nothing at its end works ahead.
@@ -95,14 +96,16 @@ class UnprefetchedInput(Cause):
             says = "make the next batch in a background thread while the step runs"
             cure = Prescription("edit", Effect.EXACT, says, edits=fed.edits)
             yield Spot(edits.start(fed.node), edits.end(fed.node), fed.says, cure)
-        if "Dataset" not in source.text:
-            return
         for flow in dict.fromkeys(consumed.trained_on(source)):
-            last = flow.calls[-1]
-            working = [n for n, name in enumerate(flow.names) if name in consumed.WORKING]
-            behind = {"prefetch", "cache"} & set(flow.names[working[-1] :]) if working else ()
+            names = (*flow.begun, *flow.names)
+            working = [n for n, name in enumerate(names) if name in consumed.WORKING]
+            behind = {"prefetch", "cache"} & set(names[working[-1] :]) if working else ()
             if not working or behind:  # what a cache holds is only cut into batches
                 continue
+            if not flow.calls:
+                yield from _made_elsewhere(source, flow)
+                continue
+            last = flow.calls[-1]
             made = tuple(datasets.prefetched(source, edits.end(last.func)[0]))
             cure = Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=made)
             says = f"the pipeline ends in {finding.called(last)}: nothing makes the next batch while the step runs"
@@ -157,6 +160,17 @@ class UnprefetchedInput(Cause):
         @pipeline Slices ms=0.1 > Map ms=9.7 line=12 > Batch ms=0.2 line=12 > Prefetch buffer=2
         """,
     )
+
+
+def _made_elsewhere(source: Source, flow: chains.Flow) -> Iterable[Spot]:
+    """All of a pipeline is in a function of another file: what that gives can be fetched ahead here."""
+    if flow.entry is None:
+        return
+    text, also = datasets.autotune(source, flow.entry)
+    made = (*also, *edits.chained(source, flow.entry, f".prefetch({text})"))
+    cure = Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=made)
+    says = f"the pipeline that this makes ends in {flow.begun[-1]}: nothing makes the next batch while the step runs"
+    yield Spot(edits.start(flow.entry), edits.end(flow.entry), says, cure)
 
 
 def _exposed(trace: Trace) -> tuple[float, tuple[Place, ...]] | None:

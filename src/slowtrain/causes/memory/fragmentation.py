@@ -44,9 +44,10 @@ class Fragmentation(Cause):
             share = pool.get("fragmentation_share")
             free = pool["limit_bytes"] - pool["in_use_bytes"]
             asked = pool["largest_request_bytes"]
-            if share is not None and (1 - share) * free < asked <= free:
+            largest = free if share is None else (1 - share) * free
+            if share is not None and largest < asked <= free:
                 return Evidence(
-                    f"{name}: of {free / 2**20:.3g} MiB free the largest piece is {(1 - share) * free / 2**20:.3g} MiB, "
+                    f"{name}: of {free / 2**20:.3g} MiB free the largest piece is {largest / 2**20:.3g} MiB, "
                     f"and one request of the step is {asked / 2**20:.3g} MiB",
                     {"free_bytes": free, "fragmentation_share": share, "largest_request_bytes": asked},
                 )

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace, growth
 from slowtrain.whatif import Remedy
 
-NEARLY_ALL = 0.9  # of what the card has: TensorFlow leaves a few hundred MiB to the driver (gpu_device.cc: 225 to 1,740)
+NEARLY_ALL = (
+    0.9  # of what the card has: TensorFlow leaves a few hundred MiB to the driver (gpu_device.cc: 225 to 1,740)
+)
 
 
 class GrabbedDevice(Cause):
@@ -62,7 +66,7 @@ class GrabbedDevice(Cause):
             return None
         return Evidence(
             f"{taken / 2**30:.3g} of {total / 2**30:.3g} GiB of card {number} are taken; this script used "
-            f"{need / 2**30:.3g} GiB at most, and {len(others)} other process{'es are' if len(others) > 1 else ' is'} there",
+            f"{need / 2**30:.3g} GiB at most; other processes there: {len(others)}",
             {"taken_bytes": taken, "used_bytes": need, "others_bytes": theirs},
         )
 
@@ -70,7 +74,9 @@ class GrabbedDevice(Cause):
         return []  # it is the other process that gains
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription("setting", Effect.EXACT, "TF_FORCE_GPU_ALLOW_GROWTH=true, or a memory_limit for each process")
+        yield Prescription(
+            "setting", Effect.EXACT, "TF_FORCE_GPU_ALLOW_GROWTH=true, or a memory_limit for each process"
+        )
         yield Prescription("setting", Effect.EXACT, "one process a card: CUDA_VISIBLE_DEVICES")
 
     fires = (
@@ -80,7 +86,7 @@ class GrabbedDevice(Cause):
         @repeat 100
         @fact child={"pid":41} machine={"gpu":{"devices":[{"memory_total_bytes":16e9,"compute_processes":[{"pid":41},
         & {"pid":77,"memory_used_bytes":1e9}]}]}}
-        @sample gpu_memory_used_bytes.0=15.5e9
+        @sample gpu_memory_used_bytes_0=15.5e9
         @grow memory GPU:0 from=2000000000 by=0 every=40
         """,
         """
@@ -94,8 +100,8 @@ class GrabbedDevice(Cause):
         step    1111111111
         device  kkkkkkkkkk
         @repeat 100
-        @fact child={"pid":41} machine={"gpu":{"devices":[{"memory_total_bytes":16e9,"compute_processes":[{"pid":41}]}]}}
-        @sample gpu_memory_used_bytes.0=15.5e9
+        @fact child={"pid":41} machine={"gpu":{"devices":[{"memory_total_bytes":16e9,"compute_processes":[]}]}}
+        @sample gpu_memory_used_bytes_0=15.5e9
         @grow memory GPU:0 from=2000000000 by=0 every=40
         """,
     )
@@ -103,8 +109,6 @@ class GrabbedDevice(Cause):
 
 def _most(trace: Trace, number: int) -> float | None:
     """What the driver said was taken of a card, at most."""
-    for name in (f"gpu_memory_used_bytes.{number}", f"gpu_memory_used_bytes[{number}]"):
-        series = trace.samples.get(name)
-        if series is not None and len(series):
-            return float(series.max())
-    return None
+    series = trace.samples.get(f"gpu_memory_used_bytes_{number}")
+    known = series[np.isfinite(series)] if series is not None else ()
+    return float(max(known)) if len(known) else None

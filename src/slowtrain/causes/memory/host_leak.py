@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.model import Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.source import Source, edits
 from slowtrain.source.reading import gathering
+from slowtrain.source.spots.memory import kept
 from slowtrain.trace import Trace, growth
 from slowtrain.trace.feeding import free_bytes
 from slowtrain.trace.growth import Holder, Unit
@@ -48,6 +50,7 @@ class HostLeak(Cause):
     needs = frozenset({Signal.MEMORY})
     scope = "run"
     matters = True
+    words = ("gradient", "Session")
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = growth.slope(trace, *growth.anonymous(trace))
@@ -82,8 +85,8 @@ class HostLeak(Cause):
 
     def spoils_in(self, trace: Trace, evidence: Evidence) -> bool:
         """A run that will be killed today, by what the script itself keeps."""
-        kept = bool(growth.reasons(growth.holders(trace), evidence.numbers["per_step_bytes"]))
-        return kept and evidence.numbers.get("full_in_h", LONGEST_H) < SOON_H
+        known = bool(growth.reasons(growth.holders(trace), evidence.numbers["per_step_bytes"]))
+        return known and evidence.numbers.get("full_in_h", LONGEST_H) < SOON_H
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         why = growth.reasons(growth.holders(trace), evidence.numbers["per_step_bytes"])
@@ -105,6 +108,12 @@ class HostLeak(Cause):
             yield Prescription(
                 "advice", Effect.EXACT, "look for what is kept: tracemalloc between two epochs names its line"
             )
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """All gradients of each step kept in a list; ops made in a loop of a session."""
+        for found in (*kept.gradients(source), *kept.ops(source)):
+            cure = Prescription("advice", Effect.EXACT, found.cure)
+            yield Spot(edits.start(found.node), edits.end(found.node), found.says, cure)
 
     fires = (
         """
@@ -166,5 +175,9 @@ def _what(why: Sequence[Holder], traced: float, unit: Unit) -> str:
     if why:
         return "; ".join(map(str, why[:2]))
     if traced * unit.steps >= RETRACED or unit.steps == 1000.0:
-        return f"functions are traced again, {traced * unit.steps:,.3g} per {unit.name}, and each keeps its graph"
+        return f"functions are traced again, {_count(traced * unit.steps)} per {unit.name}, and each keeps its graph"
     return "what keeps it is behind none of the script's own names"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"

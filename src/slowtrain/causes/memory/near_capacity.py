@@ -59,7 +59,9 @@ class NearCapacity(Cause):
         return []  # what the faster algorithms would give was not measured
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription("advice", Effect.CHANGES_TRAINING, "make the batch a little smaller; slowtrain batch tells how far")
+        yield Prescription(
+            "advice", Effect.CHANGES_TRAINING, "make the batch a little smaller; slowtrain batch tells how far"
+        )
         yield Prescription("advice", Effect.EXACT, "let nothing else use the device; keep fewer tensors on it")
 
     fires = (

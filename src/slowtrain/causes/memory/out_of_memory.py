@@ -65,7 +65,9 @@ class OutOfMemory(Cause):
             worth = f" ({gain / 2**20:.3g} MiB)" if gain else ""
             smaller = "batch" in says or "float16" in says
             yield Prescription("advice", Effect.CHANGES_TRAINING if smaller else Effect.EXACT, says + worth)
-        yield Prescription("advice", Effect.EXACT, "slowtrain memory with this script tells the largest batch that fits")
+        yield Prescription(
+            "advice", Effect.EXACT, "slowtrain memory with this script tells the largest batch that fits"
+        )
 
     fires = (
         """

@@ -84,6 +84,8 @@ class SlowLink(Cause):
         )  # fmt: skip
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        if trace.fact("doctor"):
+            return []
         # Copies from ordinary memory may be slower than either link: then less is won.
         won = 1 - evidence.numbers["link_share"]
         return [Drop({c: won * ms for c, ms in _exposed(trace).items()}, 0.0, (0.4, 1.05))]

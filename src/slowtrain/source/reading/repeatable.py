@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from slowtrain.source import RANDOM, Source
-from slowtrain.source.reading import finding, scopes
+from slowtrain.source.reading import elsewhere, finding, scopes
 
 DRAWING = ("random_", "stateless_random", "Random", "sample_distorted", "stateless_sample", "rand_")
 STATEFUL = frozenset({"assign", "assign_add", "assign_sub", "scatter_update", "scatter_add"})
@@ -37,12 +37,18 @@ def drawing(source: Source, function: ast.AST) -> bool:
         return finding.called(function) not in FIXED_LAYERS
     if isinstance(function, ast.Name):
         found = finding.defined(source, function.id)
+        other = elsewhere.function(source, function) if found is None else None
+        if other is not None:
+            return _drawing_elsewhere(other)
         if found is None:  # a layer, or a function of another file
             made = [n.value for n in scopes.binders(source, function.id, source.tree) if isinstance(n, ast.Assign)]
             return len(made) != 1 or not isinstance(made[0], ast.Call) or drawing(source, made[0])
         start = found
     elif isinstance(function, ast.Attribute) and not scopes.full(source, function).startswith("tensorflow."):
         found = finding.defined(source, function.attr)
+        other = elsewhere.function(source, function) if found is None else None
+        if other is not None:
+            return _drawing_elsewhere(other)
         if found is None:
             return True
         start = found
@@ -51,10 +57,15 @@ def drawing(source: Source, function: ast.AST) -> bool:
     return any(draws(source, n) for n in source.called(start)) or _variable(source, start)
 
 
-def draws(source: Source, function: ast.AST) -> bool:
+def _drawing_elsewhere(found: elsewhere.Found, depth: int = 3) -> bool:
+    parts = found.source.called(found.function)
+    return any(draws(found.source, n, depth) for n in parts) or _variable(found.source, found.function)
+
+
+def draws(source: Source, function: ast.AST, depth: int = 3) -> bool:
     """Whether it may give another result each time: by drawing, by a clock, or in code that is not in this file."""
     return random(source, function) or any(
-        not _known(source, node, function) for node in ast.walk(function) if isinstance(node, ast.Call)
+        not _known(source, node, function, depth) for node in ast.walk(function) if isinstance(node, ast.Call)
     )
 
 
@@ -68,8 +79,8 @@ def _variable(source: Source, start: ast.AST) -> bool:
     )
 
 
-def _known(source: Source, call: ast.Call, function: ast.AST) -> bool:
-    """Whether what ``call`` calls is in the file, a library's function that only computes or reads, or of a value."""
+def _known(source: Source, call: ast.Call, function: ast.AST, depth: int) -> bool:
+    """Whether ``call`` calls what is in the project, a library's function that only computes or reads, or a value's."""
     name = scopes.dotted(call.func)
     first = name.partition(".")[0]
     if not first or first in ("self", "cls"):
@@ -78,7 +89,10 @@ def _known(source: Source, call: ast.Call, function: ast.AST) -> bool:
         return True
     imported = scopes.aliases(source).get(first)
     if imported is not None or first in modules(source):
-        return scopes.full(source, call.func).startswith(LIBRARIES)
+        if scopes.full(source, call.func).startswith(LIBRARIES):
+            return True
+        other = elsewhere.function(source, call.func) if depth else None
+        return other is not None and not _drawing_elsewhere(other, depth - 1)
     inner = scopes.bound(scopes.body(function)) | set(scopes.parameters(function))
     if first in inner or "." not in name:
         return (
@@ -144,6 +158,9 @@ def alongside(source: Source, function: ast.expr, near: ast.AST) -> bool:
         start = finding.defined(source, function.id, near)
     elif isinstance(function, ast.Attribute):
         start = finding.defined(source, function.attr, near)
+    other = elsewhere.function(source, function) if start is None else None
+    if other is not None:
+        source, start = other.source, other.function
     if start is None:
         return True  # a layer, a function of TensorFlow or of another file: TensorFlow's own rules hold
     for inner in source.called(start):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits
-from slowtrain.source.reading import finding, index, scopes
+from slowtrain.source.reading import elsewhere, finding, index, scopes
 
 OPERATIONS = frozenset(
     "apply batch bucket_by_sequence_length cache concatenate enumerate filter flat_map group_by_window ignore_errors "
@@ -29,10 +29,21 @@ DEEPEST = 40  # functions and variables followed: more is a loop of names
 
 @dataclass(frozen=True)
 class Flow:
-    """Operations from the source on; ``whole`` where the first one makes the data set."""
+    """Operations from the source on; ``whole`` where the first one makes the data set.
+
+    Where a function of another file makes it, ``entry`` is its call, ``begun`` the operations there from the source
+    on, ``whole`` is False (what is there cannot be edited from here), and ``known`` True.
+    """
 
     calls: tuple[ast.Call, ...]
     whole: bool
+    begun: tuple[str, ...] = ()
+    entry: ast.Call | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether all its operations are in sight."""
+        return self.whole or bool(self.begun)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -105,7 +116,7 @@ def upstream(source: Source, call: ast.Call) -> Flow:
         if isinstance(node, ast.Call):
             returned = _returned(source, node)
             if returned is None:
-                break
+                return Flow(tuple(found), False, begun := _begun(source, node), node if begun else None)
             entered.append(node)
             node = place = returned
             continue
@@ -116,6 +127,20 @@ def upstream(source: Source, call: ast.Call) -> Flow:
             break
         node = place = value
     return Flow(tuple(found), False)
+
+
+def _begun(source: Source, call: ast.Call) -> tuple[str, ...]:
+    """The operations of the data set that ``call``, of a function in another file, gives; () where it is none."""
+    found = elsewhere.function(source, call.func)
+    value = elsewhere.returned(found) if found is not None else None
+    for _ in range(DEEPEST):
+        if found is None or not isinstance(value, ast.Name):
+            break
+        value = assigned(found.source, value, value)
+    if found is None or not isinstance(value, ast.Call):
+        return ()
+    flow = upstream(found.source, value)
+    return (*flow.begun, *flow.names) if flow.known else ()
 
 
 def flows(source: Source, call: ast.Call) -> list[Flow]:
@@ -252,7 +277,7 @@ def assigned(source: Source, name: ast.Name, place: ast.AST) -> ast.expr | None:
             return None
         for earlier in reversed(block[: block.index(statement)]):
             if name.id in scopes.bound(earlier):
-                return _value(earlier, name.id)
+                return _value(_within(earlier, name.id), name.id)
         if not isinstance(parent, ast.stmt) or isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
             break
         statement = parent
@@ -261,6 +286,16 @@ def assigned(source: Source, name: ast.Name, place: ast.AST) -> ast.expr | None:
         return None
     found = scopes.binders(source, name.id, source.tree)  # a name of the module, read in a function
     return _value(found[0], name.id) if len(found) == 1 else None
+
+
+def _within(statement: ast.stmt, name: str) -> ast.stmt:
+    """The last statement of ``with strategy.scope():`` that binds ``name``, of such blocks within it too."""
+    while isinstance(statement, (ast.With, ast.AsyncWith)):
+        inner = [s for s in statement.body if name in scopes.bound(s)]
+        if not inner:
+            break  # bound by the head itself
+        statement = inner[-1]
+    return statement
 
 
 def _value(statement: ast.AST, name: str) -> ast.expr | None:

@@ -11,11 +11,11 @@ from slowtrain.source.reading.input import chains
 
 WORKING = frozenset("map interleave flat_map filter from_generator".split())
 STEPS = frozenset({"GradientTape", "train_on_batch"})
-PASSED = frozenset({"enumerate", "iter", "tqdm"})
+PASSED = frozenset({"enumerate", "iter", "tqdm", "experimental_distribute_dataset"})
 
 
 def trained_on(source: Source) -> Iterator[chains.Flow]:
-    """The pipelines whose whole text is in this file, once for each place that takes from them."""
+    """The pipelines whose whole text is in sight, once for each place that takes from them."""
     for call in index.of(source).called("fit"):
         given = finding.keyword(call, "x", 0)
         yield from flow_of(source, given, call)
@@ -42,5 +42,5 @@ def flow_of(source: Source, given: ast.expr | None, place: ast.AST) -> Iterator[
             break
     if isinstance(given, ast.Call):
         flow = chains.upstream(source, given)
-        if flow.whole:
+        if flow.known:
             yield flow

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from slowtrain.source import Source
-from slowtrain.source.reading import finding, repeatable, scopes
+from slowtrain.source.reading import elsewhere, finding, repeatable, scopes
 
 # Functions of TensorFlow (by their last name, or the beginning of it) that take longer than a call costs.
 WORKING = (
@@ -17,6 +17,7 @@ WORKING = (
     "sample_distorted", "tokenize",
 )  # fmt: skip
 FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
+DEEPEST = 3  # files followed
 SEVERAL = 8  # assumed: as many calls of a framework's ops in one function are work together
 
 
@@ -29,18 +30,37 @@ class Work:
 
 
 def work(source: Source, function: ast.expr, near: ast.AST) -> Work | None:
-    """The work in ``function`` and what it calls in this file; None where there is little, or nobody can see it."""
+    """The work in ``function`` and what it calls in the project's files; None for little, or what nobody can see."""
     start: ast.AST | None = function
     if isinstance(function, (ast.Name, ast.Attribute)):
         name = function.id if isinstance(function, ast.Name) else function.attr
         start = finding.defined(source, name, near)
+        found = elsewhere.function(source, function) if start is None else None
+        if found is not None:
+            source, start = found.source, found.function
     if not isinstance(start, (ast.Lambda, ast.FunctionDef)):
         return None
+    return _judged(_calls(source, start, DEEPEST))
+
+
+def _calls(source: Source, start: ast.AST, depth: int) -> list[tuple[str, str]]:
+    """Last and full name of all that ``start`` calls, in functions of other files too."""
     parts = source.called(start)
-    calls = [n for one in parts for n in ast.walk(one) if isinstance(n, ast.Call)]
-    python = any(finding.called(c) in repeatable.CALLING_PYTHON for c in calls)
-    ours = [c for c in calls if scopes.full(source, c.func).startswith(FRAMEWORKS)]
-    for call in ours:
-        if finding.called(call).startswith(WORKING):
-            return Work(finding.called(call), python)
+    found = [
+        (finding.called(n), scopes.full(source, n.func))
+        for one in parts
+        for n in ast.walk(one)
+        if isinstance(n, ast.Call)
+    ]
+    for other in [o for one in parts for o in elsewhere.called(source, one)] if depth else ():
+        found += _calls(other.source, other.function, depth - 1)
+    return found
+
+
+def _judged(calls: list[tuple[str, str]]) -> Work | None:
+    python = any(name in repeatable.CALLING_PYTHON for name, _ in calls)
+    ours = [name for name, full in calls if full.startswith(FRAMEWORKS)]
+    for name in ours:
+        if name.startswith(WORKING):
+            return Work(name, python)
     return Work(f"{len(ours)} ops", python) if len(ours) >= SEVERAL else None

@@ -235,7 +235,12 @@ def _passed(source: Source, test: ast.If) -> int | None:
 def _of_flow(source: Source, flow: chains.Flow) -> tuple[int | None, int | None]:
     """Samples of a data set made of arrays, and the size of its batches."""
     sizes = [c for c in flow.calls if finding.called(c) == "batch"]
-    if finding.called(flow.calls[0]) != "from_tensor_slices" or len(sizes) != 1 or not flow.calls[0].args:
+    if (
+        not flow.whole
+        or finding.called(flow.calls[0]) != "from_tensor_slices"
+        or len(sizes) != 1
+        or not flow.calls[0].args
+    ):
         return None, None
     given = flow.calls[0].args[0]
     if isinstance(given, ast.Tuple) and given.elts:
@@ -257,7 +262,11 @@ def tiny(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]
         yield from _too_small(source, given, visible.shape(source, data), call.lineno)
     for flow in dict.fromkeys(consumed.trained_on(source)) if index.of(source).called("batch") else ():
         calls = [c for c in flow.calls if finding.called(c) == "batch"]
-        if len(calls) != 1 or {"unbatch", "window", "flat_map", "filter", "interleave"} & set(flow.names):
+        if (
+            not flow.whole
+            or len(calls) != 1
+            or {"unbatch", "window", "flat_map", "filter", "interleave"} & set(flow.names)
+        ):
             continue
         rows, _ = _of_flow(source, flow)
         given = finding.keyword(calls[0], "batch_size", 0)

@@ -1,0 +1,112 @@
+"""Cures that need no edit: the framework is given another argument while the script runs as it is written.
+
+Each is named after what it does; causes name them in their prescriptions. What a treatment gives is what
+the edit would give, so that a cure can be proven where the source cannot be changed by a machine.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import wrapt
+
+from slowtrain.capture.patching import on_import
+from slowtrain.capture.recorder import Recorder
+
+DATASETS = "tensorflow.python.data.ops.dataset_ops"
+COMPILED = (
+    ("keras.src.trainers.trainer", "Trainer"),
+    ("keras.src.engine.training", "Model"),
+    ("tf_keras.src.engine.training", "Model"),
+)
+EXECUTIONS = 50  # steps at once, as the prescription says
+AUTOTUNE = -1  # tf.data.AUTOTUNE
+READY = ("Prefetch", "Options")  # nodes at a pipeline's end behind which another prefetch gives nothing
+
+Original = Callable[..., Any]
+
+
+def prefetch(recorder: Recorder) -> None:
+    """Every data set that is iterated ends with a prefetch."""
+
+    def iterated(original: Original, dataset: Any, args: Any, kwargs: Any) -> Any:
+        if type(dataset).__name__.lstrip("_").startswith(READY):
+            return original(*args, **kwargs)
+        return iter(dataset.prefetch(AUTOTUNE))
+
+    _wrap(recorder, DATASETS, "DatasetV2.__iter__", iterated)
+
+
+def parallel_map(recorder: Recorder) -> None:
+    """``map`` runs several elements at once where it was not told how many; their order stays."""
+
+    def mapped(original: Original, _dataset: Any, args: Any, kwargs: Any) -> Any:
+        given = inspect.signature(original).bind(*args, **kwargs).arguments
+        if given.get("num_parallel_calls") is None:
+            given["num_parallel_calls"] = AUTOTUNE
+        return original(**given)
+
+    _wrap(recorder, DATASETS, "DatasetV2.map", mapped)
+
+
+def no_eager(recorder: Recorder) -> None:
+    """``run_eagerly`` and ``run_functions_eagerly`` are not heard."""
+    _compile_with(recorder, run_eagerly=False)
+
+    def asked(original: Original, _module: Any, _args: Any, _kwargs: Any) -> Any:
+        return original(False)
+
+    _wrap(recorder, "tensorflow", "config.run_functions_eagerly", asked)
+
+
+def several_steps(recorder: Recorder) -> None:
+    """``compile`` is given ``steps_per_execution``."""
+    _compile_with(recorder, steps_per_execution=EXECUTIONS)
+
+
+def xla(recorder: Recorder) -> None:
+    """``compile`` is given ``jit_compile=True``."""
+    _compile_with(recorder, jit_compile=True)
+
+
+def mixed_precision(recorder: Recorder) -> None:
+    """Keras' policy is ``mixed_float16`` from the start."""
+    on_import(recorder, "keras", lambda keras: keras.mixed_precision.set_global_policy("mixed_float16"))
+
+
+def _compile_with(recorder: Recorder, **changed: Any) -> None:
+    def compiled(original: Original, _model: Any, args: Any, kwargs: Any) -> Any:
+        given = inspect.signature(original).bind_partial(*args, **kwargs)
+        given.apply_defaults()
+        for name in [n for n, p in inspect.signature(original).parameters.items() if p.kind is p.VAR_KEYWORD]:
+            kwargs = given.arguments.pop(name, {})
+            given.arguments |= kwargs
+        return original(**given.arguments | changed)
+
+    for module, owner in COMPILED:
+        _wrap(recorder, module, f"{owner}.compile", compiled)
+
+
+def _wrap(recorder: Recorder, module: str, path: str, wrapper: Callable[..., Any]) -> None:
+    def patch(loaded: Any) -> None:
+        wrapt.wrap_function_wrapper(loaded, path, wrapper)
+
+    on_import(recorder, module, patch)
+
+
+TREATMENTS: dict[str, Callable[[Recorder], None]] = {
+    "prefetch": prefetch,
+    "parallel-map": parallel_map,
+    "no-eager": no_eager,
+    "several-steps": several_steps,
+    "xla": xla,
+    "mixed-precision": mixed_precision,
+}
+"""By the name that ``slowtrain verify --treat`` and prescriptions use."""
+
+
+def install(recorder: Recorder, names: list[str]) -> None:
+    for name in names:
+        TREATMENTS[name](recorder)

@@ -1,0 +1,99 @@
+"""The work is too small for the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from slowtrain.causes import Cause
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.trace import Trace
+from slowtrain.whatif import Drop, Remedy
+
+
+class FasterOnCpu(Cause):
+    """The same steps take less time on the CPU than on the GPU: what they compute is too small for the device.
+
+    ## What it means
+    Each op that a GPU runs costs a launch of some microseconds, each batch a copy, and the start of a process several
+    seconds for the driver and its libraries. A model of few small layers at a small batch is computed on the CPU before
+    all that is done.
+
+    ## How it is recognised
+    Only by measuring: `slowtrain crossover --recording FOLDER SCRIPT` runs the script on both, and keeps what it found
+    with the recording. The CPU's steps have to be faster at the script's own batch, with the whole interval. Without
+    that measurement this is unchecked: no rule of thumb tells it.
+
+    ## What to do
+    Set `CUDA_VISIBLE_DEVICES=-1` for this script. Or make the work larger: from the batch that the measurement names
+    the GPU wins.
+
+    ## When it is not worth it
+    When the model or the batch is about to grow, or the run ends before the difference can be noticed.
+    """
+
+    title = "The CPU would be faster"
+    needs = frozenset({Signal.STEPS, Signal.CROSSOVER})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        row = _row(trace)
+        if row is None or row.get("faster") != "cpu" or not trace.on_accelerator:
+            return None
+        speedup = row["speedup"]
+        if not speedup.get("low") or speedup["low"] <= 1:
+            return None
+        told = trace.fact("crossover")
+        start = told.get("from_batch") or {}
+        later = ""
+        if told.get("winner") == "gpu" and start.get("value"):
+            later = f"; the GPU wins from a batch of {start['value']:,.0f} on"
+        numbers = {"speedup": float(speedup["value"]), "batch": float(row["batch"])}
+        says = f"at a batch of {row['batch']:,} the CPU was measured to be {speedup['value']:.2f}x as fast"
+        return Evidence(says + later, numbers)
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        gone = trace.step_ms * (1 - 1 / evidence.numbers["speedup"])
+        parts: dict[Category, float] = {}
+        for category in sorted(trace.categories, key=trace.mean, reverse=True):
+            parts[category] = min(trace.mean(category), gone - sum(parts.values()))
+        return [Drop({c: ms for c, ms in parts.items() if ms > 0})]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        yield Prescription(
+            "setting", Effect.EQUIVALENT, "set CUDA_VISIBLE_DEVICES=-1 for this script: it runs on the CPU"
+        )
+        start = (trace.fact("crossover") or {}).get("from_batch") or {}
+        if start.get("value"):
+            says = f"or take a batch above {start['value']:,.0f}, from which the GPU wins"
+            yield Prescription("advice", Effect.CHANGES_TRAINING, says)
+
+    fires = (
+        """
+        step    1111122222333334444455555
+        device  kkk..kkk..kkk..kkk..kkk..
+        dispatch ...dd...dd...dd...dd...dd
+        @fact devices=[{"kind":"GPU"}] crossover={"own_batch":32,"winner":"gpu","from_batch":{"value":900},
+        & "batches":[{"batch":32,"faster":"cpu","speedup":{"value":2.5,"low":2.2,"high":2.8}}]}
+        """,
+    )
+    quiet = (
+        """
+        step    1111122222333334444455555
+        device  kkk..kkk..kkk..kkk..kkk..
+        @fact devices=[{"kind":"GPU"}] crossover={"own_batch":32,"winner":"gpu",
+        & "batches":[{"batch":32,"faster":"gpu","speedup":{"value":2.5,"low":2.2,"high":2.8}}]}
+        """,
+        """
+        step    1111122222333334444455555
+        device  kkk..kkk..kkk..kkk..kkk..
+        @fact devices=[{"kind":"GPU"}] crossover={"own_batch":32,
+        & "batches":[{"batch":32,"faster":"cpu","speedup":{"value":1.5,"low":0.9,"high":2.8}}]}
+        """,
+    )
+
+
+def _row(trace: Trace) -> Mapping[str, Any] | None:
+    """What was measured at the script's own batch."""
+    told = trace.fact("crossover", default=None) or {}
+    rows = [r for r in told.get("batches") or () if isinstance(r, dict) and isinstance(r.get("speedup"), dict)]
+    return next((r for r in rows if r.get("batch") == told.get("own_batch")), None)

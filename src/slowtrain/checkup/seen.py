@@ -1,0 +1,46 @@
+"""What ``slowtrain lint`` sees in the files of a script, beside what the run says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slowtrain.errors import SlowtrainError
+from slowtrain.findings import UNUSED_IGNORE, Finding
+from slowtrain.lint import joining, looking, settings
+from slowtrain.lint.documents import Unreadable
+from slowtrain.lint.settings import Settings
+from slowtrain.model import Checkup, Place, SeenInSource
+from slowtrain.trace import Trace
+
+
+def seen(trace: Trace, checkup: Checkup, place: Callable[[Place], Place]) -> tuple[SeenInSource, ...]:
+    """The findings in the script and in its own modules, the dearest first; of somebody's profile none."""
+    files = joining.texts(trace)
+    if not files:
+        return ()
+    chosen = _settings(list(files))
+    findings: list[Finding] = []
+    for file, text in files.items():
+        try:
+            findings += looking.seen(file, text.encode("utf-8", "surrogateescape"), chosen).findings
+        except (Unreadable, UnicodeError):
+            continue  # it ran, so it is Python; what is cut off or odd is not worth a line of a report
+    told = joining.joined([f for f in findings if f.cause != UNUSED_IGNORE], checkup, trace)
+    return tuple(_plain(f, place) for f in told)
+
+
+def _settings(files: list[str]) -> Settings:
+    """What the project wants to be told; a mistake in its settings is for ``slowtrain lint`` to tell."""
+    try:
+        return settings.load(files)
+    except SlowtrainError:
+        return Settings(frozenset(settings.known()))
+
+
+def _plain(finding: Finding, place: Callable[[Place], Place]) -> SeenInSource:
+    code = finding.code[0].strip() if finding.code else ""
+    where = place(Place(finding.file, finding.line, code))
+    runtime = finding.runtime
+    if runtime is None:
+        return SeenInSource(finding.cause, where, finding.says)
+    return SeenInSource(finding.cause, where, finding.says, runtime.state, runtime.ms_per_step, runtime.run_ms)

@@ -1,0 +1,55 @@
+"""``slowtrain batch``: throughput and memory over the batch size, and the knee."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+HELP = "samples a second and memory over the batch size: where the knee is, and what still fits"
+EXAMPLES = """
+slowtrain batch train.py --epochs 3
+slowtrain batch --device T4 --html batch.html train.py
+slowtrain batch --recording runs/train-20260131-235959 train.py     slowtrain diagnose then knows the knee
+"""
+KEPT = "batch.json"  # beside a recording, where build.load looks for it
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from slowtrain.cli import _proving
+
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module's name, as in python -m")
+    parser.add_argument("--device", metavar="CARD", help="a card's name (T4, A100-40GB) or a size (16GiB)")
+    parser.add_argument(
+        "--growth", action="store_true", help="memory is taken as it is needed, as with set_memory_growth"
+    )
+    parser.add_argument(
+        "--recording", type=Path, metavar="FOLDER", help="keep the answer with this recording, for slowtrain diagnose"
+    )
+    _proving.add_options(parser)
+    parser.add_argument("script", metavar="SCRIPT", help="the script")
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="...", help="its own arguments; {batch} stands for the batch"
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    from slowtrain.cli import _answer, _proving, _sizing
+    from slowtrain.errors import InputError
+    from slowtrain.report import sizing as report
+    from slowtrain.report import sizing_html
+    from slowtrain.verify import curve
+
+    if args.recording is not None and not (args.recording / "recording.sqlite").exists():
+        raise InputError(f"{args.recording} is no recording; give the folder that slowtrain run wrote")
+    device = _sizing.device(args.device)
+    bench = _proving.bench(args, args.script, f"batch-{_sizing.stem(args)}")
+    answer = curve.curve(bench, device, growth=args.growth)
+    document = report.batch_document(answer)
+    if args.recording is not None:
+        _answer.write(args.recording / KEPT, document)
+    shown = args.html or bench.folder / "batch.html"
+    _answer.write(shown, sizing_html.render(answer))
+    _sizing.tell(args, bench.folder / KEPT, document, report.render_batch, answer)
+    if args.json != "-":
+        print(f"\nreport: {shown}")
+    return 0

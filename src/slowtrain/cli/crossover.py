@@ -1,0 +1,72 @@
+"""``slowtrain crossover``: on which device this script is faster, from which batch on, and after how many steps."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+HELP = "measure the script on two devices: from which batch on, and after how many steps, the GPU wins"
+EXAMPLES = """
+slowtrain crossover train.py --epochs 3
+slowtrain crossover --batches 8,64,512 train.py
+slowtrain crossover --devices cpu:threads=1,cpu:threads=2 train.py     settings of the CPU, where there is no GPU
+slowtrain crossover --recording runs/train-20260131-235959 train.py    slowtrain diagnose then knows it
+"""
+KEPT = "crossover.json"  # beside a recording, where it is looked for
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from slowtrain.cli import _proving
+
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module's name, as in python -m")
+    parser.add_argument(
+        "--devices", default="gpu,cpu", metavar="A,B", help="two of gpu, cpu, cpu:threads=N (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--batches", metavar="N,N,…", help="batch sizes (default: a quarter of the script's own, its own, four times)"
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="processes of each device at each batch (default: 3)")
+    parser.add_argument(
+        "--recording", type=Path, metavar="FOLDER", help="keep the answer with this recording, for slowtrain diagnose"
+    )
+    _proving.add_options(parser)
+    parser.add_argument("script", metavar="SCRIPT", help="the script")
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="...", help="its own arguments; {batch} stands for the batch"
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    from slowtrain.cli import _answer, _proving, _sizing
+    from slowtrain.errors import InputError
+    from slowtrain.report import crossover as report
+    from slowtrain.report import crossover_html
+    from slowtrain.verify import crossing
+
+    if args.recording is not None and not (args.recording / "recording.sqlite").exists():
+        raise InputError(f"{args.recording} is no recording; give the folder that slowtrain run wrote")
+    if args.rounds < 1:
+        raise InputError(f"--rounds {args.rounds}: at least one; from two on there are intervals")
+    batches = _batches(args.batches)
+    crossing.settings(args.devices)  # before anything is run
+    bench = _proving.bench(args, args.script, f"crossover-{_sizing.stem(args)}")
+    found = crossing.measure(bench, args.devices, batches, args.rounds)
+    document = report.render_json(found)
+    if args.recording is not None:
+        _answer.write(args.recording / KEPT, document)
+    shown = args.html or bench.folder / "crossover.html"
+    _answer.write(shown, crossover_html.render(found))
+    _sizing.tell(args, bench.folder / KEPT, document, report.render, found)
+    if args.json != "-":
+        print(f"\nreport: {shown}")
+    return 0
+
+
+def _batches(text: str | None) -> list[int]:
+    """Of ``8,64,512``. Raises ``InputError``."""
+    from slowtrain.errors import InputError
+
+    parts = [p.strip() for p in (text or "").split(",") if p.strip()]
+    if any(not p.isdigit() or not 0 < int(p) <= 1 << 20 for p in parts) or (text is not None and not parts):
+        raise InputError(f"--batches {text}: write sizes such as 8,64,512")
+    return [int(p) for p in parts]

@@ -1,0 +1,106 @@
+"""What a loop of training steps keeps of every turn, for sure: gradients in a list, ops in a graph.
+
+A list of losses is left alone: they are scalars, and reading them at the end of an epoch spares each step a wait.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slowtrain.source import Source
+from slowtrain.source.reading import finding, index, scopes, stepping, values, visible
+
+SHORTENING = frozenset({"clear", "pop", "popleft", "remove"})
+ASSIGNS = frozenset({"assign", "assign_add", "assign_sub"})
+
+
+@dataclass(frozen=True)
+class Kept:
+    node: ast.expr
+    says: str
+    cure: str
+
+
+def gradients(source: Source) -> Iterator[Kept]:
+    """``history.append(grads)`` in every turn, where ``grads`` are all gradients of the step."""
+    for steps in stepping.of(source):
+        names = _gradients(source, steps) if steps.graph and not visible.few(source, steps.loop) else set()
+        for one in stepping.each_turn(steps.loop) if names else ():
+            call = one.value if isinstance(one, ast.Expr) else None
+            if not isinstance(call, ast.Call) or finding.called(call) != "append" or len(call.args) != 1:
+                continue
+            given = call.args[0]
+            inside = given.elts if isinstance(given, (ast.Tuple, ast.List)) else [given]
+            if any(isinstance(v, ast.Name) and v.id in names for v in inside) and _grows(source, call):
+                says = "each step's gradients stay in memory: as many bytes as the model, a step"
+                yield Kept(call, says, "keep a number of them, such as tf.linalg.global_norm(grads)")
+
+
+def ops(source: Source) -> Iterator[Kept]:
+    """``session.run(tf.add(a, b))`` in a loop: every turn adds an op to the graph."""
+    if "Session(" not in source.text:
+        return
+    for call in index.of(source).called("run"):
+        loops = scopes.loops(source, call)
+        if not loops or visible.few(source, loops[0]) or _own_graph(loops[-1]):
+            continue
+        if any(_makes_op(source, node) for given in call.args[:1] for node in ast.walk(given)):
+            says = "each turn of this loop adds ops to the graph, which keeps them"
+            yield Kept(call, says, "make the op once before the loop, and run it in the loop")
+
+
+def _gradients(source: Source, steps: stepping.Steps) -> set[str]:
+    """Names that the loop gives to all gradients that its step returns."""
+    function = finding.defined(source, finding.called(steps.call))
+    statement = finding.statement(source, steps.call)
+    if function is None or not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return set()
+    taken = [n for n in ast.walk(function) if isinstance(n, ast.Assign) and _is_gradient(n.value)]
+    inner = {t.id for n in taken for t in n.targets if isinstance(t, ast.Name)}
+    back = [n.value for n in scopes.own(function.body) if isinstance(n, ast.Return) and n.value is not None]
+    target = statement.targets[0]
+    if len(back) != 1 or not inner:
+        return set()
+    if isinstance(back[0], ast.Tuple) and isinstance(target, ast.Tuple) and len(back[0].elts) == len(target.elts):
+        pairs = list(zip(back[0].elts, target.elts, strict=True))
+    else:
+        pairs = [(back[0], target)]
+    return {t.id for v, t in pairs if isinstance(v, ast.Name) and v.id in inner and isinstance(t, ast.Name)}
+
+
+def _is_gradient(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and finding.called(node) == "gradient"
+
+
+def _grows(source: Source, append: ast.Call) -> bool:
+    """Whether the list is made once, outside every loop, and nothing makes it shorter."""
+    held = append.func.value if isinstance(append.func, ast.Attribute) else None
+    if not isinstance(held, ast.Name):
+        return False
+    made = values.assigned(source, held)
+    if not isinstance(made, ast.List) or scopes.loops(source, made):
+        return False
+    shortened = index.of(source).called(*SHORTENING)
+    if any(isinstance(c.func, ast.Attribute) and _is(c.func.value, held.id) for c in shortened):
+        return False
+    return not any(_is(t, held.id) for n in index.nodes(source, ast.Delete) for d in n.targets for t in ast.walk(d))  # type: ignore[attr-defined]
+
+
+def _is(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _makes_op(source: Source, node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    if values.qualified(source, node.func).startswith("tensorflow."):
+        return True
+    return isinstance(node.func, ast.Attribute) and node.func.attr in ASSIGNS
+
+
+def _own_graph(loop: ast.AST) -> bool:
+    """Whether each turn has a graph of its own, which goes with it."""
+    named = {n.attr for n in ast.walk(loop) if isinstance(n, ast.Attribute)}
+    return bool(named & {"as_default", "Graph", "reset_default_graph"})

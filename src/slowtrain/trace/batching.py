@@ -1,0 +1,57 @@
+"""What ``slowtrain batch`` measured of the same script, kept beside a recording: steps at other batch sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from slowtrain.model import Signal
+from slowtrain.trace import Trace
+
+FACT = "batch"  # see beside.KEPT
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Milliseconds of a step by batch size, ascending, and the knee where it was found."""
+
+    ms: Mapping[int, float]
+    knee: int | None
+    limit_batch: int | None
+    memory: Mapping[int, int]
+
+    def ms_at(self, batch: float) -> float:
+        """Between two measured batches on a straight line; beyond them as the nearest two have it."""
+        known = sorted(self.ms)
+        if len(known) == 1:
+            return self.ms[known[0]]
+        after = min(max(next((i for i, b in enumerate(known) if b >= batch), len(known) - 1), 1), len(known) - 1)
+        low, high = known[after - 1], known[after]
+        share = (batch - low) / (high - low)
+        return max(self.ms[low] + share * (self.ms[high] - self.ms[low]), 0.0)
+
+
+def signals(trace: Trace) -> Iterator[Signal]:
+    if curve(trace) is not None:
+        yield Signal.BATCHES
+
+
+def curve(trace: Trace) -> Curve | None:
+    """None where nothing was measured, or what was kept does not fit together."""
+    about = trace.fact(FACT)
+    if not isinstance(about, Mapping):
+        return None
+    try:
+        points = [(int(p["batch"]), float(p["step_ms"]), p.get("peak_bytes")) for p in about["points"]]
+        knee, limit = about.get("knee"), about.get("limit_batch")
+        if len(points) < 2 or not all(b > 0 and math.isfinite(ms) and ms > 0 for b, ms, _ in points):
+            return None
+        return Curve(
+            {b: ms for b, ms, _ in sorted(points)},
+            None if knee is None else int(knee),
+            None if limit is None else int(limit),
+            {b: int(size) for b, _, size in points if size is not None},
+        )
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,175 @@
+"""The same script on two devices: short probes at several batches, the two in turn, and what they say together."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from slowtrain.crossing import Crossover, Overtaking, Side, Timing
+from slowtrain.errors import EnvironmentMissing, InputError
+from slowtrain.machine.gpu import Gpus
+from slowtrain.model import Category
+from slowtrain.trace import Trace, build
+from slowtrain.verify import fitting
+from slowtrain.verify.pairs import Bench
+from slowtrain.verify.probes import Rule, Treatment
+from slowtrain.verify.sizing import Sizing, batch_of
+
+RULE = Rule(seconds=1.0, steps=12)
+DEEP = Rule(seconds=2.0, steps=60, windows=True)  # the recorder's own windows open after some steps
+ROUNDS = 3
+SPREAD = 4  # times the script's own batch, and a part of it: where nothing else is asked for
+_SETTING = re.compile(r"cpu(?::threads=(\d{1,4}))?\Z")
+FAR = 1.2  # times: a mean further off the line than this is said
+LEAST_S = 5.0
+PARTS = {
+    "input": (Category.INPUT,),
+    "copies": (Category.FEED, Category.READBACK),
+    "launch": (Category.DISPATCH, Category.COMPILE),
+    "Python": (Category.PYTHON, Category.CALLBACK, Category.GC),
+    "computing": (Category.DEVICE, Category.COLLECTIVE),
+    "unattributed": (Category.UNATTRIBUTED,),
+}
+
+
+def settings(text: str) -> tuple[tuple[str, Treatment], tuple[str, Treatment]]:
+    """Two settings of ``gpu,cpu`` or ``cpu:threads=1,cpu:threads=2``. Raises ``InputError``, ``EnvironmentMissing``."""
+    given = [part.strip() for part in text.split(",") if part.strip()]
+    if len(given) != 2 or given[0] == given[1]:
+        raise InputError(f"--devices {text}: name two, such as gpu,cpu or cpu:threads=1,cpu:threads=2")
+    if "gpu" in given:
+        gpus = Gpus()
+        if not gpus.handles:
+            raise EnvironmentMissing(
+                f"no GPU can be measured here ({gpus.unmeasured or 'the driver names none'}); slowtrain doctor says "
+                "more, and --devices cpu:threads=1,cpu:threads=2 compares settings of the CPU"
+            )
+    one, other = (_treatment(name, text) for name in given)
+    return one, other
+
+
+def _treatment(name: str, text: str) -> tuple[str, Treatment]:
+    if name == "gpu":
+        return name, Treatment()
+    found = _SETTING.match(name)
+    if found is None or found[1] == "0":
+        raise InputError(f"--devices {text}: {name} is none; write gpu, cpu or cpu:threads=N")
+    environment = {"CUDA_VISIBLE_DEVICES": "-1"}
+    if found[1]:
+        environment |= dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"), found[1])
+    return name, Treatment(environment=environment)
+
+
+def measure(bench: Bench, devices: str, batches: Sequence[int], rounds: int = ROUNDS) -> Crossover:
+    """Raises ``InputError`` for a script that cannot be measured on one of the two."""
+    begun = time.monotonic()
+    pair = settings(devices)
+    sizing = Sizing(bench)
+    sizing.own, parts = _own(sizing, pair)
+    wanted = sorted(set(batches or (max(sizing.own // SPREAD, 1), sizing.own, sizing.own * SPREAD)))
+    timings, notes = _rounds(sizing, pair, wanted, rounds)
+    sides, draws = [], []
+    for name, _ in pair:
+        mine = tuple(t for t in timings if t.setting == name)
+        found = fitting.fitted(mine)
+        draws.append(found[1] if found is not None else None)
+        fit = found[0] if found is not None else None
+        first = sum(t.first_ms for t in mine) / len(mine)
+        sides.append(Side(name, mine, fit, fitting.ready(mine), first, parts[name]))
+        if fit is not None and fit.off_share > FAR - 1:
+            notes.append(f"{name}: steps are up to {fit.off_share:.0%} off a straight line; trust the measured batches")
+    winner, batch = None, None
+    if draws[0] is not None and draws[1] is not None:
+        lines = [(s.fit.fixed_ms.value, s.fit.per_sample_ms.value) for s in sides if s.fit is not None]
+        flat, steep = (0, 1) if lines[0][1] <= lines[1][1] else (1, 0)
+        winner = sides[flat].name
+        batch = fitting.crossing(draws[flat], draws[steep], lines[flat], lines[steep])  # type: ignore[arg-type]
+    overtaken = [fitting.overtaking(b, (sides[0].timings, sides[1].timings)) for b in wanted]
+    return Crossover(
+        bench.script.target,
+        (bench.script.target, *bench.script.arguments),
+        _hash(bench.script.target),
+        sizing.own,
+        tuple(sides),
+        winner,
+        batch,
+        tuple(o for o in overtaken if isinstance(o, Overtaking)),
+        _device(),
+        tuple(notes),
+        time.monotonic() - begun,
+    )
+
+
+def _own(sizing: Sizing, pair: Sequence[tuple[str, Treatment]]) -> tuple[int, dict[str, dict[str, float]]]:
+    """The script's own batch, and what its step is made of on each device, from one deep probe of each."""
+    parts: dict[str, dict[str, float]] = {}
+    own = sizing.own
+    for name, treatment in pair:
+        batch = own if sizing.given else None
+        trace = _trace(sizing, batch, f"{name}: the script as it is", treatment, DEEP)
+        _placed(trace, name, sizing.bench.script.target)
+        own = batch_of(trace) or own
+        parts[name] = {part: sum(map(trace.mean, some)) for part, some in PARTS.items()}
+        if trace.device is not None and trace.device.kind != "CPU":
+            parts[name]["copies"] = sum(c.exposed_ms for c in trace.device.copies.values())
+    if not own:
+        raise InputError(
+            f"the batch of {sizing.bench.script.target} is not known: its steps do not tell; "
+            "write {batch} where its arguments give the batch size"
+        )
+    return own, parts
+
+
+def _placed(trace: Trace, name: str, target: str) -> None:
+    if name == "gpu" and not trace.on_accelerator:
+        raise InputError(f"{target} saw no GPU in its probe, so there is nothing to compare; slowtrain doctor says why")
+
+
+def _rounds(
+    sizing: Sizing, pair: Sequence[tuple[str, Treatment]], batches: Sequence[int], rounds: int
+) -> tuple[list[Timing], list[str]]:
+    """The two in turn at each batch, in an order that changes; a round that has begun is ended."""
+    timings: list[Timing] = []
+    notes: list[str] = []
+    taken_s = 0.0
+    for number in range(rounds):
+        if number and sizing.bench.left_s < max(taken_s, LEAST_S):
+            notes.append(f"the time was over after {number} of {rounds} rounds; --budget gives more")
+            break
+        begun = time.monotonic()
+        for batch in batches:
+            for name, treatment in pair if number % 2 == 0 else reversed(pair):
+                own = batch == sizing.own and not sizing.given
+                what = f"{name} at batch {batch:,}, round {number + 1}"
+                trace = _trace(sizing, None if own else batch, what, treatment, RULE)
+                seen = batch_of(trace)
+                if seen != batch:
+                    raise InputError(f"asked for a batch of {batch:,}, {sizing.bench.script.target} took {seen:,}")
+                first = trace.steps
+                timings.append(Timing(name, batch, float(first.start_ms[0]) / 1e3, float(first.ms[0]), trace.step_ms))
+        taken_s = time.monotonic() - begun
+    return timings, notes
+
+
+def _trace(sizing: Sizing, batch: int | None, what: str, treatment: Treatment, rule: Rule) -> Trace:
+    probe = sizing.run(batch, what, treatment, rule)
+    target = sizing.bench.script.target
+    if probe.failed:
+        raise InputError(f"{target} failed in a probe ({what}): {probe.failed}")
+    trace = build.load(probe.folder)
+    if not trace.steps.steady.any():
+        raise InputError(f"{target} took no steady steps in a probe ({what}); give it more data or --budget")
+    return trace
+
+
+def _hash(target: str) -> str:
+    path = Path(target)
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+
+
+def _device() -> str:
+    devices = Gpus().facts()["devices"]
+    return str(devices[0]["name"]) if devices else ""

@@ -1,0 +1,140 @@
+"""Throughput over batch size: a probe at each doubling, the knee, and a line through the steps' times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from slowtrain.errors import InputError
+from slowtrain.memory.replay import Pool
+from slowtrain.memory.sized import Sized
+from slowtrain.sizing import BatchCurve, Device, Point
+from slowtrain.trace import Trace, build
+from slowtrain.verify.pairs import Bench
+from slowtrain.verify.probes import Rule, Treatment
+from slowtrain.verify.sizing import Sizing, batch_of, measure
+
+GAIN = 0.1  # of a doubling: less is not worth the memory, nor the change of training
+BELOW = 2  # halvings of the script's own batch that are tried, to see where it stands
+RULE = Rule(seconds=2.0, steps=12)
+BLOCKS = 8  # parts of a probe's steady steps; their spread gives the interval
+STUDENT_95 = 2.365  # of 8 values
+PAST = 2  # doublings beyond the knee that are still measured, since one may have been disturbed
+MOST = 1 << 20
+LEAST_S = 10.0  # a probe's own time, at the least
+
+
+def curve(bench: Bench, device: Device | None, *, growth: bool = False) -> BatchCurve:
+    """Raises ``InputError`` for a script that cannot be measured."""
+    sizing = Sizing(bench)
+    found = measure(sizing, None)
+    limit = found.largest(Pool(device.limit_bytes, growth)) if device is not None else None
+    points, ended = _points(sizing, found, limit)
+    if not points:
+        raise InputError(f"{bench.script.target} could not be timed: {ended}")
+    fixed, slope, low, high = line(points)
+    return BatchCurve(
+        script=bench.script.target,
+        batch=sizing.own,
+        points=tuple(points),
+        knee=knee(points),
+        knee_low=knee(points, optimism=-1),
+        knee_high=knee(points, optimism=1),
+        gain_share=GAIN,
+        fixed_ms=fixed,
+        ms_per_sample=slope,
+        fixed_low_ms=low,
+        fixed_high_ms=high,
+        limit_batch=limit,
+        device=device,
+        ended=ended,
+    )
+
+
+def _points(sizing: Sizing, found: Sized, limit: int | None) -> tuple[list[Point], str]:
+    """By batch, and why there are no more."""
+    points: list[Point] = []
+    batch = sizing.own
+    for _ in range(BELOW):
+        batch = batch // 2 if batch % 2 == 0 else batch
+    while batch <= MOST:
+        if limit is not None and batch > limit:
+            return points, f"batch {batch:,} would not fit"
+        if points and sizing.bench.left_s < 2 * LEAST_S:
+            return points, "the time was over; --budget gives more"
+        try:
+            point = _timed(sizing, batch)
+        except InputError as error:
+            return points, str(error)
+        points.append(replace(point, peak_bytes=found.outcome(batch).peak_bytes))
+        at = knee(points)
+        if at is not None and batch >= at << PAST and batch >= sizing.own:
+            return points, ""
+        batch *= 2
+    return points, ""
+
+
+def _timed(sizing: Sizing, batch: int) -> Point:
+    own = batch == sizing.own and not sizing.given
+    probe = sizing.run(None if own else batch, f"steps of {batch:,} samples", Treatment(), RULE)
+    if probe.failed:
+        raise InputError(f"at batch {batch:,} the script failed: {probe.failed}")
+    trace = build.load(probe.folder)
+    taken = batch_of(trace)
+    if taken != batch:
+        raise InputError(f"no step took {batch:,} samples, the largest {taken:,}: its data has no more")
+    return _point(trace, batch)
+
+
+def _point(trace: Trace, batch: int) -> Point:
+    ms = trace.steps.steady_ms
+    if len(ms) < 2:
+        raise InputError(f"at batch {batch:,} there were not enough steady steps in the time")
+    mean = float(ms.mean())
+    blocks = np.array([part.mean() for part in np.array_split(ms, min(BLOCKS, len(ms)))])
+    spread = STUDENT_95 * float(blocks.std(ddof=1)) / len(blocks) ** 0.5
+    low, high = 1e3 * batch / (mean + spread), 1e3 * batch / max(mean - spread, mean / 10)
+    return Point(batch, mean, 1e3 * batch / mean, low, high)
+
+
+def knee(points: Sequence[Point], *, optimism: int = 0) -> int | None:
+    """The first batch beyond which no doubling that was measured gained ``GAIN``; None where the last one did.
+
+    ``optimism``: 1 counts each gain as large as the intervals allow, -1 as small.
+    """
+    found: int | None = None
+    for this, after in pairwise(points):
+        gained = _gain(this, after, optimism) >= GAIN
+        if gained:
+            found = None
+        elif found is None:
+            found = this.batch
+    return found
+
+
+def _gain(this: Point, after: Point, optimism: int) -> float:
+    before, behind = {
+        0: (this.samples_per_s, after.samples_per_s),
+        1: (this.low, after.high),
+        -1: (this.high, after.low),
+    }[optimism]
+    return behind / before - 1 if before > 0 else 0.0
+
+
+def line(points: Sequence[Point]) -> tuple[float | None, float | None, float | None, float | None]:
+    """Fixed ms, ms a sample, and the range of the first when any one point is left out; None with less than three."""
+    if len(points) < 3:
+        return None, None, None, None
+    fixed, slope = _line(points)
+    without = [_line([*points[:i], *points[i + 1 :]])[0] for i in range(len(points))]
+    return fixed, slope, min(*without, fixed), max(*without, fixed)
+
+
+def _line(points: Sequence[Point]) -> tuple[float, float]:
+    """Each point weighs by its own time, so that the smallest batches count as much as the largest."""
+    batch, ms = (np.array([getattr(p, name) for p in points], float) for name in ("batch", "step_ms"))
+    slope, fixed = np.polyfit(batch, ms, 1, w=1 / ms)
+    return max(float(fixed), 0.0), max(float(slope), 0.0)

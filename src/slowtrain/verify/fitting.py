@@ -1,0 +1,117 @@
+"""Lines through processes, and where two of them cross, each with what the spread of the processes leaves open.
+
+A process is one value: its steps are not independent. Times spread in proportion to themselves, so that each counts
+by the inverse of its square. Intervals come from draws of Student's distribution about the fit, with a fixed seed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slowtrain.crossing import Fit, Overtaking, Range, Timing
+
+DRAWS = 4000
+SEED = 20_240_817
+LEVELS = (0.025, 0.975)
+
+Draws = NDArray[np.float64]
+
+
+def fitted(timings: Sequence[Timing]) -> tuple[Fit, Draws] | None:
+    """The line, and draws of its two parameters; None where there are fewer than two batches or three processes."""
+    batch = np.array([t.batch for t in timings], dtype=float)
+    ms = np.array([t.step_ms for t in timings])
+    if len(np.unique(batch)) < 2 or len(ms) < 3:
+        return None
+    design = np.stack([np.ones_like(batch), batch], axis=1) / ms[:, None]
+    found, *_ = np.linalg.lstsq(design, np.ones_like(ms), rcond=None)
+    rest = np.ones_like(ms) - design @ found
+    freedom = len(ms) - 2
+    spread = float(rest @ rest) / freedom
+    shape = np.linalg.inv(design.T @ design) * spread
+    draws = found + _student(freedom, 2) @ np.linalg.cholesky(shape + 1e-18 * np.eye(2)).T
+    off = max(abs(ms[batch == b].mean() - (found[0] + found[1] * b)) / ms[batch == b].mean() for b in np.unique(batch))
+    fit = Fit(_range(float(found[0]), draws[:, 0]), _range(float(found[1]), draws[:, 1]), float(off), len(ms))
+    return fit, draws
+
+
+def crossing(one: Draws, other: Draws, flat: tuple[float, float], steep: tuple[float, float]) -> Range:
+    """The batch from which ``one``, the flatter line, is lower: 0 where it always is, infinite where never."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = (one[:, 0] - other[:, 0]) / (other[:, 1] - one[:, 1])
+    found = np.where(other[:, 1] <= one[:, 1], np.where(one[:, 0] < other[:, 0], 0.0, np.inf), np.maximum(found, 0.0))
+    gap = steep[1] - flat[1]
+    value = max((flat[0] - steep[0]) / gap, 0.0) if gap > 0 else math.inf
+    low, high = (float(np.quantile(found, level, method="nearest")) for level in LEVELS)
+    return Range(value, min(low, value), max(high, value))
+
+
+def overtaking(batch: int, sides: tuple[Sequence[Timing], Sequence[Timing]]) -> Overtaking | None:
+    """At one batch, from its own processes; spreads are taken of all batches of a side together."""
+    at = [[t for t in side if t.batch == batch] for side in sides]
+    if not all(at):
+        return None
+    means = [float(np.mean([t.step_ms for t in side])) for side in at]
+    fast, slow = (0, 1) if means[0] <= means[1] else (1, 0)
+    steps = [_about(means[i], len(at[i]), [(t.batch, t.step_ms) for t in sides[i]], 10 + i) for i in (fast, slow)]
+    ready = [float(np.mean([_ready_ms(t) for t in at[i]])) for i in (fast, slow)]
+    starts = [
+        _about(ready[k], len(at[i]), [(t.batch, _ready_ms(t)) for t in sides[i]], 20 + i)
+        for k, i in enumerate((fast, slow))
+    ]
+    speedup = _range(means[slow] / means[fast], steps[1] / np.maximum(steps[0], 1e-9))
+    if any(len(side) < 2 for side in at):
+        return Overtaking(batch, at[fast][0].setting, Range(speedup.value, 0.0, math.inf), None)
+    needed = starts[0] - starts[1]
+    gained = steps[1] - steps[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        count = np.where(needed <= 0, 0.0, np.where(gained > 0, needed / gained, np.inf))
+    gap = means[slow] - means[fast]
+    value = max((ready[0] - ready[1]) / gap, 0.0) if gap > 0 else math.inf
+    return Overtaking(batch, at[fast][0].setting, speedup, _range(value, count))
+
+
+def _ready_ms(timing: Timing) -> float:
+    """What a process pays once: all until its first step has ended, less what a steady one takes."""
+    return 1e3 * timing.start_s + timing.first_ms - timing.step_ms
+
+
+def ready(timings: Sequence[Timing]) -> Range:
+    """Seconds until the first step, over all processes of a side."""
+    values = [t.start_s for t in timings]
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return Range(mean, 0.0, math.inf)
+    draws = mean + _student(len(values) - 1, 1)[:, 0] * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    return _range(mean, draws)
+
+
+def _about(mean: float, count: int, rows: Sequence[tuple[int, float]], stream: int) -> Draws:
+    """Draws of a mean of ``count`` processes, whose relative spread is that of all batches."""
+    groups: dict[int, list[float]] = {}
+    for batch, value in rows:
+        groups.setdefault(batch, []).append(value)
+    logs = [np.log(np.maximum(v, 1e-9)) for v in groups.values() if len(v) > 1]
+    freedom = sum(len(v) - 1 for v in logs)
+    if not freedom:
+        return np.full(DRAWS, mean)
+    spread = math.sqrt(sum(float(((v - v.mean()) ** 2).sum()) for v in logs) / freedom)
+    drawn: Draws = mean * np.exp(_student(freedom, 1, stream)[:, 0] * spread / math.sqrt(count))
+    return drawn
+
+
+def _student(freedom: int, width: int, stream: int = 0) -> Draws:
+    chance = np.random.default_rng((SEED, stream))
+    scale = np.sqrt(freedom / np.maximum(chance.chisquare(freedom, DRAWS), 1e-9))
+    drawn: Draws = chance.standard_normal((DRAWS, width)) * scale[:, None]
+    return drawn
+
+
+def _range(value: float, draws: Any) -> Range:
+    low, high = (float(np.quantile(draws, level, method="nearest")) for level in LEVELS)
+    return Range(value, min(low, value), max(high, value))

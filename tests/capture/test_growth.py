@@ -1,0 +1,292 @@
+"""What the recorder sees grow: found by the user's own names, without calling anything of theirs, within its budget."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import sys
+import time
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from slowtrain.capture import growth, holders
+from slowtrain.capture.recorder import now
+from slowtrain.causes.memory.host_leak import HostLeak
+from slowtrain.trace import build
+from slowtrain.trace import growth as read
+
+from . import running
+
+MODULE = """
+import collections
+
+called = []
+
+class Loud(type):
+    def __getattribute__(cls, name):
+        called.append(name)
+        return super().__getattribute__(name)
+
+    def __hash__(cls):
+        called.append("hash")
+        return 1
+
+class Touchy(metaclass=Loud):
+    def __init__(self):
+        object.__setattr__(self, "inner", list(range(50)))
+
+    def __getattribute__(self, name):
+        called.append(name)
+        return object.__getattribute__(self, name)
+
+    __len__ = __iter__ = __repr__ = __eq__ = __hash__ = __bool__ = lambda self, *a: called.append("special")
+    __class__ = property(lambda self: called.append("class") or list)
+
+class Pretends:
+    __dict__ = property(lambda self: called.append("dict") or {"seen": list(range(50))})
+
+class Longer(list):
+    def __len__(self):
+        called.append("len")
+        return 10 ** 9
+
+    def __getitem__(self, i):
+        called.append("item")
+
+class Agent:
+    shared = list(range(40))
+
+    def __init__(self):
+        self.memory = collections.deque(range(60), maxlen=1000)
+        self.parts = {"loss": list(range(70))}
+
+def outer():
+    seen = list(range(80))
+    def step():
+        seen.append(1)
+    return step
+
+class Quiet:
+    pass
+
+history = list(range(90))
+agent = Agent()
+step = outer()
+touchy, pretends, longer = Touchy(), Pretends(), Longer(range(30))
+strange = [Touchy(), Pretends(), {"a": Touchy()}]
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Iterator[Any]:
+    path = tmp_path / "of_the_user.py"
+    path.write_text(MODULE)
+    spec = importlib.util.spec_from_file_location("of_the_user", path)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    sys.modules["of_the_user"] = made
+    spec.loader.exec_module(made)
+    made.called.clear()
+    yield made
+    del sys.modules["of_the_user"]
+
+
+def _lengths(*, local: bool = False) -> dict[str, int]:
+    return {f.path.split("|", 1)[1]: f.length for f in holders.walk(local=local) if "of_the_user" in f.path}
+
+
+def test_containers_are_found_by_the_names_that_lead_to_them(module: Any) -> None:
+    found = _lengths()
+    assert found["|history"] == 90
+    assert found["Agent|agent.memory"] == 60
+    assert found["Agent|agent.parts['loss']"] == 70
+    assert found["Agent|Agent.shared"] == 40
+    assert found["step|seen"] == 80
+
+
+def test_nothing_of_the_users_is_called(module: Any) -> None:
+    found = list(holders.walk(local=True))
+    told = [f.about() for f in found if "of_the_user" in f.path]
+    assert module.called == []
+    lengths = {f.path.split("|")[-1]: f.length for f in found}
+    assert lengths["longer"] == 30, "the length of a list of their own class is that of the list in it"
+    assert "pretends.seen" not in lengths
+    assert len(told) >= 5
+
+
+def test_nothing_lives_longer_for_having_been_seen(module: Any) -> None:
+    module.history.append(module.Quiet())
+    gone = weakref.ref(module.history[-1])
+    gc.disable()
+    try:
+        for found in holders.walk(local=True):
+            found.about()
+        del found
+        module.history.pop()
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_variables_of_running_functions_are_seen_when_they_are_asked_for(module: Any) -> None:
+    kept_here = list(range(33))
+    mine = [f for f in holders.walk(local=True) if f.path.endswith("|kept_here")]
+    assert [f.length for f in mine] == [33]
+    if sys.version_info < (3, 13):
+        assert not any(f.path.endswith("|kept_here") for f in holders.walk(local=False))
+    assert len(kept_here) == 33
+
+
+def test_callbacks_are_seen_as_long_as_they_live(module: Any) -> None:
+    callback = module.Agent()
+    holders.also(callback)
+    assert _lengths()["Agent|Agent.memory"] == 60
+    del callback
+    gc.collect()
+    assert "Agent|Agent.memory" not in _lengths()
+
+
+def test_a_walk_ends_and_the_next_one_goes_on_from_there(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module.wide = [SimpleNamespace() for _ in range(20)]
+    for i in range(3000):
+        setattr(module, f"list_{i}", [1, 2, 3, 4])
+    monkeypatch.setattr(holders, "MOST_NODES", 100)
+    assert len(list(holders.walk(local=False))) <= 100
+
+
+def test_what_is_held_is_told_with_its_size(module: Any) -> None:
+    numpy = pytest.importorskip("numpy")
+    module.agent.memory.append((numpy.zeros(1000), 1))
+    module.rows = numpy.zeros((50, 1000))
+    module.views = [module.rows[i] for i in range(50)]
+    told = {f.path.split("|")[-1]: f.about() for f in holders.walk(local=False) if "of_the_user" in f.path}
+    assert told["agent.memory"]["element"] == "tuple of ndarray, int"
+    assert 8000 <= told["agent.memory"]["element_bytes"] < 8200
+    assert told["agent.memory"]["limit"] == 1000
+    assert told["history"]["limit"] is None
+
+
+class _Recorder:
+    """What a watch asks of a recorder."""
+
+    def __init__(self) -> None:
+        self.spans: list[tuple[str, int]] = []
+        self.named: list[str] = []
+        self.faults: list[BaseException] = []
+
+    def name(self, lane: str, text: str, key: Any = None, **_: Any) -> int:
+        if f"{lane} {text}" not in self.named:
+            self.named.append(f"{lane} {text}")
+        return self.named.index(f"{lane} {text}") + 1
+
+    def span(self, name: int, start: int, end: int, value: int = 0) -> None:
+        self.spans.append((self.named[name - 1], value))
+
+    def fact(self, key: str, value: Any) -> None:
+        """Nothing is kept."""
+
+    def guard(self, where: str, call: Any, *args: Any) -> Any:
+        return call(*args)
+
+
+def _watched(seconds: float, module: Any) -> tuple[growth.GrowthWatch, _Recorder, int]:
+    recorder = _Recorder()
+    watch = growth.GrowthWatch(recorder, SimpleNamespace(steps=1))  # type: ignore[arg-type]
+    begun = now()
+    while now() - begun < seconds * 1e9:
+        module.history.extend([0] * 5)
+        watch()
+        time.sleep(0.002)
+    return watch, recorder, now() - begun
+
+
+def test_a_growing_list_is_written_down_with_what_came_before(module: Any) -> None:
+    _, recorder, _ = _watched(0.4, module)
+    mine = [value for name, value in recorder.spans if name.endswith("|history")]
+    assert len(mine) > growth.LEAST_GROWN
+    assert mine == sorted(mine)
+    assert mine[0] < 200, "lengths seen before it was known to grow are written too"
+    assert not any(name.endswith("agent.memory") for name, _ in recorder.spans), "it does not grow"
+    assert any(name == "memory anonymous" and value > 1e6 for name, value in recorder.spans)
+
+
+def test_walks_keep_to_their_share_of_the_time(module: Any) -> None:
+    """The budget, and one walk that may go beyond it."""
+    for i in range(2000):
+        setattr(module, f"list_{i}", [1, 2, 3, 4])
+    watch, _, wall_ns = _watched(1.5, module)
+    assert watch.walks >= 1
+    each_ns = watch.spent_ns / watch.walks
+    assert watch.spent_ns <= growth.FIRST_NS + growth.COST_SHARE * wall_ns + 3 * each_ns
+    assert growth.COST_SHARE <= 0.002
+
+
+def test_nothing_is_looked_at_before_the_first_step(module: Any) -> None:
+    recorder = _Recorder()
+    watch = growth.GrowthWatch(recorder, SimpleNamespace(steps=0))  # type: ignore[arg-type]
+    for _ in range(20):
+        watch()
+    assert (recorder.spans, watch.walks) == ([], 0)
+
+
+LEAK_BYTES = 400_000
+LEAKY = f"""
+import time
+import numpy as np
+import tensorflow as tf
+
+@tf.function
+def train_step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((x @ w) ** 2)
+    opt.assign_sub(0.01 * tape.gradient(loss, w))
+    return loss
+
+w = tf.Variable(tf.random.normal((8, 8)))
+opt = w
+kept = []
+
+def main():
+    x = tf.random.normal((16, 8))
+    for step in range(1500):
+        train_step(x)
+        time.sleep(0.002)
+        kept.append(np.ones({LEAK_BYTES} // 8))
+
+main()
+"""
+
+
+@pytest.mark.tensorflow
+def test_a_known_leak_is_measured_and_its_line_named(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+    script = running.write(tmp_path, LEAKY)
+    done = running.recorded(tmp_path / "run", script)
+    assert done.code == 0, done.err
+    trace = build.load(done.folder)
+    found = read.slope(trace, *read.anonymous(trace))
+    assert found is not None
+    # NumPy's own figure, a page's rounding and the list's own growth.
+    assert found.low <= LEAK_BYTES * 1.02
+    assert found.high >= LEAK_BYTES * 0.98
+    assert found.high - found.low <= 0.5 * LEAK_BYTES
+    evidence = HostLeak().examine(trace)
+    assert evidence is not None
+    line = LEAKY.splitlines().index("        kept.append(np.ones(400000 // 8))") + 1
+    assert [p.line for p in evidence.where] == [line]
+    cost = trace.facts["growth"]
+    assert cost["cpu_s"] <= 0.002 * trace.run_ms / 1e3 + growth.FIRST_NS / 1e9
+
+
+def test_a_limit_of_a_deque_is_read_without_asking_its_class() -> None:
+    class Ring(deque):  # type: ignore[type-arg]
+        maxlen = property(lambda self: 1 / 0)
+
+    assert holders._about(holders._Node(Ring([1, 2], 7), "", "", "", "", 1))["limit"] == 7

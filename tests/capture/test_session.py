@@ -1,0 +1,184 @@
+"""``slowtrain.Monitor`` and ``slowtrain.record``: the same recording from the inside, and everything as it was at the end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from . import running
+
+DATA = """
+import json, sys, time
+import numpy as np
+import tensorflow as tf
+import slowtrain
+keras = tf.keras
+
+def batches():
+    for _ in range(60):
+        time.sleep(0.004)
+        yield np.ones((8, 4), "float32"), np.ones((8, 1), "float32")
+
+data = tf.data.Dataset.from_generator(batches, output_signature=(tf.TensorSpec((8, 4)), tf.TensorSpec((8, 1))))
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+
+def told(run, **more):
+    found = run.checkup()
+    print(json.dumps({
+        "source": run.frame().source, "counted": found.steps.counted, "step_ms": found.attribution.total_ms,
+        "input": sum(p.share for p in found.attribution.parts if p.name == "input"),
+        "python": sum(p.share for p in found.attribution.parts if p.name == "python"),
+        "folder": str(run.folder), **more}))
+"""
+FIT = """
+model.fit(data, epochs=2, verbose=0, callbacks=[monitor := slowtrain.Monitor("runs")])
+told(monitor.run)
+monitor = slowtrain.Monitor("runs")
+model.fit(data, epochs=2, verbose=0, callbacks=[monitor])
+told(monitor.run)
+model.fit(data, epochs=2, verbose=0, callbacks=[monitor])
+told(monitor.run)
+"""
+LOOP = """
+@tf.function
+def train(x, y):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(x) - y) ** 2)
+    for variable, gradient in zip(model.trainable_variables, tape.gradient(loss, model.trainable_variables)):
+        variable.assign_sub(0.1 * gradient)
+    return loss
+
+@tf.function
+def other(x):
+    return x + 1
+
+train(*next(iter(data)))
+Function = type(train)
+before = Function.__call__, keras.Model.fit, tf.GradientTape.gradient, sys.excepthook, list(sys.meta_path)
+for _ in range(2):
+    with slowtrain.record("runs", name="loop") as run:
+        for x, y in data:
+            other(x)
+            train(x, y)
+    told(run, same=before[:4] == (Function.__call__, keras.Model.fit, tf.GradientTape.gradient, sys.excepthook))
+print(json.dumps({"ours": [str(f) for f in sys.meta_path if "slowtrain" in type(f).__module__]}))
+"""
+
+
+def lines(folder: Path, script: str, *arguments: str) -> list[dict[str, object]]:
+    running.write(folder, script, "train.py")
+    done = subprocess.run(
+        [sys.executable, *arguments, "train.py"], cwd=folder, capture_output=True, text=True, timeout=170,
+        check=False, env=running.environment(),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+@pytest.mark.tensorflow
+def test_a_monitor_records_each_fit(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+    found = lines(tmp_path, DATA + FIT)
+    assert len({str(f["folder"]) for f in found}) == 3
+    for one in found:
+        assert one["source"] == "fit"
+        assert 80 <= int(str(one["counted"])) <= 120
+        assert float(str(one["input"])) > 0.2  # each step waits 4 ms
+        assert float(str(one["python"])) < 0.1  # what Keras does between steps is not the user's
+
+
+@pytest.mark.tensorflow
+def test_a_loop_of_functions_traced_before_is_recorded_again_and_again(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+    *found, last = lines(tmp_path, DATA + LOOP)
+    assert last == {"ours": []}
+    for one in found:
+        # Of the two functions the one that trains, though its trace was never seen.
+        assert one["source"] == "function train"
+        assert one["same"] is True
+        assert int(str(one["counted"])) >= 30
+
+
+@pytest.mark.tensorflow
+def test_inside_slowtrain_run_nothing_is_recorded_twice(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+    script = DATA + """
+with slowtrain.record("runs") as run:
+    model.fit(data, epochs=1, verbose=0, callbacks=[monitor := slowtrain.Monitor("runs")])
+assert run.folder == monitor.run.folder
+"""
+    running.write(tmp_path, script, "train.py")
+    done = running.recorded(tmp_path / "out", "train.py", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert not (tmp_path / "runs").exists()
+    assert done.err.count("already recorded") == 2
+
+
+SMALL = """
+import json, os, sys, time
+import slowtrain
+alerts = []
+with slowtrain.record("runs", on_alert=alerts.append) as run:
+    where = run.folder
+    print(json.dumps({"active": os.path.exists(where / "recording.sqlite")}))
+    try:
+        with slowtrain.record("runs"):
+            raise AssertionError
+    except slowtrain.errors.InputError as error:
+        print(json.dumps({"twice": str(error)}))
+    time.sleep(1.0)
+found = run.checkup()
+shown = found._repr_html_()
+print(json.dumps({
+    "modules": [m for m in ("tensorflow", "keras") if m in sys.modules], "verdict": str(found.verdict),
+    "launch": json.loads((where / "launch.json").read_text()), "html": shown, "text": run.report(),
+    "alerts": [a.id for a in alerts]}))
+"""
+
+
+def test_a_block_without_tensorflow(tmp_path: Path) -> None:
+    first, twice, last = lines(tmp_path, "import slowtrain.errors\n" + SMALL)
+    assert first == {"active": True}
+    assert "being recorded already" in str(twice["twice"])
+    assert last["modules"] == []
+    launch = last["launch"]
+    assert isinstance(launch, dict)
+    assert launch["exit_code"] == 0
+    assert launch["end_ns"] > launch["start_ns"]
+    assert last["alerts"] == []
+    assert "INSUFFICIENT" in str(last["text"])
+
+
+def test_a_notebook_shows_the_report_in_a_frame_of_its_own(tmp_path: Path) -> None:
+    html = str(lines(tmp_path, "import slowtrain.errors\n" + SMALL)[-1]["html"])
+    assert html.startswith("<iframe srcdoc=")
+    assert 'sandbox="allow-scripts"' in html
+    inside = html[html.index('srcdoc="') + 8 : html.index('" sandbox')]
+    # Nothing of the page can end the attribute, and nothing in it is loaded from elsewhere.
+    assert '"' not in inside
+    assert "<" not in inside
+    for outside in ("src=&quot;http", "href=&quot;http", "@import"):
+        assert outside not in inside
+
+
+def test_an_error_in_the_block_is_the_users(tmp_path: Path) -> None:
+    running.write(tmp_path, "import slowtrain\nwith slowtrain.record('runs'):\n    raise KeyError('mine')\n", "train.py")
+    done = running.plain("train.py", cwd=tmp_path)
+    assert done.code == 1
+    assert done.err.rstrip().endswith("KeyError: 'mine'")
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert json.loads((folder / "launch.json").read_text())["exit_code"] == 1
+
+
+def test_importing_slowtrain_is_light(tmp_path: Path) -> None:
+    code = "import sys, slowtrain; slowtrain.record; print([m for m in sys.modules if m in ('numpy', 'tensorflow', 'keras')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.strip() == "[]"
+    code = "import slowtrain; slowtrain.nothing"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert "AttributeError" in done.stderr

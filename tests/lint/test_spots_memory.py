@@ -1,0 +1,51 @@
+"""What is seen in source text of memory that grows, and what is left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from .spotted import seen
+
+CAUSE = "memory/host-leak"
+STEP = (
+    "import tensorflow as tf\n@tf.function\ndef step(x):\n    with tf.GradientTape() as tape:\n        loss = net(x)\n"
+    "    grads = tape.gradient(loss, net.weights)\n    opt.apply_gradients(zip(grads, net.weights))\n"
+    "    return loss, grads\n"
+)
+LOOP = "history, losses = [], []\nkept = []\nfor x in ds:\n    loss, grads = step(x)\n"
+SESSION = "import tensorflow.compat.v1 as tf\ntf.disable_eager_execution()\nsess = tf.Session()\n"
+FOUND = {
+    "gradients": STEP + LOOP + "    kept.append(grads)\n",
+    "gradients beside the loss": STEP + LOOP + "    kept.append((loss, grads))\n",
+    "in a function": STEP
+    + "def train():\n    kept = []\n    for e in range(50):\n        for x in ds:\n            loss, grads = step(x)\n"
+    "            kept.append(grads)\n    return kept\n",
+    "an op a turn": SESSION + "for i in range(5000):\n    sess.run(tf.add(a, i))\n",
+    "an assignment a turn": SESSION + "for i in range(5000):\n    sess.run(rate.assign(0.1 / i))\n",
+}
+QUIET = {
+    "losses": STEP + LOOP + "    kept.append(loss)\n",
+    "a norm": STEP + LOOP + "    kept.append(tf.linalg.global_norm(grads))\n",
+    "cleared": STEP + LOOP + "    kept.append(grads)\n    if len(kept) > 9:\n        kept.clear()\n",
+    "made anew each epoch": STEP + "for e in range(50):\n    kept = []\n    for x in ds:\n"
+    "        loss, grads = step(x)\n        kept.append(grads)\n",
+    "now and then": STEP + LOOP + "    if first:\n        kept.append(grads)\n",
+    "an op made once": SESSION + "op = tf.add(a, b)\nfor i in range(5000):\n    sess.run(op, {b: i})\n",
+    "a graph each turn": SESSION
+    + "for i in range(5000):\n    with tf.Graph().as_default():\n        sess.run(tf.add(a, i))\n",
+    "once": SESSION + "sess.run(tf.global_variables_initializer())\n",
+    "another run": SESSION + "for i in range(5000):\n    subprocess.run(make(i))\n",
+}
+
+
+@pytest.mark.parametrize("text", FOUND.values(), ids=FOUND)
+def test_found(text: str) -> None:
+    found = seen(text, [CAUSE])
+    assert len(found) == 1
+    last = max(i for i, line in enumerate(text.splitlines(), 1) if "append(" in line or ".run(" in line)
+    assert found[0].line == last
+
+
+@pytest.mark.parametrize("text", QUIET.values(), ids=QUIET)
+def test_left_alone(text: str) -> None:
+    assert seen(text, [CAUSE]) == []

@@ -1,0 +1,200 @@
+"""A recording that grows: each look reads what is new, and the rest stays bounded."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slowtrain.errors import InputError
+from slowtrain.frame import State
+from slowtrain.trace import live
+from slowtrain.trace.live import Follower
+from slowtrain.watch import Watch
+
+from .making import STEP, Making
+
+
+def watch(folder: Path) -> Watch:
+    return Watch(folder, examine=False)
+
+
+def test_a_run_in_progress(tmp_path: Path) -> None:
+    made = Making(tmp_path / "run", 40.0)
+    made.until_now(20.0, waits_ms=5.0)
+    made.sampled([1e9] * 40, process_cpu_seconds=1.0)
+    frame = watch(made.folder).look()
+    assert (frame.state, frame.source, frame.command) == (State.RUNNING, "fit", "train.py")
+    assert frame.progress.steps == made.steps
+    assert frame.step.now_ms == pytest.approx(20, rel=0.01)
+    assert frame.step.run_ms == pytest.approx(20, rel=0.01)
+    shares = {p.name: p.share for p in frame.parts}
+    assert shares["input"] == pytest.approx(0.25, abs=0.02)
+    assert sum(shares.values()) == pytest.approx(1)
+    assert frame.machine.rss_bytes == 1e9
+
+
+def test_now_and_over_the_run_differ(tmp_path: Path) -> None:
+    made = Making(tmp_path / "run", 120.0)
+    made.takes(8000, 10.0)
+    made.until_now(30.0)
+    step = watch(made.folder).look().step
+    assert step.now_ms == pytest.approx(30, rel=0.02)
+    assert step.run_ms == pytest.approx(10, rel=0.02)
+    known = step.over_run.known
+    assert known[0] == pytest.approx(10, rel=0.05)
+    assert known[-1] == pytest.approx(30, rel=0.05)
+
+
+def test_each_look_takes_what_is_new(tmp_path: Path) -> None:
+    made = Making(tmp_path / "run", 100.0)
+    follower = Follower(made.folder)
+    made.takes(1000)
+    follower.look()
+    assert len(follower.spans()) == 1000
+    follower.look()
+    assert len(follower.spans()) == 1000
+    made.takes(500)
+    follower.look()
+    assert len(follower.spans()) == 1500
+    (history,) = follower.histories.kinds.values()
+    assert history.count == 1500
+    assert sum(history.turns) == 1499
+
+
+def test_a_long_run_is_neither_kept_nor_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MOST_SPANS", 5000)
+    made = Making(tmp_path / "run", 2000.0)
+    made.takes(60_000)
+    made.takes(60_000, 20.0)
+    read: list[int] = []
+    monkeypatch.setattr(live, "_rows", lambda data, real=live._rows: read.append(1) or real(data))
+    late, early = Follower(made.folder), Follower(made.folder)
+    late.look()
+    assert len(late.spans()) <= 5000
+    assert len(read) <= live.CHOSEN * 2 + 5000 // 50
+    for follower in (early, late):
+        follower.look()
+        (history,) = follower.histories.kinds.values()
+        # Who comes late knows as well how it was.
+        assert history.quantile_ms(0.2) == pytest.approx(10)
+        assert history.quantile_ms(0.8) == pytest.approx(20)
+        assert history.longest_gap_ns <= 21e6
+
+
+def test_the_window_grows_until_it_holds_steps(tmp_path: Path) -> None:
+    made = Making(tmp_path / "run", 3000.0)
+    made.until_now(60_000.0)
+    looking = watch(made.folder)
+    looking.look()
+    frame = looking.look()
+    assert frame.step.now_ms == pytest.approx(60_000, rel=0.01)
+    assert frame.window_ms > 8 * 60_000
+
+
+def test_a_stretch_that_was_thinned_is_no_long_step(tmp_path: Path) -> None:
+    made = Making(tmp_path / "run", 300.0)
+    made.takes(25_000)
+    made.store.drop("chunk", range(100, 300))
+    follower = Follower(made.folder)
+    follower.look()
+    (history,) = follower.histories.kinds.values()
+    assert history.longest_gap_ns == 10e6
+
+
+def test_epochs_of_two_steps(tmp_path: Path) -> None:
+    """The time between epochs is no step, however often there is one."""
+    made = Making(tmp_path / "run", 400.0, epochs=10_000, per_epoch=2)
+    for epoch in range(200):
+        moment = made.at_ns
+        made.write(events=[(moment, moment, "epoch", "begin", {"epoch": epoch})])
+        made.takes(2, 10.0, piece=2)
+        made.write(events=[(made.at_ns, made.at_ns, "epoch", "end", {"epoch": epoch, "logs": {"loss": 0.5}})])
+        made.rest(0.5)
+    follower = Follower(made.folder)
+    follower.look()
+    (history,) = follower.histories.kinds.values()
+    assert history.quantile_ms(0.5) == pytest.approx(10)
+
+
+def test_time_left_from_steps_and_from_epochs(tmp_path: Path) -> None:
+    made = Making(tmp_path / "run", 100.0, epochs=3, per_epoch=1000)
+    made.takes(500, 10.0)
+    looking = watch(made.folder)
+    done = looking.look().progress
+    assert (done.epoch, done.epochs, done.steps_per_epoch) == (1, 3, 1000)
+    assert done.left_ms == pytest.approx(2500 * 10, rel=0.05)
+    # An epoch of 1000 steps and half a minute of validation took 40 s: so will the next ones.
+    made.takes(500, 10.0)
+    made.rest(30.0)
+    made.write(events=[(made.at_ns, made.at_ns, "epoch", "begin", {"epoch": 1})])
+    made.until_now(10.0)
+    done = looking.look().progress
+    inside_ms = looking.looking.follower.now_ns(True) / 1e6 - (made.start_ns / 1e6 + 41_000)
+    assert done.epoch == 2
+    assert done.left_ms == pytest.approx(max(40_000 - inside_ms, 0) + 40_000, rel=0.02)
+
+
+def test_no_time_left_is_said_where_the_run_does_not_say_how_long_it_is(tmp_path: Path) -> None:
+    made = Making(tmp_path / "run", 30.0, per_epoch=None)
+    made.until_now()
+    assert watch(made.folder).look().progress.left_ms is None
+
+
+def test_ended_lost_and_taken_away(tmp_path: Path) -> None:
+    made = Making(tmp_path / "run", 30.0)
+    made.until_now()
+    made.write(facts={"child": {"pid": 2**22 + 1, "begun_ns": made.start_ns}})
+    looking = watch(made.folder)
+    assert looking.look().state is State.LOST
+    made.write(facts={"child": {"pid": os.getpid(), "begun_ns": made.start_ns}})
+    assert looking.look().state is State.RUNNING
+    shutil.move(made.folder, tmp_path / "away")
+    assert looking.look().state is State.CUT
+    shutil.move(tmp_path / "away", made.folder)
+    made.ends(3)
+    frame = watch(made.folder).look()
+    assert (frame.state, frame.exit_code) == (State.ENDED, 3)
+    assert frame.step.now_ms == pytest.approx(10)
+
+
+def test_a_process_that_came_later_by_the_same_number_is_not_the_run(tmp_path: Path) -> None:
+    made = Making(tmp_path / "run", 30.0)
+    made.about["start_time"] = 1_000_000.0
+    made.until_now()
+    (made.folder / "launch.json").write_text(__import__("json").dumps(made.about))
+    assert watch(made.folder).look().state is State.LOST
+
+
+def test_before_the_first_byte(tmp_path: Path) -> None:
+    """`slowtrain run --live` looks before the script's process has made its file."""
+    made = Making(tmp_path / "run", 5.0)
+    for file in made.folder.glob("recording*"):
+        file.unlink()
+    assert watch(made.folder).look().state is State.STARTING
+
+
+@pytest.mark.parametrize("what", ["nothing", "folder", "text"])
+def test_no_recording(what: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    if what != "nothing":
+        folder.mkdir()
+    if what == "text":
+        (folder / "recording.sqlite").write_text("no database at all, for all that it says")
+    with pytest.raises(InputError, match=r"recording"):
+        watch(folder).look()
+
+
+def test_half_a_span_more(tmp_path: Path) -> None:
+    made = Making(tmp_path / "run", 30.0)
+    made.takes(100)
+    looking = watch(made.folder)
+    looking.look()
+    made.store.begin()
+    made.store.spans(np.array([STEP, 1, 2], dtype="<i8").tobytes())
+    made.store.commit()
+    with pytest.raises(InputError, match="damaged"):
+        looking.look()

@@ -1,0 +1,52 @@
+"""Frames as Prometheus metrics, read back over HTTP with Prometheus' own parser."""
+
+from __future__ import annotations
+
+import socket
+import urllib.request
+
+import pytest
+
+from slowtrain.errors import InputError
+
+from .test_picture import BUSY, EMPTY
+
+pytest.importorskip("prometheus_client", reason="slowtrain[prometheus] is not installed here")
+
+
+def test_the_metrics() -> None:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    from slowtrain.watch.prometheus import ADDRESS, Metrics
+
+    metrics = Metrics(0)
+    try:
+        metrics(BUSY)
+        with urllib.request.urlopen(f"http://{ADDRESS}:{metrics.port}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        found = {(s.name, *s.labels.values()): s.value for f in text_string_to_metric_families(text) for s in f.samples}
+        assert found["slowtrain_steps_total",] == 123_456
+        assert found["slowtrain_step_seconds",] == pytest.approx(0.0421)
+        assert found["slowtrain_step_share", "input"] == 0.71
+        assert found["slowtrain_gpu_util_share", "0", "NVIDIA A100"] == 0.31
+        assert found["slowtrain_alert", "stall", "true"] == 1
+        assert ("slowtrain_alert", "gpu-idle", "false") not in found  # it is over
+        metrics(EMPTY)
+        with urllib.request.urlopen(f"http://{ADDRESS}:{metrics.port}/metrics", timeout=10) as answer:
+            assert "slowtrain_step_seconds" not in answer.read().decode()  # not measured is not zero
+        listening = metrics._server.socket.getsockname()[0]
+        assert listening == "127.0.0.1"
+    finally:
+        metrics.close()
+
+
+def test_a_port_that_is_taken() -> None:
+    from slowtrain.watch.prometheus import Metrics
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(InputError, match="choose another port"):
+            Metrics(taken.getsockname()[1])
+    with pytest.raises(InputError, match="no port"):
+        Metrics(99_999)

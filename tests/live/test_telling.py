@@ -1,0 +1,97 @@
+"""Alerts to functions and commands: each once, never fatal, without a shell."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from slowtrain.errors import InputError
+from slowtrain.frame import Alert, Frame, State
+from slowtrain.model import Place
+from slowtrain.watch import telling
+
+ALERT = Alert("stall", "no step; $(touch pwned) 'quoted' \"too\"", 12_000.0, True, {"quiet_ms": 5.0}, (Place("a b.py", 3),))
+TELL = """
+import json, os, sys
+given = json.load(sys.stdin)
+with open(sys.argv[1], "a") as file:
+    file.write(json.dumps([given, {k: v for k, v in os.environ.items() if "SLOWTRAIN" in k}]) + "\\n")
+"""
+
+
+def frame(*found: Alert) -> Frame:
+    return Frame("/runs/a", "train.py", State.RUNNING, 20_000.0, alerts=found)
+
+
+def wait(told: telling.Telling, seconds: float = 20.0) -> None:
+    assert told.command is not None
+    until = time.monotonic() + seconds
+    while told.command._process is not None and time.monotonic() < until:
+        time.sleep(0.02)
+        told.command.turn()
+
+
+def test_a_function_is_told_once_and_again_when_it_arises_again() -> None:
+    seen: list[float] = []
+    told = telling.Telling((lambda alert, _: seen.append(alert.at_ms),))
+    again = Alert("stall", "again", 30_000.0)
+    for alerts in ((ALERT,), (ALERT,), (), (Alert("stall", "over", 12_000.0, over_ms=15_000.0),), (again,)):
+        told.look(frame(*alerts))
+    assert seen == [12_000.0, 30_000.0]
+
+
+def test_a_function_that_fails_is_noted() -> None:
+    told = telling.Telling((lambda alert, _: 1 / 0,))  # type: ignore[arg-type, return-value]
+    told.look(frame(ALERT))
+    assert "ZeroDivisionError" in told.note
+
+
+def test_a_command_gets_the_evidence(tmp_path: Path) -> None:
+    script, out = tmp_path / "tell.py", tmp_path / "with a blank.txt"
+    script.write_text(TELL)
+    told = telling.command(f"{sys.executable} {script} '{out}'")
+    told.look(frame(ALERT))
+    told.close()
+    document, environment = json.loads(out.read_text())
+    assert document["schema"] == "slowtrain.alert/1"
+    assert document["alert"]["says"] == ALERT.says == environment["SLOWTRAIN_ALERT_SAYS"]
+    assert document["alert"]["numbers"] == {"quiet_ms": 5.0}
+    assert (environment["SLOWTRAIN_ALERT_FILE"], environment["SLOWTRAIN_ALERT_LINE"]) == ("a b.py", "3")
+    assert environment["SLOWTRAIN_ALERT_URGENT"] == "1"
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_one_at_a_time_and_not_too_often(tmp_path: Path) -> None:
+    told = telling.command(f"{sys.executable} -c 'import time; time.sleep(0.2)'")
+    assert told.command is not None
+    for i in range(50):
+        told.look(frame(Alert(f"a{i}", "x", 1.0)))
+    assert told.command.runs == 1
+    assert len(told.command._waiting) <= telling.MOST_WAITING
+    wait(told)
+    told.look(frame())
+    assert told.command.runs == 1
+    told.command._waiting.clear()
+    told.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), [("raise SystemExit(3)", r"failed \(exit code 3\)"), ("import time; time.sleep(60)", "was ended")]
+)
+def test_a_command_that_fails_is_noted(code: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telling, "LONGEST_S", 1.5)
+    told = telling.command(f"{sys.executable} -c '{code}'")
+    told.look(frame(ALERT))
+    wait(told)
+    assert pytest.importorskip("re").search(said, told.note), told.note
+    told.close()
+
+
+@pytest.mark.parametrize("text", ["", "   ", "'open", "no-such-program-anywhere --now"])
+def test_what_is_no_command(text: str) -> None:
+    with pytest.raises(InputError, match="alert-command"):
+        telling.command(text)

@@ -1,0 +1,155 @@
+"""Sizes at batches that were never run, and whether they fit."""
+
+from __future__ import annotations
+
+import pytest
+
+from slowtrain.memory.parts import layer_of, need, part_of
+from slowtrain.memory.record import Record, Request
+from slowtrain.memory.replay import Pool, largest, replay
+from slowtrain.memory.scaling import Measured, scale
+from slowtrain.memory.sized import sized
+
+KIB = 1024
+
+
+def request(
+    op: str,
+    size: int,
+    taken: int,
+    released: int | None,
+    *,
+    kind: str = "output",
+    line: str = "tf_Compute",
+    **more: object,
+) -> Request:
+    shape = more.get("shape", ())
+    assert isinstance(shape, tuple)
+    return Request(op, kind, size, shape, taken, released, line, taken * 1000)
+
+
+def record(batch: int, extra: tuple[Request, ...] = ()) -> Measured:
+    """Weights that stay, an activation and a gradient that follow the batch, a workspace that does not."""
+    requests = (
+        request("VarHandleOp", 64 * KIB, 0, None),
+        request("model/dense_1/Relu", 4 * KIB * batch, 1, 6),
+        request("model/dense_1/MatMul", 16 * KIB, 2, 3, kind="temp"),
+        request("gradient_tape/model/dense_1/MatMul", 4 * KIB * batch, 4, 5),
+        *extra,
+    )
+    return Measured(batch, Record("GPU_0_bfc", requests, 0, (64 + 8 * batch) * KIB))
+
+
+def test_sizes_are_lines_through_two_records() -> None:
+    found = scale(record(8), record(16))
+    assert found.sizes(100) == [64 * KIB, 400 * KIB, 16 * KIB, 400 * KIB]
+    assert scale(record(8), record(16), order=record(8)).requests is not found.requests
+
+
+def test_the_peak_of_a_record_is_that_of_its_replay() -> None:
+    found = sized([record(8), record(16), record(32)])
+    for measured in found.measured:
+        assert found.outcome(measured.batch).peak_bytes == measured.record.peak_bytes
+    assert found.error_share == 0
+
+
+def test_a_forecast_that_was_too_low_leaves_a_margin() -> None:
+    odd = record(32)
+    worse = Measured(32, Record("GPU_0_bfc", odd.record.requests, 0, int(odd.record.peak_bytes * 1.25)))
+    found = sized([record(8), record(16), worse])
+    assert found.margin_share == pytest.approx(0.25)
+    pool = Pool(64 * KIB + 8 * KIB * 100, growth=False)
+    assert found.largest(pool) < sized([record(8), record(16), record(32)]).largest(pool)
+
+
+@pytest.mark.parametrize("batch", [40, 100, 333])
+def test_the_largest_batch_fits_and_the_next_does_not(batch: int) -> None:
+    found = sized([record(8), record(16)])
+    pool = Pool(64 * KIB + 8 * KIB * batch, growth=False)
+    assert found.largest(pool) == batch
+    assert found.fits(batch, pool)
+    assert not found.fits(batch + 1, pool)
+
+
+def test_where_no_sample_fits_the_largest_is_none() -> None:
+    assert sized([record(8), record(16)]).largest(Pool(32 * KIB, growth=False)) == 0
+
+
+def test_what_comes_once_a_sample_is_counted_for_every_sample() -> None:
+    def fed(batch: int) -> Measured:
+        return record(batch, tuple(request("", 5000, 10 + i, None, line="tf_data") for i in range(batch)))
+
+    found = scale(fed(8), fed(16))
+    assert sum(found.sizes(64)[4:]) == pytest.approx(64 * 5120, rel=0.01)
+
+
+def test_functions_are_matched_whatever_their_number() -> None:
+    small = record(8, (request("__inference_train_12", 9000, 10, 11),))
+    large = record(16, (request("__inference_train_99", 9000, 10, 11),))
+    assert scale(small, large).sizes(1000)[4] == 9000
+
+
+def test_a_copy_that_only_one_run_made_keeps_its_size() -> None:
+    large = record(16, (request("adam/Assign_2", 64 * KIB, 10, 11, shape=(128, 128)),))
+    assert scale(record(8), large).sizes(1000)[4] == 64 * KIB
+    unknown = record(16, (request("model/other", 48 * KIB, 10, 11, shape=(16, 768)),))
+    assert scale(record(8), unknown).sizes(160)[4] == 480 * KIB
+
+
+def test_batches_must_ascend() -> None:
+    with pytest.raises(ValueError, match="two batches"):
+        scale(record(16), record(16))
+    with pytest.raises(ValueError, match="two batches"):
+        sized([record(16)])
+
+
+def test_a_request_waits_for_the_workspace_of_another_thread() -> None:
+    """As TensorFlow's does: the other op ends by itself and gives it back."""
+    requests = (
+        request("a", 512 * KIB, 0, 3, kind="temp", line="tf_Compute/1"),
+        request("b", 600 * KIB, 1, 2, kind="temp", line="tf_Compute/2"),
+    )
+    alike = [Measured(b, Record("GPU_0_bfc", requests, 0, 1112 * KIB)) for b in (8, 16)]
+    assert replay(scale(*alike), 8, Pool(1024 * KIB, growth=False)).fits
+    mine = [
+        Measured(
+            b, Record("GPU_0_bfc", tuple(request(r.op, r.size_bytes, r.taken, r.released) for r in requests), 0, 0)
+        )
+        for b in (8, 16)
+    ]
+    assert not replay(scale(*mine), 8, Pool(1024 * KIB, growth=False)).fits
+
+
+def test_the_largest_is_found_from_below_and_from_above() -> None:
+    for first in (1, 40, 77, 500):
+        assert largest(lambda b: b <= 77, first) == 77
+
+
+def test_parts_add_up_to_the_peak() -> None:
+    found = sized([record(8), record(16)])
+    outcome = found.outcome(16, holders=True)
+    held = need(found.orders[0], 16, outcome, {"trained": 48 * KIB, "optimizer": 16 * KIB})
+    assert sum(held.parts.values()) == held.peak_bytes == outcome.peak_bytes
+    assert (held.parts["parameters"], held.parts["optimizer"]) == (48 * KIB, 16 * KIB)
+    assert held.parts["activations"] == held.parts["gradients"] == 64 * KIB
+    assert held.layers == (("dense", 64 * KIB),)
+
+
+@pytest.mark.parametrize(
+    ("op", "kind", "part"),
+    [
+        ("StatefulPartitionedCall/sequential_1/conv2d_1/Relu", "output", "activations"),
+        ("StatefulPartitionedCall/gradient_tape/sequential_1/conv2d_1/Conv2DBackpropInput", "output", "gradients"),
+        ("StatefulPartitionedCall/adam/Mul_3", "output", "optimizer"),
+        ("IteratorGetNext", "output", "input"),
+        ("StatefulPartitionedCall/sequential_1/conv2d_1/convolution", "temp", "workspace"),
+        ("", "", "other"),
+    ],
+)
+def test_parts_are_told_by_op(op: str, kind: str, part: str) -> None:
+    assert part_of(request(op, 1, 0, 1, kind=kind)) == part
+
+
+def test_layers_are_named_without_model_and_call() -> None:
+    assert layer_of("StatefulPartitionedCall/sequential_1/conv2d_1_2/Relu") == "conv2d_1"
+    assert layer_of("Relu") == "other"

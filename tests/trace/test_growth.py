@@ -1,0 +1,154 @@
+"""The slope of memory over steps, on series whose slope is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slowtrain.trace import Event, Floats, Name, Spans, Steps, Trace, growth
+from slowtrain.trace.drawn import drawn
+
+STEPS, STEP_MS, SAMPLES = 2000, 10.0, 240
+MB = 1e6
+PER_STEP = 50_000.0  # 100 MB over the run
+Draw = Callable[[np.random.Generator, Floats], Floats]
+
+
+def _trace(events: tuple[Event, ...] = (), number: Floats | None = None) -> Trace:
+    start = np.arange(STEPS) * STEP_MS
+    steady = np.arange(STEPS) >= 2
+    no = np.zeros(STEPS, dtype=bool)
+    steps = Steps("fit", start, start + STEP_MS, steady, no, no.astype(np.int64), no.astype(np.int64))
+    return Trace(steps=steps if number is None else replace(steps, number=number), events=events)
+
+
+TRACE = _trace()
+AT = np.linspace(1.0, STEPS * STEP_MS - 1.0, SAMPLES)
+DONE = np.floor(AT / STEP_MS)
+
+
+def _autocorrelated(draw: np.random.Generator, sigma: float, memory: float) -> Floats:
+    noise = draw.normal(0, sigma, SAMPLES)
+    for i in range(1, SAMPLES):
+        noise[i] += memory * noise[i - 1]
+    return noise
+
+
+NOISE: dict[str, Draw] = {
+    "white": lambda draw, x: draw.normal(0, 4 * MB, SAMPLES),
+    "autocorrelated": lambda draw, x: _autocorrelated(draw, 2 * MB, 0.9),
+    "random walk": lambda draw, x: np.cumsum(draw.normal(0, 0.5 * MB, SAMPLES)),
+    "heavy tails": lambda draw, x: 2 * MB * draw.standard_t(2, SAMPLES),
+    "temporary tensors": lambda draw, x: 40 * MB * (draw.random(SAMPLES) < 0.5),
+    "validation": lambda draw, x: 60 * MB * ((x % 200) > 180),
+}
+
+
+def _slopes(noise: Draw, per_step: float, count: int) -> list[growth.Slope]:
+    draw = np.random.default_rng(7)
+    found = [growth.slope(TRACE, AT, 6e8 + per_step * DONE + noise(draw, DONE)) for _ in range(count)]
+    return [s for s in found if s is not None]
+
+
+@pytest.mark.parametrize("noise", NOISE)
+def test_the_interval_holds_the_slope_that_is_there(noise: str) -> None:
+    found = _slopes(NOISE[noise], PER_STEP, 200)
+    assert len(found) == 200
+    held = np.mean([s.low <= PER_STEP <= s.high for s in found])
+    assert held >= 0.92, held
+
+
+@pytest.mark.parametrize("noise", NOISE)
+def test_noise_alone_does_not_grow(noise: str) -> None:
+    """A two-sided interval of 95 % lies above 0 in 2.5 % of series; some more are allowed for chance."""
+    assert np.mean([s.grows for s in _slopes(NOISE[noise], 0.0, 200)]) <= 0.045
+
+
+SHAPES: dict[str, Any] = {
+    "a plateau": 200 * MB * (1 - np.exp(-DONE / 300)),
+    "a cache that fills for half of the run": 300 * MB * np.minimum(DONE / 1000, 1.0),
+    "one jump": 400 * MB * (DONE > 1300),
+    "two jumps": 200 * MB * ((DONE > 900) + 1.0 * (DONE > 1500)),
+    "a high sawtooth": 300 * MB * ((DONE % 450) / 450),
+    "arenas one by one, then no more": 64 * MB * np.minimum(np.floor(DONE / 180), 6),
+    "given back": -100 * MB * DONE / STEPS,
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_stands_still_in_the_end_does_not_grow(shape: str) -> None:
+    found = growth.slope(TRACE, AT, 6e8 + SHAPES[shape])
+    assert found is not None
+    assert not found.grows
+
+
+def test_a_leak_in_stairs_grows() -> None:
+    """As allocators take memory: a piece at a time."""
+    found = growth.slope(TRACE, AT, 6e8 + 8 * MB * np.floor(DONE / 100))
+    assert found is not None
+    assert found.grows
+    assert found.low <= 8 * MB / 100 <= found.high
+
+
+def test_what_a_profiler_window_keeps_is_no_growth() -> None:
+    window = Event("window", "profile", 8000.0, 8500.0)
+    series = 6e8 + PER_STEP * DONE + 500 * MB * (AT > 8000)
+    found = growth.slope(_trace((window,)), AT, series)
+    assert found is not None
+    assert found.low <= PER_STEP <= found.high
+    assert found.per_step == pytest.approx(PER_STEP, rel=0.1)
+
+
+def test_too_few_samples_say_nothing() -> None:
+    assert growth.slope(TRACE, AT[:3], np.full(3, 6e8)) is None
+    assert growth.slope(Trace(), AT, np.full(SAMPLES, 6e8)) is None
+    assert growth.slope(TRACE, np.zeros(0), np.zeros(0)) is None
+
+
+def test_calls_of_fit_are_the_unit_where_they_come_again_and_again() -> None:
+    loops = tuple(Event("loop", "fit", i * 1000.0, i * 1000.0 + 990.0, {"site": ["train.py", 9]}) for i in range(20))
+    unit = growth.unit(_trace(loops))
+    assert (unit.name, unit.count) == ("call of fit", 20)
+    assert unit.steps == pytest.approx(100, abs=2)
+    assert growth.unit(_trace(loops[:3])).name == "thousand steps"
+
+
+def _held(**detail: object) -> Trace:
+    name = Name("held", "train.py||kept", {"path": "kept", "named": "kept", "kind": "list", "element": "X", **detail})
+    at = np.arange(100.0, 19_000.0, 500.0)
+    zero = np.zeros(len(at), dtype=np.int64)
+    return replace(
+        TRACE, names=(name,), lanes={"held": Spans(at, at, zero, zero, np.floor(at / STEP_MS).astype(np.int64))}
+    )
+
+
+def test_a_container_is_the_reason_when_it_explains_the_growth() -> None:
+    (one,) = growth.holders(_held(element_bytes=PER_STEP))
+    assert one.per_step == pytest.approx(1.0, rel=0.01)
+    assert growth.reasons([one], PER_STEP) == [one]
+    small = growth.holders(_held(element_bytes=24))
+    assert growth.reasons(small, PER_STEP) == []
+
+
+def test_a_container_of_unknown_size_is_named_where_nothing_better_is_known() -> None:
+    found = growth.holders(_held(element_bytes=0))
+    assert growth.reasons(found, PER_STEP) == found
+
+
+def test_a_container_that_stopped_growing_is_no_reason() -> None:
+    trace = _held(element_bytes=PER_STEP)
+    early = trace.lanes["held"].between(0.0, 9000.0)
+    assert growth.holders(replace(trace, lanes={"held": early})) == []
+
+
+def test_a_limit_is_no_leak() -> None:
+    assert growth.holders(_held(element_bytes=PER_STEP, limit=5000)) == []
+
+
+def test_buffered_bytes_below_zero_are_none() -> None:
+    trace = drawn("step 11\n@pipeline Slices > Shuffle buffered_bytes=18446744073709500000 line=2 > Batch")
+    assert growth.filled_bytes(trace) == 0

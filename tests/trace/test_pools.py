@@ -1,0 +1,36 @@
+"""What a profile's memory events say of allocators, on real profiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slowtrain.diagnose import examine
+from slowtrain.model import Signal
+from slowtrain.trace import pools, profiled, xplane
+
+TRACES = Path(__file__).parents[3] / "shared" / "traces"
+
+
+def _there(name: str) -> Path:
+    file = TRACES / name
+    if not file.is_file():
+        pytest.skip(f"{file} is not there")
+    return file
+
+
+def test_eight_gpus_of_16_gib() -> None:
+    found = pools.pools([xplane.read(_there("tf-v100-bert/worker-0.xplane.pb"))])
+    four = found["GPU_4_bfc"]
+    assert four["limit_bytes"] == 15_477_102_400
+    assert four["in_use_bytes"] == 6_208_853_760 <= four["peak_bytes"]
+    assert 0 <= four["fragmentation_share"] < 1e-6
+    trace = profiled.load([_there("tf-v100-bert/worker-0.xplane.pb")])
+    assert Signal.ALLOCATOR in trace.signals
+    healthy = examine(trace).healthy
+    assert {"memory/near-capacity", "memory/fragmentation"} <= set(healthy)
+
+
+def test_a_profile_without_memory_events_tells_nothing() -> None:
+    assert pools.pools([xplane.read(_there("tpu/tpu-inference.xplane.pb"))]) == {}

@@ -1,0 +1,172 @@
+"""Lines through processes, where they cross, and after how many steps: against what the times were made of."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+
+import pytest
+
+from slowtrain.cli import main
+from slowtrain.crossing import Crossover, Side, Timing
+from slowtrain.errors import EnvironmentMissing, InputError
+from slowtrain.machine.gpu import Gpus
+from slowtrain.report import crossover, crossover_html
+from slowtrain.trace import beside
+from slowtrain.verify import crossing, fitting
+
+BATCHES = (8, 64, 512)
+
+
+def timings(
+    name: str, fixed: float, each: float, start_s: float, *, noise: float = 0.0, count: int = 3, seed: int = 1
+) -> tuple[Timing, ...]:
+    """``count`` processes at each batch of a machine that takes ``fixed + each * batch`` ms, times 1 ± ``noise``."""
+    chance = random.Random(f"{name} {seed}")
+
+    def drawn(value: float) -> float:
+        return value * math.exp(chance.gauss(0, noise)) if noise else value
+
+    return tuple(
+        Timing(name, b, drawn(start_s), drawn(300.0), drawn(fixed + each * b)) for b in BATCHES for _ in range(count)
+    )
+
+
+def cross(one: tuple[Timing, ...], other: tuple[Timing, ...]) -> fitting.Range:
+    found = [fitting.fitted(side) for side in (one, other)]
+    assert found[0] is not None
+    assert found[1] is not None
+    lines = [(f.fixed_ms.value, f.per_sample_ms.value) for f, _ in found]  # type: ignore[misc]
+    return fitting.crossing(found[0][1], found[1][1], lines[0], lines[1])
+
+
+def test_lines_without_noise_cross_where_they_do() -> None:
+    gpu, cpu = timings("gpu", 5.0, 0.01, 9.0), timings("cpu", 1.0, 0.05, 3.0)
+    found = cross(gpu, cpu)  # 5 + 0.01 b = 1 + 0.05 b at b = 100
+    assert found.value == pytest.approx(100)
+    assert (found.low, found.high) == (pytest.approx(100, abs=1), pytest.approx(100, abs=1))
+
+
+def test_intervals_hold_what_they_promise() -> None:
+    """Of many noisy measurements about 95 % have the true crossing inside; 85 % at least, of 100."""
+    inside = 0
+    for seed in range(100):
+        gpu = timings("gpu", 5.0, 0.01, 9.0, noise=0.1, seed=seed)
+        cpu = timings("cpu", 1.0, 0.05, 3.0, noise=0.1, seed=1000 + seed)
+        found = cross(gpu, cpu)
+        inside += found.low <= 100 <= found.high
+    assert inside >= 85
+
+
+def test_a_device_that_always_wins_and_one_that_never_does() -> None:
+    fast, slow = timings("gpu", 1.0, 0.01, 9.0), timings("cpu", 2.0, 0.05, 3.0)
+    always = cross(fast, slow)
+    assert (always.value, always.high) == (0.0, 0.0)
+    never = cross(slow, fast)
+    assert math.isinf(never.low)
+
+
+def test_steps_that_make_up_for_a_slow_start() -> None:
+    gpu, cpu = timings("gpu", 5.0, 0.01, 9.0), timings("cpu", 1.0, 0.05, 3.0)
+    at = fitting.overtaking(512, (gpu, cpu))
+    assert at is not None
+    assert at.faster == "gpu"
+    assert at.speedup.value == pytest.approx((1 + 0.05 * 512) / (5 + 0.01 * 512))
+    # The starts differ by 6 s, of which what a first step takes longer than the others is part.
+    gap = (1 + 0.05 * 512) - (5 + 0.01 * 512)
+    assert at.steps is not None
+    assert at.steps.value == pytest.approx((6000 + gap) / gap)
+    small = fitting.overtaking(8, (gpu, cpu))
+    assert small is not None
+    assert (small.faster, small.steps and small.steps.value) == ("cpu", 0.0)
+
+
+def test_one_process_tells_no_interval() -> None:
+    gpu, cpu = timings("gpu", 5.0, 0.01, 9.0, count=1), timings("cpu", 1.0, 0.05, 3.0, count=1)
+    at = fitting.overtaking(512, (gpu, cpu))
+    assert at is not None
+    assert math.isinf(at.speedup.high)
+    assert at.steps is None
+
+
+def test_one_batch_gives_no_line() -> None:
+    assert fitting.fitted([t for t in timings("gpu", 5.0, 0.01, 9.0) if t.batch == 8]) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["gpu", "cpu,cpu", "gpu,tpu", "cpu:threads=0,cpu", "cpu:threads=x,cpu", "cpu,gpu,cpu:threads=1", ""]
+)
+def test_other_devices_get_one_line(text: str) -> None:
+    with pytest.raises((InputError, EnvironmentMissing)) as raised:
+        crossing.settings(text)
+    assert "\n" not in str(raised.value)
+
+
+def test_without_a_gpu_it_says_so_and_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if Gpus().handles:
+        pytest.skip("there is a GPU")
+    script = tmp_path / "train.py"
+    script.write_text("raise SystemExit('was run')\n")
+    assert main(["crossover", "--out", str(tmp_path / "runs"), str(script)]) == 3
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1
+    assert "no GPU can be measured here" in said.err
+    assert not (tmp_path / "runs").exists()
+
+
+def drawn(noise: float = 0.02) -> Crossover:
+    gpu = timings("gpu", 5.0, 0.01, 9.0, noise=noise)
+    cpu = timings("cpu", 1.0, 0.05, 3.0, noise=noise)
+    sides = []
+    for mine in (gpu, cpu):
+        found = fitting.fitted(mine)
+        assert found is not None
+        parts = {"computing": 3.0, "launch": 2.0, "copies": 0.4}
+        sides.append(Side(mine[0].setting, mine, found[0], fitting.ready(mine), 300.0, parts))
+    at = tuple(o for b in BATCHES if (o := fitting.overtaking(b, (gpu, cpu))) is not None)
+    return Crossover("<b>.py", ("<b>.py",), "00", 8, tuple(sides), "gpu", cross(gpu, cpu), at, "Drawn", (), 60.0)
+
+
+def test_the_text_says_both_and_fits_a_screen() -> None:
+    rows = crossover.render(drawn()).splitlines()
+    assert len(rows) <= 40
+    assert all(len(row) <= 80 for row in rows)
+    head = " ".join(crossover.headline(drawn()).split())
+    assert head.startswith("at the script's batch of 8 cpu takes its steps")
+    assert "gpu wins from batch 1" in head or "gpu wins from batch 9" in head
+
+
+def test_the_document_has_no_infinite_number_and_the_page_no_tag_of_others() -> None:
+    found = drawn()
+    json.loads(crossover.render_json(found), parse_constant=lambda _: pytest.fail("not a number"))
+    page = crossover_html.render(found)
+    assert "<b>.py" not in page
+    assert "gpu: the line a + b" in page
+
+
+def test_what_is_kept_with_a_recording_becomes_a_fact(tmp_path: Path) -> None:
+    (tmp_path / "crossover.json").write_text(crossover.render_json(drawn()))
+    assert beside.measured(tmp_path)["crossover"]["own_batch"] == 8
+    for bad in ("", "[1]", '{"schema": "other/1"}', "[" * 100_000):
+        (tmp_path / "crossover.json").write_text(bad)
+        assert beside.measured(tmp_path) == {}
+
+
+@pytest.mark.tensorflow
+def test_settings_of_the_cpu_are_really_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import numpy as np, tensorflow as tf\n"
+        "print('threads', tf.config.threading.get_intra_op_parallelism_threads())\n"
+        "m = tf.keras.Sequential([tf.keras.layers.Input((8,)), tf.keras.layers.Dense(4)])\n"
+        "m.compile('sgd', 'mse')\n"
+        "m.fit(np.zeros((4000, 8), 'f'), np.zeros((4000, 4), 'f'), batch_size=16, epochs=2, verbose=0)\n"
+    )
+    arguments = ["--devices", "cpu:threads=1,cpu:threads=2", "--batches", "16,64", "--rounds", "1", "--json", "-"]
+    assert main(["crossover", *arguments, "--out", str(tmp_path / "runs"), str(script)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["own_batch"] == 16
+    assert [len(side["processes"]) for side in found["sides"]] == [2, 2]
+    assert all(p["step_ms"] > 0 and p["start_s"] > 0 for side in found["sides"] for p in side["processes"])

@@ -1,0 +1,84 @@
+"""Cures without an edit: seen in what the recorder noted of the script, which stayed as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slowtrain.capture.treatments import TREATMENTS
+from slowtrain.causes import all_causes
+from slowtrain.cli import main
+from slowtrain.trace import Trace, build
+from slowtrain.verify import probes
+from slowtrain.verify.probes import Candidate, Rule, Script
+
+from . import probing
+
+SCRIPT = """
+    import keras, numpy as np, tensorflow as tf
+    x = np.ones((64, 4), "float32")
+    data = tf.data.Dataset.from_tensor_slices((x, x)).map(lambda a, b: (a + 1, b)).batch(4)
+    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(4)])
+    model.compile("sgd", "mse", run_eagerly=True)
+    model.fit(data, verbose=0, epochs=2)
+"""
+
+
+def traced(tmp_path: Path, *treatments: str) -> Trace:
+    script = probing.write(tmp_path / "project", SCRIPT)
+    found = probes.run(Script(str(script)), Candidate("one", {}, treatments), Rule(), tmp_path / "run", limit_s=120)
+    assert found.failed is None
+    trace = build.load(tmp_path / "run")
+    assert trace.facts.get("faults", []) == []
+    return trace
+
+
+def compiled(trace: Trace) -> Any:
+    return list(trace.events_of("compile"))[-1].data
+
+
+@pytest.mark.tensorflow
+def test_the_script_as_it_is(tmp_path: Path) -> None:
+    trace = traced(tmp_path)
+    ops = [n["op"] for e in trace.events_of("pipeline") for n in e.data["nodes"]]
+    assert compiled(trace)["run_eagerly"] is True
+    assert set(trace.fact("policies")) == {"float32"}
+    assert not any("Parallel" in op or "Prefetch" in op for op in ops)
+
+
+@pytest.mark.tensorflow
+def test_treatments_together(tmp_path: Path) -> None:
+    trace = traced(tmp_path, *TREATMENTS)
+    ops = [n["op"] for e in trace.events_of("pipeline") for n in e.data["nodes"]]
+    assert {"ParallelMapDataset", "PrefetchDataset"} <= set(ops)
+    about = compiled(trace)
+    assert (about["run_eagerly"], about["steps_per_execution"], about["jit_compile"]) == (False, 50, True)
+    assert set(trace.fact("policies")) == {"mixed_float16"}
+
+
+def test_prescriptions_name_treatments_that_there_are() -> None:
+    named = set()
+    for cause in all_causes():
+        for drawing in cause.fires:
+            named |= {p.treatment for p in _prescribed(cause, drawing)}
+    assert named - {None} <= set(TREATMENTS)
+    assert len(named - {None}) >= 4
+
+
+def _prescribed(cause: Any, drawing: str) -> Any:
+    from slowtrain.trace.drawn import drawn
+
+    trace = drawn(drawing)
+    evidence = cause.examine(trace)
+    return cause.prescribe(trace, evidence) if evidence is not None else ()
+
+
+@pytest.mark.parametrize("given", ["prefech", ",", "prefetch,nothing"])
+def test_an_unknown_treatment_is_one_line(given: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = probing.write(tmp_path, SCRIPT)
+    assert main(["verify", "--treat", given, str(script)]) == 2
+    said = capsys.readouterr().err
+    assert "choose among prefetch" in said
+    assert said.count("\n") == 1
