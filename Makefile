@@ -23,7 +23,7 @@ DEMO ?= flowers_decode
 TESTS ?= tests
 PYTEST ?=
 
-.PHONY: help demo test lint venv venv-oldest test-oldest clinic calibration false-alarms bench-overhead bench-trace bench-lint docs fuzz format clean
+.PHONY: help demo test lint venv venv-oldest test-oldest clinic calibration false-alarms bench-overhead bench-trace bench-lint bench-long memory-table docs fuzz format clean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -70,8 +70,14 @@ bench-overhead: $(VENV)/.wheel ## what recording costs, two processes in turns (
 bench-trace: $(VENV)/.wheel ## a large profile: slowtrain diagnose beside xprof, of one file
 	$(BIN)/python clinic/trace_bench.py --markdown docs/bench-trace.md
 
+bench-long: $(VENV)/.wheel ## ten million steps recorded and reported: disk, memory, time (some minutes)
+	$(BIN)/python clinic/long_bench.py --markdown docs/bench-long.md
+
 bench-lint: $(VENV)/.wheel ## slowtrain lint beside parsing alone and ruff, on the files of Keras
 	$(BIN)/python clinic/lint_bench.py --markdown docs/bench-lint.md
+
+memory-table: $(VENV)/.wheel ## foretold against actual largest batch, 16 models, 3 limits (hours; goes on where it ended)
+	$(BIN)/python clinic/memory_table.py --markdown docs/memory.md
 
 docs: $(VENV)/.wheel ## write docs/cli.md and docs/causes/ from the program
 	$(BIN)/python docs/generate.py

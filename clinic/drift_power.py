@@ -175,9 +175,7 @@ def table(made: str, wrong: list[tuple[Run, tuple[str, ...]]], found: dict[tuple
     rows += [f"| {shape} | {count[shape]} | {shaped[shape]} |" for shape in SHAPES]
     rows += ["", "Drifts that were found, by the steps of the run:", ""]
     rows += ["| slower every 1000 steps | " + " | ".join(f"{n:,}" for n in LENGTHS) + " |", "|---" * 8 + "|"]
-    rows += [
-        f"| {rate:.0%} | " + " | ".join(f"{found[rate, n]:.0%}" for n in LENGTHS) + " |" for rate in RATES
-    ]
+    rows += [f"| {rate:.0%} | " + " | ".join(f"{found[rate, n]:.0%}" for n in LENGTHS) + " |" for rate in RATES]
     return "\n".join(rows) + "\n"
 
 
@@ -227,9 +225,7 @@ def main() -> int:
     found = {(r, n): power(r, n, args.drifting, args.seed) for r in RATES for n in LENGTHS} if args.drifting else {}
     if not found:
         return 0
-    made = (
-        f"Made by `python clinic/drift_power.py --runs {args.runs} --drifting {args.drifting} --seed {args.seed}`."
-    )
+    made = f"Made by `python clinic/drift_power.py --runs {args.runs} --drifting {args.drifting} --seed {args.seed}`."
     text = table(made, wrong, found)
     print(text)
     if args.markdown:

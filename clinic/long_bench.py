@@ -178,7 +178,7 @@ def _row(parent: Path, steps: int, max_disk_mb: int) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    head = "| steps | on the disk | recording process, more at its peak | processor time of it a step | `slowtrain report` |\n"
+    head = "| steps | on the disk | memory for recording, at its peak | processor time a step | `slowtrain report` |\n"
     line = "| ---: | ---: | ---: | ---: | ---: |\n"
     return head + line + "".join(
         f"| {r['steps']:,} | {r['disk_mb']:.1f} MB | {r['peak_mb'] - r['before_mb']:.0f} MB | {r['us_a_step']:.1f} µs "

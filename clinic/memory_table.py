@@ -3,9 +3,10 @@
     python clinic/memory_table.py [--markdown docs/memory.md] [--only NAME ...] [--limits 256 512 1024]
 
 The limit is that of TensorFlow's own allocator on the CPU, which raises ResourceExhausted as a GPU's does. A batch
-fits if three training steps end without it. The actual largest is found by bisection with a process for each batch,
-until the bracket is one per cent wide; the forecast has seen none of these runs. Results go to build/memory.json as
-they come, and what is there is not measured again. ``--before CMD`` stands before every process (a lock, or nice).
+fits if three training steps end without it, within a minute. The actual largest is found by bisection with a process
+for each batch, until the bracket is one per cent wide; the forecast has seen none of these runs. Results go to
+build/memory.json as they come, and what is there is not measured again. ``--before CMD`` stands before every process
+(nice, say; no lock that others hold, for the minute is counted with it).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ HERE = Path(__file__).parent
 SCRIPT = HERE / "memory_models.py"
 LIMITS = (256, 512, 1024)  # MiB
 STEP = 0.01  # of the batch: width of the last bracket
-LONGEST_S = 300
+LONGEST_S = 60  # a run takes ten seconds; requests that find no memory wait ten each, and a run can be stuck in that
 EXHAUSTED = 7
 
 
@@ -38,7 +39,10 @@ def fits(name: str, batch: int, limit: int, before: list[str]) -> bool:
         "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1",
     }  # fmt: skip
     argv = [*before, sys.executable, str(SCRIPT), name, str(batch)]
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=LONGEST_S, check=False)
+    try:
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=LONGEST_S, check=False)
+    except subprocess.TimeoutExpired:
+        return False
     if done.returncode == 0:
         return True
     said = done.stdout + done.stderr
@@ -137,7 +141,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=Path("build/memory.json"))
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--limits", nargs="*", type=int, default=list(LIMITS))
-    parser.add_argument("--before", default="", help="a command in front of every real run")
+    parser.add_argument("--before", default="", help="a command in front of every real run, nice for one")
     parser.add_argument("--table", action="store_true", help="measure nothing, write what is known")
     args = parser.parse_args()
     known = json.loads(args.json.read_text()) if args.json.exists() else {}

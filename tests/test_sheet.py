@@ -224,6 +224,17 @@ def test_in_a_run_the_framework_of_the_run_speaks() -> None:
     assert facts_of(trace)["frameworks"]["tensorflow"]["gpus"] == 0
 
 
+def test_in_a_container_one_process_on_the_card_may_be_the_run_itself() -> None:
+    machine = changed("worn_v100", "devices", "own_pid_namespace", to=True)
+    busy = [c for c in causes() if c.id == "machine/busy-gpu"]
+    run = Trace(signals=frozenset({Signal.FACTS}), facts={"machine": machine})
+    assert [d.cause for d in diagnose.examine(run, busy).diagnoses] == ["machine/busy-gpu"]
+    machine["gpu"]["devices"][0]["compute_processes"].pop()
+    run = Trace(signals=frozenset({Signal.FACTS}), facts={"machine": machine})
+    assert [u.missing for u in diagnose.examine(run, busy).unchecked] == [("card",)]
+    assert [d.cause for d in diagnose.examine(bare(machine), busy).diagnoses] == ["machine/busy-gpu"]
+
+
 def test_a_hot_card_in_a_run_is_priced_by_its_clock() -> None:
     fires = next(c for c in causes() if c.id == "machine/throttled-clock")
     found = diagnose.examine(drawn(fires.fires[0]), [fires])
@@ -237,7 +248,9 @@ def test_a_card_at_rest_is_no_throttled_one() -> None:
     assert found.diagnoses == ()
 
 
-STRANGE = strategies.sampled_from([None, "", "x", -1, 0, 1e308, True, [], {}, [None], [[]], {"a": 1}, "0.0.0"])
+STRANGE: strategies.SearchStrategy[Any] = strategies.sampled_from(
+    [None, "", "x", -1, 0, 1e308, True, [], {}, [None], [[]], {"a": 1}, "0.0.0"]
+)
 
 
 @given(strategies.data())

@@ -1,4 +1,4 @@
-"""``slowtrain.Monitor`` and ``slowtrain.record``: the same recording from the inside, and everything as it was at the end."""
+"""``slowtrain.Monitor`` and ``slowtrain.record``: the same recording from inside, and all as it was at the end."""
 
 from __future__ import annotations
 
@@ -107,11 +107,14 @@ def test_a_loop_of_functions_traced_before_is_recorded_again_and_again(tmp_path:
 @pytest.mark.tensorflow
 def test_inside_slowtrain_run_nothing_is_recorded_twice(tmp_path: Path) -> None:
     pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
-    script = DATA + """
+    script = (
+        DATA
+        + """
 with slowtrain.record("runs") as run:
     model.fit(data, epochs=1, verbose=0, callbacks=[monitor := slowtrain.Monitor("runs")])
 assert run.folder == monitor.run.folder
 """
+    )
     running.write(tmp_path, script, "train.py")
     done = running.recorded(tmp_path / "out", "train.py", cwd=tmp_path)
     assert done.code == 0, done.err
@@ -167,7 +170,9 @@ def test_a_notebook_shows_the_report_in_a_frame_of_its_own(tmp_path: Path) -> No
 
 
 def test_an_error_in_the_block_is_the_users(tmp_path: Path) -> None:
-    running.write(tmp_path, "import slowtrain\nwith slowtrain.record('runs'):\n    raise KeyError('mine')\n", "train.py")
+    running.write(
+        tmp_path, "import slowtrain\nwith slowtrain.record('runs'):\n    raise KeyError('mine')\n", "train.py"
+    )
     done = running.plain("train.py", cwd=tmp_path)
     assert done.code == 1
     assert done.err.rstrip().endswith("KeyError: 'mine'")
@@ -176,7 +181,8 @@ def test_an_error_in_the_block_is_the_users(tmp_path: Path) -> None:
 
 
 def test_importing_slowtrain_is_light(tmp_path: Path) -> None:
-    code = "import sys, slowtrain; slowtrain.record; print([m for m in sys.modules if m in ('numpy', 'tensorflow', 'keras')])"
+    heavy = "('numpy', 'tensorflow', 'keras')"
+    code = f"import sys, slowtrain; slowtrain.record; print([m for m in sys.modules if m in {heavy}])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.strip() == "[]"
     code = "import slowtrain; slowtrain.nothing"

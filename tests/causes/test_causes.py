@@ -28,7 +28,12 @@ WANTED = (
     "compute/dense-embedding-update",
     "compute/unfused-rnn",
     "compute/compute-bound",
+    "machine/gpu-unseen",
+    "machine/library-mismatch",
+    "machine/busy-gpu",
+    "machine/throttled-clock",
     "machine/limited-host",
+    "startup/jit-from-ptx",
     "numerics/nonfinite-loss",
 )
 KINDS = ("edit", "treatment", "setting", "advice")

@@ -43,6 +43,8 @@ ONLY_RECORDED = {
     "compute/handwritten-op", "compute/small-batch", "compute/dense-embedding-update", "startup/slow-startup",
     "host/compile-in-loop", "host/predict-in-loop", "host/heavy-callback", "host/frequent-validation",
     "host/elementwise-preprocessing", "host/miscounted-steps", "host/garbage-collection", "numerics/nonfinite-loss",
+    "machine/gpu-unseen", "machine/library-mismatch", "machine/busy-gpu", "machine/throttled-clock",
+    "machine/faulty-gpu", "machine/slowing-setting", "startup/jit-from-ptx",
     "machine/limited-host", "input/oversized-shuffle", "input/shuffle-fill", "transfer/slow-link",
 }  # fmt: skip
 IN_THE_DARK = {

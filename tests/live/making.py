@@ -108,6 +108,4 @@ class Making:
 
     def ends(self, code: int = 0) -> None:
         self.store.close()
-        (self.folder / "launch.json").write_text(
-            json.dumps({**self.about, "end_ns": self.at_ns, "exit_code": code})
-        )
+        (self.folder / "launch.json").write_text(json.dumps({**self.about, "end_ns": self.at_ns, "exit_code": code}))

@@ -11,7 +11,7 @@ import pytest
 
 from slowtrain.errors import InputError
 from slowtrain.frame import State
-from slowtrain.trace import live
+from slowtrain.trace import Ints, live
 from slowtrain.trace.live import Follower
 from slowtrain.watch import Watch
 
@@ -71,7 +71,13 @@ def test_a_long_run_is_neither_kept_nor_read_whole(tmp_path: Path, monkeypatch: 
     made.takes(60_000)
     made.takes(60_000, 20.0)
     read: list[int] = []
-    monkeypatch.setattr(live, "_rows", lambda data, real=live._rows: read.append(1) or real(data))
+    real = live._rows
+
+    def rows(data: bytes) -> Ints:
+        read.append(1)
+        return real(data)
+
+    monkeypatch.setattr(live, "_rows", rows)
     late, early = Follower(made.folder), Follower(made.folder)
     late.look()
     assert len(late.spans()) <= 5000

@@ -10,7 +10,7 @@ import pytest
 from slowtrain.frame import Alert, Curve, Found, Frame, Gpu, Machine, Progress, State, StepTime
 from slowtrain.model import Part, Place
 from slowtrain.report import live
-from slowtrain.report.terminal import cells
+from slowtrain.report.terminal import Paper, cells
 
 BUSY = Frame(
     folder="runs/a", command="train.py --data /a/very/long/path/to/somewhere/else --name 水水水水水水水水水水水水",
@@ -68,8 +68,11 @@ def test_the_foot_has_as_many_lines_as_it_was_given(name: str, height: int) -> N
 
 def test_what_matters_is_there_at_80_columns() -> None:
     text = "\n".join(live.screen(BUSY, width=80, height=24, colour=False, unicode=True))
-    for said in ("running · 2 h 3 min", "epoch 3 of 10", "about 1 h 30 min left", "42.1 ms now", "40.2 ms over the run",
-                 "input", "71%", "2.79 GiB", "GPU 0", "train.py:31", "stall", "no step has ended for 42 s"):  # fmt: skip
+    expected = (
+        "running · 2 h 3 min", "epoch 3 of 10", "about 1 h 30 min left", "42.1 ms now", "40.2 ms over the run", "input",
+        "71%", "2.79 GiB", "GPU 0", "train.py:31", "stall", "no step has ended for 42 s",
+    )  # fmt: skip
+    for said in expected:
         assert said in text, text
 
 
@@ -81,7 +84,7 @@ def test_what_was_not_measured_is_said() -> None:
 
 
 def test_a_spike_is_never_smoothed_away() -> None:
-    paper = live.Paper(80, False, True)
+    paper = Paper(80, False, True)
     drawn = live.spark(paper, [1.0] * 59 + [50.0], 20)
     assert drawn[-1] == "█"
     assert set(drawn[:-1]) == {"▁"}
@@ -108,7 +111,8 @@ def test_the_document() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ms", "said"), [(1.0, "5 s"), (61_000.0, "60 s"), (600_000.0, "10 min"), (9_000_000.0, "2 h 30 min"), (3e8, "3.5 days")]
+    ("ms", "said"),
+    [(1.0, "5 s"), (61_000.0, "60 s"), (600_000.0, "10 min"), (9_000_000.0, "2 h 30 min"), (3e8, "3.5 days")],
 )
 def test_time_left_is_no_more_exact_than_it_can_be(ms: float, said: str) -> None:
     assert live.left(ms) == said

@@ -43,7 +43,7 @@ def test_a_container_leaves_less(draw: Draw) -> None:
             "sys/fs/cgroup/cpu.max": "150000 100000",
             "sys/fs/cgroup/memory.max": "1000000",
             "sys/fs/cgroup/memory.current": "500",
-            "sys/fs/cgroup/cpu.stat": "nr_throttled 7\nthrottled_usec 1000000\n",
+            "sys/fs/cgroup/cpu.stat": "nr_periods 20\nnr_throttled 7\nthrottled_usec 1000000\n",
             ".dockerenv": "",
         }
     )
@@ -56,6 +56,7 @@ def test_a_container_leaves_less(draw: Draw) -> None:
         "cpu_quota_cores": 1.5,
         "memory_limit_bytes": 1_000_000,
         "memory_used_bytes": 500,
+        "periods": 20.0,
         "throttled_periods": 7.0,
         "throttled_seconds": 1.0,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -82,7 +83,7 @@ class FakeNvml:
         return [0, 0]
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:  # noqa: N802
-        return [SimpleNamespace(pid=41, usedGpuMemory=None)]
+        return [SimpleNamespace(pid=41, usedGpuMemory=None), SimpleNamespace(pid=os.getpid(), usedGpuMemory=9)]
 
 
 def test_a_good_card() -> None:

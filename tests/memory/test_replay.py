@@ -8,7 +8,7 @@ from slowtrain.memory.parts import layer_of, need, part_of
 from slowtrain.memory.record import Record, Request
 from slowtrain.memory.replay import Pool, largest, replay
 from slowtrain.memory.scaling import Measured, scale
-from slowtrain.memory.sized import sized
+from slowtrain.memory.sized import LEAST_MARGIN, sized
 
 KIB = 1024
 
@@ -65,7 +65,9 @@ def test_a_forecast_that_was_too_low_leaves_a_margin() -> None:
 @pytest.mark.parametrize("batch", [40, 100, 333])
 def test_the_largest_batch_fits_and_the_next_does_not(batch: int) -> None:
     found = sized([record(8), record(16)])
-    pool = Pool(64 * KIB + 8 * KIB * batch, growth=False)
+    needed = (64 + 8 * batch) * KIB  # what is in use at the peak, and the margin above it
+    pool = Pool(int(needed / (1 - found.margin_share)) + KIB, growth=False)
+    assert found.margin_share == LEAST_MARGIN
     assert found.largest(pool) == batch
     assert found.fits(batch, pool)
     assert not found.fits(batch + 1, pool)

@@ -15,15 +15,15 @@ from slowtrain.trace.drawn import drawn
 STEPS, STEP_MS, SAMPLES = 2000, 10.0, 240
 MB = 1e6
 PER_STEP = 50_000.0  # 100 MB over the run
-Draw = Callable[[np.random.Generator, Floats], Floats]
+Draw = Callable[[np.random.Generator, Floats], Any]
 
 
-def _trace(events: tuple[Event, ...] = (), number: Floats | None = None) -> Trace:
-    start = np.arange(STEPS) * STEP_MS
+def _trace(events: tuple[Event, ...] = ()) -> Trace:
+    start: Floats = np.arange(STEPS, dtype=np.float64) * STEP_MS
     steady = np.arange(STEPS) >= 2
     no = np.zeros(STEPS, dtype=bool)
     steps = Steps("fit", start, start + STEP_MS, steady, no, no.astype(np.int64), no.astype(np.int64))
-    return Trace(steps=steps if number is None else replace(steps, number=number), events=events)
+    return Trace(steps=steps, events=events)
 
 
 TRACE = _trace()

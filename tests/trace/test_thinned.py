@@ -47,7 +47,7 @@ def test_the_numbers_agree(both: tuple[Trace, Trace]) -> None:
     assert thin.steps.warm == whole.steps.warm
     assert thin.run_ms == pytest.approx(whole.run_ms, rel=1e-9)
     for share in (0.01, 0.1, 0.5, 0.9, 0.95, 0.99, 0.9995):
-        assert thin.steps.quantile_ms(share) == pytest.approx(whole.steps.quantile_ms(share), rel=0.015)
+        assert thin.steps.quantile_ms(share) == pytest.approx(whole.steps.quantile_ms(share), rel=0.022)
 
 
 def test_the_parts_of_a_step_agree_and_add_up(both: tuple[Trace, Trace]) -> None:

@@ -27,7 +27,8 @@ MODEL = """
     import numpy as np
     import tensorflow as tf
     keras = tf.keras
-    model = keras.Sequential([keras.layers.Input((32,)), keras.layers.Dense(64, activation="relu"), keras.layers.Dense(4)])
+    layers = keras.layers
+    model = keras.Sequential([layers.Input((32,)), layers.Dense(64, activation="relu"), layers.Dense(4)])
     model.compile("adam", "mse")
     x, y = np.zeros((64, 32), "float32"), np.zeros((64, 4), "float32")
 """

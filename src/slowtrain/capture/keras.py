@@ -143,13 +143,12 @@ class KerasPatches:
         def timed(model: Any, result: Any) -> Any:
             """Wraps the function that was made, where Keras keeps it and where it is given back."""
             function = model.__dict__.get(attribute)
-            if isinstance(function, StepFunction) and function._self_wrapper is not step:
-                function = function.__wrapped__  # of an earlier recording in this process
+            given, function = function, _bare(function, step)
             if function is None or isinstance(function, StepFunction):
                 return result
             wrapped = StepFunction(function, step)
             setattr(model, attribute, wrapped)
-            return wrapped if result is function else result
+            return wrapped if result is given else result
 
         def make_function(self: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(self, *args, **kwargs)
@@ -232,6 +231,12 @@ class KerasPatches:
 
 class StepFunction(wrapt.FunctionWrapper):  # type: ignore[misc, type-arg, unused-ignore]
     """A step function with all its attributes, for scripts that ask it how often it was traced."""
+
+
+def _bare(function: Any, step: Wrapper) -> Any:
+    """Without the wrapper of an earlier recording in this process."""
+    stale = isinstance(function, StepFunction) and function._self_wrapper is not step
+    return function.__wrapped__ if stale else function
 
 
 def _arguments(loop: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def begin(recorder: Recorder, progress: Progress) -> None:
     if "rebatch" in plan:
         Rebatch(recorder, *plan["rebatch"]).install()
     if "requests" in plan:
-        Requests(recorder, progress, int(plan["requests"])).install()
+        Requests(recorder, progress, int(plan["requests"]), leave).install()
     _plan.update(plan)  # last: without it nothing is run
 
 
@@ -110,6 +110,11 @@ def main() -> None:
     overlay.run(sys.argv[1], sys.argv[2:], bool(_plan["module"]), _plan["overlay"])
 
 
+def leave() -> None:
+    """Nothing of the script's own end may happen: it would write its results, and take its time."""
+    os._exit(0)
+
+
 class Stop:
     """Ends the process once it has taken ``steps`` steps and ``seconds`` since the first of them; 0 seconds: never."""
 
@@ -133,8 +138,7 @@ class Stop:
             self.recorder.fact("stopped_ns", now())
             self.note()
             self.recorder.halt()
-            # Nothing of the script's own end may happen: it would write its results, and take its time.
-            os._exit(0)
+            leave()
 
     def note(self) -> None:
         self.recorder.fact("losses", self.recorder.guard("losses", self._losses))

@@ -6,9 +6,9 @@ At the end it is noted what the variables take, and which of them belong to an o
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from slowtrain.capture.patching import on_import
@@ -22,12 +22,13 @@ MOST_VARIABLES = 5000
 
 
 class Requests:
-    """Ends the process after ``steps`` training steps. Begin it before the recorder's own windows would."""
+    """Ends the process, by ``leave``, after ``steps`` training steps. In a probe without windows of its own."""
 
-    def __init__(self, recorder: Recorder, progress: Progress, steps: int) -> None:
+    def __init__(self, recorder: Recorder, progress: Progress, steps: int, leave: Callable[[], None]) -> None:
         self.recorder = recorder
         self.progress = progress
         self.steps = steps
+        self.leave = leave
         self._sessions: list[Any] = []
 
     def install(self) -> None:
@@ -53,8 +54,7 @@ class Requests:
             self._end()
             self.recorder.guard("notes", self._note)
             self.recorder.halt()
-            # Nothing of the script's own end may happen: it would write its results.
-            os._exit(0)
+            self.leave()
 
     def _end(self) -> None:
         if not self._sessions:

@@ -64,6 +64,9 @@ class Session:
         self.state.me.loops += 1
         self._own_loop = begun_ns, about
         recorder.begun("loop", "fit", begun_ns, **about)
+        if getattr(model, "train_function", None) is not None:
+            # Made before a recording that begins here; Keras gives back what it has, and our patch wraps that.
+            recorder.guard("step function", model.make_train_function)
 
     def loop_ended(self) -> None:
         """A fit that ends: its span and its event, which its own wrapper would write after the recording's end."""

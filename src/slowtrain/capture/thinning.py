@@ -115,7 +115,8 @@ class Thinning:
         self._spans += len(names)
         self._telling += len(names) - sum(map(self._quiet.__contains__, names))
         self._turns += sum(map(self._turning.__contains__, names))
-        self._end_ns = max(self._end_ns, max(spans[2::SPAN_FIELDS]))
+        newest_ns = max(spans[2::SPAN_FIELDS])
+        self._end_ns = max(self._end_ns, newest_ns)
         whole = self._telling + EVENT_COST * self._noted >= STRETCH and self._turns >= LEAST_TURNS
         if whole or self._spans + EVENT_COST * self._noted >= MOST_STRETCH:
             self._close()

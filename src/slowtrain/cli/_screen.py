@@ -52,12 +52,14 @@ class Screen:
         self.stream = stream
         self._wake: tuple[int, int] | None = None
         self._before: list[Any] | None = None
+        self._interrupted = False
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[Screen]:
         """Restores the terminal however this ends: error, Ctrl-C, SIGTERM, SIGHUP. Ctrl-Z leaves it, fg comes back."""
         handlers = {
             signal.SIGWINCH: lambda *_: None,
+            signal.SIGINT: self._interrupt,
             signal.SIGTERM: _end,
             signal.SIGHUP: _end,
             signal.SIGTSTP: self._suspend,
@@ -86,12 +88,16 @@ class Screen:
 
     def key(self, seconds: float) -> str:
         """A key that was pressed; empty when the time is over or the terminal has another size."""
+        if self._interrupted:
+            raise KeyboardInterrupt
         read = self._wake[0] if self._wake else -1
         inputs = [read, *([sys.stdin.fileno()] if self._before is not None else [])]
         ready, _, _ = select.select(inputs, [], [], seconds)
         if read in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(read, 512)
+        if self._interrupted:
+            raise KeyboardInterrupt
         if self._before is not None and sys.stdin.fileno() in ready:
             return os.read(sys.stdin.fileno(), 64).decode("utf-8", "replace")
         return ""
@@ -107,6 +113,12 @@ class Screen:
 
             termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._before)
             self._before = None
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        """Raised where a key is waited for: an exception in the midst of a look may end in a callback of SQLite's."""
+        if self._interrupted:
+            raise KeyboardInterrupt
+        self._interrupted = True
 
     def _suspend(self, _number: int, _frame: FrameType | None) -> None:
         self._leave()

@@ -9,7 +9,7 @@ from slowtrain.errors import InputError
 UNITS = {"": 1, "b": 1}
 UNITS |= {f"{letter}{end}": 1000 ** (i + 1) for i, letter in enumerate("kmgt") for end in ("", "b")}
 UNITS |= {f"{letter}ib": 1024 ** (i + 1) for i, letter in enumerate("kmgt")}
-FORM = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)")
+FORM = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)", re.ASCII)
 
 
 def parse(option: str, text: str, least: int = 0) -> int:

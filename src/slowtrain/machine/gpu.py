@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -127,10 +128,10 @@ class Gpus:
     def _processes(
         self, handle: Any, name: str = "nvmlDeviceGetComputeRunningProcesses"
     ) -> list[dict[str, int | None]] | None:
-        found = self._ask(name, handle)
+        found, own = self._ask(name, handle), os.getpid()
         if found is None:
             return None
-        return [{"pid": p.pid, "memory_used_bytes": getattr(p, "usedGpuMemory", None)} for p in found]
+        return [{"pid": p.pid, "memory_used_bytes": getattr(p, "usedGpuMemory", None)} for p in found if p.pid != own]
 
     def _throttle(self, handle: Any) -> int | None:
         # NVML renamed "throttle" to "event" in driver 535; the old name still answers on old drivers.

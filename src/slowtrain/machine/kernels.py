@@ -59,8 +59,8 @@ def driver_too_old(facts: Facts, build: Facts) -> str | None:
     if least is None or has is None or has >= least:
         return None
     built = version(build.get("cuda_version"))
-    # By itself a driver below the limit speaks the major version's first CUDA at most: more, and a forward compatibility
-    # package speaks for it.
+    # By itself a driver below the limit speaks the major version's first CUDA at most: where it speaks more, a forward
+    # compatibility package does.
     if speaks is not None and built is not None and (speaks[:2] >= built[:2] or speaks[:2] > (built[0], 0)):
         return None
     return (

@@ -73,6 +73,22 @@ def scale(small: Measured, large: Measured, *, order: Measured | None = None) ->
     return Requests(mine, fixed, slope, _order(requests))
 
 
+def foretold(first: Measured, second: Measured, third: Measured) -> Requests:
+    """The third's requests in their own order, as large as the two smaller records would have them.
+
+    So what is compared with the third's own peak are the sizes alone: that its threads met in another order is no
+    error of theirs.
+    """
+    requests = third.record.requests
+    sizes = np.array([r.size_bytes for r in requests], float)
+    steps = (third.batch - second.batch) / (second.batch - first.batch)
+    twins = zip(_twins(first.record.requests, third), _twins(second.record.requests, third), strict=True)
+    for at, (one, other) in enumerate(twins):
+        if one is not None and other is not None:
+            sizes[at] = other + max(other - one, 0.0) * steps
+    return Requests(third, sizes, np.zeros(len(requests)), _order(requests))
+
+
 def _twins(others: Sequence[Request], mine: Measured) -> list[float | None]:
     """The size that each request had in the other record; None where it follows the batch."""
     by_op: dict[tuple[str, str], list[int]] = {}

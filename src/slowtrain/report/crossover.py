@@ -42,6 +42,9 @@ def by_batch(found: Crossover) -> str:
         return f"{found.winner} wins at every batch"
     if math.isinf(start.value):
         return "no batch is known from which the order changes"
+    if math.isinf(start.high):
+        at, least = (wording.number(math.ceil(v)) for v in (start.value, start.low))
+        return f"{found.winner} may win from batch {at} on ({least} at the least), which is not certain"
     return f"{found.winner} wins from batch {span(start)} on"
 
 

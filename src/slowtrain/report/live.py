@@ -205,7 +205,7 @@ def _parts(frame: Frame, paper: Paper, most: int) -> Iterator[str]:
             + paper.style(bar, COLOURS.get(part.name, "grey"))
         )  # fmt: skip
     if frame.why:
-        yield paper.style(paper.fit(f"  {frame.why}", paper.width), "dim")
+        yield "  " + paper.style(paper.fit(frame.why, paper.width - 2), "dim")
 
 
 def _where(frame: Frame, paper: Paper) -> list[str]:
@@ -268,7 +268,7 @@ def _alerts(frame: Frame, paper: Paper, evidence: int, most: int) -> Iterator[st
         yield from _alert(alert, paper, evidence if alert.over_ms is None else 1)
     more = len(standing) + len(over) - most
     if more > 0:
-        yield paper.style(paper.fit(f"  and {more} more (--json has all)", paper.width), "dim")
+        yield "  " + paper.style(paper.fit(f"and {more} more (--json has all)", paper.width - 2), "dim")
 
 
 def _alert(alert: Alert, paper: Paper, lines: int) -> Iterator[str]:
@@ -281,7 +281,7 @@ def _alert(alert: Alert, paper: Paper, lines: int) -> Iterator[str]:
         yield f"  {line}"
     if alert.where and lines > 1 and str(alert.where[0]) not in alert.says:
         code = f"  {alert.where[0].code}" if alert.where[0].code else ""
-        yield paper.style(paper.fit(f"  {alert.where[0]}{code}", paper.width), "dim")
+        yield "  " + paper.style(paper.fit(f"{alert.where[0]}{code}", paper.width - 2), "dim")
 
 
 def _clock(ms: float) -> str:

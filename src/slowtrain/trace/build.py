@@ -24,6 +24,7 @@ from slowtrain.trace import (
     growth,
     intervals,
     kernels,
+    passes,
     pipeline,
     planned,
     profiled,
@@ -123,6 +124,11 @@ def _signals(trace: Trace, inside: attribution.Inside) -> Iterable[Signal]:
         yield Signal.MACHINE
     if any(e.data.get("weights") for e in trace.events_of("loop")):
         yield Signal.MODEL
+    yield from _of_machine(trace)
+
+
+def _of_machine(trace: Trace) -> Iterable[Signal]:
+    """What is known of the computer and of its memory over the run."""
     if growth.slope(trace, *growth.anonymous(trace)) is not None:
         yield Signal.MEMORY
     if growth.devices(trace) or (trace.fact("devices", default=None) and not trace.on_accelerator):
@@ -227,17 +233,22 @@ def _pipelines(raw: Recording, found: Steps) -> list[pipeline.Pipeline]:
         e.data.get("number"): pipeline.written(e.data.get("nodes") or ()) for e in raw.events if e.lane == "pipeline"
     }
     made = {e.data.get("number"): e for e in raw.events if e.lane == "iterator"}
-    readings: dict[int, list[tuple[float, counters.Counters]]] = {}
+    told: dict[int, list[tuple[float, bytes]]] = {}
     for at, iterator, proto in raw.counters:
-        readings.setdefault(iterator, []).append((at, counters.counters(proto)))
+        told.setdefault(iterator, []).append((at, proto))
+    chosen, times = passes.chosen(told, {i: e.data.get("pipeline") for i, e in made.items() if i is not None})
     merged: dict[Any, list[tuple[list[counters.Counters], float | None]]] = {}
     by_keras: dict[Any, bool] = {}
-    for iterator, rows in sorted(readings.items()):
+    for iterator, rows in sorted(chosen.items()):
         event = made.get(iterator)
         number = event.data.get("pipeline") if event else None
-        merged.setdefault(number, []).append(([c for _, c in rows], _gap_ms(rows, found)))
+        read = [(at, counters.counters(proto)) for at, proto in rows]
+        merged.setdefault(number, []).append(([c for _, c in read], _gap_ms(read, found)))
         by_keras[number] = bool(event and event.data.get("keras"))
-    result = [counters.watched(plans.get(number, ()), several, by_keras[number]) for number, several in merged.items()]
+    result = [
+        passes.counted(counters.watched(plans.get(number, ()), several, by_keras[number]), times[number])
+        for number, several in merged.items()
+    ]
     result += [pipeline.Pipeline(plan) for number, plan in plans.items() if number not in merged]
     return result
 

@@ -120,6 +120,7 @@ def _connect(folder: Path, timeout: float = 5.0) -> sqlite3.Connection:
 
 def _read(folder: Path, database: sqlite3.Connection) -> Recording:
     launch = _launch(folder)
+    database.execute("BEGIN")  # one moment of a run in progress: it may be thinned while we read
     _check(folder, database)
     facts = {str(key): json.loads(value) for key, value in database.execute("SELECT key, value FROM fact")}
     if ended(folder):
@@ -218,9 +219,11 @@ def _names(database: sqlite3.Connection) -> tuple[Name, ...]:
     return tuple(names)
 
 
-def _chunks(database: sqlite3.Connection, query: str = "SELECT data FROM chunk ORDER BY id") -> Iterator[Ints]:
+def _chunks(
+    database: sqlite3.Connection, query: str = "SELECT data FROM chunk ORDER BY id", *values: int
+) -> Iterator[Ints]:
     count = 0
-    for (data,) in database.execute(query):
+    for (data,) in database.execute(query, values):
         inflate = zlib.decompressobj()
         plain = inflate.decompress(data, MAX_CHUNK_BYTES)
         if inflate.unconsumed_tail or len(plain) % 40:
@@ -288,6 +291,49 @@ def _order(start: Ints, end: Ints) -> NDArray[np.intp]:
         some = order[tied]
         order[tied] = some[np.lexsort((-end[some], start[some]))]
     return order
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What came to a recording since the last look; ``since`` for the next one. ``facts`` and ``names`` are all."""
+
+    since: tuple[int, int, int]
+    names: tuple[Name, ...]
+    rows: Ints  # spans: name, start_ns, end_ns, thread, value; in the order in which they were written
+    events: tuple[Event, ...]  # their times, as those of samples, in ms from the start of the run
+    samples: tuple[tuple[float, Mapping[str, Any]], ...]
+    facts: Mapping[str, Any]
+    start_ns: int
+
+
+def tail(folder: Path, since: tuple[int, int, int] = (0, 0, 0), most_chunks: int = 600) -> Tail | None:
+    """What is new in a recording in progress, of its spans the newest chunks; None where nothing can be told.
+
+    It takes as long as there is news: what was thinned meanwhile is older than a minute, and told of before.
+    """
+    newest = "SELECT data FROM (SELECT id, data FROM chunk WHERE id > ? ORDER BY id DESC LIMIT ?) ORDER BY id"
+    try:
+        with contextlib.closing(_connect(folder, timeout=0.2)) as database:
+            database.execute("BEGIN")
+            ends = [
+                int(database.execute(f"SELECT coalesce(max(rowid), 0) FROM {table}").fetchone()[0])  # noqa: S608
+                for table in ("chunk", "event", "sample")
+            ]
+            facts = {str(key): json.loads(value) for key, value in database.execute("SELECT key, value FROM fact")}
+            start_ns = int(_launch(folder).get("start_ns") or facts.get("child", {}).get("begun_ns", 0))
+            events = database.execute(
+                "SELECT start_ns, end_ns, lane, name, data FROM event WHERE rowid > ? ORDER BY rowid", since[1:2]
+            )
+            told = tuple(
+                Event(str(lane), _text(name), (a - start_ns) / 1e6, (b - start_ns) / 1e6, _object(data))
+                for a, b, lane, name, data in events
+            )
+            samples = database.execute("SELECT time_ns, data FROM sample WHERE rowid > ? ORDER BY rowid", since[2:])
+            seen = tuple(((at - start_ns) / 1e6, _object(data)) for at, data in samples)
+            rows = np.concatenate([np.zeros((0, 5), dtype=np.int64), *_chunks(database, newest, since[0], most_chunks)])
+            return Tail((ends[0], ends[1], ends[2]), _names(database), rows, told, seen, facts, start_ns)
+    except (*WRONG, OSError):
+        return None
 
 
 def pulse(folder: Path) -> tuple[int, float]:

@@ -126,8 +126,25 @@ def sorted_ns(moments: Iterable[int]) -> Ints:
     return np.sort(np.array(list(moments), dtype=np.int64))
 
 
-def summary(spans_of: Ints, lane_of: Callable[[int], str], breaks_ns: Ints, start_ns: int, end_ns: int) -> Hole:
-    """The hole that ``rows`` (name, start, end, thread, value) leave. No turn crosses a break."""
+def starts(spans_of: Ints) -> dict[int, int]:
+    """When each name first began."""
+    order = np.argsort(spans_of[:, START], kind="stable")
+    names, first = np.unique(spans_of[order, NAME], return_index=True)
+    return dict(zip(names.tolist(), spans_of[order[first], START].tolist(), strict=True))
+
+
+def summary(
+    spans_of: Ints,
+    lane_of: Callable[[int], str],
+    breaks_ns: Ints,
+    start_ns: int,
+    end_ns: int,
+    following: Mapping[int, int] | None = None,
+) -> Hole:
+    """The hole that ``rows`` (name, start, end, thread, value) leave. No turn crosses a break.
+
+    ``following``: when each name began anew after it, where that is known.
+    """
     rows = spans_of[np.lexsort((spans_of[:, START], spans_of[:, THREAD], spans_of[:, NAME]))]
     names, first, count = np.unique(rows[:, NAME], return_index=True, return_counts=True)
     spent = rows[:, END] - rows[:, START]

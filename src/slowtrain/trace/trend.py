@@ -72,30 +72,34 @@ def numbers(steps: Steps) -> Floats:
     return np.arange(len(steps), dtype=float)
 
 
-def comparable(trace: Trace) -> Series:
-    """The plain steps of one loop: of several calls of ``fit`` those of the line that most steps come from."""
+def comparable(trace: Trace, ms: Floats | None = None) -> Series:
+    """The plain steps of one loop: of several calls of ``fit`` those of the line that most steps come from.
+
+    ``ms`` is a part of each step's time, for all of the trace's steps; without it, the whole.
+    """
     steps = trace.steps
     fits = [e for e in trace.events_of("loop") if e.name == steps.source and not e.data.get("nested")]
     if len({str(e.data.get("site")) for e in fits}) < 2:
-        return plain(steps)
+        return plain(steps, ms)
     begin, end = np.array([e.start_ms for e in fits]), np.array([e.end_ms for e in fits])
     at = np.searchsorted(begin, steps.start_ms, side="right") - 1
     inside = (at >= 0) & (steps.start_ms < end[np.maximum(at, 0)])
     sites = np.array([str(e.data.get("site")) for e in fits])[np.maximum(at, 0)]
     names, count = np.unique(sites[inside & steps.steady], return_counts=True)
     if not len(names):
-        return plain(steps)
-    return plain(replace(steps, steady=steps.steady & inside & (sites == names[int(np.argmax(count))])))
+        return plain(steps, ms)
+    return plain(replace(steps, steady=steps.steady & inside & (sites == names[int(np.argmax(count))])), ms)
 
 
-def plain(steps: Steps) -> Series:
+def plain(steps: Steps, ms: Floats | None = None) -> Series:
     """Steady steps as they can be compared: without the ends of epochs, for one number of samples.
 
     What a place in the epoch costs is taken out where there are epochs enough to tell.
     """
     keep = steps.steady & ~steps.windowed & ~_edges(steps.block)
     index = np.flatnonzero(keep)
-    number, ms, block = numbers(steps)[keep], steps.ms[keep].copy(), steps.block[keep]
+    number, block = numbers(steps)[keep], steps.block[keep]
+    ms = (steps.ms if ms is None else ms)[keep].copy()
     ms, known = _of_one_size(ms, steps.size[keep])
     found = Series(number[known], index[known], ms[known], block[known])
     return _without_places(found, _place(steps.block)[keep][known])
@@ -181,8 +185,24 @@ class _Fit:
     degrees: int
 
 
-def growth(series: Series) -> Growth | None:
-    """How the step time grows over the series; None where it is too short to say."""
+def part_growth(trace: Trace, column: Floats) -> Growth | None:
+    """How the step grows by one part of it alone, whose noise is much less than the whole step's; None where not."""
+    whole, part = comparable(trace), comparable(trace, column)
+    if len(whole.ms) < LEAST_STEPS:
+        return None
+    first = float(np.median(whole.ms[: len(whole.ms) // 8]))
+    found = growth(part, LEAST_GROWTH * first)
+    if found is None or not found.sure:
+        return None
+    last = first + found.slope_ms * (found.last_number - found.first_number)
+    return replace(found, first_ms=first, last_ms=last)
+
+
+def growth(series: Series, least_ms: float | None = None) -> Growth | None:
+    """How the step time grows over the series; None where it is too short to say.
+
+    ``least_ms`` of growth are asked for; without it, a share of the first steps' time.
+    """
     n = len(series.ms)
     counts = [s for s in STRETCHES if n // s >= LEAST_IN_STRETCH]
     if n < LEAST_STEPS or not counts:
@@ -197,7 +217,8 @@ def growth(series: Series) -> Growth | None:
     first = max(middle + slope * begin, 0.5 * float(y[: max(len(y) // 8, 1)].mean()))
     found = Growth(slope, slope - half, slope + half, first, middle + slope * end, begin, end, False)
     lasting = _theil_sen(x[len(x) // 2 :], y[len(y) // 2 :]) >= LATE * slope
-    grows = sure and found.grown_share >= LEAST_GROWTH and lasting and not jumped(x, y)
+    enough = found.grown_share >= LEAST_GROWTH if least_ms is None else slope * (end - begin) >= least_ms
+    grows = sure and enough and lasting and not jumped(x, y)
     return Growth(slope, slope - half, slope + half, first, found.last_ms, begin, end, grows)
 
 

@@ -44,7 +44,8 @@ class GrowingStep(Cause):
     each widened by how much neighbours have in common; it is reported where it is above zero in all but one of two
     thousand runs without growth, goes on in the second half, and a line tells it better than one jump. Times that
     the script prints play no part: seconds since the start grow in every run.
-    Then the first quarter of the steps is held against the last: which category of the step, which line of the
+    The same is asked of the part of the step that grew most, whose noise may be less than that of the whole step.
+    For this the first quarter of the steps is held against the last: which category of the step, which line of the
     script, which figure of the machine has most of the growth and grew far more than the rest of the step. Where all
     of the step got slower alike and no figure tells why, it has to go on for a minute before it is reported.
 
@@ -144,10 +145,16 @@ class GrowingStep(Cause):
 
 def _found(trace: Trace) -> tuple[Growth, Moved] | None:
     series = trend.comparable(trace)
-    grows = trend.growth(series)
-    if grows is None or not grows.sure:
+    whole = trend.growth(series)
+    if whole is None:
         return None
     why = moving.moved(trace, *_quarters(trace))
+    grows = whole if whole.sure else None
+    if grows is None and why.kind in tuple(Category):
+        # What the machine does to a step hides it; the part of the step that grew has less of that.
+        grows = trend.part_growth(trace, trace.categories[Category(why.kind)])
+    if grows is None:
+        return None
     lasted = float(trace.steps.end_ms[series.index[-1]] - trace.steps.start_ms[series.index[0]])
     return (grows, why) if moving.tells(why, lasted, grows.grown_share) else None
 

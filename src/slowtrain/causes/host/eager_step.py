@@ -108,7 +108,7 @@ class EagerStep(Cause):
                 cure = Prescription("edit", Effect.EQUIVALENT, "remove run_eagerly=True from compile()", edits=made)
                 yield Spot(edits.start(given), edits.end(given), "run_eagerly=True runs every step op by op", cure)
         for call in index.of(source).called(*functions.SWITCHES):
-            if eager.on(finding.keyword(call, "run_eagerly", 0)):
+            if eager.on(finding.keyword(call, "run_eagerly", 0)) and not eager.asked_for(source, call):
                 made = tuple(functions.without_eager_switch(source))
                 says = "this makes every tf.function run op by op"
                 cure = Prescription(

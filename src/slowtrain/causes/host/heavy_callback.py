@@ -86,7 +86,7 @@ class HeavyCallback(Cause):
 
     def scope_in(self, trace: Trace, evidence: Evidence) -> str:
         between = sum(h.between_ms for h in _heavy(trace))
-        in_steps = evidence.numbers["step_ms"] * float(trace.steps.steady.sum())
+        in_steps = evidence.numbers["step_ms"] * trace.steps.count
         return "step" if in_steps >= between else "run"
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:

@@ -253,7 +253,7 @@ def _saved_ms(trace: Trace, most: float = MOST_CALL_MS) -> float:
 
 
 def _long_enough(trace: Trace, overhead: float) -> bool:
-    return overhead * float(trace.steps.steady.sum()) >= LEAST_RUN_SHARE * trace.run_ms
+    return overhead * trace.steps.count >= LEAST_RUN_SHARE * trace.run_ms
 
 
 def _places(trace: Trace) -> tuple[Place, ...]:

@@ -11,13 +11,14 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
 from slowtrain.source.reading import finding, index, repeatable
-from slowtrain.source.reading.input import chains, costly
+from slowtrain.source.reading.input import chains, costly, elements
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import calls, fed, idle_cores, maps, written_place
 from slowtrain.trace.pipeline import Node
 from slowtrain.whatif import Remedy, Supply
 
 LEAST_US = 30.0  # assumed: a shorter call is mostly the price of calling, which threads do not lower
+FEW = 64  # elements, assumed: of fewer, threads would have to be started for a single batch or two
 LEAST_IDLE = 0.25  # of a core
 
 
@@ -84,7 +85,8 @@ class SequentialMap(Cause):
         for call in index.of(source).called("map"):
             if not chains.operates(call) or not call.args or finding.keyword(call, "num_parallel_calls", 1) is not None:
                 continue
-            if not chains.upstream(source, call).known:
+            flow = chains.upstream(source, call)
+            if not flow.known or (elements.most(source, flow) or FEW) < FEW:
                 continue
             work = costly.work(source, call.args[0], call)
             if work is None or work.python:  # Python holds the interpreter's lock: threads would wait for each other

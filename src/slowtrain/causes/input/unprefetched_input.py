@@ -10,13 +10,15 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import ahead, datasets
 from slowtrain.source.reading import finding, index
-from slowtrain.source.reading.input import chains, consumed
+from slowtrain.source.reading.input import chains, consumed, elements
 from slowtrain.source.reading.recorded import by_hand
 from slowtrain.source.spots.input import handfed
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import WAITED
 from slowtrain.trace.pipeline import Pipeline
 from slowtrain.whatif import Drop, Remedy, Supply
+
+FEW = 10  # batches, assumed: training of as few is a trial
 
 
 class UnprefetchedInput(Cause):
@@ -100,6 +102,8 @@ class UnprefetchedInput(Cause):
             names = (*flow.begun, *flow.names)
             working = [n for n, name in enumerate(names) if name in consumed.WORKING]
             behind = {"prefetch", "cache"} & set(names[working[-1] :]) if working else ()
+            if (elements.most(source, flow) or FEW) < FEW:
+                continue
             if not working or behind:  # what a cache holds is only cut into batches
                 continue
             if not flow.calls:

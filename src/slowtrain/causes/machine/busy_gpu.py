@@ -5,8 +5,10 @@ from __future__ import annotations
 from slowtrain.causes import Cause
 from slowtrain.causes.judged import Judged, facts_of
 from slowtrain.machine.reading import at
-from slowtrain.model import Evidence
+from slowtrain.model import Signal
 from slowtrain.trace import Trace
+
+SURE = 2  # processes: one of them may be the run itself
 
 
 class BusyGpu(Judged, Cause):
@@ -32,13 +34,14 @@ class BusyGpu(Judged, Cause):
 
     title = "Other processes use the GPU"
 
-    def examine(self, trace: Trace) -> Evidence | None:
+    def wants(self, trace: Trace) -> frozenset[Signal]:
+        # The driver's numbers of processes are the host's: where ours are others, the only one may be this very run.
         found = super().examine(trace)
-        if found is None or trace.fact("doctor"):
-            return found
-        # The driver's numbers of processes are the host's: here one of them may be this very run.
         unsure = at(facts_of(trace), "devices", "own_pid_namespace") is not False
-        return None if unsure and found.numbers.get("processes", 0) < 2 else found
+        alone = found is not None and found.numbers.get("processes", 0) < SURE
+        if alone and unsure and not trace.fact("doctor"):
+            return self.needs | {Signal.CARD}
+        return super().wants(trace)
 
     fires = (
         """
@@ -58,13 +61,6 @@ class BusyGpu(Judged, Cause):
         """,
     )
     quiet = (
-        """
-        step    1111111111
-        device  kkkkkkkkkk
-        @fact devices=[{"kind":"GPU"}]
-        @fact machine={"devices":{"own_pid_namespace":true},"gpu":{"devices":[{"index":0,"name":"Tesla T4",
-        & "memory_total_bytes":16e9,"compute_processes":[{"pid":41,"memory_used_bytes":15e9}]}]}}
-        """,
         """
         step    1111111111
         device  kkkkkkkkkk

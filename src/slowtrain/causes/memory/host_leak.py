@@ -14,7 +14,7 @@ from slowtrain.trace.feeding import free_bytes
 from slowtrain.trace.growth import Holder, Unit
 from slowtrain.whatif import Remedy
 
-LEAST_BYTES = 32 << 20  # gained after warm-up: the most that a hundred healthy scripts gained was 13 MB (docs/leaks.md)
+LEAST_BYTES = 32 << 20  # gained after warm-up: recordings of healthy and cured scripts of clinic/ gained 13 MB at most
 LEAST_UNEXPLAINED_BYTES = 128 << 20  # where nothing was seen that keeps it: allocators take threads' arenas of 64 MiB
 LEAST_TRACES = 5  # functions traced after warm-up
 FILLED = 1.5  # buffered bytes take so much memory at most: allocators round up, and what is on its way counts too

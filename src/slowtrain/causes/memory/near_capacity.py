@@ -45,6 +45,12 @@ class NearCapacity(Cause):
                 f"{name} could not give what was asked {times:,} {plural}, and the op went on with less",
                 {"retries": float(sum(retries.values()))},
             )
+        if heard.get("dumps") and trace.fact("launch", "exit_code") == 0:
+            return Evidence(
+                f"memory ran out {heard['dumps']:,} times and the script went on without what it had asked for: "
+                f"{heard.get('says', '')}",
+                {"dumps": float(heard["dumps"])},
+            )
         for name, pool in sorted((trace.fact("pools", default=None) or {}).items()):
             left = pool["limit_bytes"] - pool["peak_bytes"]
             if left < pool["largest_request_bytes"]:
@@ -68,6 +74,11 @@ class NearCapacity(Cause):
         """
         step    111222333
         device  kkkkkkkkk
+        @fact launch={"exit_code":0,"heard":true,"exhausted":{"dumps":3,"says":"full"}}
+        """,
+        """
+        step    111222333
+        device  kkkkkkkkk
         @fact launch={"exit_code":0,"exhausted":{"dumps":0,"retries":{"GPU_0_bfc":12}}}
         """,
         """
@@ -78,6 +89,11 @@ class NearCapacity(Cause):
         """,
     )
     quiet = (
+        """
+        step    111222333
+        device  kkkkkkkkk
+        @fact launch={"exit_code":1,"heard":true,"exhausted":{"dumps":3,"says":"full"}}
+        """,
         """
         step    111222333
         device  kkkkkkkkk

@@ -23,6 +23,7 @@ _PICTURE = {"resize": 1, "resize_with_pad": 1, "Resizing": 0}  # where sizes sta
 _SHAPED = {"ensure_shape": 1, "random_crop": 1, "stateless_random_crop": 1, "reshape": 1, "set_shape": 0}
 CHANNELS = 3
 DEPTH = 6
+GROWING = frozenset("repeat flat_map interleave unbatch apply concatenate".split())  # may give more than they get
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,29 @@ def count(source: Source, flow: chains.Flow) -> int | None:
     every = given.elts if isinstance(given, ast.Tuple) else [given]
     known = [n for n in (visible.rows(source, e) for e in every) if n is not None]
     return known[0] if known else None
+
+
+def most(source: Source, flow: chains.Flow) -> int | None:
+    """How many elements come to the end of a pipeline at most, where its text says so; batches count as one."""
+    if not flow.whole:
+        return None
+    maker = flow.calls[0]
+    known = {"from_tensors": 1, "range": _ranged(source, maker)}.get(finding.called(maker)) or count(source, flow)
+    for call in flow.calls[1:]:
+        name = finding.called(call)
+        if name == "take":
+            taken = number(source, finding.keyword(call, "count", 0))
+            known = min((n for n in (known, taken) if n is not None and n >= 0), default=None)
+        elif name in GROWING:
+            known = None
+    return known
+
+
+def _ranged(source: Source, maker: ast.Call) -> int | None:
+    ends = [number(source, a) for a in maker.args[:2]]
+    if not ends or None in ends or len(maker.args) > 2:
+        return None
+    return max((ends[-1] or 0) - (ends[0] or 0 if len(ends) > 1 else 0), 1)
 
 
 def number(source: Source, node: ast.expr | None) -> int | None:

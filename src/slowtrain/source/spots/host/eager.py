@@ -11,9 +11,22 @@ from slowtrain.source.reading import finding, graphable, index, scopes
 
 UPDATES = APPLIES - {"assign", "assign_add", "apply"}  # of an optimizer: what is assigned may be anything
 
+OF_PYTHON = frozenset("numpy float print tqdm trange Progbar time perf_counter monotonic item input open write".split())
+
 
 def on(given: ast.expr | None) -> bool:
     return isinstance(given, ast.Constant) and given.value is True
+
+
+def asked_for(source: Source, call: ast.Call) -> bool:
+    """Whether it stands under a condition, as a switch for finding errors does: ``if debug:``."""
+    above = finding.around(source, call, ast.If)
+    while isinstance(above, ast.If):
+        names = {n.id for n in ast.walk(above.test) if isinstance(n, ast.Name)}
+        if not isinstance(above.test, ast.Constant) and names != {"__name__"}:
+            return True
+        above = finding.around(source, above, ast.If)
+    return False
 
 
 def steps(source: Source) -> Iterator[ast.With]:
@@ -28,7 +41,7 @@ def steps(source: Source) -> Iterator[ast.With]:
             whole = scopes.loops(source, tape)[-1]
         elif function is None or not _looped(source, function):
             continue
-        if _updates(source, whole) and not _in_graph(source, tape):
+        if _updates(source, whole) and not _in_graph(source, tape) and _here(source, whole):
             yield tape
 
 
@@ -47,6 +60,18 @@ def _updates(source: Source, whole: ast.AST) -> bool:
     return any(
         isinstance(n, ast.Call) and finding.called(n) in UPDATES for one in source.called(whole) for n in ast.walk(one)
     )
+
+
+def _here(source: Source, whole: ast.AST) -> bool:
+    """Whether the loop surely runs in Python: what holds it is called in this file, or does what no graph can.
+
+    A function that only other files call may be one of their ``tf.function``s, loop and all.
+    """
+    holder = finding.function(source, whole) if not isinstance(whole, FUNCTIONS) else whole
+    if holder is None or index.of(source).called(holder.name):
+        return True
+    calls = (n for n in ast.walk(holder) if isinstance(n, ast.Call))
+    return any(finding.called(c) in OF_PYTHON for c in calls)
 
 
 def _looped(source: Source, function: ast.AST, depth: int = 3) -> bool:

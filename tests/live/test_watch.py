@@ -13,12 +13,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from ..live.making import Making
+from .making import Making
 
 SCRIPT = """
 import sys, time
@@ -135,13 +135,13 @@ def test_the_alert_command_of_a_watch(made: Making, tmp_path: Path) -> None:
 class Terminal:
     """A pseudo-terminal with a program in it."""
 
-    def __init__(self, folder: Path, *command: str, columns: int = 80, rows: int = 24, **environment: str) -> None:
+    def __init__(self, folder: Path, *command: str, environment: Mapping[str, str]) -> None:
         self.pid, self.file = pty.fork()
         if not self.pid:
             os.chdir(folder)
             os.environ.update({"TERM": "xterm", "PYTHONIOENCODING": "utf-8", **environment})
             os.execv(sys.executable, [sys.executable, *command])
-        self.resize(columns, rows)
+        self.resize(80, 24)
         self.seen = b""
 
     def resize(self, columns: int, rows: int) -> None:
@@ -182,8 +182,8 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def terminal(folder: Path, *command: str, **options: str) -> Iterator[Terminal]:
-    made = Terminal(folder, *command, **options)
+def terminal(folder: Path, *command: str, **environment: str) -> Iterator[Terminal]:
+    made = Terminal(folder, *command, environment=environment)
     try:
         yield made
     finally:

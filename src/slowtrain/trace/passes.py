@@ -1,0 +1,50 @@
+"""Which readings of an input pipeline's counters speak for a run that iterated it very often."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from slowtrain.trace.pipeline import Pipeline
+
+MOST_ITERATORS = 200  # of one data set: ten thousand epochs make as many, and each takes a millisecond to be read
+MOST_READINGS = 100  # of one iterator, the newest among them
+NEWEST = 5
+
+T = TypeVar("T")
+
+
+def chosen(
+    readings: Mapping[int, Sequence[T]], number_of: Mapping[int, Hashable]
+) -> tuple[dict[int, list[T]], dict[Hashable, float]]:
+    """Iterators from everywhere in the run with some of their readings; of each data set all iterators over those."""
+    groups: dict[Hashable, list[int]] = {}
+    for iterator in sorted(readings):
+        groups.setdefault(number_of.get(iterator), []).append(iterator)
+    found: dict[int, list[T]] = {}
+    times: dict[Hashable, float] = {}
+    for number, iterators in groups.items():
+        mine = _spread(iterators, MOST_ITERATORS)
+        times[number] = len(iterators) / len(mine)
+        for iterator in mine:
+            rows = readings[iterator]
+            if len(rows) > MOST_READINGS:
+                rows = [*_spread(rows[:-NEWEST], MOST_READINGS - NEWEST), *rows[-NEWEST:]]
+            found[iterator] = list(rows)
+    return found, times
+
+
+def _spread(rows: Sequence[T], most: int) -> list[T]:
+    if len(rows) <= most:
+        return list(rows)
+    return [rows[i] for i in np.unique(np.linspace(0, len(rows) - 1, most).astype(int))]
+
+
+def counted(one: Pipeline, times: float) -> Pipeline:
+    """A pipeline with the batches and passes of all its iterators, where only some were read."""
+    if times == 1.0:
+        return one
+    return replace(one, batches=round(one.batches * times), epochs=round(one.epochs * times))
