@@ -23,7 +23,7 @@ DEMO ?= flowers_decode
 TESTS ?= tests
 PYTEST ?=
 
-.PHONY: help demo test lint venv venv-oldest test-oldest clinic calibration false-alarms bench-overhead bench-trace bench-lint bench-long memory-table docs fuzz format clean
+.PHONY: help demo test lint venv venv-oldest test-oldest clinic calibration false-alarms drift-power bench-overhead bench-trace bench-lint bench-long memory-table docs fuzz format clean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -62,6 +62,9 @@ calibration: $(VENV)/.wheel ## slowtrain fix on every slow script, against the h
 
 false-alarms: $(VENV)/.wheel ## how often fix calls a change better that is none
 	$(BIN)/python clinic/same.py --markdown docs/false-alarms.md
+
+drift-power: $(VENV)/.wheel ## false alarms and power of the causes of drift, on simulated runs
+	$(BIN)/python clinic/drift_power.py --markdown docs/drift.md
 
 bench-overhead: $(VENV)/.wheel ## what recording costs, two processes in turns (about two hours)
 	$(BIN)/python clinic/hotpath.py --markdown docs/overhead.md

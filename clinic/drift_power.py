@@ -169,9 +169,9 @@ def table(made: str, wrong: list[tuple[Run, tuple[str, ...]]], found: dict[tuple
     count = collections.Counter(run.shape for run, _ in wrong)
     shaped = collections.Counter(run.shape for run, said in wrong if said)
     by_cause = collections.Counter(cause for _, said in wrong for cause in said)
-    rows = [made, "", f"{sum(shaped.values())} of {len(wrong)} healthy runs gave a false alarm "
-            f"({sum(shaped.values()) / len(wrong):.2%}; " + ", ".join(f"{c.id} {by_cause[c.id]}" for c in CAUSES) + ").",
-            "", "| noise | runs | false alarms |", "|---|---|---|"]  # fmt: skip
+    share, each = sum(shaped.values()) / len(wrong), ", ".join(f"{c.id} {by_cause[c.id]}" for c in CAUSES)
+    said = f"{sum(shaped.values())} of {len(wrong)} healthy runs gave a false alarm ({share:.2%}; {each})."
+    rows = [made, "", said, "", "| noise | runs | false alarms |", "|---|---|---|"]
     rows += [f"| {shape} | {count[shape]} | {shaped[shape]} |" for shape in SHAPES]
     rows += ["", "Drifts that were found, by the steps of the run:", ""]
     rows += ["| slower every 1000 steps | " + " | ".join(f"{n:,}" for n in LENGTHS) + " |", "|---" * 8 + "|"]
@@ -188,9 +188,11 @@ def drawn(found: dict[tuple[float, int], float]) -> str:
         place = math.log(n / LENGTHS[0]) / math.log(LENGTHS[-1] / LENGTHS[0])
         return f"{left + place * (wide - left - 90):.1f},{high - low - share * (high - 2 * low):.1f}"
 
-    rows = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" font-family="sans-serif" '
-            f'font-size="12"><rect width="{wide}" height="{high}" fill="#fff"/>',
-            f'<text x="{left}" y="20">share of drifting runs in which the drift is found</text>']  # fmt: skip
+    rows = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{wide}" height="{high}" fill="#fff"/>',
+        f'<text x="{left}" y="20">share of drifting runs in which the drift is found</text>',
+    ]
     for share in (0.0, 0.5, 1.0):
         y = at(LENGTHS[0], share).split(",")[1]
         rows.append(f'<path d="M{at(LENGTHS[0], share)} L{at(LENGTHS[-1], share)}" stroke="#ddd"/>')

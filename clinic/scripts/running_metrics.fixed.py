@@ -34,7 +34,7 @@ for a, b in ds.take(2):
     train_step(a, b)
 total = squares = 0.0
 t0, step = time.perf_counter(), 0
-for epoch in range(30):
+for epoch in range(45):
     for a, b in ds:
         loss = float(train_step(a, b))
         total, squares = total + loss, squares + loss ** 2

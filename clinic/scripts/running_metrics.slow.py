@@ -35,7 +35,7 @@ for a, b in ds.take(2):
     train_step(a, b)
 losses = []
 t0, step = time.perf_counter(), 0
-for epoch in range(30):
+for epoch in range(45):
     for a, b in ds:
         losses.append(float(train_step(a, b)))
         mean, spread = summary(losses)

@@ -27,7 +27,7 @@ def test_it_reads_what_the_catalogue_holds() -> None:
     assert set(read) == {cause.id for cause in all_causes()}
     for cause in all_causes():
         assert read[cause.id].title == cause.title
-        assert read[cause.id].doc.split() == (cause.__doc__ or "").split()
+        assert read[cause.id].doc.split() == explain.with_examples(cause.__doc__ or "", cause.fixes).split()
 
 
 def test_the_list_has_every_cause_with_its_title() -> None:

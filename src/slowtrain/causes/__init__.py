@@ -39,7 +39,9 @@ class Cause(ABC):
     without them is free of it, whatever else it lacks.
 
     ``words``: a file whose text has none of them cannot have this cause, and ``spot`` is not asked. A word is matched
-    whole (``.map`` not in ``.mapped``). No words: the cause cannot be seen in source text.
+    whole (``.map`` not in ``.mapped``). No words: the cause cannot be seen in source text. ``fixes`` are scripts in
+    which ``spot`` finds it, each with what its own edit makes of it (or what to write, where there is no edit): the
+    examples of the page, and its tests.
     """
 
     id: ClassVar[str]
@@ -52,6 +54,7 @@ class Cause(ABC):
     recorded: ClassVar[frozenset[Signal]] = frozenset()
     symptoms: ClassVar[frozenset[Category]] = frozenset()
     words: ClassVar[tuple[str, ...]] = ()
+    fixes: ClassVar[tuple[tuple[str, str], ...]] = ()
     fires: ClassVar[tuple[str, ...]]
     quiet: ClassVar[tuple[str, ...]]
 

@@ -86,9 +86,11 @@ def tell(found: Checkup, *, html: Path | None, json: str | None, shown: Path | N
 def page(found: Checkup) -> str:
     """The HTML page, with every cause's own page in it."""
     from slowtrain.causes import all_causes
+    from slowtrain.cli import explain
     from slowtrain.report import html
 
-    return html.render(found, {c.id: inspect.cleandoc(c.__doc__ or "") for c in all_causes()})
+    pages = {c.id: explain.with_examples(inspect.cleandoc(c.__doc__ or ""), c.fixes) for c in all_causes()}
+    return html.render(found, pages)
 
 
 def write(path: Path, content: str | bytes) -> None:

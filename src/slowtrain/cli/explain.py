@@ -11,8 +11,12 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slowtrain.errors import InputError
+
+if TYPE_CHECKING:
+    import ast
 
 HELP = "explain a cause: what it is, how it is recognised, what to do"
 EXAMPLES = """
@@ -24,7 +28,7 @@ slowtrain explain sequential-map           the family may be left out
 
 @dataclass(frozen=True)
 class Page:
-    """What a cause says of itself; its page is its docstring."""
+    """What a cause says of itself; its page is its docstring and its examples."""
 
     id: str
     title: str
@@ -69,8 +73,30 @@ def read(file: Path) -> Page | None:
                 target = line.targets[0] if isinstance(line, ast.Assign) else line.target
                 if isinstance(target, ast.Name) and target.id == "title":
                     name = f"{file.parent.name}/{file.stem.replace('_', '-')}"
-                    return Page(name, str(line.value.value), ast.get_docstring(node) or "")
+                    doc = with_examples(ast.get_docstring(node) or "", _fixes(node))
+                    return Page(name, str(line.value.value), doc)
     return None
+
+
+def with_examples(doc: str, fixes: Sequence[tuple[str, str]]) -> str:
+    """The page with the cause's own examples: what ``slowtrain lint`` finds, and what is in its place afterwards."""
+    import inspect
+
+    shown = ""
+    for slow, cured in fixes:
+        shown += f"\n\n## Example\n```python\n{inspect.cleandoc(slow)}\n```\n\n"
+        shown += f"`slowtrain lint` finds it there, and not in\n\n```python\n{inspect.cleandoc(cured)}\n```"
+    return doc + shown
+
+
+def _fixes(cause: ast.ClassDef) -> Sequence[tuple[str, str]]:
+    import ast
+
+    for line in cause.body:
+        if isinstance(line, ast.Assign) and [getattr(t, "id", None) for t in line.targets] == ["fixes"]:
+            fixes: tuple[tuple[str, str], ...] = ast.literal_eval(line.value)
+            return fixes
+    return ()
 
 
 def contents(pages: Sequence[Page]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.model import Category, Place
-from slowtrain.trace import Floats, Ints, Trace, place_of
+from slowtrain.trace import Floats, Ints, Trace, loop, place_of
 from slowtrain.trace.stalled import others
 
 # Of the growth is what one category or line must have to explain it, and it must have grown twice as much as the rest:
@@ -114,7 +114,8 @@ def _category(sides: _Sides) -> Moved | None:
         says = f"{said} took {then:.3g} ms of a step at first and {now:.3g} ms at the end"
         if category is Category.COMPILE:
             says += _traced(sides.trace, sides.early, sides.late)
-        where = () if category is Category.INPUT else _growing(sides.lines)
+        own = loop.step_line(sides.trace)  # the call that trains stands for what it computes, which is none of these
+        where = () if category is Category.INPUT else _growing(tuple(one for one in sides.lines if one[0] != own))
         return Moved(str(category), says, where, sides.ms)
     return None
 

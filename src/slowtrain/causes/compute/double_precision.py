@@ -108,6 +108,33 @@ class DoublePrecision(Cause):
             seen = says.get(finding.called(call), says[""])
             yield Spot(edits.start(call), edits.end(call), seen, cure)
 
+    fixes = (
+        (
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        keras.backend.set_floatx("float64")
+        x = np.random.rand(256, 64)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(x, x[:, :1], batch_size=64)
+        """,
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        keras.backend.set_floatx("float32")
+        x = np.random.rand(256, 64)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(x, x[:, :1], batch_size=64)
+        """,
+        ),
+    )
+
     fires = (
         """
         step     111111

@@ -77,6 +77,53 @@ class HandwrittenOp(Cause):
             cure = Prescription("edit", Effect.EQUIVALENT, one.cure, edits=one.changed)
             yield Spot(one.start, one.end, one.says, cure)
 
+    fixes = (
+        (
+            """
+        import keras
+        import numpy as np
+        import tensorflow as tf
+
+        keras.utils.set_random_seed(0)
+
+
+        class Lookup(keras.layers.Layer):
+            def build(self, shape):
+                self.table = self.add_weight(shape=(5000, 16))
+
+            def call(self, ids):
+                return tf.matmul(tf.one_hot(ids, 5000), self.table)
+
+
+        ids, y = np.random.randint(5000, size=256), np.random.rand(256, 1)
+        model = keras.Sequential([Lookup(), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(ids, y, batch_size=64)
+        """,
+            """
+        import keras
+        import numpy as np
+        import tensorflow as tf
+
+        keras.utils.set_random_seed(0)
+
+
+        class Lookup(keras.layers.Layer):
+            def build(self, shape):
+                self.table = self.add_weight(shape=(5000, 16))
+
+            def call(self, ids):
+                return tf.gather(self.table, ids)
+
+
+        ids, y = np.random.randint(5000, size=256), np.random.rand(256, 1)
+        model = keras.Sequential([Lookup(), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(ids, y, batch_size=64)
+        """,
+        ),
+    )
+
     fires = (
         """
         step     1111111111

@@ -125,6 +125,31 @@ class SmallBatch(Cause):
             cure = Prescription("edit", Effect.CHANGES_TRAINING, larger if goal else cut, edits=changed)
             yield Spot(edits.start(given), edits.end(given), says, cure)
 
+    fixes = (
+        (
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        x, y = np.random.rand(2000, 20), np.random.rand(2000, 1)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(x, y, batch_size=2)
+        """,
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        x, y = np.random.rand(2000, 20), np.random.rand(2000, 1)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(x, y, batch_size=64)
+        """,
+        ),
+    )
+
     fires = (
         """
         step     1111

@@ -119,6 +119,31 @@ class UnfusedRnn(Cause):
                 says = f"with {text} a GPU runs this layer as a loop of small ops"
                 yield Spot(edits.start(setting.value), edits.end(setting.value), says, cure)
 
+    fixes = (
+        (
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        x, y = np.random.rand(64, 10, 4), np.random.rand(64, 1)
+        model = keras.Sequential([keras.layers.GRU(8, reset_after=False), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(x, y, batch_size=32)
+        """,
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        x, y = np.random.rand(64, 10, 4), np.random.rand(64, 1)
+        model = keras.Sequential([keras.layers.GRU(8, reset_after=True), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(x, y, batch_size=32)
+        """,
+        ),
+    )
+
     fires = (
         """
         step     1111111111

@@ -92,10 +92,38 @@ class CompileInLoop(Cause):
         for again, effect in (
             (spotted.compiled_again, Effect.EXACT),
             (spotted.functions_again, Effect.EQUIVALENT),
-            (spotted.built_again, Effect.EQUIVALENT),
         ):
             for one in again(source):
                 yield Spot(one.start, one.end, one.says, Prescription("edit", effect, once, edits=one.changed))
+
+    fixes = (
+        (
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        x, y = np.random.rand(64, 4).astype("float32"), np.random.rand(64, 1).astype("float32")
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile(keras.optimizers.SGD(0.1), "mse")
+        for epoch in range(20):
+            model.compile(keras.optimizers.SGD(0.1 / (epoch + 1)), "mse")
+            history = model.fit(x, y, verbose=0)
+        """,
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        x, y = np.random.rand(64, 4).astype("float32"), np.random.rand(64, 1).astype("float32")
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile(keras.optimizers.SGD(0.1), "mse")
+        for epoch in range(20):
+            model.optimizer.learning_rate = 0.1 / (epoch + 1)
+            history = model.fit(x, y, verbose=0)
+        """,
+        ),
+    )
 
     fires = (
         """

@@ -122,6 +122,31 @@ class EagerStep(Cause):
             says = "each step runs op by op from Python: the gradient is taken outside any tf.function"
             yield Spot(*eager.named(source, tape), says, cure)
 
+    fixes = (
+        (
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        x, y = np.random.rand(256, 4), np.random.rand(256, 1)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse", run_eagerly=True)
+        history = model.fit(x, y, batch_size=32)
+        """,
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        x, y = np.random.rand(256, 4), np.random.rand(256, 1)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(x, y, batch_size=32)
+        """,
+        ),
+    )
+
     fires = (
         """
         step     1111111111

@@ -123,6 +123,35 @@ class ElementwisePreprocessing(Cause):
             cure = Prescription("edit", effect, whole, edits=found.edits if found is not None else ())
             yield Spot(*loops.head(loop), says, cure)
 
+    fixes = (
+        (
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        x = np.random.rand(1000, 300)
+        for i in range(len(x)):
+            for j in range(x.shape[1]):
+                x[i, j] = np.sqrt(x[i, j])
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(x, x[:, :1], batch_size=100)
+        """,
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        x = np.random.rand(1000, 300)
+        x[...] = np.sqrt(x)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(x, x[:, :1], batch_size=100)
+        """,
+        ),
+    )
+
     fires = (
         """
         step    1111111111

@@ -111,6 +111,31 @@ class FrequentValidation(Cause):
             cure = Prescription("edit", Effect.EXACT, rarer, edits=changed)
             yield Spot(edits.start(given), edits.end(given), says, cure)
 
+    fixes = (
+        (
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        x, y = np.random.rand(256, 4), np.random.rand(256, 1)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(x, y, batch_size=256, epochs=30, validation_data=(x, y), verbose=0)
+        """,
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        x, y = np.random.rand(256, 4), np.random.rand(256, 1)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(x, y, batch_size=256, epochs=30, validation_data=(x, y), verbose=0, validation_freq=3)
+        """,
+        ),
+    )
+
     fires = (
         """
         step     1111111111

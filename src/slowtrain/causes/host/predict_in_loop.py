@@ -124,6 +124,33 @@ class PredictInLoop(Cause):
                 cure = "call train_on_batch for each chunk, or one fit over all of them"
             yield Spot(*index.operation(call), says, Prescription("edit", Effect.EQUIVALENT, cure, edits=changed))
 
+    fixes = (
+        (
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        x = np.random.rand(20, 4)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(x, x[:, :1])
+        scores = [model.predict(x[i : i + 1], verbose=0) for i in range(len(x))]
+        """,
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        x = np.random.rand(20, 4)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(x, x[:, :1])
+        scores = [model.predict_on_batch(x[i : i + 1]) for i in range(len(x))]
+        """,
+        ),
+    )
+
     fires = (
         """
         step     1111111111

@@ -123,6 +123,34 @@ class LimitedHost(Cause):
             cured = Prescription("edit", Effect.EQUIVALENT, lift, edits=cure(source))
             yield Spot(edits.start(node), edits.end(node), says, cured)
 
+    fixes = (
+        (
+            """
+        import keras
+        import numpy as np
+        import tensorflow as tf
+
+        keras.utils.set_random_seed(0)
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        x, y = np.random.rand(256, 4), np.random.rand(256, 1)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(x, y)
+        """,
+            """
+        import keras
+        import numpy as np
+        import tensorflow as tf
+
+        keras.utils.set_random_seed(0)
+        x, y = np.random.rand(256, 4), np.random.rand(256, 1)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(x, y)
+        """,
+        ),
+    )
+
     fires = (
         """
         step    1111111111

@@ -98,6 +98,31 @@ class NonfiniteLoss(Cause):
                 cured = Prescription("edit" if changed else "advice", Effect.CHANGES_TRAINING, cure, edits=changed)
                 yield Spot(edits.start(node), edits.end(node), says, cured)
 
+    fixes = (
+        (
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        x, y = np.random.rand(256, 4), np.random.randint(2, size=(256, 1))
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "binary_crossentropy")
+        history = model.fit(x, y)
+        """,
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        x, y = np.random.rand(256, 4), np.random.randint(2, size=(256, 1))
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", keras.losses.BinaryCrossentropy(from_logits=True))
+        history = model.fit(x, y)
+        """,
+        ),
+    )
+
     fires = (
         """
         step    1111

@@ -100,6 +100,37 @@ class WideInput(Cause):
             says = "this array is float64: each batch takes twice the bytes that the model's float32 needs"
             yield Spot(edits.start(array), edits.end(array), says, cure)
 
+    fixes = (
+        (
+            """
+        import keras
+        import numpy as np
+        import tensorflow as tf
+
+        keras.utils.set_random_seed(0)
+        x = np.random.rand(2000, 64)
+        ds = tf.data.Dataset.from_tensor_slices((x, x[:, :1]))
+        ds = ds.batch(100).prefetch(2)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(ds)
+        """,
+            """
+        import keras
+        import numpy as np
+        import tensorflow as tf
+
+        keras.utils.set_random_seed(0)
+        x = np.random.rand(2000, 64)
+        ds = tf.data.Dataset.from_tensor_slices((x.astype("float32"), x[:, :1].astype("float32")))
+        ds = ds.batch(100).prefetch(2)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(ds)
+        """,
+        ),
+    )
+
     fires = (
         """
         step     1111111111

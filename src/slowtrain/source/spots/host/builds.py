@@ -12,9 +12,6 @@ from slowtrain.source.cures.host import hoisting, rebuilding
 from slowtrain.source.reading import finding, index, scopes, values, visible
 from slowtrain.source.spots.host import retraces
 
-# Of training between two builds. Tracing and optimising a model's graph takes a second or more where a step of a large
-# one takes a tenth of it: up to so many steps the builds are the larger part of any model's time.
-FEW_STEPS = 10
 LEAST_BUILDS = 3  # training in two stages (frozen, then unfrozen) compiles twice and must
 
 
@@ -42,45 +39,6 @@ def compiled_again(source: Source) -> Iterator[Build]:
             yield Build(
                 *index.operation(call), "compile() in each turn of a loop throws the traced graph away", changed
             )
-
-
-def built_again(source: Source) -> Iterator[Build]:
-    """A model built, compiled and trained for a few steps in each turn."""
-    if not visible.trains(source):
-        return
-    for call in index.of(source).called("compile"):
-        loops = scopes.loops(source, call)
-        if not loops or visible.few(source, loops[0]):
-            continue
-        steps = _steps(source, loops[0])
-        if steps is None or steps > FEW_STEPS:
-            continue
-        changed = tuple(rebuilding.rebuilt(source, call.lineno))
-        if changed:
-            says = f"each turn of a loop builds and traces a model for {steps} steps of training"
-            yield Build(*index.operation(call), says, changed)
-
-
-def _steps(source: Source, loop: ast.For | ast.While) -> int | None:
-    """The steps that the calls of ``fit`` in a loop take in a turn, where the text says so."""
-    total = 0
-    for call in index.of(source).called("fit"):
-        if loop not in scopes.loops(source, call):
-            continue
-        steps, epochs = visible_steps(source, call), finding.keyword(call, "epochs")
-        turns = visible.number(source, epochs) if epochs is not None else 1
-        if steps is None or turns is None:
-            return None
-        total += steps * turns
-    return total or None
-
-
-def visible_steps(source: Source, call: ast.Call) -> int | None:
-    """Steps of an epoch of ``fit``."""
-    rows = visible.rows(source, finding.keyword(call, "x", 0))
-    given = finding.keyword(call, "batch_size", 2)
-    size = 32 if given is None else visible.number(source, given)  # Keras's own
-    return -(-rows // size) if rows and size else None
 
 
 def functions_again(source: Source) -> Iterator[Build]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterator
 
 from slowtrain.source import Source, edits
@@ -19,6 +20,7 @@ SQUASHING = ("softmax", "sigmoid")
 GLOBAL = ("set_floatx", "set_global_policy", "set_dtype_policy", "set_policy")
 HALF_LEAST = 2.0**-25  # anything smaller is zero in float16
 MATRIX = 2  # dimensions
+LEAST_WEIGHTS = 1000  # of fewer, as a test of a function has, the bytes go through in a microsecond at either width
 
 
 def bare_logarithms(source: Source) -> Iterator[ast.Call]:
@@ -163,7 +165,10 @@ def double_variables(source: Source) -> Iterator[ast.Call]:
 def _matrix(source: Source, node: ast.expr) -> bool:
     """Whether an array has rows and columns, neither of one."""
     found = visible.shape(source, node)
-    return found is not None and len(found) >= MATRIX and all(n is None or n > 1 for n in found)
+    if found is None or len(found) < MATRIX or any(n is not None and n <= 1 for n in found):
+        return False
+    known = [n for n in found if n is not None]
+    return len(known) < len(found) or math.prod(known) >= LEAST_WEIGHTS
 
 
 def where(node: ast.expr) -> tuple[tuple[int, int], tuple[int, int]]:

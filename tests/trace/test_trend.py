@@ -1,0 +1,101 @@
+"""Slopes, jumps and stalls of step times: a small version of clinic/drift_power.py, and what must not be mistaken."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from slowtrain.trace import Steps, changepoints, trend
+
+CLINIC = Path(__file__).parents[2] / "clinic"
+
+
+@pytest.fixture(scope="module")
+def bench() -> ModuleType:
+    if not CLINIC.is_dir():
+        pytest.skip("the clinic is not here")
+    sys.path.insert(0, str(CLINIC))
+    try:
+        return importlib.import_module("drift_power")
+    finally:
+        sys.path.remove(str(CLINIC))
+
+
+def steps(ms: np.ndarray, block: np.ndarray | None = None, size: np.ndarray | None = None) -> Steps:
+    n, end = len(ms), np.cumsum(ms)
+    none = np.zeros(n, dtype=np.int64)
+    return Steps("fit", end - ms, end, np.ones(n, dtype=bool), np.zeros(n, dtype=bool),
+                 none if block is None else block, none + 32 if size is None else size)  # fmt: skip
+
+
+def noisy(n: int, seed: int = 0) -> np.ndarray:
+    return np.asarray(np.random.default_rng(seed).normal(10.0, 0.5, n))
+
+
+def test_false_alarms_are_rare(bench: ModuleType) -> None:
+    """One in a hundred is what is allowed: of forty, two would be chance once in sixteen times."""
+    assert sum(bool(said) for _, said in bench.false_alarms(40, seed=11)) <= 1
+
+
+def test_a_clear_drift_is_found(bench: ModuleType) -> None:
+    assert bench.power(0.2, 5000, 5, seed=11) >= 0.8
+    assert bench.power(0.0, 5000, 5, seed=11) == 0.0
+
+
+def test_the_interval_holds_the_slope() -> None:
+    found = [trend.growth(trend.plain(steps(noisy(2000, s) + 0.002 * np.arange(2000)))) for s in range(20)]
+    assert all(f is not None and f.sure for f in found)
+    assert sum(f is not None and f.low_ms <= 0.002 <= f.high_ms for f in found) >= 17
+
+
+def test_larger_batches_are_no_drift() -> None:
+    """A curriculum: the last thousand steps have twice the samples, and take twice the time."""
+    late = np.arange(2000) >= 1000
+    found = trend.growth(trend.plain(steps(noisy(2000) * (1 + late), size=32 + 32 * late)))
+    assert found is not None
+    assert not found.sure
+
+
+def test_an_epochs_own_course_is_no_drift() -> None:
+    """Within each epoch steps get slower by half, and the next epoch begins as the first did."""
+    place = np.arange(2000) % 500
+    found = trend.growth(trend.plain(steps(noisy(2000) * (1 + place / 1000), np.arange(2000) // 500)))
+    assert found is not None
+    assert not found.sure
+
+
+def test_a_jump_is_a_change_and_no_growth() -> None:
+    ms = noisy(2000) + 5.0 * (np.arange(2000) >= 1200)
+    series = trend.plain(steps(ms, np.arange(2000) // 100))
+    found = trend.growth(series)
+    assert found is not None
+    assert not found.sure
+    jump = changepoints.change(series)
+    assert jump is not None
+    assert jump.epoch == 13
+    assert jump.after_ms == pytest.approx(15, abs=0.2)
+
+
+def test_growth_is_no_jump() -> None:
+    assert changepoints.change(trend.plain(steps(noisy(2000) + 0.005 * np.arange(2000)))) is None
+
+
+def test_gaps_in_a_thinned_recording_do_not_steepen_the_slope() -> None:
+    """Of the later steps one in ten was kept."""
+    kept = np.concatenate((np.arange(1000), np.arange(1000, 11_000, 10)))
+    ms = noisy(2000) + 0.001 * kept
+    series = trend.Series(kept.astype(float), np.arange(2000), ms, np.zeros(2000, dtype=np.int64))
+    found = trend.growth(series)
+    assert found is not None
+    assert found.sure
+    assert found.low_ms <= 0.001 <= found.high_ms
+
+
+def test_too_few_steps_say_nothing() -> None:
+    assert trend.growth(trend.plain(steps(noisy(60)))) is None
+    assert changepoints.change(trend.plain(steps(noisy(60)))) is None
