@@ -82,6 +82,9 @@ bench-lint: $(VENV)/.wheel ## slowtrain lint beside parsing alone and ruff, on t
 memory-table: $(VENV)/.wheel ## foretold against actual largest batch, 16 models, 3 limits (hours; goes on where it ended)
 	$(BIN)/python clinic/memory_table.py --markdown docs/memory.md
 
+corpus: $(VENV)/.wheel ## slowtrain lint on well-known packages (fetched), each finding beside its judgement
+	$(BIN)/python clinic/corpus.py --markdown docs/lint-corpus.md
+
 docs: $(VENV)/.wheel ## write docs/cli.md and docs/causes/ from the program
 	$(BIN)/python docs/generate.py
 

@@ -16,8 +16,8 @@ from slowtrain.machine import document
 from slowtrain.machine.judging import judge, outcome
 from slowtrain.machine.rules import SOURCES
 from slowtrain.model import Signal
+from slowtrain.model.sheet import Check, State
 from slowtrain.report import doctor, doctor_html
-from slowtrain.sheet import Check, State
 from slowtrain.trace import Trace
 from slowtrain.trace.drawn import drawn
 

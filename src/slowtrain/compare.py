@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from slowtrain.model import Category
-from slowtrain.proof import Change, Comparison
+from slowtrain.model.proof import Change, Comparison
 from slowtrain.trace import Floats, Trace
 
 STRETCHES = 20

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from slowtrain.errors import InputError
-from slowtrain.frame import Alert, Frame
 from slowtrain.model import Checkup
+from slowtrain.model.frame import Alert, Frame
 
 RUNS = "slowtrain-runs"
 EVERY_S = 2.0

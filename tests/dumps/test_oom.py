@@ -15,7 +15,7 @@ from slowtrain import dumps
 from slowtrain.cli import main
 from slowtrain.dumps.reading import BLOCK, Reader
 from slowtrain.errors import InputError
-from slowtrain.exhaustion import Exhaustion, Outcome, Pool
+from slowtrain.model.exhaustion import Exhaustion, Outcome, Pool
 from slowtrain.report import oom, oom_html
 
 from .drawn import FULL, MIB, PIECES, STYLES, chunk, dump, error, prefix

@@ -66,7 +66,7 @@ def test_slow_and_cured_train_to_the_same_loss(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     told = [json.loads(line[6:]) for line in done.stdout.splitlines() if line.startswith("ENDED ")]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import slowtrain
-from slowtrain.findings import UNUSED_IGNORE
+from slowtrain.model.findings import UNUSED_IGNORE
 
 from .linting import BROKEN, CURED, EAGER, PIPELINE, Folder
 

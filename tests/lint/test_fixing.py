@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from slowtrain.causes import all_causes
-from slowtrain.findings import SAFE
 from slowtrain.lint import fixing, settings
 from slowtrain.model import Edit, Effect, Prescription, Spot
+from slowtrain.model.findings import SAFE
 from slowtrain.source import Source
 
 from .linting import CURED, EAGER, PIPELINE, Folder

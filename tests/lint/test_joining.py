@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from slowtrain.findings import Finding, Runtime
 from slowtrain.lint import joining
 from slowtrain.model import (
     Attribution,
@@ -22,6 +23,7 @@ from slowtrain.model import (
     Unchecked,
     VerdictKind,
 )
+from slowtrain.model.findings import Finding, Runtime
 from slowtrain.trace import Event, Trace
 
 SCRIPT = """\
@@ -114,7 +116,27 @@ def test_what_was_not_checked_is_not_harmless(trace: Trace) -> None:
     assert runtimes(joining.joined([finding("train.py", 4)], checkup(unchecked=(MAP,)), trace)) == [None]
 
 
+def test_a_function_that_nobody_mentions_was_not_reached(trace: Trace) -> None:
+    found = joining.joined([finding("train.py", 8)], checkup(healthy=(MAP,)), trace)
+    assert runtimes(found) == [Runtime("not reached")]
+
+
+def test_a_module_of_the_project_that_was_imported_was_reached(trace: Trace) -> None:
+    helper = Path(trace.root, "never.py")
+    digest = hashlib.sha256(helper.read_bytes()).hexdigest()[:32]
+    loaded = replace(trace, facts={**trace.facts, "modules": {str(helper): digest}})
+    answer = checkup(healthy=(MAP,))
+    assert runtimes(joining.joined([finding("never.py", 4)], answer, loaded)) == [Runtime("harmless")]
+    assert list(joining.texts(loaded)) == [str(Path(trace.root, "train.py")), str(helper)]
+    helper.write_text(SCRIPT + "x = 1\n")
+    assert str(helper) not in joining.texts(loaded)
+    assert joining.changed(["never.py", "train.py"], loaded) == ["never.py"]
+
+
 def test_a_function_in_which_nothing_was_measured_may_not_have_run(trace: Trace) -> None:
+    mentioned = SCRIPT + "other\n"
+    Path("train.py").write_text(mentioned)
+    trace = replace(trace, facts={"sources": {"train.py": mentioned}})
     assert runtimes(joining.joined([finding("train.py", 8)], checkup(healthy=(MAP,)), trace)) == [None]
 
 

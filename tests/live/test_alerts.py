@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slowtrain.frame import Alert
+from slowtrain.model.frame import Alert
 from slowtrain.watch import Watch, alerts, examining
 
 from .making import MS, Making

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from slowtrain.errors import InputError
-from slowtrain.frame import State
+from slowtrain.model.frame import State
 from slowtrain.trace import Ints, live
 from slowtrain.trace.live import Follower
 from slowtrain.watch import Watch

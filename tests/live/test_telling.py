@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from slowtrain.errors import InputError
-from slowtrain.frame import Alert, Frame, State
 from slowtrain.model import Place
+from slowtrain.model.frame import Alert, Frame, State
 from slowtrain.watch import telling
 
 ALERT = Alert(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain.model import Effect, Saving, Verdict
-from slowtrain.proof import Attempt, Changed, Proof
+from slowtrain.model.proof import Attempt, Changed, Proof
 from slowtrain.report import proof as report
 from slowtrain.report import proof_html
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from slowtrain.model.sizing import BatchCurve, Device, MemoryAnswer, Need, Point
 from slowtrain.report import sizing, sizing_html
-from slowtrain.sizing import BatchCurve, Device, MemoryAnswer, Need, Point
 
 MIB = 1 << 20
 CARD = Device("a T4", 13627 * MIB, "what TensorFlow took of a Tesla T4")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slowtrain.errors import InputError
 from slowtrain.model import Edit
-from slowtrain.proof import Changed
+from slowtrain.model.proof import Changed
 from slowtrain.source import Source, edits
 from slowtrain.verify import files
 

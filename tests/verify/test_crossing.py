@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from slowtrain.cli import main
-from slowtrain.crossing import Crossover, Range, Side, Timing
 from slowtrain.errors import EnvironmentMissing, InputError
 from slowtrain.machine.gpu import Gpus
+from slowtrain.model.crossing import Crossover, Range, Side, Timing
 from slowtrain.report import crossover, crossover_html
 from slowtrain.trace import beside
 from slowtrain.verify import crossing, fitting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.sizing import Point
+from slowtrain.model.sizing import Point
 from slowtrain.verify.curve import knee, line
 from slowtrain.verify.sizing import REACH, _next
 

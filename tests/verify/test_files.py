@@ -11,7 +11,7 @@ import pytest
 
 from slowtrain.errors import InputError
 from slowtrain.model import Edit
-from slowtrain.proof import Changed
+from slowtrain.model.proof import Changed
 from slowtrain.verify import files
 from slowtrain.verify.files import Files
 

@@ -13,7 +13,7 @@ import pytest
 from slowtrain.diagnose import Findings
 from slowtrain.errors import InputError
 from slowtrain.model import Diagnosis, Edit, Effect, Evidence, Prescription, Saving
-from slowtrain.proof import Proof
+from slowtrain.model.proof import Proof
 from slowtrain.trace import Trace
 from slowtrain.verify import fixing, probes
 from slowtrain.verify.pairs import Bench

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain.errors import InputError
-from slowtrain.sizing import Device
+from slowtrain.model.sizing import Device
 from slowtrain.verify import needs
 from slowtrain.verify.pairs import Bench
 from slowtrain.verify.probes import Script

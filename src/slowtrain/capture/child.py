@@ -17,6 +17,7 @@ import wrapt
 
 from slowtrain.capture import failing, patching, probe, tracebacks
 from slowtrain.capture.callbacks import CallbackPatches
+from slowtrain.capture.checked import MODES, VARIABLE, Checking
 from slowtrain.capture.datasets import DatasetPatches
 from slowtrain.capture.growth import GrowthWatch
 from slowtrain.capture.items import ItemPatches
@@ -46,7 +47,8 @@ def begin(folder: str) -> None:
     recorder = Recorder(Path(folder), int(os.environ.pop("SLOWTRAIN_MAX_DISK", MAX_BYTES)))
     try:
         recorder.start()
-        install(recorder, windows=os.environ.pop("SLOWTRAIN_WINDOWS", "1") != "0")
+        mode = os.environ.pop(VARIABLE, None)
+        install(recorder, windows=os.environ.pop("SLOWTRAIN_WINDOWS", "1") != "0", on_nonfinite=mode)
         global current  # noqa: PLW0603  one process, one recording
         current = recorder
     except Exception as error:
@@ -58,25 +60,30 @@ def begin(folder: str) -> None:
             return
 
 
-def install(recorder: Recorder, *, windows: bool, guest: bool = False) -> tuple[ThreadState, Progress]:
+def install(
+    recorder: Recorder, *, windows: bool, guest: bool = False, on_nonfinite: str | None = None
+) -> tuple[ThreadState, Progress]:
     """``guest``: in a process that was not started for us, whose hooks for errors are left alone."""
     state, progress = ThreadState(), Progress()
+    checking = Checking(recorder, state, progress, on_nonfinite) if on_nonfinite in MODES else None
     recorder.fact("child", {"pid": os.getpid(), "begun_ns": now(), "python": sys.version.split()[0]})
     lines = LineClock(recorder)
     datasets = DatasetPatches(recorder, state, lines)
     datasets.install()
-    TensorFlowPatches(recorder, state, progress).install()
+    TensorFlowPatches(recorder, state, progress, checking).install()
     TensorPatches(recorder, state).install()
     KerasPatches(recorder, state, progress, ItemPatches(recorder, state, lines).watch).install()
     CallbackPatches(recorder, datasets).install()
     Windows(recorder, progress, enabled=windows)
+    if checking is not None:
+        checking.install()
     probe.begin(recorder, progress)
     clock = ImportClock(recorder)
     sys.meta_path.insert(0, clock)
     recorder.at_exit.append(lambda: sys.meta_path.remove(clock))
     recorder.guard("gc", _watch_collector, recorder)
     recorder.every(STACKS_S, StackSampler(recorder))
-    recorder.every(0.25, LossWatch(recorder, progress))
+    recorder.every(0.25, LossWatch(recorder, progress, checking))
     recorder.every(0.5, FrameworkFacts(recorder, progress))
     recorder.every(0.25, MachineSampler(recorder))
     recorder.every(STACKS_S, GrowthWatch(recorder, progress))

@@ -59,6 +59,7 @@ def launch(
     *,
     windows: bool = True,
     max_bytes: int | None = None,
+    on_nonfinite: str | None = None,
     stdout: IO[Any] | None = None,
     tick: Callable[[float], None] | None = None,
 ) -> Outcome:
@@ -67,7 +68,10 @@ def launch(
     about = begun(folder, argv, start_ns)
     heard = Overheard(stdout)
     child = subprocess.Popen(
-        argv, env=environment(folder, windows=windows, max_bytes=max_bytes), stdout=stdout, stderr=heard.child
+        argv,
+        env=environment(folder, windows=windows, max_bytes=max_bytes, on_nonfinite=on_nonfinite),
+        stdout=stdout,
+        stderr=heard.child,
     )
     heard.begin()
     interrupt = _Interrupt(child)
@@ -93,7 +97,9 @@ def launch(
     return Outcome(ended(folder, about, code, end_ns), start_ns, end_ns)
 
 
-def environment(folder: Path, *, windows: bool, max_bytes: int | None = None) -> dict[str, str]:
+def environment(
+    folder: Path, *, windows: bool, max_bytes: int | None = None, on_nonfinite: str | None = None
+) -> dict[str, str]:
     """The environment in which a Python process records itself into ``folder``, of ``max_bytes`` at most."""
     variables = dict(os.environ)
     given = variables.get("PYTHONPATH")
@@ -104,6 +110,8 @@ def environment(folder: Path, *, windows: bool, max_bytes: int | None = None) ->
     if max_bytes is not None:
         variables["SLOWTRAIN_MAX_DISK"] = str(max_bytes)
     variables["SLOWTRAIN_WINDOWS"] = "1" if windows else "0"
+    if on_nonfinite is not None:
+        variables["SLOWTRAIN_ON_NONFINITE"] = on_nonfinite
     return variables
 
 

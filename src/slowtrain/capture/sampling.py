@@ -14,6 +14,7 @@ from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress
 
 if TYPE_CHECKING:
+    from slowtrain.capture.checked import Checking
     from slowtrain.machine.sample import Sampler
 
 
@@ -100,9 +101,10 @@ class MachineSampler:
 class LossWatch:
     """Looks at the newest step's result a few times a second, outside the step, for NaN and infinity."""
 
-    def __init__(self, recorder: Recorder, progress: Progress) -> None:
+    def __init__(self, recorder: Recorder, progress: Progress, checking: Checking | None = None) -> None:
         self.recorder = recorder
         self.progress = progress
+        self.checking = checking
         self.found = False
 
     def __call__(self) -> None:
@@ -113,5 +115,7 @@ class LossWatch:
             number = float(value._numpy_internal())
             if not math.isfinite(number):
                 self.found = True
+                if self.checking is not None:
+                    self.checking.suspect()
                 self.recorder.event("nonfinite", name, now(), step=steps, value=repr(number))
                 return

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 from slowtrain.capture import frames, signatures
+from slowtrain.capture.checked import Checking
 from slowtrain.capture.graphs import GraphSummary
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
@@ -23,10 +24,13 @@ FUNCTION = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
 class TensorFlowPatches:
     """Installs itself through import hooks; see :meth:`install`."""
 
-    def __init__(self, recorder: Recorder, state: ThreadState, progress: Progress) -> None:
+    def __init__(
+        self, recorder: Recorder, state: ThreadState, progress: Progress, checking: Checking | None = None
+    ) -> None:
         self.recorder = recorder
         self.state = state
         self.progress = progress
+        self.checking = checking
         self._functions = 0
         self._tracers: list[Flags] = []  # of threads that are tracing a function now
 
@@ -152,6 +156,7 @@ class TensorFlowPatches:
 
     def _patch_trace(self, module: Any) -> None:
         recorder, state, tracers, in_a_trace = self.recorder, self.state, self._tracers, self._in_a_trace
+        checking = self.checking
 
         def make(original: Wrapper) -> Wrapper:
             def func_graph_from_py_func(*args: Any, **kwargs: Any) -> Any:
@@ -167,6 +172,8 @@ class TensorFlowPatches:
                 me.training = False
                 me.graph = GraphSummary()
                 tracers.append(me)
+                if checking is not None:
+                    args, kwargs = checking.traced(args, kwargs)
                 start = now()
                 graph = None
                 try:
@@ -188,6 +195,8 @@ class TensorFlowPatches:
             if in_call:
                 if graph is not None:
                     recorder.guard("graph's ops", me.graph.add, graph)
+                if graph is not None and checking is not None:
+                    recorder.guard("checking", checking.captured, graph)
                 previous = me.last_trace or {"ns": 0, "training": False}
                 me.last_trace = {
                     "ns": previous["ns"] + end - start,

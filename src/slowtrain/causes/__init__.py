@@ -39,7 +39,8 @@ class Cause(ABC):
     without them is free of it, whatever else it lacks.
 
     ``words``: a file whose text has none of them cannot have this cause, and ``spot`` is not asked. A word is matched
-    whole (``.map`` not in ``.mapped``). No words: the cause cannot be seen in source text. ``fixes`` are scripts in
+    whole (``.map`` not in ``.mapped``). No words: the cause cannot be seen in source text. One of ``beside`` has to
+    stand there as well, where there are any. ``fixes`` are scripts in
     which ``spot`` finds it, each with what its own edit makes of it (or what to write, where there is no edit): the
     examples of the page, and its tests.
     """
@@ -54,6 +55,7 @@ class Cause(ABC):
     recorded: ClassVar[frozenset[Signal]] = frozenset()
     symptoms: ClassVar[frozenset[Category]] = frozenset()
     words: ClassVar[tuple[str, ...]] = ()
+    beside: ClassVar[tuple[str, ...]] = ()
     fixes: ClassVar[tuple[tuple[str, str], ...]] = ()
     fires: ClassVar[tuple[str, ...]]
     quiet: ClassVar[tuple[str, ...]]

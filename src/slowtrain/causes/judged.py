@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from slowtrain.machine.judging import judge, outcome
 from slowtrain.model import Effect, Evidence, Prescription, Signal
-from slowtrain.sheet import Check, State
+from slowtrain.model.sheet import Check, State
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slowtrain.errors import SlowtrainError
-from slowtrain.findings import UNUSED_IGNORE, Finding
 from slowtrain.lint import joining, looking, settings
 from slowtrain.lint.documents import Unreadable
 from slowtrain.lint.settings import Settings
 from slowtrain.model import Checkup, Place, SeenInSource
+from slowtrain.model.findings import UNUSED_IGNORE, Finding
 from slowtrain.trace import Trace
 
 

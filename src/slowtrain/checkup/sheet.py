@@ -23,7 +23,7 @@ from slowtrain.machine.reading import (
 )
 from slowtrain.machine.rules import cited
 from slowtrain.model import Signal
-from slowtrain.sheet import Check, Sheet, State
+from slowtrain.model.sheet import Check, Sheet, State
 from slowtrain.trace import Trace
 
 WORST_FIRST = (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slowtrain.cli import _screen
 from slowtrain.errors import InputError
-from slowtrain.frame import Alert, Frame, State
+from slowtrain.model.frame import Alert, Frame, State
 from slowtrain.watch import OVER, Watch
 from slowtrain.watch.telling import Telling
 

@@ -14,7 +14,7 @@ from slowtrain.cli.run import RUNS
 from slowtrain.errors import InputError
 
 if TYPE_CHECKING:
-    from slowtrain.proof import Proof
+    from slowtrain.model.proof import Proof
     from slowtrain.verify.pairs import Bench
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from slowtrain.errors import InputError
 
 if TYPE_CHECKING:
-    from slowtrain.sizing import Device
+    from slowtrain.model.sizing import Device
 
 LEAST_BYTES = 1 << 20
 
@@ -20,7 +20,7 @@ LEAST_BYTES = 1 << 20
 def device(text: str | None) -> Device | None:
     """The card or the size that was named. Raises ``InputError`` for neither."""
     from slowtrain.machine import cards
-    from slowtrain.sizing import Device
+    from slowtrain.model.sizing import Device
 
     if text is None:
         return None

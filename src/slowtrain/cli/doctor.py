@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """0 where nothing is wrong, 1 where something is."""
     from slowtrain.cli._answer import coloured, speaks_unicode, write
+    from slowtrain.model.sheet import State
     from slowtrain.report import doctor, doctor_html
-    from slowtrain.sheet import State
 
     found = _sheet(args)
     if args.html is not None:

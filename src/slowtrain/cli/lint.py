@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from slowtrain.errors import InputError
 
 if TYPE_CHECKING:
-    from slowtrain.findings import Linted
     from slowtrain.model import Effect
+    from slowtrain.model.findings import Linted
 
 HELP = "find the causes of slow steps in source text, without running it, and repair what can be repaired"
 EXAMPLES = """
@@ -55,8 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from dataclasses import replace
 
-    from slowtrain.findings import FileError
     from slowtrain.lint import baseline, fixing, lint, settings
+    from slowtrain.model.findings import FileError
 
     _check(args)
     paths = args.paths or ["."]
@@ -95,8 +95,8 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _fixes(args: argparse.Namespace) -> frozenset[Effect]:
-    from slowtrain.findings import SAFE
     from slowtrain.model import Effect
+    from slowtrain.model.findings import SAFE
 
     if args.unsafe_fixes:
         return frozenset(Effect)

@@ -43,6 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what the recording may take, profiler windows included (default: 200MB); older steps become summaries",
     )
     parser.add_argument(
+        "--on-nonfinite",
+        choices=("stop", "report"),
+        help="when the loss is no longer finite, run that step again op by op and name the first op that made it so; "
+        "then stop the script, as Ctrl-C would, or let it go on",
+    )
+    parser.add_argument(
         "--live",
         action="store_true",
         help="show the run at the foot of the terminal; the script's output scrolls above (also: slowtrain watch)",
@@ -75,6 +81,7 @@ def main(args: argparse.Namespace) -> int:
             folder,
             windows=not args.no_windows,
             max_bytes=max_bytes,
+            on_nonfinite=args.on_nonfinite,
             stdout=stdout,
             tick=live.tick if live is not None else progress.tick,
         )

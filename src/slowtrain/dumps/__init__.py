@@ -16,7 +16,7 @@ from typing import IO
 from slowtrain.dumps import judging, lines
 from slowtrain.dumps.reading import BLOCK, Reader
 from slowtrain.errors import InputError
-from slowtrain.exhaustion import Exhaustion, Outcome
+from slowtrain.model.exhaustion import Exhaustion, Outcome
 
 MOST_FINDINGS = 20
 GZIP = b"\x1f\x8b"

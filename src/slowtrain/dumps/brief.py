@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slowtrain.dumps.judging import size
-from slowtrain.exhaustion import Exhaustion
+from slowtrain.model.exhaustion import Exhaustion
 
 MOST = 6
 

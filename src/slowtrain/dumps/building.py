@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from slowtrain.exhaustion import Dump, Holder, Request
+from slowtrain.model.exhaustion import Dump, Holder, Request
 
 MOST_SIZES = 20_000  # distinct sizes or ops that are told apart; what comes then is one
 MOST_HOLDERS = 12  # are kept of a dump

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slowtrain.dumps.building import CLOSE
-from slowtrain.exhaustion import Advice, Dump, Finding, Outcome, Pool
+from slowtrain.model.exhaustion import Advice, Dump, Finding, Outcome, Pool
 
 FLOATS = ("float", "float32")
 POOL_NAMES = {Pool.DEVICE: "the device's memory", Pool.PINNED: "the pinned host memory", Pool.HOST: "the host's memory"}

@@ -8,8 +8,8 @@ from typing import Any
 
 from slowtrain.dumps import lines, saying
 from slowtrain.dumps.building import Builder, known, size
-from slowtrain.exhaustion import Dump, Request
 from slowtrain.model import Place
+from slowtrain.model.exhaustion import Dump, Request
 
 MOST_RANKS = 4096
 MOST_THREADS = 64  # of a rank with a dump under way

@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
-from slowtrain.findings import FileError, Linted, Rewritten
 from slowtrain.lint import catalogue, files, fixing, looking
 from slowtrain.lint.looking import Looked
 from slowtrain.lint.settings import Settings
 from slowtrain.model import Effect
+from slowtrain.model.findings import FileError, Linted, Rewritten
 
 FEW_FILES = 64  # fewer are done before other processes have started
 CHUNK = 16

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slowtrain.errors import InputError
-from slowtrain.findings import Finding, Linted
+from slowtrain.model.findings import Finding, Linted
 
 SCHEMA = "slowtrain.lint-baseline/1"
 Key = tuple[str, str, str]

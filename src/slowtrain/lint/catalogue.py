@@ -44,7 +44,8 @@ def could_have(content: bytes, active: Collection[str]) -> list[Cause]:
             seen[word] = word.encode() in content and _whole(word).search(content) is not None
         return seen[word]
 
-    return [c for c in causes() if c.id in active and any(map(occurs, c.words))]
+    found = (c for c in causes() if c.id in active and any(map(occurs, c.words)))
+    return [c for c in found if not c.beside or any(map(occurs, c.beside))]
 
 
 @functools.cache

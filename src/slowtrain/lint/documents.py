@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slowtrain.errors import InputError
-from slowtrain.findings import FileError
 from slowtrain.model import Edit
+from slowtrain.model.findings import FileError
 from slowtrain.source import Source, edits
 
 PYTHON_2 = re.compile(

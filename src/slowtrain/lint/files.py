@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from slowtrain.errors import InputError
-from slowtrain.findings import FileError
 from slowtrain.lint.settings import Settings
+from slowtrain.model.findings import FileError
 
 ENDINGS = (".py", ".pyw", ".ipynb")
 # Other people's code, and what tools make; a folder that is named on the command line is walked whatever it is called.

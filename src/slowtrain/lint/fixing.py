@@ -7,12 +7,12 @@ import os
 from collections.abc import Collection, Sequence
 
 from slowtrain.errors import InputError
-from slowtrain.findings import FileError, Finding, Rewritten
 from slowtrain.lint import documents, looking
 from slowtrain.lint.documents import Document, Unreadable
 from slowtrain.lint.looking import Looked
 from slowtrain.lint.settings import Settings
 from slowtrain.model import Edit, Effect
+from slowtrain.model.findings import FileError, Finding, Rewritten
 from slowtrain.source import edits
 
 MOST_PASSES = 50  # each pass fixes at least one finding; what needs more than that goes round in circles

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from slowtrain.findings import UNUSED_IGNORE, Finding, Runtime
 from slowtrain.model import Checkup, Diagnosis
+from slowtrain.model.findings import UNUSED_IGNORE, Finding, Runtime
 from slowtrain.source import Source, parse, read
 from slowtrain.trace import Trace
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slowtrain.errors import InputError
-from slowtrain.findings import UNUSED_IGNORE, FileError, Finding
 from slowtrain.lint import catalogue, documents, ignoring, notebooks, settings
 from slowtrain.lint.documents import Document, Unreadable
 from slowtrain.lint.settings import Settings
 from slowtrain.model import Spot
+from slowtrain.model.findings import UNUSED_IGNORE, FileError, Finding
 
 if TYPE_CHECKING:
     from slowtrain.causes import Cause

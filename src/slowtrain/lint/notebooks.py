@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]  # not in the stubs
 
 from slowtrain.errors import InputError
-from slowtrain.findings import FileError
 from slowtrain.lint import documents
 from slowtrain.model import Edit
+from slowtrain.model.findings import FileError
 from slowtrain.source import Source, edits
 
 SPACE = re.compile(r"[ \t\n\r]*")

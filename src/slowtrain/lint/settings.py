@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from slowtrain.errors import EnvironmentMissing, InputError
-from slowtrain.findings import UNUSED_IGNORE
+from slowtrain.model.findings import UNUSED_IGNORE
 
 FILE = "pyproject.toml"
 KEYS = ("select", "ignore", "exclude", "per-file-ignores")

@@ -9,7 +9,7 @@ from slowtrain.machine.gpu import throttle_reasons
 from slowtrain.machine.reading import Facts, at, card, cards, figure, gib, plural, present, rows
 from slowtrain.machine.rules import FAULTY_XIDS, LANE_GBPS
 from slowtrain.model import Signal
-from slowtrain.sheet import Check, State
+from slowtrain.model.sheet import Check, State
 
 BUSY, CLOCK, FAULTY, LINK = (
     "machine/busy-gpu", "machine/throttled-clock", "machine/faulty-gpu", "transfer/slow-link",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from slowtrain.machine.reading import Facts, at, builds, card, cards, figure, gib, plural, rows
 from slowtrain.machine.rules import DOCKER_SHM_BYTES
 from slowtrain.model import Signal
-from slowtrain.sheet import Check, State
+from slowtrain.model.sheet import Check, State
 
 CAUSE = "machine/limited-host"
 # Of the memory that may be used: with less left, the page cache is gone, and the next buffer swaps or kills.

@@ -8,7 +8,7 @@ from slowtrain.machine.leftovers import leftovers
 from slowtrain.machine.matching import matching
 from slowtrain.machine.reading import Facts
 from slowtrain.machine.seeing import seeing
-from slowtrain.sheet import Check, State
+from slowtrain.model.sheet import Check, State
 
 
 def judge(facts: Facts) -> tuple[Check, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from slowtrain.machine.reading import Facts, at, cards
 from slowtrain.model import Signal
-from slowtrain.sheet import Check, State
+from slowtrain.model.sheet import Check, State
 
 CAUSE = "machine/slowing-setting"
 

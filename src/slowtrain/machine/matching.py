@@ -9,7 +9,7 @@ from slowtrain.machine import kernels
 from slowtrain.machine.libraries import file_version
 from slowtrain.machine.reading import Facts, at, builds, called, card, cards, present, rows, version
 from slowtrain.model import Signal
-from slowtrain.sheet import Check, State
+from slowtrain.model.sheet import Check, State
 
 CAUSE = "machine/library-mismatch"
 COMPILED = "startup/jit-from-ptx"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from slowtrain.sheet import Source
+from slowtrain.model.sheet import Source
 
 READ = "2026-11-22"
 BY_HEART = "not read again for this table"  # known from working with it; no page was at hand on the day

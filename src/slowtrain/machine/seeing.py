@@ -23,7 +23,7 @@ from slowtrain.machine.reading import (
 )
 from slowtrain.machine.rules import FIRST_CUDA_EXTRA, LAST_NATIVE_WINDOWS, WHEELS
 from slowtrain.model import Signal
-from slowtrain.sheet import Check, State
+from slowtrain.model.sheet import Check, State
 
 CAUSE = "machine/gpu-unseen"
 GIVE = {

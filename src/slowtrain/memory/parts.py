@@ -10,7 +10,7 @@ from slowtrain.memory.bfc import rounded
 from slowtrain.memory.record import Request
 from slowtrain.memory.replay import Outcome
 from slowtrain.memory.scaling import Requests
-from slowtrain.sizing import Need
+from slowtrain.model.sizing import Need
 
 PARTS = ("parameters", "optimizer", "gradients", "activations", "input", "workspace", "other")
 _CALL = re.compile(r"^(?:.*/)?(?:Stateful)?PartitionedCall(?:_\d+)?/")  # a function in a function

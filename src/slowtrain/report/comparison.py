@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from slowtrain.proof import Change, Comparison
+from slowtrain.model.proof import Change, Comparison
 
 
 def render(comparison: Comparison) -> str:

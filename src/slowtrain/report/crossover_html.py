@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from slowtrain.crossing import Crossover, Side
 from slowtrain.model import Chart
+from slowtrain.model.crossing import Crossover, Side
 from slowtrain.report import charts, crossover, shell, wording
 from slowtrain.report.markup import Markup, el
 from slowtrain.report.shell import figure, listed, section

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from slowtrain.model.sheet import Check, Sheet, State
 from slowtrain.report import wording
 from slowtrain.report.json import plain
 from slowtrain.report.terminal import Paper
-from slowtrain.sheet import Check, Sheet, State
 
 SCHEMA = "slowtrain.doctor/1"
 WIDTH = 100

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slowtrain.model.sheet import Check, Sheet, State
 from slowtrain.report import doctor
 from slowtrain.report.markup import Markup, el
 from slowtrain.report.shell import page, section
-from slowtrain.sheet import Check, Sheet, State
 
 TITLES = {
     State.WRONG: ("Wrong", "what was found, and what to do on this computer"),

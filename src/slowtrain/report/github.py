@@ -5,7 +5,7 @@ https://docs.github.com/actions/reference/workflows-and-actions/workflow-command
 
 from __future__ import annotations
 
-from slowtrain.findings import FileError, Finding, Linted
+from slowtrain.model.findings import FileError, Finding, Linted
 
 
 def render(found: Linted) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from slowtrain.findings import SAFE, Finding, Linted, Runtime
+from slowtrain.model.findings import SAFE, Finding, Linted, Runtime
 from slowtrain.report.json import plain
 from slowtrain.report.terminal import Paper, cells
 from slowtrain.report.wording import clean, runtime

@@ -9,12 +9,12 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from slowtrain.frame import Alert, Curve, Frame, State
 from slowtrain.model import Category
+from slowtrain.model.frame import Alert, Curve, Frame, State
 from slowtrain.report import wording
 from slowtrain.report.terminal import Paper, cells
 
-SCHEMA = "slowtrain.frame/1"
+SCHEMA = "slowtrain.model.frame/1"
 WIDEST, NARROWEST = 120, 24
 LABEL = 12  # columns of the names at the left
 BLOCKS = "▁▂▃▄▅▆▇█"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from slowtrain import __version__
-from slowtrain.exhaustion import Advice, Dump, Exhaustion, Finding, Holder
+from slowtrain.model.exhaustion import Advice, Dump, Exhaustion, Finding, Holder
 from slowtrain.report import json as documents
 from slowtrain.report import wording
 from slowtrain.report.terminal import Paper

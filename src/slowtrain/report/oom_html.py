@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slowtrain.exhaustion import Dump, Exhaustion, Finding, Holder
 from slowtrain.model import Attribution, Part
+from slowtrain.model.exhaustion import Dump, Exhaustion, Finding, Holder
 from slowtrain.report import charts, oom, shell, wording
 from slowtrain.report.markup import Markup, el
 from slowtrain.report.shell import figure, listed, section

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from slowtrain.model import Checkup, Diagnosis, Verdict, VerdictKind
-from slowtrain.proof import Attempt, Proof
+from slowtrain.model.proof import Attempt, Proof
 from slowtrain.report import json as documents
 from slowtrain.report import wording
 from slowtrain.report.terminal import Paper

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from typing import Any
 
 from slowtrain import __version__
+from slowtrain.model.sizing import BatchCurve, Device, MemoryAnswer
 from slowtrain.report import wording
 from slowtrain.report.terminal import Paper
-from slowtrain.sizing import BatchCurve, Device, MemoryAnswer
 
 MEMORY_SCHEMA, BATCH_SCHEMA = "slowtrain.memory/1", "slowtrain.batch/1"
 WIDEST, NARROWEST = 110, 40

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from slowtrain.model import Band, Chart
+from slowtrain.model.sizing import BatchCurve
 from slowtrain.report import charts, shell, sizing, wording
 from slowtrain.report.markup import Markup, el
 from slowtrain.report.shell import figure, listed, section
-from slowtrain.sizing import BatchCurve
 
 
 def render(curve: BatchCurve) -> str:

@@ -8,10 +8,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from slowtrain.crossing import Crossover, Overtaking, Side, Timing
 from slowtrain.errors import EnvironmentMissing, InputError
 from slowtrain.machine.gpu import Gpus
 from slowtrain.model import Category
+from slowtrain.model.crossing import Crossover, Overtaking, Side, Timing
 from slowtrain.trace import Trace, build
 from slowtrain.verify import fitting
 from slowtrain.verify.pairs import Bench

@@ -11,7 +11,7 @@ import numpy as np
 from slowtrain.errors import InputError
 from slowtrain.memory.replay import Pool
 from slowtrain.memory.sized import Sized
-from slowtrain.sizing import BatchCurve, Device, Point
+from slowtrain.model.sizing import BatchCurve, Device, Point
 from slowtrain.trace import Trace, build
 from slowtrain.verify.pairs import Bench
 from slowtrain.verify.probes import Rule, Treatment

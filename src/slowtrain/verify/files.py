@@ -15,7 +15,7 @@ from pathlib import Path
 
 from slowtrain.errors import InputError
 from slowtrain.model import Edit
-from slowtrain.proof import Changed
+from slowtrain.model.proof import Changed
 from slowtrain.source import edits as editing
 
 PACKAGES = frozenset({"site-packages", "dist-packages"})

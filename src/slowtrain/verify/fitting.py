@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slowtrain.crossing import Fit, Overtaking, Range, Timing
+from slowtrain.model.crossing import Fit, Overtaking, Range, Timing
 
 DRAWS = 4000
 SEED = 20_240_817

@@ -13,7 +13,7 @@ from slowtrain.checkup import checkup
 from slowtrain.diagnose import Findings
 from slowtrain.errors import InputError
 from slowtrain.model import Checkup, Diagnosis, Effect, Prescription, Verdict
-from slowtrain.proof import Attempt, Proof
+from slowtrain.model.proof import Attempt, Proof
 from slowtrain.source.reading.writing import beyond, project
 from slowtrain.trace import Trace, build
 from slowtrain.verify import probes

@@ -7,7 +7,7 @@ import os
 from slowtrain.memory import parts
 from slowtrain.memory.replay import Pool
 from slowtrain.memory.sized import Sized
-from slowtrain.sizing import Device, MemoryAnswer
+from slowtrain.model.sizing import Device, MemoryAnswer
 from slowtrain.verify.pairs import Bench
 from slowtrain.verify.sizing import Sizing, measure
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from slowtrain.capture.treatments import TREATMENTS
 from slowtrain.errors import InputError
 from slowtrain.model import Effect, Saving, Verdict
-from slowtrain.proof import Attempt, Proof
+from slowtrain.model.proof import Attempt, Proof
 from slowtrain.verify.files import Files, diff
 from slowtrain.verify.pairs import Bench, Trial, compare
 from slowtrain.verify.parity import Parity

@@ -1,4 +1,4 @@
-"""Watches a run in progress: each look at its recording gives a :class:`~slowtrain.frame.Frame`.
+"""Watches a run in progress: each look at its recording gives a :class:`~slowtrain.model.frame.Frame`.
 
     sight.py      what one look measures: step times, where they go, memory, progress
     alerts.py     the rules by which an alert arises and ends; all of them
@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from slowtrain.frame import Frame, State
+from slowtrain.model.frame import Frame, State
 from slowtrain.trace.live import Follower
 from slowtrain.watch.alerts import Book
 from slowtrain.watch.examining import Examining

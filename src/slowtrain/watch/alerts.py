@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slowtrain.frame import Alert, State
 from slowtrain.model import Category, Signal
+from slowtrain.model.frame import Alert, State
 from slowtrain.report import wording
 from slowtrain.watch.examining import Told
 from slowtrain.watch.sight import Sight

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from slowtrain.errors import SlowtrainError
-from slowtrain.frame import Alert, Found
 from slowtrain.model import Place
+from slowtrain.model.frame import Alert, Found
 
 FIRST_S = 10.0  # from the first look that shows enough steps
 EVERY_S = 60.0

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from slowtrain.errors import SlowtrainError
-from slowtrain.frame import Alert, Curve, Found, Frame, Gpu, Machine, Progress, State, StepTime
 from slowtrain.model import Part, Place
+from slowtrain.model.frame import Alert, Curve, Found, Frame, Gpu, Machine, Progress, State, StepTime
 
 NICE = 5
 COMMAND = "from slowtrain.watch import following; following.main()"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from slowtrain.frame import Progress
+from slowtrain.model.frame import Progress
 from slowtrain.trace.history import History
 from slowtrain.trace.live import Follower
 

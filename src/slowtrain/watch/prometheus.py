@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from slowtrain.errors import EnvironmentMissing, InputError
-from slowtrain.frame import Frame, State
+from slowtrain.model.frame import Frame, State
 
 ADDRESS = "127.0.0.1"
 

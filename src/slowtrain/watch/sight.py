@@ -13,8 +13,8 @@ import numpy as np
 import psutil
 
 from slowtrain.errors import InputError
-from slowtrain.frame import Curve, Frame, Gpu, Machine, State, StepTime
 from slowtrain.model import Category, Part, Place, Signal
+from slowtrain.model.frame import Curve, Frame, Gpu, Machine, State, StepTime
 from slowtrain.trace import Steps, Trace, attribution, build, recording, steps
 from slowtrain.trace.history import History
 from slowtrain.trace.live import Follower

@@ -19,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from slowtrain.errors import InputError
-from slowtrain.frame import Alert, Frame
+from slowtrain.model.frame import Alert, Frame
 from slowtrain.report import live
 
 LEAST_S = 10.0  # between two starts of the command

@@ -92,7 +92,7 @@ class HandwrittenOp(Cause):
                 self.table = self.add_weight(shape=(5000, 16))
 
             def call(self, ids):
-                return tf.matmul(tf.one_hot(ids, 5000), self.table)
+                return tf.matmul(tf.one_hot(tf.cast(ids, tf.int32), 5000), self.table)
 
 
         ids, y = np.random.randint(5000, size=256), np.random.rand(256, 1)
@@ -113,7 +113,7 @@ class HandwrittenOp(Cause):
                 self.table = self.add_weight(shape=(5000, 16))
 
             def call(self, ids):
-                return tf.gather(self.table, ids)
+                return tf.gather(self.table, tf.cast(ids, tf.int32))
 
 
         ids, y = np.random.randint(5000, size=256), np.random.rand(256, 1)

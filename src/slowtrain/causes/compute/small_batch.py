@@ -61,6 +61,7 @@ class SmallBatch(Cause):
     needs = frozenset({Signal.STEPS})
     recorded = frozenset({Signal.CALLS, Signal.MODEL})
     words = ("batch_size", "batch", "GradientTape", "train_on_batch")
+    beside = (".fit", "fit_generator", "train_on_batch", "GradientTape", "minimize")
 
     def examine(self, trace: Trace) -> Evidence | None:
         steps = trace.steps

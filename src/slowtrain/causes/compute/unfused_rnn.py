@@ -62,6 +62,7 @@ class UnfusedRnn(Cause):
     title = "A recurrent layer runs as a loop of small ops"
     needs = frozenset({Signal.STEPS, Signal.DEVICE})
     words = ("LSTM", "GRU")
+    beside = (".fit", "fit_generator", "train_on_batch", "GradientTape", "minimize")
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         device = trace.device

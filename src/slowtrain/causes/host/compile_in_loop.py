@@ -43,7 +43,7 @@ class CompileInLoop(Cause):
     title = "a model or function is built and traced again in a loop"
     needs = frozenset({Signal.TRACES, Signal.PHASES})
     scope = "run"
-    words = ("compile", ".function", "import function")
+    words = (".compile", ".function", "import function")
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _rebuilt(trace)
@@ -106,7 +106,7 @@ class CompileInLoop(Cause):
         x, y = np.random.rand(64, 4).astype("float32"), np.random.rand(64, 1).astype("float32")
         model = keras.Sequential([keras.layers.Dense(1)])
         model.compile(keras.optimizers.SGD(0.1), "mse")
-        for epoch in range(20):
+        for epoch in range(5):
             model.compile(keras.optimizers.SGD(0.1 / (epoch + 1)), "mse")
             history = model.fit(x, y, verbose=0)
         """,
@@ -118,7 +118,7 @@ class CompileInLoop(Cause):
         x, y = np.random.rand(64, 4).astype("float32"), np.random.rand(64, 1).astype("float32")
         model = keras.Sequential([keras.layers.Dense(1)])
         model.compile(keras.optimizers.SGD(0.1), "mse")
-        for epoch in range(20):
+        for epoch in range(5):
             model.optimizer.learning_rate = 0.1 / (epoch + 1)
             history = model.fit(x, y, verbose=0)
         """,

@@ -87,7 +87,7 @@ class ElementwisePreprocessing(Cause):
     title = "a Python loop over elements prepares the data"
     needs = frozenset({Signal.PHASES, Signal.LINES})
     scope = "run"
-    words = ("fit", "train_on_batch", "GradientTape")
+    words = (".fit", "GradientTape", "train_on_batch")
 
     def examine(self, trace: Trace) -> Evidence | None:
         hot = _hot(trace)

@@ -57,6 +57,7 @@ class MiscountedSteps(Cause):
     needs = frozenset({Signal.CALLS, Signal.PHASES, Signal.STEPS})
     scope = "run"
     words = ("steps_per_epoch", "repeat")
+    beside = (".fit",)
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _miscounts(trace)

@@ -62,7 +62,7 @@ class PredictInLoop(Cause):
 
     title = "predict, evaluate or fit is called in a loop for little work"
     needs = frozenset({Signal.CALLS, Signal.PHASES})
-    words = ("predict", "fit")
+    words = (".predict", ".fit")
 
     def examine(self, trace: Trace) -> Evidence | None:
         groups = _groups(trace)

@@ -50,6 +50,7 @@ class UncachedInput(Cause):
     recorded = frozenset({Signal.WRITTEN})
     symptoms = frozenset({Category.INPUT})
     words = (".map", "from_generator")
+    beside = ("Dataset", "from_generator")
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _repeated(trace)

@@ -38,7 +38,9 @@ class NonfiniteLoss(Cause):
     scope = "run"
     matters = True
     spoils = True
-    words = ("log", "compile", "float16", *sorted(spotted.LOGIT_LOSSES))
+    words = (
+        "log(", "float16", *finite.CROSS_ENTROPY, *finite.BY_NAME, *sorted(spotted.LOGIT_LOSSES),
+    )  # fmt: skip
 
     def examine(self, trace: Trace) -> Evidence | None:
         found: tuple[float, str, dict[str, float]] | None = None

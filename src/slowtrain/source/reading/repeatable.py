@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from slowtrain.source import RANDOM, Source
-from slowtrain.source.reading import elsewhere, finding, scopes
+from slowtrain.source.reading import elsewhere, finding, index, scopes
 
 DRAWING = ("random_", "stateless_random", "Random", "sample_distorted", "stateless_sample", "rand_")
 STATEFUL = frozenset({"assign", "assign_add", "assign_sub", "scatter_update", "scatter_add"})
@@ -72,7 +72,7 @@ def draws(source: Source, function: ast.AST, depth: int = 3) -> bool:
 def _variable(source: Source, start: ast.AST) -> bool:
     """Whether it reads a variable of TensorFlow's: training may change it."""
     names = {n for f in source.called(start) for n in scopes.read(f)}
-    made = [n for n in ast.walk(source.tree) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call)]
+    made = [n for n in index.nodes(source, ast.Assign) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call)]
     return any(
         isinstance(n.value, ast.Call) and scopes.full(source, n.value.func) in VARIABLES and names & scopes.bound(n)
         for n in made
@@ -143,7 +143,7 @@ def random(source: Source, function: ast.AST) -> bool:
 def _random_layers(source: Source) -> set[str]:
     """Names of the file that were assigned something with a random layer or a generator of numbers in it."""
     found: set[str] = set()
-    for node in ast.walk(source.tree):
+    for node in index.nodes(source, ast.Assign):
         if isinstance(node, ast.Assign):
             called = {scopes.dotted(n.func).rpartition(".")[2] for n in ast.walk(node.value) if isinstance(n, ast.Call)}
             if any(n.startswith("Random") for n in called) or called & {"default_rng", "RandomState", "from_seed"}:
@@ -175,5 +175,6 @@ def modules(source: Source) -> set[str]:
     """Names that the file imports."""
     return {
         (a.asname or a.name).partition(".")[0]
-        for n in ast.walk(source.tree) if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names
+        for n in index.nodes(source, ast.Import, ast.ImportFrom)
+        if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names
     }  # fmt: skip

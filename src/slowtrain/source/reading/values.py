@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from slowtrain.source import FUNCTIONS, Source
@@ -15,6 +15,7 @@ from slowtrain.source.reading import finding as find
 from slowtrain.source.reading import index, scopes
 
 DEPTH = 6  # of names that stand for names
+_INNER = frozenset((*FUNCTIONS, ast.Lambda, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
 INNER = (*FUNCTIONS, ast.Lambda, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _SAME = (
     ("tensorflow.compat.v2.", "tensorflow."),
@@ -57,26 +58,44 @@ def scope(source: Source, node: ast.AST, name: str) -> ast.AST:
     return source.tree
 
 
-def stores(where: ast.AST, name: str) -> Iterator[ast.AST]:
+def stores(where: ast.AST, name: str) -> Sequence[ast.AST]:
     """What binds ``name`` in a scope itself, not in functions or classes inside it."""
+    return _bindings(where).get(name, ())
+
+
+@functools.lru_cache(maxsize=512)
+def _bindings(where: ast.AST) -> dict[str, list[ast.AST]]:
+    """All that a scope binds, by name; gone through once."""
+    found: dict[str, list[ast.AST]] = {}
     arguments = getattr(where, "args", None)
     if isinstance(arguments, ast.arguments):
         everything = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
-        yield from (a for a in everything if a is not None and a.arg == name)
+        for argument in everything:
+            if argument is not None:
+                found.setdefault(argument.arg, []).append(argument)
     # Of a nested scope only its name is bound here.
     children = getattr(where, "body", []) if isinstance(where, (*FUNCTIONS, ast.ClassDef, ast.Module)) else [where]
     todo: list[ast.AST] = list(children) if isinstance(children, list) else [children]
     while todo:
         node = todo.pop()
-        if (
-            (isinstance(node, (*FUNCTIONS, ast.ClassDef)) and node.name == name)
-            or (isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load))
-            or (isinstance(node, ast.alias) and (node.asname or node.name.split(".")[0]) == name)
-            or (isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names)
-        ):
-            yield node
-        if node is where or not isinstance(node, INNER):
-            todo.extend(ast.iter_child_nodes(node))
+        kind = node.__class__
+        if kind is ast.Constant:
+            continue
+        for bound in _binds(node):
+            found.setdefault(bound, []).append(node)
+        if kind is not ast.Name and (node is where or kind not in _INNER):
+            todo += index.children(node)
+    return found
+
+
+def _binds(node: ast.AST) -> Sequence[str]:
+    if isinstance(node, ast.Name):
+        return () if isinstance(node.ctx, ast.Load) else (node.id,)
+    if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+        return (node.name,)
+    if isinstance(node, ast.alias):
+        return (node.asname or node.name.partition(".")[0],)
+    return node.names if isinstance(node, (ast.Global, ast.Nonlocal)) else ()
 
 
 def assigned(source: Source, node: ast.Name) -> ast.expr | None:
@@ -91,7 +110,7 @@ def assigned(source: Source, node: ast.Name) -> ast.expr | None:
 @functools.lru_cache(maxsize=16)
 def _shared(source: Source) -> frozenset[str]:
     """Names that some function declares ``global``."""
-    return frozenset(name for n in ast.walk(source.tree) if isinstance(n, ast.Global) for name in n.names)
+    return frozenset(name for n in index.nodes(source, ast.Global) if isinstance(n, ast.Global) for name in n.names)
 
 
 def loads(source: Source, name: str) -> list[ast.Name]:
@@ -212,7 +231,7 @@ def _default(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> Ori
 
 def _of_attribute(source: Source, node: ast.Attribute, base: ast.Name, depth: int) -> Origin | None:
     stored = [
-        n for n in ast.walk(source.tree)
+        n for n in index.nodes(source, ast.Attribute)
         if isinstance(n, ast.Attribute) and n.attr == node.attr and isinstance(n.ctx, ast.Store)
     ]  # fmt: skip
     holder = _class(source, node) if base.id in ("self", "cls") else None
@@ -229,7 +248,7 @@ def _of_attribute(source: Source, node: ast.Attribute, base: ast.Name, depth: in
     if isinstance(value, ast.Call) and find.called(value) == "parse_args":
         return _of_option(source, node.attr)
     named = find.called(value) if isinstance(value, ast.Call) else base.id
-    classes = [n for n in ast.walk(source.tree) if isinstance(n, ast.ClassDef) and n.name == named]
+    classes = [n for n in index.nodes(source, ast.ClassDef) if isinstance(n, ast.ClassDef) and n.name == named]
     if len(classes) != 1 or (isinstance(value, ast.Call) and find.keyword(value, node.attr) is not None):
         return None
     return _of_class(source, classes[0], node.attr)
@@ -246,7 +265,7 @@ def _class(source: Source, node: ast.AST) -> ast.ClassDef | None:
 def _of_class(source: Source, holder: ast.ClassDef, name: str) -> Origin | None:
     """A class's own attribute, or a data class's default that no call overrides by position."""
     values = [given(source, n) for n in stores(holder, name) if isinstance(n, ast.Name)]
-    made = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and find.called(n) == holder.name]
+    made = index.of(source).called(holder.name)
     plain = not any(call.args or any(k.arg in (name, None) for k in call.keywords) for call in made)
     return Origin(values[0]) if len(values) == 1 and isinstance(values[0], ast.Constant) and plain else None
 
@@ -254,7 +273,7 @@ def _of_class(source: Source, holder: ast.ClassDef, name: str) -> Origin | None:
 def _of_option(source: Source, name: str) -> Origin | None:
     """The default of a command line's option."""
     found = []
-    for call in (n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and find.called(n) == "add_argument"):
+    for call in index.of(source).called("add_argument"):
         flags = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
         long = [f for f in flags if f.startswith("--")] or flags
         target = find.keyword(call, "dest")

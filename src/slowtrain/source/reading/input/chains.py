@@ -231,8 +231,7 @@ def operation(source: Source, call: ast.Call, changes: Iterable[Edit] = ()) -> s
 
 
 def _named(source: Source) -> set[str]:
-    own = {finding.called(n) for n in ast.walk(source.tree) if isinstance(n, ast.Call)}
-    return {n for n in own if n in OPERATIONS or n in MAKERS or n.endswith("Dataset")}
+    return {n for n in index.of(source).calls if n in OPERATIONS or n in MAKERS or n.endswith("Dataset")}
 
 
 def _last(source: Source, call: ast.Call) -> ast.Call:
@@ -319,10 +318,7 @@ def _argument(source: Source, name: ast.Name, entered: list[ast.Call]) -> ast.ex
         return None
     called = [c for c in entered if isinstance(c.func, ast.Name) and c.func.id == function.name]
     if not called:
-        called = [
-            n for n in ast.walk(source.tree)
-            if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == function.name
-        ]  # fmt: skip
+        called = [c for c in index.of(source).called(function.name) if isinstance(c.func, ast.Name)]
     if len(called) != 1 or function.args.vararg or function.args.kwarg:
         return None
     return finding.keyword(called[0], name.id, scopes.parameters(function).index(name.id))

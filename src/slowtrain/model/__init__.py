@@ -2,58 +2,27 @@
 
     Recording -> Trace -> Evidence -> Diagnosis -> Prescription -> Verdict -> Checkup
 
-Frozen values; nothing of ours is imported here. A ``_ms`` is milliseconds, a ``_bytes`` bytes, a ``_share`` 0 to 1.
+Frozen values; nothing of ours but other nouns is imported here. A ``_ms`` is milliseconds, a ``_bytes`` bytes, a
+``_share`` 0 to 1. The nouns of other answers have a file each: ``proof`` (fix, verify, compare), ``findings`` (lint),
+``sheet`` (doctor), ``sizing`` (memory, batch), ``exhaustion`` (oom), ``crossing`` (crossover), ``frame`` (watch).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from types import MappingProxyType
 
+from slowtrain.model.pictures import Band as Band
+from slowtrain.model.pictures import Bar as Bar
+from slowtrain.model.pictures import Chart as Chart
+from slowtrain.model.pictures import InputNode as InputNode
+from slowtrain.model.pictures import Pictures as Pictures
+from slowtrain.model.places import Place as Place
+from slowtrain.model.signals import Signal as Signal
+from slowtrain.model.signals import Text as Text
+
 NOTHING: Mapping[str, float] = MappingProxyType({})
-
-
-class Text(str, Enum):
-    """An enumeration whose members are their own text (``enum.StrEnum`` needs Python 3.11)."""
-
-    def __str__(self) -> str:
-        return str(self.value)
-
-
-class Signal(Text):
-    """What a trace may or may not have measured; a cause names those it needs."""
-
-    STEPS = "steps"  # where each step begins and ends
-    INPUT = "input"  # how long each step waited for its batch
-    PIPELINE = "pipeline"  # the tf.data graph with each node's counters
-    WRITTEN = "written"  # data sets as they were written: lines, all ops of functions, lengths, options
-    PYTHON = "python"  # the user's Python between the framework's calls
-    LINES = "lines"  # time by line of the user's source
-    CALLS = "calls"  # calls of fit, evaluate, predict, compile with their arguments
-    CALLBACKS = "callbacks"  # time by callback class and hook
-    TRACES = "traces"  # functions traced, with their signatures
-    READBACKS = "readbacks"  # tensors read back to the host
-    FEEDS = "feeds"  # host data turned into tensors by hand
-    KERNELS = "kernels"  # op executions (deep window)
-    DEVICE = "device"  # an accelerator's own timeline
-    MACHINE = "machine"  # processor, memory, disk over the run, limits of the host
-    ENDING = "ending"  # how the run ended
-    PHASES = "phases"  # import, preparation, compile, steps, validation, …
-    LOSS = "loss"  # the loss as the run reports it
-    GC = "gc"  # pauses by Python's collector
-    MODEL = "model"  # layers, variables, their shapes and dtypes
-    MEMORY = "memory"  # memory of the process and of devices, and what the user's names hold, over the steps
-    DEVICE_MEMORY = "device_memory"  # what the framework's allocator had in use on each device
-    ALLOCATOR = "allocator"  # what the framework's allocator says of itself: its errors, how full, in how many pieces
-    CROSSOVER = "crossover"  # the same script measured on two devices
-    LINK = "pcie"  # generation and width of the PCIe link, read while steps were taken
-    FACTS = "facts"  # what the computer is and allows, as machine/ reads it
-    CARD = "card"  # what the driver of a graphics card tells of it
-    BUILD = "build"  # how the framework was built
-    LOAD = "load"  # link and clocks of a card at work
-    BATCHES = "batches"  # steps at several batch sizes, as slowtrain batch measures them
 
 
 class Category(Text):
@@ -113,18 +82,6 @@ class Effect(Text):
     EXACT = "exact"  # the same numbers
     EQUIVALENT = "equivalent"  # the same up to rounding or order
     CHANGES_TRAINING = "changes training"
-
-
-@dataclass(frozen=True)
-class Place:
-    """A line of the user's source; ``code`` is its text, stripped."""
-
-    file: str
-    line: int
-    code: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
 
 
 @dataclass(frozen=True)
@@ -310,64 +267,6 @@ class Overhead:
 
 
 @dataclass(frozen=True)
-class Chart:
-    """A series for the report: ``x`` and ``y`` have one length. Drawn, never computed, by reports."""
-
-    title: str
-    x_label: str
-    y_label: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Band:
-    """A stretch of a chart's ``x`` that is not like the rest: a profiler window, a validation run."""
-
-    name: str
-    start: float
-    end: float
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A stretch of one typical step on a named lane, in ms from the step's start."""
-
-    lane: str
-    name: str
-    start_ms: float
-    end_ms: float
-
-
-@dataclass(frozen=True)
-class InputNode:
-    """A node of the input pipeline as it ran. ``ms_per_step`` is processor time, summed over threads."""
-
-    id: str
-    name: str
-    label: str
-    inputs: tuple[str, ...]
-    ms_per_step: float | None = None
-    parallelism: float | None = None
-    elements_per_step: float | None = None
-    bytes_per_step: float | None = None
-    buffered_bytes: float | None = None
-    place: Place | None = None
-    bottleneck: bool = False
-
-
-@dataclass(frozen=True)
-class Pictures:
-    """What the HTML report draws."""
-
-    step_times: Chart | None = None
-    typical_step: tuple[Bar, ...] = ()
-    input_graph: tuple[InputNode, ...] = ()
-    series: tuple[Chart, ...] = ()
-    step_bands: tuple[Band, ...] = ()  # stretches of step_times, in its x
-
-
-@dataclass(frozen=True)
 class IdleGap:
     """A stretch in which the device had nothing to do; ``share`` of it has the ``reason``, ``detail`` says more."""
 
@@ -423,6 +322,6 @@ class Checkup:
     unchecked: tuple[Unchecked, ...] = ()
     notes: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
-    pictures: Pictures = Pictures()
+    pictures: Pictures = field(default_factory=Pictures)
     device: DeviceUse | None = None
     seen: tuple[SeenInSource, ...] = ()
