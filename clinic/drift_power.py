@@ -45,6 +45,15 @@ class Run:
     trace: Trace
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What was said of a run that is not kept."""
+
+    shape: str
+    steps: int
+    said: tuple[str, ...]
+
+
 def between(draw: np.random.Generator, low: float, high: float) -> float:
     """A number between both, small ones as likely as large ones."""
     return float(math.exp(draw.uniform(math.log(low), math.log(max(high, low)))))
@@ -152,11 +161,11 @@ def alarms(run: Run) -> tuple[str, ...]:
     return tuple(d.cause for d in examine(run.trace, CAUSES).diagnoses)
 
 
-def false_alarms(runs: int, seed: int) -> Iterator[tuple[Run, tuple[str, ...]]]:
+def false_alarms(runs: int, seed: int) -> Iterator[Answer]:
     draw = np.random.default_rng(seed)
     for _ in range(runs):
         one = simulated(draw, int(between(draw, LENGTHS[0], LENGTHS[-1])))
-        yield one, alarms(one)
+        yield Answer(one.shape, len(one.trace.steps), alarms(one))
 
 
 def power(rate: float, length: int, runs: int, seed: int) -> float:
@@ -165,10 +174,10 @@ def power(rate: float, length: int, runs: int, seed: int) -> float:
     return sum(GROWING in alarms(simulated(draw, length, rate)) for _ in range(runs)) / runs
 
 
-def table(made: str, wrong: list[tuple[Run, tuple[str, ...]]], found: dict[tuple[float, int], float]) -> str:
-    count = collections.Counter(run.shape for run, _ in wrong)
-    shaped = collections.Counter(run.shape for run, said in wrong if said)
-    by_cause = collections.Counter(cause for _, said in wrong for cause in said)
+def table(made: str, wrong: list[Answer], found: dict[tuple[float, int], float]) -> str:
+    count = collections.Counter(one.shape for one in wrong)
+    shaped = collections.Counter(one.shape for one in wrong if one.said)
+    by_cause = collections.Counter(cause for one in wrong for cause in one.said)
     share, each = sum(shaped.values()) / len(wrong), ", ".join(f"{c.id} {by_cause[c.id]}" for c in CAUSES)
     said = f"{sum(shaped.values())} of {len(wrong)} healthy runs gave a false alarm ({share:.2%}; {each})."
     rows = [made, "", said, "", "| noise | runs | false alarms |", "|---|---|---|"]
@@ -220,10 +229,10 @@ def main() -> int:
     parser.add_argument("--markdown", type=Path, help="put the tables into that page, and the curves beside it")
     args = parser.parse_args()
     wrong = list(false_alarms(args.runs, args.seed))
-    for run, said in wrong:
-        if said:
-            print(run.shape, len(run.trace.steps), *said, flush=True)
-    print(f"{sum(bool(said) for _, said in wrong)} of {len(wrong)} healthy runs gave a false alarm", flush=True)
+    for one in wrong:
+        if one.said:
+            print(one.shape, one.steps, *one.said, flush=True)
+    print(f"{sum(bool(one.said) for one in wrong)} of {len(wrong)} healthy runs gave a false alarm", flush=True)
     found = {(r, n): power(r, n, args.drifting, args.seed) for r in RATES for n in LENGTHS} if args.drifting else {}
     if not found:
         return 0

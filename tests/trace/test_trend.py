@@ -39,7 +39,7 @@ def noisy(n: int, seed: int = 0) -> np.ndarray:
 
 def test_false_alarms_are_rare(bench: ModuleType) -> None:
     """One in a hundred is what is allowed: of forty, two would be chance once in sixteen times."""
-    assert sum(bool(said) for _, said in bench.false_alarms(40, seed=11)) <= 1
+    assert sum(bool(one.said) for one in bench.false_alarms(40, seed=11)) <= 1
 
 
 def test_a_clear_drift_is_found(bench: ModuleType) -> None:

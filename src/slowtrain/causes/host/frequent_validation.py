@@ -121,7 +121,7 @@ class FrequentValidation(Cause):
         x, y = np.random.rand(256, 4), np.random.rand(256, 1)
         model = keras.Sequential([keras.layers.Dense(1)])
         model.compile("sgd", "mse")
-        history = model.fit(x, y, batch_size=256, epochs=30, validation_data=(x, y), verbose=0)
+        history = model.fit(x, y, batch_size=256, epochs=9, validation_data=(x, y), verbose=0)
         """,
             """
         import keras
@@ -131,7 +131,7 @@ class FrequentValidation(Cause):
         x, y = np.random.rand(256, 4), np.random.rand(256, 1)
         model = keras.Sequential([keras.layers.Dense(1)])
         model.compile("sgd", "mse")
-        history = model.fit(x, y, batch_size=256, epochs=30, validation_data=(x, y), verbose=0, validation_freq=3)
+        history = model.fit(x, y, batch_size=256, epochs=9, validation_data=(x, y), verbose=0, validation_freq=3)
         """,
         ),
     )
