@@ -23,7 +23,7 @@ DEMO ?= flowers_decode
 TESTS ?= tests
 PYTEST ?=
 
-.PHONY: help demo test lint venv venv-oldest test-oldest clinic calibration false-alarms drift-power bench-overhead bench-trace bench-lint bench-long memory-table docs fuzz format clean
+.PHONY: help demo test lint venv venv-oldest test-oldest clinic calibration false-alarms drift-power bench-overhead bench-trace bench-lint bench-long memory-table corpus docs fuzz format clean
 
 help: ## show this list
 	@echo "usage: make TARGET"

@@ -141,3 +141,29 @@ def test_python_that_dies_of_a_file(folder: Folder, monkeypatch: pytest.MonkeyPa
     assert folder.lint("--processes", "2", "--select", "host") == 2
     assert folder.err == "slowtrain: m7.py: Python itself ends when it parses this file\n"
     assert folder.out.count("host/eager-step") == 63
+
+
+TRAINING = "import keras\nmodel.compile('adam', 'mse', run_eagerly=True)\n"
+SYNTAX = {  # from which Python on, and where the second finding stands
+    "positional only, walrus": ((3, 8), "if (n := 3) > 2: pass\ndef f(a, /, b): return f'{a=}'\n", None),
+    "match": ((3, 10), "match x:\n    case {'a': [1, *_]} if x:\n        model.compile('sgd', run_eagerly=True)\n", 5),
+    "except*": ((3, 11), "try:\n    model.compile('sgd', run_eagerly=True)\nexcept* ValueError:\n    pass\n", 4),
+    "type": ((3, 12), "type A = int\n", None),
+    "type parameters": ((3, 12), "def f[T](x: T) -> T: return x\n", None),
+    "template": ((3, 14), "x = t'hello {name}'\n", None),
+}
+
+
+@pytest.mark.parametrize("name", SYNTAX)
+def test_syntax_of_each_python(folder: Folder, name: str) -> None:
+    version, text, line = SYNTAX[name]
+    folder.put(train__py=TRAINING + text, other__py=TRAINING)
+    found = [n for file, _, n in folder.found(".") if file == "train.py"]
+    if sys.version_info >= version:
+        assert found == [n for n in (2, line) if n]
+        assert folder.err == ""
+    else:
+        assert found == []
+        assert folder.err.count("\n") == 1
+        assert "syntax that Python" in folder.err
+    assert ("other.py", "host/eager-step", 2) in folder.found(".")

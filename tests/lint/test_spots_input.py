@@ -39,13 +39,13 @@ FOUND = {
             "  .batch(8))\n"
         ),
         LOAD + "def make(names):\n    return tf.data.Dataset.from_tensor_slices(names).map(load)\n"
-        "ds = make(['a'])\n" + END,
+        "ds = make(files)\n" + END,
     ],
     "input/unprefetched-input": [
         LOAD + NAMES + "ds = ds.map(load, 4).batch(8)\nmodel.fit(ds)\n",
         LOAD + "def make(names):\n    ds = tf.data.Dataset.from_tensor_slices(names)\n"
         "    return ds.map(load, 4).batch(8)\n"
-        "model.fit(x=make(['a']), epochs=2)\n",
+        "model.fit(x=make(files), epochs=2)\n",
         (
             "def batches():\n    for k in range(9):\n        yield np.load('%d.npy' % k)\n"
             "for x in batches():\n    model.train_on_batch(x, x)\n"
@@ -138,12 +138,14 @@ FOUND = {
 }
 QUIET = {
     "input/sequential-map": [
+        LOAD + "ds = tf.data.Dataset.from_tensor_slices(['a', 'b']).map(load)\n" + END,
         LOAD + NAMES + "ds = ds.map(load).cache()\n" + END,
         NAMES + "ds = ds.map(lambda f: f)\n" + END,
         "def load(f):\n    return tf.io.decode_png(f)\nresults = executor.map(load, names)\n",
     ],
     "input/unprefetched-input": [
         LOAD + NAMES + "ds = ds.map(load, 4)\n" + END,
+        LOAD + NAMES + "ds = ds.map(load, 4).batch(8).take(1)\nmodel.fit(ds)\n",
         (
             "def batches():\n    for k in range(9):\n        yield table[k]\nfor x in batches():\n"
             "    model.train_on_batch(x)\n"

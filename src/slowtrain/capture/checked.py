@@ -176,27 +176,36 @@ class Checking:
             self._suspected = True
         if self._suspected and not self._done:
             self._examine(ending=True)
+        with self._aside():
+            self.recorder.guard("subnormals", self.subnormals.measure)
 
     def _examine(self, ending: bool = False) -> None:
-        me = self.state.me
         self._done, begun = True, now()
-        me.tracing += 1  # what is traced here is not the script's
-        me.busy += 1
-        traces, training, last = me.traces, me.training, me.last_trace
         try:
-            found = self._found()
+            with self._aside():
+                found = self._found()
         except Exception as error:
             self.recorder.fault("checked step")
             found = {"unknown": f"the step could not be run again ({type(error).__name__})"}
-        finally:
-            me.traces, me.training, me.last_trace = traces, training, last
-            me.tracing -= 1
-            me.busy -= 1
         self._calls, self._states = [], []
         stopped = self.mode == "stop" and not ending
         self.recorder.event("checked", "step", begun, now(), mode=self.mode, stopped=stopped, **found)
         if stopped:
             signal.raise_signal(signal.SIGINT)
+
+    @contextmanager
+    def _aside(self) -> Iterator[None]:
+        """What is called and traced meanwhile is not the script's."""
+        me = self.state.me
+        before = me.traces, me.training, me.last_trace
+        me.tracing += 1
+        me.busy += 1
+        try:
+            yield
+        finally:
+            me.traces, me.training, me.last_trace = before
+            me.tracing -= 1
+            me.busy -= 1
 
     def _found(self) -> dict[str, Any]:
         if self._lost or not self._calls or not self._states:

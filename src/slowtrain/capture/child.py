@@ -77,6 +77,7 @@ def install(
     Windows(recorder, progress, enabled=windows)
     if checking is not None:
         checking.install()
+        recorder.every(0.25, checking.subnormals)
     probe.begin(recorder, progress)
     clock = ImportClock(recorder)
     sys.meta_path.insert(0, clock)

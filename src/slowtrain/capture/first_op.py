@@ -173,11 +173,11 @@ class FirstOp:
             file = one.f_code.co_filename
             gradient = gradient or file.endswith(("imperative_grad.py", "backprop.py"))
             owner = one.f_locals.get("self") if "self" in one.f_code.co_varnames[:1] else None
-            if owner is not None and frames_of_keras(type(owner), "Layer"):
+            if owner is not None and is_layer(type(owner)):
                 name = str(getattr(owner, "name", ""))
                 if name and name not in layers:
                     layers.append(name)
-            elif owner is not None and frames_of_keras(type(owner), "Optimizer", "BaseOptimizer"):
+            elif owner is not None and of_keras(type(owner), "Optimizer", "BaseOptimizer"):
                 optimizer = type(owner).__name__
             one = one.f_back  # type: ignore[assignment]
         about = {"layer": "/".join(reversed(layers)), "site": frames.place(frame), "gradient": gradient}
@@ -191,6 +191,11 @@ class FirstOp:
         return about | {"of": kind}
 
 
-def frames_of_keras(kind: type, *names: str) -> bool:
+def is_layer(kind: type) -> bool:
+    """A model is one as well, but says nothing of where in it."""
+    return of_keras(kind, "Layer") and not of_keras(kind, "Model")
+
+
+def of_keras(kind: type, *names: str) -> bool:
     """Whether a class is one of Keras' own, or derived from it."""
     return any(c.__name__ in names and "keras" in c.__module__ for c in kind.__mro__)

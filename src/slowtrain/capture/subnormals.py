@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import threading
+import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from slowtrain.capture.recorder import Recorder
 from slowtrain.capture.variables import State
 
-LEAST_SHARE = 0.001  # of a variable: below it the cost is not measured, for nothing could come of it
+LEAST_SHARE = 0.001  # below it nothing could come of it, and the cost is not measured
 DUTY = 100  # one per cent of a core at most
-SIZE = 65_536  # numbers of the measurement: they fit a core's cache
+SIZE = 1_000_000  # numbers of the measurement: shared out to TensorFlow's threads, as large variables are
 REPEATS = 15
 
 
@@ -20,17 +21,21 @@ class Subnormals:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
+        self.share = -1.0
         self._offered: State | None = None
         self._next_s = 0.0
-        self.seen: dict[str, float] = {}
-        self.cost: dict[str, float] | None = None
 
     def offer(self, state: State) -> None:
         self._offered = state
 
     def __call__(self) -> None:
+        if time.monotonic() >= self._next_s:
+            self.look()
+
+    def look(self) -> None:
+        """At the newest state; the largest share is what is told."""
         state, self._offered = self._offered, None
-        if state is None or time.monotonic() < self._next_s:
+        if state is None:
             return
         begun = time.monotonic()
         import numpy
@@ -42,12 +47,15 @@ class Subnormals:
                 values += array.size
                 few += subnormal(array, numpy)
         self._next_s = time.monotonic() + DUTY * (time.monotonic() - begun)
-        if not values:
-            return
-        share = few / values
-        if share > self.seen.get("share", -1.0):
-            self.seen = {"share": share, "count": float(few), "of": float(values)}
-            self.recorder.fact("subnormals", {**self.seen, "looks": self.seen.get("looks", 0)})
+        if values and few / values > self.share:
+            self.share = few / values
+            self.recorder.fact("subnormals", {"share": self.share, "count": few, "of": values})
+
+    def measure(self) -> None:
+        """What they cost, where there are any; in the training thread, at the end."""
+        self.look()
+        if self.share >= LEAST_SHARE:
+            self.recorder.fact("subnormal_cost", cost())
 
 
 def subnormal(array: Any, numpy: Any) -> int:
@@ -56,5 +64,32 @@ def subnormal(array: Any, numpy: Any) -> int:
     return int(numpy.count_nonzero((bits > 0) & (bits < 0x00800000)))
 
 
-def _threads() -> int:
-    return threading.active_count()
+def cost() -> dict[str, float]:
+    """Time of a product of subnormal numbers over that of normal ones: in a function, op by op, and in NumPy."""
+    import numpy
+
+    tensorflow = sys.modules["tensorflow"]
+    usual, small = (numpy.full(SIZE, x, numpy.float32) for x in (0.5, 1e-40))
+    factor = numpy.float32(0.9)
+    given = {id(a): tensorflow.constant(a) for a in (usual, small)}
+
+    def product(x: Any) -> Any:
+        return tensorflow.reduce_max(x * factor)
+
+    function = tensorflow.function(product, autograph=False)
+    ways: dict[str, Callable[[Any], Any]] = {
+        "function": lambda a: function(given[id(a)])._numpy(),
+        "eager": lambda a: product(given[id(a)])._numpy(),
+        "numpy": lambda a: a * factor,
+    }
+    return {name: _least_s(way, small) / _least_s(way, usual) for name, way in ways.items()}
+
+
+def _least_s(call: Callable[[Any], Any], given: Any) -> float:
+    call(given)
+    least = float("inf")
+    for _ in range(REPEATS):
+        begun = time.perf_counter()
+        call(given)
+        least = min(least, time.perf_counter() - begun)
+    return least

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import re
+import sys
 import tokenize
 import warnings
 from abc import ABC, abstractmethod
@@ -20,6 +21,13 @@ PYTHON_2 = re.compile(
     r"^[ \t]*(?:print[ \t]+[^\s=(.,\[]|print[ \t]*>>|exec[ \t]+['\"]|raise[ \t]+\w+[ \t]*,"
     r"|except[ \t]+[\w.]+[ \t]*,[ \t]*\w+:)",
     re.MULTILINE,
+)
+
+# What newer Pythons can parse: from which one on, and how a line with it looks.
+NEWER = (
+    ((3, 11), re.compile(r"^\s*except\s*\*")),
+    ((3, 12), re.compile(r"^\s*(?:type\s+\w+.*=|(?:async\s+)?def\s+\w+\[|class\s+\w+\[)")),
+    ((3, 14), re.compile(r"(?<!\w)(?:t|rt|tr)[\"']", re.IGNORECASE)),
 )
 
 
@@ -104,7 +112,13 @@ def parsed(text: str) -> ast.Module:
 def complaint(error: SyntaxError, text: str) -> str:
     """One line on a syntax error; whether it is Python 2, which nobody would guess from Python 3's message."""
     old = "Missing parentheses in call to" in (error.msg or "") or PYTHON_2.search(text)
-    return f"Python 2, not Python 3: {error.msg}" if old else f"syntax error: {error.msg}"
+    if old:
+        return f"Python 2, not Python 3: {error.msg}"
+    rows = text.splitlines()
+    row = rows[error.lineno - 1] if error.lineno and error.lineno <= len(rows) else ""
+    if any(sys.version_info < version and form.search(row) for version, form in NEWER):
+        return "syntax that Python {}.{} does not know; run slowtrain with a newer one".format(*sys.version_info[:2])
+    return f"syntax error: {error.msg}"
 
 
 def parses(text: str) -> bool:

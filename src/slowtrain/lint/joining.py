@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from slowtrain.model import Checkup, Diagnosis
 from slowtrain.model.findings import UNUSED_IGNORE, Finding, Runtime
-from slowtrain.source import Source, parse, read
+from slowtrain.source import FUNCTIONS, Source, parse, read
 from slowtrain.trace import Trace
 
 CONFIRMED, HARMLESS, NOT_REACHED = "confirmed", "harmless", "not reached"
@@ -157,11 +157,16 @@ class _Reached:
         """Whether it lies in a function of the project that no file of it mentions: nobody can have called it."""
         source = self._source(finding.file)
         inside = source.function_at(finding.line) if source is not None else None
-        if source is None or inside not in source.tree.body or getattr(inside, "decorator_list", ()):
+        if (
+            source is None
+            or not isinstance(inside, FUNCTIONS)
+            or inside not in source.tree.body
+            or inside.decorator_list
+        ):
             return False  # methods and functions within functions are called by names that others choose
-        name = getattr(inside, "name", "")
-        texts = {**self._kept, os.path.realpath(finding.file): source.text}
-        return sum(len(re.findall(rf"\b{re.escape(name)}\b", text)) for text in texts.values()) == 1
+        name = inside.name
+        every = {**self._kept, os.path.realpath(finding.file): source.text}
+        return sum(len(re.findall(rf"\b{re.escape(name)}\b", text)) for text in every.values()) == 1
 
     def statement(self, finding: Finding) -> tuple[int, int]:
         """The lines of the statement that holds the finding, of a compound one its head."""

@@ -32,6 +32,7 @@ class Signal(Text):
     ENDING = "ending"  # how the run ended
     PHASES = "phases"  # import, preparation, compile, steps, validation, …
     LOSS = "loss"  # the loss as the run reports it
+    SUBNORMALS = "subnormals"  # how many numbers of the variables are subnormal, and what such cost
     GC = "gc"  # pauses by Python's collector
     MODEL = "model"  # layers, variables, their shapes and dtypes
     MEMORY = "memory"  # memory of the process and of devices, and what the user's names hold, over the steps

@@ -45,7 +45,7 @@ def document(checkup: Checkup) -> dict[str, Any]:
             "healthy": checkup.healthy,
             "unchecked": [{"cause": u.cause, "missing": u.missing} for u in checkup.unchecked],
             "notes": checkup.notes,
-            "findings": [_finding(f) for f in checkup.seen],
+            **({"findings": [_finding(f) for f in checkup.seen]} if checkup.seen else {}),
             **({"device": _device(checkup.device)} if checkup.device is not None else {}),
         }
     )

@@ -77,6 +77,7 @@ SIGNALS = {
     Signal.CROSSOVER: "a measured crossover",
     Signal.PHASES: "run phases",
     Signal.LOSS: "the loss",
+    Signal.SUBNORMALS: "a look at the variables (run --on-nonfinite)",
     Signal.GC: "collector pauses",
     Signal.MODEL: "the model's layers",
     Signal.MEMORY: "memory over the steps",

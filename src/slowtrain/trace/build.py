@@ -34,6 +34,7 @@ from slowtrain.trace import (
 from slowtrain.trace.recording import Recording
 
 MOSTLY_STEPS = (0.9, 0.75, 0.6)  # of the time between two samples: the first that any stretch reaches
+LITTLE_SUBNORMAL = 0.001  # of all numbers: below it the recorder does not measure what they cost
 USEFUL_STACKS = 5  # fewer samples of the main thread than this say nothing
 
 
@@ -124,6 +125,9 @@ def _signals(trace: Trace, inside: attribution.Inside) -> Iterable[Signal]:
         yield Signal.MACHINE
     if any(e.data.get("weights") for e in trace.events_of("loop")):
         yield Signal.MODEL
+    # A share without its cost says nothing, unless it is next to none.
+    if trace.fact("subnormal_cost") or 0 <= float(trace.fact("subnormals", "share", default=-1)) < LITTLE_SUBNORMAL:
+        yield Signal.SUBNORMALS
     yield from _of_machine(trace)
 
 

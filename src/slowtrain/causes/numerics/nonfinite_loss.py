@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from slowtrain.causes import Cause
-from slowtrain.model import Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
-from slowtrain.source.cures.numerics import finite
+from slowtrain.source.cures.numerics import finite, repairs
 from slowtrain.source.reading.recorded import texts_of
 from slowtrain.source.spots.numerics import numbers as spotted
 from slowtrain.trace import Trace
@@ -22,12 +23,14 @@ class NonfiniteLoss(Cause):
 
     ## How it is recognised
     The loss that a step or an epoch gave was not a finite number. The recorder looks a few times
-    a second, so that the step named is the first that it saw, not always the first.
+    a second, so that the step named is the first that it saw, not always the first. With `slowtrain run
+    --on-nonfinite report` (or `stop`) the steps since the last good weights run again, and the first bad one op by op:
+    then the step is exact, and the first op, its layer, its line and what it was given are named.
 
     ## What to do
     Look for the logarithm, division, square root or exponential that can leave its range: take losses from logits
     (`from_logits=True`) in float32, scale the inputs, clip gradients, lower the learning rate.
-    `tf.debugging.enable_check_numerics()` stops at the first op that makes such a number, and slows the run.
+    `slowtrain run --on-nonfinite stop` ends the script there and says which op it was and its usual repair.
 
     ## When it is not worth it
     A metric may be NaN by definition (no positive sample in a batch), a loss may not.
@@ -43,9 +46,9 @@ class NonfiniteLoss(Cause):
     )  # fmt: skip
 
     def examine(self, trace: Trace) -> Evidence | None:
-        found: tuple[float, str, dict[str, float]] | None = None
+        checked = found = _checked(trace)
         for event in trace.events_of("nonfinite"):
-            if _is_loss(event.name):
+            if found is None and _is_loss(event.name):
                 step = float(event.data.get("step") or 0)
                 said = (
                     f"{_called(event.name)} was {event.data.get('value', 'not finite')} at step {step:,.0f} or before"
@@ -54,7 +57,7 @@ class NonfiniteLoss(Cause):
                 break
         for event in trace.events_of("epoch"):
             bad = [(k, v) for k, v in (event.data.get("logs") or {}).items() if _is_loss(k) and not _finite(v)]
-            if bad and (found is None or event.start_ms < found[0]):
+            if bad and checked is None and (found is None or event.start_ms < found[0]):
                 epoch = int(event.data.get("epoch") or 0) + 1
                 found = (
                     event.start_ms,
@@ -65,7 +68,7 @@ class NonfiniteLoss(Cause):
             return None
         left = max(1 - found[0] / trace.run_ms, 0.0) if trace.run_ms else 0.0
         fits = [e.place for e in trace.events_of("loop") if e.name == "fit" and e.start_ms <= found[0] and e.place]
-        place = fits[-1] if fits else trace.steps.place
+        place = _origin_place(trace) or (fits[-1] if fits else trace.steps.place)
         return Evidence(
             f"{found[1]}; {left:.0%} of the run came after",
             {**found[2], "run_after_share": left},
@@ -76,10 +79,14 @@ class NonfiniteLoss(Cause):
         return []
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        origin = (_check(trace) or {}).get("origin")
+        if origin:
+            yield Prescription("advice", Effect.CHANGES_TRAINING, repairs.repair(origin))
         cures = [finite.kept(text) for text in texts_of(trace)]
         says, changed = next((cure for cure in cures if cure[1]), (finite.SAYS, ()))
         yield Prescription("edit" if changed else "advice", Effect.CHANGES_TRAINING, says, edits=changed)
-        yield Prescription("advice", Effect.EXACT, "find the op with tf.debugging.enable_check_numerics()")
+        if not origin:
+            yield Prescription("advice", Effect.EXACT, "name the first op: slowtrain run --on-nonfinite stop SCRIPT")
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Logarithms without a floor, losses that take logits for probabilities or the reverse, numbers too small."""
@@ -136,6 +143,13 @@ class NonfiniteLoss(Cause):
         device  kkkk
         @event epoch name=end start=40 data={"epoch": 1, "logs": {"loss": NaN, "accuracy": 0.1}}
         """,
+        """
+        step    1111
+        device  kkkk
+        @event checked name=step start=20 end=30 data={"mode":"stop","stopped":true,"step":7,"replayed":3,"origin":
+        & {"kind":"op","type":"Log","layer":"head","site":["train.py",7],"gradient":false,"of":"Log","inputs":
+        & [{"least":0.0,"most":1.0,"count":32,"zero":6}],"output":{"dtype":"float32","inf":6,"nan":0,"count":32}}}
+        """,
     )
     quiet = (
         """
@@ -149,6 +163,52 @@ class NonfiniteLoss(Cause):
         @event nonfinite name=psnr start=20 data={"step": 5, "value": "inf"}
         """,
     )
+
+
+def _check(trace: Trace) -> Mapping[str, Any] | None:
+    """What running the step again found, where it was."""
+    return next((e.data for e in trace.events_of("checked") if e.data.get("origin")), None)
+
+
+def _origin_place(trace: Trace) -> Place | None:
+    site = ((_check(trace) or {}).get("origin") or {}).get("site")
+    return Place(str(site[0]), int(site[1])) if isinstance(site, (list, tuple)) and len(site) == 2 else None
+
+
+def _checked(trace: Trace) -> tuple[float, str, dict[str, float]] | None:
+    """The first bad step as it was found by running it again."""
+    event = next((e for e in trace.events_of("checked") if e.data.get("origin")), None)
+    if event is None:
+        return None
+    origin, step = event.data["origin"], float(event.data.get("step") or 0)
+    given = (origin.get("inputs") or [{}])[0]
+    numbers = {"step": step, "at_ms": event.start_ms}
+    numbers |= {f"input_{k}": float(given[k]) for k in ("least", "most", "zero") if given.get(k) is not None}
+    return event.start_ms, f"from step {step:,.0f} on: {_of(origin)}", numbers
+
+
+def _of(origin: Mapping[str, Any]) -> str:
+    """The origin in words: the op, its layer, what it was given."""
+    output = origin.get("output") or {}
+    made = "NaN" if output.get("nan") else "an infinity"
+    layer = f" in layer {origin['layer']}" if origin.get("layer") else ""
+    if origin.get("kind") == "data":
+        bad = int(output.get("nan") or 0) + int(output.get("inf") or 0)
+        return f"{bad:,} of {int(output.get('count') or 0):,} numbers of {origin.get('name')} were NaN or infinite"
+    if origin.get("kind") == "weights":
+        return f"{origin.get('name')} held {made} already when the step began"
+    if origin.get("kind") != "op":
+        return f"{origin.get('type') or 'an op'}{layer} was given {made} that came from outside of the step"
+    if origin.get("variable"):
+        return f"the update {origin.get('type')} of {origin['variable']} made {made} of finite numbers"
+    of = f" (gradient of {origin.get('of')})" if origin.get("gradient") else ""
+    ranges = [
+        f"{i['least']:.3g} to {i['most']:.3g}" + (f" ({i['zero']:,} of {i['count']:,} are 0)" if i.get("zero") else "")
+        for i in origin.get("inputs") or ()
+        if i.get("least") is not None
+    ]
+    was = f"; its input was {' and '.join(ranges[:2])}" if ranges else ""
+    return f"{origin.get('type')}{of}{layer} made {made} of finite numbers{was}"
 
 
 def _is_loss(name: str) -> bool:
