@@ -11,7 +11,8 @@ y = np.sin(x.sum(1, keepdims=True)).astype("float32")
 ds = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(8000).batch(50, drop_remainder=True).prefetch(2)
 net = tf.keras.Sequential([
     tf.keras.layers.Input((48,)),
-    tf.keras.layers.Dense(128, activation="relu"),
+    tf.keras.layers.Dense(512, activation="relu"),
+    tf.keras.layers.Dense(512, activation="relu"),
     tf.keras.layers.Dense(1),
 ])
 opt = tf.keras.optimizers.Adam()

@@ -7,6 +7,7 @@ one runs once more op by op (:mod:`slowtrain.capture.first_op`). Then every vari
 
 from __future__ import annotations
 
+import atexit
 import math
 import signal
 import sys
@@ -31,6 +32,7 @@ MOST_CALLS = 20_000
 MOST_S = 60.0  # to run steps again
 CHECK_BYTES = 4 << 30  # of variables looked through while steps run again; else the last few steps only
 FEW = 8
+TRAINS = 3  # the kind of a training function's step, see Progress.step
 
 
 class Kept(NamedTuple):
@@ -70,6 +72,9 @@ class Checking:
         self._done = False
         self._lost = ""  # why nothing can be run again
         self._inside = 0
+        self._begun = False
+        self._early = 0
+        self._heard = False  # whether the end of the process will be
 
     def install(self) -> None:
         on_import(
@@ -77,7 +82,6 @@ class Checking:
             "tensorflow.python.eager.polymorphic_function.polymorphic_function",
             lambda m: replace(m.Function, "_call", self._call),
         )
-        self.recorder.at_exit.append(self._at_exit)
 
     def suspect(self) -> None:
         """Called by whoever saw a result that is not finite, in any thread."""
@@ -130,7 +134,15 @@ class Checking:
         if _iterators(args) and batch is None:
             self._give_up("what its iterator gave cannot be kept")
             return
-        self._calls.append(Call(function, args, kwargs, batch, _scalars(result), self.progress.steps))
+        if not self._heard:
+            # Now, so that it comes before the ends of the libraries: Keras cannot be called after them.
+            self._heard = True
+            atexit.register(self.recorder.guard, "checking", self._at_exit)
+        # The first call was not yet known to train, and counted as another kind of step.
+        step = self.progress.steps + self._early if self._begun else 1
+        if not self._begun:
+            self._begun, self._early = True, int(self.progress.kind < TRAINS)
+        self._calls.append(Call(function, args, kwargs, batch, _scalars(result), step))
         self._bytes += sum(variables.nbytes(t) for t in (*args, *kwargs.values(), *(batch or ())))
         if now() >= self._due_ns:
             self._keep_state()
@@ -172,7 +184,9 @@ class Checking:
     # -- the check
 
     def _at_exit(self) -> None:
-        if self._calls and not _finite(self._calls[-1].result):
+        if not self.recorder.active:
+            return
+        if not all(_finite(c.result) for c in self._calls):
             self._suspected = True
         if self._suspected and not self._done:
             self._examine(ending=True)
@@ -239,12 +253,12 @@ class Checking:
         return None, state, seen + 1
 
     def _op_by_op(self, call: Call) -> dict[str, Any]:
-        import numpy
+        import numpy as np
 
         numbered = {k: self.variables.names.get(k, "a variable") for k in self.variables.handles}
         args = _again(call)
         data = [*_flat("argument", call.args), *_flat("batch", call.batch)]
-        first = FirstOp(numbered, data, numpy)
+        first = FirstOp(numbered, data, np)
         result: Any = None
         try:
             with _eagerly():
@@ -316,12 +330,10 @@ def _finite(result: Any) -> bool:
 
 
 def _all_finite(state: variables.State) -> bool:
-    import numpy
+    import numpy as np
 
     return all(
-        bool(numpy.isfinite(numpy.asarray(value._numpy())).all())
-        for _, value in state.values()
-        if value.dtype.is_floating
+        bool(np.isfinite(np.asarray(value._numpy())).all()) for _, value in state.values() if value.dtype.is_floating
     )
 
 
@@ -336,11 +348,14 @@ def _flat(name: str, given: Any) -> list[tuple[str, Any]]:
 
 @contextmanager
 def _eagerly() -> Iterator[None]:
-    """Functions run as Python meanwhile."""
+    """Functions run as Python meanwhile, and as it is written: AutoGraph's copies of it have other lines."""
+    from tensorflow.python.autograph.core import ag_ctx
+
     config = sys.modules["tensorflow"].config
     before = config.functions_run_eagerly()
     config.run_functions_eagerly(True)
     try:
-        yield
+        with ag_ctx.ControlStatusCtx(status=ag_ctx.Status.DISABLED):
+            yield
     finally:
         config.run_functions_eagerly(before)

@@ -89,9 +89,11 @@ class FirstOp:
         """The origin of a result that is not finite."""
         if kind == "ReadVariableOp":
             handle = inputs[0]._id
-            known = self._variables.get(handle)
+            earlier = self._variables.get(handle)
             name = self.names.get(handle, "a variable")
-            return known or self._origin({"kind": "weights", "name": name, "output": self._range(array)})
+            return earlier or self._origin({"kind": "weights", "name": name, "output": self._range(array)})
+        if kind.startswith("Iterator"):
+            return self._origin({"kind": "data", "name": "the batch", "output": self._range(array)})
         bad = [(t, a) for t in inputs if (a := self._array(t)) is not None and self._bad(a)]
         known = [o for t, _ in bad if (o := self._of.get(t._id, 0)) is not None]
         if known:
@@ -168,7 +170,9 @@ class FirstOp:
 
     def _where(self, kind: str, inputs: Any, frame: FrameType) -> dict[str, Any]:
         """Layer and line of an op; for one of a gradient, of what it is the gradient of."""
-        layers, gradient, optimizer, one = [], False, None, frame
+        layers: list[str] = []
+        gradient, optimizer = False, None
+        one: FrameType | None = frame
         while one is not None:
             file = one.f_code.co_filename
             gradient = gradient or file.endswith(("imperative_grad.py", "backprop.py"))
@@ -179,7 +183,7 @@ class FirstOp:
                     layers.append(name)
             elif owner is not None and of_keras(type(owner), "Optimizer", "BaseOptimizer"):
                 optimizer = type(owner).__name__
-            one = one.f_back  # type: ignore[assignment]
+            one = one.f_back
         about = {"layer": "/".join(reversed(layers)), "site": frames.place(frame), "gradient": gradient}
         if optimizer is not None and not gradient:
             about["optimizer"] = optimizer

@@ -38,14 +38,14 @@ class Subnormals:
         if state is None:
             return
         begun = time.monotonic()
-        import numpy
+        import numpy as np
 
         values = few = 0
         for _, value in state.values():
             if value.dtype.name == "float32":
-                array = numpy.asarray(value._numpy())
+                array = np.asarray(value._numpy())
                 values += array.size
-                few += subnormal(array, numpy)
+                few += subnormal(array, np)
         self._next_s = time.monotonic() + DUTY * (time.monotonic() - begun)
         if values and few / values > self.share:
             self.share = few / values
@@ -66,11 +66,11 @@ def subnormal(array: Any, numpy: Any) -> int:
 
 def cost() -> dict[str, float]:
     """Time of a product of subnormal numbers over that of normal ones: in a function, op by op, and in NumPy."""
-    import numpy
+    import numpy as np
 
     tensorflow = sys.modules["tensorflow"]
-    usual, small = (numpy.full(SIZE, x, numpy.float32) for x in (0.5, 1e-40))
-    factor = numpy.float32(0.9)
+    usual, small = (np.full(SIZE, x, np.float32) for x in (0.5, 1e-40))
+    factor = np.float32(0.9)
     given = {id(a): tensorflow.constant(a) for a in (usual, small)}
 
     def product(x: Any) -> Any:

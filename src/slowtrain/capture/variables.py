@@ -1,7 +1,7 @@
 """The variables of traced functions: their values as they are now, and putting them back.
 
 A value that was read shares the variable's memory; TensorFlow copies when the variable is next written, so that to
-keep one state costs one copy of what changes (docs/nonfinite.md has the measurement).
+keep one state costs one copy of what changes.
 """
 
 from __future__ import annotations

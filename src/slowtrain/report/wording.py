@@ -258,7 +258,9 @@ def scope(saving: Saving) -> str:
 
 
 def gain(saving: Saving) -> str:
-    """``1.9x (1.7x to 2.1x) of a step``."""
+    """``1.9x (1.7x to 2.1x) of a step``; what costs something else than time has no figure here."""
+    if saving.low == saving.speedup == saving.high == 1:
+        return "no time to win"
     return f"{times(saving.speedup, saving.low, saving.high)} {scope(saving)}"
 
 

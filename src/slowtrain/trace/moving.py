@@ -114,10 +114,19 @@ def _category(sides: _Sides) -> Moved | None:
         says = f"{said} took {then:.3g} ms of a step at first and {now:.3g} ms at the end"
         if category is Category.COMPILE:
             says += _traced(sides.trace, sides.early, sides.late)
-        own = loop.step_line(sides.trace)  # the call that trains stands for what it computes, which is none of these
-        where = () if category is Category.INPUT else _growing(tuple(one for one in sides.lines if one[0] != own))
-        return Moved(str(category), says, where, sides.ms)
+        return Moved(str(category), says, () if category is Category.INPUT else _between(sides), sides.ms)
     return None
+
+
+def _between(sides: _Sides) -> tuple[Place, ...]:
+    """Lines that grew, without those that train or ask for a batch; then the costliest of those that were traced.
+
+    Samples come where the interpreter lets go of its lock: of short work between two calls few lines are met.
+    """
+    calls = {loop.step_line(sides.trace), *loop.places(sides.trace, "next")}
+    sampled = _growing(tuple(one for one in sides.lines if one[0] not in calls))
+    timed = [line.place for line in sides.trace.loop_lines if line.place not in calls]
+    return tuple(dict.fromkeys((*sampled, *timed[:1])))
 
 
 def _traced(trace: Trace, early: Ints, late: Ints) -> str:

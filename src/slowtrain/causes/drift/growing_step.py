@@ -14,6 +14,7 @@ from slowtrain.trace.trend import Growth
 from slowtrain.whatif import Drop, Remedy
 
 FIRST, LAST = 0.25, 0.75  # of the series: the quarters that are held against each other
+MEAN_GROWTH = 0.5 / (1 - FIRST)  # what a mean step has grown by, of what the last quarter is above the first
 CURES = {
     str(Category.PYTHON): "keep running totals instead of going through the whole history in each step",
     "line": "keep running totals instead of going through the whole history in each step",
@@ -95,6 +96,9 @@ class GrowingStep(Cause):
             return []
         grows, why = found
         more = max(trace.step_ms - grows.first_ms, 0.0)
+        own = next((c for c in why.ms if str(c) == why.kind), None)
+        if own is not None:  # the rest of the growth is not the script's: a machine that is shared gets slower as well
+            return [Drop({own: min(MEAN_GROWTH * why.ms[own], more)}, spread=(0.6, 1.1))]
         whole = sum(why.ms.values())
         return [Drop({c: ms / whole * more for c, ms in why.ms.items()}, spread=(0.6, 1.1))] if whole > 0 else []
 

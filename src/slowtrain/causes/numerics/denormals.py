@@ -41,7 +41,7 @@ class Denormals(Cause):
         if share * (slower - 1) < LITTLE:
             return None
         return Evidence(
-            f"{share:.0%} of the variables' numbers are subnormal; products of such take {slower:.1f} times as long here",
+            f"{share:.0%} of the variables' numbers are subnormal; products of such take {slower:.1f} times as long",
             {"subnormal_share": share, "slowdown": slower},
         )
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+Table = tuple[tuple[str, str], ...]
+
 # By the op's type in TensorFlow, in the forward pass. What begins alike is repaired alike; the first that fits counts.
-FORWARD = (
+FORWARD: Table = (
     ("Log1p", "keep what log1p is given above -1"),
     ("Log", "keep what the logarithm is given above 1e-7 (tf.maximum), or take the loss from logits"),
     ("Xlogy", "use tf.math.xlogy only of numbers of 0 and more"),
@@ -34,7 +36,7 @@ FORWARD = (
     ("Square", "the square overflows: scale inputs and targets, lower the learning rate, clip gradients"),
 )
 # Where the forward pass is fine and its derivative is not.
-GRADIENT = (
+GRADIENT: Table = (
     ("SqrtGrad", "the root's slope is infinite at 0: add a small number before it, sqrt(x + 1e-12)"),
     ("RsqrtGrad", "add a small number before the root: 1 / sqrt(x + 1e-7)"),
     ("Sqrt", "the root's slope is infinite at 0 (a norm's is, too): add a small number before it, sqrt(x + 1e-12)"),
@@ -59,12 +61,11 @@ def repair(origin: Mapping[str, Any]) -> str:
     kind, made_from = str(origin.get("type") or ""), str(origin.get("of") or "")
     if overflows_half(origin):
         return HALF
-    tables = ((GRADIENT, kind), (GRADIENT, made_from), (FORWARD, made_from)) if origin.get("gradient") else ()
-    for table, name in (*tables, (FORWARD, kind)):
-        for beginning, says in table:
-            if name.startswith(beginning):
-                return says
-    return ANY
+    tries: list[tuple[Table, str]] = [(FORWARD, kind)]
+    if origin.get("gradient"):
+        tries = [(GRADIENT, kind), (GRADIENT, made_from), (FORWARD, made_from), *tries]
+    found = (says for table, name in tries for beginning, says in table if name.startswith(beginning))
+    return next(found, ANY)
 
 
 def overflows_half(origin: Mapping[str, Any]) -> bool:

@@ -1,0 +1,172 @@
+"""The first bad step is run again: the op, its line and what it was given are the right ones; training is untouched."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slowtrain import diagnose
+from slowtrain.trace import Trace, build
+
+from . import running
+
+pytestmark = pytest.mark.tensorflow
+
+LOOP = """
+import numpy as np, tensorflow as tf
+tf.keras.utils.set_random_seed(1)
+x = np.random.default_rng(0).normal(size=(512, 8)).astype("float32")
+y = x[:, :1].copy()
+{data}
+dense = tf.keras.layers.Dense(4, name="hidden")
+head = tf.keras.layers.Dense(1, name="head")
+dense.build((None, 8)); head.build((None, 4))
+opt = tf.keras.optimizers.SGD({rate})
+
+@tf.function(jit_compile={jit})
+def step(a, b):
+    with tf.GradientTape() as tape:
+        p = head(dense(a))
+        {loss}
+    w = dense.trainable_variables + head.trainable_variables
+    opt.apply_gradients(zip(tape.gradient(loss, w), w))
+    return loss
+
+for i in range(60):
+    at = 16 * (i % 32)
+    loss = step(tf.constant(x[at:at + 16]), tf.constant(y[at:at + 16]))
+    print(i, repr(float(loss)))
+    {each}
+print("END")
+"""
+FIT = """
+import numpy as np, tensorflow as tf
+tf.keras.utils.set_random_seed(1)
+x = np.random.default_rng(0).normal(size=(960, 8)).astype("float32")
+y = (x[:, 0] > 0).astype("float32")
+{data}
+def loss_of(t, p):
+    {loss}
+model = tf.keras.Sequential([
+    tf.keras.layers.Input((8,)), tf.keras.layers.Dense(8, name="hidden"), tf.keras.layers.Dropout(0.2),
+    tf.keras.layers.Dense(1, activation="sigmoid", name="head"),
+])
+model.compile("adam", loss_of)
+log = model.fit(tf.data.Dataset.from_tensor_slices((x, y)).batch(16), epochs=2, verbose=0)
+print([repr(v) for v in log.history["loss"]])
+print("END", float(tf.reduce_sum(tf.abs(model.weights[0]))))
+"""
+SQUARE = "loss = tf.reduce_mean((p - b) ** 2)"
+MEAN = "return tf.reduce_mean((tf.reshape(t, [-1]) - p[:, 0]) ** 2)"
+
+
+def loop(data: str = "", rate: float = 0.01, loss: str = SQUARE, jit: bool = False, each: str = "pass") -> str:
+    return LOOP.format(data=data, rate=rate, loss=loss, jit=jit, each=each)
+
+
+def run(folder: Path, script: str, mode: str | None = "report") -> running.Done:
+    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+    env = {"SLOWTRAIN_ON_NONFINITE": mode} if mode else {}
+    return running.recorded(folder / "run", running.write(folder, script), windows=False, env=env)
+
+
+def checked(done: running.Done) -> tuple[Trace, dict[str, Any]]:
+    trace = build.load(done.folder)
+    assert trace.facts.get("faults", []) == []
+    (event,) = trace.events_of("checked")
+    return trace, dict(event.data)
+
+
+def line(script: str, text: str) -> int:
+    return next(i for i, one in enumerate(script.splitlines(), 1) if text in one)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_a_logarithm_of_zero_in_a_later_step(tmp_path: Path, jit: bool) -> None:
+    script = loop("y[405] = 0", loss="loss = tf.reduce_mean(tf.math.log(tf.abs(p * b)))", jit=jit)
+    done = run(tmp_path, script)
+    assert done.code == 0, done.err
+    assert "END" in done.out
+    trace, found = checked(done)
+    printed = [float(row.split()[1].strip("'")) for row in done.out.splitlines()[:60]]
+    first = next(i for i, v in enumerate(printed, 1) if not math.isfinite(v))
+    assert found["step"] == first
+    origin = found["origin"]
+    assert (origin["type"], origin["site"][1]) == ("Log", line(script, "math.log"))
+    assert origin["inputs"][0]["zero"] > 0
+    assert not origin["gradient"]
+    cause = next(d for d in diagnose.examine(trace).diagnoses if d.cause == "numerics/nonfinite-loss")
+    assert f"from step {first} on: Log" in cause.evidence.says
+    assert "1e-7" in cause.prescriptions[0].says
+
+
+def test_the_gradient_of_a_root_at_zero_in_the_very_first_step(tmp_path: Path) -> None:
+    script = loop("x[:] = 0", loss="loss = tf.reduce_sum(tf.sqrt(tf.reduce_sum(p ** 2, axis=1)))")
+    done = run(tmp_path, script)
+    _, found = checked(done)
+    origin = found["origin"]
+    assert found["step"] == 1  # its loss is finite: the weights are not, after it
+    assert origin["gradient"]
+    assert origin["of"] == "Sqrt"
+    assert origin["site"][1] == line(script, "tf.sqrt")
+
+
+def test_numbers_that_are_none_in_the_data(tmp_path: Path) -> None:
+    _, found = checked(run(tmp_path, loop("x[100, 3] = np.nan")))
+    assert (found["step"], found["origin"]["kind"]) == (7, "data")
+    assert found["origin"]["output"]["nan"] == 1
+
+
+def test_a_rate_that_is_too_high_overflows(tmp_path: Path) -> None:
+    _, found = checked(run(tmp_path, loop(rate=50.0)))
+    assert found["origin"]["kind"] == "op"
+    assert found["origin"]["output"]["nan"] + found["origin"]["output"]["inf"]
+
+
+def test_an_infinity_that_is_masked_away_is_not_blamed(tmp_path: Path) -> None:
+    loss = "q = tf.where(b > 9, tf.math.log(0 * b), p); loss = tf.reduce_mean(tf.math.log(tf.nn.relu(q)))"
+    script = loop(loss=loss)
+    _, found = checked(run(tmp_path, script))
+    assert found["origin"]["type"] == "Log"
+    assert found["origin"]["inputs"][0]["most"] > 0
+
+
+def test_stop_ends_the_script_as_ctrl_c_does(tmp_path: Path) -> None:
+    done = run(tmp_path, loop("x[100, 3] = np.nan", each="__import__('time').sleep(0.05)"), mode="stop")
+    assert done.code == 130
+    assert "KeyboardInterrupt" in done.err
+    assert "END" not in done.out
+    assert checked(done)[1]["stopped"]
+
+
+def test_fit_names_step_and_line(tmp_path: Path) -> None:
+    script = FIT.format(
+        data="x[320:] *= 1000", loss="return -tf.reduce_mean(tf.math.log(1 - p[:, 0]) * tf.reshape(1 - t, [-1]))"
+    )
+    done = run(tmp_path, script)
+    _, found = checked(done)
+    assert found["step"] == 21
+    assert (found["origin"]["type"], found["origin"]["site"][1]) == ("Log", line(script, "math.log"))
+
+
+@pytest.mark.parametrize("script", [loop(), loop(jit=True), FIT.format(data="", loss=MEAN)])
+def test_healthy_training_is_the_same_to_the_last_bit(tmp_path: Path, script: str) -> None:
+    with_it, without = run(tmp_path / "with", script), run(tmp_path / "without", script, mode=None)
+    assert with_it.code == without.code == 0
+    assert with_it.out == without.out
+    assert "END" in with_it.out
+    trace = build.load(with_it.folder)
+    assert trace.facts.get("faults", []) == []
+    assert not list(trace.events_of("checked"))
+    assert trace.fact("subnormals", "of")  # the variables were looked through
+
+
+def test_after_the_report_training_goes_on_as_it_would_have(tmp_path: Path) -> None:
+    script = FIT.format(data="x[900:] *= np.nan", loss=MEAN)
+    with_it, without = run(tmp_path / "with", script), run(tmp_path / "without", script, mode=None)
+    assert with_it.out == without.out
+    assert "END" in with_it.out
+    assert checked(with_it)[1]["origin"]["kind"] == "data"
