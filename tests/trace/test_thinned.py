@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import sqlite3
-import sys
 import zlib
 from pathlib import Path
 
@@ -15,8 +14,7 @@ from slowtrain.errors import InputError
 from slowtrain.model import Category
 from slowtrain.trace import Trace, build, recording, thinned
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "capture"))
-import made_up
+from ..capture import made_up  # noqa: TID252  tests are no package
 
 STEPS = 160_000
 SMALL = 20_000_000  # bytes: a hundred thousand spans stay whole, of half a million

@@ -57,7 +57,7 @@ class Variables:
                 self.handles.setdefault(outside._id, outside)
         for variable in graph.variables:
             handle = getattr(variable, "handle", None)
-            if hasattr(handle, "_id"):
+            if handle is not None and hasattr(handle, "_id"):
                 self.names[handle._id] = str(getattr(variable, "name", "")).removesuffix(":0")
 
     def state(self) -> State:
