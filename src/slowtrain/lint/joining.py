@@ -49,7 +49,9 @@ def _runtime(finding: Finding, several: Sequence[Finding], checkup: Checkup, rea
             return _cost(diagnosis, checkup)
     if reached.never(finding):
         return Runtime(NOT_REACHED)
-    judged = finding.cause in checkup.healthy or any(d.cause == finding.cause for d in checkup.diagnoses)
+    # What costs no time (a loss that is no number) was not judged line by line.
+    found = any(d.cause == finding.cause and d.saving.speedup > 1 for d in checkup.diagnoses)
+    judged = finding.cause in checkup.healthy or found
     if not judged or not reached.line(finding):
         return None
     return Runtime(HARMLESS)
