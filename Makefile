@@ -23,7 +23,7 @@ DEMO ?= flowers_decode
 TESTS ?= tests
 PYTEST ?=
 
-.PHONY: help demo test lint venv venv-oldest test-oldest clinic calibration false-alarms drift-power bench-overhead bench-trace bench-lint bench-long memory-table corpus docs fuzz format clean
+.PHONY: help demo test test-slow lint venv venv-oldest test-oldest clinic calibration false-alarms drift-power bench-overhead bench-trace bench-lint bench-long memory-table corpus docs fuzz format clean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -35,8 +35,11 @@ demo: $(VENV)/.wheel ## run a real slow script under slowtrain: the verdict, and
 	$(BIN)/slowtrain run --out build/demo --html build/demo/$(DEMO).html clinic/scripts/$(DEMO).slow.py
 	@echo "The HTML report: file://$(CURDIR)/build/demo/$(DEMO).html"
 
-test: lint ## lint, types, and all tests against the built wheel
-	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest $(TESTS) $(PYTEST)
+test: lint ## lint, types, and tests against the built wheel
+	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest -m 'not slow' $(TESTS) $(PYTEST)
+
+test-slow: $(VENV)/.wheel ## the tests that take minutes: every lint example trained, memory forecasts
+	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest -m slow $(TESTS) $(PYTEST)
 
 lint: $(VENV)/.wheel ## ruff and mypy
 	$(BIN)/ruff check .
@@ -52,7 +55,7 @@ venv: $(VENV)/.wheel ## .venv with the newest TensorFlow and the wheel
 venv-oldest: $(OLDEST)/.wheel ## .venv-tf215 with TensorFlow 2.15 and Keras 2 (needs Python 3.10 or 3.11)
 
 test-oldest: $(OLDEST)/.wheel ## the tests that need TensorFlow, against TensorFlow 2.15
-	SLOWTRAIN_TEST_WHEEL=1 $(OLDEST)/bin/pytest -m tensorflow $(TESTS) $(PYTEST)
+	SLOWTRAIN_TEST_WHEEL=1 $(OLDEST)/bin/pytest -m 'tensorflow and not slow' $(TESTS) $(PYTEST)
 
 clinic: $(VENV)/.wheel ## run the labelled scripts and print the scoreboard
 	$(BIN)/python clinic/run.py --markdown docs/scoreboard.md

@@ -57,6 +57,7 @@ def test_the_cure_is_the_causes_own(cause: Cause, slow: str, cured: str) -> None
         assert edits.changed(source, made) == cured
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_slow_and_cured_train_to_the_same_loss(tmp_path: Path) -> None:
     pairs = [(c.id, [a, b]) for c, a, b in EXAMPLES if c.id not in NOT_RUN]

@@ -18,6 +18,7 @@ from slowtrain.verify.sizing import Sizing
 from . import probing
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.tensorflow,
     pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here"),
 ]
