@@ -84,7 +84,8 @@ strange = [Touchy(), Pretends(), {"a": Touchy()}]
 
 
 @pytest.fixture
-def module(tmp_path: Path) -> Iterator[Any]:
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setattr(holders, "MOST_NODES", 10**6)  # the other modules of the tests count as the user's here, too
     path = tmp_path / "of_the_user.py"
     path.write_text(MODULE)
     spec = importlib.util.spec_from_file_location("of_the_user", path)

@@ -298,8 +298,12 @@ def test_in_tmux_at_80_columns_and_resized(tmux: list[str], made: Making, tmp_pa
     time.sleep(1.5)
     lines = screen(tmux, "slowtrain train.py")
     assert len(lines) <= 12
-    subprocess.run([*tmux, "send-keys", "C-c"], check=True)
-    lines = screen(tmux, "code 130")
+    for _ in range(3):  # a key that comes while tmux is busy with a resize is lost now and then
+        subprocess.run([*tmux, "send-keys", "C-c"], check=True)
+        with contextlib.suppress(AssertionError):
+            lines = screen(tmux, "code 130", seconds=10.0)
+            break
+    lines = screen(tmux, "code 130", seconds=1.0)
     assert not any("goes on" in line for line in lines)
 
 
