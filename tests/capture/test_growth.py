@@ -85,8 +85,9 @@ strange = [Touchy(), Pretends(), {"a": Touchy()}]
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setattr(holders, "MOST_NODES", 10**6)  # the other modules of the tests count as the user's here, too
     path = tmp_path / "of_the_user.py"
+    # The other modules of the tests are the user's as well, and a walk is bounded.
+    monkeypatch.setattr(holders, "_modules", lambda: {"of_the_user": str(path)})
     path.write_text(MODULE)
     spec = importlib.util.spec_from_file_location("of_the_user", path)
     assert spec is not None
