@@ -6,9 +6,10 @@ import inspect
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from slowtrain.errors import InputError
 from slowtrain.model import Checkup
@@ -70,17 +71,27 @@ def tell(found: Checkup, *, html: Path | None, json: str | None, shown: Path | N
     if html is not None:
         write(html, page(found))
         shown = html
-    if json == "-":
-        sys.stdout.write(document.render(found))
+    if json is not None and written(document.render(found), json):
         return
-    if json is not None:
-        write(Path(json), document.render(found))
-    width = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
-    sys.stdout.write(
-        "\n" + text.render(found, width=width, colour=coloured(sys.stdout), unicode=speaks_unicode(sys.stdout))
-    )
+    sys.stdout.write("\n")
+    show(text.render, found)
     if shown is not None:
         print(f"\nreport: {shown}")
+
+
+def written(document: str, to: str) -> bool:
+    """Writes the JSON where it was asked for; whether that is standard output, on which nothing else belongs."""
+    if to == "-":
+        sys.stdout.write(document)
+        return True
+    write(Path(to), document)
+    return False
+
+
+def show(render: Callable[..., str], answer: Any) -> None:
+    """Prints an answer as text that fits where it is printed."""
+    width = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
+    sys.stdout.write(render(answer, width=width, colour=coloured(sys.stdout), unicode=speaks_unicode(sys.stdout)))
 
 
 def page(found: Checkup) -> str:

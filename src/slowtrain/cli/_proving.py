@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -100,14 +99,9 @@ def tell(args: argparse.Namespace, proof: Proof, folder: Path, *, written: bool)
         _answer.write(shown, page)
     document = report.render_json(proof, written=written)
     _answer.write(folder / "fix.json", document)
-    if args.json == "-":
-        sys.stdout.write(document)
+    if args.json is not None and _answer.written(document, args.json):
         return
-    if args.json is not None:
-        _answer.write(Path(args.json), document)
-    width = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
-    colour, unicode = _answer.coloured(sys.stdout), _answer.speaks_unicode(sys.stdout)
-    sys.stdout.write(report.render(proof, width=width, colour=colour, unicode=unicode))
+    _answer.show(report.render, proof)
     if proof.diff:
         print(f"\npatch:  {folder / 'fix.patch'}" + (" (applied; undo it with git apply -R)" if written else ""))
     if shown is not None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,11 +41,5 @@ def tell(args: argparse.Namespace, file: Path, document: str, render: Callable[.
     from slowtrain.cli import _answer
 
     _answer.write(file, document)
-    if args.json == "-":
-        sys.stdout.write(document)
-        return
-    if args.json is not None:
-        _answer.write(Path(args.json), document)
-    width = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
-    colour, unicode = _answer.coloured(sys.stdout), _answer.speaks_unicode(sys.stdout)
-    sys.stdout.write(render(answer, width=width, colour=colour, unicode=unicode))
+    if args.json is None or not _answer.written(document, args.json):
+        _answer.show(render, answer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 from pathlib import Path
 
@@ -31,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """0 where nothing is wrong, 1 where something is."""
-    from slowtrain.cli._answer import coloured, speaks_unicode, write
+    from slowtrain.cli._answer import show, write
     from slowtrain.model.sheet import State
     from slowtrain.report import doctor, doctor_html
 
@@ -41,9 +40,7 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(doctor.dump(found))
     else:
-        width = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
-        said = doctor.render(found, width=width, colour=coloured(sys.stdout), unicode=speaks_unicode(sys.stdout))
-        sys.stdout.write(said)
+        show(doctor.render, found)
         if args.html is not None:
             print(f"\nreport: {args.html}")
     return WRONG if found.of(State.WRONG) else 0

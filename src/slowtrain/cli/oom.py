@@ -26,8 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    import shutil
-
     from slowtrain import dumps
     from slowtrain.cli import _answer
     from slowtrain.errors import InputError
@@ -40,12 +38,6 @@ def main(args: argparse.Namespace) -> int:
     document = oom.render_json(found)
     if args.html is not None:
         _answer.write(args.html, oom_html.render(found))
-    if args.json == "-":
-        sys.stdout.write(document)
-        return 0
-    if args.json is not None:
-        _answer.write(Path(args.json), document)
-    width = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
-    colour, unicode = _answer.coloured(sys.stdout), _answer.speaks_unicode(sys.stdout)
-    sys.stdout.write(oom.render(found, width=width, colour=colour, unicode=unicode))
+    if args.json is None or not _answer.written(document, args.json):
+        _answer.show(oom.render, found)
     return 0

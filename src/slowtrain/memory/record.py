@@ -6,12 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
+from slowtrain.trace import Bools, names, pools, xplane
 
-from slowtrain.trace import xplane
-
-TAKEN, GIVEN_BACK = "MemoryAllocation", "MemoryDeallocation"
 # Says the profiler's source: https://github.com/openxla/xla/blob/main/xla/tsl/framework/bfc_allocator.cc (AddTraceMe).
 STATS = (
     "allocator_name", "requested_bytes", "allocation_bytes", "bytes_allocated", "addr", "tf_op", "region_type", "shape",
@@ -53,14 +49,9 @@ def read(file: Path) -> dict[str, Record]:
     """A record for each allocator of the process. Raises ``InputError`` for what is no profile."""
     rows: dict[str, list[_Row]] = {}
     for plane in xplane.read(file).planes:
-        names = plane.event_names
-        wanted = np.zeros(max(names, default=-1) + 1, bool)
-        for key, name in names.items():
-            wanted[key] = name in (TAKEN, GIVEN_BACK)
-        if not wanted.any():
-            continue
-        for line in plane.lines:
-            for row in _rows(line, wanted, names):
+        wanted = pools.of_allocators(plane, names.ALLOCATE, names.FREE)
+        for line in plane.lines if wanted is not None else ():
+            for row in _rows(line, wanted, plane.event_names):
                 rows.setdefault(row.allocator, []).append(row)
     return {name: _paired(name, sorted(found, key=lambda r: r.at_ps)) for name, found in rows.items()}
 
@@ -80,7 +71,7 @@ class _Row:
     line: str
 
 
-def _rows(line: xplane.Line, wanted: NDArray[np.bool_], names: Mapping[int, str]) -> Iterator[_Row]:
+def _rows(line: xplane.Line, wanted: Bools | None, called: Mapping[int, str]) -> Iterator[_Row]:
     events = line.events(STATS, wanted)
     if not len(events):
         return
@@ -92,7 +83,7 @@ def _rows(line: xplane.Line, wanted: NDArray[np.bool_], names: Mapping[int, str]
     for i in range(len(events)):
         yield _Row(
             int(events.start_ps[i]),
-            names[int(events.metadata_id[i])] == TAKEN,
+            called[int(events.metadata_id[i])] == names.ALLOCATE,
             texts["allocator_name"][i],
             int(numbers["requested_bytes"][i]),
             int(numbers["allocation_bytes"][i]),

@@ -51,6 +51,20 @@ class Slope:
         grown = f"memory grew by {size(self.total_bytes)} in {self.steps:,.0f} steps"
         return f"{grown}, {per} per {unit.name} ({low} to {high})"
 
+    def hours(self, left: float | None, step_ms: float) -> float | None:
+        """Until ``left`` bytes are full; None where that or the step is not known."""
+        return left / self.per_step * step_ms / 3.6e6 if left is not None and step_ms else None
+
+    def numbers(self, hours: float | None) -> dict[str, float]:
+        """As evidence has them."""
+        found = {
+            "per_step_bytes": self.per_step,
+            "low_bytes": self.low,
+            "high_bytes": self.high,
+            "grown_bytes": self.total_bytes,
+        }
+        return found | ({"full_in_h": hours} if hours is not None else {})
+
     def until(self, left: float | None, hours: float | None) -> str:
         """When memory is full, where that is known."""
         if left is None or hours is None:

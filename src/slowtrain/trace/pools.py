@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from slowtrain.model import Signal
-from slowtrain.trace import Trace, names, xplane
+from slowtrain.trace import Bools, Trace, names, xplane
 
 _NUMBERS = ("bytes_allocated", "bytes_available", "fragmentation", "peak_bytes_in_use", "requested_bytes")
 _STATS = ("allocator_name", *_NUMBERS)
@@ -34,14 +34,20 @@ def pools(spaces: Iterable[xplane.Space]) -> dict[str, dict[str, float]]:
     found: dict[str, list[tuple[float, ...]]] = {}
     for space in spaces:
         for plane in space.planes:
-            keys = [key for key, name in plane.event_names.items() if name == names.ALLOCATE]
-            if not keys or max(keys) > MOST_KEY:
-                continue  # ids of a TPU's planes are hashes; they tell of no allocator
-            wanted = np.zeros(max(keys) + 1, bool)
-            wanted[keys] = True
-            for line in plane.lines:
+            wanted = of_allocators(plane, names.ALLOCATE)
+            for line in plane.lines if wanted is not None else ():
                 _add(found, line.events(_STATS, wanted))
     return {name: _figures(np.array(rows)) for name, rows in found.items()}
+
+
+def of_allocators(plane: xplane.Plane, *called: str) -> Bools | None:
+    """Which metadata ids are those of these events, as ``Line.events`` asks; None where a plane has none of them."""
+    keys = [key for key, name in plane.event_names.items() if name in called]
+    if not keys or max(keys) > MOST_KEY:
+        return None  # ids of a TPU's planes are hashes; they tell of no allocator
+    wanted = np.zeros(max(keys) + 1, bool)
+    wanted[keys] = True
+    return wanted
 
 
 def _add(found: dict[str, list[tuple[float, ...]]], events: Any) -> None:

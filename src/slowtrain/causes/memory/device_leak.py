@@ -50,16 +50,10 @@ class DeviceLeak(Cause):
         name, found = max(grown.items(), key=lambda item: item[1].total_bytes)
         why = growth.reasons(growth.holders(trace), found.per_step)
         left = _left_bytes(trace, name, float(known[name][1][-1]))
-        hours = left / found.per_step * trace.step_ms / 3.6e6 if left is not None and trace.step_ms else None
+        hours = found.hours(left, trace.step_ms)
         if hours is not None and hours > LONGEST_H:
             return None
-        numbers = {
-            "per_step_bytes": found.per_step,
-            "low_bytes": found.low,
-            "high_bytes": found.high,
-            "grown_bytes": found.total_bytes,
-            **({"full_in_h": hours} if hours is not None else {}),
-        }
+        numbers = found.numbers(hours)
         what = "; ".join(map(str, why[:2])) or "what keeps it is behind none of the script's own names"
         said = [f"{name}: {found.said(growth.unit(trace))}", what, found.until(left, hours)]
         retraced = growth.functions_made(trace) > 0

@@ -66,17 +66,10 @@ class HostLeak(Cause):
             if few and (found.total_bytes < LEAST_UNEXPLAINED_BYTES or not growth.collected(trace)):
                 return None
         left = free_bytes(trace)
-        hours = left / found.per_step * trace.step_ms / 3.6e6 if left is not None and trace.step_ms else None
+        hours = found.hours(left, trace.step_ms)
         if hours is not None and hours > LONGEST_H:
             return None
-        numbers = {
-            "per_step_bytes": found.per_step,
-            "low_bytes": found.low,
-            "high_bytes": found.high,
-            "grown_bytes": found.total_bytes,
-            "traces_per_step": traced,
-            **({"full_in_h": hours} if hours is not None else {}),
-        }
+        numbers = found.numbers(hours) | {"traces_per_step": traced}
         said = [found.said(growth.unit(trace)), _what(why, traced, growth.unit(trace)), found.until(left, hours)]
         return Evidence("; ".join(filter(None, said)), numbers, gathering.places(trace, why, retraced=traced > 0))
 
