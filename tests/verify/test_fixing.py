@@ -63,7 +63,7 @@ class World:
         self.texts[folder] = text
         self.order.append(candidate.name)
         noise = 1 + 0.001 * (len(self.order) % 3)
-        ms = self.times(text) * noise / (2 if candidate.treatments else 1)
+        ms = self.times(text) * noise / (2 if candidate.treatment.cures else 1)
         return Probe(folder, 10 * ms, ms, ms, self.stopped, 0.1, self.losses(text), (), self.failed(text))
 
     def examine(self, trace: Trace) -> Findings:

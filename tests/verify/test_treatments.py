@@ -12,7 +12,7 @@ from slowtrain.causes import all_causes
 from slowtrain.cli import main
 from slowtrain.trace import Trace, build
 from slowtrain.verify import probes
-from slowtrain.verify.probes import Candidate, Rule, Script
+from slowtrain.verify.probes import Candidate, Rule, Script, Treatment
 
 from . import probing
 
@@ -28,7 +28,9 @@ SCRIPT = """
 
 def traced(tmp_path: Path, *treatments: str) -> Trace:
     script = probing.write(tmp_path / "project", SCRIPT)
-    found = probes.run(Script(str(script)), Candidate("one", {}, treatments), Rule(), tmp_path / "run", limit_s=120)
+    found = probes.run(
+        Script(str(script)), Candidate("one", {}, Treatment(treatments)), Rule(), tmp_path / "run", limit_s=120
+    )
     assert found.failed is None
     trace = build.load(tmp_path / "run")
     assert trace.facts.get("faults", []) == []
@@ -73,6 +75,12 @@ def _prescribed(cause: Any, drawing: str) -> Any:
     trace = drawn(drawing)
     evidence = cause.examine(trace)
     return cause.prescribe(trace, evidence) if evidence is not None else ()
+
+
+def test_the_help_names_them_all(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["verify", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"run it with: {', '.join(TREATMENTS)} (several" in said.replace("- ", "-")
 
 
 @pytest.mark.parametrize("given", ["prefech", ",", "prefetch,nothing"])

@@ -52,7 +52,7 @@ def begin(recorder: Recorder, progress: Progress) -> None:
     stop.notes.append(lambda: recorder.fact("not_redirected", list(unpatched)))
     recorder.every(CHECK_S, stop)
     recorder.at_exit.append(stop.note)
-    treatments.install(recorder, list(plan.get("treatments", ())))
+    treatments.install(recorder, plan["cures"])
     if "rebatch" in plan:
         Rebatch(recorder, *plan["rebatch"]).install()
     if "requests" in plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slowtrain import diagnose
@@ -19,7 +19,7 @@ from slowtrain.trace import Trace, build
 from slowtrain.verify import probes
 from slowtrain.verify.files import Files, diff
 from slowtrain.verify.pairs import Bench, Trial, compare
-from slowtrain.verify.probes import Candidate, Probe, Rule
+from slowtrain.verify.probes import Candidate, Probe, Rule, Treatment
 from slowtrain.verify.proving import STEADY_S, STEPS, judged
 
 DIAGNOSED_S = 60.0  # of training are diagnosed: two windows, and a few hundred steps of most scripts
@@ -48,7 +48,7 @@ class Choice:
     diagnosis: Diagnosis
     prescription: Prescription
     files: Files
-    treated: bool = False
+    treatment: Treatment = field(default_factory=Treatment)
 
 
 def fix(bench: Bench, allowed: frozenset[Effect] = SAFE) -> Proof:
@@ -124,18 +124,17 @@ def _next(
             continue  # of a run that was ended nobody knows the whole
         for prescription in diagnosis.prescriptions:
             key = (diagnosis.cause, prescription.says)
-            curable = prescription.edits or prescription.treatment
-            if not curable or prescription.effect not in allowed or key in tried:
+            if prescription.effect not in allowed or key in tried:
                 continue
             try:
                 if prescription.edits:
                     return Choice(diagnosis, prescription, files.edited(prescription.edits, seen.trace.root))
             except InputError as error:
-                if not prescription.treatment:
+                if prescription.treatment is None:
                     tried.add(key)
                     attempts.append(_dropped(diagnosis, prescription, str(error)))
-                    continue
-            return Choice(diagnosis, prescription, files, treated=True)
+            if prescription.treatment is not None:
+                return Choice(diagnosis, prescription, files, Treatment((prescription.treatment,)))
     return None
 
 
@@ -146,11 +145,10 @@ def _try(bench: Bench, seen: Seen, files: Files, choice: Choice) -> tuple[Attemp
     bench.say(f"{diagnosis.cause}: {prescription.says}")
     rule, scope = _rule(seen, choice)
     baseline = Candidate("baseline", files.texts())
-    treatments = (prescription.treatment,) if choice.treated and prescription.treatment else ()
-    candidate = Candidate(diagnosis.cause, choice.files.texts(), treatments)
+    candidate = Candidate(diagnosis.cause, choice.files.texts(), choice.treatment)
     trial = compare(bench, baseline, candidate, rule, scope)
     attempt = judged(diagnosis.cause, prescription.says, prescription.effect, diagnosis.saving, trial)
-    if treatments:
+    if choice.treatment.cures:
         return replace(attempt, kept=False, why=BY_HAND if attempt.kept else attempt.why), None
     before = {**choice.files.original, **files.current}  # a file that nothing kept has touched is as it was
     changed = Files(before, choice.files.current).changed()

@@ -44,18 +44,6 @@ class Script:
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """Texts of files, by absolute path, that stand in for those on the disk, and treatments without an edit.
-
-    The baseline has neither.
-    """
-
-    name: str
-    texts: Mapping[str, str] = field(default_factory=dict)
-    treatments: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Rule:
     """When a probe ends: after ``seconds`` from the first step and at least ``steps``; 0 seconds: by itself.
 
@@ -72,13 +60,26 @@ class Rule:
 class Treatment:
     """What the recorder changes or notes besides, and what stands in the environment of this probe alone.
 
-    ``rebatch``: batches that would hold the first number of samples hold the second. ``requests``: the allocator's
-    own record of so many training steps, after which the probe ends.
+    ``cures`` are names of ``capture/treatments``. ``rebatch``: batches that would hold the first number of samples hold
+    the second. ``requests``: the allocator's own record of so many training steps, after which the probe ends.
     """
 
+    cures: tuple[str, ...] = ()
     rebatch: tuple[int, int] | None = None
     requests: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Texts of files, by absolute path, that stand in for those on the disk, and a treatment without an edit.
+
+    The baseline has neither.
+    """
+
+    name: str
+    texts: Mapping[str, str] = field(default_factory=dict)
+    treatment: Treatment = field(default_factory=Treatment)
 
 
 @dataclass(frozen=True)
@@ -109,17 +110,16 @@ def run(
     limit_s: float,
     seed: int = 0,
     tick: Callable[[float], None] | None = None,
-    treatment: Treatment | None = None,
 ) -> Probe:
     """Runs one probe into ``folder``, at most ``limit_s`` long. What it writes goes to a scratch folder."""
     folder.mkdir(parents=True)
     scratch = folder / "scratch"
     scratch.mkdir()
+    treatment = candidate.treatment
     plan = {
         "overlay": dict(candidate.texts), "seconds": rule.seconds, "steps": rule.steps, "seed": seed,
-        "module": script.module, "temporary": temporary(), "treatments": candidate.treatments,
+        "module": script.module, "temporary": temporary(), "cures": treatment.cures,
     }  # fmt: skip
-    treatment = treatment or Treatment()
     plan |= {n: v for n in ("rebatch", "requests") if (v := getattr(treatment, n)) is not None}
     (folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
     argv = [sys.executable, "-c", probe.COMMAND, script.target, *script.arguments]

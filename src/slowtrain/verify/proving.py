@@ -12,7 +12,7 @@ from slowtrain.model.proof import Attempt, Proof
 from slowtrain.verify.files import Files, diff
 from slowtrain.verify.pairs import Bench, Trial, compare
 from slowtrain.verify.parity import Parity
-from slowtrain.verify.probes import Candidate, Rule
+from slowtrain.verify.probes import Candidate, Rule, Treatment
 from slowtrain.verify.statistics import BETTER, UNKNOWN
 
 STEADY_S = 3.0  # of training in each process, and at least as many steps:
@@ -20,15 +20,15 @@ STEPS = 30
 
 
 def prove(
-    bench: Bench, files: Files, name: str, scope: str, effect: Effect | None, treatments: tuple[str, ...] = ()
+    bench: Bench, files: Files, name: str, scope: str, effect: Effect | None, cures: tuple[str, ...] = ()
 ) -> Proof:
     """Baseline and candidate in turn. Raises ``InputError`` where the script does not run as it is."""
     begun = time.monotonic()
     rule = Rule() if scope == "run" else Rule(seconds=STEADY_S, steps=STEPS)
-    trial = compare(bench, Candidate("baseline"), Candidate(name, files.texts(), treatments), rule, scope)
+    trial = compare(bench, Candidate("baseline"), Candidate(name, files.texts(), Treatment(cures)), rule, scope)
     if trial.failed and trial.failed.startswith("baseline: "):
         raise InputError(f"the script does not run as it is ({trial.failed[10:]}); nothing to compare with")
-    attempt = judged(name, "a treatment, no edit" if treatments else "your own change", effect, None, trial)
+    attempt = judged(name, "a treatment, no edit" if cures else "your own change", effect, None, trial)
     changed = diff(files.changed(), Path.cwd())
     notes = (
         f"a run is {trial.per_process}",

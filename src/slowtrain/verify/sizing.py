@@ -112,8 +112,8 @@ class Sizing:
         bench.say(f"measuring {what}")
         limit_s = max(min(bench.left_s, LONGEST_S), LEAST_LEFT_S)
         return probes.run(
-            script, Candidate(what), rule, bench.folder / f"probe-{self._number}",
-            limit_s=limit_s, seed=bench.seed, treatment=treatment,
+            script, Candidate(what, treatment=treatment), rule, bench.folder / f"probe-{self._number}",
+            limit_s=limit_s, seed=bench.seed,
         )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 
 from slowtrain.errors import InputError
+from slowtrain.machine.reading import figure
 from slowtrain.model import Category, Part, Place, Signal
 from slowtrain.model.frame import Curve, Frame, Gpu, Machine, State, StepTime
 from slowtrain.trace import Steps, Trace, attribution, build, recording, steps
@@ -96,7 +97,7 @@ class Looking:
             machine=self._machine(trace, now_ns, alive),
             doing=place,
             doing_what=what,
-            started_at=_number(follower.launch.get("start_time")),
+            started_at=figure(follower.launch.get("start_time")),
         )
         return Sight(frame, trace, follower, history, now_ns, alive, self._quiet_ms(now_ns, taken))
 
@@ -185,12 +186,12 @@ class Looking:
         memory = facts.get("memory") or {}
         disk = _disk(follower)
         return Machine(
-            rss_bytes=_number(newest.get("rss_bytes")),
-            available_bytes=_number(newest.get("available_bytes")) if alive else None,
-            limit_bytes=_number(memory.get("usable_bytes")),
+            rss_bytes=figure(newest.get("rss_bytes")),
+            available_bytes=figure(newest.get("available_bytes")) if alive else None,
+            limit_bytes=figure(memory.get("usable_bytes")),
             rss=self._rss(now_ns),
             cores=_cores(trace),
-            usable_cores=_number(trace.fact("usable_cores")) if facts else None,
+            usable_cores=figure(trace.fact("usable_cores")) if facts else None,
             gpus=_gpus(newest, (facts.get("gpu") or {}).get("devices") or ()),
             disk_free_bytes=disk[0],
             disk_bytes=disk[1],
@@ -259,7 +260,7 @@ def _alive(follower: Follower) -> bool:
         begun, state = process.create_time(), process.status()
     except (psutil.Error, OSError, ValueError):
         return False
-    noted = _number(follower.launch.get("start_time"))
+    noted = figure(follower.launch.get("start_time"))
     # A process that was recorded from its inside is older than its recording.
     young = noted is None or begun <= noted + PLAUSIBLE_S
     return bool(young and state != psutil.STATUS_ZOMBIE)
@@ -280,10 +281,6 @@ def _command(launch: Mapping[str, Any]) -> str:
     return " ".join(argv[1:]) or " ".join(argv)
 
 
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
 def _cores(trace: Trace) -> float | None:
     """Processors' worth of work of the process over the window."""
     used, at = trace.samples.get("process_cpu_seconds"), trace.samples.get("time_ms")
@@ -296,7 +293,7 @@ def _gpus(newest: Mapping[str, Any], devices: Any) -> tuple[Gpu, ...]:
     found = []
     for i, about in enumerate(devices):
         each = {
-            key: _number(values[i])
+            key: figure(values[i])
             for key, values in newest.items()
             if key.startswith("gpu_") and isinstance(values, list) and i < len(values)
         }
@@ -305,7 +302,7 @@ def _gpus(newest: Mapping[str, Any], devices: Any) -> tuple[Gpu, ...]:
                 str(about.get("name") or f"GPU {i}"),
                 each.get("gpu_util_share"),
                 each.get("gpu_memory_used_bytes"),
-                _number(about.get("memory_total_bytes")),
+                figure(about.get("memory_total_bytes")),
                 each.get("gpu_celsius"),
                 each.get("gpu_power_watts"),
             )
