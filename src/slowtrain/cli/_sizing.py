@@ -1,4 +1,4 @@
-"""What ``memory`` and ``batch`` share: the card that is meant, and how the answer is told."""
+"""What ``memory``, ``batch`` and ``crossover`` share: arguments, the card that is meant, how the answer is told."""
 
 from __future__ import annotations
 
@@ -30,6 +30,25 @@ def device(text: str | None) -> Device | None:
     card = cards.find(text)
     source = f"what TensorFlow took of a {card.seen} that nobody else used, by its own log"
     return Device(f"a {card.name}", card.usable_mib << 20, source)
+
+
+def add_script(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("script", metavar="SCRIPT", help="the script")
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="...", help="its own arguments; {batch} stands for the batch"
+    )
+
+
+def add_recording(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--recording", type=Path, metavar="FOLDER", help="keep the answer with this recording, for slowtrain diagnose"
+    )
+
+
+def check_recording(args: argparse.Namespace) -> None:
+    """Raises ``InputError`` where what was named is no recording."""
+    if args.recording is not None and not (args.recording / "recording.sqlite").exists():
+        raise InputError(f"{args.recording} is no recording; give the folder that slowtrain run wrote")
 
 
 def stem(args: argparse.Namespace) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 HELP = "samples a second and memory over the batch size: where the knee is, and what still fits"
 EXAMPLES = """
@@ -15,32 +14,25 @@ KEPT = "batch.json"  # beside a recording, where build.load looks for it
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from slowtrain.cli import _proving
+    from slowtrain.cli import _proving, _sizing
 
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module's name, as in python -m")
     parser.add_argument("--device", metavar="CARD", help="a card's name (T4, A100-40GB) or a size (16GiB)")
     parser.add_argument(
         "--growth", action="store_true", help="memory is taken as it is needed, as with set_memory_growth"
     )
-    parser.add_argument(
-        "--recording", type=Path, metavar="FOLDER", help="keep the answer with this recording, for slowtrain diagnose"
-    )
+    _sizing.add_recording(parser)
     _proving.add_options(parser)
-    parser.add_argument("script", metavar="SCRIPT", help="the script")
-    parser.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="...", help="its own arguments; {batch} stands for the batch"
-    )
+    _sizing.add_script(parser)
 
 
 def main(args: argparse.Namespace) -> int:
     from slowtrain.cli import _answer, _proving, _sizing
-    from slowtrain.errors import InputError
     from slowtrain.report import sizing as report
     from slowtrain.report import sizing_html
     from slowtrain.verify import curve
 
-    if args.recording is not None and not (args.recording / "recording.sqlite").exists():
-        raise InputError(f"{args.recording} is no recording; give the folder that slowtrain run wrote")
+    _sizing.check_recording(args)
     device = _sizing.device(args.device)
     bench = _proving.bench(args, args.script, f"batch-{_sizing.stem(args)}")
     answer = curve.curve(bench, device, growth=args.growth)

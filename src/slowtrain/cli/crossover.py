@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 HELP = "measure the script on two devices: from which batch on, and after how many steps, the GPU wins"
 EXAMPLES = """
@@ -16,7 +15,7 @@ KEPT = "crossover.json"  # beside a recording, where it is looked for
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from slowtrain.cli import _proving
+    from slowtrain.cli import _proving, _sizing
 
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module's name, as in python -m")
     parser.add_argument(
@@ -26,14 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--batches", metavar="N,N,…", help="batch sizes (default: a quarter of the script's own, its own, four times)"
     )
     parser.add_argument("--rounds", type=int, default=3, help="processes of each device at each batch (default: 3)")
-    parser.add_argument(
-        "--recording", type=Path, metavar="FOLDER", help="keep the answer with this recording, for slowtrain diagnose"
-    )
+    _sizing.add_recording(parser)
     _proving.add_options(parser)
-    parser.add_argument("script", metavar="SCRIPT", help="the script")
-    parser.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="...", help="its own arguments; {batch} stands for the batch"
-    )
+    _sizing.add_script(parser)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -43,8 +37,7 @@ def main(args: argparse.Namespace) -> int:
     from slowtrain.report import crossover_html
     from slowtrain.verify import crossing
 
-    if args.recording is not None and not (args.recording / "recording.sqlite").exists():
-        raise InputError(f"{args.recording} is no recording; give the folder that slowtrain run wrote")
+    _sizing.check_recording(args)
     if args.rounds < 1:
         raise InputError(f"--rounds {args.rounds}: at least one; from two on there are intervals")
     batches = _batches(args.batches)

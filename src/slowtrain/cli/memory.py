@@ -13,7 +13,7 @@ slowtrain memory --device 16GiB train.py --batch-size {batch}     where its batc
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from slowtrain.cli import _proving
+    from slowtrain.cli import _proving, _sizing
 
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module's name, as in python -m")
     parser.add_argument("--device", metavar="CARD", help="a card's name (T4, A100-40GB) or a size (16GiB)")
@@ -21,10 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--growth", action="store_true", help="memory is taken as it is needed, as with set_memory_growth"
     )
     _proving.add_options(parser, html=False)
-    parser.add_argument("script", metavar="SCRIPT", help="the script")
-    parser.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="...", help="its own arguments; {batch} stands for the batch"
-    )
+    _sizing.add_script(parser)
 
 
 def main(args: argparse.Namespace) -> int:
