@@ -123,6 +123,38 @@ def test_each_reason_by_its_span(name: str, reason: str) -> None:
     assert waits(gpu, main).get(reason, 0.0) >= 5.0
 
 
+def op_beside_a_gpu(op: str, ms: float, launches: bool = False) -> dict[str, float]:
+    """A GPU that idles from 1 to 3 ms while an executor's thread runs ``op`` for ``ms``, from 1 ms on."""
+    stats = tuple(entry(5, i + 1, name) for i, name in enumerate(("correlation_id", "kernel_details")))
+
+    def call(at_ms: float, number_: int) -> bytes:
+        return event(2, int(at_ms * 1e9), 10_000_000, nested(4, number(1, 1), number(4, number_)))
+
+    spans = [event(3, 0, 4_000_000_000), event(1, 1_000_000_000, int(ms * 1e9)), call(0.0, 1), call(2.9, 2)]
+    spans += [call(1.01, 3)] if launches else []
+    table = [entry(4, 1, op), entry(4, 2, "cuLaunchKernel"), entry(4, 3, "ExecutorState::Process")]
+    line = nested(3, number(1, 7), nested(2, b"tf_Compute/7"), *spans)
+    host = nested(1, nested(2, b"/host:CPU"), line, *table, *stats)
+    kernels_ = [event(1, 0, 1_000_000_000, nested(4, number(1, 1), number(4, 1))),
+                event(1, 3_000_000_000, 1_000_000_000, nested(4, number(1, 1), number(4, 2)))]  # fmt: skip
+    stream = nested(3, number(1, 13), nested(2, b"Stream #13(Kernel)"), *kernels_)
+    gpu = nested(1, nested(2, b"/device:GPU:0"), stream, entry(4, 1, "gemm"), *stats)
+    whole = timeline.read([xplane.parse(host + gpu)])
+    gaps = (floats([1.0]), floats([3.0]))
+    found = idle.attribute(whole, whole.devices[0], gaps)
+    return {reason: round(found.ms(reason), 3) for reason in found.reasons}
+
+
+def test_an_op_of_the_graph_that_the_host_computes() -> None:
+    assert op_beside_a_gpu("model/ragged/Unique:Unique", 1.5) == {"host-op": 1.5, "dispatch": 0.5}
+
+
+def test_an_op_that_launches_a_kernel_waits_or_is_short_is_dispatch() -> None:
+    assert op_beside_a_gpu("model/dense/MatMul:MatMul", 1.5, launches=True) == {"dispatch": 2.0}
+    assert op_beside_a_gpu("model/all_reduce:CollectiveReduceV2", 1.5) == {"dispatch": 2.0}
+    assert op_beside_a_gpu("model/dense/ReadVariableOp:ReadVariableOp", 0.01) == {"dispatch": 2.0}
+
+
 def test_without_a_host_nothing_is_known() -> None:
     assert waits(device((0, 4, "a", 1), (5, 10, "b", 2))) == {"unattributed": 1.0}
 

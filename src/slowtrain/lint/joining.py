@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from slowtrain.model import Checkup, Diagnosis
 from slowtrain.model.findings import UNUSED_IGNORE, Finding, Runtime
-from slowtrain.source import FUNCTIONS, Source, parse, read
+from slowtrain.source import FUNCTIONS, Source, parse, read, trees
 from slowtrain.trace import Trace
 
 CONFIRMED, HARMLESS, NOT_REACHED = "confirmed", "harmless", "not reached"
@@ -174,7 +174,7 @@ class _Reached:
         """The lines of the statement that holds the finding, of a compound one its head."""
         source = self._source(finding.file)
         holding = [
-            n for n in ast.walk(source.tree) if isinstance(n, ast.stmt) and n.lineno <= finding.line <= _last(n)
+            n for n in trees.walk(source.tree) if isinstance(n, ast.stmt) and n.lineno <= finding.line <= _last(n)
         ] if source is not None else []  # fmt: skip
         if not holding:
             return finding.line, finding.end_line

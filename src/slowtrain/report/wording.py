@@ -99,6 +99,7 @@ WAITS = {
     "d2h": "for a copy to the host",
     "h2d": "for a copy to the device",
     "allocation": "for memory to be allocated",
+    "host-op": "for an op that the host computes",
     "eager": "for eager ops started one by one",
     "dispatch": "for the host to launch the next kernel",
     "queue": "between kernels already queued",

@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from slowtrain.source import trees
+
 RANDOM = frozenset(
     "random randn rand randint random_sample normal uniform standard_normal integers shuffle permutation choice "
     "choices sample default_rng RandomState rng binomial beta poisson lognormal gauss".split()
@@ -64,7 +66,7 @@ class Source:
 
     def function_at(self, line: int) -> ast.AST | None:
         """The innermost function that holds ``line``."""
-        found = [n for n in ast.walk(self.tree) if isinstance(n, FUNCTIONS) and _holds(n, line)]
+        found = [n for n in trees.walk(self.tree) if isinstance(n, FUNCTIONS) and _holds(n, line)]
         return max(found, key=lambda n: n.lineno) if found else None
 
     def called(self, node: ast.AST, depth: int = 5) -> list[ast.AST]:
@@ -87,7 +89,7 @@ class Source:
 
     def feeding(self, step_line: int) -> Feeding | None:
         """Which lines of the loop around ``step_line`` (and of functions they call) make the step's input."""
-        loops = [n for n in ast.walk(self.tree) if isinstance(n, (ast.For, ast.While)) and _holds(n, step_line)]
+        loops = [n for n in trees.walk(self.tree) if isinstance(n, (ast.For, ast.While)) and _holds(n, step_line)]
         if not loops:
             return None
         loop = max(loops, key=lambda n: n.lineno)
@@ -104,9 +106,9 @@ class Source:
         if isinstance(loop, ast.For) and wanted & set(_stored(loop.target)):
             header = [loop.iter]
             wanted |= set(_loaded(loop.iter))
-        taking = [c for c in ast.walk(step) if isinstance(c, ast.Call) and _holds(c, step_line)]
+        taking = [c for c in trees.walk(step) if isinstance(c, ast.Call) and _holds(c, step_line)]
         arguments = [a for c in taking for a in (*c.args, *(k.value for k in c.keywords))]
-        worked = [a for a in arguments if any(isinstance(n, (ast.Subscript, ast.Call)) for n in ast.walk(a))]
+        worked = [a for a in arguments if any(isinstance(n, (ast.Subscript, ast.Call)) for n in trees.walk(a))]
         functions = [
             f for n in (*making, *header, *worked) for f in self.called(n)[1:] if not _takes_step(f, step_line)
         ]
@@ -115,13 +117,13 @@ class Source:
         names = {n for one in everything for n in _names(one)} | wanted
         mixed = frozenset(_range(step)) if worked else frozenset()
         reads = bool(READERS & names) or self._opened(names)
-        data = bool(functions) or any(isinstance(n, ast.Subscript) for one in everything for n in ast.walk(one))
+        data = bool(functions) or any(isinstance(n, ast.Subscript) for one in everything for n in trees.walk(one))
         return Feeding(frozenset(lines) - mixed, mixed, bool(RANDOM & names), data, reads, len(loops) > 1)
 
     def _opened(self, names: set[str]) -> bool:
         """Whether one of ``names`` was assigned from a file's or an archive's opener."""
         for _ in range(3):
-            for node in ast.walk(self.tree):
+            for node in trees.walk(self.tree):
                 if isinstance(node, ast.Assign) and names & set(_stored(node)):
                     if OPENERS & set(_names(node.value)):
                         return True
@@ -132,7 +134,7 @@ class Source:
 @functools.lru_cache(maxsize=4)
 def _functions(source: Source) -> dict[str, ast.AST]:
     """The file's functions by name; of several of one name the last."""
-    return {n.name: n for n in ast.walk(source.tree) if isinstance(n, FUNCTIONS)}
+    return {n.name: n for n in trees.walk(source.tree) if isinstance(n, FUNCTIONS)}
 
 
 @functools.lru_cache(maxsize=32)
@@ -172,7 +174,7 @@ def _statements(loop: ast.For | ast.While) -> Iterator[ast.stmt]:
 
 
 def _names(node: ast.AST) -> Iterator[str]:
-    for one in ast.walk(node):
+    for one in trees.walk(node):
         if isinstance(one, ast.Name):
             yield one.id
         elif isinstance(one, ast.Attribute):
@@ -180,16 +182,16 @@ def _names(node: ast.AST) -> Iterator[str]:
 
 
 def _loaded(node: ast.AST) -> Iterator[str]:
-    return (n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+    return (n.id for n in trees.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
 
 
 def _stored(node: ast.AST) -> Iterator[str]:
-    return (n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    return (n.id for n in trees.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
 
 
 def _called_names(node: ast.AST) -> Iterator[str]:
     """Functions called by name, or handed over by name (``map(fetch, ids)``)."""
-    for one in ast.walk(node):
+    for one in trees.walk(node):
         if isinstance(one, ast.Call):
             yield from _names(one.func)
             yield from (a.id for a in one.args if isinstance(a, ast.Name))

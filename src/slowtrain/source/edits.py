@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.errors import InputError
 from slowtrain.model import Edit
-from slowtrain.source import Source
+from slowtrain.source import Source, trees
 
 Placed = ast.expr | ast.stmt | ast.keyword | ast.arg
 
@@ -126,7 +126,7 @@ def imported(source: Source, module: str, usual: str) -> tuple[str, list[Edit]]:
             for alias in node.names:
                 if alias.name == last:
                     return alias.asname or alias.name, []
-    if any(isinstance(n, ast.Name) and n.id == usual for n in ast.walk(source.tree)):
+    if any(isinstance(n, ast.Name) and n.id == usual for n in trees.walk(source.tree)):
         usual = f"_{usual}"
     text = f"import {module}" if usual == module else f"import {module} as {usual}"
     return usual, [_top(source, text)]

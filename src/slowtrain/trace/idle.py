@@ -54,7 +54,9 @@ def attribute(timeline: Timeline, device: Device, gaps: Intervals) -> Idle:
 
 
 # Of several reasons at one moment the first holds: what a thread waits for within a call, before the call.
-_ORDER = ("compile", "input", "callback", "sync", "d2h", "h2d", "allocation", "eager", "dispatch", "python")
+_ORDER = (
+    "compile", "input", "callback", "sync", "d2h", "h2d", "allocation", names.HOST_OP, "eager", "dispatch", "python"
+)  # fmt: skip
 
 
 def _launched(

@@ -54,6 +54,7 @@ REASONS = {  # the category of an idle moment by its reason
     "d2h": Category.READBACK,
     "h2d": Category.FEED,
     "allocation": Category.DISPATCH,
+    names.HOST_OP: Category.DISPATCH,
     "eager": Category.DISPATCH,
     "dispatch": Category.DISPATCH,
     "queue": Category.DISPATCH,

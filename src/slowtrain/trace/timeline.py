@@ -243,7 +243,7 @@ def _threads(space: xplane.Space, host: str, until_ps: int | None, *, devices: b
             events = line.events(mine, named if own else None, until_ps)
             if not len(events):
                 continue
-            thread, computing = _thread(plane, line, events, roles, host)
+            thread, computing = _thread(plane, line, events, roles, host, devices=devices)
             if len(thread.start_ms) or len(thread.launches[0]):
                 found.append(thread)
             if not devices and computing is not None and not line.name.startswith(names.INPUT_THREADS):
@@ -279,7 +279,7 @@ def _role(text: str) -> int:
 
 
 def _thread(
-    plane: xplane.Plane, line: xplane.Line, events: xplane.Events, roles: dict[int, int], host: str
+    plane: xplane.Plane, line: xplane.Line, events: xplane.Events, roles: dict[int, int], host: str, *, devices: bool
 ) -> tuple[Thread, Activities | None]:
     ids, code = different(events.metadata_id)
     texts = tuple(plane.event_names.get(int(i), "") for i in ids)
@@ -299,6 +299,8 @@ def _thread(
     correlation = _filled(events, names.CORRELATION_ID, 0)
     launch = np.flatnonzero(correlation > 0) if correlation is not None else NO_INTS
     launches = (start[launch], end[launch], NO_INTS if correlation is None else correlation[launch], code[launch])
+    if devices and not line.name.startswith(names.INPUT_THREADS):
+        reason[_on_host(start, end, code, texts, launches[0])] = names.REASONS.index(names.HOST_OP)
     keep = np.flatnonzero((reason >= 0) | (step >= 0) if step is not None else reason >= 0)
     if (np.diff(start[keep]) < 0).any():
         keep = keep[np.argsort(start[keep], kind="stable")]
@@ -307,6 +309,15 @@ def _thread(
         step[keep] if step is not None and (step[keep] >= 0).any() else None, calls[0] if calls is not None else None,
     )  # fmt: skip
     return thread, ops if len(ops) else None
+
+
+def _on_host(start: Floats, end: Floats, code: Codes, texts: tuple[str, ...], launched: Floats) -> Ints:
+    """Ops of a graph that the host itself computed beside a device: long ones in which nothing was launched."""
+    ops = [_is_op(text) and not names.WAITING_OP.search(text.rpartition(":")[2]) for text in texts]
+    rows = np.flatnonzero(np.array(ops, dtype=bool)[code] & (end - start >= names.HOST_OP_MS))
+    calls = np.sort(launched)
+    none = np.searchsorted(calls, start[rows]) == np.searchsorted(calls, end[rows], side="right")
+    return rows[none]
 
 
 def _mark_compiled(start: Floats, end: Floats, code: Codes, texts: tuple[str, ...], reason: Codes) -> None:

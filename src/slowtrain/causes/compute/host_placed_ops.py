@@ -13,7 +13,6 @@ from slowtrain.source.reading.recorded import everywhere
 from slowtrain.trace import Copies, Device, Trace, names
 from slowtrain.whatif import Drop, Remedy
 
-HOST_OP = "host-op"  # the reason of idle moments in which the host computes an op of the graph
 LETTERS = 80  # of an op's name, whose last part says most
 NO_COPIES = Copies(0.0, 0.0, 0.0, 0.0)
 # What carries batches, arguments and results between host and device, in every graph.
@@ -142,7 +141,7 @@ def _crossing(trace: Trace, device: Device) -> Crossing | None:
     count = sum(edges.values())
     out, back = (device.copies.get(kind, NO_COPIES) for kind in ("d2h", "h2d"))
     both = count >= 1 and out.count >= 1 and back.count >= 1
-    computing = device.idle.get(HOST_OP, 0.0)
+    computing = device.idle.get(names.HOST_OP, 0.0)
     if not both and computing < LITTLE * trace.step_ms:
         return None
     part = min(count / (out.count + back.count), 1.0) if both else 0.0
@@ -151,7 +150,9 @@ def _crossing(trace: Trace, device: Device) -> Crossing | None:
     if both:
         # Where the profile does not tell the ops themselves, what each crossing costs at least.
         waiting = max(computing, min(device.idle.get("dispatch", 0.0), count / 2 * ROUND_TRIP_MS))
-    return Crossing(count if both else 0.0, tuple(sorted(edges, key=lambda e: -edges[e])), copies, waiting)
+    computed = (gap.detail.rpartition(":")[0][-LETTERS:] for gap in device.gaps if gap.reason == names.HOST_OP)
+    ops = tuple(sorted(edges, key=lambda e: -edges[e])) if both else tuple(dict.fromkeys(computed))
+    return Crossing(count if both else 0.0, ops, copies, waiting)
 
 
 def _unclear(trace: Trace, device: Device) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.compute import models
 from slowtrain.source.reading import index, values, visible
 from slowtrain.source.reading.recorded import text_of
@@ -206,7 +206,7 @@ def _settings(trace: Trace) -> Iterator[tuple[Place, str]]:
     files = dict.fromkeys(e.place.file for e in trace.events_of("loop") if e.place is not None)
     for file in files:
         tree = host.parsed(trace, file)
-        for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)) if tree is not None else ():
+        for call in (n for n in trees.walk(tree) if isinstance(n, ast.Call)) if tree is not None else ():
             if host.called(call) not in ("LSTM", "GRU"):
                 continue
             for given in call.keywords:

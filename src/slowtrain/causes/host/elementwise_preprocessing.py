@@ -9,7 +9,7 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source
+from slowtrain.source import Source, trees
 from slowtrain.source.cures.host import vectorising
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.host import loops
@@ -260,7 +260,7 @@ def _callers(trace: Trace, place: Place) -> list[int]:
     if tree is None or function is None:
         return []
     found = []
-    for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)):
+    for call in (n for n in trees.walk(tree) if isinstance(n, ast.Call)):
         in_loop = called(call) == function.name and loops_around(tree, call.lineno)
         if in_loop or (called(call) in APPLIED and any(named(a) == function.name for a in call.args)):
             found.append(call.lineno)
@@ -269,5 +269,7 @@ def _callers(trace: Trace, place: Place) -> list[int]:
 
 def _calls_at(tree: ast.Module, line: int) -> Iterator[str]:
     return (
-        called(n) for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno <= line <= (n.end_lineno or n.lineno)
+        called(n)
+        for n in trees.walk(tree)
+        if isinstance(n, ast.Call) and n.lineno <= line <= (n.end_lineno or n.lineno)
     )

@@ -7,7 +7,7 @@ from math import ceil, prod
 
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.reading import index
@@ -259,11 +259,11 @@ def _names(trace: Trace, place: Place, method: str, argument: str) -> set[str]:
     """Names in one argument of the call of ``method`` at a line; the first positional one is taken for ``count``."""
     tree = parsed(trace, place.file)
     found: set[str] = set()
-    for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)) if tree is not None else ():
+    for call in (n for n in trees.walk(tree) if isinstance(n, ast.Call)) if tree is not None else ():
         if called(call) == method and call.lineno <= place.line <= (call.end_lineno or call.lineno):
             values = [k.value for k in call.keywords if k.arg == argument]
             values += call.args[:1] if argument == "count" else []
-            found |= {n.id for v in values for n in ast.walk(v) if isinstance(n, ast.Name)}
+            found |= {n.id for v in values for n in trees.walk(v) if isinstance(n, ast.Name)}
     return found
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Phase, Place, Prescription, Signal
+from slowtrain.source import trees
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.trace import Event, Trace
@@ -168,7 +169,7 @@ def _unrolled_lines(trace: Trace) -> list[Place]:
     found = []
     for file in dict.fromkeys(e.place.file for e in trace.events_of("trace") if e.place is not None):
         tree = parsed(trace, file)
-        given = [n for n in ast.walk(tree) if isinstance(n, ast.keyword)] if tree is not None else []
+        given = [n for n in trees.walk(tree) if isinstance(n, ast.keyword)] if tree is not None else []
         found += [Place(file, k.lineno) for k in given if k.arg == "unroll" and getattr(k.value, "value", None) is True]
     return found
 
@@ -202,7 +203,7 @@ def _copies(trace: Trace, begins: float, places: tuple[Place, ...]) -> float:
     for place in places[:3]:
         tree = parsed(trace, place.file)
         for loop in loops_around(tree, place.line) if tree is not None else ():
-            for call in (n for n in ast.walk(loop) if isinstance(n, ast.Call) and called(n) == "range" and n.args):
+            for call in (n for n in trees.walk(loop) if isinstance(n, ast.Call) and called(n) == "range" and n.args):
                 value = getattr(call.args[-1], "value", None)
                 if isinstance(value, int):
                     return float(value)

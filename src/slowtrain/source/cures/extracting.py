@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.reading import finding, scopes
 
 
@@ -48,7 +48,7 @@ def piece(source: Source, statements: Sequence[ast.stmt], at_top: bool) -> Piece
 def _varies(source: Source, name: str, scope: ast.AST, anchor: ast.stmt) -> bool:
     """Whether ``name`` is bound within ``anchor`` or after it: not yet the same when the function is written."""
     binders = scopes.binders(source, name, scope)
-    inside = {id(n) for n in ast.walk(anchor)}
+    inside = {id(n) for n in trees.walk(anchor)}
     return any(id(b) in inside or getattr(b, "lineno", 0) > anchor.lineno for b in binders)
 
 
@@ -86,10 +86,10 @@ def _needs(one: ast.stmt, bound: set[str]) -> set[str]:
 
 def _read_outside(scope: ast.AST, statements: Sequence[ast.stmt]) -> set[str]:
     """Names read in the scope elsewhere than in the statements (before them too: loops come again)."""
-    inside = {id(n) for one in statements for n in ast.walk(one)}
+    inside = {id(n) for one in statements for n in trees.walk(one)}
     found = set()
     for one in scopes.body(scope):
-        for node in ast.walk(one):
+        for node in trees.walk(one):
             if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Load, ast.Del)) and id(node) not in inside:
                 found.add(node.id)
             if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and id(node) not in inside:
@@ -106,7 +106,7 @@ def _in_order(scope: ast.AST) -> list[str]:
 
 
 def _stored_in_order(statements: Sequence[ast.stmt]) -> list[str]:
-    names = [n for one in statements for n in ast.walk(one) if isinstance(n, ast.Name)]
+    names = [n for one in statements for n in trees.walk(one) if isinstance(n, ast.Name)]
     stored = sorted((n for n in names if isinstance(n.ctx, ast.Store)), key=lambda n: (n.lineno, n.col_offset))
     return list(dict.fromkeys(n.id for n in stored))
 
@@ -152,7 +152,7 @@ def _stand_alone(source: Source, statements: Sequence[ast.stmt]) -> bool:
 
 def edits_cross_strings(statements: Sequence[ast.stmt]) -> bool:
     """Whether a text literal spans lines: moving its lines would change it."""
-    texts = (n for one in statements for n in ast.walk(one) if isinstance(n, (ast.Constant, ast.JoinedStr)))
+    texts = (n for one in statements for n in trees.walk(one) if isinstance(n, (ast.Constant, ast.JoinedStr)))
     return any((n.end_lineno or n.lineno) != n.lineno for n in texts)
 
 
@@ -170,9 +170,9 @@ def _unit(source: Source) -> str:
 
 def free_name(source: Source, *wanted: str) -> str:
     """The first of ``wanted`` that the file does not know yet."""
-    known = {n.id for n in ast.walk(source.tree) if isinstance(n, ast.Name)}
-    known |= {n.name for n in ast.walk(source.tree) if isinstance(n, (*FUNCTIONS, ast.ClassDef))}
-    known |= {a.arg for a in ast.walk(source.tree) if isinstance(a, ast.arg)} | set(scopes.aliases(source))
+    known = {n.id for n in trees.walk(source.tree) if isinstance(n, ast.Name)}
+    known |= {n.name for n in trees.walk(source.tree) if isinstance(n, (*FUNCTIONS, ast.ClassDef))}
+    known |= {a.arg for a in trees.walk(source.tree) if isinstance(a, ast.arg)} | set(scopes.aliases(source))
     for name in wanted:
         if name not in known:
             return name

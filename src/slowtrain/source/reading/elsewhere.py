@@ -7,7 +7,7 @@ import functools
 import os
 from dataclasses import dataclass
 
-from slowtrain.source import Source, parse
+from slowtrain.source import Source, parse, trees
 from slowtrain.source.reading import finding, index, scopes
 
 FRAMEWORKS = frozenset("tensorflow keras tf_keras numpy scipy pandas sklearn matplotlib PIL cv2 torch jax".split())
@@ -106,7 +106,7 @@ def returned(found: Found) -> ast.expr | None:
 
 def called(source: Source, node: ast.AST) -> list[Found]:
     """The functions of other files that ``node`` calls by name."""
-    calls = (n for n in ast.walk(node) if isinstance(n, ast.Call))
+    calls = (n for n in trees.walk(node) if isinstance(n, ast.Call))
     known = _imported(source)
     named = [c.func for c in calls if scopes.dotted(c.func).partition(".")[0] in known]
     found = [function(source, n) for n in named if finding.defined(source, scopes.dotted(n)) is None]

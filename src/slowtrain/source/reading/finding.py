@@ -6,7 +6,7 @@ import ast
 import functools
 from collections.abc import Iterator
 
-from slowtrain.source import FUNCTIONS, Source
+from slowtrain.source import FUNCTIONS, Source, trees
 
 SCOPES = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 
@@ -21,7 +21,7 @@ def calls(source: Source, line: int, *names: str) -> list[ast.Call]:
 
     Of a chain over several lines Python gives the line of the call's name or of the chain's start, by its version.
     """
-    found = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and called(n) in names]
+    found = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and called(n) in names]
     exact = [n for n in found if (n.func.end_lineno or n.lineno) == line]
     around = [n for n in found if n not in exact and n.lineno <= line <= (n.end_lineno or n.lineno)]
     return exact or around
@@ -47,17 +47,11 @@ def chain(call: ast.expr) -> Iterator[ast.Call]:
 def parents(source: Source) -> dict[ast.AST, ast.AST]:
     found: dict[ast.AST, ast.AST] = {}
     todo: list[ast.AST] = [source.tree]
-    while todo:  # a third of what ast.walk with ast.iter_child_nodes takes
-        node = todo.pop()
-        for name in node._fields:
-            value = getattr(node, name, None)
-            if isinstance(value, ast.AST):
-                found[value] = node
-                todo.append(value)
-            elif isinstance(value, list):
-                below = [one for one in value if isinstance(one, ast.AST)]
-                found |= dict.fromkeys(below, node)
-                todo += below
+    for node in todo:
+        below = trees.children(node)
+        if below:
+            found |= dict.fromkeys(below, node)
+            todo += below
     return found
 
 
@@ -106,7 +100,7 @@ def defined(source: Source, name: str, near: ast.AST | None = None) -> ast.Funct
     """The function called ``name``: in the scope of ``near`` if it is there, else the only one in the file."""
     found = _functions(source).get(name, [])
     inside = function(source, near) if near is not None and len(found) > 1 else None
-    close = [n for n in found if inside is not None and n in ast.walk(inside)]
+    close = [n for n in found if inside is not None and n in trees.walk(inside)]
     found = close or found
     return found[0] if len(found) == 1 else None
 

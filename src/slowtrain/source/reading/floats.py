@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from slowtrain.source import Source
+from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding as find
 from slowtrain.source.reading import values
 
@@ -113,7 +113,7 @@ class Formats:
         function = find.defined(self.source, find.called(call), node)
         if function is None:
             return self.of(call, depth - 1) if isinstance(call.func, ast.Attribute) else None
-        returned = [n.value for n in ast.walk(function) if isinstance(n, ast.Return)]
+        returned = [n.value for n in trees.walk(function) if isinstance(n, ast.Return)]
         at = next((i for i, e in enumerate(holder.elts) if e is bound[0]), -1)
         if len(returned) == 1 and isinstance(returned[0], ast.Tuple) and 0 <= at < len(returned[0].elts):
             return self.of(returned[0].elts[at], depth - 1)
@@ -142,7 +142,7 @@ class Formats:
             if last in ("mean", "std", "var") and base is not None:
                 return _joined([base], floating=True)
         function = find.defined(self.source, last, call) if isinstance(call.func, ast.Name) else None
-        returned = [n.value for n in ast.walk(function) if isinstance(n, ast.Return)] if function is not None else []
+        returned = [n.value for n in trees.walk(function) if isinstance(n, ast.Return)] if function is not None else []
         return self.of(returned[0], depth - 1) if len(returned) == 1 and returned[0] is not None else None
 
     def _of_numpy(self, call: ast.Call, last: str, dtype: ast.expr | None, depth: int) -> str | None:
@@ -212,7 +212,7 @@ def _joined(kinds: list[str | None], floating: bool = False) -> str | None:
 
 def _listed(node: ast.expr) -> str | None:
     """An array from numbers that are written out."""
-    numbers = [n for n in ast.walk(node) if isinstance(n, (ast.Constant, ast.Name, ast.Call, ast.Attribute))]
+    numbers = [n for n in trees.walk(node) if isinstance(n, (ast.Constant, ast.Name, ast.Call, ast.Attribute))]
     if not numbers or not all(isinstance(n, ast.Constant) and isinstance(n.value, (int, float)) for n in numbers):
         return None
     return DOUBLE if any(isinstance(n, ast.Constant) and isinstance(n.value, float) for n in numbers) else WHOLE

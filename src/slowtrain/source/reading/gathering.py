@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from slowtrain.model import Place
-from slowtrain.source import FUNCTIONS, Source
+from slowtrain.source import FUNCTIONS, Source, trees
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.trace import Trace, growth
 from slowtrain.trace.growth import Holder
@@ -34,10 +34,10 @@ def lines(source: Source, named: str, owner: str) -> list[int]:
 
     ``owner`` is the function or class to which the name belongs, empty for a module's own.
     """
-    found = [n.lineno for n in ast.walk(source.tree) if isinstance(n, (ast.expr, ast.stmt)) and _adds(n, named)]
-    owners = [n for n in ast.walk(source.tree) if isinstance(n, (*FUNCTIONS, ast.ClassDef)) and n.name == owner]
+    found = [n.lineno for n in trees.walk(source.tree) if isinstance(n, (ast.expr, ast.stmt)) and _adds(n, named)]
+    owners = [n for n in trees.walk(source.tree) if isinstance(n, (*FUNCTIONS, ast.ClassDef)) and n.name == owner]
     inside = [line for line in found if any(o.lineno <= line <= (o.end_lineno or o.lineno) for o in owners)]
-    loops = [n for n in ast.walk(source.tree) if isinstance(n, (ast.For, ast.While))]
+    loops = [n for n in trees.walk(source.tree) if isinstance(n, (ast.For, ast.While))]
     chosen = inside or found
     looped = [line for line in chosen if any(n.lineno < line <= (n.end_lineno or 0) for n in loops)]
     return sorted(set(looped or chosen))

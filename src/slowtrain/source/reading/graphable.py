@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
-from slowtrain.source import FUNCTIONS, Source
+from slowtrain.source import FUNCTIONS, Source, trees
 from slowtrain.source.reading import finding, kinds, scopes
 
 # A value to Python, or something that a graph does once and not once a step.
@@ -49,7 +49,7 @@ def hindrance(
 class _Reader:
     def __init__(self, source: Source, fixed: bool, rewritten: Sequence[ast.AST]) -> None:
         self.source, self.fixed = source, fixed
-        self.known = {n for one in rewritten for n in ast.walk(one)}
+        self.known = {n for one in rewritten for n in trees.walk(one)}
         self.seen: set[ast.AST] = set()
         self.lists: set[str] = set()
 
@@ -95,7 +95,7 @@ class _Reader:
     def simple(self, one: ast.stmt, tensors: set[str], made: set[str]) -> None:
         targets = getattr(one, "targets", None) or ([one.target] if hasattr(one, "target") else [])
         for target in targets:
-            if any(isinstance(n, (ast.Attribute, ast.Subscript)) for n in ast.walk(target)):
+            if any(isinstance(n, (ast.Attribute, ast.Subscript)) for n in trees.walk(target)):
                 raise Unsure(f"line {one.lineno}: something outside is assigned")
         value = getattr(one, "value", None)
         if value is None:
@@ -115,7 +115,7 @@ class _Reader:
             raise Unsure(f"line {node.lineno}: a branch on a tensor's value")
 
     def expression(self, node: ast.expr, tensors: set[str], made: set[str]) -> None:
-        for n in ast.walk(node):
+        for n in trees.walk(node):
             if isinstance(n, (ast.Yield, ast.YieldFrom, ast.Await, ast.JoinedStr, ast.NamedExpr)):
                 raise Unsure(f"line {n.lineno}: {type(n).__name__.lower()}")
             if isinstance(n, (ast.IfExp, ast.BoolOp)) or (isinstance(n, ast.UnaryOp) and isinstance(n.op, ast.Not)):
@@ -199,7 +199,7 @@ class _Reader:
                 return False
             if whole.startswith(("tensorflow.", "keras.ops.")) and not whole.endswith("GradientTape"):
                 return True
-        return any(self.tensor(child, tensors) for child in ast.iter_child_nodes(node))
+        return any(self.tensor(child, tensors) for child in trees.children(node))
 
 
 def _number(node: ast.AST) -> object:
@@ -213,7 +213,7 @@ def batch_sizes(function: ast.FunctionDef) -> list[ast.Subscript]:
     found = []
     shapes = (
         a
-        for n in ast.walk(function)
+        for n in trees.walk(function)
         if isinstance(n, ast.Call) and finding.called(n) in ("zeros", "ones", "fill", "normal", "uniform", "reshape")
         for a in (*n.args, *(k.value for k in n.keywords))
         if isinstance(a, (ast.Tuple, ast.List)) and scopes.dotted(n.func).startswith("tf.")
@@ -253,7 +253,7 @@ def graphed(source: Source, function: ast.AST) -> bool:
 
 def outside(source: Source, function: ast.AST) -> str | None:
     """What the function reads from outside that changes while the script runs: tracing would freeze it."""
-    for node in ast.walk(function):
+    for node in trees.walk(function):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             scope = kinds.where_bound(source, node)
             if scope is None or scope is function or _inside(function, scope):
@@ -266,7 +266,7 @@ def outside(source: Source, function: ast.AST) -> str | None:
 
 def stateful(source: Source, nodes: Sequence[ast.AST], own: set[str]) -> str | None:
     """Attributes and items that ``nodes`` read and that are put in elsewhere; ``own`` are their own names."""
-    for node in (n for one in nodes for n in ast.walk(one)):
+    for node in (n for one in nodes for n in trees.walk(one)):
         loaded = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in own
         if isinstance(node, ast.Name) and loaded and _mutated(source, node.id):
             return f"line {node.lineno}: {node.id} is filled elsewhere"
@@ -278,12 +278,12 @@ def stateful(source: Source, nodes: Sequence[ast.AST], own: set[str]) -> str | N
 
 
 def _inside(function: ast.AST, scope: ast.AST) -> bool:
-    return any(scope is n for n in ast.walk(function))
+    return any(scope is n for n in trees.walk(function))
 
 
 def _mutated(source: Source, name: str) -> bool:
     """Whether items are put into ``name`` in a loop or a function."""
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         hit = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and scopes.dotted(node.value) == name
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATES:
             hit = scopes.dotted(node.func.value) == name
@@ -296,7 +296,7 @@ def _assigned(source: Source, attribute: str, everywhere: bool = True) -> bool:
     """Whether the attribute is assigned in a loop, or in a function that is no constructor."""
     if attribute in RATES:
         return False
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Store):
             function = finding.function(source, node)
             if scopes.loops(source, node) and (function is None or function.name not in ("__init__", "build")):

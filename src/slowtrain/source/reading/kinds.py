@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import FUNCTIONS, Source
+from slowtrain.source import FUNCTIONS, Source, trees
 from slowtrain.source.reading import finding, index, scopes
 
 TENSOR, ARRAY, NUMBER, CONSTANT, UNKNOWN = "tensor", "array", "number", "constant", "unknown"
@@ -92,7 +92,7 @@ def _bound_by(source: Source, node: ast.AST, name: str, depth: int) -> str:
 
 def _counts_itself(value: ast.expr, name: str) -> bool:
     """``lr * 0.99``: a number made from itself and constants."""
-    parts = [n for n in ast.walk(value) if isinstance(n, (ast.Name, ast.Call, ast.Attribute, ast.Subscript))]
+    parts = [n for n in trees.walk(value) if isinstance(n, (ast.Name, ast.Call, ast.Attribute, ast.Subscript))]
     return bool(parts) and all(isinstance(n, ast.Name) and n.id == name for n in parts)
 
 
@@ -188,7 +188,7 @@ def single(source: Source, node: ast.AST, depth: int = DEPTH) -> bool:
     if kind == TENSOR:
         return True
     if isinstance(node, ast.Call):
-        texts = {str(getattr(n, "value", getattr(n, "attr", ""))) for a in _types(node) for n in ast.walk(a)}
+        texts = {str(getattr(n, "value", getattr(n, "attr", ""))) for a in _types(node) for n in trees.walk(a)}
         return "float32" in texts
     if isinstance(node, ast.Subscript):
         return single(source, node.value, depth)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from slowtrain.source import FUNCTIONS, Source
+from slowtrain.source import FUNCTIONS, Source, trees
 from slowtrain.source.reading import finding, kinds, scopes
 
 MAKERS = frozenset(
@@ -73,7 +73,7 @@ def _in_comprehension(source: Source, node: ast.Name, depth: int) -> Rank | None
 def _mapped(source: Source, function: ast.AST) -> list[ast.Call]:
     """Calls that apply the function to items: ``map(f, a)``."""
     name = getattr(function, "name", "")
-    calls = (n for n in ast.walk(source.tree) if isinstance(n, ast.Call))
+    calls = (n for n in trees.walk(source.tree) if isinstance(n, ast.Call))
     return [c for c in calls if any(isinstance(a, ast.Name) and a.id == name for a in c.args)]
 
 
@@ -130,6 +130,6 @@ def isarray(source: Source, name: ast.Name) -> bool:
         return True
     scope = kinds.where_bound(source, name)
     shapes = (
-        [n for n in ast.walk(scope) if isinstance(n, ast.Attribute) and n.attr in ("shape", "ndim")] if scope else []
+        [n for n in trees.walk(scope) if isinstance(n, ast.Attribute) and n.attr in ("shape", "ndim")] if scope else []
     )
     return any(isinstance(n.value, ast.Name) and n.value.id == name.id for n in shapes)

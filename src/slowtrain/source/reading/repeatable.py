@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from slowtrain.source import RANDOM, Source
+from slowtrain.source import RANDOM, Source, trees
 from slowtrain.source.reading import elsewhere, finding, index, scopes
 
 DRAWING = ("random_", "stateless_random", "Random", "sample_distorted", "stateless_sample", "rand_")
@@ -65,7 +65,7 @@ def _drawing_elsewhere(found: elsewhere.Found, depth: int = 3) -> bool:
 def draws(source: Source, function: ast.AST, depth: int = 3) -> bool:
     """Whether it may give another result each time: by drawing, by a clock, or in code that is not in this file."""
     return random(source, function) or any(
-        not _known(source, node, function, depth) for node in ast.walk(function) if isinstance(node, ast.Call)
+        not _known(source, node, function, depth) for node in trees.walk(function) if isinstance(node, ast.Call)
     )
 
 
@@ -123,7 +123,7 @@ def _is_foreign(source: Source, name: str) -> bool:
 def random(source: Source, function: ast.AST) -> bool:
     """Whether it draws at random, looks at a clock, or changes something that outlives the call."""
     layers = _random_layers(source)
-    for node in ast.walk(function):
+    for node in trees.walk(function):
         name = node.attr if isinstance(node, ast.Attribute) else ""
         if isinstance(node, ast.Name) and node.id in layers:
             return True
@@ -145,9 +145,11 @@ def _random_layers(source: Source) -> set[str]:
     found: set[str] = set()
     for node in index.nodes(source, ast.Assign):
         if isinstance(node, ast.Assign):
-            called = {scopes.dotted(n.func).rpartition(".")[2] for n in ast.walk(node.value) if isinstance(n, ast.Call)}
+            called = {
+                scopes.dotted(n.func).rpartition(".")[2] for n in trees.walk(node.value) if isinstance(n, ast.Call)
+            }
             if any(n.startswith("Random") for n in called) or called & {"default_rng", "RandomState", "from_seed"}:
-                found |= {n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+                found |= {n.id for t in node.targets for n in trees.walk(t) if isinstance(n, ast.Name)}
     return found
 
 
@@ -164,7 +166,7 @@ def alongside(source: Source, function: ast.expr, near: ast.AST) -> bool:
     if start is None:
         return True  # a layer, a function of TensorFlow or of another file: TensorFlow's own rules hold
     for inner in source.called(start):
-        for node in ast.walk(inner):
+        for node in trees.walk(inner):
             name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
             if name in STATEFUL or name in CALLING_PYTHON:
                 return False

@@ -6,7 +6,7 @@ import ast
 import functools
 from collections.abc import Iterable, Iterator
 
-from slowtrain.source import FUNCTIONS, Source
+from slowtrain.source import FUNCTIONS, Source, trees
 from slowtrain.source.reading import finding, index
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
@@ -15,12 +15,12 @@ LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 def own(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
     """``nodes`` and what is below them in the same scope: bodies of functions and classes inside left out."""
-    todo = [nodes] if isinstance(nodes, ast.AST) else list(nodes)
+    todo = [nodes] if isinstance(nodes, ast.AST) else list(nodes)[::-1]
     while todo:
-        node = todo.pop(0)
+        node = todo.pop()
         yield node
         if not isinstance(node, finding.SCOPES):
-            todo = [*ast.iter_child_nodes(node), *todo]
+            todo += trees.children(node)[::-1]
 
 
 def body(scope: ast.AST) -> list[ast.AST]:
@@ -31,11 +31,16 @@ def body(scope: ast.AST) -> list[ast.AST]:
 
 def bound(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
     """Names that ``nodes`` bind in their own scope."""
+    return set(_bound(nodes)) if isinstance(nodes, ast.AST) else {name for node in nodes for name in _bound(node)}
+
+
+@functools.lru_cache(maxsize=4096)
+def _bound(top: ast.AST) -> frozenset[str]:
     found: set[str] = set()
     hidden: set[int] = set()
-    for node in own(nodes):
+    for node in own(top):
         if isinstance(node, COMPREHENSIONS):  # their targets are theirs alone
-            hidden |= {id(n) for g in node.generators for n in ast.walk(g.target)}
+            hidden |= {id(n) for g in node.generators for n in trees.walk(g.target)}
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and id(node) not in hidden:
             found.add(node.id)
         elif isinstance(node, (*FUNCTIONS, ast.ClassDef)):
@@ -44,7 +49,7 @@ def bound(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
             found |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ExceptHandler) and node.name:
             found.add(node.name)
-    return found
+    return frozenset(found)
 
 
 def parameters(function: ast.AST) -> list[str]:
@@ -70,10 +75,10 @@ def _read(node: ast.AST) -> set[str]:
     if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
         return {node.target.id} | _read(node.value)
     children: set[str] = set()
-    for child in ast.iter_child_nodes(node):
+    for child in trees.children(node):
         children |= _read(child)
     if isinstance(node, COMPREHENSIONS):
-        return children - {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+        return children - {n.id for g in node.generators for n in trees.walk(g.target) if isinstance(n, ast.Name)}
     if isinstance(node, (*FUNCTIONS, ast.Lambda)):
         inner = node.body if isinstance(node, FUNCTIONS) else [node.body]
         return children - set(parameters(node)) - (bound(inner) - outer(node))
@@ -106,7 +111,7 @@ def binders(source: Source, name: str, inside: ast.AST) -> list[ast.AST]:
         if bind:
             found.append(node)
     if isinstance(inside, ast.Module) and "global" in source.text:
-        found += [n for n in ast.walk(inside) if isinstance(n, FUNCTIONS) and name in outer(n)]
+        found += [n for n in trees.walk(inside) if isinstance(n, FUNCTIONS) and name in outer(n)]
     return found
 
 

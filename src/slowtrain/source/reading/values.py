@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from slowtrain.source import FUNCTIONS, Source
+from slowtrain.source import FUNCTIONS, Source, trees
 from slowtrain.source.reading import finding as find
 from slowtrain.source.reading import index, scopes
 
@@ -84,7 +84,7 @@ def _bindings(where: ast.AST) -> dict[str, list[ast.AST]]:
         for bound in _binds(node):
             found.setdefault(bound, []).append(node)
         if kind is not ast.Name and (node is where or kind not in _INNER):
-            todo += index.children(node)
+            todo += trees.children(node)
     return found
 
 
@@ -116,7 +116,7 @@ def _shared(source: Source) -> frozenset[str]:
 def loads(source: Source, name: str) -> list[ast.Name]:
     """Every place in the file where ``name`` is read, in whatever scope."""
     return [
-        n for n in ast.walk(source.tree) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)
+        n for n in trees.walk(source.tree) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)
     ]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from slowtrain.source import FUNCTIONS, Source
+from slowtrain.source import FUNCTIONS, Source, trees
 from slowtrain.source.reading import finding, index, kinds, scopes, values
 
 TRAINING = ("fit", "fit_generator", "train_on_batch", "GradientTape", "minimize")
@@ -160,7 +160,7 @@ def _of_name(source: Source, node: ast.Name, depth: int) -> Shape | None:
                 found.add(inner[1:])
                 continue
         value = values.given(source, store)
-        if value is not None and any(isinstance(n, ast.Name) and n.id == node.id for n in ast.walk(value)):
+        if value is not None and any(isinstance(n, ast.Name) and n.id == node.id for n in trees.walk(value)):
             continue  # x = x / 255
         if isinstance(holder, ast.AugAssign):
             continue
@@ -178,7 +178,7 @@ def _unpacked(source: Source, store: ast.Name, depth: int) -> Shape | None:
     if isinstance(outer, ast.Assign) and isinstance(outer.value, ast.Call) and isinstance(holder, ast.Tuple):
         name = values.qualified(source, outer.value.func)
         first = holder.elts[0]
-        if name.startswith("keras.datasets.") and store in ast.walk(first):
+        if name.startswith("keras.datasets.") and store in trees.walk(first):
             return (_SETS.get(name.split(".")[2]),)
     if isinstance(outer, ast.For) and holder is outer.target:
         over = outer.iter

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from slowtrain.source import Source, read
+from slowtrain.source import Source, read, trees
 
 # Module of the call -> what it reaches. A probe redirects what Python, TensorFlow or h5py open (capture/redirect.py).
 BEYOND = {
@@ -59,7 +59,7 @@ def beyond(source: Source) -> Iterator[tuple[int, str]]:
     """Line and words of everything in ``source`` that acts where no probe can redirect it, each module once."""
     known = dict(_imported(source))
     seen: set[str] = set()
-    for node in sorted((n for n in ast.walk(source.tree) if isinstance(n, ast.Call)), key=lambda n: n.lineno):
+    for node in sorted((n for n in trees.walk(source.tree) if isinstance(n, ast.Call)), key=lambda n: n.lineno):
         dotted = _dotted(node.func, known)
         root, last = dotted.partition(".")[0], dotted.rpartition(".")[2]
         if root == "os" and last in COMMANDS:
@@ -73,7 +73,7 @@ def beyond(source: Source) -> Iterator[tuple[int, str]]:
 
 def _imported(source: Source) -> Iterator[tuple[str, str]]:
     """A name of the file, and the dotted name that it was imported from."""
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield (alias.asname, alias.name) if alias.asname else (alias.name.partition(".")[0],) * 2
@@ -113,7 +113,7 @@ def project(script: str, most: int = 50) -> Iterator[Source]:
 
 
 def _modules(source: Source) -> Iterator[str]:
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from slowtrain.model import Edit
-from slowtrain.source import RANDOM, Source, edits
+from slowtrain.source import RANDOM, Source, edits, trees
 from slowtrain.source.reading import finding as find
 from slowtrain.source.reading import values
 
@@ -63,7 +63,7 @@ def _everywhere(source: Source, given: list[ast.expr], size: int, goal: int) -> 
             done.append(edits.replace(source, origin.constant, str(goal)))
     # The same number at other calls of fit: it is the same model's.
     if any(isinstance(e, ast.Constant) and e.value == size for e in given):
-        for call in (n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and find.called(n) in FITS):
+        for call in (n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and find.called(n) in FITS):
             other = find.keyword(call, "batch_size")
             if isinstance(other, ast.Constant) and other.value == size:
                 done.append(edits.replace(source, other, str(goal)))
@@ -79,7 +79,7 @@ def _sliced(source: Source, lines: tuple[int, ...], size: int, goal: int) -> lis
             continue
         if not isinstance(step, ast.Constant):
             return _everywhere(source, [step], size, goal) or None
-        ends = [n.right for n in ast.walk(loop) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Add)
+        ends = [n.right for n in trees.walk(loop) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Add)
                 and isinstance(n.left, ast.Name) and n.left.id == loop.target.id]  # fmt: skip
         alike = [e for e in ends if isinstance(e, ast.Constant) and e.value == size]
         if step.value == size and alike and len(alike) == len(ends):
@@ -89,7 +89,7 @@ def _sliced(source: Source, lines: tuple[int, ...], size: int, goal: int) -> lis
 
 def _elsewhere(source: Source, lines: tuple[int, ...]) -> Iterator[int]:
     """Where else the file calls the functions that it calls at ``lines``: a step may be taken once before the loop."""
-    everything = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)]
+    everything = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call)]
     names = {find.called(n) for n in everything if n.lineno in lines}
     own = {name for name in names if find.defined(source, name) is not None or name in ("train_on_batch", "train_step")}
     return (n.lineno for n in everything if find.called(n) in own and n.lineno not in lines)
@@ -97,7 +97,7 @@ def _elsewhere(source: Source, lines: tuple[int, ...]) -> Iterator[int]:
 
 def _loop(source: Source, line: int) -> ast.For | None:
     """The innermost loop over a stride that holds ``line``."""
-    loops = [n for n in ast.walk(source.tree) if isinstance(n, ast.For) and n.lineno <= line <= (n.end_lineno or 0)]
+    loops = [n for n in trees.walk(source.tree) if isinstance(n, ast.For) and n.lineno <= line <= (n.end_lineno or 0)]
     strided = [n for n in loops if _stride(n) is not None]
     return max(strided, key=lambda n: n.lineno, default=None)
 
@@ -106,14 +106,14 @@ def _stride(loop: ast.For | None) -> ast.expr | None:
     """The third argument of the ``range`` that a loop runs over, whatever is around it (``tqdm``)."""
     if loop is None:
         return None
-    ranges = [n for n in ast.walk(loop.iter) if isinstance(n, ast.Call) and find.called(n) in ("range", "trange")]
+    ranges = [n for n in trees.walk(loop.iter) if isinstance(n, ast.Call) and find.called(n) in ("range", "trange")]
     return ranges[0].args[2] if len(ranges) == 1 and len(ranges[0].args) == 3 else None
 
 
 def _by_name(source: Source, size: int, goal: int) -> list[Edit] | None:
     """By what the file calls a batch, where all that is called so and has the size is written in one place."""
     named: list[values.Origin] = []
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load) and BATCHLIKE.search(name):
             origin = values.origin(source, node)
@@ -129,7 +129,7 @@ def _by_name(source: Source, size: int, goal: int) -> list[Edit] | None:
 def _for_batches(source: Source, name: str) -> bool:
     """Whether all uses of a name, in any scope, are those of a batch's size."""
     read: list[ast.expr] = list(values.loads(source, name))
-    read += [n for n in ast.walk(source.tree) if isinstance(n, ast.Attribute) and n.attr == name
+    read += [n for n in trees.walk(source.tree) if isinstance(n, ast.Attribute) and n.attr == name
              and isinstance(n.ctx, ast.Load)]  # fmt: skip
     return all(_use(source, node, bool(BATCHLIKE.search(name))) for node in read)
 
@@ -180,7 +180,7 @@ def _drawing(node: ast.AST | None) -> bool:
 
 def _fixed(source: Source, size: int) -> bool:
     """Whether the file has the batch's size in a shape, in state kept between batches, or in windows of a data set."""
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         if isinstance(node, ast.keyword) and node.arg == "stateful" and not _false(node.value):
             return True
         if (
@@ -235,7 +235,7 @@ def _counts(source: Source, lines: tuple[int, ...], size: int, goal: int) -> lis
 
 def _reads(source: Source, node: ast.expr, depth: int = 3) -> Iterator[str]:
     """Names that an expression is made from, through assignments."""
-    for one in ast.walk(node):
+    for one in trees.walk(node):
         if isinstance(one, ast.Attribute):
             yield one.attr
         elif isinstance(one, ast.Name):

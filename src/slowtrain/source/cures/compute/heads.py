@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.reading import finding as find
 from slowtrain.source.reading import values
 
@@ -86,12 +86,12 @@ class Loop:
 
     def mentions(self, node: ast.AST) -> bool:
         inner = {self.part, *self.known}
-        return any(isinstance(n, ast.Name) and n.id in inner for n in ast.walk(node))
+        return any(isinstance(n, ast.Name) and n.id in inner for n in trees.walk(node))
 
 
 def together(source: Source, line: int) -> tuple[Edit, ...]:
     """All parts at once instead of the loop around ``line``; nothing where it is not certain to be the same."""
-    loops = [n for n in ast.walk(source.tree) if isinstance(n, ast.For) and n.lineno <= line <= (n.end_lineno or 0)]
+    loops = [n for n in trees.walk(source.tree) if isinstance(n, ast.For) and n.lineno <= line <= (n.end_lineno or 0)]
     node = max(loops, key=lambda n: n.lineno, default=None)
     if node is None or node.orelse or any(word in source.text for word in BY_VARIABLE) or not _three_dimensions(source):
         return ()
@@ -126,7 +126,7 @@ def _joined(loop: Loop, node: ast.For) -> list[Edit]:
     )
     function = find.function(source, node)
     begun = [
-        n for n in ast.walk(function or source.tree) if isinstance(n, ast.Assign) and ast.unparse(n) == f"{name} = []"
+        n for n in trees.walk(function or source.tree) if isinstance(n, ast.Assign) and ast.unparse(n) == f"{name} = []"
     ]
     read = [n for n in values.loads(source, name) if find.function(source, n) is function and n.lineno > node.lineno]
     read = [n for n in read if n.lineno > (node.end_lineno or 0)]
@@ -153,7 +153,7 @@ def _in_one(loop: Loop) -> list[Edit]:
     done = []
     for name, made in loop.weights.items():
         last = name.rpartition(".")[2]
-        used = [n for n in ast.walk(loop.source.tree)
+        used = [n for n in trees.walk(loop.source.tree)
                 if isinstance(n, ast.Attribute) and n.attr == last and isinstance(n.ctx, ast.Load)]  # fmt: skip
         inside = [n for n in used if isinstance(find.parents(loop.source).get(n), ast.Subscript)]
         call = made.elt
@@ -180,20 +180,20 @@ def _in_one(loop: Loop) -> list[Edit]:
 
 def _weights(source: Source, name: str) -> ast.ListComp | None:
     """``[self.add_weight(...) for _ in range(n)]``, of which the attribute ``name`` has its value."""
-    found = [n.value for n in ast.walk(source.tree) if isinstance(n, ast.Assign)
+    found = [n.value for n in trees.walk(source.tree) if isinstance(n, ast.Assign)
              and any(ast.unparse(t) == name for t in n.targets)]  # fmt: skip
     made = found[0] if len(found) == 1 else None
     if not isinstance(made, ast.ListComp) or len(made.generators) != 1 or made.generators[0].ifs:
         return None
     plain = isinstance(made.elt, ast.Call) and find.called(made.elt) == "add_weight"
     target = made.generators[0].target
-    varied = any(isinstance(n, ast.Name) and n.id == ast.unparse(target) for n in ast.walk(made.elt))
+    varied = any(isinstance(n, ast.Name) and n.id == ast.unparse(target) for n in trees.walk(made.elt))
     return made if plain and name.startswith("self.") and not varied else None
 
 
 def _three_dimensions(source: Source) -> bool:
     """Whether all the file's inputs are a matrix for each sample."""
-    inputs = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)
+    inputs = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call)
               and values.qualified(source, n.func) in ("keras.Input", "keras.layers.Input")]  # fmt: skip
     shapes = [find.keyword(n, "shape", 0) for n in inputs]
     return bool(shapes) and all(isinstance(s, (ast.Tuple, ast.List)) and len(s.elts) == 2 for s in shapes)

@@ -6,7 +6,7 @@ import ast
 import re
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.reading import finding as find
 from slowtrain.source.reading import values
 
@@ -42,7 +42,9 @@ LAYERS = re.compile(r"^keras\.(?:layers|models|Sequential|Model|applications|Inp
 
 def lazy_adam(source: Source) -> tuple[Edit, ...]:
     """The file's one Adam as one that leaves alone rows that a batch did not use; nothing where it has other duties."""
-    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and values.qualified(source, n.func) in ADAMS]
+    calls = [
+        n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and values.qualified(source, n.func) in ADAMS
+    ]
     named = [n for n in _optimizers(source) if isinstance(n, ast.Constant) and str(n.value).lower() == "adam"]
     if len(calls) + len(named) != 1 or "LazyAdam" in source.text:
         return ()
@@ -69,7 +71,7 @@ def _optimizers(source: Source) -> list[ast.expr]:
 
 
 def compiles(source: Source) -> list[ast.Call]:
-    return [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
+    return [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
             and n.func.attr == "compile" and values.qualified(source, n.func) != "re.compile"]  # fmt: skip
 
 
@@ -88,9 +90,9 @@ def compiled_with(source: Source, name: str, value: str) -> tuple[Edit, ...]:
 def fused_steps(source: Source) -> tuple[Edit, ...]:
     """Training steps compiled with XLA: the models of ``fit``, or functions that take a gradient."""
     done = list(compiled_with(source, "jit_compile", "True"))
-    for function in [n for n in ast.walk(source.tree) if isinstance(n, ast.FunctionDef)]:
+    for function in [n for n in trees.walk(source.tree) if isinstance(n, ast.FunctionDef)]:
         taken = any(isinstance(n, ast.Call) and find.called(n) in ("GradientTape", "apply_gradients")
-                    for n in ast.walk(function))  # fmt: skip
+                    for n in trees.walk(function))  # fmt: skip
         for decorator in function.decorator_list if taken else ():
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
             if values.qualified(source, called) != "tensorflow.function":
@@ -135,7 +137,7 @@ def mixed(source: Source, policy: str) -> tuple[Edit, ...]:
     policies = ("set_global_policy", "set_dtype_policy", "LossScaleOptimizer", "Policy")
     if any(name in source.text for name in policies) or "GradientTape" in source.text or not compiles(source):
         return ()
-    outputs = [output(source, n) for n in ast.walk(source.tree) if isinstance(n, ast.Call) and is_model(source, n)]
+    outputs = [output(source, n) for n in trees.walk(source.tree) if isinstance(n, ast.Call) and is_model(source, n)]
     first = next((s for s in source.tree.body if _builds(source, s)), None)
     if not outputs or first is None:
         return ()
@@ -152,7 +154,7 @@ def mixed(source: Source, policy: str) -> tuple[Edit, ...]:
 
 def keras_of(source: Source) -> tuple[str, list[Edit]]:
     """How the file calls Keras."""
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         if isinstance(node, ast.Name) and values.qualified(source, node) in ("keras", "tensorflow.keras"):
             return node.id, []
     tf, more = edits.imported(source, "tensorflow", "tf")
@@ -172,7 +174,7 @@ def output(source: Source, model: ast.Call) -> ast.Call | None:
             return listed.elts[-1] if isinstance(listed.elts[-1], ast.Call) else None
         holder = find.statement(source, model)
         name = ast.unparse(holder.targets[0]) if isinstance(holder, ast.Assign) else ""
-        added = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == f"{name}.add"]
+        added = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == f"{name}.add"]
         last = max(added, key=edits.start, default=None)
         return last.args[0] if last is not None and last.args and isinstance(last.args[0], ast.Call) else None
     outputs = find.keyword(model, "outputs", 1)
@@ -183,7 +185,7 @@ def output(source: Source, model: ast.Call) -> ast.Call | None:
 
 def _builds(source: Source, statement: ast.stmt) -> bool:
     """Whether a statement at the top of a file makes layers, itself or in a function that it defines."""
-    calls = [n for n in ast.walk(statement) if isinstance(n, (ast.Call, ast.ClassDef))]
+    calls = [n for n in trees.walk(statement) if isinstance(n, (ast.Call, ast.ClassDef))]
     return any(LAYERS.match(values.qualified(source, n.func if isinstance(n, ast.Call) else n.bases[0]))
                for n in calls if isinstance(n, ast.Call) or n.bases)  # fmt: skip
 
@@ -191,7 +193,7 @@ def _builds(source: Source, statement: ast.stmt) -> bool:
 def own_device(source: Source) -> tuple[Edit, ...]:
     """Training code that was put on the processor by ``with tf.device`` put where TensorFlow would."""
     done = []
-    for block in [n for n in ast.walk(source.tree) if isinstance(n, ast.With)]:
+    for block in [n for n in trees.walk(source.tree) if isinstance(n, ast.With)]:
         for item in block.items:
             call = item.context_expr
             if not isinstance(call, ast.Call) or values.qualified(source, call.func) != "tensorflow.device":
@@ -200,7 +202,7 @@ def own_device(source: Source) -> tuple[Edit, ...]:
             on_host = isinstance(device, ast.Constant) and re.search(
                 r"(?:^|[/:])cpu(?::\d+)?$", str(device.value).lower()
             )
-            inside = [n for s in block.body for n in ast.walk(s)]
+            inside = [n for s in block.body for n in trees.walk(s)]
             names = {find.called(n) for n in inside if isinstance(n, ast.Call)}
             trains = names & {"GradientTape", "fit", "train_on_batch", "Sequential", "Dense", "Conv2D"}
             data = any("Dataset" in ast.unparse(n) for n in inside if isinstance(n, ast.Attribute))
@@ -212,7 +214,7 @@ def own_device(source: Source) -> tuple[Edit, ...]:
 def tensor_float(source: Source) -> tuple[Edit, ...]:
     """TF32 where the file switched it off."""
     done = []
-    for call in [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)]:
+    for call in [n for n in trees.walk(source.tree) if isinstance(n, ast.Call)]:
         if find.called(call) == "enable_tensor_float_32_execution":
             given = find.keyword(call, "enabled", 0)
             if isinstance(given, ast.Constant) and given.value is False:

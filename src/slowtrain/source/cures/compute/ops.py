@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.reading import finding as find
 from slowtrain.source.reading import values
 
@@ -58,7 +58,7 @@ def looked_up(source: Source, line: int) -> tuple[Edit, ...]:
 def looked_up_first(source: Source) -> tuple[Edit, ...]:
     """Rows looked up before they are normalised: ``f(tf.gather(table, i))`` instead of ``tf.gather(f(table), i)``."""
     done: list[Edit] = []
-    for call in [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)]:
+    for call in [n for n in trees.walk(source.tree) if isinstance(n, ast.Call)]:
         table = by_row(source, call)
         if table is None or not table_of(source, table):
             continue
@@ -94,7 +94,7 @@ def _made(source: Source, node: ast.expr) -> Iterator[ast.expr]:
             yield value
     elif isinstance(node, ast.Attribute):
         above = find.parents(source)
-        for one in ast.walk(source.tree):
+        for one in trees.walk(source.tree):
             if isinstance(one, ast.Attribute) and one.attr == node.attr and isinstance(one.ctx, ast.Store):
                 holder = above.get(one)
                 if isinstance(holder, (ast.Assign, ast.AnnAssign)) and holder.value is not None:
@@ -111,7 +111,7 @@ def _dimensions(call: ast.Call) -> int | None:
         return len(shape.elts) if isinstance(shape, (ast.Tuple, ast.List)) else None
     if name == "Variable":
         value = find.keyword(call, "initial_value", 0)
-        inside = [n for n in ast.walk(value) if isinstance(n, ast.Call)] if value is not None else []
+        inside = [n for n in trees.walk(value) if isinstance(n, ast.Call)] if value is not None else []
         given = [s for c in inside for s in (find.keyword(c, "shape", 0), find.keyword(c, "size"))]
         shapes = [s for s in given if isinstance(s, (ast.Tuple, ast.List))]
         drawn = [c for c in inside if find.called(c) in ("randn", "rand") and len(c.args) == 2]
@@ -191,14 +191,14 @@ def _is_look_up(spec: str) -> bool:
 
 def _same_ids(source: Source, ids: ast.expr, made: ast.stmt, done: list[Edit]) -> bool:
     """Whether the ids are still what they were where the product stands."""
-    names = {n.id for n in ast.walk(ids) if isinstance(n, ast.Name)}
+    names = {n.id for n in trees.walk(ids) if isinstance(n, ast.Name)}
     last = max(e.start for e in done)
     return not any(
         isinstance(n, ast.Name)
         and n.id in names
         and isinstance(n.ctx, ast.Store)
         and edits.end(made) < edits.start(n) < last
-        for n in ast.walk(source.tree)
+        for n in trees.walk(source.tree)
     )
 
 

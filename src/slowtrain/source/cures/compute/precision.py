@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.reading import finding as find
 from slowtrain.source.reading import values
 from slowtrain.source.reading.floats import DOUBLE, PLAIN, REAL, Formats
@@ -29,7 +29,7 @@ def single(source: Source) -> tuple[Edit, ...]:
     if named is None:
         return ()
     formats, casts = Formats(source), []
-    if any(find.called(n) in CARRIERS for n in ast.walk(source.tree) if isinstance(n, ast.Call)):
+    if any(find.called(n) in CARRIERS for n in trees.walk(source.tree) if isinstance(n, ast.Call)):
         return ()
     for _ in range(8):  # each array that is cast makes those computed from it float32 as well
         found = [(node, holder) for node, holder in _leaving(source) if formats.of(node) == DOUBLE]
@@ -51,7 +51,7 @@ def single(source: Source) -> tuple[Edit, ...]:
 def _named(source: Source) -> list[Edit] | None:
     """float64 by name, as TensorFlow and Keras are told it. None: somewhere it may mean something else."""
     done = []
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         if isinstance(node, ast.Attribute) and values.qualified(source, node) in (
             "tensorflow.float64",
             "tensorflow.double",
@@ -107,7 +107,7 @@ def _drawn(call: ast.Call) -> bool:
 def _leaving(source: Source) -> Iterator[tuple[ast.expr, ast.AST]]:
     """Expressions that are handed to something else than NumPy, with what takes them."""
     above = find.parents(source)
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         if not isinstance(node, (ast.Name, ast.Call, ast.BinOp, ast.Subscript, ast.UnaryOp)):
             continue
         if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.reading import finding as find
 from slowtrain.source.reading import values
 
@@ -93,7 +93,7 @@ def _stacked(source: Source, found: Sum, tf: str, padded: str, more: list[Edit])
 
 def _sum(source: Source, line: int) -> Sum | None:
     """The loops over shifts around ``line``, if that is what they are."""
-    loops = [n for n in ast.walk(source.tree) if isinstance(n, ast.For) and n.lineno <= line <= (n.end_lineno or 0)]
+    loops = [n for n in trees.walk(source.tree) if isinstance(n, ast.For) and n.lineno <= line <= (n.end_lineno or 0)]
     loops.sort(key=lambda n: -n.lineno)
     axes: list[Axis] = []
     nest: ast.For | None = None
@@ -132,7 +132,7 @@ def _matched(
         return None
     known = tuple(Axis(a.name, a.count, length) for a, length in zip(axes, lengths, strict=True))
     names = {a.name for a in axes} | {total}
-    if any(isinstance(n, ast.Name) and n.id in names for part in (left.value, kernel.value) for n in ast.walk(part)):
+    if any(isinstance(n, ast.Name) and n.id in names for part in (left.value, kernel.value) for n in trees.walk(part)):
         return None
     return Sum(nest, total, left.value, kernel.value, known, index)
 
@@ -176,7 +176,7 @@ def _window(node: ast.expr, names: list[str]) -> list[ast.expr] | None:
         if not isinstance(end, ast.BinOp) or not isinstance(end.op, ast.Add):
             return None
         length = end.right if _is(end.left, name) else end.left if _is(end.right, name) else None
-        if length is None or any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(length)):
+        if length is None or any(isinstance(n, ast.Name) and n.id in names for n in trees.walk(length)):
             return None
         lengths.append(length)
     return lengths
@@ -208,7 +208,7 @@ def _whole_kernel(source: Source, found: Sum, filters: ast.expr | None) -> str |
 
 def _shape(source: Source, node: ast.expr) -> list[ast.expr] | None:
     made = []
-    for one in ast.walk(source.tree):
+    for one in trees.walk(source.tree):
         if isinstance(one, (ast.Assign, ast.AnnAssign)) and one.value is not None:
             targets = one.targets if isinstance(one, ast.Assign) else [one.target]
             if any(ast.unparse(t) == ast.unparse(node) for t in targets):
@@ -216,7 +216,7 @@ def _shape(source: Source, node: ast.expr) -> list[ast.expr] | None:
     if len(made) != 1:
         return None
     shapes = [
-        s for c in ast.walk(made[0]) if isinstance(c, ast.Call)
+        s for c in trees.walk(made[0]) if isinstance(c, ast.Call)
         for s in (*c.args, *(k.value for k in c.keywords if k.arg in ("shape", "size")))
         if isinstance(s, (ast.Tuple, ast.List)) and len(s.elts) >= 3
     ]  # fmt: skip

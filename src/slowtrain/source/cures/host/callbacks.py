@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.reading import finding, scopes
 
 EVERY_BATCHES = 100
@@ -20,7 +20,7 @@ FREE = {"histogram_freq": "0", "write_images": "False", "write_graph": "False", 
 
 def rarer_hook(source: Source, kind: str, hook: str) -> list[Edit]:
     """The method ``hook`` of the class ``kind`` left at once but in every hundredth batch (tenth epoch)."""
-    classes = [n for n in ast.walk(source.tree) if isinstance(n, ast.ClassDef) and n.name == kind]
+    classes = [n for n in trees.walk(source.tree) if isinstance(n, ast.ClassDef) and n.name == kind]
     if len(classes) != 1:
         return []
     methods = [n for n in classes[0].body if isinstance(n, ast.FunctionDef) and n.name == hook]
@@ -44,7 +44,7 @@ def _documents(one: ast.stmt) -> bool:
 def _steers(source: Source, method: ast.AST) -> bool:
     """Whether the hook, or a method that it calls, changes the model, its optimizer or when to stop."""
     for one in source.called(method):
-        for node in ast.walk(one):
+        for node in trees.walk(one):
             if isinstance(node, ast.Attribute) and node.attr in STEERS:
                 return True
             if isinstance(node, ast.Call) and finding.called(node) in ("setattr", "fit", "train_on_batch", "compile"):
@@ -54,15 +54,15 @@ def _steers(source: Source, method: ast.AST) -> bool:
 
 def _counts(kind: ast.ClassDef, method: ast.FunctionDef) -> bool:
     """Whether the hook counts its calls, or decides by itself when to work."""
-    changed = [n for n in ast.walk(method) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Attribute)]
-    modulo = [n for n in ast.walk(method) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)]
+    changed = [n for n in trees.walk(method) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Attribute)]
+    modulo = [n for n in trees.walk(method) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)]
     numeric = [n for n in modulo if not (isinstance(n.left, ast.Constant) and isinstance(n.left.value, str))]
     return bool(changed or numeric or kind.keywords)
 
 
 def rarer_lambda(source: Source) -> list[Edit]:
     """``LambdaCallback(on_batch_end=lambda batch, logs: …)``, the only one, working in every hundredth batch."""
-    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) == "LambdaCallback"]
+    calls = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) == "LambdaCallback"]
     call = calls[0] if len(calls) == 1 else None
     for given in call.keywords if call is not None else ():
         value = given.value
@@ -77,7 +77,7 @@ def rarer_lambda(source: Source) -> list[Edit]:
 
 def lighter(source: Source, kind: str) -> list[Edit]:
     """Every ``kind`` of Keras's own that the file makes, without what costs most: histograms, saves within epochs."""
-    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) == kind]
+    calls = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) == kind]
     found: list[Edit] = []
     for call in calls:
         found += _without_histograms(source, call) if kind == "TensorBoard" else _by_epoch(source, call, kind)
@@ -98,7 +98,7 @@ def _by_epoch(source: Source, call: ast.Call, kind: str) -> list[Edit]:
     """``save_freq`` of batches as once an epoch, where the file's name holds no batch."""
     freq = finding.keyword(call, "save_freq")
     path = finding.keyword(call, "filepath", 0)
-    texts = [str(n.value) for n in ast.walk(path) if isinstance(n, ast.Constant)] if path is not None else []
+    texts = [str(n.value) for n in trees.walk(path) if isinstance(n, ast.Constant)] if path is not None else []
     if kind not in KERAS_SAVERS or freq is None or any("{batch" in t for t in texts):
         return []
     if isinstance(freq, ast.Constant) and isinstance(freq.value, str):
@@ -108,7 +108,7 @@ def _by_epoch(source: Source, call: ast.Call, kind: str) -> list[Edit]:
 
 def uses_batches(source: Source) -> bool:
     """Whether a callback of the file looks at single batches: several steps in one call would change what it sees."""
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         if isinstance(node, FUNCTIONS) and node.name.startswith("on_") and "batch" in node.name:
             return True
         if isinstance(node, ast.keyword) and node.arg and "batch_" in node.arg and node.arg.startswith("on_"):

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, replace
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.host.overarrays import Axis, Translator, Unclear, Value
 from slowtrain.source.reading import finding, ranks, scopes
 from slowtrain.source.reading.ranks import SCALAR
@@ -92,7 +92,7 @@ class Made:
         if isinstance(over, ast.Call) and finding.called(over) == "range" and isinstance(target, ast.Name):
             given = [edits.written(self.source, a) for a in over.args]
             if len(given) != 1 or any(
-                isinstance(n, ast.Call) and finding.called(n) != "len" for n in ast.walk(over.args[0])
+                isinstance(n, ast.Call) and finding.called(n) != "len" for n in trees.walk(over.args[0])
             ):
                 raise Unclear("a range of another form")
             self.on.axes.append(Axis(target.id, "0", given[0]))

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.cures import extracting
 from slowtrain.source.reading import finding, graphable, kinds, scopes
 
@@ -34,18 +34,18 @@ def compiled_step(source: Source, line: int) -> list[Edit]:
 
 def _tape(source: Source, line: int) -> ast.With | None:
     """The block of the gradient tape that ``line`` stands in, or stands behind in the same block of statements."""
-    tapes = [n for n in ast.walk(source.tree) if isinstance(n, ast.With) and _is_tape(n)]
+    tapes = [n for n in trees.walk(source.tree) if isinstance(n, ast.With) and _is_tape(n)]
     near = [t for t in tapes if t.lineno <= line <= (scopes.block(source, t)[-1].end_lineno or t.lineno)]
     function = source.function_at(line)
     near = near or [t for t in tapes if function is not None and finding.function(source, t) is function]
-    outermost = [t for t in near if not any(t is not o and t in ast.walk(o) for o in near)]
+    outermost = [t for t in near if not any(t is not o and t in trees.walk(o) for o in near)]
     blocks = {id(scopes.block(source, t)[0]) for t in outermost}
     return outermost[0] if len(blocks) == 1 else None
 
 
 def _eager_parts(source: Source) -> bool:
     """Whether a layer or a loss of the file does in Python what a graph would do once only."""
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         if not isinstance(node, ast.FunctionDef) or graphable.graphed(source, node):
             continue
         layer = node.name == "call" and isinstance(finding.parents(source).get(node), ast.ClassDef)
@@ -59,7 +59,7 @@ def _eager_parts(source: Source) -> bool:
 def _distributed(source: Source, function: ast.AST) -> bool:
     """Whether a strategy runs the function on its devices."""
     name = getattr(function, "name", "")
-    runs = (n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) in ("run", "reduce"))
+    runs = (n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) in ("run", "reduce"))
     return any(scopes.dotted(a).rpartition(".")[2] == name for call in runs for a in call.args[:1])
 
 
@@ -93,7 +93,7 @@ def _decorated(source: Source, function: ast.FunctionDef | ast.AsyncFunctionDef)
     body = list(function.body)
     if isinstance(body[-1], ast.Return) and body[-1].value is None:
         body = body[:-1]
-    if any(isinstance(n, ast.Return) for one in body[:-1] for n in ast.walk(one)):
+    if any(isinstance(n, ast.Return) for one in body[:-1] for n in trees.walk(one)):
         return []
     if graphable.outside(source, function) or graphable.hindrance(source, _undocumented(body), tensors):
         return []
@@ -109,7 +109,7 @@ def _undocumented(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 def _updates(source: Source, statements: Sequence[ast.stmt]) -> bool:
     """Whether the statements also apply the gradient, themselves or in functions of the file."""
     every = [f for one in statements for f in source.called(one)]
-    calls = (n for one in every for n in ast.walk(one) if isinstance(n, ast.Call))
+    calls = (n for one in every for n in trees.walk(one) if isinstance(n, ast.Call))
     return any(finding.called(c) in APPLIES for c in calls)
 
 
@@ -143,7 +143,7 @@ def _fit_for_tensor(source: Source, function: ast.FunctionDef, parameter: str) -
 def mixes(statements: Sequence[ast.stmt], name: str) -> bool:
     """Whether ``name`` meets other values in an operator or in an op of TensorFlow, not only in layers and losses."""
     for one in statements:
-        for node in ast.walk(one):
+        for node in trees.walk(one):
             if isinstance(node, (ast.BinOp, ast.Compare)):
                 sides = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.left, *node.comparators]
                 if any(isinstance(n, ast.Name) and n.id == name for s in sides for n in _operands(s)):
@@ -193,7 +193,7 @@ def _of_keras(source: Source, function: ast.AST) -> bool:
 
 
 def _tapes(statements: Sequence[ast.stmt]) -> set[str]:
-    items = (i for one in statements for n in ast.walk(one) if isinstance(n, ast.With) for i in n.items)
+    items = (i for one in statements for n in trees.walk(one) if isinstance(n, ast.With) for i in n.items)
     return {n for i in items if i.optional_vars is not None for n in scopes.bound(i.optional_vars)}
 
 
@@ -205,7 +205,7 @@ def _lines(source: Source, tape: ast.With) -> list[ast.stmt]:
         i
         for i, s in enumerate(block)
         if i >= tapes[0]
-        and any(isinstance(n, ast.Call) and finding.called(n) in APPLIES for n in ast.walk(s))
+        and any(isinstance(n, ast.Call) and finding.called(n) in APPLIES for n in trees.walk(s))
         and not isinstance(s, FUNCTIONS)
     ]
     if not updates:
@@ -225,7 +225,7 @@ def _sure(source: Source, cut: extracting.Piece) -> bool:
     """Whether the lines may run as a graph with what they are given."""
     numbers = set()
     for name in cut.parameters:
-        node = next(n for one in cut.statements for n in ast.walk(one) if isinstance(n, ast.Name) and n.id == name)
+        node = next(n for one in cut.statements for n in trees.walk(one) if isinstance(n, ast.Name) and n.id == name)
         kind = kinds.of(source, node)
         if kind == kinds.NUMBER:
             return False  # a new graph for each of its values
@@ -241,7 +241,7 @@ def _sure(source: Source, cut: extracting.Piece) -> bool:
 def _outside(source: Source, cut: extracting.Piece) -> str | None:
     """What the lines read that changes and is not handed over."""
     for one in cut.statements:
-        for node in ast.walk(one):
+        for node in trees.walk(one):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in cut.parameters:
                 scope = kinds.where_bound(source, node)
                 if scope is None or node.id in scopes.bound(list(cut.statements)):
@@ -271,7 +271,7 @@ def without_eager_compile(source: Source, line: int) -> list[Edit]:
 
 def without_eager_switch(source: Source) -> list[Edit]:
     """``tf.config.run_functions_eagerly(False)`` for True, where nothing in the file needs it."""
-    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) in SWITCHES]
+    calls = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) in SWITCHES]
     on = [c for c in calls if isinstance(value := finding.keyword(c, "run_eagerly", 0), ast.Constant) and value.value]
     sizes = _open_sizes(source)
     if len(on) != 1 or _needs_eager(source, sizes):
@@ -284,7 +284,7 @@ def _open_sizes(source: Source) -> list[ast.Subscript]:
     """Batch sizes in models' ``call`` that must not be taken while tracing."""
     if _name_of_tf(source) != "tf":
         return []
-    methods = [n for n in ast.walk(source.tree) if isinstance(n, ast.FunctionDef) and n.name == "call"]
+    methods = [n for n in trees.walk(source.tree) if isinstance(n, ast.FunctionDef) and n.name == "call"]
     return [size for method in methods for size in graphable.batch_sizes(method)]
 
 
@@ -295,7 +295,7 @@ def _opened(source: Source, size: ast.Subscript) -> Edit:
 
 def _needs_eager(source: Source, sizes: Sequence[ast.AST]) -> bool:
     """Whether something that would become a graph reads values or keeps state in Python."""
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         if not isinstance(node, ast.FunctionDef):
             continue
         above = finding.parents(source).get(node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.cures import extracting
 from slowtrain.source.reading import finding, graphable, scopes
 
@@ -55,9 +55,9 @@ def _gone(source: Source, statement: ast.stmt) -> list[Edit]:
 
 def frozen(source: Source, line: int) -> list[Edit]:
     """``gc.freeze()`` before the outermost loop, or the call of ``fit``, at ``line``."""
-    if any(scopes.full(source, n.func) == "gc.freeze" for n in ast.walk(source.tree) if isinstance(n, ast.Call)):
+    if any(scopes.full(source, n.func) == "gc.freeze" for n in trees.walk(source.tree) if isinstance(n, ast.Call)):
         return []
-    around = [n for n in ast.walk(source.tree) if isinstance(n, ast.stmt) and n.lineno <= line <= (n.end_lineno or 0)]
+    around = [n for n in trees.walk(source.tree) if isinstance(n, ast.stmt) and n.lineno <= line <= (n.end_lineno or 0)]
     plain = [n for n in around if not isinstance(n, (*FUNCTIONS, ast.ClassDef))]
     loops = [n for n in plain if isinstance(n, (ast.For, ast.While))]
     anchor = loops[0] if loops else plain[-1] if plain else None
@@ -90,7 +90,7 @@ def hoisted(source: Source, line: int) -> list[Edit]:
 
 def _made_at(source: Source, line: int) -> ast.stmt | None:
     """``@tf.function def step`` or ``step = tf.function(f)`` at the line."""
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         if isinstance(node, ast.FunctionDef) and graphable.graphed(source, node):
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
             if first <= line <= (node.end_lineno or node.lineno):
@@ -161,7 +161,7 @@ def recompiled(source: Source, line: int) -> list[Edit]:
 
 
 def _compiles(source: Source) -> list[ast.Call]:
-    return [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) == "compile"]
+    return [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) == "compile"]
 
 
 def _rate(source: Source, call: ast.Call) -> str | None:
@@ -173,7 +173,7 @@ def _rate(source: Source, call: ast.Call) -> str | None:
     if (
         len(made.args) + len(made.keywords) != 1
         or given is None
-        or any(isinstance(n, ast.Call) for n in ast.walk(given))
+        or any(isinstance(n, ast.Call) for n in trees.walk(given))
     ):
         return None
     return edits.written(source, given)

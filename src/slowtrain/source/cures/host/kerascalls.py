@@ -6,7 +6,7 @@ import ast
 import re
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.host import callbacks
 from slowtrain.source.reading import finding, kinds, scopes
 
@@ -42,7 +42,7 @@ def without_xla(source: Source, line: int) -> list[Edit]:
 
 def rolled(source: Source, line: int) -> list[Edit]:
     """The layer at ``line`` without ``unroll=True``."""
-    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and n.lineno <= line <= (n.end_lineno or 0)]
+    calls = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and n.lineno <= line <= (n.end_lineno or 0)]
     for call in calls:
         for given in call.keywords:
             true = isinstance(given.value, ast.Constant) and given.value.value is True
@@ -78,8 +78,8 @@ def _decides(source: Source, call: ast.Call) -> bool:
     given = finding.keyword(call, "callbacks")
     if given is None:
         return False
-    names = {n.id for n in ast.walk(source.tree) if isinstance(n, ast.Name)}
-    names |= {n.attr for n in ast.walk(source.tree) if isinstance(n, ast.Attribute)}
+    names = {n.id for n in trees.walk(source.tree) if isinstance(n, ast.Name)}
+    names |= {n.attr for n in trees.walk(source.tree) if isinstance(n, ast.Attribute)}
     own = any(
         isinstance(n, ast.ClassDef) and "Callback" in "".join(map(scopes.dotted, n.bases)) for n in source.tree.body
     )
@@ -89,7 +89,7 @@ def _decides(source: Source, call: ast.Call) -> bool:
 def _aligned(source: Source) -> bool:
     """Whether the validation's numbers are used as a series, one an epoch."""
     above = finding.parents(source)
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("val_"):
             item = above.get(node)
             user = above.get(item) if item is not None else None
@@ -121,7 +121,7 @@ def rarer_turns(source: Source, line: int, rarer: int) -> list[Edit]:
     """``if step % 5 == 0:`` around ``line`` with a larger number; a multiple that the numbers inside divide by."""
     tests = [
         n
-        for n in ast.walk(source.tree)
+        for n in trees.walk(source.tree)
         if isinstance(n, ast.If) and n.lineno <= line <= (n.end_lineno or 0) and divided_by(n) is not None
     ]
     outer = min(tests, key=lambda n: n.lineno, default=None)
@@ -129,7 +129,7 @@ def rarer_turns(source: Source, line: int, rarer: int) -> list[Edit]:
     now = number(source, modulus)
     if outer is None or modulus is None or not now or rarer < 2 or _breaks(outer):
         return []
-    inner = [number(source, m) for n in ast.walk(outer) if n is not outer and (m := divided_by(n)) is not None]
+    inner = [number(source, m) for n in trees.walk(outer) if n is not outer and (m := divided_by(n)) is not None]
     fits = [k for k in range(2, 10 * rarer) if all(i is not None and i % (now * k) == 0 for i in inner)]
     best = min(fits, key=lambda k: abs(k - rarer), default=None)
     if best is None:
@@ -153,7 +153,7 @@ def divided_by(node: ast.AST) -> ast.expr | None:
 
 def _breaks(node: ast.AST) -> bool:
     """Whether what is done now and then decides about the training, or keeps the best of it."""
-    for n in ast.walk(node):
+    for n in trees.walk(node):
         if isinstance(n, (ast.Break, ast.Return, ast.Continue, ast.Raise)):
             return True
         if isinstance(n, ast.Attribute) and (n.attr in callbacks.STEERS or n.attr.startswith("save")):
@@ -244,7 +244,7 @@ def _of_generator(source: Source, made: ast.FunctionDef, call: ast.Call) -> str 
     """The parameter that slices the data: ``x[k:k + b]``."""
     steps = {
         n.upper.right.id
-        for n in ast.walk(made)
+        for n in trees.walk(made)
         if isinstance(n, ast.Slice) and isinstance(n.upper, ast.BinOp) and isinstance(n.upper.right, ast.Name)
     }
     names = [p for p in scopes.parameters(made) if p in steps]

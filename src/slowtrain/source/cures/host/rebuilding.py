@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.cures import extracting
 from slowtrain.source.reading import finding, graphable, scopes
 
@@ -48,10 +48,10 @@ def _loops(source: Source, line: int) -> list[ast.For | ast.While]:
     function = source.function_at(line)
     while function is not None:
         name = getattr(function, "name", "")
-        calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) == name]
+        calls = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) == name]
         lines += [c.lineno for c in calls]
         function = finding.function(source, function)
-    every = [n for n in ast.walk(source.tree) if isinstance(n, (ast.For, ast.While)) and not n.orelse]
+    every = [n for n in trees.walk(source.tree) if isinstance(n, (ast.For, ast.While)) and not n.orelse]
     found = [n for n in every if any(n.lineno <= at <= (n.end_lineno or 0) for at in lines)]
     return sorted(found, key=lambda n: -n.lineno)
 
@@ -83,7 +83,7 @@ def _model(source: Source, call: ast.Call) -> bool:
     """Whether the call gives a model whose shapes are known, so that it has weights at once."""
     made = _made_by(source, call)
     nodes = [call] if made is None else [made]
-    calls = [n for one in nodes for n in ast.walk(one) if isinstance(n, ast.Call)]
+    calls = [n for one in nodes for n in trees.walk(one) if isinstance(n, ast.Call)]
     models = [n for n in calls if finding.called(n) in MAKES_MODEL]
     shaped = any(finding.called(n) in GIVES_SHAPE or any(k.arg == "input_shape" for k in n.keywords) for n in calls)
     direct = finding.called(call) in MAKES_MODEL
@@ -100,7 +100,7 @@ def _graph(source: Source, call: ast.Call) -> bool:
     if scopes.full(source, call.func) == "tensorflow.function":
         return True
     made = _made_by(source, call)
-    inner = [n for n in ast.walk(made) if isinstance(n, FUNCTIONS) and n is not made] if made is not None else []
+    inner = [n for n in trees.walk(made) if isinstance(n, FUNCTIONS) and n is not made] if made is not None else []
     return any(graphable.graphed(source, n) for n in inner)
 
 
@@ -110,14 +110,14 @@ def _sure(source: Source, loop: ast.For | ast.While, found: Parts) -> bool:
     own = {n for one in hoisted if one is not found.compiled for n in scopes.bound(one)}
     turns = set(scopes.bound(loop))
     for name in own:
-        binders = [n for n in ast.walk(loop) if isinstance(n, ast.stmt) and n in hoisted and name in scopes.bound(n)]
+        binders = [n for n in trees.walk(loop) if isinstance(n, ast.stmt) and n in hoisted and name in scopes.bound(n)]
         others = scopes.bound([s for s in loop.body if s not in hoisted])
         if len(binders) != 1 or name in others:
             return False
     for one in hoisted:
         if _reads(source, one) & (turns - own) or extracting.edits_cross_strings([one]):
             return False
-    if any(isinstance(n, (ast.Attribute, ast.Name)) and _word(n) in FORBIDDEN for n in ast.walk(loop)):
+    if any(isinstance(n, (ast.Attribute, ast.Name)) and _word(n) in FORBIDDEN for n in trees.walk(loop)):
         return False
     trained = found.compiled is not None or found.optimizer is not None or _compiles(source, found.model)
     ordered = [loop.body.index(one) for one in hoisted]
@@ -135,7 +135,7 @@ def _reads(source: Source, one: ast.stmt) -> set[str]:
 
 def _compiles(source: Source, model: ast.Assign) -> bool:
     made = _made_by(source, model.value) if isinstance(model.value, ast.Call) else None
-    calls = [n for n in ast.walk(made) if isinstance(n, ast.Call)] if made is not None else []
+    calls = [n for n in trees.walk(made) if isinstance(n, ast.Call)] if made is not None else []
     return any(finding.called(n) == "compile" for n in calls)
 
 
@@ -146,8 +146,8 @@ def _kept_to_itself(source: Source, loop: ast.For | ast.While, found: Parts) -> 
     names = {scopes.dotted(model): OF_MODEL}
     if found.optimizer is not None:
         names[scopes.dotted(found.optimizer.targets[0])] = OF_OPTIMIZER
-    inside = {id(n) for one in found.functions for n in ast.walk(one)}
-    for node in ast.walk(loop):
+    inside = {id(n) for one in found.functions for n in trees.walk(one)}
+    for node in trees.walk(loop):
         if not isinstance(node, ast.Name) or node.id not in names or not isinstance(node.ctx, ast.Load):
             continue
         parent = above.get(node)

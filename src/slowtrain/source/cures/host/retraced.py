@@ -6,7 +6,7 @@ import ast
 import re
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.reading import finding, graphable, kinds, scopes
 
 OTHER_TYPES = re.compile(r"float64|set_floatx|float16|complex|enable_numpy_behavior")
@@ -21,7 +21,7 @@ ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 
 def graph_function(source: Source, line: int) -> ast.FunctionDef | None:
     """The function written at ``line``, its decorators counted."""
-    found = [n for n in ast.walk(source.tree) if isinstance(n, ast.FunctionDef) and _first(n) <= line <= _last(n)]
+    found = [n for n in trees.walk(source.tree) if isinstance(n, ast.FunctionDef) and _first(n) <= line <= _last(n)]
     return max(found, key=lambda n: n.lineno) if found else None
 
 
@@ -64,12 +64,12 @@ def as_tensors(source: Source, line: int, parameters: dict[str, str]) -> list[Ed
 def _calls(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
     """Calls of the function, by its name or by that of ``tf.function(f)``."""
     names = {function.name}
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         made = node.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) else None
         if isinstance(node, ast.Assign) and made is not None and made.args and _makes_graph(source, made):
             given = scopes.dotted(made.args[0]).rpartition(".")[2]
             names |= {scopes.dotted(t).rpartition(".")[2] for t in node.targets if given == function.name}
-    return [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) in names]
+    return [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) in names]
 
 
 def _makes_graph(source: Source, call: ast.Call) -> bool:
@@ -86,7 +86,7 @@ def _dtype(source: Source, function: ast.FunctionDef, parameter: str, kind: str)
     if parameter not in scopes.parameters(function) or parameter in scopes.bound(function.body):
         return None
     above = finding.parents(source)
-    uses = [n for one in function.body for n in ast.walk(one) if isinstance(n, ast.Name) and n.id == parameter]
+    uses = [n for one in function.body for n in trees.walk(one) if isinstance(n, ast.Name) and n.id == parameter]
     found = {_use(source, n, above) for n in uses}
     if None in found or not found:
         return None if uses else ""
@@ -150,7 +150,7 @@ def reduced(source: Source, line: int) -> list[Edit]:
 
 def _asks_for_shape(function: ast.FunctionDef) -> bool:
     """Whether a shape or a length is read in Python."""
-    for node in ast.walk(function):
+    for node in trees.walk(function):
         if isinstance(node, ast.Attribute) and node.attr in ("shape", "get_shape"):
             return True
         if isinstance(node, ast.Call) and finding.called(node) == "len":

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.host import comprehended, overarrays
 from slowtrain.source.cures.host.comprehended import Vectorised
 from slowtrain.source.cures.host.overarrays import Axis, Translator, Unclear, Value
@@ -35,11 +35,11 @@ def _candidates(source: Source, line: int) -> list[ast.For | ast.Call]:
     function = source.function_at(line)
     lines += [c.lineno for c in kinds.calls_of(source, function)] if function is not None else []
     name = getattr(function, "name", None)
-    applied = (n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and function is not None)
+    applied = (n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and function is not None)
     lines += [c.lineno for c in applied if any(isinstance(a, ast.Name) and a.id == name for a in c.args)]
     found: list[ast.For | ast.Call] = []
     for each in dict.fromkeys(lines):
-        around = [n for n in ast.walk(source.tree) if _holds(n, each)]
+        around = [n for n in trees.walk(source.tree) if _holds(n, each)]
         makers = [n for n in around if isinstance(n, ast.Call) and comprehended.makes_array(source, n)]
         loops = [n for n in around if isinstance(n, ast.For)]
         found += sorted([*loops, *makers], key=lambda n: (n.lineno, n.col_offset))
@@ -56,7 +56,7 @@ class _Loop:
     def __init__(self, source: Source, node: ast.For) -> None:
         self.source, self.node = source, node
         self.scope = scopes.scope(source, node)
-        self.inside = {id(n) for n in ast.walk(node)}
+        self.inside = {id(n) for n in trees.walk(node)}
         self.lines: list[str] = []
         self.appended: dict[str, str] = {}
         self.sums: set[str] = set()
@@ -121,7 +121,7 @@ class _Loop:
         given = [edits.written(self.source, a) for a in call.args]
         if len(given) > 2 or call.keywords:
             raise Unclear("a step")
-        bound = {n.id for n in ast.walk(call) if isinstance(n, ast.Name)} & scopes.bound(self.node)
+        bound = {n.id for n in trees.walk(call) if isinstance(n, ast.Name)} & scopes.bound(self.node)
         stop = given[-1]
         if bound:  # range(len(a[i])): the columns of the row
             one = call.args[-1]
@@ -138,8 +138,8 @@ class _Loop:
         return Axis(index, given[0] if len(given) == 2 else "0", stop)
 
     def simple(self, node: ast.expr) -> bool:
-        return all(isinstance(n, ast.expr | ast.Load | ast.operator) for n in ast.walk(node)) and not any(
-            isinstance(n, ast.Call) and finding.called(n) not in ("len", "int") for n in ast.walk(node)
+        return all(isinstance(n, ast.expr | ast.Load | ast.operator) for n in trees.walk(node)) and not any(
+            isinstance(n, ast.Call) and finding.called(n) not in ("len", "int") for n in trees.walk(node)
         )
 
     def element(self, name: str, over: ast.expr, index: str | None) -> None:
@@ -207,7 +207,7 @@ class _Loop:
     def unshifted(self, name: str, target: ast.Subscript) -> None:
         """What is written is read at the same place only: no turn needs what another has done."""
         wanted = ast.dump(_loaded(target))
-        for node in ast.walk(self.node):
+        for node in trees.walk(self.node):
             if isinstance(node, ast.Subscript) and scopes.dotted(_root(node)) == name:
                 inner = isinstance(finding.parents(self.source).get(node), ast.Subscript)
                 if ast.dump(_loaded(node)) != wanted and not inner:
@@ -238,7 +238,7 @@ class _Loop:
                 raise Unclear("a sum of another form")
             self.on.exact = False
             self.sums.add(one.target.id)
-            if sum(isinstance(n, ast.Name) and n.id == one.target.id for n in ast.walk(self.node)) > 1:
+            if sum(isinstance(n, ast.Name) and n.id == one.target.id for n in trees.walk(self.node)) > 1:
                 raise Unclear("a sum that is read on its way")
             self.lines.append(f"{one.target.id} += {self.on.numpy}.sum({found.text})")
             return
@@ -314,7 +314,7 @@ class _Loop:
         """No name of the loop is read elsewhere: it would be the last element's."""
         for name in scopes.bound(self.node) - self.sums:
             for one in scopes.body(self.scope):
-                for node in ast.walk(one):
+                for node in trees.walk(one):
                     if isinstance(node, ast.Name) and node.id == name and id(node) not in self.inside:
                         raise Unclear(f"{name} is used elsewhere")
 
@@ -323,7 +323,7 @@ class _Loop:
         uses = [
             n
             for one in scopes.body(self.scope)
-            for n in ast.walk(one)
+            for n in trees.walk(one)
             if isinstance(n, ast.Name) and n.id == name and id(n) not in self.inside
         ]
         made = [n for n in uses if isinstance(n.ctx, ast.Store) and not self.rebound(n)]

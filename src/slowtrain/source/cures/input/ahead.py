@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.cures.input import arrays, feeding_by_hand, generators
 from slowtrain.source.reading import finding, repeatable, scopes
 
@@ -37,7 +37,7 @@ def made_ahead(source: Source, line: int) -> list[Edit]:
         found = _of_generator(source, loop)
         if found:
             return found
-    loops = [n for n in ast.walk(source.tree) if isinstance(n, ast.For)]
+    loops = [n for n in trees.walk(source.tree) if isinstance(n, ast.For)]
     for loop in sorted(loops, key=lambda n: -n.lineno):
         found = _of_lines(source, loop, line)
         if found:
@@ -47,10 +47,10 @@ def made_ahead(source: Source, line: int) -> list[Edit]:
 
 def _generated(source: Source, line: int) -> list[ast.For]:
     """Loops through a generator of the file that are around ``line``, or whose generator reaches it."""
-    functions = [f for f in ast.walk(source.tree) if isinstance(f, FUNCTIONS) and _within(f, line)]
+    functions = [f for f in trees.walk(source.tree) if isinstance(f, FUNCTIONS) and _within(f, line)]
     holder = max(functions, key=lambda f: f.lineno, default=None)
     found = []
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         if isinstance(node, ast.For) and _generator(source, node) is not None:
             reached = holder is not None and holder in source.called(node.iter)
             if reached or (_within(node, line) and not _inner(node, line)):
@@ -60,7 +60,7 @@ def _generated(source: Source, line: int) -> list[ast.For]:
 
 def _inner(loop: ast.For, line: int) -> bool:
     """Whether a loop inside of ``loop`` holds ``line``."""
-    return any(n is not loop and isinstance(n, (ast.For, ast.While)) and _within(n, line) for n in ast.walk(loop))
+    return any(n is not loop and isinstance(n, (ast.For, ast.While)) and _within(n, line) for n in trees.walk(loop))
 
 
 def _generator(source: Source, loop: ast.For) -> tuple[ast.FunctionDef, ast.Call] | None:
@@ -99,7 +99,7 @@ def _of_lines(source: Source, loop: ast.For, line: int) -> list[Edit]:
     rest = loop.body[len(made) :]
     reached = [f for s in made for f in source.called(s)]
     if (
-        not any(isinstance(n, ast.Call) for s in made for n in ast.walk(s))
+        not any(isinstance(n, ast.Call) for s in made for n in trees.walk(s))
         or loop.orelse
         or not any(_within(f, line) for f in reached)
         or not _steps(source, rest)
@@ -154,7 +154,7 @@ def _feeding(source: Source, made: list[ast.stmt]) -> int:
 
 def _steps(source: Source, statements: Sequence[ast.stmt]) -> bool:
     """Whether a training step is taken in ``statements``, or in a function that they call."""
-    for node in (n for s in statements for f in source.called(s) for n in ast.walk(f)):
+    for node in (n for s in statements for f in source.called(s) for n in trees.walk(f)):
         name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
         if name in STEPS or "train_step" in name:
             return True
@@ -183,16 +183,16 @@ def _lines_alone(source: Source, statements: list[ast.stmt]) -> bool:
         if row[: one.col_offset] != b" " * one.col_offset:
             return False
         last = one.end_lineno or one.lineno
-    texts = [n for s in statements for n in ast.walk(s) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    texts = [n for s in statements for n in trees.walk(s) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
     return all(n.lineno == n.end_lineno for n in texts)  # a text over several lines would change with its indentation
 
 
 def _plain_names(target: ast.expr) -> bool:
-    return all(isinstance(n, (ast.Name, ast.Tuple, ast.expr_context)) for n in ast.walk(target))
+    return all(isinstance(n, (ast.Name, ast.Tuple, ast.expr_context)) for n in trees.walk(target))
 
 
 def _names(target: ast.expr) -> list[str]:
-    return [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
+    return [n.id for n in trees.walk(target) if isinstance(n, ast.Name)]
 
 
 def _targets(statement: ast.Assign) -> list[str]:
@@ -215,24 +215,24 @@ def _within(node: ast.AST, line: int) -> bool:
 
 def _top_statement(source: Source, node: ast.AST) -> ast.stmt:
     """The statement of the module in which ``node`` stands."""
-    return next(s for s in source.tree.body if any(n is node for n in ast.walk(s)))
+    return next(s for s in source.tree.body if any(n is node for n in trees.walk(s)))
 
 
 def _apart(source: Source, making: Sequence[ast.AST], rest: Sequence[ast.stmt], loop: ast.For) -> bool:
     """Whether what makes a batch reads and changes nothing that the rest of the loop may change, nor draws with it."""
     using = [f for s in rest for f in source.called(s)]
-    if any(isinstance(n, (ast.Global, ast.Nonlocal)) for f in making for n in ast.walk(f)):
+    if any(isinstance(n, (ast.Global, ast.Nonlocal)) for f in making for n in trees.walk(f)):
         return False
     draws = any(repeatable.random(source, f) for f in making)
     if draws and any(repeatable.random(source, s) for s in using):
         return False
-    names = (scopes.full(source, n) for f in making for n in ast.walk(f) if isinstance(n, ast.Attribute))
+    names = (scopes.full(source, n) for f in making for n in trees.walk(f) if isinstance(n, ast.Attribute))
     if any(n.startswith("tensorflow.") and ".random" in n for n in names):
         return False  # its draws are numbered as they come, the model's among them
     if draws and any(isinstance(n, (ast.Break, ast.Return)) for n in scopes.own(rest)):
         return False
     known = set(scopes.aliases(source)) | repeatable.modules(source)
-    known |= {n.name for n in ast.walk(source.tree) if isinstance(n, FUNCTIONS)}
+    known |= {n.name for n in trees.walk(source.tree) if isinstance(n, FUNCTIONS)}
     known |= {n for n in scopes.read(source.tree) if arrays.plain(source, n)}
     own = {n for f in making for n in scopes.bound(f) if isinstance(f, ast.stmt) and not isinstance(f, FUNCTIONS)}
     free = {n for f in making for n in scopes.read(f)} - known - own - scopes.bound(loop.target)
@@ -244,8 +244,8 @@ def _apart(source: Source, making: Sequence[ast.AST], rest: Sequence[ast.stmt], 
 
 def _held_elsewhere(source: Source, name: str, making: Sequence[ast.AST]) -> bool:
     """Whether something that is no array was handed to code that may keep it, and change it during a step."""
-    inside = {id(n) for f in making for n in ast.walk(f)}
-    for node in ast.walk(source.tree):
+    inside = {id(n) for f in making for n in trees.walk(f)}
+    for node in trees.walk(source.tree):
         if not isinstance(node, ast.Call) or id(node) in inside:
             continue
         given = [a for a in (*node.args, *(k.value for k in node.keywords)) if isinstance(a, ast.Name) and a.id == name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.reading import finding, scopes
 from slowtrain.source.reading.input import chains
 
@@ -45,7 +45,7 @@ def plain(source: Source, name: str) -> bool:
     if len(found) != 1 or not isinstance(found[0], ast.Assign):
         return False
     value = _part(found[0], name)
-    return isinstance(value, ast.expr) and all(_unchangeable(source, n) for n in ast.walk(value))
+    return isinstance(value, ast.expr) and all(_unchangeable(source, n) for n in trees.walk(value))
 
 
 def _unchangeable(source: Source, node: ast.AST) -> bool:
@@ -117,7 +117,7 @@ def _array(source: Source, node: ast.expr | None, depth: int) -> bool:
 
 
 def _mentions(value: ast.expr, name: str) -> bool:
-    return any(_is(n, name) for n in ast.walk(value))
+    return any(_is(n, name) for n in trees.walk(value))
 
 
 def _generator(source: Source, node: ast.expr) -> bool:
@@ -155,7 +155,7 @@ def _rectangular(node: ast.expr) -> bool:
         inner = node.elt
         if isinstance(inner, ast.ListComp):
             fixed = len(inner.generators) == 1 and not inner.generators[0].ifs
-            own = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+            own = {n.id for g in node.generators for n in trees.walk(g.target) if isinstance(n, ast.Name)}
             over = inner.generators[0].iter
             length = isinstance(over, ast.Call) and finding.called(over) == "range" and not own & scopes.read(over)
             return fixed and length and _scalar(inner.elt)
@@ -185,7 +185,7 @@ def read_whole(source: Source, line: int) -> list[Edit]:
     The array takes all of it: whether that fits is for the caller to know.
     """
     names = {
-        n.value.id: n.value for n in ast.walk(source.tree)
+        n.value.id: n.value for n in trees.walk(source.tree)
         if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name) and n.lineno <= line <= (n.end_lineno or 0)
         and scopes.loops(source, n)
     }  # fmt: skip
@@ -222,7 +222,7 @@ def _only_rows(source: Source, name: str) -> bool:
     """Whether ``name`` is only cut, measured and asked for its shape, and no part of it is changed in place."""
     above = finding.parents(source)
     parts: set[str] = set()
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         if not (isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)):
             continue
         parent = above.get(node)
@@ -235,7 +235,7 @@ def _only_rows(source: Source, name: str) -> bool:
         holder = above.get(parent)
         if isinstance(holder, ast.Assign):
             parts |= scopes.bound(holder)
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         target: ast.expr | None = node.target if isinstance(node, ast.AugAssign) else None
         if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
             target = node.value

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Sequence
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.input import elementwise, generators
 from slowtrain.source.reading import finding, repeatable, scopes
 from slowtrain.source.reading.input import chains
@@ -85,7 +85,7 @@ def autotune(source: Source, near: ast.AST) -> tuple[str, list[Edit]]:
 def threads_freed(source: Source, line: int) -> list[Edit]:
     """Without the limit on a data set's threads that the file sets, for the data set at ``line`` or in its module."""
     limits = [
-        n for n in ast.walk(source.tree)
+        n for n in trees.walk(source.tree)
         if isinstance(n, ast.Assign) and len(n.targets) == 1 and isinstance(n.targets[0], ast.Attribute)
         and n.targets[0].attr in ("private_threadpool_size", "experimental_threading_private_threadpool_size")
     ]  # fmt: skip
@@ -305,5 +305,5 @@ def _tuning_off(source: Source) -> bool:
     return any(
         isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant) and n.value.value is False
         and any(scopes.dotted(t).endswith("autotune.enabled") for t in n.targets)
-        for n in ast.walk(source.tree)
+        for n in trees.walk(source.tree)
     )  # fmt: skip

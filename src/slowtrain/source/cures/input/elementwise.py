@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.input import elementwise_axes
 from slowtrain.source.cures.input.elementwise_ops import (
     AXIS,
@@ -94,7 +94,7 @@ def _alone(source: Source, given: ast.expr) -> bool:
     """Whether the function is used in this one place."""
     if not isinstance(given, ast.Name):
         return True
-    used = [n for n in ast.walk(source.tree) if isinstance(n, ast.Name) and n.id == given.id]
+    used = [n for n in trees.walk(source.tree) if isinstance(n, ast.Name) and n.id == given.id]
     return len(used) == 1
 
 
@@ -360,7 +360,7 @@ def _constant(source: Source, name: ast.Name) -> Value:
     if len(found) != 1 or len(values) != 1:
         return Fixed()
     kinds = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
-    if all(isinstance(n, kinds) for n in ast.walk(values[0])):
+    if all(isinstance(n, kinds) for n in trees.walk(values[0])):
         return Fixed(0)
     return Fixed()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeGuard
 
 from slowtrain.model import Edit
-from slowtrain.source import BLOCKS, FUNCTIONS, Source, edits
+from slowtrain.source import BLOCKS, FUNCTIONS, Source, edits, trees
 from slowtrain.source.cures.input import arrays, generators
 from slowtrain.source.reading import finding, repeatable, scopes
 
@@ -31,7 +31,7 @@ def converted_once(source: Source, line: int) -> list[Edit]:
     """
     found: list[Edit] = []
     made: dict[str, str] = {}
-    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and n.lineno == line]
+    calls = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and n.lineno == line]
     calls = [c for c in calls if scopes.full(source, c.func) in CONVERSIONS]
     for call in calls:
         part = call.args[0] if call.args else None
@@ -92,7 +92,7 @@ def _with_whole(source: Source, call: ast.Call, part: ast.Subscript) -> str:
 
 
 def fresh(source: Source, name: str, taken: Iterable[str]) -> str:
-    used = {n.id for n in ast.walk(source.tree) if isinstance(n, ast.Name)} | set(taken)
+    used = {n.id for n in trees.walk(source.tree) if isinstance(n, ast.Name)} | set(taken)
     while name in used:
         name += "_"
     return name
@@ -104,7 +104,7 @@ def fresh(source: Source, name: str, taken: Iterable[str]) -> str:
 def done_once(source: Source, line: int) -> list[Edit]:
     """The assignment at ``line`` moved in front of the loops in which nothing that it reads changes."""
     found = [
-        n for n in ast.walk(source.tree)
+        n for n in trees.walk(source.tree)
         if isinstance(n, ast.Assign) and n.lineno <= line <= (n.end_lineno or n.lineno)
         and not isinstance(n, finding.SCOPES)
     ]  # fmt: skip
@@ -143,7 +143,7 @@ def _dedented(source: Source, statement: ast.stmt) -> str:
 def _pure(source: Source, value: ast.expr) -> bool:
     """Whether ``value`` gives the same, and does nothing else, whenever its names stand for the same."""
     waits = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
-    inner = list(ast.walk(value))
+    inner = list(trees.walk(value))
     calls = [n for n in inner if isinstance(n, ast.Call)]
     return bool(calls) and not any(isinstance(n, waits) for n in inner) and all(_pure_call(source, c) for c in calls)
 
@@ -160,7 +160,7 @@ def _pure_call(source: Source, call: ast.Call) -> bool:
     if repeatable.drawing(source, function) or not generators.own_results(function):
         return False
     reached = source.called(function)
-    inner = [n for f in reached for n in ast.walk(f) if isinstance(n, ast.Call) and n is not call]
+    inner = [n for f in reached for n in trees.walk(f) if isinstance(n, ast.Call) and n is not call]
     defined = [f.name for f in reached if isinstance(f, FUNCTIONS)]
     return all(finding.called(n) in defined or _pure_call(source, n) for n in inner) and all(
         _of_data(source, f) for f in reached
@@ -169,10 +169,10 @@ def _pure_call(source: Source, call: ast.Call) -> bool:
 
 def _of_data(source: Source, node: ast.AST) -> bool:
     """Whether all that ``node`` reads is data or a function: nothing that a step changes without being told."""
-    functions = {n.name for n in ast.walk(source.tree) if isinstance(n, FUNCTIONS)}
+    functions = {n.name for n in trees.walk(source.tree) if isinstance(n, FUNCTIONS)}
     known = functions | repeatable.modules(source) | repeatable.BUILTINS | PURE
     free = {n for n in scopes.read(node) if n not in known}
-    names = [n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in free and isinstance(n.ctx, ast.Load)]
+    names = [n for n in trees.walk(node) if isinstance(n, ast.Name) and n.id in free and isinstance(n.ctx, ast.Load)]
     return all(arrays.plain(source, n.id) or arrays.table(source, n) is not None for n in names)
 
 
@@ -214,7 +214,7 @@ def _unchanged_in(
         again = scopes.bound(loop.body) | (scopes.bound(loop.target) if isinstance(loop, ast.For) else set())
         if names & again or any(names & scopes.outer(f) for f in inside if isinstance(f, FUNCTIONS)):
             break
-        if any(stores(n) and generators.base(n) in names for f in inside for n in ast.walk(f)):
+        if any(stores(n) and generators.base(n) in names for f in inside for n in trees.walk(f)):
             break
         if _handed(source, names, loop):
             break
@@ -224,7 +224,7 @@ def _unchanged_in(
 
 def _handed(source: Source, names: set[str], loop: ast.AST) -> bool:
     """Whether one of ``names`` is given to something in ``loop`` that may change it in place."""
-    for node in ast.walk(loop):
+    for node in trees.walk(loop):
         if not isinstance(node, ast.Call):
             continue
         if generators.written_to(node) & names:

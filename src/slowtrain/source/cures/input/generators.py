@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.reading import finding, repeatable, scopes
 from slowtrain.source.reading.input import chains
 
@@ -73,7 +73,7 @@ def steady(source: Source, generator: ast.expr, near: ast.AST) -> bool:
     if not isinstance(start, ast.FunctionDef) or repeatable.drawing(source, start):
         return False
     bodies = source.called(start)
-    for node in (n for b in bodies for n in ast.walk(b)):
+    for node in (n for b in bodies for n in trees.walk(b)):
         if isinstance(node, ast.While) and isinstance(node.test, ast.Constant):
             return False
         if isinstance(node, ast.Call) and finding.called(node) in ENDLESS:
@@ -89,7 +89,7 @@ def changed(source: Source, names: set[str], near: ast.AST) -> Iterator[ast.AST]
     statement = finding.statement(source, near)
     after = (statement.end_lineno or statement.lineno) if statement is not None else 0
     scope = scopes.scope(source, near)
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         place = getattr(node, "lineno", 0)
         later = place > after or scopes.scope(source, node) is not scope if place else False
         if not later:
@@ -120,7 +120,7 @@ def written_to(call: ast.Call) -> set[str]:
 def remembered(source: Source, line: int) -> list[Edit]:
     """``__getitem__`` of the sequence of batches at ``line`` keeps what it made, where that is the same every epoch."""
     classes = [
-        n for n in ast.walk(source.tree)
+        n for n in trees.walk(source.tree)
         if isinstance(n, ast.ClassDef) and any(scopes.dotted(b).rpartition(".")[2] in SEQUENCES for b in n.bases)
     ]  # fmt: skip
     holding = [c for c in classes if c.lineno <= line <= (c.end_lineno or c.lineno)]
@@ -146,11 +146,11 @@ def _unchanging(source: Source, owner: ast.ClassDef, methods: dict[str, ast.Func
     """Whether what a sequence holds is set when it is made and never again, and one of it equals itself alone."""
     if {"__eq__", "__hash__", "on_epoch_end", "on_epoch_begin"} & set(methods):
         return False
-    if any(isinstance(n, ast.Name) and n.id == "dataclass" for d in owner.decorator_list for n in ast.walk(d)):
+    if any(isinstance(n, ast.Name) and n.id == "dataclass" for d in owner.decorator_list for n in trees.walk(d)):
         return False
     kept: set[str] = set()
     for name, method in methods.items():
-        for node in ast.walk(method):
+        for node in trees.walk(method):
             stored = isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
             if stored and isinstance(node, ast.Attribute) and name != "__init__":
                 return False
@@ -160,8 +160,8 @@ def _unchanging(source: Source, owner: ast.ClassDef, methods: dict[str, ast.Func
             changes = isinstance(call, ast.Attribute) and call.attr in CHANGING and name != "__init__"
             if changes and isinstance(call, ast.Attribute) and base(call.value) == "self":
                 return False
-    inside = set(ast.walk(owner))
-    for node in ast.walk(source.tree):
+    inside = set(trees.walk(owner))
+    for node in trees.walk(source.tree):
         outside = isinstance(node, ast.Attribute) and node not in inside and node.attr in kept
         if outside and isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             return False
@@ -179,7 +179,7 @@ def own_results(function: ast.FunctionDef) -> bool:
         elif isinstance(node, (ast.For, ast.AsyncFor)):
             lent |= scopes.bound(node.target)
     own = scopes.bound(function.body) - lent
-    for node in ast.walk(function):
+    for node in trees.walk(function):
         stored = isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load)
         if stored and isinstance(node, ast.expr) and base(node) not in own:
             return False
@@ -257,5 +257,5 @@ def base(node: ast.expr) -> str:
 
 def _whole_passes(source: Source) -> bool:
     """Whether no call in the file says how many batches an epoch has: then a generator may be read only in part."""
-    named: Iterable[ast.keyword] = (n for n in ast.walk(source.tree) if isinstance(n, ast.keyword))
+    named: Iterable[ast.keyword] = (n for n in trees.walk(source.tree) if isinstance(n, ast.keyword))
     return not any(k.arg in ("steps_per_epoch", "max_steps", "train_steps") for k in named)

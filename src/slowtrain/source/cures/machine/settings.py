@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.reading import finding as find
 from slowtrain.source.reading import index, values
 
@@ -22,7 +22,7 @@ VARIABLES = frozenset(
 def more_threads(source: Source) -> tuple[Edit, ...]:
     """Without the script's own numbers of threads; nothing where one of them is computed, or given from outside."""
     done: list[Edit] = []
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         if isinstance(node, ast.Call):
             if values.qualified(source, node.func) in THREADS:
                 given = find.keyword(node, "num_threads", 0)
@@ -48,13 +48,13 @@ def more_threads(source: Source) -> tuple[Edit, ...]:
 def more_cores(source: Source) -> tuple[Edit, ...]:
     """Without the calls that bind the script's own process to some of the cores."""
     done = []
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         if not (isinstance(node, ast.Call) and _binds(source, node)):
             continue
         statement = find.statement(source, node)
         around = find.function(source, node)
         parameters = {a.arg for a in around.args.args} if around is not None else set()
-        if parameters & {n.id for a in node.args for n in ast.walk(a) if isinstance(n, ast.Name)}:
+        if parameters & {n.id for a in node.args for n in trees.walk(a) if isinstance(n, ast.Name)}:
             return ()  # each worker its own core: a plan
         if not (isinstance(statement, ast.Expr) and statement.value is node):
             return ()
@@ -96,7 +96,7 @@ def _binds(source: Source, call: ast.Call) -> bool:
         "subprocess.call",
         "subprocess.check_call",
     ):
-        texts = [n.value for a in call.args for n in ast.walk(a) if isinstance(n, ast.Constant)]
+        texts = [n.value for a in call.args for n in trees.walk(a) if isinstance(n, ast.Constant)]
         return any(isinstance(t, str) and t.split()[:1] == ["taskset"] for t in texts)
     return isinstance(call.func, ast.Attribute) and call.func.attr == "cpu_affinity" and bool(call.args)
 
@@ -130,7 +130,7 @@ def _guarded(source: Source, statement: ast.stmt) -> ast.stmt:
     """The ``if hasattr(...)`` around a statement that is all it holds."""
     holder = find.parents(source).get(statement)
     if isinstance(holder, ast.If) and holder.body == [statement] and not holder.orelse:
-        tested = [find.called(n) for n in ast.walk(holder.test) if isinstance(n, ast.Call)]
+        tested = [find.called(n) for n in trees.walk(holder.test) if isinstance(n, ast.Call)]
         if all(name in ("hasattr", "system", "startswith", "cpu_count") for name in tested):
             return holder
     return statement

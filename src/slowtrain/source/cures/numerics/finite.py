@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.compute import models
 from slowtrain.source.reading import finding as find
 from slowtrain.source.reading import values
@@ -40,7 +40,7 @@ def kept(source: Source) -> tuple[str, tuple[Edit, ...]]:
 def floored(source: Source) -> tuple[Edit, ...]:
     """Logarithms of at least a small number."""
     done: list[Edit] = []
-    for call in [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)]:
+    for call in [n for n in trees.walk(source.tree) if isinstance(n, ast.Call)]:
         if values.qualified(source, call.func) not in LOGS or len(call.args) != 1 or call.keywords:
             continue
         if not isinstance(call.func, ast.Attribute) or has_floor(source, call.args[0]):
@@ -58,23 +58,23 @@ def has_floor(source: Source, node: ast.expr, depth: int = 4) -> bool:
         return value is not None and has_floor(source, value, depth - 1)
     if isinstance(node, ast.Constant):
         return True
-    for one in ast.walk(node):
+    for one in trees.walk(node):
         if isinstance(one, ast.Call) and find.called(one) in FLOORS:
             return True
         if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add):
             return True  # of a constant, or of an epsilon by whatever name
-    names = [n for n in ast.walk(node) if isinstance(n, ast.Name) and not values.qualified(source, n)]
+    names = [n for n in trees.walk(node) if isinstance(n, ast.Name) and not values.qualified(source, n)]
     return bool(names) and depth > 0 and all(has_floor(source, n, depth - 1) for n in names)
 
 
 def from_logits(source: Source) -> tuple[Edit, ...]:
     """A cross-entropy told that the model's last layer gives logits, where that has no activation; in float32."""
-    made = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and models.is_model(source, n)]
+    made = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and models.is_model(source, n)]
     last = models.output(source, made[0]) if len(made) == 1 else None
     if last is None or find.called(last) != "Dense" or find.keyword(last, "activation", 1) is not None:
         return ()
     done: list[Edit] = []
-    for call in [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)]:
+    for call in [n for n in trees.walk(source.tree) if isinstance(n, ast.Call)]:
         if find.called(call) in CROSS_ENTROPY and values.qualified(source, call.func).startswith("keras.losses."):
             given = find.keyword(call, "from_logits", 0)
             if given is None:
@@ -86,7 +86,7 @@ def from_logits(source: Source) -> tuple[Edit, ...]:
             done += [edits.replace(source, loss, f"{keras}.losses.{BY_NAME[loss.value]}(from_logits=True)"), *more]
     if not done:
         return ()
-    for call in [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and find.called(n) == "set_floatx"]:
+    for call in [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and find.called(n) == "set_floatx"]:
         if call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value == "float16":
             done.append(edits.replace(source, call.args[0], edits.written(source, call.args[0]).replace("16", "32")))
     return tuple(done)
@@ -94,7 +94,7 @@ def from_logits(source: Source) -> tuple[Edit, ...]:
 
 def clipped(source: Source) -> tuple[Edit, ...]:
     """Gradients of plain gradient descent clipped, where nothing bounds them."""
-    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)
+    calls = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call)
              and values.qualified(source, n.func) == "keras.optimizers.SGD"]  # fmt: skip
     bounded = {"clipnorm", "clipvalue", "global_clipnorm", None}
     if len(calls) != 1 or any(k.arg in bounded for k in calls[0].keywords) or "clip_by" in source.text:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.cures import extracting
 from slowtrain.source.reading import finding, scopes
 
@@ -47,7 +47,7 @@ def _step_loop(source: Source, line: int) -> ast.For | ast.While | None:
     """The loop whose turns are steps: of those around the line the innermost that does more than read back."""
     around = [
         n
-        for n in ast.walk(source.tree)
+        for n in trees.walk(source.tree)
         if isinstance(n, (ast.For, ast.While)) and n.lineno <= line <= (n.end_lineno or n.lineno)
     ]
     around.sort(key=lambda n: -n.lineno)
@@ -137,11 +137,11 @@ def _converted_after(source: Source, loop: ast.stmt, call: ast.Call, name: str) 
     ):
         return None
     found = None
-    inside = {id(n) for n in ast.walk(call)}
+    inside = {id(n) for n in trees.walk(call)}
     for one in [loop, *scopes.loops(source, loop)]:
-        if any(n is binders[0] for n in ast.walk(one)):
+        if any(n is binders[0] for n in trees.walk(one)):
             break
-        others = (n for n in ast.walk(one) if isinstance(n, ast.Name) and n.id == name and id(n) not in inside)
+        others = (n for n in trees.walk(one) if isinstance(n, ast.Name) and n.id == name and id(n) not in inside)
         if next(others, None) is not None:
             break
         found = one
@@ -207,18 +207,18 @@ def _prepares(one: ast.stmt) -> bool:
     """An assignment of a value that is read back, or of a text, for a report."""
     if not isinstance(one, ast.Assign) or not all(isinstance(t, ast.Name) for t in one.targets):
         return False
-    calls = {finding.called(n) for n in ast.walk(one.value) if isinstance(n, ast.Call)}
+    calls = {finding.called(n) for n in trees.walk(one.value) if isinstance(n, ast.Call)}
     return _reads_back(one) and not calls & {"train_on_batch", "fit", "next", "gradient", "append", "pop"}
 
 
 def _closed(source: Source, loop: ast.stmt, run: list[ast.stmt]) -> bool:
     """Whether nothing else needs what the statements bind, and none of them ends the turn."""
-    inside = {id(n) for one in run for n in ast.walk(one)}
-    if any(isinstance(n, (*ENDS, ast.NamedExpr)) for one in run for n in ast.walk(one)):
+    inside = {id(n) for one in run for n in trees.walk(one)}
+    if any(isinstance(n, (*ENDS, ast.NamedExpr)) for one in run for n in trees.walk(one)):
         return False
     made = scopes.bound(run)
     for one in scopes.body(scopes.scope(source, loop)):
-        for node in ast.walk(one):
+        for node in trees.walk(one):
             if isinstance(node, ast.Name) and node.id in made and id(node) not in inside:
                 return False
     return bool(run)
@@ -226,13 +226,13 @@ def _closed(source: Source, loop: ast.stmt, run: list[ast.stmt]) -> bool:
 
 def _reads_back(one: ast.stmt) -> bool:
     """Whether the statement turns tensors into Python's numbers or text: ``.numpy()``, ``float(t)``, ``{t:.3f}``."""
-    for node in ast.walk(one):
+    for node in trees.walk(one):
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute) and node.func.attr in (*READS, "result"):
                 return True
             if isinstance(node.func, ast.Name) and node.func.id == "float":
                 return True
-    return _reports(one) and any(isinstance(n, ast.Name) and "loss" in n.id for n in ast.walk(one))
+    return _reports(one) and any(isinstance(n, ast.Name) and "loss" in n.id for n in trees.walk(one))
 
 
 def _counter(source: Source, loop: ast.For | ast.While, first: ast.stmt) -> tuple[str, list[Edit]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.reading import elsewhere, finding, index, scopes
 
 OPERATIONS = frozenset(
@@ -73,7 +73,7 @@ def operates(call: ast.Call) -> bool:
 def at(source: Source, line: int) -> ast.Call | None:
     """The last operation of the one chain at ``line``; None where there are several, or none."""
     found = [c for c in finding.calls(source, line, *_named(source)) if operates(c) or makes(source, c)]
-    inside = {id(n) for c in found for a in (*c.args, *(k.value for k in c.keywords)) for n in ast.walk(a)}
+    inside = {id(n) for c in found for a in (*c.args, *(k.value for k in c.keywords)) for n in trees.walk(a)}
     ends = {id(last): last for c in found if id(c) not in inside for last in [_last(source, c)]}
     return next(iter(ends.values())) if len(ends) == 1 else None
 
@@ -332,7 +332,7 @@ def _unread(source: Source, statements: Sequence[ast.stmt | None], block: list[a
     rest = block[block.index(last) + 1 :]
     inside = finding.function(source, last) is not None
     if not inside and any(
-        left & scopes.read(n) for n in ast.walk(source.tree) if isinstance(n, (ast.FunctionDef, ast.Lambda))
+        left & scopes.read(n) for n in trees.walk(source.tree) if isinstance(n, (ast.FunctionDef, ast.Lambda))
     ):
         return False
     return not any(left & scopes.read(s) for s in rest)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 
-from slowtrain.source import Source
+from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, index
 from slowtrain.source.reading.input import chains
 
@@ -14,11 +15,18 @@ STEPS = frozenset({"GradientTape", "train_on_batch"})
 PASSED = frozenset({"enumerate", "iter", "tqdm", "experimental_distribute_dataset"})
 
 
-def trained_on(source: Source) -> Iterator[chains.Flow]:
+@functools.lru_cache(maxsize=4)
+def trained_on(source: Source) -> tuple[chains.Flow, ...]:
     """The pipelines whose whole text is in sight, once for each place that takes from them."""
+    return tuple(_trained_on(source))
+
+
+def _trained_on(source: Source) -> Iterator[chains.Flow]:
     for call in index.of(source).called("fit"):
         given = finding.keyword(call, "x", 0)
         yield from flow_of(source, given, call)
+    if not any(name in source.text for name in STEPS):  # spares most files to follow each of their loops
+        return
     for loop in index.nodes(source, ast.For):
         assert isinstance(loop, ast.For)
         for flow in flow_of(source, loop.iter, loop):
@@ -27,7 +35,7 @@ def trained_on(source: Source) -> Iterator[chains.Flow]:
 
 
 def _steps(part: ast.AST) -> bool:
-    return any(isinstance(n, ast.Call) and finding.called(n) in STEPS for n in ast.walk(part))
+    return any(isinstance(n, ast.Call) and finding.called(n) in STEPS for n in trees.walk(part))
 
 
 def flow_of(source: Source, given: ast.expr | None, place: ast.AST) -> Iterator[chains.Flow]:

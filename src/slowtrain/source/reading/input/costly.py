@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from slowtrain.source import Source
+from slowtrain.source import Source, trees
 from slowtrain.source.reading import elsewhere, finding, repeatable, scopes
 
 # Functions of TensorFlow (by their last name, or the beginning of it) that take longer than a call costs.
@@ -49,7 +49,7 @@ def _calls(source: Source, start: ast.AST, depth: int) -> list[tuple[str, str]]:
     found = [
         (finding.called(n), scopes.full(source, n.func))
         for one in parts
-        for n in ast.walk(one)
+        for n in trees.walk(one)
         if isinstance(n, ast.Call)
     ]
     for other in [o for one in parts for o in elsewhere.called(source, one)] if depth else ():

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from math import prod
 
-from slowtrain.source import Source
+from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, values, visible
 from slowtrain.source.reading.input import chains, pipelines
 
@@ -248,7 +248,7 @@ def _yields(source: Source, maker: ast.Call) -> int | None:
     made = finding.defined(source, given.id, maker) if isinstance(given, ast.Name) else None
     if made is None:
         return None
-    yields = [n for n in ast.walk(made) if isinstance(n, (ast.Yield, ast.YieldFrom))]
+    yields = [n for n in trees.walk(made) if isinstance(n, (ast.Yield, ast.YieldFrom))]
     above = finding.parents(source)
     statement = finding.statement(source, yields[0]) if len(yields) == 1 else None
     loop = above.get(statement) if statement is not None else None

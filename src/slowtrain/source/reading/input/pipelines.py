@@ -6,7 +6,7 @@ import ast
 import functools
 from collections.abc import Sequence
 
-from slowtrain.source import Source
+from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, index, scopes, values
 from slowtrain.source.reading.input import chains, consumed
 
@@ -70,7 +70,7 @@ def reached(source: Source, start: ast.AST) -> list[ast.AST]:
     while todo:
         statements = live(todo.pop())
         found += statements
-        for node in (n for s in statements for n in ast.walk(s)):
+        for node in (n for s in statements for n in trees.walk(s)):
             name = finding.called(node) if isinstance(node, ast.Call) else ""
             inner = finding.defined(source, name, node) if name else None
             if inner is not None and inner not in seen:
@@ -81,7 +81,7 @@ def reached(source: Source, start: ast.AST) -> list[ast.AST]:
 
 def calls(statements: Sequence[ast.AST]) -> list[ast.Call]:
     """All calls in ``statements``."""
-    return [n for s in statements for n in ast.walk(s) if isinstance(n, ast.Call)]
+    return [n for s in statements for n in trees.walk(s) if isinstance(n, ast.Call)]
 
 
 def repeated(source: Source, flow: chains.Flow) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.compute import heads, models, ops, windows
 from slowtrain.source.reading import finding, index, scopes, values, visible
 
@@ -63,7 +63,7 @@ def _layer_loops(source: Source) -> Iterator[ast.For]:
     for loop in index.nodes(source, ast.For):
         if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
             continue
-        inner = [n for one in loop.body for n in ast.walk(one)]
+        inner = [n for one in loop.body for n in trees.walk(one)]
         if finding.called(loop.iter) != "range" or any(isinstance(n, ast.For) for n in inner):
             continue
         calls = [n for n in inner if isinstance(n, ast.Call)]

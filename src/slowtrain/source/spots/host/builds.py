@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from slowtrain.model import Edit
-from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.cures.host import hoisting, rebuilding
 from slowtrain.source.reading import finding, index, scopes, values, visible
 from slowtrain.source.spots.host import retraces
@@ -112,4 +112,4 @@ def _of_the_turn(source: Source, loop: ast.For | ast.While, made: ast.stmt) -> s
 
 
 def _draws(parts: Sequence[ast.AST]) -> bool:
-    return any(isinstance(n, ast.Call) and finding.called(n) in retraces.DRAWN for p in parts for n in ast.walk(p))
+    return any(isinstance(n, ast.Call) and finding.called(n) in retraces.DRAWN for p in parts for n in trees.walk(p))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.host import callbacks
 from slowtrain.source.reading import finding, index, scopes, values, visible
 from slowtrain.source.spots.host import fits
@@ -82,12 +82,12 @@ def _always(body: list[ast.stmt]) -> Iterator[ast.AST]:
         if isinstance(one, (ast.For, ast.With)):
             heads = [one.iter] if isinstance(one, ast.For) else [i.context_expr for i in one.items]
             for head in heads:
-                yield from ast.walk(head)
+                yield from trees.walk(head)
             yield from _always(one.body)
         elif not isinstance(one, (ast.While, ast.Try)) and not any(
-            isinstance(n, (ast.IfExp, ast.BoolOp)) for n in ast.walk(one)
+            isinstance(n, (ast.IfExp, ast.BoolOp)) for n in trees.walk(one)
         ):
-            yield from ast.walk(one)
+            yield from trees.walk(one)
 
 
 def _lambdas(source: Source) -> Iterator[Often]:

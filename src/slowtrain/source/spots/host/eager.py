@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import FUNCTIONS, Source, edits
+from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.cures.host.functions import APPLIES
 from slowtrain.source.reading import finding, graphable, index, scopes
 
@@ -22,7 +22,7 @@ def asked_for(source: Source, call: ast.Call) -> bool:
     """Whether it stands under a condition, as a switch for finding errors does: ``if debug:``."""
     above = finding.around(source, call, ast.If)
     while isinstance(above, ast.If):
-        names = {n.id for n in ast.walk(above.test) if isinstance(n, ast.Name)}
+        names = {n.id for n in trees.walk(above.test) if isinstance(n, ast.Name)}
         if not isinstance(above.test, ast.Constant) and names != {"__name__"}:
             return True
         above = finding.around(source, above, ast.If)
@@ -58,7 +58,9 @@ def named(source: Source, tape: ast.With) -> tuple[tuple[int, int], tuple[int, i
 
 def _updates(source: Source, whole: ast.AST) -> bool:
     return any(
-        isinstance(n, ast.Call) and finding.called(n) in UPDATES for one in source.called(whole) for n in ast.walk(one)
+        isinstance(n, ast.Call) and finding.called(n) in UPDATES
+        for one in source.called(whole)
+        for n in trees.walk(one)
     )
 
 
@@ -70,7 +72,7 @@ def _here(source: Source, whole: ast.AST) -> bool:
     holder = finding.function(source, whole) if not isinstance(whole, FUNCTIONS) else whole
     if holder is None or index.of(source).called(holder.name):
         return True
-    calls = (n for n in ast.walk(holder) if isinstance(n, ast.Call))
+    calls = (n for n in trees.walk(holder) if isinstance(n, ast.Call))
     return any(finding.called(c) in OF_PYTHON for c in calls)
 
 
@@ -113,7 +115,7 @@ def _in_graph(source: Source, tape: ast.AST) -> bool:
 
 def _wrapped(source: Source, name: str) -> bool:
     """Whether the function is given to something by its name: ``tf.function(step)``, ``strategy.run(step)``."""
-    for node in ast.walk(source.tree):
+    for node in trees.walk(source.tree):
         if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
             continue
         if (node.id if isinstance(node, ast.Name) else node.attr) == name:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from math import ceil
 
 from slowtrain.model import Edit
-from slowtrain.source import Source
+from slowtrain.source import Source, trees
 from slowtrain.source.cures.compute import batches
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.reading import finding, index, kinds, scopes, values, visible
@@ -135,7 +135,7 @@ def _again(source: Source, fit: ast.Call) -> bool:
 
 def _named(node: ast.expr | None) -> set[str]:
     """Names in an expression that say that they count epochs."""
-    parts = [n for n in ast.walk(node) if isinstance(n, (ast.Name, ast.Attribute))] if node is not None else []
+    parts = [n for n in trees.walk(node) if isinstance(n, (ast.Name, ast.Attribute))] if node is not None else []
     words = {n.id if isinstance(n, ast.Name) else n.attr for n in parts}
     return {w for w in words if EPOCHS.search(w)}
 
@@ -214,12 +214,12 @@ def _one_step(source: Source, loop: ast.AST, test: ast.If) -> bool:
 def takes_step(source: Source, body: Sequence[ast.AST]) -> bool:
     """Whether statements, or functions of the file that they call, take a training step."""
     parts = [p for one in body for p in source.called(one)]
-    return any(isinstance(n, ast.Call) and finding.called(n) in STEPS for p in parts for n in ast.walk(p))
+    return any(isinstance(n, ast.Call) and finding.called(n) in STEPS for p in parts for n in trees.walk(p))
 
 
 def _passed(source: Source, test: ast.If) -> int | None:
     """Batches of the data set that a loop within ``test`` goes through."""
-    for node in ast.walk(test):
+    for node in trees.walk(test):
         if not isinstance(node, (ast.For, ast.comprehension)) or not isinstance(node.iter, ast.Name):
             continue
         made = values.assigned(source, node.iter)
@@ -285,10 +285,12 @@ def _sliced(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ..
             continue
         if len(over.args) != 3 or not isinstance(loop.target, ast.Name) or not takes_step(source, loop.body):
             continue
-        parts = [n for one in loop.body for n in ast.walk(one) if isinstance(n, ast.Subscript)]
+        parts = [n for one in loop.body for n in trees.walk(one) if isinstance(n, ast.Subscript)]
         cut = [n for n in parts if isinstance(n.slice, ast.Slice) and _from(n.slice, loop.target.id)]
         if cut and cut[0].lineno >= loop.lineno:
-            line = next((c.lineno for c in ast.walk(loop) if isinstance(c, ast.Call) and cut[0] in c.args), loop.lineno)
+            line = next(
+                (c.lineno for c in trees.walk(loop) if isinstance(c, ast.Call) and cut[0] in c.args), loop.lineno
+            )
             yield from _too_small(source, over.args[2], visible.shape(source, cut[0].value), line)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.host import comprehended, vectorising
 from slowtrain.source.reading import finding, index, scopes, values, visible
 
@@ -47,7 +47,7 @@ def _outermost(source: Source) -> Iterator[Loop]:
 
 def _plain(source: Source, loop: ast.For) -> bool:
     """Whether it stores or appends, and neither trains nor calls a framework."""
-    inside = [n for one in loop.body for n in ast.walk(one)]
+    inside = [n for one in loop.body for n in trees.walk(one)]
     calls = [n for n in inside if isinstance(n, ast.Call)]
     stores = any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) for n in inside)
     framework = any(values.qualified(source, c.func).startswith(("tensorflow.", "keras.")) for c in calls)
@@ -64,8 +64,8 @@ def _turns(source: Source, loop: Loop, depth: int = 3) -> int | None:
     else:
         own, body = visible.turns(source, loop), list(loop.body)
     parts = [p for one in body for p in source.called(one)[: depth + 1]]
-    inner = [n for p in parts for n in ast.walk(p) if isinstance(n, ast.For)]
-    outer = [n for n in inner if not any(n is not o and n in ast.walk(o) for o in inner)]
+    inner = [n for p in parts for n in trees.walk(p) if isinstance(n, ast.For)]
+    outer = [n for n in inner if not any(n is not o and n in trees.walk(o) for o in inner)]
     factors = [_turns(source, n, depth - 1) for n in outer] if depth else []
     inside = max([f for f in factors if f is not None], default=None)
     return inside if own is None else own * (inside or 1)  # of a loop over who knows how many at least one
@@ -87,8 +87,8 @@ def _around(source: Source, loop: Loop, depth: int = 3) -> int:
 
 def _fills(loop: Loop) -> bool:
     """Whether a loop in a loop sets single elements of an array by the numbers that both count."""
-    inner = [n for n in ast.walk(loop) if isinstance(n, ast.For)]
-    counted = {n.id for one in inner for n in ast.walk(one.target) if isinstance(n, ast.Name)}
-    stored = [n.slice for n in ast.walk(loop) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
+    inner = [n for n in trees.walk(loop) if isinstance(n, ast.For)]
+    counted = {n.id for one in inner for n in trees.walk(one.target) if isinstance(n, ast.Name)}
+    stored = [n.slice for n in trees.walk(loop) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
     by = [{e.id for e in at.elts if isinstance(e, ast.Name)} & counted for at in stored if isinstance(at, ast.Tuple)]
     return len(inner) > 1 and any(len(names) > 1 for names in by)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slowtrain.source import Source
+from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, graphable, index, kinds, scopes, values, visible
 
 DRAWN = frozenset("integers randint randrange random_integers".split())
@@ -114,11 +114,11 @@ def _changes(source: Source, given: ast.expr, loop: ast.For | ast.While) -> str 
 
 
 def _number(source: Source, given: ast.expr, inside: set[str]) -> bool:
-    if any(isinstance(n, ast.Call) and values.qualified(source, n.func) for n in ast.walk(given)):
+    if any(isinstance(n, ast.Call) and values.qualified(source, n.func) for n in trees.walk(given)):
         return False  # of NumPy or TensorFlow: an array or a tensor
     if kinds.of(source, given) != kinds.NUMBER:
         return False
-    for name in (n for n in ast.walk(given) if isinstance(n, ast.Name) and n.id in inside):
+    for name in (n for n in trees.walk(given) if isinstance(n, ast.Name) and n.id in inside):
         if not _python(source, name):
             return False
     return True
@@ -131,7 +131,7 @@ def _python(source: Source, name: ast.Name) -> bool:
         return False
     for one in scopes.binders(source, name.id, scope):
         value = one.iter if isinstance(one, ast.For) else getattr(one, "value", None)
-        calls = [n for n in ast.walk(value) if isinstance(n, ast.Call)] if value is not None else []
+        calls = [n for n in trees.walk(value) if isinstance(n, ast.Call)] if value is not None else []
         if any(values.qualified(source, c.func).startswith(("tensorflow.", "numpy.", "keras.")) for c in calls):
             return isinstance(one, ast.For) and finding.called(calls[0]) == "enumerate"
     return True
@@ -151,8 +151,8 @@ def _real(source: Source, given: ast.expr, loop: ast.For | ast.While) -> bool:
 
 def _integers(node: ast.expr) -> bool:
     plain = (ast.Constant, ast.Name, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.expr_context)
-    return all(isinstance(n, plain) and not isinstance(n, (ast.Div, ast.Pow)) for n in ast.walk(node)) and all(
-        isinstance(n.value, int) for n in ast.walk(node) if isinstance(n, ast.Constant)
+    return all(isinstance(n, plain) and not isinstance(n, (ast.Div, ast.Pow)) for n in trees.walk(node)) and all(
+        isinstance(n.value, int) for n in trees.walk(node) if isinstance(n, ast.Constant)
     )
 
 

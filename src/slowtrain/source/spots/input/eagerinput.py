@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slowtrain.source import Source
+from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, index, scopes, values
 from slowtrain.source.reading.input import chains, pipelines
 from slowtrain.source.spots.input import slowpython
@@ -73,7 +73,7 @@ def _function(source: Source, call: ast.Call) -> ast.FunctionDef | ast.Lambda | 
 def _only_ops(source: Source, function: ast.FunctionDef | ast.Lambda) -> bool:
     """Whether a function calls ops alone: nothing of Python's, no value read back, no branch on one."""
     statements = pipelines.reached(source, function)
-    for node in (n for s in statements for n in ast.walk(s)):
+    for node in (n for s in statements for n in trees.walk(s)):
         if isinstance(node, (ast.If, ast.For, ast.While, ast.Try, ast.With, ast.IfExp, ast.Global, ast.Nonlocal)):
             return False
         if isinstance(node, ast.Attribute) and node.attr in PRINTS:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from slowtrain.model import Edit
-from slowtrain.source import READERS, Source
+from slowtrain.source import READERS, Source, trees
 from slowtrain.source.cures.input import ahead, feeding_by_hand
 from slowtrain.source.reading import finding, scopes, stepping, values, visible
 from slowtrain.source.reading.input import chains, elements, pipelines
@@ -72,7 +72,7 @@ def read(source: Source) -> Iterator[Fed]:
         if isinstance(over, ast.Call) and finding.called(over) in ("enumerate", "tqdm") and over.args:
             over = over.args[0]
         made = visible.generator(source, over) if over is not None else None
-        if made is not None and over is not None and any(isinstance(n, ast.Yield) for n in ast.walk(made)):
+        if made is not None and over is not None and any(isinstance(n, ast.Yield) for n in trees.walk(made)):
             inner = pipelines.calls(pipelines.reached(source, made))
             names = {finding.called(c) for c in inner}
             opened = [c for c in inner if _opens(source, c)]
@@ -106,7 +106,7 @@ def _in_loop(source: Source, opened: list[ast.Call], made: ast.FunctionDef) -> b
 def _stored_rows(source: Source, steps: stepping.Steps) -> Iterator[ast.expr]:
     """Rows of an HDF5 file's data set that are given to the step, or assigned in its loop."""
     for one in stepping.each_turn(steps.loop):
-        for node in ast.walk(one):
+        for node in trees.walk(one):
             if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):
                 continue
             if isinstance(node.value, ast.Name) and _of_file(source, node.value):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from slowtrain.source import FUNCTIONS, READERS, Source, edits
+from slowtrain.source import FUNCTIONS, READERS, Source, edits, trees
 from slowtrain.source.reading import finding, index, scopes, values, visible
 from slowtrain.source.reading.input import chains, elements, pipelines
 
@@ -128,7 +128,7 @@ def _by_samples(source: Source, call: ast.Call) -> Slow | None:
     if (elements.count(source, several[0]) or FEW_SAMPLES) < FEW_SAMPLES:
         return None
     statements = pipelines.reached(source, made)
-    yields = [n for s in statements for n in ast.walk(s) if isinstance(n, ast.Yield)]
+    yields = [n for s in statements for n in trees.walk(s) if isinstance(n, ast.Yield)]
     if not yields or not all(scopes.loops(source, y) for y in yields) or not _in_memory(source, made, statements):
         return None
     name = f"{made.name}()" if isinstance(given, (ast.Name, ast.Lambda)) else "this generator"
@@ -152,9 +152,9 @@ def _in_memory(source: Source, made: ast.FunctionDef, statements: list[ast.AST])
             "randint",
         ):
             return False
-    for node in (n for s in statements for n in ast.walk(s)):
+    for node in (n for s in statements for n in trees.walk(s)):
         over = node.iter if isinstance(node, ast.For) else None
-        names = {n.id for n in ast.walk(over) if isinstance(n, ast.Name)} if over is not None else set()
+        names = {n.id for n in trees.walk(over) if isinstance(n, ast.Name)} if over is not None else set()
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
             names = {node.value.id}
         for name in names:
@@ -165,8 +165,8 @@ def _in_memory(source: Source, made: ast.FunctionDef, statements: list[ast.AST])
 
 def _held(source: Source, name: str, made: ast.FunctionDef) -> bool:
     """Whether a name that a generator reads is bound in itself, a number, or data written or drawn in this file."""
-    inner = (g.target for n in ast.walk(made) for g in getattr(n, "generators", ()))
-    own = scopes.bound(made.body) | {n.id for t in inner for n in ast.walk(t) if isinstance(n, ast.Name)}
+    inner = (g.target for n in trees.walk(made) for g in getattr(n, "generators", ()))
+    own = scopes.bound(made.body) | {n.id for t in inner for n in trees.walk(t) if isinstance(n, ast.Name)}
     if name in own or name in ("range", "zip", "enumerate", "len", "list", "reversed", "sorted", "np", "numpy"):
         return True
     if name in scopes.parameters(made) or name in scopes.aliases(source):
@@ -200,8 +200,8 @@ def _written(source: Source, value: ast.expr) -> bool:
 def _element_loop(source: Source, maker: Maker) -> Slow | None:
     """Nested loops over positions, of which the innermost only computes with what stands at them."""
     for statement in pipelines.reached(source, maker.function):
-        for loop in (n for n in ast.walk(statement) if isinstance(n, ast.For)):
-            if any(isinstance(n, (ast.For, ast.While)) for s in loop.body for n in ast.walk(s)):
+        for loop in (n for n in trees.walk(statement) if isinstance(n, ast.For)):
+            if any(isinstance(n, (ast.For, ast.While)) for s in loop.body for n in trees.walk(s)):
                 continue
             nest = [loop, *(o for o in scopes.loops(source, loop) if isinstance(o, ast.For))]
             turns = [visible.turns(source, o) for o in nest]
@@ -220,13 +220,13 @@ def _at_positions(loop: ast.For) -> bool:
     """Whether the body computes with elements at positions that the loop counts, and does nothing else."""
     counted = scopes.bound(loop.target)
     found = False
-    for node in (n for s in loop.body for n in ast.walk(s)):
+    for node in (n for s in loop.body for n in trees.walk(s)):
         if isinstance(node, ast.Call) and finding.called(node) not in SCALAR:
             return False
         if isinstance(node, ast.Subscript):
-            if any(isinstance(n, ast.Slice) for n in ast.walk(node.slice)):
+            if any(isinstance(n, ast.Slice) for n in trees.walk(node.slice)):
                 return False
-            found |= bool(counted & {n.id for n in ast.walk(node.slice) if isinstance(n, ast.Name)})
+            found |= bool(counted & {n.id for n in trees.walk(node.slice) if isinstance(n, ast.Name)})
         if isinstance(node, (ast.Yield, ast.Await, ast.Try)):
             return False
     return found
@@ -240,7 +240,7 @@ def _samples_in(source: Source, maker: Maker) -> Slow | None:
     if maker.single:
         return None
     for statement in pipelines.reached(source, maker.function):
-        for node in ast.walk(statement):
+        for node in trees.walk(statement):
             if not isinstance(node, ast.ListComp) or not isinstance(node.elt, ast.Call):
                 continue
             made = finding.defined(source, finding.called(node.elt), node)

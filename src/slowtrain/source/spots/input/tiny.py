@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slowtrain.source import Source
+from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, index, scopes, values
 from slowtrain.source.reading.input import chains, elements, pipelines
 
@@ -74,7 +74,7 @@ def _element(source: Source, flow: chains.Flow) -> str | None:
 def cheap(source: Source, function: ast.AST, element: str) -> bool:
     """Whether a function surely takes microseconds: known small operations, and arithmetic."""
     statements = pipelines.reached(source, function)
-    if any(isinstance(n, (ast.While, ast.Lambda)) for s in statements for n in ast.walk(s) if n is not function):
+    if any(isinstance(n, (ast.While, ast.Lambda)) for s in statements for n in trees.walk(s) if n is not function):
         return False
     found = []
     for call in pipelines.calls(statements):

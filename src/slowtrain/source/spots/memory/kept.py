@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slowtrain.source import Source
+from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, index, scopes, stepping, values, visible
 
 SHORTENING = frozenset({"clear", "pop", "popleft", "remove"})
@@ -46,7 +46,7 @@ def ops(source: Source) -> Iterator[Kept]:
         loops = scopes.loops(source, call)
         if not loops or visible.few(source, loops[0]) or _own_graph(loops[-1]):
             continue
-        if any(_makes_op(source, node) for given in call.args[:1] for node in ast.walk(given)):
+        if any(_makes_op(source, node) for given in call.args[:1] for node in trees.walk(given)):
             says = "each turn of this loop adds ops to the graph, which keeps them"
             yield Kept(call, says, "make the op once before the loop, and run it in the loop")
 
@@ -57,7 +57,7 @@ def _gradients(source: Source, steps: stepping.Steps) -> set[str]:
     statement = finding.statement(source, steps.call)
     if function is None or not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return set()
-    taken = [n for n in ast.walk(function) if isinstance(n, ast.Assign) and _is_gradient(n.value)]
+    taken = [n for n in trees.walk(function) if isinstance(n, ast.Assign) and _is_gradient(n.value)]
     inner = {t.id for n in taken for t in n.targets if isinstance(t, ast.Name)}
     back = [n.value for n in scopes.own(function.body) if isinstance(n, ast.Return) and n.value is not None]
     target = statement.targets[0]
@@ -85,7 +85,7 @@ def _grows(source: Source, append: ast.Call) -> bool:
     shortened = index.of(source).called(*SHORTENING)
     if any(isinstance(c.func, ast.Attribute) and _is(c.func.value, held.id) for c in shortened):
         return False
-    return not any(_is(t, held.id) for n in index.nodes(source, ast.Delete) for d in n.targets for t in ast.walk(d))  # type: ignore[attr-defined]
+    return not any(_is(t, held.id) for n in index.nodes(source, ast.Delete) for d in n.targets for t in trees.walk(d))  # type: ignore[attr-defined]
 
 
 def _is(node: ast.AST, name: str) -> bool:
@@ -102,5 +102,5 @@ def _makes_op(source: Source, node: ast.AST) -> bool:
 
 def _own_graph(loop: ast.AST) -> bool:
     """Whether each turn has a graph of its own, which goes with it."""
-    named = {n.attr for n in ast.walk(loop) if isinstance(n, ast.Attribute)}
+    named = {n.attr for n in trees.walk(loop) if isinstance(n, ast.Attribute)}
     return bool(named & {"as_default", "Graph", "reset_default_graph"})

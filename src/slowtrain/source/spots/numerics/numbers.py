@@ -6,7 +6,7 @@ import ast
 import math
 from collections.abc import Iterator
 
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.compute import models
 from slowtrain.source.cures.numerics import finite
 from slowtrain.source.reading import finding, floats, index, values, visible
@@ -125,7 +125,7 @@ def _cast(source: Source, node: ast.expr) -> bool:
 
 
 def _tensor(source: Source, node: ast.expr) -> bool:
-    calls = [n for n in ast.walk(node) if isinstance(n, ast.Call)]
+    calls = [n for n in trees.walk(node) if isinstance(n, ast.Call)]
     return any(values.qualified(source, c.func).startswith(("tensorflow.", "keras.ops.")) for c in calls)
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slowtrain.source import Source
+from slowtrain.source import Source, trees
 from slowtrain.source.cures.transfer import readbacks
 from slowtrain.source.reading import finding, scopes, stepping
 
@@ -37,19 +37,19 @@ def back(source: Source) -> Iterator[Read]:
 def _over(one: ast.For, results: frozenset[str]) -> Read | None:
     """``for value in per_sample: seen.append(float(value))``."""
     names = scopes.bound(one.target)
-    if not _tensors(one.iter, results) or not any(_reads(n, names) for s in one.body for n in ast.walk(s)):
+    if not _tensors(one.iter, results) or not any(_reads(n, names) for s in one.body for n in trees.walk(s)):
         return None
     return Read(one, "each step reads the values of a tensor back one by one")
 
 
 def _comprehended(one: ast.stmt, results: frozenset[str]) -> Read | None:
     """``[g.numpy() for g in norms]``."""
-    for node in ast.walk(one):
+    for node in trees.walk(one):
         if not isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
             continue
         names = {n for g in node.generators for n in scopes.bound(g.target)}
         if any(_tensors(g.iter, results) for g in node.generators) and any(
-            _reads(n, names) for n in ast.walk(node.elt)
+            _reads(n, names) for n in trees.walk(node.elt)
         ):
             return Read(one, "each step reads one tensor after the other back")
     return None
@@ -62,7 +62,7 @@ def _reported(one: ast.stmt, results: frozenset[str]) -> Read | None:
     if finding.called(one.value) not in readbacks.REPORTS - {"scalar", "add_scalar", "flush"}:
         return None
     given = [*one.value.args, *(k.value for k in one.value.keywords)]
-    if any(_reads(n, results) for g in given for n in ast.walk(g)):
+    if any(_reads(n, results) for g in given for n in trees.walk(g)):
         return Read(one, "every step reads values back for a line of log")
     return None
 
@@ -90,4 +90,4 @@ def _reads(node: ast.AST, names: frozenset[str] | set[str]) -> bool:
 
 
 def _named(node: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    return {n.id for n in trees.walk(node) if isinstance(n, ast.Name)}
