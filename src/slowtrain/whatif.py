@@ -50,7 +50,8 @@ class Supply:
     ``work`` is what the producing threads would still compute of what they compute now (a
     ``pipeline`` says so itself); what they stop doing no longer disturbs the step. ``share`` is
     the part of the steps that gains: all but the first epoch's, where a cache has to be filled.
-    ``added_ms`` of work moves from the input into the step.
+    ``added_ms`` of work moves from the input into the step. ``lock``: Python that makes the input holds the step up by
+    the interpreter's lock, though its batch is ready.
     """
 
     factor: float = 1.0
@@ -59,6 +60,7 @@ class Supply:
     work: float = 1.0
     share: float = 1.0
     added_ms: float = 0.0
+    lock: bool = False
     spread: tuple[float, float] = SPREAD
 
 
@@ -183,6 +185,7 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
     # What producing threads stop doing no longer takes cores, or the interpreter lock, from the step. Where few steps
     # wait, and those for long, the others ran undisturbed.
     waited = n > 0 and float(np.median(wait)) > WAITED * float(np.median(rest + wait))
+    waited = waited or any(s.lock for s in supplies)
     quiet = _quiet(trace) if now.ahead_ms and waited else 1.0
     undisturbed = 1 - (1 - quiet) * (1 - work)
     exposed *= undisturbed if now.ahead_ms else 1.0  # what the step's own thread does for its batch is a part of it
@@ -209,6 +212,17 @@ def _quiet(trace: Trace) -> float:
         # it takes at most the processor time of the threads that it runs in.
         shares.append(max(own / rest, LEAST_QUIET))
     return min(shares)
+
+
+def held_up_ms(trace: Trace) -> float:
+    """What of a step, its batch at hand, is neither its own threads' processor time nor anything of a device's.
+
+    They wait for a core or for the interpreter's lock. 0 where that cannot be told.
+    """
+    own = _own_ms(trace)
+    if not own or trace.on_accelerator:
+        return 0.0
+    return max(trace.step_ms - trace.mean(Category.INPUT) - own, 0.0)
 
 
 def _own_ms(trace: Trace) -> float | None:

@@ -14,18 +14,10 @@ from slowtrain.source.reading.recorded import ByHand, by_hand, is_interpreted, t
 from slowtrain.source.spots.input import eagerinput, slowpython
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import (
-    CALL_MS,
-    READ_US,
-    WAITED,
-    busy_cores,
-    idle_cores,
-    joined_lines,
-    producers,
-    takes_batches,
-    wait_share,
-)
+    CALL_MS, READ_US, WAITED, busy_cores, idle_cores, joined_lines, producers, takes_batches, wait_share
+)  # fmt: skip
 from slowtrain.trace.pipeline import Node, Pipeline
-from slowtrain.whatif import Drop, Remedy, Supply
+from slowtrain.whatif import Drop, Remedy, Supply, held_up_ms
 
 VECTORISED = 0.05  # of the time of a loop in bytecode, assumed: array code is ten and more times faster
 OPS_MS = 0.1  # a call for one element of some dozens of small TensorFlow ops: 0.11 and 0.18 ms in recordings
@@ -36,7 +28,10 @@ SAMPLES = 8.0  # calls a batch: samples are handed over one by one
 
 @dataclass(frozen=True)
 class Work:
-    """``kind``: samples, loop, once, drawn, beside, work. ``left`` is what a cure leaves of ``ms``."""
+    """``kind``: samples, loop, once, drawn, beside, work. ``left`` is what a cure leaves of ``ms``.
+
+    ``held_ms``: what the step's own threads wait for the interpreter's lock meanwhile, their batch at hand.
+    """
 
     kind: str
     ms: float
@@ -45,6 +40,7 @@ class Work:
     left: float
     share: float = 1.0
     hand: ByHand | None = None
+    held_ms: float = 0.0
 
 
 SAYS = {
@@ -67,7 +63,8 @@ class PythonInput(Cause):
 
     ## How it is recognised
     The time spent in the user's Python for each batch, measured call by call, is what the step
-    waits for, and a processor is busy with it. The hot line comes from tracing a few calls.
+    waits for, and a processor is busy with it. Or batches are ready in time, but while they are
+    made the step's own threads get less processor time than they wait. The hot line comes from tracing a few calls.
     Python that mostly waits (for a disk, a network) is not this cause, and Python that keeps up
     with the step is none.
 
@@ -92,12 +89,13 @@ class PythonInput(Cause):
         if work is None:
             return None
         hot = f", most of it in line {work.where[0].line}" if work.where else ""
+        meanwhile = f"; the step itself waits {work.held_ms:.3g} ms for the interpreter" if work.held_ms else ""
         if trace.fact("profile"):  # which tells functions, at best
             hot = f", in {trace.producers[0].qualname}" if trace.producers else ""
         return Evidence(
             f"Python takes {work.ms:.3g} ms of a {trace.step_ms:.3g} ms step to make each batch{hot}; "
-            f"its lines {SAYS[work.kind].format(calls=work.calls)}",
-            {"python_ms": work.ms, "calls_per_step": work.calls, "left_share": work.left},
+            f"its lines {SAYS[work.kind].format(calls=work.calls)}{meanwhile}",
+            {"python_ms": work.ms, "calls_per_step": work.calls, "left_share": work.left, "held_ms": work.held_ms},
             work.where,
         )
 
@@ -108,10 +106,10 @@ class PythonInput(Cause):
         spread = (0.5, 1.1) if work.kind in ("work", "beside") else (0.8, 1.1)
         if work.hand is not None:
             return [Drop({Category.PYTHON: work.ms * (1 - work.left)}, 0.0 if work.kind == "beside" else 1.0, spread)]
-        cured = _cured(trace.pipeline, work)
+        cured, lock = _cured(trace.pipeline, work), work.held_ms > 0
         if cured is None:
-            return [Supply(work.left, work=work.left, share=work.share, spread=spread)]
-        return [Supply(pipeline=cured, share=work.share, spread=spread)]
+            return [Supply(work.left, work=work.left, share=work.share, lock=lock, spread=spread)]
+        return [Supply(pipeline=cured, share=work.share, lock=lock, spread=spread)]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         work = _work(trace)
@@ -235,6 +233,14 @@ class PythonInput(Cause):
         > Batch ms=0.1 > Prefetch
         """,
         """
+        step     1111111111
+        dispatch ddddddd...
+        device   .......kkk
+        @fact cpu_ms_per_step=12 step_cpu_ms=4 usable_cores=2 devices=[{"kind":"CPU"}]
+        @producer windows ms=8 calls=1 line=9 hot=11 visits=2000
+        @pipeline Generator ms=8 elements=1 line=20 > FlatMap ms=0.1 line=20 > Prefetch buffer=2
+        """,
+        """
         step    1111111111
         python  ppppppp...
         device  .......kkk
@@ -247,6 +253,14 @@ class PythonInput(Cause):
         """,
     )
     quiet = (
+        """
+        step     1111111111
+        dispatch dd........
+        device   ..kkkkkkkk
+        @fact cpu_ms_per_step=18 step_cpu_ms=10 usable_cores=2 devices=[{"kind":"CPU"}]
+        @producer windows ms=8 calls=1 line=9 hot=11 visits=2000
+        @pipeline Generator ms=8 elements=1 line=20 > FlatMap ms=0.1 line=20 > Prefetch buffer=2
+        """,
         """
         step    1111111111
         device  kkkkkkkkkk
@@ -301,7 +315,8 @@ def _in_pipeline(trace: Trace) -> Work | None:
     ms = sum(p.ms_per_step for p in several)
     busy = busy_cores(trace)
     wait = trace.mean(Category.INPUT)
-    if not several or wait_share(trace) < WAITED or ms < 0.5 * wait:
+    held = min(ms, held_up_ms(trace)) if wait_share(trace) < WAITED else 0.0
+    if not several or wait + held < WAITED * trace.step_ms or ms < 0.5 * wait:
         return None
     idle = trace.step_ms * max(1 - busy, 0.0) if busy is not None else 0.0
     lines = joined_lines(several)
@@ -314,7 +329,7 @@ def _in_pipeline(trace: Trace) -> Work | None:
     places += [w.place for w in (pipe.python if pipe else ()) if w.place]
     where = tuple(dict.fromkeys(places))
     kind, left, share = _kind(trace, calls, ms, interpreted, where)
-    return Work(kind, ms, calls, where, left, share)
+    return Work(kind, ms, calls, where, left, share, held_ms=held)
 
 
 def _kind(
