@@ -317,7 +317,7 @@ def _on_host(start: Floats, end: Floats, code: Codes, texts: tuple[str, ...], la
     rows = np.flatnonzero(np.array(ops, dtype=bool)[code] & (end - start >= names.HOST_OP_MS))
     calls = np.sort(launched)
     none = np.searchsorted(calls, start[rows]) == np.searchsorted(calls, end[rows], side="right")
-    return rows[none]
+    return np.asarray(rows[none])
 
 
 def _mark_compiled(start: Floats, end: Floats, code: Codes, texts: tuple[str, ...], reason: Codes) -> None:

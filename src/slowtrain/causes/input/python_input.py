@@ -12,10 +12,7 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import ahead, generators
 from slowtrain.source.reading.recorded import ByHand, by_hand, is_interpreted, text_of
 from slowtrain.source.spots.input import eagerinput, slowpython
-from slowtrain.trace import Trace
-from slowtrain.trace.feeding import (
-    CALL_MS, READ_US, WAITED, busy_cores, idle_cores, joined_lines, producers, takes_batches, wait_share
-)  # fmt: skip
+from slowtrain.trace import Trace, feeding
 from slowtrain.trace.pipeline import Node, Pipeline
 from slowtrain.whatif import Drop, Remedy, Supply, held_up_ms
 
@@ -311,15 +308,15 @@ def _work(trace: Trace) -> Work | None:
 
 
 def _in_pipeline(trace: Trace) -> Work | None:
-    several = producers(trace)
+    several = feeding.producers(trace)
     ms = sum(p.ms_per_step for p in several)
-    busy = busy_cores(trace)
+    busy = feeding.busy_cores(trace)
     wait = trace.mean(Category.INPUT)
-    held = min(ms, held_up_ms(trace)) if wait_share(trace) < WAITED else 0.0
-    if not several or wait + held < WAITED * trace.step_ms or ms < 0.5 * wait:
+    held = min(ms, held_up_ms(trace)) if feeding.wait_share(trace) < feeding.WAITED else 0.0
+    if not several or wait + held < feeding.WAITED * trace.step_ms or ms < 0.5 * wait:
         return None
     idle = trace.step_ms * max(1 - busy, 0.0) if busy is not None else 0.0
-    lines = joined_lines(several)
+    lines = feeding.joined_lines(several)
     calls = sum(p.calls_per_step for p in several)
     interpreted = is_interpreted(lines, ms / max(calls, 1e-9))
     if idle > WAITING * min(ms, trace.step_ms) and not interpreted:
@@ -344,7 +341,7 @@ def _kind(
         or any(n.name == "Generator" for n in pipe.nodes)
         or any("python" in w.detail for w in pipe.written)
     )
-    ready = min(calls * READ_US / 1e3 / ms, 1.0)
+    ready = min(calls * feeding.READ_US / 1e3 / ms, 1.0)
     if calls >= SAMPLES and generated and not random:
         return "samples", ready, 1.0
     if interpreted:
@@ -355,7 +352,7 @@ def _kind(
         return "samples", 0.3, 1.0
     if not random and epochs > 1:
         return "once", ready, 1 - 1 / epochs
-    return "work", 1 / max(1 + idle_cores(trace), 1.0), 1.0
+    return "work", 1 / max(1 + feeding.idle_cores(trace), 1.0), 1.0
 
 
 def _cured(pipe: Pipeline | None, work: Work) -> Pipeline | None:
@@ -366,9 +363,9 @@ def _cured(pipe: Pipeline | None, work: Work) -> Pipeline | None:
     for node in pipe.nodes:
         if node.name == "Generator" or (node.written is not None and node.family == "Map" and node.written.python):
             changed.append(replace(node, ms=node.ms * work.left))
-        elif work.kind == "samples" and node.family == "Map" and node.written and takes_batches(node.written):
+        elif work.kind == "samples" and node.family == "Map" and node.written and feeding.takes_batches(node.written):
             # Whole batches arrive: the maps behind are called once for each.
-            changed.append(replace(node, ms=min(node.ms, CALL_MS + work.calls * READ_US / 1e3)))
+            changed.append(replace(node, ms=min(node.ms, feeding.CALL_MS + work.calls * feeding.READ_US / 1e3)))
         elif work.kind == "samples" and node.family == "FlatMap":
             changed.append(replace(node, ms=0.0))
     return pipe.changed(*changed) if any(n.ms > 0 for n in pipe.nodes) and changed else None
@@ -379,7 +376,7 @@ def _cured(pipe: Pipeline | None, work: Work) -> Pipeline | None:
 
 def _in_loop(trace: Trace) -> Work | None:
     hand = by_hand(trace)
-    if hand is None or hand.ms < WAITED * trace.step_ms or hand.waiting > WAITING:
+    if hand is None or hand.ms < feeding.WAITED * trace.step_ms or hand.waiting > WAITING:
         return None
     found = hand.feeding
     rest = trace.step_ms - hand.ms
@@ -391,5 +388,5 @@ def _in_loop(trace: Trace) -> Work | None:
         kind, left = "once", VECTORISED
     else:
         # In a thread beside the step as much is hidden as the step is long and cores are idle.
-        kind, left = "beside", 1 - min(rest * min(idle_cores(trace), 1.0) / hand.ms, 1.0)
+        kind, left = "beside", 1 - min(rest * min(feeding.idle_cores(trace), 1.0) / hand.ms, 1.0)
     return Work(kind, hand.ms, 1.0, hand.where, left, 1.0, hand)
