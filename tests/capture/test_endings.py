@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -50,6 +51,19 @@ def test_readable_up_to_the_last_second(last_words: str, code: int, tmp_path: Pa
     assert raw.samples
     assert raw.launch["exit_code"] == code
     assert "faults" not in raw.facts
+
+
+@pytest.mark.parametrize(("counted", "killed"), [("oom_kill 8", True), ("oom_kill 7", None), ("", None)])
+def test_a_kill_that_the_kernel_counts_was_for_want_of_memory(
+    counted: str, killed: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counter = tmp_path / "vmstat"
+    counter.write_text("nr_free_pages 1\noom_kill 7\n")
+    monkeypatch.setattr("slowtrain.capture.killed.VMSTAT", counter)
+    words = f"open({str(counter)!r}, 'w').write('{counted}'); os.kill(os.getpid(), signal.SIGKILL)"
+    script = running.write(tmp_path, f"import os, signal\n{words}\n")
+    launch.launch(launch.command(str(script), [], False), tmp_path)
+    assert json.loads((tmp_path / launch.LAUNCH_FILE).read_text()).get("memory_kill") == killed
 
 
 def test_a_full_disk_ends_the_recording_only(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
+from slowtrain.capture.killed import Kills
 from slowtrain.capture.overheard import Overheard
 from slowtrain.errors import InputError
 
@@ -66,7 +67,7 @@ def launch(
     """Runs ``argv`` with recording into ``folder``; ``tick(seconds)`` is called about twice a second meanwhile."""
     start_ns = time.perf_counter_ns()
     about = begun(folder, argv, start_ns)
-    heard = Overheard(stdout)
+    heard, kills = Overheard(stdout), Kills()
     child = subprocess.Popen(
         argv,
         env=environment(folder, windows=windows, max_bytes=max_bytes, on_nonfinite=on_nonfinite),
@@ -86,6 +87,7 @@ def launch(
                 break
             except subprocess.TimeoutExpired:
                 interrupt.tick()
+                kills.look()
                 if tick is not None:
                     tick((time.perf_counter_ns() - start_ns) / 1e9)
     finally:
@@ -93,6 +95,7 @@ def launch(
             signal.signal(number, handler)
     end_ns = time.perf_counter_ns()
     exhausted = heard.end()
+    about |= {"memory_kill": True} if kills.ended(code) else {}
     about |= {"heard": heard.heard, **({"exhausted": exhausted} if exhausted is not None else {})}
     return Outcome(ended(folder, about, code, end_ns), start_ns, end_ns)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from slowtrain.causes import Cause
 from slowtrain.dumps import exhaustion
 from slowtrain.dumps.brief import brief
@@ -26,7 +28,8 @@ class OutOfMemory(Cause):
     ## How it is recognised
     The exception that ended the run names op, shape and allocator; its traceback names the line. Where standard error
     is a file or a pipe, the allocator's own dump is read there: what was free in total against the largest piece, and
-    what held the rest. In a terminal it can be read by hand: `slowtrain oom LOG`.
+    what held the rest. In a terminal it can be read by hand: `slowtrain oom LOG`. Where the host's or the container's
+    memory was full, the kernel killed the script (exit code 137), and counts that.
 
     ## What to do
     Full: a smaller batch (`slowtrain memory` finds the largest that fits), mixed precision, fewer things kept.
@@ -48,13 +51,14 @@ class OutOfMemory(Cause):
         told = _told(trace, failure)
         if not trace.fact("launch", "exit_code") or told is None:
             return None
-        asked = f" by {told['op']}" if told.get("op") else ""
-        shape = f" for {told['dtype'] or 'a tensor'} {list(told['shape'])}" if told.get("shape") else ""
+        asked = [f"by {told['op']}"] if told.get("op") else []
+        asked += [f"for {told['dtype'] or 'a tensor'} {list(told['shape'])}"] if told.get("shape") else []
+        said = f" (asked {' '.join(asked)})" if asked else ""
         held = told.get("held") or []
         most = f"; most was held by {held[0][0]}" if held and told.get("in_use_bytes") else ""
         numbers = {name: float(told[name]) for name in FIGURES if told.get(name) is not None}
         place = failure.place if failure is not None and failure.place is not None else _place(told.get("site"))
-        return Evidence(f"{told['says']} (asked{asked}{shape}){most}", numbers, (place,) if place is not None else ())
+        return Evidence(f"{told['says']}{said}{most}", numbers, (place,) if place is not None else ())
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         return []
@@ -84,8 +88,20 @@ class OutOfMemory(Cause):
         @event failure name=ResourceExhaustedError data={"exhausted":true,"site":["train.py",7],
         & "says":"OOM_when_allocating"}
         """,
+        """
+        step    111222333
+        device  kkkkkkkkk
+        @fact launch={"exit_code":137,"memory_kill":true} machine={"memory":{"usable_bytes":4294967296}}
+        @sample rss_bytes=4.1e9
+        """,
     )
     quiet = (
+        """
+        step    111222333
+        device  kkkkkkkkk
+        @fact launch={"exit_code":137}
+        @sample rss_bytes=4.1e9
+        """,
         """
         step    111222333
         device  kkkkkkkkk
@@ -109,6 +125,8 @@ def _told(trace: Trace, failure: Event | None) -> Mapping[str, Any] | None:
     heard = trace.fact("launch", "exhausted")
     if isinstance(heard, Mapping) and heard.get("says"):
         return heard
+    if trace.fact("launch", "memory_kill"):
+        return _killed(trace)
     if failure is None:
         return None
     words = str(failure.data.get("says") or "")
@@ -119,6 +137,23 @@ def _told(trace: Trace, failure: Event | None) -> Mapping[str, Any] | None:
     if found is not None and found.get("says"):
         return found
     return {"says": f"{failure.name}: {' '.join(words.split())[:200]}"}
+
+
+def _killed(trace: Trace) -> Mapping[str, Any]:
+    """The kernel ended the script; what it held is that of the last sample, from up to a second before."""
+    column = trace.samples.get("rss_bytes")
+    rows = np.empty(0) if column is None else column[np.isfinite(column)]
+    usable = trace.fact("machine", "memory", "usable_bytes")
+    held = f"; it held {rows[-1] / 2**30:.3g} GiB when last looked at" if len(rows) else ""
+    of = f" ({usable / 2**30:.3g} GiB may be used)" if held and isinstance(usable, (int, float)) else ""
+    return {
+        "says": f"the kernel ended the script for want of the host's memory{held}{of}",
+        "advice": [
+            ("hold less of the data in memory at once: read it batch by batch, smaller shuffle buffers", 0),
+            ("see what grew: slowtrain explain memory/host-leak", 0),
+        ],
+        **({"in_use_bytes": float(rows[-1])} if len(rows) else {}),
+    }
 
 
 def _place(site: Any) -> Place | None:

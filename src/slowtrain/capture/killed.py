@@ -1,0 +1,39 @@
+"""Whether the kernel ended a process for want of memory: it sends the same signal as ``kill -9``, but it counts."""
+
+from __future__ import annotations
+
+import signal
+from collections import deque
+from pathlib import Path
+
+VMSTAT = Path("/proc/vmstat")  # its ``oom_kill``: of the machine and of all containers on it, since Linux 4.13
+LOOKS = 60  # kept, of one in half a second: to take down a process of many gigabytes lasts for seconds
+
+
+class Kills:
+    """The kernel's counter, looked at while a process runs and once after its end."""
+
+    def __init__(self) -> None:
+        self._seen: deque[int | None] = deque(maxlen=LOOKS)
+        self.look()
+
+    def look(self) -> None:
+        self._seen.append(_counted())
+
+    def ended(self, code: int) -> bool:
+        """Whether a process that ended with ``code`` (below zero: by that signal) was most likely one of them.
+
+        A kill of another process in the same half minute, with a ``kill -9`` of ours by hand, looks the same.
+        """
+        if code != -signal.SIGKILL:
+            return False
+        before, after = self._seen[0], _counted()
+        return before is not None and after is not None and after > before
+
+
+def _counted() -> int | None:
+    try:
+        rows = VMSTAT.read_text(encoding="ascii").splitlines()
+        return next((int(row.split()[1]) for row in rows if row.startswith("oom_kill ")), None)
+    except (OSError, ValueError, IndexError):
+        return None
