@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from slowtrain.trace import Steps, changepoints, trend
+from slowtrain.trace import Steps, Trace, changepoints, trend
 
 CLINIC = Path(__file__).parents[2] / "clinic"
 
@@ -99,3 +99,25 @@ def test_gaps_in_a_thinned_recording_do_not_steepen_the_slope() -> None:
 def test_too_few_steps_say_nothing() -> None:
     assert trend.growth(trend.plain(steps(noisy(60)))) is None
     assert changepoints.change(trend.plain(steps(noisy(60)))) is None
+
+
+def test_a_part_that_grows_is_seen_behind_a_machine_that_changes_its_speed() -> None:
+    """Everything takes up to 1.9 times as long for stretches of the run; Python of a step grows from 0.1 to 0.7 ms."""
+    n = 4000
+    mood = np.repeat(np.random.default_rng(3).choice([1.0, 1.0, 1.9], 10), n // 10)
+    own = np.linspace(0.1, 0.7, n) * mood
+    drawn = steps((1.0 + np.random.default_rng(4).normal(0, 0.05, n)) * mood + own)
+    trace = Trace(steps=drawn)
+    alone = trend.growth(trend.plain(drawn, own))
+    found = trend.part_growth(trace, own)
+    assert alone is not None
+    assert not alone.sure
+    assert found is not None
+    assert found.low_ms < 0.6 / n < found.high_ms
+
+
+def test_a_part_that_grows_with_all_the_rest_does_not_grow_by_itself() -> None:
+    n = 4000
+    slower = np.linspace(1.0, 1.9, n)
+    own, rest = 0.3 * slower, (1.0 + np.random.default_rng(4).normal(0, 0.05, n)) * slower
+    assert trend.part_growth(Trace(steps=steps(own + rest)), own) is None

@@ -28,6 +28,7 @@ EDGE_FIRST, EDGE_LAST = 2, 1  # steps of an epoch that fill buffers, or hold few
 LEAST_EPOCH = 8  # steps: of shorter epochs each place in the epoch is compared with itself only
 PLACES = 10  # parts of an epoch that are compared with themselves
 LEAST_EPOCHS = 3  # for telling what a place in the epoch costs from what the epoch's number does
+FASTEST = 2.0  # times its usual speed, and as much below: the most that a shared machine is taken to change by
 COMMON = 30  # steps of a size: fewer do not tell what a step of that size takes
 
 
@@ -191,11 +192,21 @@ def part_growth(trace: Trace, column: Floats) -> Growth | None:
     if len(whole.ms) < LEAST_STEPS:
         return None
     first = float(np.median(whole.ms[: len(whole.ms) // 8]))
-    found = growth(part, LEAST_GROWTH * first)
+    found = growth(_at_even_speed(part, comparable(trace, trace.steps.ms - column)), LEAST_GROWTH * first)
     if found is None or not found.sure:
         return None
     last = first + found.slope_ms * (found.last_number - found.first_number)
     return replace(found, first_ms=first, last_ms=last)
+
+
+def _at_even_speed(part: Series, rest: Series) -> Series:
+    """A part of the step as if the rest had always taken the same: a machine that is shared slows both for seconds."""
+    stretches = max(s for s in STRETCHES if len(part.ms) // s >= LEAST_IN_STRETCH)
+    level = medians(rest.ms, stretches)
+    usual = float(np.median(level))
+    scale = np.clip(usual / np.maximum(level, 1e-9), 1 / FASTEST, FASTEST) if usual > 0 else np.ones(stretches)
+    lengths = [len(piece) for piece in np.array_split(part.ms, stretches)]
+    return replace(part, ms=part.ms * np.repeat(scale, lengths))
 
 
 def growth(series: Series, least_ms: float | None = None) -> Growth | None:
