@@ -1,5 +1,6 @@
 """What a traced function's graph holds: ops by type, number formats of its matrix work, and what is written by hand.
 
+Tables are what rows were looked up in: where a gradient of single rows becomes one of the whole table again.
 Written by hand are ops of one kind repeated many times in one scope (a loop unrolled into the
 graph), with the user's line that makes them, and one-hot rows multiplied by a matrix.
 """
@@ -20,6 +21,7 @@ MATRIX = ("MatMul", "BatchMatMul", "Conv", "Einsum", "DepthwiseConv", "CudnnRNN"
 REPEATED = 24  # ops alike in one scope; fewer are no loop worth a look
 SAMPLED = 200  # ops of a graph whose line is looked up: an op's stack takes some 30 µs to read
 TYPES = 40
+DENSIFY = "UnsortedSegmentSum"  # makes a gradient of rows (IndexedSlices) one of the whole table
 
 # Ops that stand for values, not work; gradients come from the line that asks for them, whatever they are of.
 _IDLE = frozenset(
@@ -43,6 +45,8 @@ class GraphSummary:
         self.chain = 0
         self.one_hot: list[list[Any]] = []
         self.double: list[tuple[str, int]] = []
+        self.tables: dict[tuple[int, int], int] | None = {}  # rows and columns: rows looked up; None: sizes not told
+        self.weights = 0  # numbers in the trainable variables
 
     def add(self, graph: Any) -> None:
         ops = graph.get_operations()
@@ -54,11 +58,24 @@ class GraphSummary:
                 self._product(op, op.outputs[0].dtype.name)
         self._repetitions([(op, kind) for op, kind in zip(ops, kinds, strict=True) if kind not in _IDLE])
         for op, kind in zip(ops, kinds, strict=True):
+            if kind == DENSIFY:
+                self._table(op.outputs[0].shape, op.inputs[0].shape)
             if kind == "OneHot" and len(self.one_hot) < 8:
                 products = _products(op)
                 if products:
                     place = _user_line(op.traceback) or (None, 0)
                     self.one_hot.append([op.name, *place, products])
+
+        sizes = [v.shape.num_elements() for v in getattr(graph, "variables", ()) if v.trainable]
+        self.weights = max(self.weights, sum(size for size in sizes if size))
+
+    def _table(self, whole: Any, rows: Any) -> None:
+        if whole.rank == 1 or self.tables is None:
+            return  # of single numbers: values picked by an index, no table of rows
+        if not whole.is_fully_defined():
+            self.tables = None
+        elif whole.rank == 2:
+            self.tables[int(whole[0]), int(whole[1])] = int(rows[0] or 0) if rows.rank else 0
 
     def _product(self, op: Any, dtype: str) -> None:
         self.matrix[dtype] += 1
@@ -98,6 +115,8 @@ class GraphSummary:
             "lines": [[file, line, round(every), round(alike)] for (file, line), (every, alike) in lines],
             "one_hot": self.one_hot,
             "double": self.double,
+            "tables": None if self.tables is None else [[*size, rows] for size, rows in self.tables.items()],
+            "weights": self.weights,
         }
 
 

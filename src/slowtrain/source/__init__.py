@@ -120,6 +120,32 @@ class Source:
         data = bool(functions) or any(isinstance(n, ast.Subscript) for one in everything for n in trees.walk(one))
         return Feeding(frozenset(lines) - mixed, mixed, bool(RANDOM & names), data, reads, len(loops) > 1)
 
+    def sides(self, step_line: int) -> tuple[frozenset[int], frozenset[int]]:
+        """Lines of functions that the loop around ``step_line`` calls up to the step, and of those only behind it."""
+        loop, line = self._turning(step_line)
+        if loop is None:
+            return frozenset(), frozenset()
+        ahead, behind = set[int](), set[int]()
+        parts: list[ast.expr | ast.stmt] = [*_heads(loop), *_statements(loop)]
+        for one in parts:
+            side = behind if one.lineno > line else ahead
+            for part in _heads(one) if isinstance(one, BLOCKS) else [one]:
+                for function in self.called(part)[1:]:
+                    side.update(() if _takes_step(function, step_line) else _range(function))
+        return frozenset(ahead), frozenset(behind - ahead)
+
+    def _turning(self, line: int) -> tuple[ast.For | ast.While | None, int]:
+        """The innermost loop around a line, or around a call of the function that holds it; and the line in that."""
+        loops = [n for n in trees.walk(self.tree) if isinstance(n, (ast.For, ast.While))]
+        around = [n for n in loops if _holds(n, line)]
+        function = self.function_at(line)
+        name = getattr(function, "name", None)
+        if around or name is None:
+            return max(around, key=lambda n: n.lineno, default=None), line
+        calls = [(n, c.lineno) for n in loops for c in trees.walk(n)
+                 if isinstance(c, ast.Call) and name in _names(c.func)]  # fmt: skip
+        return max(calls, key=lambda found: found[0].lineno, default=(None, line))
+
     def _opened(self, names: set[str]) -> bool:
         """Whether one of ``names`` was assigned from a file's or an archive's opener."""
         for _ in range(3):
@@ -171,6 +197,12 @@ def _statements(loop: ast.For | ast.While) -> Iterator[ast.stmt]:
         yield one
         if isinstance(one, BLOCKS):
             todo = [*one.body, *getattr(one, "orelse", []), *todo]
+
+
+def _heads(block: ast.AST) -> list[ast.expr]:
+    """What a loop goes through, what a condition asks, what a ``with`` opens."""
+    items = [item.context_expr for item in getattr(block, "items", ())]
+    return [part for part in (getattr(block, "iter", None), getattr(block, "test", None), *items) if part is not None]
 
 
 def _names(node: ast.AST) -> Iterator[str]:

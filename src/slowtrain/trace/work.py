@@ -152,6 +152,18 @@ def weights(trace: Trace) -> list[Mapping[str, Any]]:
     return max(found, key=lambda w: sum(int(one["size"]) for one in w), default=[])
 
 
+def tables(trace: Trace) -> tuple[list[tuple[int, int, int]], int] | None:
+    """Tables of which training looks rows up: rows, columns, rows of a batch (0: not told), largest first; all weights.
+
+    Numbers in them, not bytes. None where the graphs do not tell, or an older recorder did not look.
+    """
+    every = list(graphs(trace))
+    if not every or any(graph.get("tables") is None for graph in every):
+        return None
+    found = sorted((tuple(map(int, t)) for graph in every for t in graph["tables"]), key=lambda t: -t[0] * t[1])
+    return [(t[0], t[1], t[2]) for t in found], max(int(graph.get("weights") or 0) for graph in every)
+
+
 def samples(trace: Trace) -> int | None:
     """Rows of the data that the longest ``fit`` was given, where its arrays told."""
     found = []

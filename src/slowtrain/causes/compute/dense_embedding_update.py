@@ -165,6 +165,13 @@ class DenseEmbeddingUpdate(Cause):
         """
         step     1111111111
         device   kkkkkkkkk.
+        @event trace name=step data={"training":true,"graph":{"tables":[[200000,32,900]],"weights":6410000}}
+        @kernels busy=9 ms=9 ops={"adam/Mul_1:Mul": [4, 1], "adam/UnsortedSegmentSum:UnsortedSegmentSum": [4, 1], \
+            "m/dense/MatMul:MatMul": [1, 3]}
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkk.
         @event loop name=fit data={"data": {"shape": [9000, 4]}, "weights": [{"class": "Embedding", \
             "shape": [200000, 32], "size": 6400000}]}
         @kernels busy=9 ms=9 ops={"adam/Mul_1:Mul": [4, 1], "adam/UnsortedSegmentSum:UnsortedSegmentSum": [4, 1], \
@@ -178,6 +185,20 @@ class DenseEmbeddingUpdate(Cause):
         """,
     )  # fmt: skip
     quiet = (
+        """
+        step     1111111111
+        device   kkkkkkkkk.
+        @event trace name=learn data={"training":true,"graph":{"tables":[],"weights":70000}}
+        @kernels busy=9 ms=9 ops={"adam/Mul_1:Mul": [4, 1], "gradient_tape/UnsortedSegmentSum:UnsortedSegmentSum": \
+            [4, 1], "m/dense/MatMul:MatMul": [1, 3]}
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkk.
+        @event trace name=step data={"training":true,"graph":{"tables":[[600,64,3000]],"weights":160000}}
+        @kernels busy=9 ms=9 ops={"adam/Mul_1:Mul": [4, 1], "adam/UnsortedSegmentSum:UnsortedSegmentSum": [4, 1], \
+            "m/dense/MatMul:MatMul": [1, 3]}
+        """,
         """
         step     1111111111
         device   kkkkkkkkk.
@@ -197,18 +218,25 @@ class DenseEmbeddingUpdate(Cause):
 
 
 def _table(trace: Trace) -> tuple[int, int] | None:
-    """Rows and columns of the largest embedding, where the model told."""
+    """Rows and columns of the largest embedding, where the model or the graph told."""
     found = [
         w["shape"] for w in work.weights(trace) if w.get("class") == "Embedding" and len(w.get("shape") or ()) == 2
     ]
+    if not found and (told := work.tables(trace)) is not None:
+        found = told[0]
     return (int(found[0][0]), int(found[0][1])) if found else None
 
 
 def _embedding_share(trace: Trace) -> float | None:
-    """The embeddings' part of the model's weights: an optimizer's time follows them. None: the model did not tell."""
+    """The embeddings' part of all weights: an optimizer's time follows them. None: neither model nor graph told."""
     weights = work.weights(trace)
     total = sum(int(w["size"]) for w in weights)
-    return sum(int(w["size"]) for w in weights if w.get("class") == "Embedding") / total if total else None
+    if total:
+        return sum(int(w["size"]) for w in weights if w.get("class") == "Embedding") / total
+    told = work.tables(trace)
+    if told is None or not told[1]:
+        return None
+    return min(sum(rows * columns for rows, columns, _ in told[0]) / told[1], 1.0)
 
 
 def _over_table(ops: list[work.Op], embeddings: float | None, least_ms: float) -> list[tuple[work.Op, float]]:
@@ -232,6 +260,9 @@ def _over_table(ops: list[work.Op], embeddings: float | None, least_ms: float) -
 
 def _looked_up(trace: Trace) -> int | None:
     """Rows that one batch can look up at most: its integers."""
+    told = work.tables(trace)
+    if told is not None and told[0] and told[0][0][2]:
+        return told[0][0][2]
     size = int(trace.steps.size.max()) if len(trace.steps) else 0
     for event in trace.events_of("loop"):
         shape = (event.data.get("data") or {}).get("shape")

@@ -13,11 +13,12 @@ from slowtrain.source.reading import finding, index
 from slowtrain.source.spots.input import repeating
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import READING, calls, fed, free_bytes, is_users, op_ms, ready, written_place
-from slowtrain.trace.pipeline import Node
+from slowtrain.trace.pipeline import Node, Pipeline
 from slowtrain.whatif import Remedy, Supply
 
 FITS = 0.5  # of the memory that was free throughout: the rest is for what else may grow
 LEAST_MS = 0.05
+UNKNOWN = -2  # tf.data.UNKNOWN_CARDINALITY
 OPENING = 0.5  # of the time of all that leads to a node: then files are what costs
 WORK = 0.3  # of a node's time in ops that compute
 
@@ -162,6 +163,16 @@ class UncachedInput(Cause):
         input   iiiiiii...
         device  .......kkk
         @fact machine={"memory":{"available_bytes":8e9}}
+        @pipeline epochs=5 > TFRecord ms=0.1 elements=16 > Shuffle ms=0.1 elements=16
+        > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12
+        detail={"cardinality":-2,"element":[{"shape":[64,64,3],"bytes":4}]}
+        > Batch ms=0.1 > Prefetch
+        """,
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @fact machine={"memory":{"available_bytes":8e9}}
         @pipeline epochs=5 > Slices ms=0.1 elements=16 detail={"cardinality":160}
         > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12
         detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]}
@@ -217,7 +228,7 @@ def _repeated(trace: Trace) -> tuple[Node, float] | None:
         inside, read = op_ms(trace, node), op_ms(trace, node, READING)
         if inside is not None and inside - (read or 0.0) < WORK * node.ms:
             continue  # the price of calls and of opening files, not of work: other causes
-        size = _bytes(node)
+        size = _bytes(pipe, node)
         heavy = sum(n.ms for n in chain)
         if sum(op_ms(trace, n, READING) or 0.0 for n in chain) > OPENING * heavy:
             continue
@@ -226,13 +237,18 @@ def _repeated(trace: Trace) -> tuple[Node, float] | None:
     return None
 
 
-def _bytes(node: Node) -> float | None:
-    """Bytes that a node's results take for one epoch, None where its shapes or its length are unknown."""
+def _bytes(pipe: Pipeline, node: Node) -> float | None:
+    """Bytes that a node's results take for one epoch, None where its shapes or its length are unknown.
+
+    TensorFlow does not know how many records a file holds; how many came of it in a pass was counted.
+    """
     if node.written is None:
         return None
     size, length = node.written.element_bytes, node.written.detail.get("cardinality")
     if size is None and node.bytes_produced and node.elements:
         size = int(node.bytes_produced / node.elements)
-    if size is None or not length or int(length) < 0:
+    if length == UNKNOWN:
+        length = calls(pipe, node) * pipe.batches / pipe.epochs
+    if size is None or not length or length < 0:
         return None
     return float(size) * int(length)

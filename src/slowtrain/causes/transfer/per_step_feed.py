@@ -6,7 +6,7 @@ from slowtrain.causes import LITTLE, Cause
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
-from slowtrain.source.reading.recorded import by_hand
+from slowtrain.source.reading.recorded import by_hand, divided
 from slowtrain.source.spots.input import handfed
 from slowtrain.trace import Trace, loop
 from slowtrain.whatif import Drop, Remedy
@@ -60,7 +60,7 @@ class PerStepFeed(Cause):
         handed = loop.batch_comes_from_python(trace)
         if trace.eager or trace.steps.source.endswith("()"):
             feeds = {p: ms for p, ms in feeds.items() if handed}
-        lines = loop.divide(trace)
+        lines = divided(trace)
         step = loop.step_line(trace)
         fed = {p: ms for p, ms in feeds.items() if not _after(p, step)}
         made = 0.0

@@ -12,7 +12,7 @@ from slowtrain import source
 from slowtrain.errors import InputError
 from slowtrain.model import Category, Edit, Place
 from slowtrain.source import Feeding, edits
-from slowtrain.trace import Line, Trace
+from slowtrain.trace import Line, Trace, loop
 
 LEAST_MS = 0.1
 INTERPRETED_US = 3.0  # a line of bytecode without calls into libraries takes 0.05 to 1 µs
@@ -56,6 +56,23 @@ def by_hand(trace: Trace) -> ByHand | None:
         if found is not None:
             return _spent(trace, place, found)
     return None
+
+
+def divided(trace: Trace) -> loop.Loop:
+    """:func:`slowtrain.trace.loop.divide`, with lines of functions on the side of the step on which they are called."""
+    found, step = loop.divide(trace), loop.step_line(trace)
+    text = text_of(trace, step.file) if step is not None else None
+    if step is None or text is None:
+        return found
+    ahead, behind = text.sides(step.line)
+
+    def is_behind(line: Line) -> bool:
+        own = line.place.file == step.file
+        return line in found.after if not own or line.place.line not in ahead | behind else line.place.line in behind
+
+    every = (*found.before, *found.after)
+    before, after = (tuple(line for line in every if is_behind(line) is side) for side in (False, True))
+    return loop.Loop(before, after, found.outside_ms)
 
 
 def _taken(trace: Trace) -> list[Place]:
