@@ -164,15 +164,17 @@ class _Settings:
         self.samples["time_ms"] = np.linspace(0, 1000, 20)
 
     def _kernels(self, rest: str) -> None:
-        """``@kernels busy=3 ms=4 count=200 wait=0 eager_ops=0 eager_ms=0 types={"MatMul":[3,10]}``"""
+        """``@kernels busy=3 ms=4 count=200 wait=0 eager_ops=0 eager_ms=0 types={"MatMul":[3,10]} input={…}``"""
         given = dict(_fields(rest))
-        table = {k: (float(v[0]), float(v[1])) for k, v in given.get("types", {}).items()}
-        names = {k: (float(v[0]), float(v[1])) for k, v in given.get("ops", {}).items()}
+        table, names, made = (
+            {k: (float(v[0]), float(v[1])) for k, v in given.get(key, {}).items()} for key in ("types", "ops", "input")
+        )
         busy = float(given.get("busy", 0))
         self.kernels = Kernels(
             20, float(given.get("step", busy)), busy, float(given.get("ms", busy)), float(given.get("count", 0)),
             float(given.get("wait", 0)), table, names,
             float(given.get("eager_ops", 0)), float(given.get("eager_ms", 0)), float(given.get("function", 0)),
+            by_input=made,
         )  # fmt: skip
 
     def _device(self, rest: str) -> None:

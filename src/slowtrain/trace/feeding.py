@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +18,10 @@ READ_US = (
 )
 COPY_BYTES_PER_MS = 4e6  # copying a batch in memory at 4 GB/s, assumed: one core does as much at least
 CALL_MS = 0.05  # one call of a function on a whole batch: what a call for one element takes at most
+NESTED = re.compile(r"Dataset(?:V\d+)?$")
+NESTING = frozenset({"Interleave", "FlatMap"})
+OPENERS = ("TextLineDataset", "TFRecordDataset", "FixedLengthRecordDataset")
+LEAST_NESTED = 8.0  # data sets a batch: an interleave over shards makes one for thousands of elements
 READING = frozenset({"ReadFile", "ReaderReadV2", "WholeFileReaderV2"})
 # Ops that take one element only: a map with one of them cannot simply follow the batch.
 SINGLE = (
@@ -109,6 +114,39 @@ def op_ms(trace: Trace, node: Node, only: frozenset[str] | None = None) -> float
 def takes_batches(function: Written) -> bool:
     """Whether a function could work on whole batches: no op in it takes one element only."""
     return not function.python and not any(op.startswith(SINGLE) for op in function.ops)
+
+
+@dataclass(frozen=True)
+class Nest:
+    """An ``interleave`` or ``flat_map`` whose function makes ``count`` data sets for each batch, of files if ``reads``.
+
+    To make and to end one takes longer than to hand on an element, and stands in no node's own time.
+    """
+
+    node: Node
+    place: Place
+    count: float
+    reads: bool
+
+    def undone(self, pipe: Pipeline) -> Pipeline:
+        """The pipeline if its elements came as they are, without data sets of their own."""
+        inside = [self.node, *pipe.upstream(self.node)]
+        return pipe.changed(*(replace(n, ms=min(n.ms, CALL_MS + n.elements * READ_US / 1e3)) for n in inside))
+
+
+def nest(trace: Trace) -> Nest | None:
+    """The one that sets the pace, where a profiler window saw data sets made."""
+    deep, pipe = trace.kernels, fed(trace)
+    if deep is None or pipe is None:
+        return None
+    made = {op: count for op, (_, count) in deep.by_input.items() if NESTED.search(op)}
+    count = max(made.values(), default=0.0)
+    written = [w.place for w in pipe.written if w.family in NESTING and w.place is not None]
+    slow = [n for n in deciding(pipe)[:3] if n.family in NESTING]
+    if not written or not slow or count < LEAST_NESTED:
+        return None
+    reads = any(op.startswith(OPENERS) and times >= 0.5 * count for op, times in made.items())
+    return Nest(slow[0], written[-1], count, reads)
 
 
 def ready(node: Node, elements: float, size_bytes: float = 0.0) -> Node:

@@ -44,6 +44,8 @@ def fill(trace: Trace) -> Fill | None:
     node = nodes[-1]
     inside, first, each = _inside_ms(trace)
     outside, times = _outside_ms(trace)
+    if not outside and (begun := _begun_ms(trace, node)) > LEAST_FILL * trace.step_ms:
+        outside, times = begun, 1
     if inside + outside <= 0:
         return None
     count = max(int(trace.steps.steady.sum()), 1)
@@ -56,11 +58,35 @@ def fill(trace: Trace) -> Fill | None:
     return Fill(node, inside / count, outside, max(made - rest, shared - rest, 0.0), epochs, each)
 
 
+def _begun_ms(trace: Trace, node: Node) -> float:
+    """Ms that the first call of the training function waits until the buffer is full; 0 where that cannot be told.
+
+    That call traces and compiles, too. Tracing is measured by itself; of the rest as much is the buffer's as making so
+    many elements takes.
+    """
+    pipe, steps = trace.pipeline, trace.steps
+    held = _held(node)
+    up = pipe.upstream(node) if pipe is not None else []
+    passed = max((n.elements for n in up if n.id in node.inputs), default=0.0)
+    if not len(steps) or not held or passed <= 0:
+        return 0.0
+    begun = float(steps.start_ms[0])
+    first = [e for e in trace.events_of("trace") if e.data.get("training") and e.start_ms <= float(steps.end_ms[0])]
+    calls = [e.ms - float(e.data.get("trace_ns") or 0) / 1e6 for e in first if e.end_ms > begun]
+    each = sum(n.ms / max(n.parallelism or 1.0, 1.0) for n in up) / passed
+    return max(min(max(calls, default=0.0) - trace.step_ms, held * each), 0.0)
+
+
+def _held(node: Node) -> int:
+    """Elements in the full buffer, 0 where it is not known."""
+    sizes = [int(n) for key in ("buffer_size", "cardinality") if node.written and (n := node.written.detail.get(key))]
+    return min((n for n in sizes if n > 0), default=0)
+
+
 def _made_ms(trace: Trace, node: Node, each_ms: float) -> float:
     """What making a batch's elements takes: as long as the buffer took to fill, for each element that it then held."""
     batch = node.elements
-    sizes = [int(n) for key in ("buffer_size", "cardinality") if node.written and (n := node.written.detail.get(key))]
-    held = min((n for n in sizes if n > 0), default=0)
+    held = _held(node)
     if held >= batch > 0:
         return each_ms / held * batch
     # How much it held is not known: the nodes that feed it, for one batch of elements and not for a buffer.

@@ -183,7 +183,10 @@ def loops_around(tree: ast.Module, line: int) -> list[ast.AST]:
     return [n for n in ast.walk(scope) if isinstance(n, LOOPS) and n.lineno <= line <= (n.end_lineno or n.lineno)]
 
 
-SAVING = frozenset("save save_weights save_model save_checkpoint write_checkpoint export".split())
+SAVING = frozenset(
+    "save save_weights save_model save_checkpoint write_checkpoint export savez savez_compressed savetxt tofile dump "
+    "to_pickle to_hdf".split()
+)
 
 
 def saves(trace: Trace, place: Place) -> bool:

@@ -60,6 +60,7 @@ class Stalls:
 # batches when it begins a pass, which makes an iterator.
 CLAIMED = ("callback", "trace", "build", "collection", "shuffle", "validation", "epoch")
 TOLD = ("callback", "gc", "next", "readback", "feed")  # lanes that tell by themselves what a stall was
+BUILT = 0.1  # of a stall in layers being made: saving weights makes one, too, in a thousandth of its time
 PASS = 2  # calls of functions in one stall, the step's own not counted: more than a step does, a pass over other data
 
 
@@ -167,7 +168,7 @@ def _python(trace: Trace, stall: Stall, seen: _Seen) -> str:
     """What the script did where no span tells: a pass over other data, building, the start of an epoch, or its own."""
     if _calls(trace, stall) >= PASS:
         return "validation"
-    if seen.covered_ms("build", stall) > 0:
+    if seen.covered_ms("build", stall) > BUILT * stall.excess_ms:
         return "build"
     samples = trace.lane("stack").between(stall.start_ms, stall.end_ms).name
     heads = loop.places(trace, "next")

@@ -20,6 +20,7 @@ from slowtrain.trace.feeding import (
     deciding,
     fed,
     is_users,
+    nest,
     op_ms,
     takes_batches,
     written_place,
@@ -42,8 +43,9 @@ class PerElementMap(Cause):
 
     ## How it is recognised
     Many calls for each batch, microseconds each, of which the profiler finds little inside the
-    function's ops; small elements; and a function whose ops take whole batches as well. A map
-    that decodes pictures has real work for each element and is another cause.
+    function's ops; small elements; and a function whose ops take whole batches as well. Or a
+    `flat_map` that makes a data set of its own for each element (`window`). A map that decodes
+    pictures has real work for each element and is another cause.
 
     ## What to do
     Batch first and map afterwards: `.batch(n).map(function)`, with the function written for a
@@ -61,6 +63,10 @@ class PerElementMap(Cause):
     words = (".map",)
 
     def examine(self, trace: Trace) -> Evidence | None:
+        many = nest(trace)
+        if many is not None and not many.reads:
+            says = f"{many.count:.0f} data sets are made for each batch, one for each element"
+            return Evidence(says, {"calls_per_step": many.count, "map_ms": many.node.ms}, (many.place,))
         found = _tiny(trace)
         if found is None or trace.pipeline is None:
             return None
@@ -79,6 +85,9 @@ class PerElementMap(Cause):
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        many = nest(trace)
+        if many is not None and not many.reads and trace.pipeline is not None:
+            return [Supply(pipeline=many.undone(trace.pipeline), spread=(0.6, 1.1))]
         found = _tiny(trace)
         if found is None or trace.pipeline is None:
             return []
@@ -88,6 +97,10 @@ class PerElementMap(Cause):
         return [Supply(pipeline=trace.pipeline.changed(replace(node, ms=ms, elements=1.0)))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        if nest(trace) is not None:
+            says = "gather whole batches by index (or timeseries_dataset_from_array) in place of window().flat_map()"
+            yield Prescription("advice", Effect.EXACT, says)
+            return
         found = _tiny(trace)
         made = measured.batched(trace, found[0] if found else None, evidence.where[:1])
         yield Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
@@ -135,6 +148,14 @@ class PerElementMap(Cause):
     )
 
     fires = (
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @pipeline Slices ms=0.1 elements=64 line=4 > Window ms=2 elements=64 line=5 > FlatMap ms=2 elements=64 line=6
+        > Batch ms=0.1 > Prefetch
+        @kernels busy=3 ms=3 input={"BatchDatasetV2":[0.4,64]}
+        """,
         """
         step    1111111111
         input   iiiiiiii..

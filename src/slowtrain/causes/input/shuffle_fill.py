@@ -137,6 +137,13 @@ class ShuffleFill(Cause):
 
     fires = (
         """
+        step    111222333444555666
+        device  kkkkkkkkkkkkkkkkkk
+        @event trace name=f start=0 end=60 data={"training":true,"trace_ns":1e7}
+        @pipeline Slices ms=0.1 elements=16 > Map ms=3.2 elements=16 line=12 > Shuffle ms=0.1 elements=16 line=13
+        detail={"buffer_size":200} > Batch ms=0.1 line=14 > Prefetch
+        """,
+        """
         step    111111111111111111111111111111112345678
         input   iiiiiiiiiiiiiiiiiiiiiiiiiiiiii.........
         device  ..............................kkkkkkkkk
@@ -154,6 +161,13 @@ class ShuffleFill(Cause):
         """,
     )
     quiet = (
+        """
+        step    111222333444555666
+        device  kkkkkkkkkkkkkkkkkk
+        @event trace name=f start=0 end=60 data={"training":true,"trace_ns":1e7}
+        @pipeline Slices ms=0.1 elements=16 > Shuffle ms=0.1 elements=16 line=13 detail={"buffer_size":200}
+        > Map ms=3.2 elements=16 line=14 > Batch ms=0.1 > Prefetch
+        """,
         """
         step    1112223334445556
         input   ii.ii.ii.ii.ii..

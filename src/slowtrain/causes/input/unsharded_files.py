@@ -13,7 +13,7 @@ from slowtrain.source.cures.input import datasets
 from slowtrain.source.reading import index
 from slowtrain.source.spots.input import smallfiles
 from slowtrain.trace import Trace
-from slowtrain.trace.feeding import CALL_MS, READ_US, READING, calls, deciding, fed, op_ms, written_place
+from slowtrain.trace.feeding import CALL_MS, READ_US, READING, calls, deciding, fed, nest, op_ms, written_place
 from slowtrain.trace.pipeline import Node
 from slowtrain.whatif import Remedy, Supply
 
@@ -31,9 +31,10 @@ class UnshardedFiles(Cause):
     reader at a time does.
 
     ## How it is recognised
-    A `map` that reads a file in each call, sets the pace, and spends its time on the reading and
-    on the calls, not on decoding; or a record reader that sets the pace without `interleave`.
-    Decoding that takes longer than the reading, and reads that wait for the disk, are other causes.
+    An `interleave` or `flat_map` that opens a file for every few elements, or a `map` that reads
+    one in each call, sets the pace, and spends its time on the reading and on the calls, not on
+    decoding; or a record reader that sets the pace without `interleave`. Decoding that takes
+    longer than the reading, and reads that wait for the disk, are other causes.
 
     ## What to do
     Pack the files once into a few larger ones (TFRecord, or any record format), each of some ten
@@ -51,6 +52,10 @@ class UnshardedFiles(Cause):
     words = ("read_file",)
 
     def examine(self, trace: Trace) -> Evidence | None:
+        many = nest(trace)
+        if many is not None and many.reads and trace.pipeline is not None:
+            says = f"{many.count:.0f} files are opened for each batch, each as a data set of its own"
+            return Evidence(says, {"files_per_step": many.count, "read_ms": many.node.ms}, (many.place,))
         found = _reading(trace)
         if found is None or trace.pipeline is None:
             return None
@@ -71,6 +76,9 @@ class UnshardedFiles(Cause):
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        many = nest(trace)
+        if many is not None and many.reads and trace.pipeline is not None:
+            return [Supply(pipeline=many.undone(trace.pipeline), spread=(0.6, 1.1))]
         found = _reading(trace)
         if found is None or trace.pipeline is None:
             return []
@@ -152,6 +160,13 @@ class UnshardedFiles(Cause):
     fires = (
         """
         step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @pipeline Slices ms=0.1 elements=60 line=4 > Interleave ms=3 elements=60 line=5 > Batch ms=0.1 > Prefetch
+        @kernels busy=3 ms=3 input={"TextLineDataset":[0.3,60],"BatchDatasetV2":[0.1,40]}
+        """,
+        """
+        step    1111111111
         input   iiiiiiii..
         device  ........kk
         @pipeline Slices ms=0.2 elements=200
@@ -166,6 +181,13 @@ class UnshardedFiles(Cause):
         """,
     )
     quiet = (
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @pipeline Slices ms=0.1 elements=1 line=4 > Interleave ms=3 elements=60 line=5 > Batch ms=0.1 > Prefetch
+        @kernels busy=3 ms=3 input={"TFRecordDataset":[0.1,0.1]}
+        """,
         """
         step    1111111111
         input   iiiiiiii..
