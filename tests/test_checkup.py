@@ -56,6 +56,15 @@ def test_a_run_that_waits_is_input_bound() -> None:
     assert "\n" not in found.headline
 
 
+def test_a_wait_that_nothing_explains_is_not_called_healthy() -> None:
+    found = examined(WAITING.replace("@pipeline Slices ms=0.1 > Map ms=5.8 line=1 > Batch ms=0.1 line=1", ""))
+    assert not found.diagnoses
+    assert found.verdict is VerdictKind.INPUT
+    assert "healthy" not in found.headline
+    assert "no known cause explains" in found.headline
+    assert any("pipeline" in row for row in found.next_steps)
+
+
 def test_a_healthy_run_says_what_bounds_it() -> None:
     found = examined(COMPUTING)
     assert found.verdict is VerdictKind.COMPUTE

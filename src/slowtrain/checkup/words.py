@@ -20,6 +20,7 @@ FAMILIES = {
     "memory": VerdictKind.MEMORY,
     "drift": VerdictKind.SLOWING,
 }
+UNEXPLAINED = 0.2  # of a step: a smaller wait is what asking for a batch takes, in steps of a millisecond
 FILLING = ("memory/out-of-memory", "memory/host-leak", "memory/device-leak")
 CATEGORIES = {
     Category.INPUT: VerdictKind.INPUT,
@@ -109,6 +110,11 @@ def largest(trace: Trace) -> Category:
     return max(known, key=trace.mean, default=Category.UNATTRIBUTED)
 
 
+def unexplained(trace: Trace) -> bool:
+    """Whether so much of a step waits for its batch that a step without a known cause is not simply healthy."""
+    return trace.step_ms > 0 and trace.share(Category.INPUT) >= UNEXPLAINED
+
+
 def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
     """One line: what the step is made of, and what the first cure would give."""
     if kind is VerdictKind.FAILED:
@@ -133,6 +139,8 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
     if first is None and trace.fact("profile"):
         checked = f"none of the {len(findings.healthy)} causes that this profile can tell would save a tenth of it"
         return f"{where}; {checked}" if where else checked
+    if first is None and unexplained(trace):
+        return f"{where}; it waits {trace.mean(Category.INPUT):.3g} ms for input, and no known cause explains that"
     if first is None:
         return f"healthy: {where}; no known cause would save 5 %" if where else "healthy: no known cause would save 5 %"
     gain = f"curing {first.cause} would make the {first.saving.scope} {first.saving.speedup:.2g}x as fast"
@@ -184,5 +192,7 @@ def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
         )
     elif trace.fact("profile"):
         yield "slowtrain run SCRIPT, where the script is: it sees what no profile holds"
+    elif not findings.diagnoses and unexplained(trace):
+        yield "look at what makes the input: the HTML report has its pipeline with what each node costs"
     elif not findings.diagnoses:
         yield "nothing: for more speed look at the model's own arithmetic, or at the machine"
