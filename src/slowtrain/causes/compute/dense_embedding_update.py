@@ -20,6 +20,7 @@ TABLE_OP = 0.05
 BYTES_PER_MS, ACCELERATOR_BYTES_PER_MS = 1e8, 5e9
 TOUCHED = 0.5  # of the rows: where a batch touches more, a dense update is no waste
 LEAST_ROWS = 1000
+LEAST_SHARE = 0.3  # of all weights: smaller tables are not what the optimizer's time goes to
 
 
 class DenseEmbeddingUpdate(Cause):
@@ -56,7 +57,7 @@ class DenseEmbeddingUpdate(Cause):
 
     def examine(self, trace: Trace) -> Evidence | None:
         kernels = trace.kernels
-        if kernels is None or not kernels.by_name:
+        if kernels is None or not kernels.by_name or _without(trace):
             return None
         ops = work.ops(kernels)
         total = sum(o.ms for o in ops)
@@ -228,15 +229,18 @@ def _table(trace: Trace) -> tuple[int, int] | None:
 
 
 def _embedding_share(trace: Trace) -> float | None:
-    """The embeddings' part of all weights: an optimizer's time follows them. None: neither model nor graph told."""
+    """The embeddings' part of the model's weights: an optimizer's time follows them. None: the model did not tell."""
     weights = work.weights(trace)
     total = sum(int(w["size"]) for w in weights)
-    if total:
-        return sum(int(w["size"]) for w in weights if w.get("class") == "Embedding") / total
+    return sum(int(w["size"]) for w in weights if w.get("class") == "Embedding") / total if total else None
+
+
+def _without(trace: Trace) -> bool:
+    """Whether the graph of a loop of the user's own tells that tables are no large part of what is trained."""
     told = work.tables(trace)
-    if told is None or not told[1]:
-        return None
-    return min(sum(rows * columns for rows, columns, _ in told[0]) / told[1], 1.0)
+    if work.weights(trace) or told is None or not told[1]:
+        return False
+    return sum(rows * columns for rows, columns, _ in told[0]) < LEAST_SHARE * told[1]
 
 
 def _over_table(ops: list[work.Op], embeddings: float | None, least_ms: float) -> list[tuple[work.Op, float]]:
@@ -244,7 +248,7 @@ def _over_table(ops: list[work.Op], embeddings: float | None, least_ms: float) -
     ops = [o for o in ops if not o.kind.startswith("ResourceScatter") and o.ms >= least_ms * o.count]
     dense = [o for o in ops if o.kind == DENSIFY]
     if embeddings is not None:
-        if embeddings < 0.3 or not any(o.update for o in ops):
+        if embeddings < LEAST_SHARE or not any(o.update for o in ops):
             return []
         least = TABLE_OP * max((o.ms for o in ops if o.update), default=0.0)
         scopes = {o.scope.rpartition("/")[0] or o.scope for o in dense if not o.update and o.ms >= least}
