@@ -8,6 +8,7 @@ graph), with the user's line that makes them, and one-hot rows multiplied by a m
 from __future__ import annotations
 
 import functools
+import math
 import os
 import random
 import re
@@ -46,6 +47,7 @@ class GraphSummary:
         self.one_hot: list[list[Any]] = []
         self.double: list[tuple[str, int]] = []
         self.tables: dict[tuple[int, int], int] | None = {}  # rows and columns: rows looked up; None: sizes not told
+        self.multiply_adds: int | None = 0  # of the forward pass; None: a batch of no fixed size, or an op not known
         self.weights = 0  # numbers in the trainable variables
 
     def add(self, graph: Any) -> None:
@@ -56,6 +58,9 @@ class GraphSummary:
         for op, kind in zip(ops, kinds, strict=True):
             if kind.startswith(MATRIX):
                 self._product(op, op.outputs[0].dtype.name)
+                if not _OTHERS.search(op.name) and self.multiply_adds is not None:
+                    count = _multiply_adds(op, kind)
+                    self.multiply_adds = None if count is None else self.multiply_adds + count
         self._repetitions([(op, kind) for op, kind in zip(ops, kinds, strict=True) if kind not in _IDLE])
         for op, kind in zip(ops, kinds, strict=True):
             if kind == DENSIFY:
@@ -117,6 +122,7 @@ class GraphSummary:
             "double": self.double,
             "tables": None if self.tables is None else [[*size, rows] for size, rows in self.tables.items()],
             "weights": self.weights,
+            "multiply_adds": self.multiply_adds,
         }
 
 
@@ -133,6 +139,23 @@ def _reach(op: Any, depth: dict[str, int], left: int) -> int:
     if op.name in depth or not left:
         return depth.get(op.name, 0)
     return max((_reach(source.op, depth, left - 1) for source in list(op.inputs)[:4]), default=0)
+
+
+def _multiply_adds(op: Any, kind: str) -> int | None:
+    """Of a matrix product or a convolution, for a whole batch; None where its shapes do not tell."""
+    inner_at = {"MatMul": 0, "BatchMatMulV2": 0, "Conv2D": 1, "Conv3D": 1, "DepthwiseConv2dNative": 1}
+    if kind not in inner_at:
+        return None
+    out, one = op.outputs[0].shape, op.inputs[inner_at[kind]].shape
+    if not out.is_fully_defined() or not one.is_fully_defined():
+        return None
+    if kind == "MatMul":
+        inner = int(one[0 if op.get_attr("transpose_a") else 1])
+    elif kind == "BatchMatMulV2":
+        inner = int(one[-2 if op.get_attr("adj_x") else -1])
+    else:  # of a filter, the rows, columns and, where all are summed, channels
+        inner = int(math.prod(one[:2] if kind == "DepthwiseConv2dNative" else one[:-1]))
+    return int(out.num_elements()) * inner
 
 
 def _products(op: Any) -> list[str]:

@@ -153,6 +153,14 @@ class SmallBatch(Cause):
 
     fires = (
         """
+        step    1111111111
+        device  kkkkkkkkk.
+        @steps size=2 line=5
+        @event trace name=collect data={"training":true,"graph":{"multiply_adds":200000}}
+        @kernels busy=9 ms=9 ops={"m/conv/Conv2D:Conv2D": [4, 1], "gradient_tape/m/Conv2DBackpropInput:Conv2D": \
+            [5, 1]}
+        """,
+        """
         step     1111
         dispatch dddk
         @steps size=1 line=22
@@ -176,6 +184,14 @@ class SmallBatch(Cause):
         """,
     )
     quiet = (
+        """
+        step    1111111111
+        device  kkkkkkkkk.
+        @steps size=2 line=5
+        @event trace name=collect data={"training":true,"graph":{"multiply_adds":400000000}}
+        @kernels busy=9 ms=9 ops={"m/conv/Conv2D:Conv2D": [4, 1], "gradient_tape/m/Conv2DBackpropInput:Conv2D": \
+            [5, 1]}
+        """,
         """
         step     1111
         dispatch dddk
@@ -276,7 +292,7 @@ def _fit(trace: Trace, size: float) -> _Fit | None:
     elif trace.kernels is None and trace.mean(Category.UNATTRIBUTED) > 0.5 * trace.step_ms:
         following = 0.0  # no window: at a few samples a step, and a model's size unknown, the range must bear it
     made = _per_sample_input_ms(trace)
-    arithmetic = _arithmetic_ms(trace)
+    arithmetic = _arithmetic_ms(trace, size)
     if arithmetic is not None and arithmetic * size < following + matrix:
         # Of a few samples, most of what an op takes is its start: weights read, threads woken, layouts changed.
         return _Fit(
@@ -290,8 +306,11 @@ def _fit(trace: Trace, size: float) -> _Fit | None:
     return _Fit(fixed, following / size, matrix, "ops that follow the batch were told apart")
 
 
-def _arithmetic_ms(trace: Trace) -> float | None:
-    """Time of one sample's multiply-adds on the processor, forward and back; None where the model did not tell."""
+def _arithmetic_ms(trace: Trace, size: float) -> float | None:
+    """Time of one sample's multiply-adds on the processor, forward and back; None where nothing told."""
+    told = [float(g.get("multiply_adds") or 0) for g in work.graphs(trace)]
+    if told and all(told) and not trace.on_accelerator and not work.weights(trace):
+        return 6 * sum(told) / size / (FLOPS_PER_MS * trace.cores)
     shapes = [(e.data.get("data") or {}).get("shape") for e in trace.events_of("loop") if e.name == "fit"]
     shape = next((s for s in shapes if s), None)
     weights = work.weights(trace)

@@ -1,0 +1,58 @@
+"""What the recorder tells of a traced graph: tables that rows are looked up in, weights, arithmetic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slowtrain.trace import recording
+
+from . import running
+
+pytestmark = pytest.mark.tensorflow
+
+LOOP = """
+    import tensorflow as tf
+
+    table = tf.Variable(tf.random.uniform((600, 4)))
+    dense = tf.Variable(tf.random.uniform((40, 3)))
+    picture = tf.Variable(tf.random.uniform((3, 3, 1, 2)))
+    ids, pixels = tf.random.uniform((8, 10), 0, 600, tf.int32), tf.random.uniform((8, 6, 6, 1))
+
+    @tf.function
+    def step(ids, pixels):
+        with tf.GradientTape() as tape:
+            looked_up = tf.reshape(tf.gather(table, ids), (8, 40))
+            loss = tf.reduce_sum(looked_up @ dense) + tf.reduce_sum(tf.nn.conv2d(pixels, picture, 1, "VALID"))
+        found = tape.gradient(loss, [table, dense, picture])
+        table.assign_sub(0.1 * tf.convert_to_tensor(found[0]))
+        dense.assign_sub(0.1 * found[1])
+        picture.assign_sub(0.1 * found[2])
+        return loss
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 40))])
+    def open_step(x):
+        with tf.GradientTape() as tape:
+            picked = tf.gather(x @ dense, tf.zeros(tf.shape(x)[:1], tf.int32), batch_dims=1)
+            loss = tf.reduce_mean(picked)
+        dense.assign_sub(0.1 * tape.gradient(loss, dense))
+
+    for _ in range(3):
+        step(ids, pixels)
+        open_step(tf.ones((8, 40)))
+"""
+
+
+def test_tables_weights_and_arithmetic_of_a_loop(tmp_path: Path) -> None:
+    done = running.recorded(tmp_path / "run", running.write(tmp_path, LOOP), windows=False)
+    assert done.code == 0, done.err
+    raw = recording.read(done.folder)
+    assert "faults" not in raw.facts
+    graphs = {e.name: e.data["graph"] for e in raw.events if e.lane == "trace" and e.data.get("training")}
+    closed, opened = graphs["step"], graphs["open_step"]
+    assert closed["tables"] == [[600, 4, 80]]
+    assert closed["weights"] == 600 * 4 + 40 * 3 + 3 * 3 * 2
+    assert closed["multiply_adds"] == 8 * 40 * 3 + 8 * 4 * 4 * 2 * 9
+    assert opened["tables"] == []  # values picked by an index, of no table
+    assert opened["multiply_adds"] is None
