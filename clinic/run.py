@@ -1,6 +1,6 @@
 """The scoreboard: runs every labelled script under Slowtrain and holds the answer against the label.
 
-    python clinic/run.py                          all of clinic/scripts and ../shared/cases
+    python clinic/run.py                          all of clinic/scripts, clinic/strangers and ../shared/cases
     python clinic/run.py --only flowers_decode    one of them, or several
     python clinic/run.py --measure 1              measure the cures anew, into clinic/measured.json
 
@@ -98,10 +98,11 @@ class Score:
 def scripts(only: list[str]) -> list[Script]:
     """All labelled scripts, ours first."""
     found = []
-    labels = tomllib.loads((HERE / "labels.toml").read_text(encoding="utf-8"))
-    for name, label in labels.items():
-        slow, fixed = HERE / "scripts" / f"{name}.slow.py", HERE / "scripts" / f"{name}.fixed.py"
-        healthy = HERE / "scripts" / f"{name}.py"
+    sets = ((HERE / "scripts", HERE / "labels.toml"), (HERE / "strangers", HERE / "strangers" / "labels.toml"))
+    labelled = [(f, *item) for f, file in sets for item in tomllib.loads(file.read_text(encoding="utf-8")).items()]
+    for folder, name, label in labelled:
+        slow, fixed = folder / f"{name}.slow.py", folder / f"{name}.fixed.py"
+        healthy = folder / f"{name}.py"
         line = label.get("line", [])
         found.append(
             Script(

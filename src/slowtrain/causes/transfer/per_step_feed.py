@@ -188,6 +188,16 @@ class PerStepFeed(Cause):
     )
     quiet = (
         """
+        step    1111111111
+        python  ppppppp...
+        device  .......kkk
+        @steps source=train_step line=6
+        @fact sources={"train.py":"class B:\\n def add(self,z):\\n  self.z = f(self.z, z)\\nb = B()\\nfor x in r:\\n
+        & z = step(x)\\n b.add(z)\\n"}
+        @line 3 ms=6
+        @line 7 ms=1
+        """,
+        """
         step     1111111111
         input    ii........
         device   ..kkkkkkkk
