@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import site as _site
 import sys
 import sysconfig
+from collections.abc import Iterator
 from types import CodeType, FrameType
 
 _LIBRARY = tuple(
@@ -47,6 +50,24 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
             return frame
         frame = frame.f_back
     return None
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """For a look at another thread's frames: nothing is collected meanwhile, on Python 3.11.
+
+    That version makes a frame's object when it is first asked for, and may collect garbage on the way. What runs then,
+    callbacks and finalizers, can let the other thread go on; the object afterwards points into memory that has been
+    used again, and the process may die of it (``tests/capture/test_frames.py``). Others collect between instructions.
+    """
+    pause = sys.version_info[:2] == (3, 11) and gc.isenabled()
+    if pause:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if pause:
+            gc.enable()
 
 
 def place(frame: FrameType | None) -> tuple[str, int] | None:

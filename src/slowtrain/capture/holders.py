@@ -119,13 +119,20 @@ def _roots(modules: Mapping[str, str], local: bool) -> Iterator[_Node]:
         callback = known()
         if callback is not None:
             yield _Node(callback, _type_name(type(callback)), "", "", "", 0)
+    with frames.uncollected():
+        found = list(_locals()) if local else []
+    yield from found
+
+
+def _locals() -> Iterator[_Node]:
+    """The variables of the user's functions that are under way, in all threads."""
     for leaf in list(sys._current_frames().values()):
         frame: FrameType | None = leaf
         for _ in range(MOST_FRAMES):
             if frame is None:
                 break
             code = frame.f_code
-            if local and code.co_name != "<module>" and frames.is_user(code):
+            if code.co_name != "<module>" and frames.is_user(code):
                 yield _Node(dict(frame.f_locals), "", code.co_filename, code.co_name, "", 0)
             frame = frame.f_back
 

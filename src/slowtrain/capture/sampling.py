@@ -28,6 +28,10 @@ class StackSampler:
         self._places: dict[object, int] = {}
 
     def __call__(self) -> None:
+        with frames.uncollected():
+            self._look()
+
+    def _look(self) -> None:
         leaf = sys._current_frames().get(self.main)
         frame = frames.user_frame(leaf)
         if frame is None or leaf is None:

@@ -1,0 +1,71 @@
+"""A look at another thread's frames, while that thread goes on and garbage is collected."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+# Collections are frequent, and what runs in one of the sampler's lets the main thread go on meanwhile. Without
+# frames.uncollected() Python 3.11.7 dies of it within seconds, or finds modules where frames should be.
+STRESS = """
+    import gc, sys, threading, time
+    from pathlib import Path
+    from slowtrain.capture.recorder import Recorder
+    from slowtrain.capture.sampling import StackSampler
+
+    sampler = StackSampler(Recorder(Path(".")))
+    faults, samples, looking = [], 0, 0
+
+    def collected(phase, info):
+        if threading.get_ident() == looking and phase == "start":
+            time.sleep(0.002)
+
+    def look():
+        global samples, looking
+        looking = threading.get_ident()
+        while True:
+            try:
+                sampler()
+                samples += 1
+            except Exception as error:
+                faults.append(repr(error))
+            time.sleep(0.0005)
+
+    class Node:
+        pass
+
+    def deep(left):
+        first, second, third = sys, gc, threading
+        nodes = [Node(), Node()]
+        nodes[0].me = nodes[0]
+        return deep(left - 1) if left else None
+
+    def other(left):
+        a, b, c, d, e, f = sys, gc, threading, time, sys, gc
+        for _ in range(200):
+            pass
+        return other(left - 1) if left else None
+
+    gc.set_threshold(40)
+    gc.callbacks.append(collected)
+    threading.Thread(target=look, daemon=True).start()
+    until = time.time() + 6
+    while time.time() < until:
+        deep(80)
+        other(90)
+    print(samples, sorted(set(faults)))
+"""
+
+
+def test_frames_of_a_running_thread_stay_frames(tmp_path: Path) -> None:
+    script = tmp_path / "stress.py"
+    script.write_text(textwrap.dedent(STRESS))
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    samples, _, faults = done.stdout.partition(" ")
+    assert int(samples) > 100
+    assert faults.strip() == "[]"
