@@ -2,6 +2,7 @@
 
 Folders, of which each may import those above it only (``tests/test_layers.py`` holds it)::
 
+    trees           going through a syntax tree
     (here), edits   one file: its text and tree; edits of it that leave every other byte as it was
     reading/        what the script says: names, values, calls, loops, what a recording adds; reading/input: pipelines
     cures/          edits of the script by the family of the cause they cure; measured: from a run's places to edits

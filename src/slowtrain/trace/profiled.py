@@ -53,11 +53,7 @@ REASONS = {  # the category of an idle moment by its reason
     "sync": Category.READBACK,
     "d2h": Category.READBACK,
     "h2d": Category.FEED,
-    "allocation": Category.DISPATCH,
-    names.HOST_OP: Category.DISPATCH,
-    "eager": Category.DISPATCH,
-    "dispatch": Category.DISPATCH,
-    "queue": Category.DISPATCH,
+    **dict.fromkeys(("allocation", names.HOST_OP, "eager", "dispatch", "queue"), Category.DISPATCH),
     "python": Category.PYTHON,
     "unattributed": Category.UNATTRIBUTED,
 }
