@@ -206,18 +206,17 @@ def _quiet(trace: Trace) -> float:
     shares = [1.0]
     if pipe is not None and pipe.gap_ms and pipe.quiet_ms:
         shares.append(max(pipe.quiet_ms / pipe.gap_ms, LEAST_QUIET))
-    own = _own_ms(trace)
-    if own and rest > 0 and not trace.on_accelerator:
+    if rest > 0:
         # On a CPU the rest of a step is computing and waiting for a core or for the interpreter's lock; alone
         # it takes at most the processor time of the threads that it runs in.
-        shares.append(max(own / rest, LEAST_QUIET))
+        shares.append(max(1 - held_up_ms(trace) / rest, LEAST_QUIET))
     return min(shares)
 
 
 def held_up_ms(trace: Trace) -> float:
-    """What of a step, its batch at hand, is neither its own threads' processor time nor anything of a device's.
+    """What of a step on a CPU, its batch at hand, its own threads wait for a core or for the interpreter's lock.
 
-    They wait for a core or for the interpreter's lock. 0 where that cannot be told.
+    0 where that cannot be told.
     """
     own = _own_ms(trace)
     if not own or trace.on_accelerator:

@@ -70,16 +70,15 @@ class GraphSummary:
                 if products:
                     place = _user_line(op.traceback) or (None, 0)
                     self.one_hot.append([op.name, *place, products])
-
         sizes = [v.shape.num_elements() for v in getattr(graph, "variables", ()) if v.trainable]
         self.weights = max(self.weights, sum(size for size in sizes if size))
 
     def _table(self, whole: Any, rows: Any) -> None:
-        if whole.rank == 1 or self.tables is None:
+        if whole.rank == 1:
             return  # of single numbers: values picked by an index, no table of rows
         if not whole.is_fully_defined():
             self.tables = None
-        elif whole.rank == 2:
+        elif whole.rank == 2 and self.tables is not None:
             self.tables[int(whole[0]), int(whole[1])] = int(rows[0] or 0) if rows.rank else 0
 
     def _product(self, op: Any, dtype: str) -> None:

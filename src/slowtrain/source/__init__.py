@@ -90,7 +90,7 @@ class Source:
 
     def feeding(self, step_line: int) -> Feeding | None:
         """Which lines of the loop around ``step_line`` (and of functions they call) make the step's input."""
-        loops = [n for n in trees.walk(self.tree) if isinstance(n, (ast.For, ast.While)) and _holds(n, step_line)]
+        loops = [n for n in self._loops() if _holds(n, step_line)]
         if not loops:
             return None
         loop = max(loops, key=lambda n: n.lineno)
@@ -135,15 +135,17 @@ class Source:
                     side.update(() if _takes_step(function, step_line) else _range(function))
         return frozenset(ahead), frozenset(behind - ahead)
 
+    def _loops(self) -> list[ast.For | ast.While]:
+        return [n for n in trees.walk(self.tree) if isinstance(n, (ast.For, ast.While))]
+
     def _turning(self, line: int) -> tuple[ast.For | ast.While | None, int]:
         """The innermost loop around a line, or around a call of the function that holds it; and the line in that."""
-        loops = [n for n in trees.walk(self.tree) if isinstance(n, (ast.For, ast.While))]
-        around = [n for n in loops if _holds(n, line)]
+        around = [n for n in self._loops() if _holds(n, line)]
         function = self.function_at(line)
         name = getattr(function, "name", None)
         if around or name is None:
             return max(around, key=lambda n: n.lineno, default=None), line
-        calls = [(n, c.lineno) for n in loops for c in trees.walk(n)
+        calls = [(n, c.lineno) for n in self._loops() for c in trees.walk(n)
                  if isinstance(c, ast.Call) and name in _names(c.func)]  # fmt: skip
         return max(calls, key=lambda found: found[0].lineno, default=(None, line))
 

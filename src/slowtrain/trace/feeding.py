@@ -118,24 +118,24 @@ def takes_batches(function: Written) -> bool:
 
 @dataclass(frozen=True)
 class Nest:
-    """An ``interleave`` or ``flat_map`` whose function makes ``count`` data sets for each batch, of files if ``reads``.
+    """An ``interleave`` or ``flat_map`` whose function makes ``count`` data sets for each batch.
 
     To make and to end one takes longer than to hand on an element, and stands in no node's own time.
     """
 
+    pipe: Pipeline
     node: Node
     place: Place
     count: float
-    reads: bool
 
-    def undone(self, pipe: Pipeline) -> Pipeline:
+    def undone(self) -> Pipeline:
         """The pipeline if its elements came as they are, without data sets of their own."""
-        inside = [self.node, *pipe.upstream(self.node)]
-        return pipe.changed(*(replace(n, ms=min(n.ms, CALL_MS + n.elements * READ_US / 1e3)) for n in inside))
+        inside = [self.node, *self.pipe.upstream(self.node)]
+        return self.pipe.changed(*(replace(n, ms=min(n.ms, CALL_MS + n.elements * READ_US / 1e3)) for n in inside))
 
 
-def nest(trace: Trace) -> Nest | None:
-    """The one that sets the pace, where a profiler window saw data sets made."""
+def nest(trace: Trace, *, of_files: bool) -> Nest | None:
+    """The one that sets the pace, where a profiler window saw data sets made, of files or of what is in memory."""
     deep, pipe = trace.kernels, fed(trace)
     if deep is None or pipe is None:
         return None
@@ -146,7 +146,7 @@ def nest(trace: Trace) -> Nest | None:
     if not written or not slow or count < LEAST_NESTED:
         return None
     reads = any(op.startswith(OPENERS) and times >= 0.5 * count for op, times in made.items())
-    return Nest(slow[0], written[-1], count, reads)
+    return Nest(pipe, slow[0], written[-1], count) if reads is of_files else None
 
 
 def ready(node: Node, elements: float, size_bytes: float = 0.0) -> Node:

@@ -57,7 +57,7 @@ class DenseEmbeddingUpdate(Cause):
 
     def examine(self, trace: Trace) -> Evidence | None:
         kernels = trace.kernels
-        if kernels is None or not kernels.by_name or _without(trace):
+        if kernels is None or not kernels.by_name or not _large(trace):
             return None
         ops = work.ops(kernels)
         total = sum(o.ms for o in ops)
@@ -235,12 +235,12 @@ def _embedding_share(trace: Trace) -> float | None:
     return sum(int(w["size"]) for w in weights if w.get("class") == "Embedding") / total if total else None
 
 
-def _without(trace: Trace) -> bool:
-    """Whether the graph of a loop of the user's own tells that tables are no large part of what is trained."""
-    told = work.tables(trace)
-    if work.weights(trace) or told is None or not told[1]:
-        return False
-    return sum(rows * columns for rows, columns, _ in told[0]) < LEAST_SHARE * told[1]
+def _large(trace: Trace) -> bool:
+    """Whether tables are, as far as the model or the graph tells, a large part of what is trained."""
+    share, told = _embedding_share(trace), work.tables(trace)
+    if share is None and told is not None and told[1]:
+        share = sum(rows * columns for rows, columns, _ in told[0]) / told[1]
+    return share is None or share >= LEAST_SHARE
 
 
 def _over_table(ops: list[work.Op], embeddings: float | None, least_ms: float) -> list[tuple[work.Op, float]]:
@@ -248,7 +248,7 @@ def _over_table(ops: list[work.Op], embeddings: float | None, least_ms: float) -
     ops = [o for o in ops if not o.kind.startswith("ResourceScatter") and o.ms >= least_ms * o.count]
     dense = [o for o in ops if o.kind == DENSIFY]
     if embeddings is not None:
-        if embeddings < LEAST_SHARE or not any(o.update for o in ops):
+        if not any(o.update for o in ops):
             return []
         least = TABLE_OP * max((o.ms for o in ops if o.update), default=0.0)
         scopes = {o.scope.rpartition("/")[0] or o.scope for o in dense if not o.update and o.ms >= least}

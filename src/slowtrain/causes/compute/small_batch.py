@@ -308,12 +308,12 @@ def _fit(trace: Trace, size: float) -> _Fit | None:
 
 def _arithmetic_ms(trace: Trace, size: float) -> float | None:
     """Time of one sample's multiply-adds on the processor, forward and back; None where nothing told."""
+    weights = work.weights(trace)
     told = [float(g.get("multiply_adds") or 0) for g in work.graphs(trace)]
-    if told and all(told) and not trace.on_accelerator and not work.weights(trace):
+    if told and all(told) and not trace.on_accelerator and not weights:
         return 6 * sum(told) / size / (FLOPS_PER_MS * trace.cores)
     shapes = [(e.data.get("data") or {}).get("shape") for e in trace.events_of("loop") if e.name == "fit"]
     shape = next((s for s in shapes if s), None)
-    weights = work.weights(trace)
     if trace.on_accelerator or not shape or not weights:
         return None
     inner = [int(d) for d in shape[1:] if d]

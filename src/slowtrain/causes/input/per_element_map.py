@@ -63,8 +63,8 @@ class PerElementMap(Cause):
     words = (".map",)
 
     def examine(self, trace: Trace) -> Evidence | None:
-        many = nest(trace)
-        if many is not None and not many.reads:
+        many = nest(trace, of_files=False)
+        if many is not None:
             says = f"{many.count:.0f} data sets are made for each batch, one for each element"
             return Evidence(says, {"calls_per_step": many.count, "map_ms": many.node.ms}, (many.place,))
         found = _tiny(trace)
@@ -85,9 +85,9 @@ class PerElementMap(Cause):
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        many = nest(trace)
-        if many is not None and not many.reads and trace.pipeline is not None:
-            return [Supply(pipeline=many.undone(trace.pipeline), spread=(0.6, 1.1))]
+        many = nest(trace, of_files=False)
+        if many is not None:
+            return [Supply(pipeline=many.undone(), spread=(0.6, 1.1))]
         found = _tiny(trace)
         if found is None or trace.pipeline is None:
             return []
@@ -97,7 +97,7 @@ class PerElementMap(Cause):
         return [Supply(pipeline=trace.pipeline.changed(replace(node, ms=ms, elements=1.0)))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        if nest(trace) is not None:
+        if nest(trace, of_files=False) is not None:
             says = "gather whole batches by index (or timeseries_dataset_from_array) in place of window().flat_map()"
             yield Prescription("advice", Effect.EXACT, says)
             return

@@ -52,8 +52,8 @@ class UnshardedFiles(Cause):
     words = ("read_file",)
 
     def examine(self, trace: Trace) -> Evidence | None:
-        many = nest(trace)
-        if many is not None and many.reads and trace.pipeline is not None:
+        many = nest(trace, of_files=True)
+        if many is not None:
             says = f"{many.count:.0f} files are opened for each batch, each as a data set of its own"
             return Evidence(says, {"files_per_step": many.count, "read_ms": many.node.ms}, (many.place,))
         found = _reading(trace)
@@ -76,9 +76,9 @@ class UnshardedFiles(Cause):
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        many = nest(trace)
-        if many is not None and many.reads and trace.pipeline is not None:
-            return [Supply(pipeline=many.undone(trace.pipeline), spread=(0.6, 1.1))]
+        many = nest(trace, of_files=True)
+        if many is not None:
+            return [Supply(pipeline=many.undone(), spread=(0.6, 1.1))]
         found = _reading(trace)
         if found is None or trace.pipeline is None:
             return []
