@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from slowtrain.capture import variables
+from slowtrain.capture.checked_eager import EagerSteps
 from slowtrain.capture.first_op import Enough, FirstOp
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
@@ -75,6 +76,7 @@ class Checking:
         self._begun = False
         self._early = 0
         self._heard = False  # whether the end of the process will be
+        self.eager = EagerSteps(recorder, state, progress, self._told)
 
     def install(self) -> None:
         on_import(
@@ -82,6 +84,8 @@ class Checking:
             "tensorflow.python.eager.polymorphic_function.polymorphic_function",
             lambda m: replace(m.Function, "_call", self._call),
         )
+        self.eager.install()
+        self.recorder.fact("on_nonfinite", self.mode)
 
     def suspect(self) -> None:
         """Called by whoever saw a result that is not finite, in any thread."""
@@ -188,16 +192,25 @@ class Checking:
             return
         if not all(_finite(c.result) for c in self._calls):
             self._suspected = True
+        if not self._done:
+            self.eager.at_exit()
         if self._suspected and not self._done:
             self._examine(ending=True)
         with self._aside():
             self.recorder.guard("subnormals", self.subnormals.measure)
 
     def _examine(self, ending: bool = False) -> None:
-        self._done, begun = True, now()
+        self._told(self._found, ending)
+
+    def _told(self, find: Callable[[], dict[str, Any]], ending: bool) -> None:
+        """Finds the origin, once a run, and says so; in a script that goes on it is stopped then, if that is asked."""
+        if self._done:
+            return
+        self._done = self.eager.over = True
+        begun = now()
         try:
             with self._aside():
-                found = self._found()
+                found = find()
         except Exception as error:
             self.recorder.fault("checked step")
             found = {"unknown": f"the step could not be run again ({type(error).__name__})"}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from slowtrain.diagnose import Findings
+from slowtrain.figures import plain
 from slowtrain.model import Category, Diagnosis, Signal, VerdictKind
 from slowtrain.trace import Trace, work
 
@@ -131,7 +132,7 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
         said = SAID[category]
         if category is Category.DEVICE and waits_for_copies(trace):
             said = "in its program, most of that waiting for copies which the program started"
-        where = f"{of} {trace.step_ms:.3g} ms, {trace.mean(category):.3g} ms of it {said}"
+        where = f"{of} {plain(trace.step_ms)} ms, {plain(trace.mean(category))} ms of it {said}"
     first = gaining(findings)
     spoilt = next((d for d in findings.diagnoses if d.cause.startswith("numerics/")), filling(findings))
     if spoilt is not None:
@@ -140,10 +141,10 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
         checked = f"none of the {len(findings.healthy)} causes that this profile can tell would save a tenth of it"
         return f"{where}; {checked}" if where else checked
     if first is None and unexplained(trace):
-        return f"{where}; it waits {trace.mean(Category.INPUT):.3g} ms for input, and no known cause explains that"
+        return f"{where}; it waits {plain(trace.mean(Category.INPUT))} ms for input, and no known cause explains that"
     if first is None:
         return f"healthy: {where}; no known cause would save 5 %" if where else "healthy: no known cause would save 5 %"
-    gain = f"curing {first.cause} would make the {first.saving.scope} {first.saving.speedup:.2g}x as fast"
+    gain = f"curing {first.cause} would make the {first.saving.scope} {plain(first.saving.speedup, 2)}x as fast"
     return f"{where}; {gain}" if where else gain
 
 
@@ -167,7 +168,7 @@ def notes(trace: Trace, findings: Findings) -> Iterator[str]:
     several = [d for d in findings.diagnoses if d.saving.speedup > 1.0]
     if findings.together is not None and len(several) > 1:
         whole = findings.together
-        gain = f"{whole.speedup:.2g}x ({whole.low:.2g}x to {whole.high:.2g}x)"
+        gain = f"{plain(whole.speedup, 2)}x ({plain(whole.low, 2)}x to {plain(whole.high, 2)}x)"
         yield f"all cures together: {gain} of the {whole.scope}; they overlap"
 
 

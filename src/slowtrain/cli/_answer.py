@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from slowtrain.errors import InputError
+from slowtrain.figures import plain
 from slowtrain.model import Checkup
 
 REPORT = "report.html"
@@ -143,7 +144,7 @@ class Progress:
         from slowtrain.trace import recording
 
         steps, ms = recording.pulse(self.folder)
-        what = f"{steps} steps, {ms:.3g} ms a step" if steps else "no steps yet"
+        what = f"{steps} steps, {plain(ms)} ms a step" if steps else "no steps yet"
         self.say(f"{seconds:.0f} s, {what}")
 
     def say(self, message: str) -> None:

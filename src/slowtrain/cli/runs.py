@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from slowtrain.errors import InputError
+from slowtrain.figures import plain
 
 HELP = "list the recordings made here"
 EXAMPLES = """
@@ -40,7 +41,7 @@ def _summary(folder: Path) -> str:
         found = json.loads((folder / "checkup.json").read_text(encoding="utf-8"))
         step = found["steps"]["median_ms"]
         first = next((d["cause"] for d in found["diagnoses"]), "")
-        speed = f"{step:.3g} ms a step" if step else "no steady steps"
+        speed = f"{plain(step)} ms a step" if step else "no steady steps"
         return ", ".join(filter(None, [str(found["verdict"]), speed, first]))
     except (OSError, ValueError, KeyError, TypeError):
         return "not read yet: `slowtrain report` gives its answer"

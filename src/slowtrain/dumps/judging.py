@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slowtrain.dumps.building import CLOSE
+from slowtrain.figures import plain
 from slowtrain.model.exhaustion import Advice, Dump, Finding, Outcome, Pool
 
 FLOATS = ("float", "float32")
@@ -177,9 +178,9 @@ def size(value: int | None) -> str:
             return (
                 f"{scaled:.0f} B"
                 if unit == "B"
-                else f"{scaled:.3g} {unit}"
+                else f"{plain(scaled)} {unit}"
                 if scaled < 999.5
                 else f"{scaled:.0f} {unit}"
             )
         scaled /= 1024
-    return f"{scaled:.3g} TiB"
+    return f"{plain(scaled)} TiB"

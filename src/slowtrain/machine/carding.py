@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from slowtrain.figures import plain
 from slowtrain.machine.gpu import throttle_reasons
 from slowtrain.machine.reading import Facts, at, card, cards, figure, gib, plural, present, rows
 from slowtrain.machine.rules import FAULTY_XIDS, LANE_GBPS
@@ -208,11 +209,11 @@ def _link(facts: Facts, gpu: Facts) -> Check:
         says = f"PCIe {now[0]:g}.0 x{now[1]:g}, a generation that the table does not know"
         return Check(LINK, name, State.UNCHECKED, says, missing=(Signal.LOAD,))
     reached = figure((load or {}).get("bytes_per_second"))
-    said = f"; copies reach {reached / 1e9:.3g} GB/s" if reached else ""
-    says = f"at work: PCIe {now[0]:g}.0 x{now[1]:g}, {rate * now[1]:.3g} GB/s"
+    said = f"; copies reach {plain(reached / 1e9)} GB/s" if reached else ""
+    says = f"at work: PCIe {now[0]:g}.0 x{now[1]:g}, {plain(rate * now[1])} GB/s"
     numbers = {"link_gbps": rate * now[1], "possible_gbps": possible * most[1]}
     if rate * now[1] < possible * most[1]:
-        says += f", where {most[0]:g}.0 x{most[1]:g}, {possible * most[1]:.3g} GB/s, is possible{said}"
+        says += f", where {most[0]:g}.0 x{most[1]:g}, {plain(possible * most[1])} GB/s, is possible{said}"
         remedy = (
             "seat the card anew, leave out a riser, use a slot with 16 lanes of its own, set the slot's generation "
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from slowtrain.figures import plain
 from slowtrain.machine.reading import Facts, at, builds, card, cards, figure, gib, plural, rows
 from slowtrain.machine.rules import DOCKER_SHM_BYTES
 from slowtrain.model import Signal
@@ -69,13 +70,13 @@ def _quota(facts: Facts) -> Iterator[Check]:
         figure(at(facts, "cgroup", "throttled_periods")),
         figure(at(facts, "cgroup", "throttled_seconds")),
     )
-    says = f"a quota of {quota:.3g} cores of {board:g}" if board else f"a quota of {quota:.3g} cores"
+    says = f"a quota of {plain(quota)} cores of {board:g}" if board else f"a quota of {plain(quota)} cores"
     numbers = {"quota_cores": quota, **({"cores": board} if board else {})}
     remedy = "raise it (`docker run --cpus …`, `resources.limits.cpu`), or fit the pools to it: "
     remedy += f"`export TF_NUM_INTRAOP_THREADS={max(int(quota), 1)} OMP_NUM_THREADS={max(int(quota), 1)}`"
     if stopped and periods:
         says += f"; it stopped this container in {stopped / periods:.0%} of its periods"
-        says += f", for {seconds:.3g} s in all" if seconds else ""
+        says += f", for {plain(seconds)} s in all" if seconds else ""
     if stopped and periods and stopped >= OFTEN * periods:
         says += ", and TensorFlow makes threads for every core"
         yield Check(CAUSE, "quota", State.WRONG, says, remedy, numbers, ("tensorflow-threads",))
@@ -184,7 +185,7 @@ def _disk(facts: Facts) -> Iterator[Check]:
     what = "a virtual disk" if virtual else what
     if kind == "windows" and at(facts, "devices", "wsl"):
         says = f"the data lies on {what} ({at(data, 'filesystem')})" + (
-            f", read at {rate / 1e6:.3g} MB/s" if rate else ""
+            f", read at {plain(rate / 1e6)} MB/s" if rate else ""
         )
         yield Check(CAUSE, "data folder", State.WRONG, says, "copy it into WSL's own file system (`cp -r … ~/data`)",
                     sources=("wsl-files",))  # fmt: skip
@@ -194,9 +195,8 @@ def _disk(facts: Facts) -> Iterator[Check]:
         return
     count, seconds = figure(at(data, "read_files")) or 0.0, figure(at(data, "seconds")) or 0.0
     size, share = figure(at(data, "read_bytes")) or 0.0, figure(at(data, "from_storage_share"))
-    says = (
-        f"{what} ({at(data, 'filesystem')}) gave {rate / 1e6:.3g} MB/s, {count / seconds if seconds else 0:.3g} files/s"
-    )
+    each = plain(count / seconds if seconds else 0)
+    says = f"{what} ({at(data, 'filesystem')}) gave {plain(rate / 1e6)} MB/s, {each} files/s"
     says += f" ({gib(size)} of {plural(count, 'file')}, one reader)"
     numbers = {"bytes_per_second": rate, "files_per_second": count / seconds if seconds else 0.0}
     if kind != "memory" and (share is None or share < MOSTLY_CACHED):

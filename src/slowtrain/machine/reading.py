@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from slowtrain.figures import plain
+
 Facts = Mapping[str, Any]
 NAMES = {"tensorflow": "TensorFlow", "torch": "PyTorch", "jax": "JAX"}
 
@@ -73,7 +75,7 @@ def container(facts: Facts) -> str | None:
 
 
 def gib(count: float) -> str:
-    return f"{count / (1 << 30):.3g} GiB" if count >= 1 << 30 else f"{count / (1 << 20):.3g} MiB"
+    return f"{plain(count / (1 << 30))} GiB" if count >= 1 << 30 else f"{plain(count / (1 << 20))} MiB"
 
 
 def plural(count: float, word: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from slowtrain.figures import plain
 from slowtrain.model.proof import Change, Comparison
 
 
@@ -40,4 +41,4 @@ def _row(change: Change) -> str:
 
 
 def _figure(ms: float, noise: float) -> str:
-    return f"{ms:.3g} ± {noise:.2g}" if math.isfinite(noise) else f"{ms:.3g}"
+    return f"{plain(ms)} ± {plain(noise, 2)}" if math.isfinite(noise) else f"{plain(ms)}"

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from slowtrain import __version__
+from slowtrain.figures import plain
 from slowtrain.model.sizing import BatchCurve, Device, MemoryAnswer
 from slowtrain.report import wording
 from slowtrain.report.terminal import Paper
@@ -104,7 +105,8 @@ def batch_headline(curve: BatchCurve) -> str:
     if own is None or own.batch == curve.knee:
         return f"{said}; that is the batch that it has" if own else said
     if own.batch < curve.knee:
-        return f"{said}; {at.samples_per_s / own.samples_per_s:.2g} times the samples a second of batch {own.batch:,}"
+        more = plain(at.samples_per_s / own.samples_per_s, 2)
+        return f"{said}; {more} times the samples a second of batch {own.batch:,}"
     return f"{said}; batch {own.batch:,} only takes more memory"
 
 
@@ -124,10 +126,10 @@ def _batch(curve: BatchCurve, paper: Paper) -> Iterator[str]:
         )
     yield ""
     if curve.fixed_ms is not None and curve.ms_per_sample is not None:
-        fixed = f"{curve.fixed_ms:.3g} ms"
+        fixed = f"{plain(curve.fixed_ms)} ms"
         if curve.fixed_low_ms is not None and curve.fixed_high_ms is not None:
-            fixed += f" ({curve.fixed_low_ms:.3g} to {curve.fixed_high_ms:.3g})"
-        yield from _told(paper, "A step: ", f"{fixed} whatever the batch, and {curve.ms_per_sample:.3g} ms a sample")
+            fixed += f" ({plain(curve.fixed_low_ms)} to {plain(curve.fixed_high_ms)})"
+        yield from _told(paper, "A step: ", f"{fixed} whatever the batch, and {plain(curve.ms_per_sample)} ms a sample")
     if curve.limit_batch is not None and curve.device is not None:
         yield from _told(paper, "Limit: ", f"batch {curve.limit_batch:,} on {_device(curve.device)}")
     if curve.ended:
@@ -138,7 +140,7 @@ def _batch(curve: BatchCurve, paper: Paper) -> Iterator[str]:
 
 def rate(value: float) -> str:
     """Samples a second: whole ones from a hundred on."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 100 else f"{plain(value)}"
 
 
 def _device(device: Device) -> str:

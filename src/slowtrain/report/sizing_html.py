@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slowtrain.figures import plain
 from slowtrain.model import Band, Chart
 from slowtrain.model.sizing import BatchCurve
 from slowtrain.report import charts, shell, sizing, wording
@@ -40,7 +41,7 @@ def _table(curve: BatchCurve) -> Markup:
         el(
             "tr",
             figure(f"{p.batch:,}"),
-            figure(f"{p.step_ms:.3g}"),
+            figure(plain(p.step_ms)),
             figure(sizing.rate(p.samples_per_s)),
             figure(f"{sizing.rate(p.low)} to {sizing.rate(p.high)}"),
             figure(wording.size(p.peak_bytes)),

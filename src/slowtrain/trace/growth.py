@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slowtrain.figures import plain
 from slowtrain.model import Place
 from slowtrain.trace import Bools, Event, Floats, Trace, trend
 
@@ -69,7 +70,7 @@ class Slope:
         """When memory is full, where that is known."""
         if left is None or hours is None:
             return ""
-        time = f"{hours:,.3g} h" if hours >= 1 else f"{60 * hours:,.3g} min"
+        time = f"{plain(hours)} h" if hours >= 1 else f"{plain(60 * hours)} min"
         return f"the {size(left)} left are full after {left / self.per_step:,.0f} more steps ({time})"
 
 
@@ -104,7 +105,7 @@ class Holder:
     def __str__(self) -> str:
         each = f" of {size(self.element_bytes)}" if self.element_bytes else ""
         often = self.per_step >= 0.5
-        pace = f"{self.per_step:,.3g} a step" if often else f"{1000 * self.per_step:,.3g} in a thousand steps"
+        pace = f"{plain(self.per_step)} a step" if often else f"{plain(1000 * self.per_step)} in a thousand steps"
         what = self.element if self.element not in ("", "NoneType") else "element"
         return f"`{self.path}` holds {self.length:,} × {what}{each} and grows by {pace}"
 
@@ -306,5 +307,5 @@ def size(value: float) -> str:
     """Bytes as people say them."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if abs(value) >= factor:
-            return f"{value / factor:,.3g} {unit}"
-    return f"{value:,.3g} B"
+            return f"{plain(value / factor)} {unit}"
+    return f"{plain(value)} B"

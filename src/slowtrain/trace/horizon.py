@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slowtrain.figures import plain
 from slowtrain.trace import Floats, xplane
 
 MOST_EVENTS = 24_000_000  # about 700 MB of a profile; some 1.2 GB of memory
@@ -32,7 +33,8 @@ class Horizon:
     def __str__(self) -> str:
         seconds, of = self.ps / 1e12, self.end_ps / 1e12
         return (
-            f"only the first {seconds:.3g} s of about {of:.3g} s are told of: about {self.events / 1e6:.0f} million "
+            f"only the first {plain(seconds)} s of about {plain(of)} s are told of: about {self.events / 1e6:.0f} "
+            "million "
             f"events are too many to read; slowtrain cut --from-ms makes a profile of what comes later"
         )
 

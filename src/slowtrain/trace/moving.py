@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slowtrain.figures import plain
 from slowtrain.model import Category, Place
 from slowtrain.trace import Floats, Ints, Trace, loop, place_of
 from slowtrain.trace.stalled import others
@@ -111,7 +112,7 @@ def _category(sides: _Sides) -> Moved | None:
             continue
         if category is Category.INPUT and (crowd := _others(sides)) is not None:
             return crowd  # batches are made by threads that had to share the cores
-        says = f"{said} took {then:.3g} ms of a step at first and {now:.3g} ms at the end"
+        says = f"{said} took {plain(then)} ms of a step at first and {plain(now)} ms at the end"
         if category is Category.COMPILE:
             says += _traced(sides.trace, sides.early, sides.late)
         return Moved(str(category), says, () if category is Category.INPUT else _between(sides), sides.ms)
@@ -174,7 +175,9 @@ def _line(sides: _Sides) -> Moved | None:
         # A line that is all of the step grows with anything; the rest of the step has to stand beside it.
         if now < 0.9 * after and _explains(then, now, before, after):
             name = place.file.rpartition("/")[2]
-            says = f"line {place.line} of {name} took {then:.3g} ms of a step at first and {now:.3g} ms at the end"
+            says = (
+                f"line {place.line} of {name} took {plain(then)} ms of a step at first and {plain(now)} ms at the end"
+            )
             return Moved("line", says, (place,), sides.ms)
     return None
 
@@ -209,7 +212,7 @@ def _others(sides: _Sides) -> Moved | None:
     then, now = sides.means(rest)
     if not now - then >= CROWDED:
         return None
-    says = f"other processes took {then:.2g} processors at first and {now:.2g} at the end"
+    says = f"other processes took {plain(then, 2)} processors at first and {plain(now, 2)} at the end"
     return Moved("others", says, (), sides.ms)
 
 

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from slowtrain.errors import InputError
+from slowtrain.figures import plain
 from slowtrain.model import Attribution, Category, Part, Phase, Signal
 from slowtrain.trace import (
     Copies,
     Device,
     Floats,
     Kernels,
+    Pageable,
     Steps,
     Trace,
     cadence,
@@ -24,13 +26,14 @@ from slowtrain.trace import (
     idle,
     intervals,
     kernels,
+    lacking,
     names,
     observed,
     pools,
     timeline,
     xplane,
 )
-from slowtrain.trace.activities import COLLECTIVE, D2D, D2H, H2D, KERNEL, KINDS, MEMSET, Activities
+from slowtrain.trace.activities import COLLECTIVE, D2D, D2H, H2D, KERNEL, KINDS, MEMSET, PAGEABLE, UNTOLD, Activities
 from slowtrain.trace.cadence import Cadence
 from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.pipeline import Pipeline
@@ -102,6 +105,8 @@ def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequenc
         whole = timeline.read(spaces, horizon.MOST_DEEP_EVENTS)  # one stretch, all of which is looked into deeply
         device = whole.active[0] if whole.active else None
         found = cadence.find(whole, device)
+    if device is not None and any(map(lacking.dropped, spaces)):
+        found = lacking.recorded(found, whole, device)
     steps = _steps(found)
     if device is None:
         waits, columns, summary = None, {Category.UNATTRIBUTED: steps.ms}, None
@@ -111,7 +116,7 @@ def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequenc
     trace = Trace(
         signals=frozenset(_signals(whole, summary)),
         steps=steps,
-        facts={**_facts(whole, found, device), "notes": [*notes, *whole.notes, *_odd(whole, device)]},
+        facts={**_facts(whole, found, device), "notes": [*notes, *whole.notes, *lacking.notes(spaces, whole, device)]},
         categories=columns,
         run=_run(whole, found),
         device=summary,
@@ -173,7 +178,7 @@ def _buffered(fed: Sequence[Pipeline]) -> Iterable[str]:
     """Where steps lived on batches that buffers held."""
     used = observed.used_up(fed[0]) if fed and fed[0].nodes else 0.0
     if used >= 1 and used >= USED_UP * fed[0].batches:
-        told = f"{used:.2g} of {fed[0].batches} batches that the steps took were made before the profile began"
+        told = f"{plain(used, 2)} of {fed[0].batches} batches that the steps took were made before the profile began"
         yield f"{told}: input may be slower than it looks in so few steps; profile more of them"
 
 
@@ -221,28 +226,6 @@ def _facts(whole: Timeline, found: Cadence, device: timeline.Device | None) -> d
         "devices": devices,
         "device_name": device.facts.get(names.DEVICE_NAME) if device is not None else None,
     }
-
-
-def _odd(whole: Timeline, device: timeline.Device | None) -> Iterable[str]:
-    """What a reader should know of the devices themselves."""
-    accelerators = [d for d in whole.devices if d.kind != "CPU"]
-    silent = [d for d in accelerators if not len(d.activities)]
-    active = {id(d) for d in whole.active}  # two hosts' devices may have one name
-    copying = [d for d in accelerators if len(d.activities) and id(d) not in active]
-    if device is not None and len(accelerators) > 1:
-        others = [d.name for d in whole.active[1:] if d.kind != "CPU"]
-        yield f"told of {_short(device.name)}, the busiest of {len(accelerators)} devices" + (
-            f"; {', '.join(map(_short, others[:8]))} computed too" if others else ""
-        )
-    if silent and accelerators:
-        which = ", ".join(_short(d.name) for d in silent[:8])
-        yield f"{len(silent)} of {len(accelerators)} devices have no event in the profile: {which}"
-    if copying:
-        yield f"only copies, no kernels, on {', '.join(_short(d.name) for d in copying[:8])}"
-
-
-def _short(name: str) -> str:
-    return name.removeprefix("/device:")
 
 
 # -- where a step goes
@@ -297,6 +280,8 @@ def _summary(whole: Timeline, device: timeline.Device, found: Cadence, waits: id
         format_ = names.kernel_precision(name)
         if format_ is not None:
             precision[format_] = precision.get(format_, 0.0) + ms
+        if names.GRAPH_RUN.match(name):
+            matrix["unknown"] = matrix.get("unknown", 0.0) + ms  # of whatever kernels it hides
         if names.MATRIX_KERNEL.search(name):
             matrix[format_ or "unknown"] = matrix.get(format_ or "unknown", 0.0) + ms
             cores += ms if names.TENSOR_CORE.search(name) else 0.0
@@ -343,9 +328,15 @@ def _table(acts: Activities, key: Any, steps: int) -> Mapping[str, tuple[float, 
 def _copies(acts: Activities, kind: int, steps: int) -> Copies:
     mine = acts.where(acts.kind == kind)
     spans = intervals.union(mine.start_ms, mine.end_ms)
-    exposed = intervals.subtract(spans, acts.busy(KERNEL, COLLECTIVE, MEMSET))
-    return Copies(len(mine) / steps, float(mine.bytes.sum()) / steps, float(mine.ms.sum()) / steps,
-                  intervals.total(exposed) / steps)  # fmt: skip
+    others = acts.busy(KERNEL, COLLECTIVE, MEMSET)
+    exposed = intervals.total(intervals.subtract(spans, others)) / steps
+    found = Copies(len(mine) / steps, float(mine.bytes.sum()) / steps, float(mine.ms.sum()) / steps, exposed)
+    if not len(mine.memory) or (mine.memory == UNTOLD).any():
+        return found
+    slow = mine.where(mine.memory == PAGEABLE)
+    alone = intervals.subtract(intervals.union(slow.start_ms, slow.end_ms), others)
+    of_host = Pageable(float(slow.bytes.sum()) / steps, float(slow.ms.sum()) / steps, intervals.total(alone) / steps)
+    return replace(found, pageable=of_host)
 
 
 def _launches(whole: Timeline, device: timeline.Device, kernels: Activities) -> tuple[float | None, float | None]:

@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from slowtrain.figures import plain
 from slowtrain.model import Effect
 
 Losses = Sequence[Mapping[str, float]]
@@ -54,7 +55,7 @@ def parity(effect: Effect | None, baselines: Sequence[Losses], candidates: Seque
         return Parity(True, "same", f"the same to the bit over {n} steps")
     if effect is Effect.EXACT:
         holds = apart <= 2 * spread
-        says = f"differs by {apart:.2g} over {n} steps, two baselines by {spread:.2g}"
+        says = f"differs by {plain(apart, 2)} over {n} steps, two baselines by {plain(spread, 2)}"
         return Parity(holds, _within(apart) if holds else "differs", says)
     shift, bound = _shift(first, mine, n), _bound(first, mine, n)
     says = f"mean of {n} steps differs by {shift:.1%}"
@@ -65,7 +66,7 @@ def parity(effect: Effect | None, baselines: Sequence[Losses], candidates: Seque
 
 
 def _within(apart: float) -> str:
-    return f"within {apart:.0e}" if apart < 0.01 else f"within {apart:.2g}"
+    return f"within {apart:.0e}" if apart < 0.01 else f"within {plain(apart, 2)}"
 
 
 def _series(losses: Losses) -> dict[int, float]:

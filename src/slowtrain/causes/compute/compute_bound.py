@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace, work
 from slowtrain.whatif import Remedy
@@ -45,7 +46,8 @@ class ComputeBound(Cause):
         said = ", ".join(f"{layer} {part:.0%}" for layer, part in layers)
         place = trace.steps.place
         return Evidence(
-            f"ops compute for {trace.mean(Category.DEVICE):.3g} of each step's {trace.step_ms:.3g} ms ({busy:.0%}); "
+            f"ops compute for {plain(trace.mean(Category.DEVICE))} of each step's {plain(trace.step_ms)} ms "
+            f"({busy:.0%}); "
             f"of op time: {said}",
             {"device_ms": trace.mean(Category.DEVICE), "device_share": busy},
             (place,) if place else (),

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source
 from slowtrain.source.cures.compute import models, ops
@@ -77,7 +78,7 @@ class DenseEmbeddingUpdate(Cause):
         which = f"the {rows:,} x {table[1]} table" if table else "the embedding table"
         used = f", of which a batch uses at most {touched:,} rows" if rows and touched else ""
         return Evidence(
-            f"ops over all rows of {which} take {spent:.3g} ms of each step ({ms / total:.0%} of op time){used}",
+            f"ops over all rows of {which} take {plain(spent)} ms of each step ({ms / total:.0%} of op time){used}",
             {"table_ms": spent, "table_share": ms / total, "rows": float(rows), "touched_rows": float(touched or 0)},
             _where(trace),
         )

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures.compute import precision
@@ -73,7 +74,7 @@ class DoublePrecision(Cause):
             return None
         device = _computing_ms(trace)
         return Evidence(
-            f"{found:,} of {total:,} {what} are float64; computing takes {device:.3g} ms of each step",
+            f"{found:,} of {total:,} {what} are float64; computing takes {plain(device)} ms of each step",
             {
                 "float64_share": found / total,
                 "device_ms": device,
@@ -187,7 +188,7 @@ def _in_kernels(trace: Trace) -> Evidence | None:
         return None
     ms = trace.mean(Category.DEVICE) * min(device.precision.get("float64", double) / device.kernel_ms, 1.0)
     return Evidence(
-        f"kernels of float64 take {ms:.3g} of each step's {trace.step_ms:.3g} ms, "
+        f"kernels of float64 take {plain(ms)} of each step's {plain(trace.step_ms)} ms, "
         f"{double / known:.0%} of the matrix products and convolutions among them",
         {"float64_share": double / known, "device_ms": ms, "matmul_share": 0.0, "conv_share": 0.0},
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.source.cures.compute import models
 from slowtrain.source.reading.recorded import everywhere
@@ -71,8 +72,8 @@ class FullPrecision(Cause):
         ms = found.matrix_ms + found.streamed_ms
         share = ms / trace.step_ms if trace.step_ms else 0.0
         return Evidence(
-            f"matrix products and convolutions take {ms:.3g} ms of each step ({share:.0%}) in float32; "
-            f"{_units(trace)} do them up to {found.most:.2g} times as fast",
+            f"matrix products and convolutions take {plain(ms)} ms of each step ({share:.0%}) in float32; "
+            f"{_units(trace)} do them up to {plain(found.most, 2)} times as fast",
             {"float32_ms": ms, "float32_share": share, "tensor_core_ms": trace.device.tensor_core_ms,
              "peak_ratio": found.most},
         )  # fmt: skip

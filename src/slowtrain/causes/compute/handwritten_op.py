@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source
 from slowtrain.source.cures import measured
@@ -194,7 +195,7 @@ def _one_hot(trace: Trace) -> Evidence | None:
     place = next((Place(str(row[1]), int(row[2])) for row in rows if row[1]), None)
     ms = trace.mean(Category.DEVICE) * part
     return Evidence(
-        f"one-hot rows are multiplied by a matrix, which takes {ms:.3g} ms of each step "
+        f"one-hot rows are multiplied by a matrix, which takes {plain(ms)} ms of each step "
         f"({part:.0%} of op time); a look-up does the same",
         {
             str(Category.DEVICE): 0.98 * ms,
@@ -227,7 +228,7 @@ def _repeated(trace: Trace) -> Evidence | None:
     key = Category.DEVICE if trace.kernels is not None else Category.UNATTRIBUTED
     return Evidence(
         f"a loop makes {count:,} ops alike in the graph ({kinds}); "
-        f"they take {device + start * part:.3g} ms of each step",
+        f"they take {plain(device + start * part)} ms of each step",
         # The one op has the arithmetic left; what starting ops costs goes with their number.
         {str(key): (1 - LEFT) * device, str(Category.DISPATCH): 0.95 * part * start, "ops": float(count)},
         where,
@@ -255,7 +256,7 @@ def _called_back(trace: Trace) -> Evidence | None:
         (c for c in (Category.DEVICE, Category.DISPATCH, Category.UNATTRIBUTED) if trace.mean(c) >= ms), Category.DEVICE
     )
     return Evidence(
-        f"the step calls back into Python ({mine[0].qualname}), {ms:.3g} ms of each step",
+        f"the step calls back into Python ({mine[0].qualname}), {plain(ms)} ms of each step",
         {str(computing): 0.9 * ms},
         tuple(dict.fromkeys(where))[:3],
     )
@@ -271,7 +272,7 @@ def _python_loop(trace: Trace) -> Evidence | None:
         return None
     ms = own * part
     return Evidence(
-        f"a Python loop takes {max(line.visits for line in hot):,.0f} turns and {ms:.3g} ms in each step",
+        f"a Python loop takes {max(line.visits for line in hot):,.0f} turns and {plain(ms)} ms in each step",
         {str(Category.DISPATCH if trace.eager else Category.PYTHON): 0.9 * ms},
         tuple(line.place for line in hot[:3]),
     )

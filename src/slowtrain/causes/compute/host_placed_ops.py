@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slowtrain.causes import LITTLE, Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.source.cures.compute import models
 from slowtrain.source.reading.recorded import everywhere
@@ -72,9 +73,10 @@ class HostPlacedOps(Cause):
             return None
         ms = found.copies_ms + found.waiting_ms
         said = f": {', '.join(found.ops[:3])}" if found.ops else ""
-        cross = f"; {found.edges:.3g} tensors a step cross to and fro{said}" if found.edges else ""
+        cross = f"; {plain(found.edges)} tensors a step cross to and fro{said}" if found.edges else ""
         return Evidence(
-            f"the device waits {ms:.3g} of each step's {trace.step_ms:.3g} ms for ops that the host computes{cross}",
+            f"the device waits {plain(ms)} of each step's {plain(trace.step_ms)} ms for ops that the host "
+            f"computes{cross}",
             {"host_op_ms": found.waiting_ms, "copies_ms": found.copies_ms, "edges_per_step": found.edges},
         )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace, batching
 from slowtrain.whatif import Remedy
@@ -53,7 +54,7 @@ class OversizedBatch(Cause):
         less = f", and {(now - knee) / 2**20:,.0f} MiB less at its peak" if knee and now and now > knee else ""
         return Evidence(
             f"a batch of {known.knee:,} has the same samples a second as {size:,.0f} ({100 * gained:+.0f} %), "
-            f"with {size / known.knee:.2g} times as many updates an epoch{less}",
+            f"with {plain(size / known.knee, 2)} times as many updates an epoch{less}",
             {"batch": size, "knee": float(known.knee), "gained_share": gained},
         )
 

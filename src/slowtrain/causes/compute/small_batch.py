@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
@@ -82,8 +83,8 @@ class SmallBatch(Cause):
         if fit is None or fit.fixed_ms < FIXED * trace.step_ms:
             return None
         return Evidence(
-            f"{fit.fixed_ms:.3g} ms of each {trace.step_ms:.3g} ms step do not depend on its batch of {size:.0f} "
-            f"({fit.source}); a batch of {goal:.0f} would take about {fit.at(goal):.3g} ms",
+            f"{plain(fit.fixed_ms)} ms of each {plain(trace.step_ms)} ms step do not depend on its batch of {size:.0f} "
+            f"({fit.source}); a batch of {goal:.0f} would take about {plain(fit.at(goal))} ms",
             {
                 "batch": size,
                 "fixed_ms": fit.fixed_ms,
@@ -245,7 +246,8 @@ def _by_curve(trace: Trace, known: batching.Curve, size: float) -> Evidence | No
         return None
     goal_ms = trace.step_ms * known.ms_at(goal) / known.ms_at(size)
     return Evidence(
-        f"measured at other batch sizes: {goal:,.0f} samples a step give {gain:.2g} times the samples a second of "
+        f"measured at other batch sizes: {goal:,.0f} samples a step give {plain(gain, 2)} times the samples a second "
+        "of "
         f"{size:,.0f}; beyond, the gain is small or nothing was measured",
         {"batch": size, "goal": goal, "goal_ms": goal_ms},
         _where(trace),
@@ -357,7 +359,7 @@ def _one_sequence(trace: Trace, size: float) -> Evidence | None:
     later = ms * (1 / LARGER + 0.02)
     return Evidence(
         f"{turns:,} turns of a recurrent layer, one after the other, each for {size:.0f} row: "
-        f"{1e3 * ms / turns:.3g} µs a turn",
+        f"{plain(1e3 * ms / turns)} µs a turn",
         {"batch": 1.0, "goal": 1.0, "goal_ms": later + trace.mean(Category.COMPILE), "turns": float(turns)},
         _where(trace),
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Device, Trace, names, tensor_cores, work
 from slowtrain.trace.tensor_cores import MULTIPLE, SIXTEEN_BIT, Operand
@@ -74,7 +75,7 @@ class UnalignedShapes(Cause):
         said = ", ".join(map(_said, found[:2]))
         more = f" and {len(found) - 2} more" if len(found) > 2 else ""
         return Evidence(
-            f"{said}{more} take {ms:.3g} of each step's {trace.step_ms:.3g} ms on the device",
+            f"{said}{more} take {plain(ms)} of each step's {plain(trace.step_ms)} ms on the device",
             {"unaligned_ms": ms, "unaligned_share": ms / trace.step_ms if trace.step_ms else 0.0,
              "ops": float(len(found))},
         )  # fmt: skip

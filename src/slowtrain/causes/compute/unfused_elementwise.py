@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.source.cures.compute import models
 from slowtrain.source.reading.recorded import everywhere
@@ -68,7 +69,7 @@ class UnfusedElementwise(Cause):
         share = found.ms / total
         where = f", mostly in {found.mostly}" if found.mostly else ""
         return Evidence(
-            f"{found.kernels:,.0f} elementwise kernels take {found.ms:.3g} ms of each step, {share:.0%} of the "
+            f"{found.kernels:,.0f} elementwise kernels take {plain(found.ms)} ms of each step, {share:.0%} of the "
             f"device's time{where}; fused, about {found.left:,.0f} would be left",
             {"elementwise_ms": found.ms, "elementwise_share": share, "kernels": found.kernels, "left": found.left},
         )

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.compute import models
@@ -78,7 +79,7 @@ class UnfusedRnn(Cause):
         why = f" ({settings[0][1]})" if settings else ""
         return Evidence(
             f"{', '.join(found.layers[:3])} run{'s' * (len(found.layers) == 1)} as a loop{why}: {found.kernels:,.0f} "
-            f"kernels of {found.ms:.3g} ms in each step, {found.products:,.0f} of them small matrix products",
+            f"kernels of {plain(found.ms)} ms in each step, {found.products:,.0f} of them small matrix products",
             {"loop_ms": found.ms, "kernels": found.kernels, "products": found.products},
             tuple(dict.fromkeys(place for place, _ in settings))[:3],
         )

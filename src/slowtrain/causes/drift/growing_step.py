@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace, moving, trend
 from slowtrain.trace.moving import Moved
@@ -72,8 +73,9 @@ class GrowingStep(Cause):
         low, high = (1e5 * s / grows.first_ms for s in (grows.low_ms, grows.high_ms))
         early, late = _quarters(trace)
         says = (
-            f"a step took {grows.first_ms:.3g} ms at first and {grows.last_ms:.3g} ms at the end: {thousand:.2g} % "
-            f"slower every 1000 steps ({low:.2g} to {high:.2g})"
+            f"a step took {plain(grows.first_ms)} ms at first and {plain(grows.last_ms)} ms at the end: "
+            f"{plain(thousand, 2)} % "
+            f"slower every 1000 steps ({plain(low, 2)} to {plain(high, 2)})"
         )
         says += f"; {why.says}" if why.says else "; nothing that was measured tells why"
         left = _left_ms(trace, grows)
@@ -187,5 +189,7 @@ def _left_ms(trace: Trace, grows: Growth) -> tuple[float, float] | None:
 def _clock(ms: float) -> str:
     """A time as people say it."""
     seconds = ms / 1e3
-    return f"{seconds / 3600:.2g} h" if seconds >= 5400 else f"{seconds / 60:.2g} min" if seconds >= 90 else \
-        f"{seconds:.2g} s"  # fmt: skip
+    value, unit = (
+        (seconds / 3600, "h") if seconds >= 5400 else (seconds / 60, "min") if seconds >= 90 else (seconds, "s")
+    )
+    return f"{plain(value, 2)} {unit}"

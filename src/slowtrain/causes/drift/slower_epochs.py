@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace, changepoints, moving, trend
 from slowtrain.trace.changepoints import Change
@@ -50,7 +51,7 @@ class SlowerEpochs(Cause):
             return None
         jump, why = found
         since = f"epoch {jump.epoch}" if jump.epoch else f"step {jump.number:.0f}"
-        says = f"a step takes {jump.after_ms:.3g} ms from {since} on, {jump.before_ms:.3g} ms before"
+        says = f"a step takes {plain(jump.after_ms)} ms from {since} on, {plain(jump.before_ms)} ms before"
         says += f"; {why.says}" if why.says else "; nothing that was measured tells why"
         numbers = {"before_ms": jump.before_ms, "after_ms": jump.after_ms, "step": jump.number}
         return Evidence(says, numbers | ({"epoch": float(jump.epoch)} if jump.epoch else {}), why.where)

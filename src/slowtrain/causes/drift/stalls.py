@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace, stalled
 from slowtrain.trace.stalled import Stalls as Found
@@ -55,7 +56,7 @@ class Stalls(Cause):
         often = f"every {most.period:.0f} steps" if most.period else "irregularly"
         each = most.total_ms / count
         says = (
-            f"{count} stalls of {each:.3g} ms, {often}, where a step takes {most.usual_ms:.3g} ms: "
+            f"{count} stalls of {plain(each)} ms, {often}, where a step takes {plain(most.usual_ms)} ms: "
             f"{total / trace.run_ms:.0%} of the run"
         )
         says += f"; {most.says}" if most.says else "; nothing that was measured tells what ran in them"

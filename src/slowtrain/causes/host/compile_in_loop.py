@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source
 from slowtrain.source.cures import measured
@@ -55,7 +56,7 @@ class CompileInLoop(Cause):
         made = _made(trace, worst)
         return Evidence(
             f"{_subject(worst)} was made and traced {len(worst.events)} times, "
-            f"{each:.3g} ms each, {total / 1e3:.2g} s of the run",
+            f"{plain(each)} ms each, {plain(total / 1e3, 2)} s of the run",
             {"builds": float(len(worst.events)), "trace_ms": each, "total_ms": total},
             made,
         )

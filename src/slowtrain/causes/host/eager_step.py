@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
@@ -54,8 +55,8 @@ class EagerStep(Cause):
             return None
         why, places = _why(trace)
         return Evidence(
-            f"Python starts {kernels.eager_ops:.0f} operations in each step of {trace.step_ms:.3g} ms, "
-            f"which compute for {_work_ms(kernels):.2g} ms ({why})",
+            f"Python starts {kernels.eager_ops:.0f} operations in each step of {plain(trace.step_ms)} ms, "
+            f"which compute for {plain(_work_ms(kernels), 2)} ms ({why})",
             {
                 "eager_ops": kernels.eager_ops,
                 "work_ms": _work_ms(kernels),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, trees
 from slowtrain.source.cures.host import vectorising
@@ -94,7 +95,7 @@ class ElementwisePreprocessing(Cause):
         if hot is None or hot.ms < min(LEAST_MS, LEAST_SHARE * trace.run_ms):
             return None
         return Evidence(
-            f"Python loops over elements for {hot.ms / 1e3:.2g} s before the first step, "
+            f"Python loops over elements for {plain(hot.ms / 1e3, 2)} s before the first step, "
             f"{hot.ms / trace.run_ms:.0%} of the run ({hot.samples} samples of the main thread)",
             {"loop_ms": hot.ms, "samples": float(hot.samples)},
             hot.places,

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
@@ -73,8 +74,8 @@ class FrequentValidation(Cause):
         if found is None:
             return None
         return Evidence(
-            f"{found.passes} {found.what} of {found.each_ms:.3g} ms take {found.ms / 1e3:.2g} s, "
-            f"the training between them {found.training_ms / 1e3:.2g} s",
+            f"{found.passes} {found.what} of {plain(found.each_ms)} ms take {plain(found.ms / 1e3, 2)} s, "
+            f"the training between them {plain(found.training_ms / 1e3, 2)} s",
             {
                 "passes": float(found.passes),
                 "pass_ms": found.each_ms,

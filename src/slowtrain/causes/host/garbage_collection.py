@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
@@ -59,7 +60,7 @@ class GarbageCollection(Cause):
         who = "asked for by the script" if asked else "started by Python itself"
         return Evidence(
             f"{len(full)} full collections, {who}, {each:.0f} ms each: "
-            f"{ms:.3g} ms of each step of {trace.step_ms:.3g} ms",
+            f"{plain(ms)} ms of each step of {plain(trace.step_ms)} ms",
             {"gc_ms": ms, "full_collections": float(len(full)), "full_ms": each, "asked": float(asked)},
             _places(trace, full) if asked else (),
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source
 from slowtrain.source.cures import measured
@@ -62,11 +63,11 @@ class HeavyCallback(Cause):
         worst = hooks[0]
         total = sum(h.ms for h in hooks)
         each = worst.ms / worst.calls
-        share = f", {worst.step_ms:.3g} ms of each step of {trace.step_ms:.3g} ms"
+        share = f", {plain(worst.step_ms)} ms of each step of {plain(trace.step_ms)} ms"
         share = share if worst.step_ms > 0.02 * trace.step_ms else ""
         return Evidence(
-            f"{worst.name.text} takes {each:.3g} ms a call, {worst.calls} calls, {total / 1e3:.2g} s of the run"
-            + share,
+            f"{worst.name.text} takes {plain(each)} ms a call, {worst.calls} calls, {plain(total / 1e3, 2)} s of the "
+            "run" + share,
             {"call_ms": each, "calls": float(worst.calls), "total_ms": total, "step_ms": sum(h.step_ms for h in hooks)},
             _places(trace, worst.name),
         )

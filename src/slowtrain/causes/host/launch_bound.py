@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
@@ -76,7 +77,8 @@ class LaunchBound(Cause):
             return None
         ops = kernels.count
         return Evidence(
-            f"a step takes {trace.step_ms:.3g} ms, of which its operations compute for {_busy_ms(trace):.2g} ms; "
+            f"a step takes {plain(trace.step_ms)} ms, of which its operations compute for "
+            f"{plain(_busy_ms(trace), 2)} ms; "
             f"the rest is starting them",
             {"step_ms": trace.step_ms, "busy_ms": _busy_ms(trace), "overhead_ms": overhead, "ops": ops},
             _places(trace),
@@ -204,10 +206,11 @@ def _seen_on_device(trace: Trace) -> Evidence | None:
     if device.idle.get("eager", 0.0) > launching:
         return None  # ops started one by one from Python: that is the eager step's
     numbers = {"gaps_ms": gaps, "kernels": device.kernels, "median_kernel_us": device.median_kernel_us}
-    delay = f", {device.launch_delay_us:.3g} µs after the host's call" if device.launch_delay_us is not None else ""
+    delay = f", {plain(device.launch_delay_us)} µs after the host's call" if device.launch_delay_us is not None else ""
     return Evidence(
-        f"in {gaps:.3g} of each step's {trace.step_ms:.3g} ms the device waits for the host to launch the next of "
-        f"{device.kernels:,.0f} kernels, whose median takes {device.median_kernel_us:.3g} µs{delay}",
+        f"in {plain(gaps)} of each step's {plain(trace.step_ms)} ms the device waits for the host to launch the next "
+        "of "
+        f"{device.kernels:,.0f} kernels, whose median takes {plain(device.median_kernel_us)} µs{delay}",
         numbers,
     )
 
@@ -226,7 +229,7 @@ def _seen_on_host(trace: Trace) -> Evidence | None:
         return None
     busy = trace.mean(Category.DEVICE)
     return Evidence(
-        f"a step takes {trace.step_ms:.3g} ms, of which its operations compute for {busy:.2g} ms; "
+        f"a step takes {plain(trace.step_ms)} ms, of which its operations compute for {plain(busy, 2)} ms; "
         f"the rest is starting them",
         {"step_ms": trace.step_ms, "busy_ms": busy, "overhead_ms": overhead, "ops": device.kernels},
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import measured
@@ -215,14 +216,14 @@ def _in_samples(trace: Trace, fit: Event) -> Miscount | None:
     if fit.data.get("steps_per_epoch"):
         why = (
             f"steps_per_epoch={steps} is the number of samples ({samples}): "
-            f"with {batch} a batch each epoch is {passes:.3g} passes over the data"
+            f"with {batch} a batch each epoch is {plain(passes)} passes over the data"
         )
         return Miscount(fit, passes, why, "steps")
     place = (given.get("generator") or {}).get("file"), (given.get("generator") or {}).get("line")
     written = Place(str(place[0]), int(place[1])) if place[0] and place[1] else None
     why = (
         f"the Sequence gives its {steps} samples as its length: "
-        f"with {batch} a batch each epoch is {passes:.3g} passes over the data"
+        f"with {batch} a batch each epoch is {plain(passes)} passes over the data"
     )
     return Miscount(fit, passes, why, "length", written)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source
 from slowtrain.source.cures import measured
@@ -70,8 +71,8 @@ class PredictInLoop(Cause):
             return None
         worst = groups[0]
         return Evidence(
-            f"{worst.loop}() was called {worst.all_calls} times from one line, {worst.call_ms:.3g} ms each, "
-            f"of which the model's own work is {worst.work_ms:.2g} ms",
+            f"{worst.loop}() was called {worst.all_calls} times from one line, {plain(worst.call_ms)} ms each, "
+            f"of which the model's own work is {plain(worst.work_ms, 2)} ms",
             {
                 "calls": float(worst.all_calls),
                 "call_ms": worst.call_ms,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
@@ -58,7 +59,7 @@ class Retracing(Cause):
         what = "a profile does not hold its arguments" if trace.fact("profile") else _what(worst)
         places = [p for p in (worst.place, worst.written) if p is not None]
         return Evidence(
-            f"{worst.name} was traced again {count} times in {calls} calls, {each:.3g} ms each: {what}",
+            f"{worst.name} was traced again {count} times in {calls} calls, {plain(each)} ms each: {what}",
             {"retraces": float(count), "calls": float(calls), "retrace_ms": each, "usual_ms": worst.usual_ms},
             tuple(dict.fromkeys(places)),
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
@@ -67,8 +68,9 @@ class HostAugmentation(Cause):
         count = calls(trace.pipeline, node)
         ops = sum(node.written.ops.values()) if node.written else 0
         return Evidence(
-            f"random image work takes {1e3 * node.ms / count:.3g} µs an element on the host, {node.ms:.3g} ms a batch "
-            f"({ops} ops for each element), and the step waits {trace.mean(Category.INPUT):.2g} ms",
+            f"random image work takes {plain(1e3 * node.ms / count)} µs an element on the host, {plain(node.ms)} ms "
+            "a batch "
+            f"({ops} ops for each element), and the step waits {plain(trace.mean(Category.INPUT), 2)} ms",
             {"map_ms": node.ms, "element_us": 1e3 * node.ms / count, "ops": float(ops)},
             written_place(node),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
@@ -50,7 +51,8 @@ class OversizedShuffle(Cause):
         if node is None or free is None or node.buffered_bytes < LARGE * (node.buffered_bytes + free):
             return None
         return Evidence(
-            f"the shuffle buffer held {node.buffered_bytes / 2**20:.3g} MiB, {free / 2**20:.3g} MiB were left free",
+            f"the shuffle buffer held {plain(node.buffered_bytes / 2**20)} MiB, {plain(free / 2**20)} MiB were left "
+            "free",
             {"buffer_bytes": node.buffered_bytes, "free_bytes": free},
             (node.written.place,) if node.written and node.written.place else (),
         )
@@ -79,7 +81,7 @@ class OversizedShuffle(Cause):
                 continue
             made = tuple(datasets.shuffled_first(source, edits.end(one.call.func)[0]))
             cure = Prescription("edit", Effect.EQUIVALENT, "shuffle before decoding, or as uint8", edits=made)
-            says = f"this buffer holds {one.bytes / 2**30:.2g} GiB of floats that a map in front of it makes"
+            says = f"this buffer holds {plain(one.bytes / 2**30, 2)} GiB of floats that a map in front of it makes"
             yield Spot(*index.operation(one.call), says, cure)
 
     fixes = (

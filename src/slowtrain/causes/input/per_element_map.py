@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
@@ -73,8 +74,8 @@ class PerElementMap(Cause):
         node, inside = found
         count = calls(trace.pipeline, node)
         return Evidence(
-            f"the map is called {count:.0f} times a batch at {1e3 * node.ms / count:.2g} µs each, "
-            f"of which {1e3 * inside / count:.2g} µs are spent in its ops",
+            f"the map is called {count:.0f} times a batch at {plain(1e3 * node.ms / count, 2)} µs each, "
+            f"of which {plain(1e3 * inside / count, 2)} µs are spent in its ops",
             {
                 "calls_per_step": count,
                 "call_us": 1e3 * node.ms / count,

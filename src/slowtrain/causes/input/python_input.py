@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
@@ -86,11 +87,11 @@ class PythonInput(Cause):
         if work is None:
             return None
         hot = f", most of it in line {work.where[0].line}" if work.where else ""
-        meanwhile = f"; the step itself waits {work.held_ms:.3g} ms for the interpreter" if work.held_ms else ""
+        meanwhile = f"; the step itself waits {plain(work.held_ms)} ms for the interpreter" if work.held_ms else ""
         if trace.fact("profile"):  # which tells functions, at best
             hot = f", in {trace.producers[0].qualname}" if trace.producers else ""
         return Evidence(
-            f"Python takes {work.ms:.3g} ms of a {trace.step_ms:.3g} ms step to make each batch{hot}; "
+            f"Python takes {plain(work.ms)} ms of a {plain(trace.step_ms)} ms step to make each batch{hot}; "
             f"its lines {SAYS[work.kind].format(calls=work.calls)}{meanwhile}",
             {"python_ms": work.ms, "calls_per_step": work.calls, "left_share": work.left, "held_ms": work.held_ms},
             work.where,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
@@ -57,8 +58,8 @@ class SequentialMap(Cause):
         count = calls(trace.pipeline, node)
         us, idle = 1e3 * node.ms / max(count, 1e-9), idle_cores(trace)
         return Evidence(
-            f"the map makes one element at a time, {us / 1e3:.2g} ms each, {node.ms:.3g} ms a batch, "
-            f"while {idle:.2g} of {trace.cores:g} cores are idle",
+            f"the map makes one element at a time, {plain(us / 1e3, 2)} ms each, {plain(node.ms)} ms a batch, "
+            f"while {plain(idle, 2)} of {trace.cores:g} cores are idle",
             {"map_ms": node.ms, "element_us": us, "idle_cores": idle, "parallelism": node.parallelism or 1.0},
             written_place(node),
         )

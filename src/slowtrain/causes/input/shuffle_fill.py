@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
@@ -47,8 +48,8 @@ class ShuffleFill(Cause):
         if found is None:
             return None
         return Evidence(
-            f"{found.epochs} epoch{'s' * (found.epochs > 1)} began with a wait of {found.each_ms:.3g} ms "
-            f"for the shuffle buffer, {found.each_ms / max(trace.step_ms, 1e-9):.3g} times a mean step",
+            f"{found.epochs} epoch{'s' * (found.epochs > 1)} began with a wait of {plain(found.each_ms)} ms "
+            f"for the shuffle buffer, {plain(found.each_ms / max(trace.step_ms, 1e-9))} times a mean step",
             {"fill_ms": found.each_ms, "epochs": float(found.epochs), "overlapped_ms": found.overlapped_ms},
             found.place,
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import ahead
@@ -73,9 +74,10 @@ class SlowStorage(Cause):
         if found is None:
             return None
         iowait, rate = _mean(trace, "iowait_share"), _rate(trace)
-        beside = f"; {rate:.3g} MB/s were read, I/O wait {100 * (iowait or 0):.0f} %" if rate is not None else ""
+        beside = f"; {plain(rate)} MB/s were read, I/O wait {100 * (iowait or 0):.0f} %" if rate is not None else ""
         return Evidence(
-            f"making a batch takes up to {trace.step_ms:.3g} ms, {found.ms:.3g} ms of it with no core at work{beside}",
+            f"making a batch takes up to {plain(trace.step_ms)} ms, {plain(found.ms)} ms of it with no core at "
+            f"work{beside}",
             {"waiting_ms": found.ms, "iowait_share": iowait or 0.0, "read_mb_per_s": rate or 0.0},
             found.where,
         )

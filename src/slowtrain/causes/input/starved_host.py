@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
@@ -66,11 +67,12 @@ class StarvedHost(Cause):
             return None
         busy = busy_cores(trace) or 0.0
         if found.pool:
-            says = f"{found.width:g} calls at once are asked for and {found.under_way:.2g} are under way, "
+            says = f"{found.width:g} calls at once are asked for and {plain(found.under_way, 2)} are under way, "
         else:
             says = f"{found.width:g} calls at once make the input, "
         return Evidence(
-            f"{says}{busy:.2g} of {trace.cores:g} cores are busy; a batch needs {found.node.ms:.3g} ms of work",
+            f"{says}{plain(busy, 2)} of {trace.cores:g} cores are busy; a batch needs {plain(found.node.ms)} ms of "
+            "work",
             {"parallelism": found.width, "under_way": found.under_way, "busy_cores": busy, "cores": trace.cores},
             found.where,
         )

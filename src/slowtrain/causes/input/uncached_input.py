@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
@@ -62,8 +63,9 @@ class UncachedInput(Cause):
         if free is None or size > FITS * free:
             return None
         return Evidence(
-            f"the same {node.ms:.3g} ms of work for each batch is done in each of {epochs} epochs; its result for all "
-            f"elements takes {size / 2**20:.3g} MiB, {free / 2**20:.3g} MiB are free",
+            f"the same {plain(node.ms)} ms of work for each batch is done in each of {epochs} epochs; its result for "
+            "all "
+            f"elements takes {plain(size / 2**20)} MiB, {plain(free / 2**20)} MiB are free",
             {"work_ms": node.ms, "epochs": float(epochs), "result_bytes": size, "free_bytes": free},
             written_place(node),
         )
@@ -99,7 +101,9 @@ class UncachedInput(Cause):
             effect = Effect.EXACT if one.exact else Effect.EQUIVALENT
             says = f"put .cache() behind this {finding.called(one.call)}"
             cure = Prescription("edit", effect, says, edits=one.edits)
-            says = f"every epoch does {one.does} again for each element; all results take {one.bytes / 2**20:.3g} MiB"
+            says = (
+                f"every epoch does {one.does} again for each element; all results take {plain(one.bytes / 2**20)} MiB"
+            )
             generator = finding.keyword(one.call, "generator", 0) if "generator" in finding.called(one.call) else None
             place = index.operation(one.call) if generator is None else (edits.start(generator), edits.end(generator))
             yield Spot(*place, f"{says} at most", cure)

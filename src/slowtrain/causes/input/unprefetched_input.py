@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
@@ -64,7 +65,7 @@ class UnprefetchedInput(Cause):
             return None
         exposed, where = found
         return Evidence(
-            f"each step of {trace.step_ms:.3g} ms first makes its batch in its own thread, {exposed:.2g} ms, "
+            f"each step of {plain(trace.step_ms)} ms first makes its batch in its own thread, {plain(exposed, 2)} ms, "
             "before anything else can begin",
             {"exposed_ms": exposed, "rest_ms": trace.step_ms - exposed},
             where,

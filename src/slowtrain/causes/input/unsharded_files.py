@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source
 from slowtrain.source.cures import measured
@@ -62,13 +63,11 @@ class UnshardedFiles(Cause):
         node, count, kept = found
         rate = count / trace.step_ms * 1e3
         if node.family == "Map":
-            says = (
-                f"{count:.0f} files are opened for each batch, {rate:.0f} a second, {1e3 * node.ms / count:.2g} µs each"
-            )
+            each_us = plain(1e3 * node.ms / count, 2)
+            says = f"{count:.0f} files are opened for each batch, {rate:.0f} a second, {each_us} µs each"
         else:
-            says = (
-                f"one reader reads {count:.0f} records for each batch, {node.ms:.2g} ms, and nothing is read beside it"
-            )
+            ms = plain(node.ms, 2)
+            says = f"one reader reads {count:.0f} records for each batch, {ms} ms, and nothing is read beside it"
         return Evidence(
             says,
             {"files_per_step": count, "read_ms": node.ms - kept, "other_ms": kept},

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slowtrain.causes import Cause, judged
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures.machine import settings
@@ -90,7 +91,8 @@ class LimitedHost(Cause):
         cpu = float(trace.facts.get("cpu_ms_per_step") or 0.0)
         busy = cpu / trace.step_ms if trace.step_ms else 0.0
         return Evidence(
-            f"{SAYS[limit.kind].format(given=limit.given, board=limit.board)}; the steps keep {busy:.2g} cores busy",
+            f"{SAYS[limit.kind].format(given=limit.given, board=limit.board)}; the steps keep {plain(busy, 2)} cores "
+            "busy",
             {"cores_allowed": limit.given, "cores": limit.board, "busy_cores": busy},
             _where(trace, limit),
         )

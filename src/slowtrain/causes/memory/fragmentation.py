@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
@@ -47,8 +48,8 @@ class Fragmentation(Cause):
             largest = free if share is None else (1 - share) * free
             if share is not None and largest < asked <= free:
                 return Evidence(
-                    f"{name}: of {free / 2**20:.3g} MiB free the largest piece is {largest / 2**20:.3g} MiB, "
-                    f"and one request of the step is {asked / 2**20:.3g} MiB",
+                    f"{name}: of {plain(free / 2**20)} MiB free the largest piece is {plain(largest / 2**20)} MiB, "
+                    f"and one request of the step is {plain(asked / 2**20)} MiB",
                     {"free_bytes": free, "fragmentation_share": share, "largest_request_bytes": asked},
                 )
         return None

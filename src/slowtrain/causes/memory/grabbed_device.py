@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace, growth
 from slowtrain.whatif import Remedy
@@ -65,8 +66,8 @@ class GrabbedDevice(Cause):
         if taken < NEARLY_ALL * total or need > (taken - theirs) / 2:
             return None
         return Evidence(
-            f"{taken / 2**30:.3g} of {total / 2**30:.3g} GiB of card {number} are taken; this script used "
-            f"{need / 2**30:.3g} GiB at most; other processes there: {len(others)}",
+            f"{plain(taken / 2**30)} of {plain(total / 2**30)} GiB of card {number} are taken; this script used "
+            f"{plain(need / 2**30)} GiB at most; other processes there: {len(others)}",
             {"taken_bytes": taken, "used_bytes": need, "others_bytes": theirs},
         )
 

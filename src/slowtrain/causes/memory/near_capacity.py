@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
@@ -55,8 +56,9 @@ class NearCapacity(Cause):
             left = pool["limit_bytes"] - pool["peak_bytes"]
             if left < pool["largest_request_bytes"]:
                 return Evidence(
-                    f"{name} had {left / 2**20:.3g} MiB of {pool['limit_bytes'] / 2**30:.3g} GiB left at its peak; one "
-                    f"request of the step is {pool['largest_request_bytes'] / 2**20:.3g} MiB",
+                    f"{name} had {plain(left / 2**20)} MiB of {plain(pool['limit_bytes'] / 2**30)} GiB left at its "
+                    "peak; one "
+                    f"request of the step is {plain(pool['largest_request_bytes'] / 2**20)} MiB",
                     {"left_bytes": left, "limit_bytes": pool["limit_bytes"], "peak_bytes": pool["peak_bytes"]},
                 )
         return None

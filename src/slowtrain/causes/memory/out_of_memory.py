@@ -11,6 +11,7 @@ from slowtrain.causes import Cause
 from slowtrain.dumps import exhaustion
 from slowtrain.dumps.brief import brief
 from slowtrain.dumps.reading import Reader
+from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
 from slowtrain.trace import Event, Trace
 from slowtrain.whatif import Remedy
@@ -66,7 +67,7 @@ class OutOfMemory(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         told = _told(trace, _failure(trace)) or {}
         for says, gain in told.get("advice") or []:
-            worth = f" ({gain / 2**20:.3g} MiB)" if gain else ""
+            worth = f" ({plain(gain / 2**20)} MiB)" if gain else ""
             smaller = "batch" in says or "float16" in says
             yield Prescription("advice", Effect.CHANGES_TRAINING if smaller else Effect.EXACT, says + worth)
         yield Prescription(
@@ -144,8 +145,8 @@ def _killed(trace: Trace) -> Mapping[str, Any]:
     column = trace.samples.get("rss_bytes")
     rows = np.empty(0) if column is None else column[np.isfinite(column)]
     usable = trace.fact("machine", "memory", "usable_bytes")
-    held = f"; it held {rows[-1] / 2**30:.3g} GiB when last looked at" if len(rows) else ""
-    of = f" ({usable / 2**30:.3g} GiB may be used)" if held and isinstance(usable, (int, float)) else ""
+    held = f"; it held {plain(rows[-1] / 2**30)} GiB when last looked at" if len(rows) else ""
+    of = f" ({plain(usable / 2**30)} GiB may be used)" if held and isinstance(usable, (int, float)) else ""
     return {
         "says": f"the kernel ended the script for want of the host's memory{held}{of}",
         "advice": [

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures.numerics import finite, repairs
@@ -203,7 +204,8 @@ def _of(origin: Mapping[str, Any]) -> str:
         return f"the update {origin.get('type')} of {origin['variable']} made {made} of finite numbers"
     of = f" (gradient of {origin.get('of')})" if origin.get("gradient") else ""
     ranges = [
-        f"{i['least']:.3g} to {i['most']:.3g}" + (f" ({i['zero']:,} of {i['count']:,} are 0)" if i.get("zero") else "")
+        f"{plain(i['least'])} to {plain(i['most'])}"
+        + (f" ({i['zero']:,} of {i['count']:,} are 0)" if i.get("zero") else "")
         for i in origin.get("inputs") or ()
         if i.get("least") is not None
     ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.causes import Cause
+from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Phase, Place, Prescription, Signal
 from slowtrain.source import trees
 from slowtrain.source.cures import measured
@@ -58,8 +59,8 @@ class SlowStartup(Cause):
         if worst.avoidable_ms < LEAST_MS or worst.ms < steps:
             return None
         return Evidence(
-            f"{worst.says} took {worst.ms / 1e3:.3g} s before the first step, "
-            f"all other steps of the run {steps / 1e3:.2g} s",
+            f"{worst.says} took {plain(worst.ms / 1e3)} s before the first step, "
+            f"all other steps of the run {plain(steps / 1e3, 2)} s",
             {"startup_ms": worst.ms, "avoidable_ms": worst.avoidable_ms, "steps_ms": steps},
             worst.places,
         )

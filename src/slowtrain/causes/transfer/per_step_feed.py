@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import LITTLE, Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
@@ -77,11 +78,13 @@ class PerStepFeed(Cause):
         if not handed and feed < 0.5 * total:
             return None
         cost = (
-            f"{feed:.3g} ms of each step convert data to tensors" if fed else "each step is handed its batch by Python"
+            f"{plain(feed)} ms of each step convert data to tensors"
+            if fed
+            else "each step is handed its batch by Python"
         )
-        also = f", {made:.3g} ms of Python make it" if made > 0.02 * trace.step_ms else ""
+        also = f", {plain(made)} ms of Python make it" if made > 0.02 * trace.step_ms else ""
         return Evidence(
-            f"{cost}{also}, of {trace.step_ms:.3g} ms",
+            f"{cost}{also}, of {plain(trace.step_ms)} ms",
             {"feed_ms": feed, "python_ms": made, "conversions_per_step": loop.per_step(trace, "feed")},
             _where(fed, lines, trace),
         )
@@ -232,9 +235,9 @@ def _copied(trace: Trace) -> Evidence | None:
     if trace.share(Category.INPUT) >= LITTLE or trace.pipelines:
         return None
     count = copies.count if copies is not None else 0.0
-    size = f" ({count:.3g} copies, {copies.bytes / 1e6:.3g} MB)" if copies is not None and copies.bytes else ""
+    size = f" ({plain(count)} copies, {plain(copies.bytes / 1e6)} MB)" if copies is not None and copies.bytes else ""
     return Evidence(
-        f"the device waits {waited:.3g} of each step's {trace.step_ms:.3g} ms while its data is converted and "
+        f"the device waits {plain(waited)} of each step's {plain(trace.step_ms)} ms while its data is converted and "
         f"copied{size}",
         {"feed_ms": waited, "python_ms": 0.0, "conversions_per_step": count},
     )

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import LITTLE, Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
@@ -66,8 +67,8 @@ class PerStepReadback(Cause):
         cost = max(formatting, waited)
         where = tuple(dict.fromkeys([line.place for line in whole] + list(read)))
         return Evidence(
-            f"{count:.3g} values are read back in each step; "
-            f"the lines that do it take {cost:.3g} of {trace.step_ms:.3g} ms",
+            f"{plain(count)} values are read back in each step; "
+            f"the lines that do it take {plain(cost)} of {plain(trace.step_ms)} ms",
             {"readbacks_per_step": count, "readback_ms": waited, "lines_ms": cost},
             where[:3],
         )
@@ -236,7 +237,7 @@ def _copied(trace: Trace) -> Evidence | None:
     if count < max(LEAST_COUNT, 0.5 * copies.count):
         return None
     return Evidence(
-        f"{count:.3g} values are read back in each step; "
-        f"the device idles for {waited:.3g} of {trace.step_ms:.3g} ms meanwhile",
+        f"{plain(count)} values are read back in each step; "
+        f"the device idles for {plain(waited)} of {plain(trace.step_ms)} ms meanwhile",
         {"readbacks_per_step": count, "readback_ms": waited, "lines_ms": waited},
     )

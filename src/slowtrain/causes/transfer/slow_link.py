@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.causes import Cause, judged
+from slowtrain.figures import plain
 from slowtrain.machine.rules import LANE_GBPS
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Bools, Floats, Trace
@@ -74,11 +75,11 @@ class SlowLink(Cause):
             return None
         ms = sum(_exposed(trace).values())
         reached = _reached(trace)
-        said = f", {reached:.2g} GB/s reached" if reached else ""
+        said = f", {plain(reached, 2)} GB/s reached" if reached else ""
         return Evidence(
-            f"under load the link runs as PCIe {link.generation}.0 x{link.width} ({link.now:.3g} GB/s{said}), where "
-            f"{link.most_generation}.0 x{link.most_width} ({link.most:.3g} GB/s) is possible; "
-            f"copies that nothing hides take {ms:.3g} of each step's {trace.step_ms:.3g} ms",
+            f"under load the link runs as PCIe {link.generation}.0 x{link.width} ({plain(link.now)} GB/s{said}), where "
+            f"{link.most_generation}.0 x{link.most_width} ({plain(link.most)} GB/s) is possible; "
+            f"copies that nothing hides take {plain(ms)} of each step's {plain(trace.step_ms)} ms",
             {"link_share": link.now / link.most, "copies_ms": ms, "generation": float(link.generation),
              "width": float(link.width)},
         )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import LITTLE, Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Copies, Trace
 from slowtrain.whatif import Drop, Remedy
@@ -52,8 +53,8 @@ class SmallCopies(Cause):
         each = found.bytes / found.count
         rate = found.bytes / found.ms / 1e3 if found.ms else 0.0
         return Evidence(
-            f"{found.count:,.0f} copies to the device in each step, {each:,.0f} bytes each, at {rate:.3g} MB/s; "
-            f"{ms:.3g} of {trace.step_ms:.3g} ms are waited for them",
+            f"{found.count:,.0f} copies to the device in each step, {each:,.0f} bytes each, at {plain(rate)} MB/s; "
+            f"{plain(ms)} of {plain(trace.step_ms)} ms are waited for them",
             {"copies_per_step": found.count, "copy_bytes": each, "feed_ms": ms},
         )
 

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from slowtrain.causes import LITTLE, Cause
+from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.spots.transfer import doubles
@@ -74,7 +75,8 @@ class WideInput(Cause):
             return None
         copied = trace.device.copies["h2d"]
         return Evidence(
-            f"each step waits {ms:.3g} of {trace.step_ms:.3g} ms for {copied.bytes / 1e6:.3g} MB on their way to the "
+            f"each step waits {plain(ms)} of {plain(trace.step_ms)} ms for {plain(copied.bytes / 1e6)} MB on their "
+            "way to the "
             f"device, {found.share:.0%} of them {found.dtype} that could be {found.narrow}",
             {"feed_ms": ms, "wide_share": found.share, "copied_bytes": copied.bytes, "saved_share": found.saved},
             (found.place,) if found.place else (),

@@ -1,0 +1,30 @@
+"""Numbers as sentences hold them."""
+
+from __future__ import annotations
+
+import pytest
+
+from slowtrain.figures import plain
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "said"),
+    [
+        (1234.5, 3, "1,230"),
+        (218.0, 2, "220"),
+        (0.01234, 3, "0.0123"),
+        (12.345, 3, "12.3"),
+        (99.96, 3, "100"),
+        (1e9, 1, "1,000,000,000"),
+        (0.0, 3, "0"),
+        (-1500.0, 2, "-1,500"),
+        (5, 3, "5"),
+    ],
+)
+def test_a_number_has_no_exponent(value: float, digits: int, said: str) -> None:
+    assert plain(value, digits) == said
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_what_is_no_number_is_said_as_it_is(value: float) -> None:
+    assert plain(value) == str(value)
