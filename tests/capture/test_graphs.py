@@ -56,3 +56,49 @@ def test_tables_weights_and_arithmetic_of_a_loop(tmp_path: Path) -> None:
     assert closed["multiply_adds"] == 8 * 40 * 3 + 8 * 4 * 4 * 2 * 9
     assert opened["tables"] == []  # values picked by an index, of no table
     assert opened["multiply_adds"] is None
+
+
+TURNS = """
+    import tensorflow as tf
+    from tensorflow import keras
+
+    scale = tf.Variable(2.0)
+    cell = keras.layers.LSTM(3)
+    x = tf.random.uniform((6, 5, 4))
+    cell(x)
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 5, 4))])
+    def step(x):
+        with tf.GradientTape() as tape:
+            each = tf.map_fn(lambda one: scale * tf.reduce_sum(one @ tf.transpose(one)), x)
+            loss = tf.reduce_sum(each) + tf.reduce_sum(cell(x))
+        scale.assign_sub(0.1 * tape.gradient(loss, scale))
+
+    @tf.function
+    def summing(x):
+        total = 0.0
+        with tf.GradientTape() as tape:
+            for one in x:
+                total += scale * tf.reduce_sum(one)
+        scale.assign_sub(0.1 * tape.gradient(total, scale))
+
+    for _ in range(3):
+        step(x)
+        summing(x)
+"""
+
+
+def test_a_loop_whose_turns_stand_for_themselves(tmp_path: Path) -> None:
+    script = running.write(tmp_path, TURNS)
+    done = running.recorded(tmp_path / "run", script, windows=False)
+    assert done.code == 0, done.err
+    raw = recording.read(done.folder)
+    assert "faults" not in raw.facts
+    graphs = {e.name: e.data["graph"] for e in raw.events if e.lane == "trace" and e.data.get("training")}
+    ((name, file, line, ops, turns),) = graphs["step"]["loops"]  # not the recurrent layer's
+    assert name.endswith("map/while")
+    assert Path(file).name == script.name
+    assert "tf.map_fn" in script.read_text().splitlines()[line - 1]
+    assert 3 <= ops <= 20
+    assert turns is None  # as many as the batch is large
+    assert graphs["summing"]["loops"] == []  # each turn adds to what the ones before have made

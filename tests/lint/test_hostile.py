@@ -9,15 +9,21 @@ import pytest
 
 from .linting import EAGER, PIPELINE, Folder
 
-USED = "import keras\nrun_eagerly = 1\n"
+USED = "import keras\nm.compile(run_eagerly=1)\n"
 HOSTILE = {
-    "a syntax error": (b"import keras\nrun_eagerly = = 1\n", "bad.py:2: syntax error: "),
-    "an open bracket": (b"import keras\nrun_eagerly = (\n", "bad.py:2: syntax error: "),
-    "Python 2": (b"import keras\nrun_eagerly = 1\nprint 'a', run_eagerly\n", "bad.py:3: Python 2, not Python 3: "),
-    "Python 2 without print": (b"import keras\nrun_eagerly = 1\nraise A, 'b'\n", "bad.py:3: Python 2, not Python 3: "),
-    "binary": (b"import keras\nrun_eagerly = 1\n\0\1\2", "bad.py: binary, not text"),
+    "a syntax error": (b"import keras\nm.compile(run_eagerly= = 1)\n", "bad.py:2: syntax error: "),
+    "an open bracket": (b"import keras\nm.compile(run_eagerly=1\n", "bad.py:2: syntax error: "),
+    "Python 2": (
+        b"import keras\nm.compile(run_eagerly=1)\nprint 'a', run_eagerly\n",
+        "bad.py:3: Python 2, not Python 3: ",
+    ),
+    "Python 2 without print": (
+        b"import keras\nm.compile(run_eagerly=1)\nraise A, 'b'\n",
+        "bad.py:3: Python 2, not Python 3: ",
+    ),
+    "binary": (b"import keras\nm.compile(run_eagerly=1)\n\0\1\2", "bad.py: binary, not text"),
     "UTF-16": (USED.encode("utf-16"), "bad.py: binary, not text"),
-    "not UTF-8": (USED.encode() + b"# \xff\n", "bad.py:3: cannot be decoded: not utf-8 at byte 31"),
+    "not UTF-8": (USED.encode() + b"# \xff\n", "bad.py:3: cannot be decoded: not utf-8 at byte 40"),
     "an encoding that is none": (b"# coding: klingon\n" + USED.encode(), "bad.py: cannot be decoded: unknown encoding"),
     "huge": (USED.encode() + b"#" * 5_000_000, "bad.py: larger than 5 MB"),
     "deep brackets": (USED.encode() + b"x = " + b"(" * 5000 + b")" * 5000, "bad.py:3: syntax error: too many nested"),

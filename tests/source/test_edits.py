@@ -191,7 +191,7 @@ def test_a_keyword_is_added_changed_and_removed(call: str, newline: str) -> None
         node = tree.body[1]
         assert isinstance(node, ast.Assign)
         assert isinstance(node.value, ast.Call)
-        source = Source("f.py", text, tree)
+        source = Source("f.py", text)
         if name == "b" and "**" not in call and "b" not in [k.arg for k in node.value.keywords]:
             continue
         changed = edits.apply(text.encode(), [edits.keyword(source, node.value, name, value)]).decode()
@@ -202,7 +202,7 @@ def test_a_keyword_is_added_changed_and_removed(call: str, newline: str) -> None
         assert found == {**{k.arg: ast.unparse(k.value) for k in node.value.keywords}, name: value}
         assert "# kept" in changed
         assert changed.count("#") == text.count("#")
-        back = Source("f.py", changed, ast.parse(changed))
+        back = Source("f.py", changed)
         gone = edits.apply(changed.encode(), edits.without_keyword(back, after.value, name)).decode()
         last = ast.parse(gone).body[1]
         assert isinstance(last, ast.Assign)

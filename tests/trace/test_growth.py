@@ -64,8 +64,13 @@ def test_the_interval_holds_the_slope_that_is_there(noise: str) -> None:
 
 @pytest.mark.parametrize("noise", NOISE)
 def test_noise_alone_does_not_grow(noise: str) -> None:
-    """A two-sided interval of 95 % lies above 0 in 2.5 % of series; some more are allowed for chance."""
-    assert np.mean([s.grows for s in _slopes(NOISE[noise], 0.0, 200)]) <= 0.045
+    """One series in a hundred is wanted at most (clinic/leak_power.py has many); two are allowed for chance."""
+    assert np.mean([s.grows for s in _slopes(NOISE[noise], 0.0, 400)]) <= 0.02
+
+
+@pytest.mark.parametrize("noise", [n for n in NOISE if n != "temporary tensors"])
+def test_a_leak_that_is_large_beside_its_noise_is_found(noise: str) -> None:
+    assert np.mean([s.grows for s in _slopes(NOISE[noise], 2 * PER_STEP, 100)]) >= 0.99
 
 
 SHAPES: dict[str, Any] = {

@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowtrain.model import Category
 from slowtrain.trace import cadence, idle, intervals, kernels, names, profiled, timeline, xplane
-from slowtrain.trace.activities import D2H, H2D, KERNEL, KINDS, Activities
+from slowtrain.trace.activities import D2H, H2D, KERNEL, Activities
 from slowtrain.trace.timeline import Device, Thread, Timeline
 
 from .messages import entry, event, nested, number
 
-TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
 Span = tuple[float, float]
 
 
@@ -100,6 +98,23 @@ def test_python_is_what_lies_between_the_main_threads_calls() -> None:
         launches=((0, 0.1, 1), (7, 7.5, 2)),
     )  # fmt: skip
     assert waits(gpu, main) == {"dispatch": 1.5, "python": 4.5}
+
+
+def test_a_pool_that_awaits_a_buffer_is_a_wait_where_the_script_is_in_nothing_else() -> None:
+    """As in a real attention on an MI300X: the call of block_until_ready itself has no frame."""
+    gpu = device((0, 2, "a", 1), (8, 10, "b", 2))
+    main = thread("python/1", (0, 3, "$net.py:7 loss"), (7, 8, "$net.py:7 loss"), launches=((0, 0.1, 1), (7, 7.5, 2)))
+    pool = thread("tf_pjrt_thread_pool/2", (1, 7, "BufferSequencingEvent::Execute"))
+    assert waits(gpu, main, pool) == {"dispatch": 1.0, "python": 1.0, "sync": 4.0}
+
+
+def test_a_frame_that_only_touches_a_gap_does_not_say_what_it_was() -> None:
+    gpu = device((0, 2, "a", 0), (8, 10, "b", 0))
+    main = thread("python/1", (0, 2.01, "$net.py:7 loss"), (7.9, 8, "$net.py:7 loss"))
+    whole = Timeline((gpu,), (main,), 0.0, 10.0)
+    found = idle.attribute(whole, gpu, (floats([2.0]), floats([8.0])))
+    (gap,) = idle.longest(whole, gpu, found, 0.0)
+    assert (gap.reason, gap.detail) == ("python", "")
 
 
 @pytest.mark.parametrize(
@@ -218,6 +233,22 @@ def test_the_kernels_own_repetition() -> None:
     assert np.diff(found.start_ms) == pytest.approx(10.0)
 
 
+def test_a_turn_begins_behind_the_longest_pause_and_is_whole() -> None:
+    """Recording begins and ends amid a turn; what is rare in a turn (c, d) does not begin one."""
+    whole = turns("ababcd", 6).activities
+    part = whole.where((whole.start_ms >= 3) & (whole.start_ms < 58))
+    found = steps_of(Device("/device:GPU:0", "GPU", "", {}, part))
+    assert found.start_ms == pytest.approx([11, 22, 33, 44])
+    assert found.end_ms == pytest.approx([22, 33, 44, 55])
+
+
+def test_three_turns_are_found_where_only_one_beginning_leaves_three() -> None:
+    """The pause is within a turn; a turn that began behind it would be there twice."""
+    at = {"a": 0, "b": 1, "c": 2, "d": 8}
+    found = steps_of(device(*[(10 * i + ms, 10 * i + ms + 1, name, 0) for i in range(3) for name, ms in at.items()]))
+    assert found.start_ms == pytest.approx([0, 10, 20])
+
+
 def test_no_repetition_is_declined() -> None:
     found = steps_of(turns("abcdefghij", 1))
     assert (found.source, len(found)) == ("", 1)
@@ -242,51 +273,7 @@ def test_a_marked_step_is_believed_even_alone() -> None:
     assert (len(found), found.source) == (1, "the steps that the profile marks on the device")
 
 
-# ---- real profiles --------------------------------------------------------------------------------------------------
-
-
-def real(name: str) -> Path:
-    path = TRACES / name
-    if not path.exists():
-        pytest.skip(f"the shared traces are not at {TRACES}")
-    return path
-
-
-def test_a_real_v100() -> None:
-    """What the folder's README says: one step, two GPUs with 665 kernels and 15 of 20 ms busy, five silent."""
-    trace = profiled.load([real("tf-v100-bert/worker-0.xplane.pb")])
-    assert len(trace.steps) == 1
-    assert trace.device is not None
-    assert trace.device.kernels == 665
-    assert 14 < trace.device.busy_ms < 16
-    assert 20 < trace.step_ms < 22
-    assert any("5 of 8 devices have no event" in note for note in trace.facts["notes"])
-    assert "float16" in trace.device.precision
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["tf-v100-bert/worker-0.xplane.pb", "jax-mi300x/attention.xplane.pb", "jax-mi300x/conv.xplane.pb",
-     "jax-mi300x/elementwise.xplane.pb"],
-)  # fmt: skip
-def test_at_least_nine_tenths_of_the_idle_time_get_a_name(name: str) -> None:
-    device_ = profiled.load([real(name)]).device
-    assert device_ is not None
-    assert device_.idle.get("unattributed", 0.0) <= 0.1 * device_.idle_ms
-    assert 0 < len(device_.gaps) <= 10
-
-
-def test_a_real_tpu_has_its_programs_runs_as_steps() -> None:
-    trace = profiled.load([real("tpu/tpu-inference.xplane.pb")])
-    assert (len(trace.steps), trace.steps.source) == (100, "runs of the program 'jit_f'")
-    assert trace.share(Category.DEVICE) > 0.99
-
-
-def test_directions_of_copies_that_have_one_name_come_from_the_call() -> None:
-    device_ = profiled.load([real("jax-mi300x/attention.xplane.pb")]).device
-    assert device_ is not None
-    assert device_.copies["h2d"].count == 6.0
-    assert KINDS[H2D] == "h2d"
+# ---- windows of recordings -----------------------------------------------------------------------------------------
 
 
 def test_a_window_of_a_recording_reads_the_devices_own_timeline() -> None:
@@ -311,36 +298,3 @@ def test_a_window_of_a_recording_reads_the_devices_own_timeline() -> None:
 def test_a_window_on_a_processor_has_no_devices_timeline() -> None:
     path = Path(__file__).parent / "recorded" / "tf-host-graph.xplane.pb.gz"
     assert profiled.of_window(kernels.Window(path, 0.0, 0.0, floats([0.0]), floats([1e6]))) is None
-
-
-# ---- what a profile lacks --------------------------------------------------------------------------------------------
-
-
-def notes_of(*planes: bytes) -> str:
-    return " ".join(timeline.read([xplane.parse(b"".join(planes))]).notes)
-
-
-def host_plane(*names_: str, stats: tuple[bytes, ...] = (), extra: bytes = b"") -> bytes:
-    """A host on which each of these spans runs for a microsecond, one after the other."""
-    events = [event(i + 1, 1_000_000 * i, 1_000_000, *stats) for i, _ in enumerate(names_)]
-    table = [entry(4, i + 1, name) for i, name in enumerate(names_)]
-    line = nested(3, number(1, 7), nested(2, b"python/7"), *events)
-    return nested(1, nested(2, b"/host:CPU"), line, *table, entry(5, 1, "correlation_id"), extra)
-
-
-def test_dropped_events_are_said() -> None:
-    plane = host_plane("f:MatMul", extra=entry(5, 2, "dropped_traces") + nested(6, number(1, 2), number(4, 1234)))
-    assert "1,234 events were dropped" in notes_of(plane)
-
-
-def test_a_gpu_without_a_timeline_is_said_with_its_remedy() -> None:
-    said = notes_of(host_plane("f:MatMul", extra=entry(5, 2, "GPU_0_bfc")))
-    assert "a GPU was used" in said
-    assert "CUPTI" in said
-    assert "a GPU was used" not in notes_of(host_plane("f:MatMul"))
-
-
-def test_command_buffers_are_said() -> None:
-    launch = nested(4, number(1, 1), number(4, 5))
-    assert "1 launches of command buffers" in notes_of(host_plane("cudaGraphLaunch", stats=(launch,)))
-    assert "command buffers" not in notes_of(host_plane("cudaLaunchKernel", stats=(launch,)))

@@ -98,6 +98,14 @@ def test_what_helps_is_kept_and_the_rest_dropped(monkeypatch: pytest.MonkeyPatch
     assert world.path.read_text() == TEXT  # nothing is written without being asked
 
 
+def test_what_costs_no_time_is_said_and_not_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    free = replace(SECOND, saving=replace(SECOND.saving, after_ms=SECOND.saving.before_ms))
+    world = World(monkeypatch, tmp_path, lambda text: 1.0 if "slow = 1" in text else 4.0, FIRST, free)
+    proof = world.fix()
+    assert outcome(proof) == [("first", True, "")]
+    assert [n for n in proof.notes if n.startswith("second costs no time")]
+
+
 def test_two_that_help_are_measured_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     world = World(monkeypatch, tmp_path, lambda text: 8.0 / (1 + text.count("= 1")), FIRST, SECOND)
     proof = world.fix()

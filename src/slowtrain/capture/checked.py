@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from slowtrain.capture import variables
 from slowtrain.capture.checked_eager import EagerSteps
+from slowtrain.capture.checked_jax import JaxSteps
 from slowtrain.capture.first_op import Enough, FirstOp
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
@@ -62,7 +63,7 @@ class Checking:
         self.state = state
         self.progress = progress
         self.mode = mode
-        self.subnormals = Subnormals(recorder)
+        self.subnormals = Subnormals(recorder, self.suspect)
         self.variables = variables.Variables()
         self._original: Wrapper | None = None
         self._calls: list[Call] = []
@@ -76,7 +77,8 @@ class Checking:
         self._begun = False
         self._early = 0
         self._heard = False  # whether the end of the process will be
-        self.eager = EagerSteps(recorder, state, progress, self._told)
+        self.eager = EagerSteps(recorder, state, progress, self._told, self._hear)
+        self.jax = JaxSteps(recorder, progress, self._told, self._hear)
 
     def install(self) -> None:
         on_import(
@@ -86,6 +88,12 @@ class Checking:
         )
         self.eager.install()
         self.recorder.fact("on_nonfinite", self.mode)
+
+    def _hear(self) -> None:
+        """Of the end: asked for once steps are taken, so as to come before the libraries' ends, that of Keras too."""
+        if not self._heard:
+            self._heard = True
+            atexit.register(self.recorder.guard, "checking", self._at_exit)
 
     def suspect(self) -> None:
         """Called by whoever saw a result that is not finite, in any thread."""
@@ -138,10 +146,7 @@ class Checking:
         if _iterators(args) and batch is None:
             self._give_up("what its iterator gave cannot be kept")
             return
-        if not self._heard:
-            # Now, so that it comes before the ends of the libraries: Keras cannot be called after them.
-            self._heard = True
-            atexit.register(self.recorder.guard, "checking", self._at_exit)
+        self._hear()
         # The first call was not yet known to train, and counted as another kind of step.
         step = self.progress.steps + self._early if self._begun else 1
         if not self._begun:
@@ -159,6 +164,8 @@ class Checking:
             self._suspected = True
             return
         state = self.variables.state()
+        if not self.variables.complete:
+            return  # an optimizer's are made in the first trace, and have values before the second
         size = variables.size_bytes(state)
         if size > MOST_BYTES:
             self._give_up(f"variables take {size / 1e6:.0f} MB, and up to {MOST_BYTES / 1e6:.0f} MB are kept")
@@ -194,6 +201,7 @@ class Checking:
             self._suspected = True
         if not self._done:
             self.eager.at_exit()
+            self.jax.at_exit()
         if self._suspected and not self._done:
             self._examine(ending=True)
         with self._aside():
@@ -206,7 +214,7 @@ class Checking:
         """Finds the origin, once a run, and says so; in a script that goes on it is stopped then, if that is asked."""
         if self._done:
             return
-        self._done = self.eager.over = True
+        self._done = self.eager.over = self.jax.over = True
         begun = now()
         try:
             with self._aside():
@@ -253,6 +261,7 @@ class Checking:
         at, state = self._states[0]
         calls = self._calls[at:]
         seen = next((i for i, c in enumerate(calls) if not _finite(c.result)), len(calls) - 1)
+        meant = {key for key in state if not _all_finite({key: state[key]})}  # a best loss so far
         each = len(calls) * variables.size_bytes(state) <= CHECK_BYTES
         variables.written(state)
         for i, call in enumerate(calls[: seen + 1]):
@@ -261,7 +270,8 @@ class Checking:
             state = self.variables.state()
             given = _bare(self._original(call.function, *_again(call), **call.kwargs))  # type: ignore[misc]
             look = each or i > seen - FEW
-            if not _finite(_scalars(given)) or (look and not _all_finite(self.variables.state())):
+            after = {k: v for k, v in self.variables.state().items() if look and k not in meant}
+            if not _finite(_scalars(given)) or not _all_finite(after):
                 return call, state, i
         return None, state, seen + 1
 

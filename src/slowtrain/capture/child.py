@@ -72,7 +72,7 @@ def install(
     datasets.install()
     TensorFlowPatches(recorder, state, progress, checking).install()
     TensorPatches(recorder, state).install()
-    KerasPatches(recorder, state, progress, ItemPatches(recorder, state, lines).watch).install()
+    KerasPatches(recorder, state, progress, ItemPatches(recorder, state, lines).watch, checking).install()
     CallbackPatches(recorder, datasets).install()
     Windows(recorder, progress, enabled=windows)
     if checking is not None:
@@ -158,7 +158,7 @@ class FrameworkFacts:
                 self.recorder.fact(f"version.{name}", str(module.__version__))
         if self.progress.steps:
             self.recorder.fact("steps_so_far", self.progress.steps)
-        if self.progress.steps and "settings" not in self._read:
+        if self.progress.steps and "settings" not in self._read and "tensorflow" in sys.modules:
             self._read.add("settings")
             for key, read in _SETTINGS.items():
                 value = self.recorder.guard(key, read)
@@ -186,8 +186,10 @@ def _threads() -> dict[str, Any]:
 
 
 def _affinity() -> int:
-    """Cores that this process may use now: a script may have pinned itself since it started."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores that the script may use now: it may have pinned its own thread, and the recorder's began before that."""
+    if not hasattr(os, "sched_getaffinity"):
+        return os.cpu_count() or 1
+    return len(os.sched_getaffinity(threading.main_thread().native_id or 0))
 
 
 def _functions_eager() -> bool:

@@ -150,21 +150,7 @@ class FirstOp:
         return not bool(self.numbers.isfinite(array).all())
 
     def _range(self, array: Any) -> dict[str, Any]:
-        """The least and the largest finite number, and how many are none, infinite, zero."""
-        numbers = self.numbers
-        wide = numbers.asarray(array, dtype=numbers.float64)
-        finite = wide[numbers.isfinite(wide)]
-        return {
-            "dtype": str(array.dtype),
-            "shape": list(array.shape),
-            "least": float(finite.min()) if finite.size else None,
-            "most": float(finite.max()) if finite.size else None,
-            "count": int(wide.size),
-            "nan": int(numbers.isnan(wide).sum()),
-            "inf": int(numbers.isinf(wide).sum()),
-            "zero": int((wide == 0).sum()),
-            "below": int((finite < 0).sum()),
-        }
+        return range_of(array, self.numbers)
 
     # -- places
 
@@ -193,6 +179,23 @@ class FirstOp:
                 if made is not None and not made["gradient"]:
                     return {**made, "gradient": True}
         return about | {"of": kind}
+
+
+def range_of(array: Any, numbers: Any) -> dict[str, Any]:
+    """The least and the largest finite number, and how many are none, infinite, zero; ``numbers`` is NumPy."""
+    wide = numbers.asarray(array, dtype=numbers.float64)
+    finite = wide[numbers.isfinite(wide)]
+    return {
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "least": float(finite.min()) if finite.size else None,
+        "most": float(finite.max()) if finite.size else None,
+        "count": int(wide.size),
+        "nan": int(numbers.isnan(wide).sum()),
+        "inf": int(numbers.isinf(wide).sum()),
+        "zero": int((wide == 0).sum()),
+        "below": int((finite < 0).sum()),
+    }
 
 
 def is_layer(kind: type) -> bool:

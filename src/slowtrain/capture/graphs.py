@@ -22,6 +22,7 @@ MATRIX = ("MatMul", "BatchMatMul", "Conv", "Einsum", "DepthwiseConv", "CudnnRNN"
 REPEATED = 24  # ops alike in one scope; fewer are no loop worth a look
 SAMPLED = 200  # ops of a graph whose line is looked up: an op's stack takes some 30 µs to read
 TYPES = 40
+LOOPS = ("While", "StatelessWhile")
 DENSIFY = "UnsortedSegmentSum"  # makes a gradient of rows (IndexedSlices) one of the whole table
 
 # Ops that stand for values, not work; gradients come from the line that asks for them, whatever they are of.
@@ -49,6 +50,8 @@ class GraphSummary:
         self.tables: dict[tuple[int, int], int] | None = {}  # rows and columns: rows looked up; None: sizes not told
         self.multiply_adds: int | None = 0  # of the forward pass; None: a batch of no fixed size, or an op not known
         self.weights = 0  # numbers in the trainable variables
+        self.loops: list[list[Any]] = []
+        self._bodies: dict[str, int] = {}  # ops of a turn, by body, of loops in which no turn needs the one before
 
     def add(self, graph: Any) -> None:
         ops = graph.get_operations()
@@ -61,6 +64,11 @@ class GraphSummary:
                 if not _OTHERS.search(op.name) and self.multiply_adds is not None:
                     count = _multiply_adds(op, kind)
                     self.multiply_adds = None if count is None else self.multiply_adds + count
+        if type(graph).__name__ == "WhileBodyFuncGraph" and not _carries(graph):
+            self._bodies[graph.name] = sum(kind not in _IDLE for kind in kinds)
+        for op, kind in zip(ops, kinds, strict=True):
+            if kind in LOOPS and len(self.loops) < 8:
+                self._loop(op)
         self._repetitions([(op, kind) for op, kind in zip(ops, kinds, strict=True) if kind not in _IDLE])
         for op, kind in zip(ops, kinds, strict=True):
             if kind == DENSIFY:
@@ -80,6 +88,16 @@ class GraphSummary:
             self.tables = None
         elif whole.rank == 2 and self.tables is not None:
             self.tables[int(whole[0]), int(whole[1])] = int(rows[0] or 0) if rows.rank else 0
+
+    def _loop(self, op: Any) -> None:
+        """A loop over the elements of something, of which each turn stands for itself: ``tf.map_fn`` and its like."""
+        of_a_turn = self._bodies.get(op.get_attr("body").name.removesuffix("_rewritten"))  # for its gradient
+        if of_a_turn is None or _OTHERS.search(op.name):
+            return
+        unstacked = [one.op.inputs[0].shape for one in op.inputs if one.op.type == "TensorListFromTensor"]
+        turns = {shape[0] for shape in unstacked if shape.rank}
+        place = _user_line(op.traceback) or (None, 0)
+        self.loops.append([op.name, *place, of_a_turn, turns.pop() if len(turns) == 1 else None])
 
     def _product(self, op: Any, dtype: str) -> None:
         self.matrix[dtype] += 1
@@ -108,7 +126,11 @@ class GraphSummary:
                 row[1] += len(forward) / len(drawn) if key in alike else 0.0
 
     def facts(self) -> dict[str, Any]:
-        """As JSON: ``lines`` are ``[file, line, ops of the forward pass, repeated ones among them]``, most first."""
+        """As JSON: ``lines`` are ``[file, line, ops of the forward pass, repeated ones among them]``, most first.
+
+        ``loops`` are ``[name, file, line, ops of a turn, turns]``; how many turns is None where it is the batch's size
+        or not told.
+        """
         lines = sorted(self.lines.items(), key=lambda item: -item[1][1])[:12]
         return {
             "ops": self.ops,
@@ -122,7 +144,15 @@ class GraphSummary:
             "tables": None if self.tables is None else [[*size, rows] for size, rows in self.tables.items()],
             "weights": self.weights,
             "multiply_adds": self.multiply_adds,
+            "loops": self.loops,
         }
+
+
+def _carries(body: Any) -> bool:
+    """Whether a turn hands numbers on to the next: a recurrence, or a sum."""
+    # What a turn only reads stands behind what it hands on, or has no output at all.
+    changed = (o for i, o in zip(body.inputs, body.outputs, strict=False) if o is not i)
+    return any(o.dtype.is_floating for o in changed)
 
 
 def _chain(ops: list[Any]) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import wrapt
 
 from slowtrain.capture import frames, signatures
+from slowtrain.capture.checked import Checking
 from slowtrain.capture.datasets import held_arrays, host_arrays
 from slowtrain.capture.patching import Wrapper, on_import, passed_over, replace
 from slowtrain.capture.recorder import Recorder, now
@@ -31,7 +32,9 @@ class KerasPatches:
         state: ThreadState,
         progress: Progress,
         watch_items: Callable[[Any], None] = lambda _: None,
+        checking: Checking | None = None,
     ) -> None:
+        self.checking = checking
         self.watch_items = watch_items  # told of what a loop is given
         self.recorder = recorder
         self.state = state
@@ -146,7 +149,7 @@ class KerasPatches:
             given, function = function, _bare(function, step)
             if function is None or isinstance(function, StepFunction):
                 return result
-            wrapped = StepFunction(function, step)
+            wrapped = StepFunction(self._checked(phase, model, function), step)
             setattr(model, attribute, wrapped)
             return wrapped if result is given else result
 
@@ -159,6 +162,12 @@ class KerasPatches:
 
         make_function._slowtrain_make = original  # type: ignore[attr-defined]
         return make_function
+
+    def _checked(self, phase: str, model: Any, function: Wrapper) -> Wrapper:
+        """With `run --on-nonfinite`, a training function on JAX that is looked after; else as it is."""
+        on_jax = any(c.__name__ == "JAXTrainer" for c in type(model).__mro__)
+        checking = self.checking if on_jax and phase == "train" else None
+        return function if checking is None else checking.jax.wrapped(model, function)
 
     def _on_batch(self, phase: str, original: Wrapper) -> Wrapper:
         recorder, state = self.recorder, self.state

@@ -90,6 +90,12 @@ def in_progress() -> Session | None:
     return _now_recording
 
 
+def _command(stem: str) -> list[str]:
+    """What the process was started with; of a notebook's kernel that says nothing to anybody."""
+    kernel = Path(sys.argv[0]).name == "ipykernel_launcher.py"
+    return [stem] if kernel else list(sys.argv)
+
+
 def begin(parent: Path, stem: str, *, windows: bool) -> Session:
     """Starts recording this process into a new folder. Raises ``InputError`` where that cannot be written.
 
@@ -98,7 +104,7 @@ def begin(parent: Path, stem: str, *, windows: bool) -> Session:
     global _now_recording  # noqa: PLW0603  one process, one recording
     start_ns = time.perf_counter_ns()
     folder = launch.new_folder(parent, stem).resolve()
-    about = launch.begun(folder, [sys.executable, *sys.argv], start_ns)
+    about = launch.begun(folder, [sys.executable, *_command(stem)], start_ns)
     recorder = Recorder(folder)
     recorder.start()
     state, _ = child.install(recorder, windows=windows, guest=True)

@@ -19,11 +19,13 @@ REPEATS = 15
 class Subnormals:
     """Variables are offered by the training thread, and looked at in the recorder's: their values never change."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, suspect: Callable[[], None]) -> None:
         self.recorder = recorder
+        self.suspect = suspect  # called where a variable is not finite: the loss may be all the same, behind a relu
         self.share = -1.0
         self._offered: State | None = None
         self._next_s = 0.0
+        self._finite: set[int] = set()  # variables that were so
 
     def offer(self, state: State) -> None:
         self._offered = state
@@ -41,11 +43,15 @@ class Subnormals:
         import numpy as np
 
         values = few = 0
-        for _, value in state.values():
+        for key, (_, value) in state.items():
             if value.dtype.name == "float32":
                 array = np.asarray(value._numpy())
                 values += array.size
                 few += subnormal(array, np)
+                if np.isfinite(array).all():
+                    self._finite.add(key)
+                elif key in self._finite:  # what was never finite is meant so: a best loss so far, a mask
+                    self.suspect()
         self._next_s = time.monotonic() + DUTY * (time.monotonic() - begun)
         if values and few / values > self.share:
             self.share = few / values

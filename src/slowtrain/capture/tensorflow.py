@@ -211,13 +211,17 @@ class TensorFlowPatches:
     def _patch_gradient(self, module: Any) -> None:
         recorder, state, progress = self.recorder, self.state, self.progress
         tracers, in_a_trace = self._tracers, self._in_a_trace
+        eager = self.checking.eager if self.checking is not None else None
 
         def make(original: Wrapper) -> Wrapper:
             def gradient(self: Any, *args: Any, **kwargs: Any) -> Any:
                 me = state.me
                 if me.tracing:
                     me.training = True
-                    return original(self, *args, **kwargs)
+                    result = original(self, *args, **kwargs)
+                    if eager is not None and eager.again is not None:
+                        eager.caught(args[0] if args else kwargs.get("target"), result)
+                    return result
                 if not recorder.active:
                     return original(self, *args, **kwargs)
                 if not me.main and in_a_trace():
@@ -226,13 +230,16 @@ class TensorFlowPatches:
                     return original(self, *args, **kwargs)
                 if not me.loops and not me.busy:  # inside a call: functions run eagerly
                     progress.step(2)
-                    if progress.trajectory is not None and args:
+                    if args and (progress.wanted or progress.trajectory is not None):
                         recorder.guard("loss", progress.keep, {"loss": args[0]}, 2)
                 start = now()
                 try:
-                    return original(self, *args, **kwargs)
+                    result = original(self, *args, **kwargs)
                 finally:
                     recorder.guard("gradient", done, start, now(), sys._getframe(1))
+                if eager is not None:
+                    recorder.guard("checking", eager.differentiated, self, args, kwargs, sys._getframe(1))
+                return result
 
             return gradient
 

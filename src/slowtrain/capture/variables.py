@@ -13,11 +13,11 @@ MOST_VARIABLES = 5000
 State = dict[int, tuple[Any, Any]]  # by the handle's number: the handle and the value
 
 
-def read(handle: Any) -> Any:
-    """The value of a variable by its handle; None where it has none yet."""
+def read(handle: Any, dtype: Any = None) -> Any:
+    """The value of a variable by its handle, of a number format where it is known; None where it has none yet."""
     from tensorflow.python.ops import gen_resource_variable_ops as ops
 
-    dtype = held(handle)
+    dtype = held(handle) if dtype is None else dtype
     try:
         return ops.read_variable_op(handle, dtype) if dtype is not None else None
     except Exception:
@@ -50,6 +50,7 @@ class Variables:
     def __init__(self) -> None:
         self.handles: dict[int, Any] = {}
         self.names: dict[int, str] = {}
+        self.complete = True  # whether the newest state has them all: some have no value before the first step
 
     def add(self, graph: Any) -> None:
         for outside, _ in graph.captures:
@@ -62,11 +63,22 @@ class Variables:
 
     def state(self) -> State:
         found = {}
+        self.complete = True
         for key, handle in self.handles.items():
             value = read(handle)
-            if value is not None:
+            if value is None or (value.shape == (0,) and not _is_empty(handle)):
+                self.complete = False
+            else:
                 found[key] = (handle, value)
         return found
+
+
+def _is_empty(handle: Any) -> bool:
+    """Whether a variable is declared to hold nothing. TensorFlow reads one without a value as such, too."""
+    from tensorflow.python.ops import resource_variable_ops as ops
+
+    shape = ops.get_eager_safe_handle_data(handle).shape_and_type[0].shape
+    return [d.size for d in shape.dim] == [0]
 
 
 def size_bytes(state: State) -> int:

@@ -5,6 +5,7 @@ Everything that a report shows is decided here: reports compute nothing.
 
 from __future__ import annotations
 
+import linecache
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -88,8 +89,10 @@ class _Paths:
 
 
 def _source(path: Path) -> list[str]:
-    """The lines of a file; none where it is gone, too large or no regular file."""
+    """The lines of a file, or of a notebook's cell in its own process; none where it is gone, too large or no file."""
     try:
+        if path.suffix == ".py" and not path.exists():
+            return [line.rstrip("\n") for line in linecache.getlines(str(path))]  # a cell's text is nowhere else
         if path.suffix != ".py" or not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
             return []
         return path.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slowtrain.model import Attribution, DeviceUse, OpTime, Part
-from slowtrain.trace import Device, Trace
+from slowtrain.trace import Device, Trace, reached
 
 MOST_OPS = 15
 
@@ -27,6 +27,7 @@ def use(trace: Trace) -> DeviceUse | None:
         device.gaps,
         _ops(device),
         tuple(OpTime(k, c.ms, c.count, c.exposed_ms / (c.ms or 1.0), c.bytes) for k, c in device.copies.items()),
+        tuple(reached.of(trace)),
     )
 
 

@@ -21,7 +21,9 @@ FAMILIES = {
     "memory": VerdictKind.MEMORY,
     "drift": VerdictKind.SLOWING,
 }
-UNEXPLAINED = 0.2  # of a step: a smaller wait is what asking for a batch takes, in steps of a millisecond
+# Of a step: a smaller wait is what asking for a batch takes, in steps of a millisecond; of less overhead than half a
+# step the rest is work.
+UNEXPLAINED = {Category.INPUT: 0.2, Category.DISPATCH: 0.6}
 FILLING = ("memory/out-of-memory", "memory/host-leak", "memory/device-leak")
 CATEGORIES = {
     Category.INPUT: VerdictKind.INPUT,
@@ -111,9 +113,11 @@ def largest(trace: Trace) -> Category:
     return max(known, key=trace.mean, default=Category.UNATTRIBUTED)
 
 
-def unexplained(trace: Trace) -> bool:
-    """Whether so much of a step waits for its batch that a step without a known cause is not simply healthy."""
-    return trace.step_ms > 0 and trace.share(Category.INPUT) >= UNEXPLAINED
+def unexplained(trace: Trace) -> Category | None:
+    """Where so much of a step goes, without a known cause, that it is not simply healthy."""
+    if not trace.step_ms:
+        return None
+    return next((c for c, least in UNEXPLAINED.items() if trace.share(c) >= least), None)
 
 
 def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
@@ -140,8 +144,9 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
     if first is None and trace.fact("profile"):
         checked = f"none of the {len(findings.healthy)} causes that this profile can tell would save a tenth of it"
         return f"{where}; {checked}" if where else checked
-    if first is None and unexplained(trace):
-        return f"{where}; it waits {plain(trace.mean(Category.INPUT))} ms for input, and no known cause explains that"
+    odd = unexplained(trace)
+    if first is None and odd is not None:
+        return f"{where}; {plain(trace.mean(odd))} ms of it {SAID[odd]}, and no known cause explains that"
     if first is None:
         return f"healthy: {where}; no known cause would save 5 %" if where else "healthy: no known cause would save 5 %"
     gain = f"curing {first.cause} would make the {first.saving.scope} {plain(first.saving.speedup, 2)}x as fast"
@@ -193,7 +198,9 @@ def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
         )
     elif trace.fact("profile"):
         yield "slowtrain run SCRIPT, where the script is: it sees what no profile holds"
-    elif not findings.diagnoses and unexplained(trace):
+    elif not findings.diagnoses and unexplained(trace) is Category.DISPATCH:
+        yield "look for loops in the graph and for very many small ops: the HTML report has the step's ops"
+    elif not findings.diagnoses and unexplained(trace) is not None:
         yield "look at what makes the input: the HTML report has its pipeline with what each node costs"
     elif not findings.diagnoses:
         yield "nothing: for more speed look at the model's own arithmetic, or at the machine"

@@ -37,20 +37,25 @@ def causes() -> tuple[Cause, ...]:
 
 def could_have(content: bytes, active: Collection[str]) -> list[Cause]:
     """The causes whose words occur."""
-    seen: dict[str, bool] = {}
+    names = set(content.translate(_APART).split())
 
     def occurs(word: str) -> bool:
-        if word not in seen:
-            seen[word] = word.encode() in content and _whole(word).search(content) is not None
-        return seen[word]
+        parts, whole = _word(word)
+        return parts <= names and (whole is None or whole.search(content) is not None)
 
     found = (c for c in causes() if c.id in active and any(map(occurs, c.words)))
     return [c for c in found if not c.beside or any(map(occurs, c.beside))]
 
 
+_APART = bytes(n if n < 128 and (chr(n).isalnum() or chr(n) == "_") else 32 for n in range(256))
+
+
 @functools.cache
-def _whole(word: str) -> re.Pattern[bytes]:
-    """``word`` where it does not go on as a longer name."""
-    ahead = r"(?<!\w)" if word[0].isidentifier() or word[0].isdigit() else ""
+def _word(word: str) -> tuple[frozenset[bytes], re.Pattern[bytes] | None]:
+    """The names in ``word``, and how it stands where it is more than one: not as a part of a longer name."""
+    parts = frozenset(re.findall(rb"\w+", word.encode()))
+    if parts == {word.encode()}:
+        return parts, None
+    ahead = rf"(?<!\w{re.escape(word)})" if word[0].isidentifier() or word[0].isdigit() else ""
     behind = r"(?!\w)" if word[-1].isidentifier() or word[-1].isdigit() else ""
-    return re.compile(f"{ahead}{re.escape(word)}{behind}".encode())
+    return parts, re.compile(f"{re.escape(word)}{ahead}{behind}".encode())

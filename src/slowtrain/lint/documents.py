@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import re
 import sys
 import tokenize
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from dataclasses import dataclass
 from slowtrain.errors import InputError
 from slowtrain.model import Edit
 from slowtrain.model.findings import FileError
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, parsed
 
 PYTHON_2 = re.compile(
     r"^[ \t]*(?:print[ \t]+[^\s=(.,\[]|print[ \t]*>>|exec[ \t]+['\"]|raise[ \t]+\w+[ \t]*,"
@@ -79,10 +77,7 @@ class Script(Document):
 def script(file: str, content: bytes) -> Script:
     """A Python file's bytes as a document. Raises ``Unreadable``."""
     text, _ = decoded(content)
-    try:
-        return Script(Source(file, text, parsed(text)), content)
-    except SyntaxError as error:
-        raise Unreadable(complaint(error, text), error.lineno) from error
+    return Script(Source(file, text), content)
 
 
 def decoded(content: bytes) -> tuple[str, str]:
@@ -95,18 +90,6 @@ def decoded(content: bytes) -> tuple[str, str]:
             says = f"cannot be decoded: not {error.encoding} at byte {error.start}"
             raise Unreadable(says, content.count(b"\n", 0, error.start) + 1) from error
         raise Unreadable(f"cannot be decoded: {error}") from error
-
-
-def parsed(text: str) -> ast.Module:
-    """The syntax tree. Raises ``SyntaxError``, also for what is too deep or too large for Python's own parser."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the text's own: invalid escapes, "is" with a literal
-        try:
-            return ast.parse(text)
-        except (RecursionError, MemoryError) as error:
-            raise SyntaxError("nested too deeply for Python's parser") from error
-        except ValueError as error:  # a null character
-            raise SyntaxError(str(error)) from error
 
 
 def complaint(error: SyntaxError, text: str) -> str:

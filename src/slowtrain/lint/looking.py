@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from slowtrain import source
 from slowtrain.errors import InputError
 from slowtrain.lint import catalogue, documents, ignoring, notebooks, settings
 from slowtrain.lint.documents import Document, Unreadable
@@ -27,7 +28,7 @@ TITLES = {UNUSED_IGNORE: "a comment ignores what is not there"}
 
 @dataclass(frozen=True)
 class Looked:
-    """What was found in one file; ``parsed`` if it could matter."""
+    """What was found in one file; ``parsed`` if a cause had to look at its tree."""
 
     findings: tuple[Finding, ...] = ()
     errors: tuple[FileError, ...] = ()
@@ -71,8 +72,13 @@ def seen(file: str, data: bytes, chosen: Settings) -> Looked:
     gc.disable()  # a syntax tree has no cycles, and the collector would go through all of it again and again
     try:
         document = opened(file, data)
-        return _found(document, asked, active)
+        try:
+            return _found(document, asked, active)
+        except SyntaxError as error:
+            says = documents.complaint(error, document.source.text)
+            raise Unreadable(says, error.lineno) from error
     finally:
+        source.forget()  # what stands in one file says nothing of the next
         if collected:
             gc.enable()
 
@@ -90,6 +96,8 @@ def _found(document: Document, asked: Iterable[Cause], active: Collection[str]) 
     file = document.source.file
     errors = list(document.errors)
     ignores = ignoring.read(document.source.text)
+    if ignores:
+        _ = document.source.tree  # what looks like a comment is one only in a file that is Python
     rows: list[str] | None = None
     findings: list[Finding] = []
     titles = dict(TITLES)
@@ -100,6 +108,8 @@ def _found(document: Document, asked: Iterable[Cause], active: Collection[str]) 
             spots += [(cause.id, spot) for spot in dict.fromkeys(cause.spot(document.source))]
         except RecursionError:
             errors.append(FileError(file, f"nested too deeply to look for {cause.id}"))
+        except SyntaxError:  # of the file, which this cause is the first to look at
+            raise
         except Exception as error:  # noqa: BLE001  a fault of one cause must not hide what the others find
             errors.append(FileError(file, f"{cause.id} failed ({type(error).__name__}: {error}); please report"))
     kept = [(c, s) for c, s in spots if not _ignored(ignores, c, s)]
@@ -109,7 +119,7 @@ def _found(document: Document, asked: Iterable[Cause], active: Collection[str]) 
         rows = documents.rows(document.source.text) if rows is None else rows
         findings.append(_finding(document, rows, cause_id, titles[cause_id], spot))
     findings.sort(key=lambda f: (f.cell or 0, f.line, f.column, f.cause))
-    return Looked(tuple(findings), tuple(errors), True)
+    return Looked(tuple(findings), tuple(errors), document.source.parsed)
 
 
 def _ignored(ignores: Iterable[ignoring.Ignore], cause: str, spot: Spot) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]  # not in the stubs
 
+from slowtrain import source
 from slowtrain.errors import InputError
 from slowtrain.lint import documents
 from slowtrain.model import Edit
@@ -107,10 +108,10 @@ def notebook(file: str, content: bytes) -> Notebook:
         line += plain.count("\n") + 1
     joined = "".join(parts)
     try:
-        tree = documents.parsed(joined)
+        source.parsed(joined)
     except SyntaxError as error:  # each by itself parses: a __future__ import further down
         raise documents.Unreadable(documents.complaint(error, joined)) from error
-    return Notebook(Source(file, joined, tree), content, text, tuple(cells), tuple(first or [1]), tuple(errors))
+    return Notebook(Source(file, joined), content, text, tuple(cells), tuple(first or [1]), tuple(errors))
 
 
 def neutral(text: str) -> str | None:
@@ -144,7 +145,7 @@ def _taken(text: str, first: int, last: int) -> bool:
 
 def _broken(file: str, cell: Cell) -> FileError:
     try:
-        documents.parsed(cell.text)
+        source.parsed(cell.text)
     except SyntaxError as error:
         return FileError(file, documents.complaint(error, cell.text), error.lineno, cell.number)
     return FileError(file, "not Python", None, cell.number)

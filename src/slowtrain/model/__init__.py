@@ -289,6 +289,16 @@ class OpTime:
 
 
 @dataclass(frozen=True)
+class Reached:
+    """Rate of the ops whose shapes are told: bytes of ``memory``, or operations in a number format, a second."""
+
+    what: str
+    ms: float  # a step, of these ops
+    per_second: float
+    peak: float | None  # of the device; None: not known
+
+
+@dataclass(frozen=True)
 class DeviceUse:
     """What the device did in the steps of a profile, in ms a step. ``idle`` adds up the reasons for which it waited."""
 
@@ -303,6 +313,7 @@ class DeviceUse:
     gaps: tuple[IdleGap, ...] = ()
     ops: tuple[OpTime, ...] = ()
     copies: tuple[OpTime, ...] = ()  # by direction; the share is what no kernel hides
+    reached: tuple[Reached, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slowtrain.model import DeviceUse
+from slowtrain.model import DeviceUse, Reached
 from slowtrain.report import wording
 from slowtrain.report.markup import Markup, el
 from slowtrain.report.shell import figure
@@ -49,7 +49,16 @@ def _use(device: DeviceUse) -> str:
     said.append(f"median {wording.duration(device.median_kernel_us / 1e3)}")
     if device.queued_share is not None:
         said.append(f"{_share(device.queued_share)} of them launched before the one before had ended")
+    said += [_reached(r) for r in device.reached]
     return " · ".join(said)
+
+
+def _reached(one: Reached) -> str:
+    """Of the ops whose shapes the profile tells."""
+    part = f", {_share(one.per_second / one.peak)} of the peak" if one.peak else ""
+    if one.what == "memory":
+        return f"elementwise ops move at least {wording.number(one.per_second / 1e9)} GB/s{part}"
+    return f"matrix products in {one.what} reach {wording.number(one.per_second / 1e12)} TFLOP/s{part}"
 
 
 def _share(share: float) -> str:

@@ -72,6 +72,7 @@ def _device(device: DeviceUse) -> dict[str, Any]:
         "median_kernel_us": device.median_kernel_us,
         "launch_delay_us": device.launch_delay_us,
         "queued_share": device.queued_share,
+        "reached": [{"what": r.what, "ms": r.ms, "per_second": r.per_second, "peak": r.peak} for r in device.reached],
         "idle": _attribution(device.idle, "reason"),
         "gaps": [
             {"start_ms": g.start_ms, "ms": g.ms, "reason": g.reason, "share": g.share, "detail": g.detail}

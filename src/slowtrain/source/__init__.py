@@ -16,9 +16,12 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from slowtrain.source import trees
 
@@ -32,7 +35,31 @@ READERS = frozenset(
 OPENERS = frozenset(
     {"h5py", "zarr", "netCDF4", "tables", "rasterio", "lmdb", "sqlite3", "pandas", "PIL", "Image", "cv2", "imageio"}
 )
+_KEPT: list[Callable[[], None]] = []
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def kept(most: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """Keeps what a function worked out of a file's tree, for the ``most`` last ones that it was asked about."""
+
+    def keeping(function: Callable[_P, _T]) -> Callable[_P, _T]:
+        cached = functools.lru_cache(maxsize=most)(function)
+        _KEPT.append(cached.cache_clear)
+        return functools.wraps(function)(cached)  # type: ignore[return-value]
+
+    return keeping
+
+
+def forget() -> None:
+    """Lets go of all that was kept: a tree is freed in half the time while the processor still has it at hand."""
+    for clear in _KEPT:
+        clear()
+
+
 BLOCKS = (ast.For, ast.While, ast.With, ast.If, ast.Try)
+FILLING = frozenset({"append", "appendleft", "extend", "insert", "add", "update"})
+PROTOCOL = ("__iter__", "__next__", "__getitem__")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -53,13 +80,26 @@ class Feeding:
     repeated: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Source:
-    """One file."""
+    """One file. Its tree is made when it is first asked for, which raises ``SyntaxError`` where it is not Python."""
 
     file: str
     text: str
-    tree: ast.Module
+
+    @functools.cached_property
+    def tree(self) -> ast.Module:
+        return parsed(self.text)
+
+    @property
+    def parsed(self) -> bool:
+        """Whether the tree was asked for."""
+        return "tree" in vars(self)
+
+    @functools.cached_property
+    def plain(self) -> str:
+        """The text with its letters as Python reads names, in the same lines: a ligature is two of them."""
+        return self.text if self.text.isascii() else unicodedata.normalize("NFKC", self.text)
 
     def line(self, number: int) -> str:
         lines = self.text.splitlines()
@@ -113,6 +153,7 @@ class Source:
         functions = [
             f for n in (*making, *header, *worked) for f in self.called(n)[1:] if not _takes_step(f, step_line)
         ]
+        functions += self._handing_out() if header else []
         lines = {n for one in (*making, *header, *functions) for n in _range(one)}
         everything = [*making, *header, *worked, *functions]
         names = {n for one in everything for n in _names(one)} | wanted
@@ -131,7 +172,8 @@ class Source:
         for one in parts:
             side = behind if one.lineno > line else ahead
             for part in _heads(one) if isinstance(one, BLOCKS) else [one]:
-                for function in self.called(part)[1:]:
+                handing = self._handing_out() if part is getattr(loop, "iter", None) else []
+                for function in (*self.called(part)[1:], *handing):
                     side.update(() if _takes_step(function, step_line) else _range(function))
         return frozenset(ahead), frozenset(behind - ahead)
 
@@ -149,6 +191,12 @@ class Source:
                  if isinstance(c, ast.Call) and name in _names(c.func)]  # fmt: skip
         return max(calls, key=lambda found: found[0].lineno, default=(None, line))
 
+    def _handing_out(self) -> list[ast.AST]:
+        """Methods by which objects of this file's classes give what a loop goes through, and what these call."""
+        classes = [n for n in trees.walk(self.tree) if isinstance(n, ast.ClassDef)]
+        methods = [m for c in classes for m in c.body if isinstance(m, FUNCTIONS) and m.name in PROTOCOL]
+        return list(dict.fromkeys(f for m in methods for f in self.called(m)))
+
     def _opened(self, names: set[str]) -> bool:
         """Whether one of ``names`` was assigned from a file's or an archive's opener."""
         for _ in range(3):
@@ -160,7 +208,7 @@ class Source:
         return False
 
 
-@functools.lru_cache(maxsize=4)
+@kept(4)
 def _functions(source: Source) -> dict[str, ast.AST]:
     """The file's functions by name; of several of one name the last."""
     return {n.name: n for n in trees.walk(source.tree) if isinstance(n, FUNCTIONS)}
@@ -170,9 +218,23 @@ def _functions(source: Source) -> dict[str, ast.AST]:
 def parse(file: str, text: str) -> Source | None:
     """``text`` as the source of ``file``."""
     try:
-        return Source(file, text, ast.parse(text))
-    except (SyntaxError, ValueError, RecursionError):
+        source = Source(file, text)
+        _ = source.tree
+    except SyntaxError:
         return None
+    return source
+
+
+def parsed(text: str) -> ast.Module:
+    """The syntax tree. Raises ``SyntaxError``, also for what is too deep or too large for Python's own parser."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the text's own: invalid escapes, "is" with a literal
+        try:
+            return ast.parse(text)
+        except (RecursionError, MemoryError) as error:
+            raise SyntaxError("nested too deeply for Python's parser") from error
+        except ValueError as error:  # a null character
+            raise SyntaxError(str(error)) from error
 
 
 def read(file: str) -> Source | None:
@@ -221,7 +283,12 @@ def _loaded(node: ast.AST) -> Iterator[str]:
 
 
 def _stored(node: ast.AST) -> Iterator[str]:
-    return (n.id for n in trees.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    """Names that are assigned, or that something is put into."""
+    for one in trees.walk(node):
+        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+            yield one.id
+        elif isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr in FILLING:
+            yield from _loaded(one.func.value)
 
 
 def _called_names(node: ast.AST) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,15 +12,19 @@ from slowtrain.trace.xstats import Stat
 
 KERNEL, H2D, D2H, D2D, MEMSET, COLLECTIVE = range(6)
 KINDS = ("kernel", "h2d", "d2h", "d2d", "memset", "collective")
-_COPY_KINDS = {"h2d": H2D, "hto": H2D, "d2h": D2H, "dto": D2H}
-_BYTES = re.compile(r"size:(\d+)")
+_COPY_KINDS = {"hd": H2D, "dh": D2H}  # from and to; the rest never leaves its side
+UNTOLD, PAGEABLE, PINNED = range(3)
+_MEMORIES = {"pageable": PAGEABLE, "pinned": PINNED}
 NO_FLOATS: Floats = np.zeros(0)
 NO_INTS: Ints = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class Activities:
-    """Device work in order of its start. ``name`` and ``op`` index ``texts`` (-1: none); ``bytes`` only of copies."""
+    """Device work in order of its start. ``name`` and ``op`` index ``texts`` (-1: none).
+
+    Of copies only: ``bytes``, and ``memory``, the host's end of each: pageable, pinned or untold.
+    """
 
     start_ms: Floats = field(default_factory=lambda: NO_FLOATS)
     end_ms: Floats = field(default_factory=lambda: NO_FLOATS)
@@ -32,6 +35,7 @@ class Activities:
     correlation: Ints = field(default_factory=lambda: NO_INTS)  # 0: none
     bytes: Floats = field(default_factory=lambda: NO_FLOATS)
     texts: tuple[str, ...] = ()
+    memory: Ints = field(default_factory=lambda: NO_INTS)  # empty: untold of all
 
     def __len__(self) -> int:
         return len(self.start_ms)
@@ -52,6 +56,7 @@ class Activities:
             start, self.end_ms[keep], _picked(self.kind, keep, len(start)), name, op,
             _picked(self.stream, keep, len(start)), _picked(self.correlation, keep, len(start)),
             _picked(self.bytes, keep, len(start)), self.texts,
+            _picked(self.memory, keep, len(start)) if len(self.memory) else NO_INTS,
         )  # fmt: skip
 
     def of(self, *kinds: int) -> Activities:
@@ -100,10 +105,12 @@ def of_line(plane: xplane.Plane, line: xplane.Line, until_ps: int | None = None)
     if not len(events) or events.occurrences is not None:
         return None
     texts, code = texts_of(plane, events.metadata_id)
+    idle = np.array([names.NO_WORK.fullmatch(t) is not None for t in texts], dtype=bool)[code]
     kinds = np.array([activity_kind(t) for t in texts], dtype=np.int64)
     start = events.start_ps / 1e9
     ops, op = _op_names(events, len(texts))
-    return Activities(
+    copied, memory = _copied(events.stats[names.MEMCPY_DETAILS])
+    found = Activities(
         start,
         start + events.duration_ps / 1e9,
         kinds[code],
@@ -111,16 +118,19 @@ def of_line(plane: xplane.Plane, line: xplane.Line, until_ps: int | None = None)
         op,
         np.full(len(events), line.id, dtype=np.int64),
         events.stats[names.CORRELATION_ID].filled(0).astype(np.int64),
-        _copied(events.stats[names.MEMCPY_DETAILS]),
+        copied,
         texts + ops,
+        memory,
     )
+    return found.where(~idle)
 
 
 def activity_kind(name: str) -> int:
     """What a device activity is, by its name."""
     copy = names.COPY.search(name)
     if copy:
-        return _COPY_KINDS.get((copy["kind"] or "").lower()[:3], D2D)
+        kind = (copy["kind"] or "").lower()
+        return _COPY_KINDS.get(kind[:1] + kind[-1:], D2D)
     if names.MEMSET.search(name):
         return MEMSET
     return COLLECTIVE if names.COLLECTIVE.search(name) else KERNEL
@@ -143,10 +153,12 @@ def _op_names(events: xplane.Events, offset: int) -> tuple[tuple[str, ...], Ints
     return tuple(texts), result
 
 
-def _copied(details: Stat) -> Floats:
-    """Bytes of each copy: "size:6144 dest:4 async:1" and "kind_src:… size:…"."""
-    size = np.array([float(m[1]) if (m := _BYTES.search(t)) else 0.0 for t in details.texts] + [0.0])
-    return np.asarray(size[details.labels()])
+def _copied(details: Stat) -> tuple[Floats, Ints]:
+    """Bytes of each copy, and what memory of the host it reads or writes."""
+    size = [float(m[1]) if (m := names.COPY_BYTES.search(t)) else 0.0 for t in details.texts]
+    memory = [_MEMORIES[m[1]] if (m := names.HOST_MEMORY.search(t)) else UNTOLD for t in details.texts]
+    label = details.labels()
+    return np.array([*size, 0.0])[label], np.array([*memory, UNTOLD], dtype=np.int64)[label]
 
 
 def joined(parts: list[Activities]) -> Activities:
@@ -167,6 +179,7 @@ def joined(parts: list[Activities]) -> Activities:
         name if all(o is n for o, n in zip(ops, names_, strict=True)) else _together(ops),
         _together([p.stream for p in parts]), _together([p.correlation for p in parts]),
         _together([p.bytes for p in parts]), tuple(texts),
+        _together([p.memory if len(p.memory) else constant(UNTOLD, len(p)) for p in parts]),
     )  # fmt: skip
     if (found.start_ms[1:] >= found.start_ms[:-1]).all():
         return found

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.trace import Floats, Ints, names
-from slowtrain.trace.activities import COLLECTIVE, KERNEL
+from slowtrain.trace.activities import COLLECTIVE, KERNEL, Activities
 from slowtrain.trace.timeline import Device, Thread, Timeline
 
 TURNS = 3  # a repetition seen less often may be chance
@@ -167,16 +167,29 @@ def _kernels(device: Device) -> Cadence | None:
     streams, counts = np.unique(found.stream, return_counts=True)
     found = found.where(found.stream == streams[counts.argmax()])
     # The same kernel serves many ops: the op tells turns apart where it is known.
-    for first, period in _periods(np.where(found.op >= 0, found.op + len(found.texts), found.name)):
-        start = found.start_ms[first::period]
-        if len(start) >= TURNS:
-            last = min(first + (len(start) - 1) * period + period, len(found)) - 1
-            return _from_starts(start, float(found.end_ms[last]), f"the same {period} kernels over and over")
+    for period in _periods(np.where(found.op >= 0, found.op + len(found.texts), found.name)):
+        first = _first(found, period)
+        turns = (len(found) - first) // period
+        behind = first + turns * period  # the first kernel of a turn that is not all there
+        start = found.start_ms[first:behind:period]
+        last = float(found.end_ms[behind - 1] if behind == len(found) else found.start_ms[behind])
+        return _from_starts(start, last, f"the same {period} kernels over and over")
     return None
 
 
-def _periods(sequence: Ints) -> Iterator[tuple[int, int]]:
-    """``(first, period)`` candidates under which the sequence repeats, the shortest first.
+def _first(found: Activities, period: int) -> int:
+    """The first kernel of the first turn: what comes before it in each turn is the longest pause.
+
+    Of all that leave ``TURNS`` whole turns, the first.
+    """
+    before = np.append(-np.inf, np.maximum.accumulate(found.end_ms)[:-1])
+    pause = np.maximum(found.start_ms - before, 0.0)  # before the very first: not known
+    choices = range(min(period, len(found) - TURNS * period + 1))
+    return int(np.argmax([float(np.median(pause[i or period :: period])) for i in choices]))
+
+
+def _periods(sequence: Ints) -> Iterator[int]:
+    """Periods with which the sequence repeats, the shortest first.
 
     A whole number of turns lies between two occurrences of any kernel, so that the distances between those of the
     rarest kernels that come often enough are the only periods to try.
@@ -192,10 +205,10 @@ def _periods(sequence: Ints) -> Iterator[tuple[int, int]]:
         # A kernel that comes several times a turn shows sums of neighbouring distances.
         for times in (1, 2, 3, 4):
             distances.update((at[times:] - at[:-times]).tolist())
-        candidates += [(d, int(at[0])) for d, c in distances.most_common(4) if c >= TURNS - 1]
-    for period, first in sorted(candidates):
+        candidates += [d for d, c in distances.most_common(4) if c >= TURNS - 1]
+    for period in sorted(candidates):
         if period in tried or not 2 <= period <= min(n // TURNS, LONGEST_TURN):
             continue
         tried.add(period)
         if float((code[:-period] == code[period:]).mean()) >= ALIKE:
-            yield first % period, period
+            yield period

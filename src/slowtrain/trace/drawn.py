@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from slowtrain.model import Attribution, Category, Part, Place, Signal
-from slowtrain.trace import Copies, Device, Event, Kernels, Line, Name, Producer, Spans, Steps, Trace
+from slowtrain.trace import Copies, Device, Event, Kernels, Line, Name, Pageable, Producer, Spans, Steps, Trace
 from slowtrain.trace.pipeline import Node, Pipeline, Written
 
 STEPS = 40
@@ -180,7 +180,8 @@ class _Settings:
     def _device(self, rest: str) -> None:
         """``@device busy=8 kernels=300 median_us=5 by={"sgemm":[4,10]} ops={…} copies={"h2d":[10,4e6,2,2]}
         idle={"dispatch":3} precision={"float32":4} matrix={"float32":3} tensor=0 delay=20 queued=0.1 kind=GPU
-        facts={…}``: in ms a step; copies are count, bytes, ms, exposed ms.
+        facts={…}``: in ms a step; copies are count, bytes, ms, exposed ms, and of those
+        from pageable memory, where that is known, bytes, ms, exposed ms.
         """
         given = dict(_fields(rest))
 
@@ -190,7 +191,7 @@ class _Settings:
         def figures(key: str) -> dict[str, float]:
             return {k: float(v) for k, v in given.get(key, {}).items()}
 
-        copies = {k: Copies(*map(float, v)) for k, v in given.get("copies", {}).items()}
+        copies = {k: _copies(list(map(float, v))) for k, v in given.get("copies", {}).items()}
         self.device = Device(
             str(given.get("name", "/device:GPU:0")), str(given.get("kind", "GPU")), given.get("facts", {}), 20,
             float(given.get("step", 0)), float(given.get("busy", 0)), float(given.get("ms", given.get("busy", 0))),
@@ -310,3 +311,8 @@ def _line(rest: str) -> Line:
     given = dict(_fields(more))
     share, visits = float(given.get("share", 1)), float(given.get("visits", 1))
     return Line(Place(FILE, int(number)), float(given.get("ms", 0)), visits, share)
+
+
+def _copies(given: list[float]) -> Copies:
+    count, size, ms, exposed, *pageable = given
+    return Copies(count, size, ms, exposed, Pageable(*pageable) if pageable else None)

@@ -95,10 +95,14 @@ def written_place(node: Node) -> tuple[Place, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def op_ms(trace: Trace, node: Node, only: frozenset[str] | None = None) -> float | None:
-    """Time a batch inside ops of a node's function that take long enough to be profiled; None without a window.
+UNSEEN_US = 50.0  # for each op of a function, starting it included: what takes longer is profiled
 
-    The window holds more or fewer elements than its steps ask for, so that time per call is what counts.
+
+def op_ms(trace: Trace, node: Node, only: frozenset[str] | None = None) -> float | None:
+    """Time a batch inside ops of a node's function that take long enough to be profiled.
+
+    None without a window, or where no element was made in it, and calls take longer than ops that are too short
+    to be seen could. The window holds more or fewer elements than its steps ask for: time per call is what counts.
     """
     deep, pipe = trace.kernels, trace.pipeline
     if deep is None or pipe is None or node.written is None or (not deep.by_input and not deep.steps):
@@ -106,7 +110,8 @@ def op_ms(trace: Trace, node: Node, only: frozenset[str] | None = None) -> float
     mine = {t: row for t, row in deep.by_input.items() if t in node.written.ops}
     seen = max((count / max(node.written.ops[t], 1) for t, (_, count) in mine.items()), default=0.0)
     if seen <= 0:
-        return 0.0
+        unseen = 1e3 * node.ms > UNSEEN_US * sum(node.written.ops.values()) * calls(pipe, node)
+        return None if unseen and not deep.by_input else 0.0
     each = sum(ms for t, (ms, _) in mine.items() if only is None or t in only) / seen
     return each * calls(pipe, node)
 

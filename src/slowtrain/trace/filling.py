@@ -11,6 +11,7 @@ from slowtrain.trace import Trace
 from slowtrain.trace.pipeline import Node
 
 LEAST_FILL = 3.0  # times a usual step: a first step that waits longer waits for something to fill
+UNLIKE = 5.0  # times what making its elements takes: whoever waits longer waits for something else
 FIRST = 2  # steps of an epoch in which a filling buffer shows
 
 
@@ -48,6 +49,8 @@ def fill(trace: Trace) -> Fill | None:
         outside, times = begun, 1
     if inside + outside <= 0:
         return None
+    if max(each, outside / max(times, 1)) > UNLIKE * (_filling_ms(trace, node) or np.inf):
+        return None
     count = max(int(trace.steps.steady.sum()), 1)
     rest = trace.step_ms - trace.mean(Category.INPUT)
     epochs, each = first + times, max(each, outside / max(times, 1))
@@ -64,17 +67,23 @@ def _begun_ms(trace: Trace, node: Node) -> float:
     That call traces and compiles, too. Tracing is measured by itself; of the rest as much is the buffer's as making so
     many elements takes.
     """
-    pipe, steps = trace.pipeline, trace.steps
-    held = _held(node)
-    up = pipe.upstream(node) if pipe is not None else []
-    passed = max((n.elements for n in up if n.id in node.inputs), default=0.0)
-    if not len(steps) or not held or passed <= 0:
+    steps, filling = trace.steps, _filling_ms(trace, node)
+    if not len(steps) or not filling:
         return 0.0
     begun = float(steps.start_ms[0])
     first = [e for e in trace.events_of("trace") if e.data.get("training") and e.start_ms <= float(steps.end_ms[0])]
     calls = [e.ms - float(e.data.get("trace_ns") or 0) / 1e6 for e in first if e.end_ms > begun]
-    each = sum(n.ms / max(n.parallelism or 1.0, 1.0) for n in up) / passed
-    return max(min(max(calls, default=0.0) - trace.step_ms, held * each), 0.0)
+    return max(min(max(calls, default=0.0) - trace.step_ms, filling), 0.0)
+
+
+def _filling_ms(trace: Trace, node: Node) -> float:
+    """What it takes to make all elements that the buffer holds, by the counters; 0 where that is not known."""
+    pipe, held = trace.pipeline, _held(node)
+    up = pipe.upstream(node) if pipe is not None else []
+    passed = max((n.elements for n in up if n.id in node.inputs), default=node.elements)
+    if not held or passed <= 0:
+        return 0.0
+    return held * (sum(n.ms / max(n.parallelism or 1.0, 1.0) for n in up) + node.ms) / passed
 
 
 def _held(node: Node) -> int:

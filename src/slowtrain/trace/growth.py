@@ -4,6 +4,10 @@ Memory is a series in which each value begins where the last one ended, so that 
 an interval. What is counted as independent here are the increments between some ten long stretches of the run, and
 where neighbouring increments resemble each other the interval is made wider still. A jump, however high, is one
 increment; a plateau ends the growth; only what goes on growing to the end counts.
+
+Memory that strays without aim (a random walk) is above such an interval in one run of forty by chance. It is told from
+memory that varies around a line by its spread, which grows with the distance in time; and of such a run the mean of
+shorter increments, of which there are more, has to be far from zero against their spread. See docs/leaks.md.
 """
 
 from __future__ import annotations
@@ -19,6 +23,10 @@ from slowtrain.trace import Bools, Event, Floats, Trace, trend
 
 STRETCHES = 12  # of the run, whose increments are held against each other
 LEAST_STRETCHES = 5
+FINE_STRETCHES = 24
+LEAST_FINE = 12  # increments: fewer do not tell a walk from anything
+FAR = 4  # increments together, whose spread is held against that of one: a walk's is twice that of one
+STRAYS = 0.5  # of the variance that a walk's has then: noise around a line has less, a walk more
 WARM_SHARE = 0.25  # of the steps: pools, caches of kernels and threads' arenas fill in the first ones
 LASTING = 0.3  # of the mean growth that the last quarter must show: less is a plateau in the making
 BASE = 0.25  # quantile of a stretch: above it stand the tensors that a step needs for a moment
@@ -26,6 +34,9 @@ CALLS = 5  # so many calls of fit, predict or evaluate from one line: growth is 
 MOST_CALLS = 24
 HELD_SHARE = 0.3  # of the growth that a container must explain to be named as its reason
 ENDED = 0.1  # of the run's steps: what has not become longer in the last ones has stopped growing
+
+# One-sided 99.5 % quantiles of Student's t by degrees of freedom, from LEAST_FINE - 2 on.
+T995 = (3.17, 3.11, 3.05, 3.01, 2.98, 2.95, 2.92, 2.90, 2.88, 2.86, 2.85, 2.83, 2.82)
 
 BELOW_ZERO = 2.0**62  # TensorFlow counts buffered bytes down past zero, in a number without a sign
 
@@ -152,18 +163,36 @@ def slope(trace: Trace, at_ms: Floats, bytes_used: Floats) -> Slope | None:
     margin = _margin(each)
     last = max(len(gains) // 4, 1)
     lasting = gains[-last:, 1].sum() / gains[-last:, 0].sum() >= LASTING * mean
-    low = mean - margin if lasting or mean <= 0 else min(mean - margin, 0.0)
+    believed = lasting and not _strayed(_gains(x, y, np.linspace(warm, float(x[-1]), FINE_STRETCHES + 1)))
+    low = mean - margin if believed or mean <= 0 else min(mean - margin, 0.0)
     return Slope(mean, low, mean + margin, total, covered)
 
 
 def _margin(each: Floats) -> float:
-    """Half the interval of a mean of increments, wider where one resembles the next."""
+    """Half the interval of a mean of increments."""
+    return T95[min(len(each) - 2, len(T95) - 1)] * _error(each)
+
+
+def _error(each: Floats) -> float:
+    """The standard error of a mean of increments, wider where one resembles the next."""
     n = len(each)
     off = each - each.mean()
     spread = float(np.sqrt((off**2).sum() / (n - 1)))
     alike = float((off[1:] * off[:-1]).sum() / (off**2).sum()) if spread > 0 else 0.0
     alike = min(max(alike, 0.0), 0.7)
-    return T95[min(n - 2, len(T95) - 1)] * spread * float(np.sqrt((1 + alike) / (1 - alike) / n))
+    return spread * float(np.sqrt((1 + alike) / (1 - alike) / n))
+
+
+def _strayed(gains: Floats) -> bool:
+    """Whether growth may be that of a walk: the increments do not cancel out, and their mean is not far from zero."""
+    if len(gains) < LEAST_FINE:
+        return False
+    each = gains[:, 1] / gains[:, 0]
+    off = each - each.mean()
+    far = np.convolve(off, np.ones(FAR), "valid")
+    if float((far**2).mean()) <= STRAYS * FAR * float((off**2).mean()):
+        return False
+    return float(each.mean()) <= T995[min(len(each) - LEAST_FINE, len(T995) - 1)] * _error(each)
 
 
 def _joined(trace: Trace, at_ms: Floats, bytes_used: Floats) -> tuple[Floats, Floats]:

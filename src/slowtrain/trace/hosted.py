@@ -6,7 +6,6 @@ and about how many processors there are and how busy they were.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +18,6 @@ from slowtrain.trace.timeline import Thread
 
 LEAST_OPS = 10  # a step: fewer ops started from Python belong to the loop around the step
 MOSTLY_ONE = 0.5  # of the time in JAX's calls: more of it in one function is a step that is compiled
-_FRAME = re.compile(r"\$([^:]+\.py):(\d+) (.*)")
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ def producers(threads: Sequence[Thread], found: Cadence) -> tuple[Producer, ...]
     steps = max(len(found), 1)
     result = []
     for text, (ms, count) in sorted(spent.items(), key=lambda item: -item[1][0]):
-        frame = _FRAME.fullmatch(text)
+        frame = names.PYTHON_FRAME.fullmatch(text)
         if frame is not None:
             place = Place(frame[1], int(frame[2]))
             result.append(Producer("profiled", frame[3], place, ms / steps, count / steps))
@@ -158,8 +156,10 @@ def _made(thread: Thread, found: Cadence) -> Iterable[tuple[str, float]]:
     frames = frames[np.lexsort((-thread.end_ms[frames], thread.start_ms[frames]))]
     start, end, code = thread.start_ms[frames], thread.end_ms[frames], thread.name[frames]
     above = intervals.parents(start, end)
-    builtin = np.array([_FRAME.fullmatch(t) is None for t in thread.texts], dtype=bool)
-    users = np.array([bool(_FRAME.fullmatch(t)) and not names.KERAS_DATA.match(t) for t in thread.texts], dtype=bool)
+    builtin = np.array([names.PYTHON_FRAME.fullmatch(t) is None for t in thread.texts], dtype=bool)
+    users = np.array(
+        [bool(names.PYTHON_FRAME.fullmatch(t)) and not names.KERAS_DATA.match(t) for t in thread.texts], dtype=bool
+    )
     for _ in range(3):  # the built-in next() between an adapter and a generator
         skip = (above >= 0) & builtin[code[above]]
         above = np.where(skip, above[above], above)

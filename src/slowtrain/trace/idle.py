@@ -14,12 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.model import IdleGap
-from slowtrain.trace import Floats, Ints, intervals, names
+from slowtrain.trace import Floats, Ints, intervals, lacking, names
 from slowtrain.trace.activities import Activities
 from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.timeline import Device, Thread, Timeline, calls
 
 QUEUE, PYTHON, DISPATCH, EAGER, INPUT, UNKNOWN = "queue", "python", "dispatch", "eager", "input", "unattributed"
+SYNC, AWAITED = "sync", "awaited"
+LEAST_OF_GAP = 0.1  # a span that covers less of a gap does not say what it was
 BETWEEN_OPS_MS = 0.5  # less Python than this between two eager ops is on the way from one to the next
 LONGEST = 10
 TOUCHING_MS = 1e-6  # a gap shorter than the clock's own step is none
@@ -31,6 +33,7 @@ class Idle:
 
     gaps: Intervals
     reasons: dict[str, Intervals]
+    hidden_ms: float = 0.0  # of the unattributed: graphs may have run that the profile does not show
 
     def ms(self, reason: str) -> float:
         return intervals.total(self.reasons[reason]) if reason in self.reasons else 0.0
@@ -43,14 +46,17 @@ def attribute(timeline: Timeline, device: Device, gaps: Intervals) -> Idle:
         start, end = start[keep], end[keep]
     threads = [t for t in timeline.threads if t.host == device.host]
     found: dict[str, list[Intervals]] = {}
-    left = _launched(found, device.activities, threads, (start, end))
+    left = _take(found, UNKNOWN, (start, end), lacking.hidden(timeline, device))
+    hidden_ms = sum(map(intervals.total, found.get(UNKNOWN, ())))
+    left = _launched(found, device.activities, threads, left)
     for reason in _ORDER:
         spans = [t.of(reason) for t in threads if not (reason == INPUT and t.makes_input)]
         left = _take(found, reason, left, _all(spans))
     left = _take(found, EAGER, left, _all([_between_ops(t) for t in threads]))
+    left = _take(found, SYNC, left, _all([t.of(AWAITED) for t in threads]))
     _take_python(found, threads, left)
     reasons = {reason: _all(parts) for reason, parts in found.items()}
-    return Idle((start, end), {r: i for r, i in reasons.items() if len(i[0])})
+    return Idle((start, end), {r: i for r, i in reasons.items() if len(i[0])}, hidden_ms)
 
 
 # Of several reasons at one moment the first holds: what a thread waits for within a call, before the call.
@@ -170,11 +176,11 @@ def _detail(threads: Sequence[Thread], device: Device, reason: str, start: float
             op = int(device.activities.op[at])
             return f"before {device.activities.texts[op if op >= 0 else int(device.activities.name[at])]}"[:160]
         return ""
-    wanted = names.REASONS.index(reason) if reason in names.REASONS else -2
-    best, length = "", 0.0
+    wanted = [names.REASONS.index(r) for r in (reason, *([AWAITED] if reason == SYNC else [])) if r in names.REASONS]
+    best, length = "", LEAST_OF_GAP * (end - start)
     for thread in threads:
         near = slice(*np.searchsorted(thread.start_ms, (start - 1e4, end)))
-        rows = near.start + np.flatnonzero((thread.reason[near] == wanted) & (thread.end_ms[near] > start))
+        rows = near.start + np.flatnonzero(np.isin(thread.reason[near], wanted) & (thread.end_ms[near] > start))
         over = np.minimum(thread.end_ms[rows], end) - np.maximum(thread.start_ms[rows], start)
         if over.max(initial=0) <= 0:
             continue

@@ -8,7 +8,6 @@ each turn of a thread at the function's graph, which runs in tf.data's pool.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -21,9 +20,6 @@ from slowtrain.trace.xstats import Stat
 
 ITERATOR, FUNCTION, PRODUCE, TURN, OP = range(1, 6)
 _PATH = names.ITERATOR
-# Stages whose index counts elements or epochs; in others (Zip, Concatenate) it tells inputs apart.
-_COUNTING = re.compile(r"((?:Interleave|FlatMap|Repeat|Window)\w{0,20})\[\d+\]")
-_EPOCH = re.compile(r"Repeat\w{0,20}\[(\d{1,9})\]")
 MOST_NAMES = 1 << 22
 LONGEST_PATH, DEEPEST = 1200, 48  # characters, stages: what is longer is no pipeline that anybody wrote
 
@@ -99,7 +95,7 @@ class _Part:
 
 def plain(path: str) -> str:
     """``Iterator::Root::FlatMap[3]::Generator`` without what counts elements."""
-    return _COUNTING.sub(r"\1", path.removeprefix(_PATH))
+    return names.COUNTING_STAGE.sub(r"\1", path.removeprefix(_PATH))
 
 
 def outer(path: str) -> str:
@@ -330,7 +326,7 @@ def _add(stage: Stage, part: _Part, rows: Ints, own: Floats) -> None:
     stage.count += len(rows)
     stage.self_ms += float(own.sum())
     stage.begun.append(part.start_ms[rows])
-    counted = {n for code in set(part.text[rows].tolist()) for n in _EPOCH.findall(part.texts[code])}
+    counted = {n for code in set(part.text[rows].tolist()) for n in names.EPOCH_STAGE.findall(part.texts[code])}
     stage.epochs = max([stage.epochs, *(int(n) + 1 for n in counted)])
     last = int(part.row[rows[-1]])
     for name, stat in part.facts.items():

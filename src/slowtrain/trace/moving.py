@@ -11,6 +11,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Place
 from slowtrain.trace import Floats, Ints, Trace, loop, place_of
 from slowtrain.trace.stalled import others
+from slowtrain.trace.trend import BEYOND
 
 # Of the growth is what one category or line must have to explain it, and it must have grown twice as much as the rest:
 # where all of a step got slower alike, it was the machine.
@@ -42,8 +43,8 @@ SAID: Mapping[Category, str] = {
 class Moved:
     """What explains that late steps are slower than early ones.
 
-    ``ms`` a step by category is what late steps take more. ``kind`` is a category, ``line``, ``others``, ``clock`` or
-    empty: then nothing that was measured explains it. ``says`` is a clause with its numbers.
+    ``ms`` a step by category is what late steps take more. ``kind`` is a category, ``line``, ``others``, ``clock``,
+    ``disk``, ``call`` or empty: then nothing that was measured explains it. ``says`` is a clause with its numbers.
     """
 
     kind: str
@@ -77,12 +78,15 @@ def moved(trace: Trace, early: Ints, late: Ints) -> Moved:
     early, late = _usual(trace, early), _usual(trace, late)
     more = {c: float(v[late].mean() - v[early].mean()) for c, v in trace.categories.items()}
     sides = _Sides(trace, early, late, {c: v for c, v in more.items() if v > 0}, _lines(trace, early, late))
-    return _category(sides) or _line(sides) or _machine(sides) or Moved("", "", _growing(sides.lines), sides.ms)
+    rest = Moved("", "", _growing(sides.lines), sides.ms)
+    return _category(sides) or _line(sides) or _machine(sides) or _call(sides) or rest
 
 
 def tells(found: Moved, lasted_ms: float, grown_share: float) -> bool:
     """Whether a slowing is more than the machine's moods: something of the script's grew, or it went on for long."""
-    if found.kind not in ("", "others", "disk"):
+    if found.kind not in ("", "call", "others", "disk"):
+        return True
+    if found.kind in ("", "call") and grown_share >= BEYOND - 1:
         return True
     return lasted_ms >= MOODS_MS and grown_share >= UNEXPLAINED
 
@@ -203,6 +207,17 @@ def _machine(sides: _Sides) -> Moved | None:
             says = f"the cores waited for a disk {then:.0%} of the time at first and {now:.0%} at the end"
             return Moved("disk", says, (), sides.ms)
     return None
+
+
+def _call(sides: _Sides) -> Moved | None:
+    """The step's own function, where nothing beside it has the growth: what it works on grows."""
+    columns = [sides.trace.categories[c] for c in CALL if c in sides.trace.categories]
+    then, now = (sum(float(column[index].mean()) for column in columns) for index in (sides.early, sides.late))
+    before, after = sides.step_ms
+    if now - then < MOST_OF_IT * (after - before):
+        return None
+    says = f"the calls that compute took {plain(then)} ms of a step at first and {plain(now)} ms at the end"
+    return Moved("call", says, _growing(sides.lines), sides.ms)
 
 
 def _others(sides: _Sides) -> Moved | None:

@@ -4,6 +4,7 @@ Sources, by the mark at the end of a comment:
   [S] openxla/xla xla/tsl/profiler/utils/xplane_schema.cc, the writers' and xprof's own table
   [O] openxla/xla xla/tsl/profiler/utils/tf_op_utils.cc, how a name becomes op name and type
   [C] seen in profiles recorded on a CPU with TensorFlow 2.21.0 and 2.15.1 (Keras fit, custom loop, eager loop)
+  [U] openxla/xla xla/backends/profiler/gpu/cupti_*.cc, what writes a GPU's events
   [V] seen in tf-v100-bert (TensorFlow 2.5, V100)   [J] in jax-mi300x (JAX 0.8)   [T] in tpu-inference
 """
 
@@ -91,6 +92,9 @@ XLA_CPU_REST = "ThunkExecutor::Execute (wait for completion)"  # shards of its o
 GET_NEXT = frozenset({"IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute"})
 ITERATOR = "Iterator::"  # + path of stages from the root, "Iterator::Root::Prefetch::…::Shuffle"; outer contains inner
 ITERATOR_NEXT_FUNCTION = "InstantiatedCapturedFunction::"  # the user's function in map, filter, …
+# Stages whose index counts elements or epochs; in others (Zip, Concatenate) it tells inputs apart. [C]
+COUNTING_STAGE = re.compile(r"((?:Interleave|FlatMap|Repeat|Window)\w{0,20})\[\d+\]")
+EPOCH_STAGE = re.compile(r"Repeat\w{0,20}\[(\d{1,9})\]")
 MULTI_DEVICE = "MultiDeviceIterator"  # in names of ops: a device's data set only copies from the one on the host [V]
 PRODUCE_SUFFIX, CONSUME_SUFFIX = "Produce", "Consume"  # PrefetchProduce, MapAndBatchConsume …, flows by element_id
 
@@ -107,6 +111,7 @@ JAX_TRAINING = frozenset({"train_step", "one_train_step", "train_function"})  # 
 PJRT_EXECUTE = re.compile(r"PJRT_LoadedExecutable_Execute|(?:PjRt|Tfrt)\w*LoadedExecutable::Execute|ExecuteReplicated")
 COMPILE = re.compile(r"backend_compile|\w+Compiler::Compile|XlaCompile|compile_or_get_cached")
 PYTHON_CALL = "$"  # a frame of the Python tracer: "$file.py:29 function"
+PYTHON_FRAME = re.compile(r"\$([^:]+\.py):(\d+) (.*)")  # of a function that is not built in
 # Files of Keras between a step and the user's data: in the first, the user's code is called. [C, source of Keras 3.15]
 DATA_ADAPTER = re.compile(r"\$(?:py_dataset|generator_data|torch_data_loader|grain_dataset)_adapter\.py:")
 KERAS_DATA = re.compile(
@@ -116,9 +121,17 @@ KERAS_DATA = re.compile(
 # ---- kinds of copies, on streams and as host calls [S O V J] ----------------------------------------------------
 
 COPY = re.compile(
-    r"(?i)^mem(?:cpy)?(?P<kind>h(?:to|2)d|d(?:to|2)h|d(?:to|2)d|h(?:to|2)h|p(?:to|2)p)|__amd_rocclr_copyBuffer"
-)
+    r"(?i)^(?:mem(?:cpy)?|um_bytes_transfer_)(?P<kind>h(?:to|2)d|d(?:to|2)h|d(?:to|2)d|h(?:to|2)h|p(?:to|2)p|other)|"
+    r"__amd_rocclr_copyBuffer"
+)  # um_: pages of unified memory; other: to and from arrays [U]
 MEMSET = re.compile(r"(?i)^memset|__amd_rocclr_fillBuffer")
+# What the profiler writes among a stream's kernels that is no work of the device: how long memory was held, faults and
+# marks of unified memory, its own overhead, after which it names the whole line. [U]
+NO_WORK = re.compile(
+    r"Memory (?:array|device(?:_static)?|managed(?:_static)?|pageable|pinned|unknown)|UM_(?!BYTES_TRANSFER_)\w+|"
+    r"COMPILER|BUFFER_FLUSH|INSTRUMENTATION|RESOURCE|<UNKNOWN>"
+)
+OVERHEAD_LINE = "CUPTI overhead"
 COLLECTIVE = re.compile(r"(?i)nccl|rccl|all-?reduce|all-?gather|reduce-?scatter|all-?to-?all")
 
 # ---- what the host does while a device waits: the first pattern that matches a span's name gives the reason ------
@@ -158,6 +171,9 @@ HOST_REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
         r"(?:PjRt|Tfrt)\w*LoadedExecutable::Execute|ExecuteReplicated|ThunkExecutor::Execute|GpuExecutable::|"
         r"^EagerExecute|EagerLocalExecute: __|KernelAndDeviceFunc::Run|CpuExecutable::Execute")),
     ("python", re.compile(r"^\$")),
+    # PjRt's pool waits for a buffer, inside block_until_ready or a copy to the host: so does the script, where it is in
+    # nothing else. An array's own block_until_ready() has no frame. [J]
+    ("awaited", re.compile(r"^BufferSequencingEvent::Execute$")),
 )  # fmt: skip
 
 
@@ -181,6 +197,8 @@ TRACED = "traced"  # FUNCTION_CALL of a call that traced: "traced-nonXla"; other
 EAGER_OP, IS_FUNCTION = "eager_op", "is_func"  # [S C]
 ELEMENT_ID, PARENT_ID, NODE_ID = "element_id", "parent_id", "id"  # of tf.data; parent_id is the outer stage's id [S C]
 NODE_NAME = "name"  # of a tf.data stage in the (optimised) graph, "fused(MapDataset:2,BatchDatasetV2:3)" [C]
+DATASET_NODE = re.compile(r"\b(\w{1,60}?Dataset)(?:V\d+)?:\d+")  # of NODE_NAME, each of those in "fused(…,…)" [C]
+ELEMENT_SHAPE = re.compile(r"\[([^\]\[]{0,200})\]|<unknown>")  # of "shapes" [C]
 # Of a tf.data stage: shapes and types of its elements ("[?,64,64,3] [?]", "float int64"), how it runs; of the root the
 # processors that tf.data tunes itself for and the threads of its pool; of GET_NEXT the batch's bytes.
 STAGE_FACTS = (NODE_NAME, "shapes", "types", "parallelism", "autotune", "batch_size", "buffer_limit",
@@ -188,6 +206,8 @@ STAGE_FACTS = (NODE_NAME, "shapes", "types", "parallelism", "autotune", "batch_s
 CORRELATION_ID = "correlation_id"  # host call to device activity [S V J]
 KERNEL_DETAILS = "kernel_details"  # "regs:… shm:… grid:… block:…" [S V J]
 MEMCPY_DETAILS = "memcpy_details"  # "size:6144 dest:4 async:1"; bytes, device [S V J]
+# The same since TensorFlow 2.6 or so: "kind_src:pageable kind_dst:device size:…"; AMD's give no kind and no size. [U J]
+COPY_BYTES, HOST_MEMORY = re.compile(r"size:(\d+)"), re.compile(r"kind_(?:src|dst):(pageable|pinned)\b")
 TF_OP = "tf_op"  # "scope/name:Type" [S J]
 ANNOTATION = "annotation"  # of a kernel: "scope/name:Type#shape=(half[4,1];…)#", innermost last after "::" [V]
 SHAPES = re.compile(r"#shape=\(([^)#]*)\)#")  # of an op's inputs, in its annotation
@@ -199,7 +219,13 @@ XLA_WAIT = re.compile(r"^%?(?:copy|send|recv|async|slice|collective-permute)-don
 DEVICE_NAME = "gpu_device_name"  # [S]
 DEVICE_ALLOCATOR = re.compile(r"GPU_\d+_bfc")  # allocator_name of memory on a GPU [V J]
 GRAPH_LAUNCH = re.compile(r"(?:cu(?:da)?|hip)GraphLaunch")  # [S]
+GRAPH_RUN = re.compile(r"CudaGraphExec:\d+")  # a whole graph as one activity, where the profiler was told so [U]
 DROPPED = "dropped_traces"  # [S]
+DROPPED_WARNING = re.compile(
+    r"(\d+) events dropped"
+)  # "Detected GPU events dropped on …: … 7 events dropped because" [U]
+# Errors that the profiler of GPUs notes in the file. [U]
+NOT_PERMITTED, NOT_THERE = "Insufficient privilege to run libcupti", "Failed to load libcupti"
 PROFILE_START, PROFILE_STOP = "profile_start_time", "profile_stop_time"  # ns since 1970, of TASK_PLANE [S C J T]
 DEVICE_FACTS = ("clock_rate", "core_count", "memory_bandwidth", "memory_size", "compute_cap_major",
                 "compute_cap_minor", "device_vendor", "device_type_string", "gpu_device_name",
@@ -273,6 +299,22 @@ ELEMENTWISE_OPS = frozenset(
     "Square SquaredDifference StatelessRandomUniformV2 StatelessRandomNormalV2 Sub Tan Tanh TanhGrad "
     "TruncatedNormal Xdivy Xlogy ZerosLike".split()
 )
+
+# Ops by what they work on; those of MKL and fused ones too. [C]
+MATMUL_OP = re.compile(r"(?:_Mkl(?:Native)?(?:Fused)?)?(?:_Fused)?(?:Batch)?MatMul|_MklNativeFusedMatMul|Einsum")
+CONV_OP = re.compile(r"(?:_Mkl(?:Native)?(?:Fused)?|_Fused)?(?:Depthwise)?Conv\dD|.*Conv\w*Backprop")
+UPDATE_OP = re.compile(r"Resource(?:Sparse)?Apply|ResourceScatter|Assign(?:Add|Sub)VariableOp")
+# Scopes that optimizers write their ops in: the class's name in small letters (Keras 3) or as it is (Keras 2).
+OPTIMIZER_SCOPE = re.compile(
+    r"(?:^|/)(?:loss_scale_)?(?:sgd|adam|adamw|adamax|nadam|rmsprop|adagrad|adadelta|adafactor|ftrl|lion|lamb|muon|optimizer)"
+    r"(?:_\d+)?/",
+    re.IGNORECASE,
+)
+# Parts that functions and gradients put before a scope.
+SCOPE_PREFIX = re.compile(r"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?/|gradient_tape/|loop_body/)+")
+# Ops of two operands at least, both matrices; and those whose result is bool. [V]
+PRODUCT_OPS = frozenset("MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 _FusedMatMul".split())
+COMPARING_OPS = frozenset("Equal NotEqual Greater GreaterEqual Less LessEqual LogicalAnd LogicalNot LogicalOr".split())
 
 # Ops that only call other ops: their time is their callees'. [C]
 CALLER_OPS = frozenset(

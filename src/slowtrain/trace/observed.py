@@ -30,8 +30,6 @@ FEWER = 1.1  # batches a step, at most, of a data set that only feeds the steps
 SEEN = 0.5  # of the calls of an asynchronous stage's function, of which turns of a thread must be there to time it
 SIZES = {"float": 4, "double": 8, "half": 2, "bfloat16": 2, "int8": 1, "uint8": 1, "bool": 1, "int16": 2, "uint16": 2,
          "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16}  # fmt: skip
-_DATASET = re.compile(r"\b(\w{1,60}?Dataset)(?:V\d+)?:\d+")  # "ParallelMapDatasetV2:1", also in "fused(…,…)"
-_SHAPE = re.compile(r"\[([^\]\[]{0,200})\]|<unknown>")
 MOST_STAGES = 1000  # more is no pipeline that anybody wrote
 
 
@@ -224,7 +222,7 @@ def _node(number: int, path: str, inputs: tuple[int, ...], stage: Stage, element
 def _written(path: str, stage: Stage, elements: float, inputs: tuple[int, ...], at: int) -> list[Written]:
     """The data sets in a stage, inputs first; TensorFlow fuses some. Its function belongs to the first of them."""
     name = str(stage.facts.get(names.NODE_NAME, ""))
-    ops = [m[1] for m in _DATASET.finditer(name)] or [re.sub(r"V\d+$", "", _type(path)) + "Dataset"]
+    ops = [m[1] for m in names.DATASET_NODE.finditer(name)] or [re.sub(r"V\d+$", "", _type(path)) + "Dataset"]
     found = []
     for i, op in enumerate(ops):
         detail: dict[str, Any] = {"profiled": True}
@@ -259,7 +257,7 @@ def _function(path: str, stage: Stage, elements: float) -> dict[str, Any]:
 def _element(stage: Stage) -> list[dict[str, Any]] | None:
     """Shape and bytes an item of each part: "[?,64,64,3] [?]" with "float int64"."""
     shapes, types = str(stage.facts.get("shapes", "")), str(stage.facts.get("types", "")).split()
-    parts = [m[1] for m in _SHAPE.finditer(shapes)]
+    parts = [m[1] for m in names.ELEMENT_SHAPE.finditer(shapes)]
     if len(parts) != len(types) or not parts:
         return None
     sized = zip(parts, types, strict=True)  # nothing tells how long a text is

@@ -41,6 +41,7 @@ from slowtrain.trace.timeline import Timeline
 
 MOST_NAMES = 2000  # of a table: models of some hundred layers have as many ops
 USED_UP = 0.25  # of the batches in a profile from buffers that were full when it began: then it says little of input
+MOST_HIDDEN = 0.05  # of the steps: kernels of graphs that the profile does not show (LITTLE of the causes)
 LEAST_CORES = 2.0  # assumed of a machine that trains, where the profile shows fewer at work
 DEEP_STEPS = 200  # so many of a long profile's steps tell what ops and input take; reading all would take long
 DEVICE_CATEGORIES = {  # where several kinds overlap, the first counts
@@ -107,6 +108,7 @@ def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequenc
         found = cadence.find(whole, device)
     if device is not None and any(map(lacking.dropped, spaces)):
         found = lacking.recorded(found, whole, device)
+    told = lacking.notes(spaces, whole, device, len(found) if found.source else 0)
     steps = _steps(found)
     if device is None:
         waits, columns, summary = None, {Category.UNATTRIBUTED: steps.ms}, None
@@ -114,9 +116,9 @@ def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequenc
         waits, columns = divided(whole, device, found)
         summary = _summary(whole, device, found, waits)
     trace = Trace(
-        signals=frozenset(_signals(whole, summary)),
+        signals=frozenset(_signals(whole, summary, columns, waits)),
         steps=steps,
-        facts={**_facts(whole, found, device), "notes": [*notes, *whole.notes, *lacking.notes(spaces, whole, device)]},
+        facts={**_facts(whole, found, device), "notes": [*notes, *whole.notes, *told]},
         categories=columns,
         run=_run(whole, found),
         device=summary,
@@ -140,7 +142,8 @@ def _with_host(
     traced = hosted.traces(threads)
     framed, nodes = hosted.framed(threads), any(p.nodes for p in fed)
     signals = set(trace.signals)
-    signals |= {Signal.KERNELS} if deep is not None else set()
+    seen = device is None or device.kind == "CPU" or Signal.DEVICE in trace.signals
+    signals |= {Signal.KERNELS} if deep is not None and seen else set()
     signals |= {Signal.TRACES} if traced is not None else set()
     # Without a node it is certain that no data set is iterated where all Python was seen, or TensorFlow's executors.
     signals |= {Signal.PIPELINE} if nodes or (not fed and (framed or hosted.executing(threads))) else set()
@@ -209,10 +212,14 @@ def _steps(found: Cadence) -> Steps:
     )  # fmt: skip
 
 
-def _signals(whole: Timeline, device: Device | None) -> Iterable[Signal]:
+def _signals(
+    whole: Timeline, device: Device | None, columns: Mapping[Category, Floats], waits: idle.Idle | None
+) -> Iterable[Signal]:
     yield Signal.STEPS
     if device is not None:
-        if device.kind != "CPU":
+        # A timeline of which much is hidden tells neither that a cause is there nor that it is not.
+        hidden = waits.hidden_ms if waits is not None else 0.0
+        if device.kind != "CPU" and hidden <= MOST_HIDDEN * sum(float(c.sum()) for c in columns.values()):
             yield Signal.DEVICE
         if whole.threads:
             yield Signal.INPUT

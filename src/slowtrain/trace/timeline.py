@@ -76,7 +76,7 @@ class Thread:
 
 @dataclass(frozen=True)
 class Timeline:
-    """A profile of one or several hosts. ``notes`` say what the reader found odd."""
+    """A profile of one or several hosts. ``notes`` say what was not read of it."""
 
     devices: tuple[Device, ...]
     threads: tuple[Thread, ...]
@@ -117,36 +117,10 @@ def read(spaces: Sequence[xplane.Space], most_events: int | None = None) -> Time
         threads += mine
         if not busy and len(ops):
             devices.append(Device("CPU", "CPU", host, {}, ops))
-        notes += _odd(space, mine, busy=busy)
     starts = [c.min() for c in _columns(devices, threads, 0)]
     ends = [c.max() for c in _columns(devices, threads, 1)]
     start, end = float(min(starts, default=0)), float(max(ends, default=0))
     return Timeline(tuple(devices), tuple(threads), start, end, tuple(notes))
-
-
-def _odd(space: xplane.Space, threads: Sequence[Thread], *, busy: bool) -> Iterator[str]:
-    """What the profile lacks, as far as it tells itself."""
-    yield from (f"the profiler noted an error: {e.splitlines()[0][:300]}" for e in space.errors if e.strip())
-    yield from (f"the profiler warned: {w.splitlines()[0][:300]}" for w in space.warnings if w.strip())
-    dropped = sum(v for p in space.planes for k, v in p.stats.items() if k == names.DROPPED and isinstance(v, int))
-    if dropped > 0:
-        yield f"{dropped:,} events were dropped while it was recorded: what is missing counts as idle here"
-    said = {text for p in space.planes for text in (*p.stat_names.values(), *p.event_names.values())}
-    if not busy and any(names.DEVICE_ALLOCATOR.fullmatch(text) for text in said):
-        yield (
-            "a GPU was used, but the profile holds nothing of what it did, and the host's launches stand for it: the "
-            "driver's profiling interface was missing (CUPTI, rocprofiler) or not permitted "
-            "(NVreg_RestrictProfilingToAdminUsers=0 permits it); see the log of the run that recorded it"
-        )
-    graphs = sum(
-        int(np.isin(t.launches[3], [i for i, text in enumerate(t.texts) if names.GRAPH_LAUNCH.search(text)]).sum())
-        for t in threads
-    )
-    if graphs:
-        yield (
-            f"{graphs:,} launches of command buffers (CUDA or HIP graphs): the kernels of one have one launch, and "
-            "some drivers do not list them all; XLA_FLAGS=--xla_gpu_enable_command_buffer= records without them"
-        )
 
 
 def calls(threads: Sequence[Thread], correlation: Ints) -> tuple[Ints, Floats, Floats]:
@@ -183,7 +157,7 @@ def _device(plane: xplane.Plane, host: str, until_ps: int | None) -> Device:
     kind = "GPU" if plane.name.startswith(names.GPU_PLANE) else plane.name.split(":")[1]
     facts = {k: v for k, v in plane.stats.items() if k in names.DEVICE_FACTS}
     lines = [line for line in plane.lines if line.name not in names.DERIVED_LINES]
-    streams = [line for line in lines if names.STREAM_LINE.match(line.name)]
+    streams = [line for line in lines if names.STREAM_LINE.match(line.name) or line.name == names.OVERHEAD_LINE]
     if not streams:  # no streams: what the compiled program's ops took stands in a line of its own
         streams = [line for line in plane.lines if line.name == names.XLA_OPS_LINE]
     parts = [part for line in streams if (part := of_line(plane, line, until_ps)) is not None]

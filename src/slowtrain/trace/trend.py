@@ -29,6 +29,7 @@ LEAST_EPOCH = 8  # steps: of shorter epochs each place in the epoch is compared 
 PLACES = 10  # parts of an epoch that are compared with themselves
 LEAST_EPOCHS = 3  # for telling what a place in the epoch costs from what the epoch's number does
 FASTEST = 2.0  # times its usual speed, and as much below: the most that a shared machine is taken to change by
+BEYOND = FASTEST**2
 COMMON = 30  # steps of a size: fewer do not tell what a step of that size takes
 
 
@@ -222,7 +223,7 @@ def growth(series: Series, least_ms: float | None = None) -> Growth | None:
     x, y = medians(series.number, counts[-1]), medians(series.ms, counts[-1])
     slope = fits[-1].slope
     half = max(T_95[f.degrees] * f.error for f in fits)
-    sure = min(f.slope - T_SURE[f.degrees] * f.error for f in fits) > 0
+    sure = min(f.slope - T_SURE[f.degrees] * f.error for f in fits) > 0 or (least_ms is None and _beyond(y))
     middle = float(np.median(y - slope * x))
     begin, end = float(series.number[0]), float(series.number[-1])
     first = max(middle + slope * begin, 0.5 * float(y[: max(len(y) // 8, 1)].mean()))
@@ -231,6 +232,15 @@ def growth(series: Series, least_ms: float | None = None) -> Growth | None:
     enough = found.grown_share >= LEAST_GROWTH if least_ms is None else slope * (end - begin) >= least_ms
     grows = sure and enough and lasting and not jumped(x, y)
     return Growth(slope, slope - half, slope + half, first, found.last_ms, begin, end, grows)
+
+
+def _beyond(y: Floats) -> bool:
+    """Whether the last stretches differ from the first by more than a shared machine's slowest from its fastest.
+
+    What grows along a bend leaves a line errors that hang together, as slow noise does, and its interval gets wide.
+    """
+    some = max(len(y) // 8, 1)
+    return float(np.median(y[-some:])) > BEYOND * float(np.median(y[:some]))
 
 
 def _fit(x: Floats, y: Floats) -> _Fit:

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from slowtrain.model import Category
 from slowtrain.trace import Device, Kernels, Trace, names
-
-_MATMUL = re.compile(r"(?:_Mkl(?:Native)?(?:Fused)?)?(?:_Fused)?(?:Batch)?MatMul|_MklNativeFusedMatMul|Einsum")
-_CONV = re.compile(r"(?:_Mkl(?:Native)?(?:Fused)?|_Fused)?(?:Depthwise)?Conv\dD|.*Conv\w*Backprop")
-_UPDATE = re.compile(r"Resource(?:Sparse)?Apply|ResourceScatter|Assign(?:Add|Sub)VariableOp")
-# Scopes that optimizers write their ops in: the class's name in small letters (Keras 3) or as it is (Keras 2).
-_OPTIMIZER = re.compile(
-    r"(?:^|/)(?:loss_scale_)?(?:sgd|adam|adamw|adamax|nadam|rmsprop|adagrad|adadelta|adafactor|ftrl|lion|lamb|muon|optimizer)"
-    r"(?:_\d+)?/",
-    re.IGNORECASE,
-)
-_PREFIX = re.compile(r"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?/|gradient_tape/|loop_body/)+")
 
 
 @dataclass(frozen=True)
@@ -33,33 +21,33 @@ class Op:
 
     @property
     def matmul(self) -> bool:
-        return _MATMUL.match(self.kind) is not None
+        return names.MATMUL_OP.match(self.kind) is not None
 
     @property
     def conv(self) -> bool:
-        return _CONV.match(self.kind) is not None
+        return names.CONV_OP.match(self.kind) is not None
 
     @property
     def update(self) -> bool:
         """Whether it belongs to the optimizer: its work follows the variables, not the batch."""
-        return _UPDATE.match(self.kind) is not None or _OPTIMIZER.search(self.name) is not None
+        return names.UPDATE_OP.match(self.kind) is not None or names.OPTIMIZER_SCOPE.search(self.name) is not None
 
     @property
     def scope(self) -> str:
         """The scope without the parts that functions and gradients put before it."""
-        return _PREFIX.sub("", self.name).rpartition("/")[0]
+        return names.SCOPE_PREFIX.sub("", self.name).rpartition("/")[0]
 
     @property
     def root(self) -> str:
         """The outermost part of its name: a layer, a model, or the op itself."""
-        return _PREFIX.sub("", self.name).partition("/")[0]
+        return names.SCOPE_PREFIX.sub("", self.name).partition("/")[0]
 
     @property
     def layer(self) -> str:
         """The layer as the user knows it: the scope's second part under a model's, else its first."""
         if self.update:
             return "optimizer"
-        parts = _PREFIX.sub("", self.name).split("/")[:-1]
+        parts = names.SCOPE_PREFIX.sub("", self.name).split("/")[:-1]
         return "/".join(parts[:2]) if parts else "(no layer)"
 
 

@@ -122,6 +122,8 @@ def _next(
     for diagnosis in seen.findings.diagnoses:
         if diagnosis.saving.scope == "run" and seen.probe.stopped:
             continue  # of a run that was ended nobody knows the whole
+        if diagnosis.saving.speedup <= 1:
+            continue  # it claims no time (memory, numbers), and time is what is measured
         for prescription in diagnosis.prescriptions:
             key = (diagnosis.cause, prescription.says)
             if prescription.effect not in allowed or key in tried:
@@ -208,6 +210,9 @@ def _limits(bench: Bench) -> Iterator[str]:
 def _notes(before: Seen) -> Iterator[str]:
     if before.probe.stopped and any(d.saving.scope == "run" for d in before.findings.diagnoses):
         yield "each probe ended before the script did: causes of the whole run were left alone"
+    for one in before.checkup.diagnoses:
+        if one.saving.speedup <= 1 and any(p.edits for p in one.prescriptions):
+            yield f"{one.cause} costs no time and is not tried here: the report of a run has its edit (--html, --json)"
     unpatched = before.trace.fact("not_redirected") or ()
     if unpatched:
         yield f"writes of {', '.join(map(str, unpatched))} could not be redirected: a probe may have changed files"

@@ -3,12 +3,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.compute import heads, ops, windows
+from slowtrain.source.cures.compute import heads, mapped, ops, windows
+from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.compute import ops as spotted
 from slowtrain.trace import Line, Trace, work
 from slowtrain.whatif import Drop, Remedy
@@ -17,6 +20,7 @@ REPEATS = 60  # ops alike from one line; fewer start in less time than is worth 
 ITS_OWN = 0.5  # of a line's ops it makes itself; less: it calls layers, each an op of its own right
 RECURRENT = 0.3  # of the ops alike hang one after the other: no single op does these at once
 TURNS = 500  # of a Python loop within one step
+ONE_OP = "replace the loop by the one op (conv2d, einsum, batched matmul, gather)"
 PYTHON_OPS = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
 # Of the ops' computing when one op does it: 0.27 and 0.33 in clinic/'s pairs store_sales and texture_filters.
 LEFT = 0.3
@@ -32,7 +36,8 @@ class HandwrittenOp(Cause):
 
     ## How it is recognised
     One line of yours makes dozens of ops alike within one scope of the traced graph, not one after
-    the other as a recurrence must; or one-hot rows are multiplied by a matrix; or the graph calls back into
+    the other as a recurrence must; or a loop in the graph (`tf.map_fn`) starts its ops anew for each element, of
+    which none needs another's result; or one-hot rows are multiplied by a matrix; or the graph calls back into
     Python; or a loop of yours takes hundreds of turns in every step. A loop over layers is none of these.
 
     ## What to do
@@ -51,7 +56,9 @@ class HandwrittenOp(Cause):
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = [
-            f for f in (_one_hot(trace), _repeated(trace), _called_back(trace), _python_loop(trace)) if f is not None
+            f
+            for f in (_one_hot(trace), _repeated(trace), _turns(trace), _called_back(trace), _python_loop(trace))
+            if f is not None
         ]
         return max(found, key=_worth, default=None)
 
@@ -68,9 +75,15 @@ class HandwrittenOp(Cause):
                 "edit", Effect.EQUIVALENT, says, edits=measured.first(trace, evidence.where, ops.looked_up)
             )
         else:
-            says = "replace the loop by the one op (conv2d, einsum, batched matmul, gather)"
+            says = ONE_OP
             cures = (measured.first(trace, evidence.where, cure) for cure in (windows.convolved, heads.together))
-            yield Prescription("edit", Effect.EQUIVALENT, says, edits=next(filter(None, cures), ()))
+            found = next(filter(None, cures), ())
+            if not found:
+                found = measured.first(trace, evidence.where, mapped.at_once)
+                says = (
+                    "take all turns of the loop at once with tf.vectorized_map" if found else _in_words(trace, evidence)
+                )
+            yield Prescription("edit", Effect.EQUIVALENT, says, edits=found)
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Rows looked up by a product with one-hot rows; convolutions and many small products in Python loops."""
@@ -142,8 +155,24 @@ class HandwrittenOp(Cause):
         @kernels busy=9 ms=9 ops={"m/words/MatMul:_MklMatMul": [6, 1], "m/words/one_hot:OneHot": [2, 1], \
             "m/dense/MatMul:MatMul": [1, 3]}
         """,
+        """
+        step     1111111111
+        device   kkk.......
+        dispatch ...ddddddd
+        @event trace name=step data={"training": true, "number": 1, "graph": {"ops": 400, "loops": \
+            [["m/pool/map/while", "train.py", 23, 10, 128]]}}
+        @kernels busy=3 ms=3 function=10 step=10 ops={"m/dense/MatMul:MatMul": [3, 3]}
+        """,
     )  # fmt: skip
     quiet = (
+        """
+        step     1111111111
+        device   kkkkkkkkk.
+        dispatch .........d
+        @event trace name=step data={"training": true, "number": 1, "graph": {"ops": 400, "loops": \
+            [["m/pool/map/while", "train.py", 23, 10, 4]]}}
+        @kernels busy=9 ms=9 function=10 step=10 ops={"m/dense/MatMul:MatMul": [9, 3]}
+        """,
         """
         step     1111111111
         device   kkkkkkk...
@@ -168,6 +197,13 @@ class HandwrittenOp(Cause):
         @kernels busy=9 ms=9 ops={"m/dense/MatMul:MatMul": [6, 1], "loss/one_hot:OneHot": [0.01, 1]}
         """,
     )  # fmt: skip
+
+
+def _in_words(trace: Trace, evidence: Evidence) -> str:
+    """What is left to a person."""
+    texts = ((text_of(trace, place.file), place.line) for place in evidence.where)
+    told = (heads.outputs(text, line) for text, line in texts if text is not None)
+    return next(filter(None, told), ONE_OP)
 
 
 def _worth(evidence: Evidence) -> float:
@@ -239,6 +275,30 @@ def _within(op: work.Op, scopes: set[str]) -> bool:
     """Whether an op, or the one that it is a gradient of, stands in a scope, as it is or in a function."""
     return any(op.scope == s or op.scope.startswith(f"{s}/") or op.scope.endswith(f"/{s}") for s in scopes if s) or (
         "" in scopes and "/" not in op.scope
+    )
+
+
+def _turns(trace: Trace) -> Evidence | None:
+    """A loop in the graph of which each turn stands for itself, as of ``tf.map_fn``: its ops start anew in each."""
+    sizes = trace.steps.size[trace.steps.steady]
+    batch = float(np.median(sizes)) if len(sizes) else 0.0
+    loops = [(graph, row) for graph in work.graphs(trace) for row in graph.get("loops") or ()]
+    if trace.kernels is None or not loops:
+        return None
+    graph, row = max(loops, key=lambda one: (one[1][4] or batch) * one[1][3])
+    ops = (row[4] or batch) * row[3]
+    if ops < REPEATS:
+        return None
+    # Its gradient has about as many ops as the loop itself, and the rest of the graph is counted with its own.
+    part = 2 * ops / (2 * ops + graph.get("ops", 0))
+    start = part * work.executor_ms(trace)
+    name = str(row[0])
+    device = trace.mean(Category.DEVICE) * work.share(trace.kernels, lambda o: f"{name}/" in o.name)
+    return Evidence(
+        f"a loop in the graph starts {row[3]:,} ops in each of {ops / row[3]:,.0f} turns, and no turn needs "
+        f"what another made; starting them takes {plain(start)} ms of each step, computing {plain(device)} ms",
+        {str(Category.DEVICE): (1 - LEFT) * device, str(Category.DISPATCH): 0.95 * start, "ops": ops},
+        (Place(str(row[1]), int(row[2])),) if row[1] else (),
     )
 
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.host import histories
 from slowtrain.trace import Trace, moving, trend
 from slowtrain.trace.moving import Moved
+from slowtrain.trace.pipeline import Pipeline
 from slowtrain.trace.trend import Growth
 from slowtrain.whatif import Drop, Remedy
 
+LONGER = 4  # data sets, each longer than the one before
 FIRST, LAST = 0.25, 0.75  # of the series: the quarters that are held against each other
 MEAN_GROWTH = 0.5 / (1 - FIRST)  # what a mean step has grown by, of what the last quarter is above the first
 CURES = {
@@ -25,6 +31,7 @@ CURES = {
     str(Category.INPUT): "build the data set once: one that is mapped or concatenated anew grows with each turn",
     str(Category.GC): "keep fewer Python objects alive from step to step: each collection goes through all of them",
     str(Category.CALLBACK): "let the callback add what is new, and not write or draw all that it has collected",
+    "call": "give the step's function no more than it needs: a tensor or list that gets longer is worked on as a whole",
     "clock": "give the GPU air, or a power limit that it can hold: it is held down by heat or power",
     "others": "run what takes the processors at another time, or on another machine",
     "disk": "read from memory or a faster disk: what the page cache held at first no longer fits",
@@ -49,7 +56,9 @@ class GrowingStep(Cause):
     The same is asked of the part of the step that grew most, whose noise may be less than that of the whole step.
     For this the first quarter of the steps is held against the last: which category of the step, which line of the
     script, which figure of the machine has most of the growth and grew far more than the rest of the step. Where all
-    of the step got slower alike and no figure tells why, it has to go on for a minute before it is reported.
+    of the step got slower alike and no figure tells why, it has to go on for a minute before it is reported, or make a
+    step four times as slow, which a shared machine does not. Where the input grows, and each epoch's data set holds
+    the one before with further stages, that is the growth, however unsteady the steps are.
 
     ## What to do
     Look at the line that is named: what it goes through should not get longer. Keep a running mean instead of a list,
@@ -107,6 +116,14 @@ class GrowingStep(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = _found(trace)
         kind = found[1].kind if found is not None else ""
+        used = measured.first(trace, evidence.where, histories.where_used)
+        if used:
+            seldom = "go through the history only where its result is used"
+            yield Prescription("edit", Effect.EXACT, seldom, edits=used)
+        end = measured.first(trace, evidence.where, histories.only_the_end)
+        if end:
+            last = "keep only as much of the history as is read"
+            yield Prescription("edit", Effect.EXACT, last, edits=end)
         says = CURES.get(kind, "look for what is kept from step to step: lists, tensors, graph nodes, open files")
         yield Prescription("advice", Effect.EXACT, says)
 
@@ -159,10 +176,32 @@ def _found(trace: Trace) -> tuple[Growth, Moved] | None:
     if grows is None and why.kind in tuple(Category):
         # What the machine does to a step hides it; the part of the step that grew has less of that.
         grows = trend.part_growth(trace, trace.categories[Category(why.kind)])
+    longer = lengthening(trace) if why.kind == str(Category.INPUT) else None
+    if longer is not None:
+        why = replace(why, says=f"{why.says}; {longer[0]}", where=longer[1])
+        grows = grows if grows is not None else whole if whole.slope_ms > 0 else None
     if grows is None:
         return None
     lasted = float(trace.steps.end_ms[series.index[-1]] - trace.steps.start_ms[series.index[0]])
     return (grows, why) if moving.tells(why, lasted, grows.grown_share) else None
+
+
+def lengthening(trace: Trace) -> tuple[str, tuple[Place, ...]] | None:
+    """What says that each data set is the one before with further stages, and their lines; None where it is not so."""
+    by_source: dict[Place | None, list[Pipeline]] = {}
+    for pipe in trace.pipelines:
+        if pipe.written:
+            by_source.setdefault(pipe.written[0].place, []).append(pipe)
+    for same in by_source.values():
+        count = [len(pipe.written) for pipe in same]
+        if len(same) < LONGER or any(b <= a for a, b in pairwise(count)):
+            continue
+        added = same[-1].written[count[-2] :]
+        if any(p.written[: len(q.written)] != q.written for q, p in pairwise(same)):
+            continue
+        says = f"its data set has {count[0]} stages in the first epoch and {count[-1]} in the last, one on the other"
+        return says, tuple(dict.fromkeys(w.place for w in added if w.place is not None))
+    return None
 
 
 def _quarters(trace: Trace) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], ...]:

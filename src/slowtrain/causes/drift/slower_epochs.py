@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.host import tiles
 from slowtrain.trace import Trace, changepoints, moving, trend
 from slowtrain.trace.changepoints import Change
 from slowtrain.trace.moving import Moved
@@ -68,6 +70,10 @@ class SlowerEpochs(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = _found(trace)
         kind = found[1].kind if found is not None else ""
+        whole = measured.first(trace, evidence.where, tiles.untiled)
+        if whole:
+            at_once = "work on each row as a whole, not on one small piece of it after another"
+            yield Prescription("edit", Effect.EXACT, at_once, edits=whole)
         says = CURES.get(kind, "look at what the script switches on there: a schedule, layers, augmentation")
         yield Prescription("advice", Effect.CHANGES_TRAINING if kind not in CURES else Effect.EXACT, says)
 

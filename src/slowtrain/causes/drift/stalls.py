@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import ceil
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.model import Edit, Effect, Evidence, Prescription, Signal
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.host.rarer import guarded
 from slowtrain.trace import Trace, stalled
 from slowtrain.trace.stalled import Stalls as Found
 from slowtrain.whatif import Drop, Remedy, Skip
 
 LEAST_UNEXPLAINED_MS = 60_000.0  # of steps: what nothing explains and has no period may be the machine's mood
+RARER = 10
+LEFT = 0.05  # of the time of the training: below that nothing is reported any more
 CURES = {
     "checkpoint": "save less often, weights only, or in a thread of its own",
     "python": "do the work of that line less often, or in a thread of its own",
@@ -83,6 +88,11 @@ class Stalls(Cause):
         found = _found(trace)
         kind = found[0].kind if found else ""
         says = CURES.get(kind, "look at the machine: disks, other processes, the power limit")
+        made = _rarer(trace, found[0]) if kind in ("python", "checkpoint") else ()
+        if made:
+            yield Prescription(
+                "edit", Effect.EXACT, f"do that work {_times(trace, found[0])} times less often", edits=made
+            )
         yield Prescription("advice", Effect.EXACT, says)
 
     fires = (
@@ -120,6 +130,18 @@ class Stalls(Cause):
         @span callback Saver.on_train_batch_end start=200 end=260 times=10 every=260
         """,
     )
+
+
+def _times(trace: Trace, one: Found) -> int:
+    """How many times rarer: ten, or what leaves it :data:`LEFT` of the training; at least once in the run."""
+    training = max(trace.steps.total_ms - one.inside_ms, 1e-9)
+    return min(max(RARER, ceil(one.total_ms / (LEFT * training))), len(one.each))
+
+
+def _rarer(trace: Trace, one: Found) -> tuple[Edit, ...]:
+    """The condition around the work with a larger number of steps."""
+    rarer = _times(trace, one)
+    return measured.first(trace, one.where, lambda s, line: guarded(s, line, rarer, one.period))
 
 
 def _found(trace: Trace) -> list[Found]:

@@ -10,6 +10,7 @@ from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Sig
 from slowtrain.source import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import hoisting, rebuilding
+from slowtrain.source.cures.host.restarting import restarted
 from slowtrain.source.spots.host import builds as spotted
 from slowtrain.trace import Event, Spans, Trace
 from slowtrain.trace.host import anywhere, in_windows, outermost, sampled_places, stands_for
@@ -79,6 +80,7 @@ class CompileInLoop(Cause):
         once = "build, compile and define tf.functions once before the loop; reset weights and rates in it"
         rate = measured.first(trace, evidence.where, hoisting.recompiled)
         rate = rate or measured.first(trace, evidence.where, hoisting.hoisted)
+        rate = rate or measured.first(trace, evidence.where, restarted)
         anew = () if rate else measured.first(trace, evidence.where, rebuilding.rebuilt)
         if anew:
             says = (

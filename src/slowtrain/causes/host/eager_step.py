@@ -8,7 +8,7 @@ from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Sig
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import functions
-from slowtrain.source.reading import finding, index
+from slowtrain.source.reading import finding, index, recorded
 from slowtrain.source.spots.host import eager
 from slowtrain.trace import Kernels, Trace
 from slowtrain.trace.host import graph_ms, per_step
@@ -92,6 +92,7 @@ class EagerStep(Cause):
             yield Prescription("edit", Effect.EQUIVALENT, says, edits=edits, treatment="no-eager")
         elif trace.fact("functions_eager"):
             edits = measured.first(trace, evidence.where, lambda source, _: functions.without_eager_switch(source))
+            edits = edits or recorded.everywhere(trace, functions.without_eager_switch)
             says = "remove tf.config.run_functions_eagerly(True)"
             yield Prescription("edit", Effect.EQUIVALENT, says, edits=edits, treatment="no-eager")
         else:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,9 @@ from slowtrain.causes import Cause
 from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, trees
+from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import vectorising
+from slowtrain.source.cures.host.lettered import at_once
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.host import loops
 from slowtrain.trace import Spans, Trace
@@ -34,6 +37,8 @@ LEAST_MS = 1000.0
 LEAST_SHARE = 0.1
 # One call that takes long is sampled at one instruction, when it gives the lock back; a loop over
 # elements is met at all of its instructions. Up to this share at one instruction still counts as a loop.
+RUNS_OPS = 0.3  # of a line's samples inside Keras, at the ops themselves: the rest is on the way there and back
+_EAGER_OP = re.compile(r"tensorflow/python/(?:ops/gen_\w+|eager/execute)\.py$")
 ONE_CALL = 0.97
 # What vectorising leaves of a Python loop. Measured with NumPy on two cores: square roots element by element 0.002,
 # one-hot codes 0.04 to 0.15, images normalised one by one 0.23, numbers read from text 0.5, sums over rows of a
@@ -113,6 +118,11 @@ class ElementwisePreprocessing(Cause):
             if found is not None:
                 yield Prescription("edit", Effect.EXACT if found.exact else Effect.EQUIVALENT, says, edits=found.edits)
                 return
+        lettered = measured.first(trace, evidence.where, at_once)
+        if lettered:
+            compared = "compare all letters with the alphabet at once"
+            yield Prescription("edit", Effect.EXACT, compared, edits=lettered)
+            return
         yield Prescription("edit", Effect.EQUIVALENT, says)
 
     def spot(self, source: Source) -> Iterable[Spot]:
@@ -223,8 +233,15 @@ def _samples(trace: Trace) -> Spans:
         at = np.searchsorted(spans.start_ms, stack.start_ms, side="right") - 1
         reach = np.maximum.accumulate(spans.end_ms) if len(spans) else np.zeros(1)
         keep &= ~((at >= 0) & (stack.start_ms < reach[np.maximum(at, 0)]))
-    building = np.array([in_keras(n) for n in trace.names], dtype=bool)
-    return stack.where(keep & ~building[stack.name])
+    stack = stack.where(keep)
+    building = np.array([in_keras(n) for n in trace.names], dtype=bool)[stack.name]
+    # A layer that is called on data runs ops; one that a model is built of makes shapes and graphs.
+    runs = np.array([bool(_EAGER_OP.search(str(n.detail.get("leaf_file")))) for n in trace.names], dtype=bool)[
+        stack.name
+    ]
+    _, line = np.unique([str(trace.names[int(n)].place) for n in stack.name], return_inverse=True)
+    part = np.bincount(line, runs & building) / np.maximum(np.bincount(line, building), 1) if len(line) else np.zeros(1)
+    return stack.where(~building | (part[line] >= RUNS_OPS))
 
 
 def _one_call(trace: Trace, samples: Spans, rows: list[int]) -> bool:

@@ -13,6 +13,7 @@ from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
+from slowtrain.source.cures.host.rarer import guarded
 from slowtrain.source.spots.host import fits as spotted
 from slowtrain.trace import Event, Trace
 from slowtrain.trace.host import in_windows, main_thread, saves, stands_for, training_begins, within
@@ -98,7 +99,8 @@ class FrequentValidation(Cause):
         passes = evidence.numbers["passes"]
         rarer = max(int(np.ceil(passes / max(KEPT * training / each, KEPT_PASSES))), 2)
         if "checkpoints" in evidence.says:
-            yield Prescription("edit", Effect.EXACT, f"save {rarer} times less often, or weights only")
+            saved = measured.first(trace, evidence.where, lambda s, line: guarded(s, line, rarer))
+            yield Prescription("edit", Effect.EXACT, f"save {rarer} times less often, or weights only", edits=saved)
             return
         says = f"validate {rarer} times less often (validation_freq={rarer}), or on a part of the data"
         found = measured.first(trace, evidence.where, lambda s, line: kerascalls.rarer_validation(s, line, rarer))

@@ -10,7 +10,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.input import datasets
+from slowtrain.source.cures.input import datasets, windowing
 from slowtrain.source.reading import index
 from slowtrain.source.spots.input import tiny
 from slowtrain.trace import Trace
@@ -100,7 +100,8 @@ class PerElementMap(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if nest(trace, of_files=False) is not None:
             says = "gather whole batches by index (or timeseries_dataset_from_array) in place of window().flat_map()"
-            yield Prescription("advice", Effect.EXACT, says)
+            made = measured.first(trace, evidence.where, windowing.gathered)
+            yield Prescription("edit" if made else "advice", Effect.EXACT, says, edits=made)
             return
         found = _tiny(trace)
         made = measured.batched(trace, found[0] if found else None, evidence.where[:1])

@@ -10,8 +10,8 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.input import ahead, generators
-from slowtrain.source.reading.recorded import ByHand, by_hand, is_interpreted, text_of
+from slowtrain.source.cures.input import ahead, chunks, generators, quicker
+from slowtrain.source.reading.recorded import ByHand, by_hand, follows_model, is_interpreted, text_of
 from slowtrain.source.spots.input import eagerinput, slowpython
 from slowtrain.trace import Trace, feeding
 from slowtrain.trace.pipeline import Node, Pipeline
@@ -21,7 +21,6 @@ VECTORISED = 0.05  # of the time of a loop in bytecode, assumed: array code is t
 OPS_MS = 0.1  # a call for one element of some dozens of small TensorFlow ops: 0.11 and 0.18 ms in recordings
 WAITING = 0.5  # a producer that does not compute for longer than this waits for something: a disk, a network
 COPIES = 3.0  # of the data while arrays are stacked and become tensors
-SAMPLES = 8.0  # calls a batch: samples are handed over one by one
 
 
 @dataclass(frozen=True)
@@ -119,30 +118,21 @@ class PythonInput(Cause):
                 if measured.fits(trace, node, COPIES)
                 else ()
             )
+            made = made or measured.first(trace, evidence.where, chunks.handed_over)
             says = "make arrays once and use from_tensor_slices, or yield whole batches"
             yield Prescription("edit", Effect.EXACT, says, edits=made)
         if node is not None:
             yield from _same_again(trace, evidence, node)
         if work is not None and work.hand is not None:
             yield from _in_lines(trace, evidence)
+        for says, cure in quicker.cures(evidence.numbers["calls_per_step"], kind == "samples"):
+            made = measured.first(trace, evidence.where, cure)
+            if made:
+                yield Prescription("edit", Effect.EXACT, says, edits=made)
         if kind == "samples":
             return
-        if kind == "loop":
-            yield Prescription(
-                "edit", Effect.EQUIVALENT, "replace the loop over elements by array code or TensorFlow ops"
-            )
-        elif kind == "once":
-            yield Prescription("edit", Effect.EXACT, "do this work once, before the loop, or keep it with .cache()")
-        elif kind == "drawn":
-            yield Prescription("edit", Effect.CHANGES_TRAINING, "draw the data once, before the loop")
-        elif kind == "beside":
-            yield Prescription(
-                "edit", Effect.EXACT, "make the next batch in a background thread, or with from_generator and prefetch"
-            )
-        else:
-            yield Prescription(
-                "edit", Effect.EQUIVALENT, "write it in TensorFlow ops in a parallel map, or use worker processes"
-            )
+        effect, says = quicker.in_words(kind, quicker.named(*_texts(trace, evidence.where)))
+        yield Prescription("edit", effect, says)
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Samples handed over one by one out of memory; loops over numbers, and over samples, in what makes input."""
@@ -277,6 +267,11 @@ class PythonInput(Cause):
     )
 
 
+def _texts(trace: Trace, where: Sequence[Place]) -> tuple[Source | None, int]:
+    """The file of the hottest line, and the line."""
+    return (text_of(trace, where[0].file), where[0].line) if where else (None, 0)
+
+
 def _same_again(trace: Trace, evidence: Evidence, node: Node) -> Iterable[Prescription]:
     """What keeps results that are the same in every epoch, where the text shows that they are."""
     made = measured.kept(trace, evidence.where, node)
@@ -343,13 +338,13 @@ def _kind(
         or any("python" in w.detail for w in pipe.written)
     )
     ready = min(calls * feeding.READ_US / 1e3 / ms, 1.0)
-    if calls >= SAMPLES and generated and not random:
+    if calls >= quicker.SAMPLES and generated and not random:
         return "samples", ready, 1.0
     if interpreted:
         # In a map, TensorFlow ops take over, called for each element: some tens of them.
-        in_map = not generated and calls >= SAMPLES
+        in_map = not generated and calls >= quicker.SAMPLES
         return "loop", max(VECTORISED, min(calls * OPS_MS / ms, 1.0) if in_map else 0.0), 1.0
-    if calls >= SAMPLES and generated:
+    if calls >= quicker.SAMPLES and generated:
         return "samples", 0.3, 1.0
     if not random and epochs > 1:
         return "once", ready, 1 - 1 / epochs
@@ -378,6 +373,8 @@ def _cured(pipe: Pipeline | None, work: Work) -> Pipeline | None:
 def _in_loop(trace: Trace) -> Work | None:
     hand = by_hand(trace)
     if hand is None or hand.ms < feeding.WAITED * trace.step_ms or hand.waiting > WAITING:
+        return None
+    if not hand.interpreted and follows_model(trace):
         return None
     found = hand.feeding
     rest = trace.step_ms - hand.ms

@@ -11,7 +11,7 @@ from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Sp
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
-from slowtrain.source.reading import finding, index, repeatable
+from slowtrain.source.reading import elsewhere, finding, index, repeatable
 from slowtrain.source.reading.input import chains, costly, elements
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import calls, fed, idle_cores, maps, written_place
@@ -83,7 +83,7 @@ class SequentialMap(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """A map of work that is worth a thread, one call at a time; once cached, or parallel further on, it is not."""
-        for call in index.of(source).called("map"):
+        for call in index.of(source).called("map") if chains.may_make(source) or elsewhere.leads(source) else ():
             if not chains.operates(call) or not call.args or finding.keyword(call, "num_parallel_calls", 1) is not None:
                 continue
             flow = chains.upstream(source, call)

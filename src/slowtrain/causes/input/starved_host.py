@@ -20,6 +20,7 @@ from slowtrain.whatif import Remedy, Supply
 BUSY = 0.85  # of the cores: the scheduler and other processes leave no more
 ALONE = 1.4  # calls under way at once: a pool of one thread, measured
 LONG_US = 200.0  # shorter calls are mostly the price of calling, which a node's own time does not hold
+AUTOTUNE = -1  # tf.data.AUTOTUNE
 LEAST_IDLE = 0.4  # of a core: enough to say that the threads, not the cores, are few
 
 
@@ -162,6 +163,14 @@ class StarvedHost(Cause):
         @pipeline Slices ms=0.1 > ParallelMapV2 ms=10 elements=16 parallelism=8 line=12 > Batch ms=0.1 line=13
         > Prefetch
         """,
+        """
+        step    1111111111
+        input   iiiiiiiii.
+        device  .........k
+        @fact cpu_ms_per_step=11 usable_cores=2
+        @pipeline Slices ms=0.1 > ParallelMapV2 ms=9 elements=16 parallelism=1 line=12 detail={"parallel":-1}
+        > Batch ms=0.1 line=13 > Prefetch detail={"options":{"private_threads":1}}
+        """,
     )
     quiet = (
         """
@@ -185,15 +194,17 @@ def _starved(trace: Trace) -> Starved | None:
     pipe, busy = fed(trace), busy_cores(trace)
     if pipe is None or busy is None:
         return None
+    few = _threads(trace)
     for node in deciding(pipe)[:2]:
         width = node.parallelism or 1.0
+        if few is not None and node.written is not None and node.written.detail.get("parallel") == AUTOTUNE:
+            width = max(width, trace.cores)  # the tuner gives no more than the pool has threads
         if width < 2 or not is_users(node) or node.written is None or node.written.python:
             continue
         under_way = node.ms / trace.step_ms
         limits = tuple(w.place for w in pipe.written if w.op == "OptionsDataset" and w.place)
         where = (*limits, *written_place(node))
         long = 1e3 * node.ms >= LONG_US * calls(pipe, node)
-        few = _threads(trace)
         if few is not None and few < min(width, trace.cores) and idle_cores(trace) >= LEAST_IDLE:
             return Starved(node, width, min(under_way, few), True, where)
         if long and 1 / ALONE <= under_way <= ALONE and idle_cores(trace) >= LEAST_IDLE and width * 0.7 > under_way:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
@@ -34,7 +34,7 @@ class UncachedInput(Cause):
     ## How it is recognised
     Several epochs of one data set were run to their end; the nodes that set the pace call
     functions without random ops and without Python; all that comes out of them in an epoch is
-    smaller than half of the memory that was free throughout; and nothing is cached yet. Where the
+    smaller than half of the memory that was free throughout; and nothing behind them is cached. Where the
     time is the price of very many calls, or of opening files, those causes are named.
 
     ## What to do
@@ -63,11 +63,11 @@ class UncachedInput(Cause):
         if free is None or size > FITS * free:
             return None
         return Evidence(
-            f"the same {plain(node.ms)} ms of work for each batch is done in each of {epochs} epochs; its result for "
-            "all "
-            f"elements takes {plain(size / 2**20)} MiB, {plain(free / 2**20)} MiB are free",
+            f"the same {plain(node.ms)} ms of work for each batch is done in each of {epochs} epochs"
+            f"{', behind the cache' if _in_vain(trace.pipeline, node) else ''}; its result for all elements takes "
+            f"{plain(size / 2**20)} MiB, {plain(free / 2**20)} MiB are free",
             {"work_ms": node.ms, "epochs": float(epochs), "result_bytes": size, "free_bytes": free},
-            written_place(node),
+            (*written_place(node), *_in_vain(trace.pipeline, node)),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -191,8 +191,28 @@ class UncachedInput(Cause):
         > Map ms=6 elements=16 line=12 detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]}
         > Batch ms=0.1
         """,
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @fact machine={"memory":{"available_bytes":8e9}}
+        @pipeline epochs=5 > Slices ms=0.1 elements=16 detail={"cardinality":160} > MemoryCache ms=0.1 line=11
+        > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12
+        detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]}
+        > Batch ms=0.1 > Prefetch
+        """,
     )
     quiet = (
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @fact machine={"memory":{"available_bytes":8e9}}
+        @pipeline epochs=5 > Slices ms=0.1 elements=16 detail={"cardinality":160}
+        > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12
+        detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]}
+        > MemoryCache ms=0.1 line=13 > Batch ms=0.1 > Prefetch
+        """,
         """
         step    1111111111
         input   iiiiiii...
@@ -219,12 +239,14 @@ class UncachedInput(Cause):
 def _repeated(trace: Trace) -> tuple[Node, float] | None:
     """The last deterministic map that sets the pace, and the bytes of its results in an epoch."""
     pipe = fed(trace)
-    if pipe is None or pipe.epochs < 2 or any(w.family in ("Cache", "Take") for w in pipe.written):
+    if pipe is None or pipe.epochs < 2:
         return None
     for node in reversed(pipe.nodes):
         if node.family != "Map" or not is_users(node) or node.written is None or node.ms < LEAST_MS:
             continue
         chain = [node, *pipe.upstream(node)]
+        if _kept_or_cut(pipe, chain):
+            continue
         if any(n.written is not None and (n.written.random or n.written.python) for n in chain) or any(
             n.name == "Generator" for n in chain
         ):
@@ -239,6 +261,18 @@ def _repeated(trace: Trace) -> tuple[Node, float] | None:
         if size is not None and heavy >= 0.5 * pipe.ms:
             return node, size
     return None
+
+
+def _in_vain(pipe: Pipeline, node: Node) -> tuple[Place, ...]:
+    """Caches that keep only what the node is made from."""
+    caches = (n.written for n in pipe.upstream(node) if n.family == "Cache" and n.written is not None)
+    return tuple(w.place for w in caches if w.place is not None)
+
+
+def _kept_or_cut(pipe: Pipeline, chain: Sequence[Node]) -> bool:
+    """Whether a cache stands behind these nodes, or something that leaves a cache there incomplete."""
+    before = {id(n.written) for n in chain if n.written is not None}
+    return any(w.family in ("Cache", "Take") and id(w) not in before for w in pipe.written)
 
 
 def _bytes(pipe: Pipeline, node: Node) -> float | None:

@@ -90,7 +90,12 @@ class UnshardedFiles(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = _reading(trace)
-        if found is not None and found[0].family != "Map":
+        if nest(trace, of_files=True) is not None:
+            made = measured.first(trace, evidence.where, datasets.opened_alongside)
+            if made:
+                says = "open several files at once: give interleave num_parallel_calls=tf.data.AUTOTUNE"
+                yield Prescription("edit", Effect.EXACT, says, edits=made)
+        elif found is not None and found[0].family != "Map":
             yield from _readers(trace)
         yield Prescription(
             "advice", Effect.EXACT, "pack the files into a few TFRecord shards and read those with interleave"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.model import Edit, Effect, Evidence, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.memory import kept
 from slowtrain.source.reading import gathering
-from slowtrain.source.spots.memory import kept
+from slowtrain.source.reading.recorded import text_of
+from slowtrain.source.spots.memory import kept as spotted
 from slowtrain.trace import Trace, growth
 from slowtrain.trace.feeding import free_bytes
 from slowtrain.trace.growth import Holder, Unit
@@ -21,6 +24,7 @@ LEAST_TRACES = 5  # functions traced after warm-up
 FILLED = 1.5  # buffered bytes take so much memory at most: allocators round up, and what is on its way counts too
 LONGEST_H = 30 * 24.0  # at a rate that fills the memory later than this, no run would notice
 SOON_H = 24.0  # before a run of a day has ended: then nothing else matters as much
+ROOM = 0.25  # of the memory that was free throughout: what a container that grows may take
 RETRACED = 0.5  # functions a step or call: then the tracing is the cause, and its cure that of host/retracing
 
 
@@ -84,17 +88,15 @@ class HostLeak(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         why = growth.reasons(growth.holders(trace), evidence.numbers["per_step_bytes"])
-        if any("Tensor" in one.element for one in why):
-            yield Prescription(
-                "advice", Effect.EXACT, "keep numbers, not tensors: float(loss), or value.numpy() at most"
-            )
+        tensors = [one for one in why if "Tensor" in one.element]
+        if tensors:
+            made = _edited(trace, tensors[0], kept.reduced)
+            less = "keep numbers, not tensors: float(loss), or value.numpy() at most"
+            if made:
+                less = f"keep in `{tensors[0].path}` only what is read of it later"
+            yield Prescription("edit" if made else "advice", Effect.EXACT, less, edits=made)
         if why:
-            names = ", ".join(f"`{one.path}`" for one in why[:3])
-            yield Prescription(
-                "advice",
-                Effect.EXACT,
-                f"give {names} a limit (collections.deque(maxlen=…)), or write it out and clear it",
-            )
+            yield _limit(trace, why)
         elif evidence.numbers["traces_per_step"]:
             yield Prescription("advice", Effect.EXACT, "make functions and models once, outside the loop")
             yield Prescription("advice", Effect.EXACT, "call keras.backend.clear_session() between models")
@@ -105,7 +107,7 @@ class HostLeak(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """All gradients of each step kept in a list; ops made in a loop of a session."""
-        for found in (*kept.gradients(source), *kept.ops(source)):
+        for found in (*spotted.gradients(source), *spotted.ops(source)):
             cure = Prescription("advice", Effect.EXACT, found.cure)
             yield Spot(edits.start(found.node), edits.end(found.node), found.says, cure)
 
@@ -220,6 +222,42 @@ class HostLeak(Cause):
         & "element_bytes":25000,"limit":100000,"file":"train.py","named":"buffer"}
         """,
     )
+
+
+def _limit(trace: Trace, why: Sequence[Holder]) -> Prescription:
+    """A limit to what grows: as many as a quarter of the memory that was free throughout has room for."""
+    one, free = why[0], free_bytes(trace)
+    most = _round(ROOM * free / one.element_bytes) if free and one.element_bytes else 0
+    made = _edited(trace, one, lambda text, found: kept.limited(text, found, most)) if most else ()
+    names = ", ".join(f"`{one.path}`" for one in why[:3])
+    if not made:
+        says = f"give {names} a limit (collections.deque(maxlen=…)), or write it out and clear it"
+        return Prescription("advice", Effect.EXACT, says)
+    steers = any(kept.trains_with(text, found) for text, found in _named(trace, one))
+    room = growth.size(most * one.element_bytes)
+    says = f"keep the last {most:,} of `{one.path}`, at most {room}, and forget older ones"
+    return Prescription("edit", Effect.CHANGES_TRAINING if steers else Effect.EXACT, says, edits=made)
+
+
+def _round(number: float) -> int:
+    """Down to one figure: 106,123 becomes 100,000."""
+    digits = len(str(int(number))) - 1
+    return int(number) // 10**digits * 10**digits if number >= 1 else 0
+
+
+def _named(trace: Trace, one: Holder) -> list[tuple[Source, kept.Kept]]:
+    text = text_of(trace, one.file) if one.file else None
+    attribute = "." in one.path
+    found = kept.every(text, one.named, one.kind) if text is not None else ()
+    return [(text, k) for k in found if text is not None and k.attribute is attribute]
+
+
+def _edited(trace: Trace, one: Holder, cure: Callable[[Source, kept.Kept], list[Edit]]) -> tuple[Edit, ...]:
+    for text, found in _named(trace, one):
+        made = cure(text, found)
+        if made and measured.parses(text, made):
+            return tuple(made)
+    return ()
 
 
 def _what(why: Sequence[Holder], traced: float, unit: Unit) -> str:

@@ -14,6 +14,17 @@ from slowtrain.source.spots.numerics import numbers as spotted
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 
+KERAS = (
+    ("tf.maximum", "keras.ops.maximum"),
+    ("tf.math.xlogy", "jax.scipy.special.xlogy"),
+    ("tf.math.divide_no_nan", "keras.ops.divide_no_nan"),
+    ("tf.nn.softmax", "keras.ops.softmax"),
+    ("tf.reduce_logsumexp", "keras.ops.logsumexp"),
+    ("tf.where", "keras.ops.where"),
+    ("reduce_sum(", "sum("),
+)
+ELSEWHERE = "call tf.debugging.enable_check_numerics() at the start of the script: it raises at the first bad number"
+
 
 class NonfiniteLoss(Cause):
     """The loss became NaN or infinite: what is trained from there on is lost.
@@ -26,7 +37,8 @@ class NonfiniteLoss(Cause):
     The loss that a step or an epoch gave was not a finite number. The recorder looks a few times
     a second, so that the step named is the first that it saw, not always the first. With `slowtrain run
     --on-nonfinite report` (or `stop`) the steps since the last good weights run again, and the first bad one op by op:
-    then the step is exact, and the first op, its layer, its line and what it was given are named.
+    then the step is exact, and the first op, its layer, its line and what it was given are named. In loops that run op
+    by op, with `run_eagerly`, and with Keras on the JAX backend as well; where it cannot, the report says why.
 
     ## What to do
     Look for the logarithm, division, square root or exponential that can leave its range: take losses from logits
@@ -82,12 +94,13 @@ class NonfiniteLoss(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         origin = (_check(trace) or {}).get("origin")
         if origin:
-            yield Prescription("advice", Effect.CHANGES_TRAINING, repairs.repair(origin))
+            yield Prescription("advice", Effect.CHANGES_TRAINING, _repair(origin))
         cures = [finite.kept(text) for text in texts_of(trace)]
         says, changed = next((cure for cure in cures if cure[1]), (finite.SAYS, ()))
-        yield Prescription("edit" if changed else "advice", Effect.CHANGES_TRAINING, says, edits=changed)
+        if changed or not origin:  # where the op is known, what is usual for others is no advice
+            yield Prescription("edit" if changed else "advice", Effect.CHANGES_TRAINING, says, edits=changed)
         if not origin:
-            yield Prescription("advice", Effect.EXACT, "name the first op: slowtrain run --on-nonfinite stop SCRIPT")
+            yield Prescription("advice", Effect.EXACT, _not_named(trace))
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Logarithms without a floor, losses that take logits for probabilities or the reverse, numbers too small."""
@@ -171,6 +184,26 @@ def _check(trace: Trace) -> Mapping[str, Any] | None:
     return next((e.data for e in trace.events_of("checked") if e.data.get("origin")), None)
 
 
+def _repair(origin: Mapping[str, Any]) -> str:
+    """As for TensorFlow's op of the same kind; in Keras' words where the step was JAX's."""
+    if "like" not in origin:
+        return repairs.repair(origin)
+    says = repairs.repair({**origin, "type": origin["like"], "of": origin["like"]})
+    for theirs, ours in KERAS:
+        says = says.replace(theirs, ours)
+    return says
+
+
+def _not_named(trace: Trace) -> str:
+    """What to do where nothing is known of the first op: ask for it; or, where that was done, why it cannot be told."""
+    if trace.facts.get("on_nonfinite") is None:
+        return "name the first op: slowtrain run --on-nonfinite stop SCRIPT"
+    tried = next((e.data for e in trace.events_of("checked") if e.data.get("unknown")), None)
+    if tried is None:
+        return f"the first op is not named: no step of a kind that can run again was seen; {ELSEWHERE}"
+    return f"the first op is not named: {tried['unknown']}; {tried.get('instead') or ELSEWHERE}"
+
+
 def _origin_place(trace: Trace) -> Place | None:
     site = ((_check(trace) or {}).get("origin") or {}).get("site")
     return Place(str(site[0]), int(site[1])) if isinstance(site, (list, tuple)) and len(site) == 2 else None
@@ -201,16 +234,21 @@ def _of(origin: Mapping[str, Any]) -> str:
     if origin.get("kind") != "op":
         return f"{origin.get('type') or 'an op'}{layer} was given {made} that came from outside of the step"
     if origin.get("variable"):
-        return f"the update {origin.get('type')} of {origin['variable']} made {made} of finite numbers"
+        update = f"the update {origin['type']}" if origin.get("type") else "the optimizer's update"
+        return f"{update} of {origin['variable']} made {made} of finite numbers{_given(origin)}"
     of = f" (gradient of {origin.get('of')})" if origin.get("gradient") else ""
+    return f"{origin.get('type')}{of}{layer} made {made} of finite numbers{_given(origin)}"
+
+
+def _given(origin: Mapping[str, Any]) -> str:
+    """The ranges of the first two inputs."""
     ranges = [
         f"{plain(i['least'])} to {plain(i['most'])}"
         + (f" ({i['zero']:,} of {i['count']:,} are 0)" if i.get("zero") else "")
         for i in origin.get("inputs") or ()
         if i.get("least") is not None
     ]
-    was = f"; its input was {' and '.join(ranges[:2])}" if ranges else ""
-    return f"{origin.get('type')}{of}{layer} made {made} of finite numbers{was}"
+    return f"; its input was {' and '.join(ranges[:2])}" if ranges else ""
 
 
 def _is_loss(name: str) -> bool:

@@ -12,7 +12,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Phase, Place, Prescription, Signal
 from slowtrain.source import trees
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import kerascalls
+from slowtrain.source.cures.host import building, kerascalls
 from slowtrain.trace import Event, Trace
 from slowtrain.trace.host import called, in_keras, loops_around, parsed, stands_for, training_begins, within
 from slowtrain.whatif import Remedy, Skip
@@ -78,7 +78,15 @@ class SlowStartup(Cause):
                 "edit", Effect.EQUIVALENT, says, edits=measured.first(trace, evidence.where, kerascalls.rolled)
             )
         else:
-            yield Prescription("edit", Effect.EXACT, "build the model once; to keep its states, keep get_weights()")
+            # Models that are not built draw no first weights: those after them get others of the same distribution.
+            chosen = measured.first(trace, evidence.where, building.only_the_chosen)
+            if chosen:
+                says = "build only the model that is looked up, not all there are to choose from"
+                yield Prescription("edit", Effect.EQUIVALENT, says, edits=chosen)
+                return
+            kept = measured.first(trace, evidence.where, building.as_weights)
+            once = "build the model once; to keep its states, keep get_weights()"
+            yield Prescription("edit", Effect.EQUIVALENT if kept else Effect.EXACT, once, edits=kept)
 
     fires = (
         """

@@ -7,7 +7,9 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
-from slowtrain.source.reading.recorded import by_hand, divided
+from slowtrain.source.cures.input import lists
+from slowtrain.source.cures.input.ahead import made_ahead
+from slowtrain.source.reading.recorded import LEAST_VISITS, by_hand, divided, follows_model
 from slowtrain.source.spots.input import handfed
 from slowtrain.trace import Trace, loop
 from slowtrain.whatif import Drop, Remedy
@@ -61,6 +63,8 @@ class PerStepFeed(Cause):
         handed = loop.batch_comes_from_python(trace)
         if trace.eager or trace.steps.source.endswith("()"):
             feeds = {p: ms for p, ms in feeds.items() if handed}
+        if follows_model(trace):
+            return None
         lines = divided(trace)
         step = loop.step_line(trace)
         fed = {p: ms for p, ms in feeds.items() if not _after(p, step)}
@@ -70,6 +74,8 @@ class PerStepFeed(Cause):
             part = before / (before + after) if before + after else 1.0
             hand = by_hand(trace)
             waiting = hand.waiting if hand is not None and hand.waiting > WAITING else 0.0
+            if hand is not None and sum(line.visits for line in hand.lines) >= LEAST_VISITS:
+                waiting = 1.0  # no conversion of a batch: its elements are gone through in Python, see input/
             made = trace.mean(Category.PYTHON) * part * (1 - waiting)
         feed = sum(fed.values())
         total = min(feed, trace.mean(Category.FEED)) + made
@@ -97,6 +103,14 @@ class PerStepFeed(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         says = "feed from a tf.data.Dataset that ends in .prefetch(tf.data.AUTOTUNE), or convert once before the loop"
         found = measured.by_hand_once(trace, evidence.where)
+        listed = () if found else measured.first(trace, evidence.where, lists.as_array_first)
+        if listed:
+            array = "make an array of the list first: TensorFlow goes through lists element by element"
+            yield Prescription("edit", Effect.EXACT, array, edits=listed)
+        ahead = () if found or listed else measured.first(trace, evidence.where, made_ahead)
+        if ahead:
+            beside = "make the next batch in a background thread while the step runs"
+            yield Prescription("edit", Effect.EXACT, beside, edits=ahead)
         yield Prescription("edit", Effect.EXACT, says, edits=found)
 
     def spot(self, source: Source) -> Iterable[Spot]:

@@ -8,7 +8,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.transfer import readbacks
+from slowtrain.source.cures.transfer import at_once, readbacks
 from slowtrain.source.spots.transfer import readbacks as spotted
 from slowtrain.trace import Trace, loop, names
 from slowtrain.trace.host import saves
@@ -92,6 +92,15 @@ class PerStepReadback(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         rarely = "read back every hundredth step, or all values at once at the end of an epoch"
+        mixed = measured.first(trace, evidence.where, at_once.mixed_in_place)
+        if mixed:
+            says = "mix the weights where they are: assign() for each variable, without get_weights()"
+            yield Prescription("edit", Effect.EQUIVALENT, says, edits=mixed)
+        read = measured.first(trace, evidence.where, at_once.read_whole)
+        if read:
+            says = "read the whole tensor back at once: .numpy() in front of the loop over it"
+            yield Prescription("edit", Effect.EXACT, says, edits=read)
+            return
         found = measured.first(trace, evidence.where, readbacks.deferred)
         # A check that ends the run would see a diverged value up to a hundred steps later.
         effect = Effect.EQUIVALENT if measured.touches(trace, found, "raise") else Effect.EXACT

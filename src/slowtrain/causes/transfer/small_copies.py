@@ -1,8 +1,9 @@
-"""Very many small copies to the device in each step."""
+"""Copies to the device in each step that are very small, or come from pageable memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slowtrain.causes import LITTLE, Cause
 from slowtrain.figures import plain
@@ -15,40 +16,61 @@ MANY = 16  # a step; the copies of fewer, at some 20 µs each, take a third of a
 # sixteen lanes) 64 KiB take as long on the device as the start: smaller copies are mostly their own price.
 SMALL_BYTES = 65536
 BYTES_PER_MS = 1e7  # of one large copy: 10 GB/s from ordinary memory at best
+MOSTLY = 0.5  # of the bytes come from pageable memory
+# What copies from locked memory reach, where the profile shows none: PCIe 3.0 with sixteen lanes. Newer links do more.
+LOCKED_BYTES_PER_MS = 1.2e7
+LEAST_LOCKED_BYTES = 1e6  # a step: smaller copies do not show what the link can do
+
+
+@dataclass(frozen=True)
+class Slow:
+    """Copies from pageable memory, a step: what they take that no kernel hides, and from locked memory would."""
+
+    copies: Copies
+    share: float  # of the bytes
+    ms: float
+    left_ms: float
+    bytes_per_ms: float
 
 
 class SmallCopies(Cause):
-    """Each step copies dozens of small tensors to the device, one by one.
+    """Each step copies dozens of small tensors to the device, one by one, or large ones from pageable memory.
 
     ## What it means
     A copy has a price whatever its size: a call of the driver on the host, and some microseconds on the device. A
     batch of sixty columns of a table, each a tensor of its own, pays it sixty times; the bytes themselves would cross
-    in a fraction of that.
+    in a fraction of that. And a copy from ordinary memory, which may be paged out, is two: the driver
+    copies it into locked memory piece by piece, and the call waits for that.
 
     ## How it is recognised
     Sixteen copies to the device in each step or more, smaller than 64 KiB on average, for which the device
-    waits, or the host's thread that launches its work. Copies that hide behind kernels do not count.
+    waits, or the host's thread that launches its work; or copies that the profile calls pageable, slower
+    than those from locked memory in the same profile, or than a link of sixteen lanes. Copies that hide behind kernels
+    do not count.
 
     ## What to do
     Stack columns of one type into one tensor (`tf.stack`, `np.column_stack`) before they cross, and
-    take them apart in the model; batch labels and weights with them. Let the data set prefetch to the device.
+    take them apart in the model; batch labels and weights with them. Let the data set prefetch to the device
+    (`tf.data.experimental.prefetch_to_device` as its last stage): its copies run while the step before computes.
 
     ## When it is not worth it
     When other work hides the copies, and when few of them matter.
     """
 
-    title = "Many small copies to the device"
+    title = "Many small copies to the device, or copies from pageable memory"
     needs = frozenset({Signal.STEPS, Signal.DEVICE})
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         copied = trace.device.copies.get("h2d") if trace.device is not None else None
-        unknown = copied is not None and not copied.bytes and trace.share(Category.FEED) >= LITTLE
+        unknown = copied is not None and _untold(trace, copied)
         return super().wants(trace) | ({Signal.FEEDS} if unknown else set())
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _copies(trace)
-        if found is None or found.count < MANY or found.bytes > SMALL_BYTES * found.count:
+        if found is None:
             return None
+        if not _small(found):
+            return _evidence(trace, slow) if (slow := _pageable(trace, found)) is not None else None
         ms = trace.mean(Category.FEED)
         each = found.bytes / found.count
         rate = found.bytes / found.ms / 1e3 if found.ms else 0.0
@@ -62,12 +84,25 @@ class SmallCopies(Cause):
         found = _copies(trace)
         if found is None:
             return []
+        if not _small(found):
+            slow = _pageable(trace, found)
+            if slow is None:
+                return []
+            # At best they hide behind the step before; at worst the link is slower than assumed.
+            saved = slow.ms - slow.left_ms
+            return [Drop({Category.FEED: saved}, 0.0, (0.4, slow.ms / saved))]
         left = evidence.numbers["feed_ms"] / found.count + found.bytes / BYTES_PER_MS
         # Stacking costs the host a copy of its own.
         return [Drop({Category.FEED: max(evidence.numbers["feed_ms"] - left, 0.0)}, 1.0, (0.5, 1.05))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription("edit", Effect.EXACT, "stack inputs of one type into one tensor before they cross")
+        if "pageable_share" not in evidence.numbers:
+            yield Prescription("edit", Effect.EXACT, "stack inputs of one type into one tensor before they cross")
+        elif trace.fact("jax"):
+            yield Prescription("edit", Effect.EXACT, "jax.device_put the next batch while the step before it runs")
+        else:
+            says = 'end the data set in tf.data.experimental.prefetch_to_device("/GPU:0"): it copies beside the step'
+            yield Prescription("edit", Effect.EXACT, says)
 
     fires = (
         """
@@ -82,6 +117,20 @@ class SmallCopies(Cause):
         device   ..kkkkkkkk
         @fact profile=true
         @device busy=8 copies={"h2d":[64,1e6,1,1],"d2h":[1,4,0.01,0.01]} idle={"h2d":1}
+        """,
+        """
+        step     1111111111
+        h2d      hhhh......
+        device   ....kkkkkk
+        @fact profile=true
+        @device busy=10 copies={"h2d":[2,12e6,4,4,12e6,4,4]}
+        """,
+        """
+        step     1111111111
+        h2d      hhhhh.....
+        device   .....kkkkk
+        @fact profile=true jax=true
+        @device busy=10 copies={"h2d":[3,52e6,5,5,30e6,4,4]}
         """,
     )
     quiet = (
@@ -102,7 +151,55 @@ class SmallCopies(Cause):
         device   ....kkkkkk
         @device busy=6 copies={"h2d":[20,40e6,4,4]}
         """,
+        """
+        step     1111111111
+        h2d      hhhh......
+        device   ....kkkkkk
+        @fact profile=true
+        @device busy=10 copies={"h2d":[2,47e6,4,4,47e6,4,4]}
+        """,
+        """
+        step     1111111111
+        h2d      hhhh......
+        device   ....kkkkkk
+        @fact profile=true
+        @device busy=10 copies={"h2d":[2,12e6,4,4,1e5,0.1,0.1]}
+        """,
     )
+
+
+def _small(found: Copies) -> bool:
+    return found.count >= MANY and found.bytes <= SMALL_BYTES * found.count
+
+
+def _untold(trace: Trace, copied: Copies) -> bool:
+    """Whether what is waited for may be pageable copies, or, where no bytes are told, small ones."""
+    if not copied.bytes:
+        return trace.share(Category.FEED) >= LITTLE
+    return copied.pageable is None and not _small(copied) and copied.exposed_ms >= LITTLE * trace.step_ms
+
+
+def _pageable(trace: Trace, found: Copies) -> Slow | None:
+    """None where the profile does not tell, or locked memory would not be quicker."""
+    slow = found.pageable
+    if slow is None or slow.ms <= 0 or slow.bytes < MOSTLY * found.bytes:
+        return None
+    locked, took = found.bytes - slow.bytes, found.ms - slow.ms
+    rate = locked / took if locked >= LEAST_LOCKED_BYTES and took > 0 else LOCKED_BYTES_PER_MS
+    ms = min(slow.exposed_ms, trace.mean(Category.FEED))
+    left = ms * slow.bytes / slow.ms / rate
+    return Slow(found, slow.bytes / found.bytes, ms, left, slow.bytes / slow.ms) if left < ms else None
+
+
+def _evidence(trace: Trace, slow: Slow) -> Evidence:
+    found = slow.copies
+    return Evidence(
+        f"{plain(found.count)} copies to the device in each step, {slow.share:.0%} of their {plain(found.bytes / 1e6)} "
+        f"MB from pageable memory, at {plain(slow.bytes_per_ms / 1e6)} GB/s; {plain(slow.ms)} of "
+        f"{plain(trace.step_ms)} ms hide behind no kernel",
+        {"copies_per_step": found.count, "copy_bytes": found.bytes / found.count, "feed_ms": slow.ms,
+         "pageable_share": slow.share},
+    )  # fmt: skip
 
 
 def _copies(trace: Trace) -> Copies | None:

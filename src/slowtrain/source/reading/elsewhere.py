@@ -7,8 +7,8 @@ import functools
 import os
 from dataclasses import dataclass
 
-from slowtrain.source import Source, parse, trees
-from slowtrain.source.reading import finding, index, scopes
+from slowtrain.source import Source, kept, parse, trees
+from slowtrain.source.reading import finding, index, scopes, values
 
 FRAMEWORKS = frozenset("tensorflow keras tf_keras numpy scipy pandas sklearn matplotlib PIL cv2 torch jax".split())
 UPWARDS = 4  # folders above the file in which a package may begin
@@ -36,7 +36,24 @@ def function(source: Source, node: ast.AST) -> Found | None:
     return _named(os.path.dirname(os.path.abspath(source.file)), level, full, DEEPEST)
 
 
-@functools.lru_cache(maxsize=16)
+def leads(source: Source) -> bool:
+    """Whether ``function`` may find anything, by the text alone."""
+    folder = os.path.dirname(os.path.abspath(source.file))
+    roots = {one.partition(".")[0] for one in values.modules(source)} - FRAMEWORKS
+    return any(not root or _near(folder, root) for root in roots)
+
+
+@functools.lru_cache(maxsize=1024)
+def _near(folder: str, name: str) -> bool:
+    """Whether a file or folder of this name stands in a folder or in one of those above it."""
+    for _ in range(UPWARDS + 1):
+        if os.path.isdir(os.path.join(folder, name)) or os.path.isfile(os.path.join(folder, f"{name}.py")):
+            return True
+        folder = os.path.dirname(folder)
+    return False
+
+
+@kept(16)
 def _imported(source: Source) -> dict[str, tuple[int, str]]:
     """What the file imports from elsewhere but frameworks: how many dots, then the dotted name."""
     found: dict[str, tuple[int, str]] = {}

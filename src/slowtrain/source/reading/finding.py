@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import functools
 from collections.abc import Iterator
 
-from slowtrain.source import FUNCTIONS, Source, trees
+from slowtrain.source import FUNCTIONS, Source, kept, trees
+from slowtrain.source.reading import statements
 
 SCOPES = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 
@@ -43,16 +43,9 @@ def chain(call: ast.expr) -> Iterator[ast.Call]:
         node = node.func.value
 
 
-@functools.lru_cache(maxsize=16)
-def parents(source: Source) -> dict[ast.AST, ast.AST]:
-    found: dict[ast.AST, ast.AST] = {}
-    todo: list[ast.AST] = [source.tree]
-    for node in todo:
-        below = trees.children(node)
-        if below:
-            found |= dict.fromkeys(below, node)
-            todo += below
-    return found
+def parents(source: Source) -> statements.Statements:
+    """What each node stands in."""
+    return statements.of(source)
 
 
 def outermost(source: Source, call: ast.Call) -> ast.Call:
@@ -105,17 +98,12 @@ def defined(source: Source, name: str, near: ast.AST | None = None) -> ast.Funct
     return found[0] if len(found) == 1 else None
 
 
-@functools.lru_cache(maxsize=16)
+@kept(16)
 def _functions(source: Source) -> dict[str, list[ast.FunctionDef]]:
     found: dict[str, list[ast.FunctionDef]] = {}
-    todo: list[ast.AST] = [source.tree]
-    for node in todo:  # level by level, and statements alone: no expression holds a function that has a name
+    for node in statements.of(source).every:  # no expression holds a function that has a name
         if isinstance(node, ast.FunctionDef):
             found.setdefault(node.name, []).append(node)
-        for field in ("body", "handlers", "cases", "orelse", "finalbody"):
-            inner = getattr(node, field, None)
-            if isinstance(inner, list):
-                todo += inner
     return found
 
 

@@ -1,67 +1,75 @@
-"""A file's syntax tree gone through once: what every detector of ``slowtrain lint`` asks for, by its kind and its name.
+"""Calls and statements of a file by their names and kinds: what every detector of ``slowtrain lint`` asks for.
 
-Walking a tree takes about as long as parsing it, so that each detector walking for itself would be most of the time.
+A file whose text has no such name is not even parsed.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from slowtrain.source import Source, edits, trees
-from slowtrain.source.reading import finding
+from slowtrain.source import Source, edits, kept
+from slowtrain.source.reading import finding, statements
 
-# Names and constants, half of all nodes, are left out.
-_FIELDS = {kind: tuple(reversed(names)) for kind, names in trees.FIELDS.items() if kind not in (ast.Name, ast.Constant)}
+GAP = r"(?:[\s\\)]|#[^\r\n]*[\r\n])*"  # what may stand between a name and what is done with it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Index:
-    """``nodes`` by exact class (names and constants left out), ``calls`` by the last name of what is called.
-
-    Both in the order of the text.
-    """
-
-    nodes: dict[type[ast.AST], list[ast.AST]] = field(default_factory=dict)
-    calls: dict[str, list[ast.Call]] = field(default_factory=dict)
+    source: Source
+    _calls: dict[str, list[ast.Call]] = field(default_factory=dict)
 
     def called(self, *names: str) -> list[ast.Call]:
-        """Calls of any of ``names``, in the order of the text."""
-        found = [call for name in names for call in self.calls.get(name, ())]
+        """Calls of any of ``names``, the last name of what is called, in the order of the text."""
+        found = [call for name in names for call in self._called(name)]
         return sorted(found, key=edits.start) if len(names) > 1 else found
 
+    def _called(self, name: str) -> list[ast.Call]:
+        found = self._calls.get(name)
+        if found is None:
+            inside = statements.of(self.source)
+            where = inside.having(_call(name)) if name in self.source.plain else ()
+            calls = (n for one in where for n in inside.own(one) if isinstance(n, ast.Call))
+            found = self._calls[name] = [call for call in calls if finding.called(call) == name]
+        return found
 
-@functools.lru_cache(maxsize=4)
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """Names that may be called, as far as the text tells."""
+        return frozenset(_ANY.findall(self.source.plain))
+
+
+@kept(4)
 def of(source: Source) -> Index:
     """The index of a file; made once, when it is first asked for."""
-    nodes: dict[type[ast.AST], list[ast.AST]] = {}
-    calls: dict[str, list[ast.Call]] = {}
-    todo: list[ast.AST] = [source.tree]
-    pop, push = todo.pop, todo.append
-    while todo:
-        node = pop()
-        kind = node.__class__
-        fields = _FIELDS.get(kind)
-        if fields is None:
-            continue
-        nodes.setdefault(kind, []).append(node)
-        if kind is ast.Call:
-            calls.setdefault(finding.called(node), []).append(node)  # type: ignore[arg-type]
-        for name in fields:
-            value = getattr(node, name, None)
-            if value.__class__ is list:
-                todo += [n for n in value[::-1] if isinstance(n, ast.AST)]
-            elif isinstance(value, ast.AST):
-                push(value)
-    return Index(nodes, calls)
+    return Index(source)
+
+
+_ANY = re.compile(rf"\b([^\W\d]\w*){GAP}\(")
+
+
+@functools.cache
+def _call(name: str) -> re.Pattern[str]:
+    """A name with a parenthesis behind it, where nothing is defined."""
+    return re.compile(rf"{name}(?<!\w{name})(?<!def {name}){GAP}\(")
+
+
+def written(source: Source, pattern: re.Pattern[str], kind: type[ast.AST]) -> list[ast.AST]:
+    """Nodes of exactly this class in statements in whose text ``pattern`` is found, in the order of the text."""
+    inside = statements.of(source)
+    return [node for one in inside.having(pattern) for node in inside.own(one) if node.__class__ is kind]
 
 
 def nodes(source: Source, *kinds: type[ast.AST]) -> Iterable[ast.AST]:
     """Nodes of exactly these classes, each class in the order of the text."""
-    found = of(source).nodes
-    return [node for kind in kinds for node in found.get(kind, ())]
+    inside = statements.of(source)
+    if all(issubclass(kind, ast.stmt) for kind in kinds):
+        return [node for kind in kinds for node in inside.every if node.__class__ is kind]
+    below = [node for one in inside.every for node in inside.own(one)]
+    return [node for kind in kinds for node in below if node.__class__ is kind]
 
 
 def operation(call: ast.Call) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -12,6 +12,11 @@ TENSOR, ARRAY, NUMBER, CONSTANT, UNKNOWN = "tensor", "array", "number", "constan
 ITERATED = frozenset("batch prefetch shuffle repeat cache take skip padded_batch from_tensor_slices".split())
 NUMBERS = frozenset("float int len range round abs min max sum time perf_counter item".split())
 ARRAYS = frozenset("numpy astype tolist to_numpy permutation reshape copy".split())
+# Of TensorFlow, but no one tensor comes of it.
+SEVERAL = frozenset(
+    "split unstack meshgrid top_k moments svd eigh eig unique unique_with_counts while_loop cond case switch_case "
+    "map_fn scan foldl data keras nest layers Variable sparse ragged function".split()
+)
 DEPTH = 6
 
 
@@ -54,7 +59,47 @@ def _of_call(source: Source, call: ast.Call, depth: int) -> str:
         return NUMBER
     if name == "next" and call.args and dataset(source, call.args[0], depth):
         return TENSOR
-    return UNKNOWN
+    return TENSOR if _of_graph(source, call) else UNKNOWN
+
+
+def _of_graph(source: Source, call: ast.Call) -> bool:
+    """Whether a ``tf.function`` of this file gives the one tensor, or the tuple of tensors that is taken apart."""
+    made = finding.defined(source, finding.called(call), call)
+    marks = [
+        scopes.full(source, d.func if isinstance(d, ast.Call) else d) for d in (made.decorator_list if made else ())
+    ]
+    if made is None or "tensorflow.function" not in marks:
+        return False
+    given = [n.value for n in scopes.own(made.body) if isinstance(n, ast.Return)]
+    holder = finding.parents(source).get(call)
+    apart = isinstance(holder, ast.Assign) and all(isinstance(t, ast.Tuple) for t in holder.targets)
+    kinds = (ast.Tuple,) if apart else (ast.Name, ast.BinOp, ast.Call)
+    return bool(given) and all(isinstance(v, kinds) and _plain(source, v) for v in given)
+
+
+def _plain(source: Source, value: ast.expr | None) -> bool:
+    """Whether what a graph returns is a tensor, or a tuple of tensors, and no structure of its own."""
+    if isinstance(value, ast.Tuple):
+        return all(isinstance(e, (ast.Name, ast.BinOp)) or _by_op(source, e) for e in value.elts)
+    if isinstance(value, ast.Name):
+        scope = where_bound(source, value)
+        found = scopes.binders(source, value.id, scope) if scope is not None else []
+        return bool(found) and all(
+            isinstance(n, ast.Assign)
+            and _value_for(n, value.id) is not None
+            and _by_op(source, _value_for(n, value.id))
+            for n in found
+        )
+    return isinstance(value, ast.BinOp) or _by_op(source, value)
+
+
+def _by_op(source: Source, value: ast.expr | None) -> bool:
+    """Whether an expression is what an op of TensorFlow gives: one tensor."""
+    if isinstance(value, ast.BinOp):
+        return True
+    whole = scopes.full(source, value.func) if isinstance(value, ast.Call) else ""
+    several = any(part in SEVERAL for part in whole.split("."))
+    return whole.startswith(("tensorflow.", "keras.ops.")) and not several
 
 
 def _of_name(source: Source, name: ast.Name, depth: int) -> str:

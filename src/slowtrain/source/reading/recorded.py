@@ -58,6 +58,18 @@ def by_hand(trace: Trace) -> ByHand | None:
     return None
 
 
+def follows_model(trace: Trace) -> bool:
+    """Whether the lines that make a step's input ask the model and read its answer: no batch can be made ahead then."""
+    asked, read = (loop.places(trace, lane) for lane in ("function", "readback"))
+    step = loop.step_line(trace)
+    text = text_of(trace, step.file) if step is not None else None
+    found = text.feeding(step.line) if text is not None and step is not None else None
+    if found is None or step is None:
+        return False
+    making = {p for p in (*asked, *read) if p.file == step.file and p.line in found.lines}
+    return any(p in making for p in asked) and any(p in making for p in read)
+
+
 def divided(trace: Trace) -> loop.Loop:
     """:func:`slowtrain.trace.loop.divide`, with lines of functions on the side of the step on which they are called."""
     found, step = loop.divide(trace), loop.step_line(trace)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import functools
 from collections.abc import Iterable, Iterator
 
-from slowtrain.source import FUNCTIONS, Source, trees
+from slowtrain.source import FUNCTIONS, Source, kept, trees
 from slowtrain.source.reading import finding, index
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
@@ -34,7 +33,7 @@ def bound(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
     return set(_bound(nodes)) if isinstance(nodes, ast.AST) else {name for node in nodes for name in _bound(node)}
 
 
-@functools.lru_cache(maxsize=4096)
+@kept(4096)
 def _bound(top: ast.AST) -> frozenset[str]:
     found: set[str] = set()
     hidden: set[int] = set()
@@ -166,7 +165,7 @@ def full(source: Source, node: ast.AST) -> str:
     return f"{known}.{rest}" if rest else known
 
 
-@functools.lru_cache(maxsize=16)
+@kept(16)
 def aliases(source: Source) -> dict[str, str]:
     """What the names that the file imports stand for."""
     found: dict[str, str] = {}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slowtrain.source import FUNCTIONS, Source
+from slowtrain.source import FUNCTIONS, Source, kept
 from slowtrain.source.reading import finding, index, scopes
 
 ON_BATCH = ("train_on_batch",)
@@ -23,7 +22,7 @@ class Steps:
     graph: bool  # the step is a function of this file around a gradient tape, not Keras's own
 
 
-@functools.lru_cache(maxsize=4)
+@kept(4)
 def of(source: Source) -> tuple[Steps, ...]:
     """The innermost loops around each call of a training step, in functions that are no graphs themselves."""
     found: dict[int, Steps] = {}

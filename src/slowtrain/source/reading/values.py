@@ -6,11 +6,11 @@ Both answer only where the file leaves no doubt: one assignment, one default tha
 from __future__ import annotations
 
 import ast
-import functools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from slowtrain.source import FUNCTIONS, Source, trees
+from slowtrain.source import FUNCTIONS, Source, kept, trees
 from slowtrain.source.reading import finding as find
 from slowtrain.source.reading import index, scopes
 
@@ -23,6 +23,10 @@ _SAME = (
     ("tensorflow.keras.", "keras."),
     ("tf_keras.", "keras."),
 )
+
+_FROM = re.compile(r"from[\s\\]+([\w.]+)")
+_IMPORT = re.compile(r"import\b((?:[^\n\\#;]|\\\s)*)")
+_DOTTED = re.compile(r"[\w.]+")
 
 
 @dataclass
@@ -47,6 +51,22 @@ def qualified(source: Source, node: ast.AST) -> str:
     return full
 
 
+def reaches(source: Source, *names: str) -> bool:
+    """Whether ``qualified`` may give one of these names, or one that begins so: by the text alone, before parsing."""
+    known = [f"{module}." for module in modules(source)]
+    return any(name.startswith(module) or module.startswith(name) for name in names for module in known)
+
+
+@kept(4)
+def modules(source: Source) -> set[str]:
+    """What the text names behind ``from``, with dots in front of it, and the first parts of that behind ``import``."""
+    found = set(_FROM.findall(source.plain))
+    found |= {one.partition(".")[0] for several in _IMPORT.findall(source.plain) for one in _DOTTED.findall(several)}
+    if any(one.partition(".")[0] in ("tensorflow", "tf_keras") for one in found):
+        found |= {"tensorflow", "keras"}  # as _SAME has it
+    return found
+
+
 def scope(source: Source, node: ast.AST, name: str) -> ast.AST:
     """The function or module in which ``name``, as read at ``node``, is bound."""
     above = find.parents(source)
@@ -63,7 +83,7 @@ def stores(where: ast.AST, name: str) -> Sequence[ast.AST]:
     return _bindings(where).get(name, ())
 
 
-@functools.lru_cache(maxsize=512)
+@kept(512)
 def _bindings(where: ast.AST) -> dict[str, list[ast.AST]]:
     """All that a scope binds, by name; gone through once."""
     found: dict[str, list[ast.AST]] = {}
@@ -107,7 +127,7 @@ def assigned(source: Source, node: ast.Name) -> ast.expr | None:
     return given(source, found[0])
 
 
-@functools.lru_cache(maxsize=16)
+@kept(16)
 def _shared(source: Source) -> frozenset[str]:
     """Names that some function declares ``global``."""
     return frozenset(name for n in index.nodes(source, ast.Global) if isinstance(n, ast.Global) for name in n.names)
@@ -146,7 +166,7 @@ def whole(source: Source, node: ast.expr) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-@functools.lru_cache(maxsize=16)
+@kept(16)
 def _modules(source: Source) -> dict[str, str]:
     """Modules, and what was imported from them, by the name that the file gives them."""
     found: dict[str, str] = {}
@@ -245,7 +265,7 @@ def _of_attribute(source: Source, node: ast.Attribute, base: ast.Name, depth: in
     if stored:
         return None
     value = assigned(source, base)
-    if isinstance(value, ast.Call) and find.called(value) == "parse_args":
+    if _options(source, base):
         return _of_option(source, node.attr)
     named = find.called(value) if isinstance(value, ast.Call) else base.id
     classes = [n for n in index.nodes(source, ast.ClassDef) if isinstance(n, ast.ClassDef) and n.name == named]
@@ -268,6 +288,27 @@ def _of_class(source: Source, holder: ast.ClassDef, name: str) -> Origin | None:
     made = index.of(source).called(holder.name)
     plain = not any(call.args or any(k.arg in (name, None) for k in call.keywords) for call in made)
     return Origin(values[0]) if len(values) == 1 and isinstance(values[0], ast.Constant) and plain else None
+
+
+def _options(source: Source, node: ast.expr, depth: int = DEPTH) -> bool:
+    """Whether ``node`` holds what ``parse_args()`` gave, through functions that return it and that are given it."""
+    if isinstance(node, ast.Call) and depth:
+        if find.called(node) in ("parse_args", "parse_known_args"):
+            return find.called(node) == "parse_args"
+        made = find.defined(source, node.func.id, node) if isinstance(node.func, ast.Name) else None
+        back = [n.value for n in scopes.own(made.body) if isinstance(n, ast.Return)] if made is not None else []
+        return len(back) == 1 and back[0] is not None and _options(source, back[0], depth - 1)
+    if not isinstance(node, ast.Name) or not depth:
+        return False
+    where = scope(source, node, node.id)
+    bound = list(stores(where, node.id))
+    if len(bound) == 1 and isinstance(bound[0], ast.arg) and isinstance(where, FUNCTIONS):
+        positions = [a.arg for a in (*where.args.posonlyargs, *where.args.args)]
+        at = positions.index(node.id) if node.id in positions else None
+        given = [find.keyword(c, node.id, at) for c in index.of(source).called(where.name)]
+        return bool(given) and all(g is not None and _options(source, g, depth - 1) for g in given)
+    value = assigned(source, node)
+    return value is not None and _options(source, value, depth - 1)
 
 
 def _of_option(source: Source, name: str) -> Origin | None:

@@ -31,8 +31,7 @@ _SETS = {"mnist": 60_000, "fashion_mnist": 60_000, "cifar10": 50_000, "cifar100"
 
 def trains(source: Source) -> bool:
     """Whether the file takes training steps."""
-    named = any(f"{name}(" in source.text for name in TRAINING)  # spares most files their index
-    return named and bool(index.of(source).called(*TRAINING))
+    return bool(index.of(source).called(*TRAINING))
 
 
 def number(source: Source, node: ast.expr | None, depth: int = DEPTH) -> int | None:

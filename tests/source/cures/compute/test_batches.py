@@ -66,6 +66,30 @@ def test_the_number_is_changed_where_it_is_written(line: int, text: str, old: st
     assert raised(text, line) == text.replace(old, new, 1)
 
 
+PARTS = """
+def parse():
+    p = argparse.ArgumentParser()
+    p.add_argument("--whole", type=int, default={whole})
+    p.add_argument("--micro", type=int, default=8)
+    return p.parse_args()
+
+
+def main(a):
+    ds = data().batch(a.micro, drop_remainder=True)
+    Learner(ds, rounds=a.whole // a.micro)
+
+
+main(parse())
+"""
+
+
+def test_parts_of_a_larger_batch_are_raised_to_what_divides_it() -> None:
+    text = PARTS.format(whole=128).lstrip()
+    assert raised(text, 9) == text.replace("default=8", "default=64")
+    assert raised(PARTS.format(whole=96), 9) is None
+    assert raised(PARTS.format(whole=32), 9) is None
+
+
 def test_a_loop_over_slices_changes_as_a_whole() -> None:
     text = """
     for e in range(8):

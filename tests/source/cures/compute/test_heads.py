@@ -92,3 +92,23 @@ PLAIN = "outs.append(x[:, i] @ self.w[i])"
 )
 def test_other_loops_stay(body: str, join: str, old: str, new: str) -> None:
     assert together(body, join, old, new) is None
+
+
+COMPILED = """model.compile(
+    "adam",
+    loss={loss},
+)
+model.fit(x, y)  # here
+other.compile("adam", loss=[1])
+"""
+
+
+def test_very_many_outputs_are_told_of() -> None:
+    parsed = source.parse("train.py", COMPILED.format(loss='{name: "mse" for name in SHOPS}'))
+    assert parsed is not None
+    assert "each of `SHOPS`" in heads.outputs(parsed, 5)
+    assert heads.outputs(parsed, 3) == heads.outputs(parsed, 5)
+    assert heads.outputs(parsed, 6) == ""
+    few = source.parse("train.py", COMPILED.format(loss='"mse"'))
+    assert few is not None
+    assert heads.outputs(few, 5) == ""

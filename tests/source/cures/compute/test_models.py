@@ -43,6 +43,20 @@ def test_one_adam_becomes_a_lazy_one(text: str, base: str, use: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("use", "new"),
+    [
+        ("t = {'adam': keras.optimizers.Adam, 'sgd': keras.optimizers.SGD}", "{'adam': LazyAdam, 'sgd'"),
+        ("kind = keras.optimizers.Adam", "kind = LazyAdam"),
+        ("return keras.optimizers.Adam", "return LazyAdam"),
+    ],
+)
+def test_an_adam_that_is_made_elsewhere_becomes_a_lazy_one(use: str, new: str) -> None:
+    text = changed(f"def f(name, rate):\n    {use}\n", models.lazy_adam)
+    assert text is not None
+    assert text.index("class LazyAdam(keras.optimizers.Adam):") < text.index(new)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "o = keras.optimizers.SGD(0.1)\n",
@@ -51,6 +65,8 @@ def test_one_adam_becomes_a_lazy_one(text: str, base: str, use: str) -> None:
         "a = keras.optimizers.Adam()\nb = keras.optimizers.Adam()\n",
         "o = keras.optimizers.Adam(**options)\n",
         "o = mine.Adam()\n",
+        "o = isinstance(model.optimizer, keras.optimizers.Adam)\n",
+        "t = {'adam': keras.optimizers.Adam}\no = keras.optimizers.Adam(1e-3)\n",
     ],
 )
 def test_other_optimizers_stay(text: str) -> None:
@@ -179,6 +195,15 @@ def kept(text: Source) -> tuple[Edit, ...]:
         ("o = keras.optimizers.SGD(0.1)\n", "o = keras.optimizers.SGD(0.1, clipnorm=1.0)\n"),
         ("o = keras.optimizers.SGD(0.1, clipvalue=1.0)\n", None),
         ("o = keras.optimizers.Adam(0.1)\n", None),
+        ("s = tf.math.reduce_std(x, 1)\nz = (x - m) / s\n", "s = tf.math.reduce_std(x, 1)\nz = (x - m) / (s + 1e-7)\n"),
+        ("z = x / tf.norm(x)\n", "z = x / (tf.norm(x) + 1e-7)\n"),
+        ("z = x / x.std(0)\n", "z = x / (x.std(0) + 1e-7)\n"),
+        ("z = x / x.std(0)\no = keras.optimizers.SGD(0.1)\n",
+         "z = x / x.std(0)\no = keras.optimizers.SGD(0.1, clipnorm=1.0)\n"),
+        ("s = tf.math.reduce_std(x, 1) + 1e-6\nz = x / s\n", None),
+        ("z = x / tf.reduce_sum(x)\n", None),
+        ("z = x.spread() / x.std\n", None),
+        ("x = tf.cast(x, 'float16')\nz = x / tf.norm(x)\n", None),
     ],
 )  # fmt: skip
 def test_losses_stay_finite(old: str, new: str | None) -> None:

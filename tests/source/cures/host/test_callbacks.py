@@ -82,6 +82,52 @@ class Watch(keras.callbacks.Callback):
 """,
         None,
     ),
+    "rarer_hook 8": (  # what it counts is counted on
+        """\
+class Watch(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        self.step += 1
+        self.book.note(step=self.step, loss=logs["loss"])
+""",
+        """\
+class Watch(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        self.step += 1
+        if batch % 100:
+            return
+        self.book.note(step=self.step, loss=logs["loss"])
+""",
+    ),
+    "rarer_hook 9": (  # what it has counted decides
+        """\
+class Watch(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        self.step += 1
+        self.write()
+
+    def write(self):
+        if self.step > 9:
+            save()
+""",
+        None,
+    ),
+    "rarer_hook 10": (  # it counts nothing else
+        """\
+class Watch(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        self.step += 1
+""",
+        None,
+    ),
+    "rarer_hook 11": (  # counts behind the work
+        """\
+class Watch(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        save()
+        self.step += 1
+""",
+        None,
+    ),
     "rarer_hook 6": (
         """\
 class Watch(keras.callbacks.Callback):
@@ -125,6 +171,53 @@ cb = tf.keras.callbacks.ModelCheckpoint(
     save_freq="epoch",
 )
 """,
+    ),
+    "lighter:ModelCheckpoint 4": (  # where it is written
+        """\
+SETTINGS = {"saving": {"filepath": "last.keras", "save_freq": 1}}
+def callbacks(settings):
+    kept = dict(settings["saving"])
+    return [ModelCheckpoint(kept.pop("filepath"), **kept)]
+callbacks(SETTINGS)
+""",
+        """\
+SETTINGS = {"saving": {"filepath": "last.keras", "save_freq": "epoch"}}
+def callbacks(settings):
+    kept = dict(settings["saving"])
+    return [ModelCheckpoint(kept.pop("filepath"), **kept)]
+callbacks(SETTINGS)
+""",
+    ),
+    "lighter:ModelCheckpoint 5": (  # another one asks for it
+        """\
+SAVING = {"save_freq": 1}
+cb = ModelCheckpoint("last.keras", **SAVING)
+every = SAVING["save_freq"]
+""",
+        """\
+SAVING = {"save_freq": 1}
+cb = ModelCheckpoint("last.keras", **{**SAVING, "save_freq": "epoch"})
+every = SAVING["save_freq"]
+""",
+    ),
+    "lighter:ModelCheckpoint 6": (
+        """\
+cb = ModelCheckpoint("last.keras", **{"save_freq": "epoch"})
+""",
+        None,
+    ),
+    "lighter:ModelCheckpoint 7": (
+        """\
+cb = ModelCheckpoint("last.keras", **read("saving.json"))
+""",
+        None,
+    ),
+    "lighter:ModelCheckpoint 8": (
+        """\
+NAME = "weights.{batch:05d}.keras"
+cb = ModelCheckpoint(NAME, save_freq=10)
+""",
+        None,
     ),
     "lighter:ModelCheckpoint 2": (
         """\

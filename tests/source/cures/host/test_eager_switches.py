@@ -153,6 +153,48 @@ predict(x)
 tf.config.run_functions_eagerly(False)
 """,
     ),
+    "without_eager_switch 6": (  # where the setting is written
+        """\
+import tensorflow as tf
+CONFIG = {"runtime": {"threads": 0, "debug": True}}
+def prepare(cfg):
+    rt = cfg["runtime"]
+    tf.config.run_functions_eagerly(rt["debug"])
+prepare(CONFIG)
+""",
+        """\
+import tensorflow as tf
+CONFIG = {"runtime": {"threads": 0, "debug": False}}
+def prepare(cfg):
+    rt = cfg["runtime"]
+    tf.config.run_functions_eagerly(rt["debug"])
+prepare(CONFIG)
+""",
+    ),
+    "without_eager_switch 7": (  # the setting is asked for elsewhere as well
+        """\
+import tensorflow as tf
+CONFIG = {"debug": True}
+tf.config.run_functions_eagerly(CONFIG["debug"])
+if CONFIG["debug"]:
+    check()
+""",
+        """\
+import tensorflow as tf
+CONFIG = {"debug": True}
+tf.config.run_functions_eagerly(False)
+if CONFIG["debug"]:
+    check()
+""",
+    ),
+    "without_eager_switch 8": (
+        """\
+import tensorflow as tf
+CONFIG = {"debug": False}
+tf.config.run_functions_eagerly(CONFIG["debug"])
+""",
+        None,
+    ),
     "without_eager_switch 5": (
         """\
 import tensorflow as tf

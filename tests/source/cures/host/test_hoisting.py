@@ -28,6 +28,56 @@ for epoch in range(3):
     print(epoch)
 """,
     ),
+    "collected_after 9": (  # a method that a loop elsewhere calls
+        """\
+import gc
+class Feeder:
+    def release(self):
+        self.held.clear()
+        gc.collect()  # HERE
+""",
+        """\
+import gc
+class Feeder:
+    def release(self):
+        self.held.clear()
+""",
+    ),
+    "collected_after 10": (
+        """\
+import gc
+class Tidy:
+    def __exit__(self, *exc):
+        if self.entered % 2 == 0:
+            gc.collect()  # HERE
+""",
+        """\
+import gc
+class Tidy:
+    def __exit__(self, *exc):
+        if self.entered % 2 == 0:
+            pass  # HERE
+""",
+    ),
+    "collected_after 11": (  # nothing else collects
+        """\
+import gc
+gc.disable()
+class Feeder:
+    def release(self):
+        self.held.clear()
+        gc.collect()  # HERE
+""",
+        None,
+    ),
+    "collected_after 12": (
+        """\
+import gc
+def free():
+    return gc.collect()  # HERE
+""",
+        None,
+    ),
     "collected_after 2": (
         """\
 import gc

@@ -233,6 +233,51 @@ model.fit(load(), steps_per_epoch=6400)  # HERE
 """,
         None,
     ),
+    "counted_in_batches 5": (
+        """\
+class Store:
+    def batches(self, size):
+        ds = Dataset.from_tensor_slices(self.x)
+        return ds.shuffle(9).batch(size, drop_remainder=True).repeat()
+class Run:
+    def go(self):
+        self.model.fit(self.store.batches(self.batch_size), steps_per_epoch=self.length)  # HERE
+""",
+        """\
+class Store:
+    def batches(self, size):
+        ds = Dataset.from_tensor_slices(self.x)
+        return ds.shuffle(9).batch(size, drop_remainder=True).repeat()
+class Run:
+    def go(self):
+        self.model.fit(self.store.batches(self.batch_size), steps_per_epoch=self.length // self.batch_size)  # HERE
+""",
+    ),
+    "counted_in_batches 6": (
+        """\
+class Store:
+    def batches(self, size):
+        ds = Dataset.from_tensor_slices(self.x)
+        size = size // 2
+        return ds.shuffle(9).batch(size, drop_remainder=True).repeat()
+class Run:
+    def go(self):
+        self.model.fit(self.store.batches(self.batch_size), steps_per_epoch=self.length)  # HERE
+""",
+        None,
+    ),
+    "counted_in_batches 7": (
+        """\
+class Store:
+    def batches(self, size):
+        ds = Dataset.from_tensor_slices(self.x)
+        return ds.shuffle(9).batch(size, drop_remainder=True).repeat()
+class Run:
+    def go(self):
+        self.model.fit(self.store.batches(next(sizes)), steps_per_epoch=self.length)  # HERE
+""",
+        None,
+    ),
     "unrepeated 1": (
         """\
 ds = ds.shuffle(100).repeat(EPOCHS).batch(4)  # HERE

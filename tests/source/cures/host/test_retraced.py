@@ -245,6 +245,105 @@ def step(x, lr):
 step(x, tf.constant(0.1, tf.float32))
 """,
     ),
+    "as_tensors:beta=float 1": (
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, beta):
+    return beta * tf.reduce_sum(x)
+for epoch in range(9):
+    weights = schedule.at(epoch)
+    step(x, **weights)
+""",
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, beta):
+    return beta * tf.reduce_sum(x)
+for epoch in range(9):
+    weights = schedule.at(epoch)
+    step(x, **{**weights, "beta": tf.constant(weights["beta"], tf.float32)})
+""",
+    ),
+    "as_tensors:beta=float,bits=float 1": (
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, beta, bits):
+    return beta * tf.maximum(x, bits)
+step(x, **self.weights)
+""",
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, beta, bits):
+    return beta * tf.maximum(x, bits)
+step(x, **{**self.weights, **{key: tf.constant(self.weights[key], tf.float32) for key in ("beta", "bits")}})
+""",
+    ),
+    "as_tensors:beta=float 2": (  # it may come from the default
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, beta=1.0):
+    return beta * tf.reduce_sum(x)
+step(x, **weights)
+""",
+        None,
+    ),
+    "as_tensors:beta=float 3": (  # nobody knows which of both holds it
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, beta):
+    return beta * tf.reduce_sum(x)
+step(**inputs, **weights)
+""",
+        None,
+    ),
+    "as_tensors:tau=float 1": (
+        """\
+import tensorflow as tf
+class Coder:
+    def relax(self, logits, tau):
+        return tf.nn.softmax((logits + 1.0) / tau)
+    @tf.function  # HERE
+    def update(self, x, tau):
+        return self.relax(x, tau)
+    def train(self):
+        for step in range(9):
+            self.update(x, self.schedule(step))
+""",
+        """\
+import tensorflow as tf
+class Coder:
+    def relax(self, logits, tau):
+        return tf.nn.softmax((logits + 1.0) / tau)
+    @tf.function  # HERE
+    def update(self, x, tau):
+        return self.relax(x, tau)
+    def train(self):
+        for step in range(9):
+            self.update(x, tf.constant(self.schedule(step), tf.float32))
+""",
+    ),
+    "as_tensors:tau=float 2": (  # the function that it is handed to wants a number
+        """\
+import tensorflow as tf
+class Coder:
+    def relax(self, logits, tau):
+        if tau < 0.5:
+            return logits
+        return tf.nn.softmax(logits / tau)
+    @tf.function  # HERE
+    def update(self, x, tau):
+        return self.relax(x, tau)
+    def train(self):
+        for step in range(9):
+            self.update(x, self.schedule(step))
+""",
+        None,
+    ),
     "reduced 1": (
         """\
 import tensorflow as tf

@@ -46,6 +46,42 @@ TURNS: dict[str, tuple[str, str | None]] = {
         "for i in range(90):\n    if i % 5 == 0:\n        test()\n        if i % 20 == 0:\n            print(i)\n",
         "if i % 20 == 0:\n        test()",
     ),
+    "a setting": (
+        "cfg = SimpleNamespace(every=5)\nfor i in range(90):\n    if i % cfg.every == 0:\n        test()\n",
+        "if i % (6 * cfg.every) == 0:",
+    ),
+    "a setting of the command line": (
+        "cfg = parse()\nfor i in range(90):\n    if i % cfg.every == 0:\n        test()\n",
+        None,
+    ),
+    "in a function that it calls": (
+        (
+            "def score():\n    for x in val:\n        test()\n"
+            "for i in range(90):\n    if i % 5 == 0:\n        print(score())\n"
+        ),
+        "if i % 30 == 0:",
+    ),
+    "a function called twice": (
+        (
+            "def score():\n    for x in val:\n        test()\n"
+            "for i in range(90):\n    if i % 5 == 0:\n        print(score())\nscore()\n"
+        ),
+        None,
+    ),
+    "a function that draws": (
+        (
+            "def score():\n    for x in np.random.permutation(val):\n        test()\n"
+            "for i in range(90):\n    if i % 5 == 0:\n        print(score())\n"
+        ),
+        None,
+    ),
+    "a function that steers": (
+        (
+            "def score():\n    test()\n    opt.learning_rate.assign(1)\n"
+            "for i in range(90):\n    if i % 5 == 0:\n        score()\n"
+        ),
+        None,
+    ),
     "no guard": ("for i in range(90):\n    test()\n", None),
     "an end": ("for i in range(90):\n    if i % 5 == 0:\n        if test() < 1:\n            break\n", None),
     "the best is saved": ("for i in range(90):\n    if i % 5 == 0:\n        test()\n        model.save(p)\n", None),

@@ -244,6 +244,26 @@ def test_several_files_are_read_at_once(before: str, after: str | None, ordered:
     assert after is None or datasets.many_readers(source, _line(HEAD + before))[1] is ordered
 
 
+NESTED = "def one(path):\n    return tf.data.TextLineDataset(path).map({of})\n"
+OPENED = "ds = tf.data.Dataset.list_files('*').interleave(one, cycle_length=8{more})  #@\n"
+
+
+@pytest.mark.parametrize(
+    ("of", "more", "done"),
+    [
+        ("tf.io.decode_base64", "", True),
+        ("lambda x: x + tf.random.uniform(())", "", False),
+        ("lambda x: tf.py_function(f, [x], tf.string)", "", False),
+        ("tf.io.decode_base64", ", num_parallel_calls=2", False),
+        ("tf.io.decode_base64", ", deterministic=False", False),
+    ],
+)
+def test_small_files_are_opened_alongside(of: str, more: str, done: bool) -> None:
+    before = HEAD + NESTED.format(of=of) + OPENED.format(more=more)
+    after = before.replace("cycle_length=8", "cycle_length=8, num_parallel_calls=tf.data.AUTOTUNE")
+    _check(before, after if done else None, datasets.opened_alongside)
+
+
 FLOWS = {
     "a chain": ("ds = tf.data.Dataset.range(9).map(f).batch(3)  #@\n", ["range", "map", "batch"], True),
     "by variables": (

@@ -24,11 +24,14 @@ class Case:
     ranks: tuple[int, ...] = ()
     results: tuple[int, ...] = ()
     setup: str = ""
+    mapped: str = "f"
 
     @property
     def text(self) -> str:
         head = f"import numpy as np\nimport tensorflow as tf\nfrom tensorflow import keras\n{self.setup}\n"
-        return f"{head}{self.function}\nds = tf.data.Dataset.from_tensor_slices({self.data}).map(f).batch(4)\n"
+        return (
+            f"{head}{self.function}\nds = tf.data.Dataset.from_tensor_slices({self.data}).map({self.mapped}).batch(4)\n"
+        )
 
 
 ROWS = "np.arange(30, dtype='float32').reshape(10, 3)"
@@ -42,6 +45,18 @@ EXAMPLES = (
     "    return tf.train.Example(features=tf.train.Features(feature=fields)).SerializeToString()\n"
     "spec = {'x': tf.io.FixedLenFeature([3], tf.float32), 'y': tf.io.FixedLenFeature([], tf.int64)}\n"
 )
+GROUPS = f"({{'a': {ROWS}, 'b': {ROWS} + 1}}, {ROWS})"
+NUMBERS = "({'a': np.arange(10), 'b': np.arange(10) % 3}, np.arange(10))"
+KIND = """class Kind:
+    size, most = 7, 5
+    def __init__(self, by=2):
+        self.by = by
+    def crossed(self, a, b):
+        key = tf.strings.join([tf.strings.as_string(a), tf.strings.as_string(b)], separator='_')
+        return tf.strings.to_hash_bucket_fast(key, self.size)
+    def f(self, x, y):
+        return {{'ab': self.crossed(x['a'] % self.most, x['b']), 'a': tf.minimum(x['a'], 4)}}, y{more}
+"""
 STATISTICS = f"table = {ROWS}\nmean, std = table.mean(0), table.std(0)\n"
 
 SAME = {
@@ -102,12 +117,53 @@ SAME = {
     "a function that it calls": Case(
         ROWS, "def inner(v, by=2.0):\n    return v * by\ndef f(x):\n    return inner(x, by=3.0) + inner(x)", (1,), (1,)
     ),
+    "a method, parts of a dictionary": Case(NUMBERS, KIND.format(more=""), (0, 0, 0), (0, 0, 0), mapped="Kind().f"),
+    "a method of an object with a name": Case(
+        NUMBERS, KIND.format(more="") + "kind = Kind()", (0, 0, 0), (0, 0, 0), mapped="kind.f"
+    ),
+    "a method, numbers that it was made with": Case(
+        NUMBERS, KIND.format(more=" * self.by"), (0, 0, 0), (0, 0, 0), mapped="Kind().f"
+    ),
+    "rows of a dictionary": Case(GROUPS, "def f(x, y):\n    return x['a'][:2] + x['b'][1:], y", (1, 1, 1), (1, 1)),
+    "tuples in a tuple": Case(
+        f"(({ROWS}, {ROWS} * 2), {ROWS})",
+        "def f(x, y):\n    a, b = x\n    return tf.stack([a, b]), y",
+        (1, 1, 1),
+        (2, 1),
+    ),
+    "the first rows of a table": Case(PICTURES, "def f(x):\n    return x[:4], x[4:, 0]", (3,), (3, 2)),
+    "parts of rows of two data sets": Case(
+        ROWS, "def f(x):\n    return x[:2]\nother = tf.data.Dataset.from_tensors(np.ones(3)).map(f)", (1,), (1,)
+    ),
     "a layer that scales": Case(
         ROWS, "def f(x):\n    return scale(x)", (1,), (1,), "scale = keras.layers.Rescaling(1 / 255)\n"
     ),
 }
 
 NOT = {
+    "a part of a row, and of a batch elsewhere": Case(
+        ROWS, "def f(x):\n    return x[:2]\nfew = f(np.ones((8, 3)))", (1,), (1,)
+    ),
+    "a tuple or a row": Case(f"(({ROWS}, {ROWS}), {ROWS})", "def f(x, y):\n    return x[0] + y", (1, 1, 1), (1,)),
+    "a method that a class of another file may have": Case(ROWS, "from other import k", (1,), (1,), mapped="k.f"),
+    "what a method adds up": Case(
+        NUMBERS, KIND.format(more=" * tf.reduce_sum(x['a'])"), (0, 0, 0), (0, 0, 0), mapped="Kind().f"
+    ),
+    "a row that an object holds, of numbers": Case(
+        "np.arange(10)",
+        "class Kind:\n    def __init__(self):\n        self.by = np.ones(3)\n"
+        "    def f(self, x):\n        return tf.stack([x * self.by, x * 2])",
+        (0,),
+        (2,),
+        mapped="Kind().f",
+    ),
+    "a shape in a method that is used twice": Case(
+        ROWS,
+        "class Kind:\n    def f(self, x):\n        return tf.reshape(x, (3, 1))\nother = Kind().f(1)",
+        (1,),
+        (2,),
+        mapped="Kind().f",
+    ),
     "a sum of all": Case(ROWS, "def f(x):\n    return tf.reduce_sum(x)", (1,), (0,)),
     "a mean of a picture": Case(PICTURES, "def f(x):\n    return x - tf.reduce_mean(x)", (3,), (3,)),
     "a number by a row": Case(PAIRS, "def f(x, y):\n    return x * tf.cast(y, tf.float32)", (1, 0), (1,)),

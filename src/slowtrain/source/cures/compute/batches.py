@@ -58,7 +58,7 @@ def _everywhere(source: Source, given: list[ast.expr], size: int, goal: int) -> 
         if origin is None:
             return None
         if origin.constant.value == size and not isinstance(origin.constant.value, bool):
-            if not all(_for_batches(source, name) for name in origin.names):
+            if not all(_for_batches(source, name, goal) for name in origin.names):
                 return None
             done.append(edits.replace(source, origin.constant, str(goal)))
     # The same number at other calls of fit: it is the same model's.
@@ -121,17 +121,26 @@ def _by_name(source: Source, size: int, goal: int) -> list[Edit] | None:
                 named.append(origin)
     same = {id(o.constant) for o in named}
     names = {name for o in named for name in o.names}
-    if len(same) != 1 or not all(_for_batches(source, name) for name in names):
+    if len(same) != 1 or not all(_for_batches(source, name, goal) for name in names):
         return None
     return [edits.replace(source, named[0].constant, str(goal))]
 
 
-def _for_batches(source: Source, name: str) -> bool:
-    """Whether all uses of a name, in any scope, are those of a batch's size."""
+def _for_batches(source: Source, name: str, goal: int) -> bool:
+    """Whether all uses of a name, in any scope, are those of a batch's size, and would be with ``goal``."""
     read: list[ast.expr] = list(values.loads(source, name))
     read += [n for n in trees.walk(source.tree) if isinstance(n, ast.Attribute) and n.attr == name
              and isinstance(n.ctx, ast.Load)]  # fmt: skip
-    return all(_use(source, node, bool(BATCHLIKE.search(name))) for node in read)
+    return all(_use(source, node, bool(BATCHLIKE.search(name))) and _divides(source, node, goal) for node in read)
+
+
+def _divides(source: Source, node: ast.expr, goal: int) -> bool:
+    """Whether ``goal`` divides what the batch's size divides where that is a number of the file: 64 // 2 parts."""
+    holder = find.parents(source).get(node)
+    if not isinstance(holder, ast.BinOp) or holder.right is not node or not isinstance(holder.op, ast.FloorDiv):
+        return True
+    whole = values.whole(source, holder.left)
+    return whole is None or (whole >= goal and whole % goal == 0)
 
 
 def _use(source: Source, node: ast.expr, batchlike: bool) -> bool:
@@ -147,7 +156,9 @@ def _use(source: Source, node: ast.expr, batchlike: bool) -> bool:
             call = above.get(holder)
             counted = bool(BATCHLIKE.search(holder.arg or "")) or holder.arg in ("steps_per_epoch", "validation_steps")
             drawn = holder.arg in ("shape", "size") and _drawing(call)
-            return counted or drawn or (batchlike and not _layer(call))
+            whole = above.get(node)
+            parts = divided and isinstance(whole, ast.BinOp) and whole.right is node
+            return counted or drawn or ((batchlike or parts) and not _layer(call))
         elif isinstance(holder, (ast.Slice, ast.FormattedValue)):
             return True
         elif isinstance(holder, ast.Call):

@@ -197,3 +197,20 @@ def _three_dimensions(source: Source) -> bool:
               and values.qualified(source, n.func) in ("keras.Input", "keras.layers.Input")]  # fmt: skip
     shapes = [find.keyword(n, "shape", 0) for n in inputs]
     return bool(shapes) and all(isinstance(s, (ast.Tuple, ast.List)) and len(s.elts) == 2 for s in shapes)
+
+
+def outputs(source: Source, line: int) -> str:
+    """What to do with a model of very many outputs, compiled or fitted at ``line``; nothing where it has few."""
+    calls = find.calls(source, line, "compile", "fit")
+    models = {ast.unparse(c.func.value) for c in calls if isinstance(c.func, ast.Attribute)}
+    for call in (n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and find.called(n) == "compile"):
+        owner = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+        loss = find.keyword(call, "loss", 1)
+        if owner not in models or not isinstance(loss, (ast.DictComp, ast.ListComp)):
+            continue
+        over = ast.unparse(loss.generators[0].iter)
+        return (
+            f"give the model one output with a column for each of `{over}` (layers.EinsumDense for all heads at once), "
+            "and that one loss and one metric, in place of an output, a loss and a metric for each"
+        )
+    return ""

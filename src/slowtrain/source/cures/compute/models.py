@@ -46,22 +46,38 @@ def lazy_adam(source: Source) -> tuple[Edit, ...]:
         n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and values.qualified(source, n.func) in ADAMS
     ]
     named = [n for n in _optimizers(source) if isinstance(n, ast.Constant) and str(n.value).lower() == "adam"]
-    if len(calls) + len(named) != 1 or "LazyAdam" in source.text:
+    handed = _handed_on(source)
+    if len(calls) + len(named) + len(handed) != 1 or "LazyAdam" in source.text:
         return ()
     tf, more = edits.imported(source, "tensorflow", "tf")
-    if calls:
+    if handed:  # whatever it is given when it is made, a LazyAdam takes as well
+        adam, made = edits.written(source, handed[0]), edits.replace(source, handed[0], "LazyAdam")
+    elif calls:
         if len(calls[0].args) > 1 or any(k.arg not in ADAM_TAKES for k in calls[0].keywords):
             return ()  # decay and clipping touch every row in any case
         adam, made = edits.written(source, calls[0].func), edits.replace(source, calls[0].func, "LazyAdam")
     else:
         adam, made = f"{tf}.keras.optimizers.Adam", edits.replace(source, named[0], "LazyAdam()")
-    inside: ast.AST = calls[0] if calls else named[0]
+    inside: ast.AST = [*handed, *calls, *named][0]
     above = find.parents(source)
     while not isinstance(above[inside], ast.Module):
         inside = above[inside]
     if not isinstance(inside, ast.stmt):
         return ()
     return (edits.before(source, inside, LAZY_ADAM.format(adam=adam, tf=tf)), made, *more)
+
+
+def _handed_on(source: Source) -> list[ast.expr]:
+    """Where Adam itself is given a name or put in a table, and called by that: ``{"adam": keras.optimizers.Adam}``."""
+    above = find.parents(source)
+    found: list[ast.expr] = []
+    for node in trees.walk(source.tree):
+        if isinstance(node, (ast.Name, ast.Attribute)) and values.qualified(source, node) in ADAMS:
+            holder = above.get(node)
+            valued = isinstance(holder, (ast.Assign, ast.Return)) and holder.value is node
+            if valued or (isinstance(holder, ast.Dict) and node in holder.values):
+                found.append(node)
+    return found
 
 
 def _optimizers(source: Source) -> list[ast.expr]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from slowtrain.model import Edit
 from slowtrain.source import FUNCTIONS, Source, edits, trees
-from slowtrain.source.reading import finding, scopes
+from slowtrain.source.reading import finding, scopes, settings
 
 EVERY_BATCHES = 100
 EVERY_EPOCHS = 10
@@ -28,13 +29,34 @@ def rarer_hook(source: Source, kind: str, hook: str) -> list[Edit]:
         return []
     method = methods[0]
     names = scopes.parameters(method)
-    if len(names) < 2 or method.decorator_list or _steers(source, method) or _counts(classes[0], method):
+    body = [s for s in method.body if not _documents(s)]
+    counted = body[: _counting(body)]
+    rest = body[len(counted) :]
+    if (
+        len(names) < 2
+        or method.decorator_list
+        or _steers(source, method)
+        or _counts(source, classes[0], method, counted)
+    ):
         return []
     every = EVERY_EPOCHS if "epoch" in hook else EVERY_BATCHES
-    first = next((s for s in method.body if not _documents(s)), method.body[0])
-    if first.lineno == method.lineno:
+    first = rest[0] if rest else method.body[0]
+    if first.lineno == method.lineno or (counted and not rest):
         return []
     return [edits.before(source, first, f"if {names[1]} % {every}:\n    return")]
+
+
+def _counting(body: Sequence[ast.stmt]) -> int:
+    """How many of the first statements only count: ``self.step += 1``, ``self.seen += len(batch)``."""
+    for at, one in enumerate(body):
+        calls = [
+            n
+            for n in trees.walk(one)
+            if isinstance(n, ast.Call) and finding.called(n) not in ("len", "int", "float", "get")
+        ]
+        if not isinstance(one, ast.AugAssign) or calls:
+            return at
+    return len(body)
 
 
 def _documents(one: ast.stmt) -> bool:
@@ -52,12 +74,26 @@ def _steers(source: Source, method: ast.AST) -> bool:
     return False
 
 
-def _counts(kind: ast.ClassDef, method: ast.FunctionDef) -> bool:
-    """Whether the hook counts its calls, or decides by itself when to work."""
+def _counts(source: Source, kind: ast.ClassDef, method: ast.FunctionDef, counted: Sequence[ast.stmt]) -> bool:
+    """Whether the hook counts its calls, but for what it has ``counted`` at its begin, or decides when to work."""
     changed = [n for n in trees.walk(method) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Attribute)]
+    changed = [n for n in changed if n not in counted]
     modulo = [n for n in trees.walk(method) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)]
     numeric = [n for n in modulo if not (isinstance(n.left, ast.Constant) and isinstance(n.left.value, str))]
-    return bool(changed or numeric or kind.keywords)
+    return bool(changed or numeric or kind.keywords or _asked(source, method, counted))
+
+
+def _asked(source: Source, method: ast.AST, counted: Sequence[ast.stmt]) -> bool:
+    """Whether something compares what was counted, and works by it."""
+    names = {n.attr for one in counted for n in trees.walk(one) if isinstance(n, ast.Attribute)}
+    inner = [n for f in source.called(method) for n in trees.walk(f)] if names else []
+    asks = [
+        n
+        for n in inner
+        if isinstance(n, (ast.Compare, ast.If)) or (isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod))
+    ]
+    parts = [n.test if isinstance(n, ast.If) else n for n in asks]
+    return any(isinstance(n, ast.Attribute) and n.attr in names for part in parts for n in trees.walk(part))
 
 
 def rarer_lambda(source: Source) -> list[Edit]:
@@ -95,15 +131,40 @@ def _without_histograms(source: Source, call: ast.Call) -> list[Edit]:
 
 
 def _by_epoch(source: Source, call: ast.Call, kind: str) -> list[Edit]:
-    """``save_freq`` of batches as once an epoch, where the file's name holds no batch."""
-    freq = finding.keyword(call, "save_freq")
+    """``save_freq`` of batches as once an epoch, where the file's name holds no batch.
+
+    Handed over by ``**settings`` it is changed where it is written, if nothing else asks for it; else at the call.
+    """
+    if kind not in KERAS_SAVERS or _named_by_batch(source, call):
+        return []
+    freq, stars = finding.keyword(call, "save_freq"), [k for k in call.keywords if k.arg is None]
+    if freq is not None:
+        return [] if _epochs(freq) or not _counted(freq) else [edits.replace(source, freq, '"epoch"')]
+    found = settings.forwarded(source, call, "save_freq") if len(stars) == 1 else None
+    if found is None or _epochs(found) or not _counted(found):
+        return []
+    words = [
+        n
+        for n in trees.walk(source.tree)
+        if getattr(n, "value", None) == "save_freq" or getattr(n, "arg", None) == "save_freq"
+    ]
+    if len(words) == 1:
+        return [edits.replace(source, found, '"epoch"')]
+    text = edits.written(source, stars[0].value)
+    return [edits.replace(source, stars[0].value, f'{{**{text}, "save_freq": "epoch"}}')]
+
+
+def _counted(freq: ast.expr) -> bool:
+    return not (isinstance(freq, ast.Constant) and isinstance(freq.value, str))
+
+
+def _named_by_batch(source: Source, call: ast.Call) -> bool:
+    """Whether the file's name may say which batch it was saved at."""
     path = finding.keyword(call, "filepath", 0)
-    texts = [str(n.value) for n in trees.walk(path) if isinstance(n, ast.Constant)] if path is not None else []
-    if kind not in KERAS_SAVERS or freq is None or any("{batch" in t for t in texts):
-        return []
-    if isinstance(freq, ast.Constant) and isinstance(freq.value, str):
-        return []
-    return [edits.replace(source, freq, '"epoch"')]
+    nodes = list(trees.walk(path)) if path is not None else []
+    if any(isinstance(n, (ast.Name, ast.Attribute)) for n in nodes):
+        nodes = list(trees.walk(source.tree))
+    return any("{batch" in n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str))
 
 
 def uses_batches(source: Source) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from slowtrain.model import Edit
 from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.cures import extracting
-from slowtrain.source.reading import finding, graphable, kinds, scopes
+from slowtrain.source.reading import finding, graphable, kinds, scopes, settings
 
 SWITCHES = ("run_functions_eagerly", "experimental_run_functions_eagerly")
 APPLIES = frozenset("apply_gradients minimize assign_sub assign assign_add apply".split())
@@ -270,14 +270,32 @@ def without_eager_compile(source: Source, line: int) -> list[Edit]:
 
 
 def without_eager_switch(source: Source) -> list[Edit]:
-    """``tf.config.run_functions_eagerly(False)`` for True, where nothing in the file needs it."""
+    """``tf.config.run_functions_eagerly(False)`` for True, where nothing in the file needs it.
+
+    A setting that is switched on where it is written, and asked for nowhere else, is switched off there.
+    """
     calls = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) in SWITCHES]
-    on = [c for c in calls if isinstance(value := finding.keyword(c, "run_eagerly", 0), ast.Constant) and value.value]
-    sizes = _open_sizes(source)
-    if len(on) != 1 or _needs_eager(source, sizes):
+    given = [value for c in calls if (value := finding.keyword(c, "run_eagerly", 0)) is not None]
+    on = [v for v in given if getattr(settings.written(source, v), "value", None) is not False]
+    true = [v for v in on if getattr(settings.written(source, v), "value", None) is True]
+    if len(on) != 1 or len(given) != len(calls) or not true:
         return []
-    value = finding.keyword(on[0], "run_eagerly", 0)
-    return [edits.replace(source, value, "False"), *(_opened(source, s) for s in sizes)] if value is not None else []
+    sizes = _open_sizes(source)
+    if _needs_eager(source, sizes):
+        return []
+    return [edits.replace(source, _written_once(source, on[0]), "False"), *(_opened(source, s) for s in sizes)]
+
+
+def _written_once(source: Source, value: ast.expr) -> ast.expr:
+    """Where the True of a setting stands, if nothing but ``value`` asks for that setting; else ``value`` itself."""
+    found = settings.written(source, value)
+    if found is None or not isinstance(value, (ast.Subscript, ast.Attribute)):
+        return value
+    key = value.attr if isinstance(value, ast.Attribute) else getattr(value.slice, "value", None)
+    asked = [n for n in trees.walk(source.tree) if isinstance(n, ast.Attribute) and n.attr == key]
+    words = [n for n in trees.walk(source.tree) if isinstance(n, ast.Constant) and n.value == key]
+    names = [n for n in trees.walk(source.tree) if isinstance(n, ast.keyword) and n.arg == key]
+    return found if len(asked) + len(words) + len(names) <= 2 else value
 
 
 def _open_sizes(source: Source) -> list[ast.Subscript]:

@@ -10,18 +10,17 @@ from slowtrain.source.cures import extracting
 from slowtrain.source.reading import finding, graphable, scopes
 
 COLLECTS = ("gc.collect",)
+BY_HAND_ALONE = frozenset({"gc.disable", "gc.set_threshold"})  # then nothing else frees cycles
 
 
 def collected_after(source: Source, line: int) -> list[Edit]:
-    """``gc.collect()`` at ``line`` behind the innermost loop in place of in it."""
+    """``gc.collect()`` at ``line`` behind the innermost loop in place of in it; out of a function that loops call."""
     calls = [c for c in finding.calls(source, line, "collect") if scopes.full(source, c.func) in COLLECTS]
     statement = finding.statement(source, calls[0]) if len(calls) == 1 else None
     if statement is None or not isinstance(statement, ast.Expr) or statement.value is not calls[0]:
         return []
     loops = scopes.loops(source, statement)
-    hook = finding.function(source, statement)
-    in_hook = hook is not None and hook.name.startswith("on_") and "batch" in hook.name
-    if not loops and not in_hook:
+    if not loops and (finding.function(source, statement) is None or _by_hand_alone(source)):
         return []
     if loops and edits.end(statement) == edits.end(loops[0]) and len(loops[0].body) > 1:
         return _dedented(source, statement, loops[0])
@@ -29,6 +28,11 @@ def collected_after(source: Source, line: int) -> list[Edit]:
     if not gone or not loops:
         return gone
     return [*gone, edits.after(source, loops[0], edits.written(source, calls[0]))]
+
+
+def _by_hand_alone(source: Source) -> bool:
+    """Whether the file keeps Python from collecting by itself."""
+    return any(scopes.full(source, n.func) in BY_HAND_ALONE for n in trees.walk(source.tree) if isinstance(n, ast.Call))
 
 
 def _dedented(source: Source, statement: ast.stmt, loop: ast.stmt) -> list[Edit]:

@@ -8,7 +8,7 @@ import re
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.host import callbacks
-from slowtrain.source.reading import finding, kinds, scopes
+from slowtrain.source.reading import finding, index, kinds, repeatable, scopes, settings
 
 STEPS = 50
 MONITORS = frozenset("EarlyStopping ReduceLROnPlateau ModelCheckpoint".split())
@@ -114,20 +114,15 @@ def number(source: Source, node: ast.expr | None) -> int | None:
         found = scopes.binders(source, node.id, scope) if scope is not None else []
         if len(found) == 1 and isinstance(found[0], ast.Assign) and isinstance(found[0].targets[0], ast.Name):
             return number(source, found[0].value)
-    return None
+    return settings.whole(source, node) if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) else None
 
 
 def rarer_turns(source: Source, line: int, rarer: int) -> list[Edit]:
     """``if step % 5 == 0:`` around ``line`` with a larger number; a multiple that the numbers inside divide by."""
-    tests = [
-        n
-        for n in trees.walk(source.tree)
-        if isinstance(n, ast.If) and n.lineno <= line <= (n.end_lineno or 0) and divided_by(n) is not None
-    ]
-    outer = min(tests, key=lambda n: n.lineno, default=None)
+    outer = _guard(source, line)
     modulus = divided_by(outer) if outer is not None else None
     now = number(source, modulus)
-    if outer is None or modulus is None or not now or rarer < 2 or _breaks(outer):
+    if outer is None or modulus is None or not now or rarer < 2 or _breaks(outer) or _leaves_traces(source, outer):
         return []
     inner = [number(source, m) for n in trees.walk(outer) if n is not outer and (m := divided_by(n)) is not None]
     fits = [k for k in range(2, 10 * rarer) if all(i is not None and i % (now * k) == 0 for i in inner)]
@@ -136,9 +131,36 @@ def rarer_turns(source: Source, line: int, rarer: int) -> list[Edit]:
         return []
     if isinstance(modulus, ast.Constant):
         return [edits.replace(source, modulus, str(now * best))]
-    assert isinstance(modulus, ast.Name)
     text = edits.written(source, modulus)
     return [edits.replace(source, modulus, f"({best} * {text})")]
+
+
+def _guard(source: Source, line: int, depth: int = 3) -> ast.If | None:
+    """The outermost ``if step % 5 == 0:`` around ``line``, or around the one call of the function that holds it."""
+    tests = [
+        n
+        for n in index.nodes(source, ast.If)
+        if isinstance(n, ast.If) and n.lineno <= line <= (n.end_lineno or 0) and divided_by(n) is not None
+    ]
+    if tests or not depth:
+        return min(tests, key=lambda n: n.lineno, default=None)
+    name = getattr(source.function_at(line), "name", "")
+    calls = index.of(source).called(name) if name else []
+    return _guard(source, calls[0].lineno, depth - 1) if len(calls) == 1 else None
+
+
+def _leaves_traces(source: Source, guard: ast.If) -> bool:
+    """Whether a function of the file that is called now and then draws numbers, steers the training or keeps results.
+
+    A metric of its own that it updates is not asked for elsewhere.
+    """
+    for function in [f for one in guard.body for f in source.called(one)[1:]]:
+        if repeatable.random(source, function) or _saves(function):
+            return True
+        called = {finding.called(n) for n in trees.walk(function) if isinstance(n, ast.Call)}
+        if called & {"append", "fit", "train_on_batch", "apply_gradients", "gradient"}:
+            return True
+    return False
 
 
 def divided_by(node: ast.AST) -> ast.expr | None:
@@ -147,18 +169,21 @@ def divided_by(node: ast.AST) -> ast.expr | None:
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
         left, right = test.left, test.comparators[0]
         if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod) and isinstance(right, ast.Constant):
-            return left.right if right.value == 0 and isinstance(left.right, (ast.Constant, ast.Name)) else None
+            plain = isinstance(left.right, (ast.Constant, ast.Name, ast.Attribute, ast.Subscript))
+            return left.right if right.value == 0 and plain else None
     return None
 
 
 def _breaks(node: ast.AST) -> bool:
     """Whether what is done now and then decides about the training, or keeps the best of it."""
-    for n in trees.walk(node):
-        if isinstance(n, (ast.Break, ast.Return, ast.Continue, ast.Raise)):
-            return True
-        if isinstance(n, ast.Attribute) and (n.attr in callbacks.STEERS or n.attr.startswith("save")):
-            return True
-    return False
+    ends = (ast.Break, ast.Return, ast.Continue, ast.Raise)
+    return any(isinstance(n, ends) for n in trees.walk(node)) or _saves(node)
+
+
+def _saves(node: ast.AST) -> bool:
+    """Whether it steers the training, or saves."""
+    named = [n.attr for n in trees.walk(node) if isinstance(n, ast.Attribute)]
+    return any(name in callbacks.STEERS or name.startswith("save") for name in named)
 
 
 # -- calls for little work
@@ -216,7 +241,8 @@ def counted_in_batches(source: Source, line: int) -> list[Edit]:
     call = finding.only(source, line, "fit", "fit_generator")
     given = finding.keyword(call, "steps_per_epoch") if call is not None else None
     data = finding.keyword(call, "x", 0) if call is not None else None
-    if given is None or data is None or not isinstance(given, (ast.Call, ast.Name, ast.Constant, ast.Subscript)):
+    plain = (ast.Call, ast.Name, ast.Constant, ast.Subscript, ast.Attribute)
+    if given is None or data is None or not isinstance(given, plain):
         return []
     size = batch_size(source, data)
     return [edits.insert(source, edits.end(given), f" // {size}")] if size else []
@@ -236,25 +262,29 @@ def batch_size(source: Source, data: ast.expr, depth: int = 4) -> str | None:
         if finding.called(one) in ("batch", "padded_batch"):
             size = finding.keyword(one, "batch_size", 0)
             return edits.written(source, size) if isinstance(size, (ast.Constant, ast.Name)) else None
-    made = finding.defined(source, finding.called(data), data) if isinstance(data.func, ast.Name) else None
-    return _of_generator(source, made, data) if made is not None else None
+    made = finding.defined(source, finding.called(data), data)
+    return _of_function(source, made, data) if made is not None else None
 
 
-def _of_generator(source: Source, made: ast.FunctionDef, call: ast.Call) -> str | None:
-    """The parameter that slices the data: ``x[k:k + b]``."""
+def _of_function(source: Source, made: ast.FunctionDef, call: ast.Call) -> str | None:
+    """The parameter that slices the data, ``x[k:k + b]``, or that ``.batch(b)`` is given."""
     steps = {
         n.upper.right.id
         for n in trees.walk(made)
         if isinstance(n, ast.Slice) and isinstance(n.upper, ast.BinOp) and isinstance(n.upper.right, ast.Name)
     }
-    names = [p for p in scopes.parameters(made) if p in steps]
+    calls = [n for n in trees.walk(made) if isinstance(n, ast.Call) and finding.called(n) in ("batch", "padded_batch")]
+    sizes = [finding.keyword(n, "batch_size", 0) for n in calls if isinstance(n.func, ast.Attribute)]
+    steps |= {n.id for n in sizes if isinstance(n, ast.Name)}
+    names = [p for p in scopes.parameters(made) if p in steps and p not in scopes.bound(made.body)]
     if len(names) != 1:
         return None
     given = kinds.given_in(made, call, names[0])
     if given is None:
         late = made.args.args[len(made.args.args) - len(made.args.defaults) :]
         given = dict(zip([a.arg for a in late], made.args.defaults, strict=True)).get(names[0])
-    return edits.written(source, given) if isinstance(given, (ast.Constant, ast.Name)) else None
+    plain = isinstance(given, ast.Constant) or (given is not None and scopes.dotted(given) != "")
+    return edits.written(source, given) if given is not None and plain else None
 
 
 def unrepeated(source: Source, line: int) -> list[Edit]:

@@ -7,7 +7,8 @@ import re
 
 from slowtrain.model import Edit
 from slowtrain.source import FUNCTIONS, Source, edits, trees
-from slowtrain.source.reading import finding, graphable, kinds, scopes
+from slowtrain.source.reading import finding, graphable, kinds, scopes, settings
+from slowtrain.source.reading.statements import Statements
 
 OTHER_TYPES = re.compile(r"float64|set_floatx|float16|complex|enable_numpy_behavior")
 TAKES_LIST = frozenset("stack constant convert_to_tensor gather cast reshape reduce_sum reduce_mean reduce_max".split())
@@ -46,19 +47,44 @@ def as_tensors(source: Source, line: int, parameters: dict[str, str]) -> list[Ed
         return []
     name, importing = edits.imported(source, "tensorflow", "tf")
     found: list[Edit] = []
+    forwarded: dict[ast.Call, dict[str, str]] = {}
     for parameter, kind in parameters.items():
         dtype = _dtype(source, function, parameter, kind)
         if dtype is None or (parameter in ("training", "self")):
             return []
+        suffix = f", {name}.{dtype})" if dtype else ")"
         for call in calls:
+            if any(isinstance(a, ast.Starred) for a in call.args):
+                return []
+            if _forwards(function, call, parameter):
+                forwarded.setdefault(call, {})[parameter] = suffix
+                continue
             given = kinds.given_in(function, call, parameter)
-            if given is None or any(isinstance(a, ast.Starred) for a in call.args):
+            if given is None:
                 return []
             if kinds.of(source, given) != kinds.TENSOR:
-                suffix = f", {name}.{dtype})" if dtype else ")"
                 found += [edits.insert(source, edits.start(given), f"{name}.constant(")]
                 found += [edits.insert(source, edits.end(given), suffix)]
+    for call, several in forwarded.items():
+        mapping = next(k.value for k in call.keywords if k.arg is None)
+        text = edits.written(source, mapping)
+        items = [f'"{p}": {name}.constant({text}["{p}"]{suffix}' for p, suffix in several.items()]
+        if len(several) > 1 and len(set(several.values())) == 1:
+            names = ", ".join(f'"{p}"' for p in several)
+            items = [f"**{{key: {name}.constant({text}[key]{next(iter(several.values()))} for key in ({names})}}"]
+        found.append(edits.replace(source, mapping, f"{{**{text}, {', '.join(items)}}}"))
     return [*importing, *found] if found else []
+
+
+def _forwards(function: ast.FunctionDef, call: ast.Call, parameter: str) -> bool:
+    """Whether ``step(x, **weights)`` must give ``parameter`` by its one mapping, a plain name: nothing else does."""
+    stars = [k.value for k in call.keywords if k.arg is None]
+    if len(stars) != 1 or not scopes.dotted(stars[0]) or settings.default(function, parameter) is not None:
+        return False
+    names = scopes.parameters(function)
+    names = names[1:] if names[:1] == ["self"] and isinstance(call.func, ast.Attribute) else names
+    by_position = parameter in names[: len(call.args)]
+    return parameter in names and not by_position and all(k.arg != parameter for k in call.keywords)
 
 
 def _calls(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
@@ -85,11 +111,11 @@ def _dtype(source: Source, function: ast.FunctionDef, parameter: str, kind: str)
     """The type for the tensor: "" for the number's own, None where a tensor would not do in its place."""
     if parameter not in scopes.parameters(function) or parameter in scopes.bound(function.body):
         return None
-    above = finding.parents(source)
-    uses = [n for one in function.body for n in trees.walk(one) if isinstance(n, ast.Name) and n.id == parameter]
-    found = {_use(source, n, above) for n in uses}
-    if None in found or not found:
-        return None if uses else ""
+    found = _uses(source, function, parameter)
+    if found is None:
+        return None
+    if not found:
+        return ""
     if kind == "float":
         return "float32"
     if found == {"cast"}:
@@ -97,7 +123,41 @@ def _dtype(source: Source, function: ast.FunctionDef, parameter: str, kind: str)
     return "float32" if found <= {"cast", "number"} else None
 
 
-def _use(source: Source, node: ast.Name, above: dict[ast.AST, ast.AST]) -> str | None:
+def _uses(source: Source, function: ast.AST, parameter: str, depth: int = 4) -> set[str] | None:
+    """The ways in which a function uses a parameter, those of functions that it hands it to too; None: not known."""
+    above = finding.parents(source)
+    found: set[str] = set()
+    names = [
+        n for one in scopes.body(function) for n in trees.walk(one) if isinstance(n, ast.Name) and n.id == parameter
+    ]
+    for node in names:
+        use = _use(source, node, above)
+        handed = _handed(source, node, above) if use is None and depth else None
+        inner = {use} if use is not None else _uses(source, *handed, depth - 1) if handed is not None else None
+        if inner is None:
+            return None
+        found |= inner
+    return found
+
+
+def _handed(source: Source, node: ast.Name, above: Statements) -> tuple[ast.FunctionDef, str] | None:
+    """The function of this file that gets ``node`` as an argument, and under which name it does."""
+    parent = above.get(node)
+    call = above.get(parent) if isinstance(parent, ast.keyword) else parent
+    if not isinstance(call, ast.Call) or node is call.func:
+        return None
+    own = isinstance(call.func, ast.Name) or scopes.dotted(call.func).startswith("self.")
+    function = finding.defined(source, finding.called(call), call) if own else None
+    plain = not any(isinstance(a, ast.Starred) for a in call.args) and all(k.arg for k in call.keywords)
+    if function is None or function.decorator_list or not plain:
+        return None
+    for name in scopes.parameters(function):
+        if kinds.given_in(function, call, name) is node:
+            return None if name in scopes.bound(function.body) else (function, name)
+    return None
+
+
+def _use(source: Source, node: ast.Name, above: Statements) -> str | None:
     """How a parameter is used: "cast" (any type will do), "number" (meets numbers), None where it must be Python's."""
     parent = above.get(node)
     if isinstance(above.get(parent) if parent else None, (ast.If, ast.While)) and isinstance(parent, ast.Compare):
@@ -119,7 +179,7 @@ def _use(source: Source, node: ast.Name, above: dict[ast.AST, ast.AST]) -> str |
     return None
 
 
-def _meets_tensor(source: Source, node: ast.AST, above: dict[ast.AST, ast.AST]) -> bool:
+def _meets_tensor(source: Source, node: ast.AST, above: Statements) -> bool:
     """Whether the arithmetic ends in an op or an assignment, and not as a shape, an index or a Python number."""
     parent = above.get(node)
     while isinstance(parent, (ast.BinOp, ast.UnaryOp)):

@@ -245,6 +245,15 @@ def many_readers(source: Source, line: int) -> tuple[list[Edit], bool]:
     return [*also, edits.keyword(source, reader, "num_parallel_reads", text)], False
 
 
+def opened_alongside(source: Source, line: int) -> list[Edit]:
+    """``interleave`` at ``line`` with several files opened at once, their elements in the order that they had."""
+    made, same = many_readers(source, line)
+    inside = [c for c in finding.calls(source, line, "interleave") if chains.operates(c)]
+    sure = same and len(inside) == 1 and inside[0].args and "deterministic" not in source.text
+    alike = sure and not repeatable.drawing(source, inside[0].args[0])
+    return made if alike and repeatable.alongside(source, inside[0].args[0], inside[0]) else []
+
+
 def shuffles(source: Source, line: int) -> bool:
     """Whether the pipeline at ``line`` shuffles further on."""
     call = chains.at(source, line)

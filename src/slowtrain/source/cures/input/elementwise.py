@@ -9,25 +9,28 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
 
-from slowtrain.source import Source, edits, trees
+from slowtrain.source import Source, edits
 from slowtrain.source.cures.input import elementwise_axes
+from slowtrain.source.cures.input import elementwise_functions as functions
 from slowtrain.source.cures.input.elementwise_ops import (
     AXIS,
     BINARY,
     DRAWN,
     IMAGES,
-    LAYERS,
+    LISTED,
     SAME,
     STRUCTURE,
     Fixed,
     Followed,
     Item,
+    Own,
     Several,
     Unsure,
     Value,
 )
-from slowtrain.source.reading import finding, scopes
+from slowtrain.source.reading import scopes
 
 
 def batches(
@@ -41,25 +44,29 @@ def batches(
         return None
     found = Followed(source)
     try:
-        function = _function(source, call.args[0], call)
-        returned = _Reader(found).call(function, _elements(function, ranks))
+        function, first = functions.function(source, call.args[0], call)
+        returned = _Reader(found).call(function, [*first, *_elements(function, ranks, len(first))])
         _sure(found, returned, ranks, results)
-        if found.once and not _alone(source, call.args[0]):
+        if found.once and not all(functions.alone(source, name) for name in found.entered):
+            return None
+        if not functions.mapped_only(source, found):
             return None
     except (Unsure, RecursionError):
         return None
     return found
 
 
-def _elements(function: ast.FunctionDef | ast.Lambda, ranks: Sequence[int | None]) -> list[Value]:
+def _elements(function: functions.Function, ranks: Sequence[int | None], skipped: int = 0) -> list[Value]:
     given = function.args
     if given.kwonlyargs or given.kwarg or given.posonlyargs or given.defaults:
         raise Unsure("its parameters")
-    names = scopes.parameters(function)
+    names = scopes.parameters(function)[skipped:]
     if given.vararg and not given.args:
         return [Item(r) for r in ranks] if ranks else [Several(each=Item(None, "each"))]
     if given.vararg:
         raise Unsure("its parameters")
+    if len(ranks) > len(names) and len(set(ranks)) == 1:  # dictionaries or tuples, whose parts are all alike
+        return [Item(ranks[0], ("parameter", n), group=True) for n in range(len(names))]
     known = ranks if len(ranks) == len(names) else [None] * len(names)
     return [Item(rank, ("parameter", n)) for n, rank in enumerate(known)]
 
@@ -81,23 +88,6 @@ def _flat(value: Value | None) -> list[Value | None]:
     return [value]
 
 
-def _function(source: Source, given: ast.expr, near: ast.AST) -> ast.FunctionDef | ast.Lambda:
-    if isinstance(given, ast.Lambda):
-        return given
-    found = finding.defined(source, given.id, near) if isinstance(given, ast.Name) else None
-    if found is None or any(scopes.dotted(d) != "tf.function" for d in found.decorator_list):
-        raise Unsure("not a function of this file")
-    return found
-
-
-def _alone(source: Source, given: ast.expr) -> bool:
-    """Whether the function is used in this one place."""
-    if not isinstance(given, ast.Name):
-        return True
-    used = [n for n in trees.walk(source.tree) if isinstance(n, ast.Name) and n.id == given.id]
-    return len(used) == 1
-
-
 class _Reader:
     """Follows statements and expressions."""
 
@@ -105,10 +95,12 @@ class _Reader:
         self.found, self.source, self.depth = found, found.source, depth
         self.known: dict[str, Value] = {}
 
-    def call(self, function: ast.FunctionDef | ast.Lambda, given: Sequence[Value]) -> Value | None:
+    def call(self, function: functions.Function, given: Sequence[Value]) -> Value | None:
         if self.depth > 8:
             raise Unsure("too deep")
         args = function.args
+        if isinstance(function, ast.FunctionDef):
+            self.found.entered.append(function.name)
         if args.vararg:
             self.known[args.vararg.arg] = given[0] if len(given) == 1 and _open(given[0]) else Several(tuple(given))
         elif len(args.args) != len(given):
@@ -139,6 +131,9 @@ class _Reader:
     def bind(self, target: ast.expr, value: Value) -> None:
         if isinstance(target, ast.Name):
             self.known[target.id] = value
+        elif isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, Item) and value.group:
+            for one in target.elts:
+                self.bind(one, Item(value.rank))
         elif isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, Several):
             if value.each is None and (len(value.parts) != len(target.elts) or value.keys):
                 raise Unsure("unpacking")
@@ -154,7 +149,7 @@ class _Reader:
         if isinstance(node, ast.Constant):
             return Fixed(0)
         if isinstance(node, ast.Name):
-            return self.known.get(node.id) or _constant(self.source, node)
+            return self.known.get(node.id) or functions.constant(self.source, node)
         if isinstance(node, ast.Attribute):
             return self.attribute(node)
         if isinstance(node, (ast.Tuple, ast.List)):
@@ -188,14 +183,19 @@ class _Reader:
         if scopes.dotted(node) and scopes.dotted(node).partition(".")[0] not in self.known:
             full = scopes.full(self.source, node)
             return Fixed(0 if full.startswith(("tensorflow.", "numpy.", "math.")) else None)
+        owner = self.value(node.value) if isinstance(node.value, (ast.Name, ast.Attribute)) else None
+        if isinstance(owner, Own):
+            return functions.attribute(self.source, owner.kind, node.attr)
+        if isinstance(owner, Fixed):
+            return Fixed()  # what belongs to something that is the same for all elements
         if node.attr == "dtype" and isinstance(self.value(node.value), Item):
             return Fixed(0)
         raise Unsure(f"line {node.lineno}: .{node.attr}")
 
     def together(self, values: Sequence[Value]) -> Value:
         """The result of an operation number by number."""
-        items = [v for v in values if isinstance(v, Item)]
-        if any(isinstance(v, Several) for v in values):
+        items = [replace(v, group=False) for v in values if isinstance(v, Item)]  # nobody adds dictionaries
+        if any(isinstance(v, (Several, Own)) for v in values):
             raise Unsure("a list in an operation")
         if not items:
             flat = all(isinstance(v, Fixed) and v.rank == 0 for v in values)
@@ -224,6 +224,15 @@ class _Reader:
         index = node.slice
         if isinstance(value, Several):
             return _chosen(value, index)
+        if isinstance(value, Own):
+            raise Unsure("an object's items")
+        key = index.value if isinstance(index, ast.Constant) else None
+        if isinstance(key, str) or (value.group and value.rank == 0 and isinstance(key, int)):
+            if not value.group and not isinstance(value.like, tuple):
+                raise Unsure("a key of a tensor")
+            return Item(value.rank, None if value.rank is not None else (value.like, key))
+        if value.group:
+            raise Unsure("an index of a group")
         listed = index.elts if isinstance(index, ast.Tuple) else [index]
         dots = bool(listed) and isinstance(listed[0], ast.Constant) and listed[0].value is Ellipsis
         taken = listed[1:] if dots else listed
@@ -233,9 +242,12 @@ class _Reader:
         if any(isinstance(i, ast.Constant) and i.value is Ellipsis for i in taken):
             raise Unsure("an index")
         if not dots:
-            if value.rank is None or added or len(taken) != value.rank:
+            if value.rank is None or added or not 0 < len(taken) <= value.rank:
                 raise Unsure("an index of the first axis")
             self.found.changes.append(edits.insert(self.source, edits.start(index), "..., "))
+            if len(taken) < value.rank:
+                more = ", :" * (value.rank - len(taken))
+                self.found.changes.append(edits.insert(self.source, edits.end(index), more))
         gone = sum(not isinstance(i, ast.Slice) and not _is_newaxis(self.source, i) for i in taken)
         self.found.lowered |= gone > 0
         return Item(None if value.rank is None else value.rank - gone + added, node if value.rank is None else None)
@@ -258,6 +270,8 @@ class _Reader:
             return Fixed(values[0].rank if plain in ("constant", "cast") and isinstance(values[0], Fixed) else None)
         if plain in BINARY:
             return self.together(everything)
+        if plain in LISTED and isinstance(values[0], Several) and not values[0].keys:
+            return self.together([*values[0].parts, *everything[1:]])
         if plain in SAME or plain in IMAGES or plain in DRAWN:
             if not isinstance(values[0], Item) or any(isinstance(v, (Item, Several)) for v in everything[1:]):
                 raise Unsure(f"line {node.lineno}: {name}")
@@ -273,10 +287,11 @@ class _Reader:
         """A function of the file, or a Keras layer that it made."""
         if isinstance(node.func, ast.Attribute) and node.func.attr == "pop" and isinstance(node.func.value, ast.Name):
             return self.popped(node.func.value.id, node)
-        if not isinstance(node.func, ast.Name) or node.func.id in self.known:
+        method = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)
+        if not method and (not isinstance(node.func, ast.Name) or node.func.id in self.known):
             raise Unsure(f"line {node.lineno}")
         values = [self.value(a) for a in node.args]
-        layers = _layers(self.source, node.func.id)
+        layers = functions.layers(self.source, node.func.id) if isinstance(node.func, ast.Name) else []
         if layers:
             others = [self.value(k.value) for k in node.keywords]
             first = values[0] if len(values) == 1 else None
@@ -286,15 +301,17 @@ class _Reader:
                 raise Unsure("not one picture")
             self.found.random |= any(layer.startswith("Random") for layer in layers)
             return first
-        function = _function(self.source, node.func, node)
+        function, first_of = functions.function(self.source, node.func, node)
+        if first_of and not isinstance(self.value(node.func.value), Own):  # type: ignore[attr-defined]
+            raise Unsure("a method of another object")
         named = {k.arg: self.value(k.value) for k in node.keywords}
-        names = [a.arg for a in function.args.args]
+        names = [a.arg for a in function.args.args][len(first_of) :]
         defaults: dict[str, Value] = {n: Fixed() for n in names[len(names) - len(function.args.defaults) :]}
         given = dict(zip(names, values, strict=False)) | {k: v for k, v in named.items() if k}
         every = defaults | given
         if len(values) > len(names) or set(every) != set(names):
             raise Unsure("its arguments")
-        found = _Reader(self.found, self.depth + 1).call(function, [every[n] for n in names])
+        found = _Reader(self.found, self.depth + 1).call(function, [*first_of, *(every[n] for n in names)])
         if found is None:
             raise Unsure("no value")
         return found
@@ -351,30 +368,3 @@ def _is_newaxis(source: Source, node: ast.expr) -> bool:
     return (isinstance(node, ast.Constant) and node.value is None) or scopes.full(source, node) in (
         "tensorflow.newaxis", "numpy.newaxis",
     )  # fmt: skip
-
-
-def _constant(source: Source, name: ast.Name) -> Value:
-    """A name from outside: a number where the file says so."""
-    found = scopes.binders(source, name.id, source.tree)
-    values = [f.value for f in found if isinstance(f, ast.Assign) and isinstance(f.targets[0], ast.Name)]
-    if len(found) != 1 or len(values) != 1:
-        return Fixed()
-    kinds = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
-    if all(isinstance(n, kinds) for n in trees.walk(values[0])):
-        return Fixed(0)
-    return Fixed()
-
-
-def _layers(source: Source, name: str) -> list[str]:
-    """The kinds of Keras layer in a layer or a Sequential of the file, where all of them take batches and elements."""
-    found = scopes.binders(source, name, source.tree)
-    made = [f.value for f in found if isinstance(f, ast.Assign) and isinstance(f.value, ast.Call)]
-    if len(found) != 1 or len(made) != 1 or ".layers" not in f".{scopes.full(source, made[0].func)}.layers":
-        return []
-    calls = [made[0]]
-    if finding.called(made[0]) == "Sequential" and len(made[0].args) == 1 and isinstance(made[0].args[0], ast.List):
-        if not all(isinstance(e, ast.Call) for e in made[0].args[0].elts):
-            return []
-        calls = [e for e in made[0].args[0].elts if isinstance(e, ast.Call)]
-    names = [finding.called(c) for c in calls]
-    return names if all(n in LAYERS for n in names) else []

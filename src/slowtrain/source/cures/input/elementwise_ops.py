@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, field
 
 from slowtrain.model import Edit
@@ -24,6 +25,8 @@ BINARY = frozenset(
     "not_equal less less_equal greater greater_equal logical_and logical_or logical_xor squared_difference where atan2 "
     "xlogy xdivy hypot".split()
 )
+# The same of a list of them.
+LISTED = frozenset({"strings.join", "add_n"})
 # Pictures: three axes for one, four for a batch, each picture by itself.
 IMAGES = frozenset(
     "image.resize image.flip_left_right image.flip_up_down image.rot90 image.per_image_standardization "
@@ -58,6 +61,7 @@ class Item:
 
     rank: int | None
     like: object = None
+    group: bool = False  # a dictionary or a tuple, each part of which has so many axes
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,14 @@ class Several:
     each: Value | None = None
 
 
-Value = Item | Fixed | Several
+@dataclass(frozen=True)
+class Own:
+    """The object that a method of the class ``kind`` belongs to."""
+
+    kind: ast.ClassDef
+
+
+Value = Item | Fixed | Several | Own
 
 
 @dataclass
@@ -89,3 +100,4 @@ class Followed:
     doubt: bool = False  # a constant of unknown rank took part
     lowered: bool = False  # an axis was taken away
     once: bool = False  # a change is right for batches only
+    entered: list[str] = field(default_factory=list)  # functions that were followed

@@ -115,7 +115,7 @@ def done_once(source: Source, line: int) -> list[Edit]:
     row = source.text.splitlines()[statement.lineno - 1]
     if len(targets) != len(statement.targets) or row[: statement.col_offset].strip() or ";" in row:
         return []
-    if not _pure(source, statement.value) or isinstance(statement.value, (ast.Constant, ast.Name, ast.List, ast.Dict)):
+    if not pure(source, statement.value) or isinstance(statement.value, (ast.Constant, ast.Name, ast.List, ast.Dict)):
         return []
     if not _of_data(source, statement.value):
         return []
@@ -140,7 +140,7 @@ def _dedented(source: Source, statement: ast.stmt) -> str:
     return "\n".join([rows[0][statement.col_offset :], *(r.removeprefix(" " * statement.col_offset) for r in rows[1:])])
 
 
-def _pure(source: Source, value: ast.expr) -> bool:
+def pure(source: Source, value: ast.expr) -> bool:
     """Whether ``value`` gives the same, and does nothing else, whenever its names stand for the same."""
     waits = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
     inner = list(trees.walk(value))

@@ -18,9 +18,11 @@ BY_NAME = {
     "categorical_crossentropy": "CategoricalCrossentropy",
     "sparse_categorical_crossentropy": "SparseCategoricalCrossentropy",
 }
+SPREADS = frozenset("std var variance reduce_std reduce_variance norm euclidean_norm reduce_euclidean_norm".split())
 FLOOR = "1e-7"  # what Keras's own losses keep probabilities from zero by
 
 
+ALIKE = f"add {FLOOR} to a spread or a norm before it divides: of numbers that are all alike it is 0"
 SAYS = "compute the loss from logits in float32, scale inputs, clip gradients, lower the rate"
 
 
@@ -29,7 +31,9 @@ def kept(source: Source) -> tuple[str, tuple[Edit, ...]]:
     for says, cure in (
         (f"keep what a logarithm is taken of above {FLOOR}", floored),
         ("take the loss from logits (from_logits=True): the last layer has no activation", from_logits),
+        (ALIKE, divided),
         ("clip gradients (clipnorm=1.0), so that no step can run away; better still, scale the inputs", clipped),
+        (ALIKE, data_divided),
     ):
         done = cure(source)
         if done:
@@ -49,6 +53,41 @@ def floored(source: Source) -> tuple[Edit, ...]:
         done.append(edits.insert(source, edits.start(call.args[0]), f"{module}.maximum("))
         done.append(edits.insert(source, edits.end(call.args[0]), f", {FLOOR})"))
     return tuple(done)
+
+
+def divided(source: Source) -> tuple[Edit, ...]:
+    """Divisions of tensors by a standard deviation or a norm, by one that cannot be 0."""
+    return _divided(source, ("tensorflow.", "keras."))
+
+
+def data_divided(source: Source) -> tuple[Edit, ...]:
+    """The same of arrays: what is not finite may come with the data."""
+    return _divided(source, ("numpy.", ""))
+
+
+def _divided(source: Source, libraries: tuple[str, ...]) -> tuple[Edit, ...]:
+    if "float16" in source.text:
+        return ()  # in which so small a number is 0 itself
+    done: list[Edit] = []
+    for node in [n for n in trees.walk(source.tree) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]:
+        whose = _spread(source, node.right)
+        if whose is not None and whose in libraries:
+            done.append(edits.insert(source, edits.start(node.right), "("))
+            done.append(edits.insert(source, edits.end(node.right), f" + {FLOOR})"))
+    return tuple(done)
+
+
+def _spread(source: Source, node: ast.expr, depth: int = 4) -> str | None:
+    """Whose standard deviation, variance or norm it is, as it came: 0 of what is the same throughout."""
+    if isinstance(node, ast.Name):
+        value = values.assigned(source, node) if depth else None
+        return _spread(source, value, depth - 1) if value is not None else None
+    if not isinstance(node, ast.Call) or find.called(node) not in SPREADS:
+        return None
+    whole = values.qualified(source, node.func)
+    if whole:
+        return f"{whole.partition('.')[0]}."
+    return "" if isinstance(node.func, ast.Attribute) and find.called(node) in ("std", "var") else None
 
 
 def has_floor(source: Source, node: ast.expr, depth: int = 4) -> bool:

@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 import ast
-import functools
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slowtrain.model import Edit
-from slowtrain.source import Source, edits, trees
+from slowtrain.source import Source, edits, kept, trees
 from slowtrain.source.reading import elsewhere, finding, index, scopes
 
 OPERATIONS = frozenset(
@@ -24,6 +24,8 @@ MAKERS = frozenset(
     "from_tensor_slices from_tensors from_generator range zip list_files random sample_from_datasets "
     "choose_from_datasets load".split()
 )
+# As it is written, or renamed where it is imported.
+_MAKING = re.compile(rf"Dataset{index.GAP}(?:\(|as\b|\.{index.GAP}(?:{'|'.join(sorted(MAKERS))})\b)")
 DEEPEST = 40  # functions and variables followed: more is a loop of names
 
 
@@ -63,6 +65,11 @@ def makes(source: Source, call: ast.Call) -> bool:
     if last.endswith("Dataset") and (".data." in name or name.startswith("data.")):
         return True
     return last in MAKERS and first.rpartition(".")[2] == "Dataset"
+
+
+def may_make(source: Source) -> bool:
+    """Whether ``makes`` may find anything, by the text alone."""
+    return "Dataset" in source.plain and _MAKING.search(source.plain) is not None
 
 
 def operates(call: ast.Call) -> bool:
@@ -149,13 +156,12 @@ def flows(source: Source, call: ast.Call) -> list[Flow]:
     return [f for f in found if not any(len(g.calls) > len(f.calls) and f.calls[-1] in g.calls for g in found)]
 
 
-@functools.lru_cache(maxsize=4)
+@kept(4)
 def every(source: Source) -> tuple[Flow, ...]:
     """What leads to each operation that no other follows in its chain."""
     operating: list[ast.Call] = []
-    for name, calls in index.of(source).calls.items():
-        if name in OPERATIONS or name in MAKERS or name.endswith("Dataset"):
-            operating += [c for c in calls if operates(c) or makes(source, c)]
+    for name in _named(source):
+        operating += [c for c in index.of(source).called(name) if operates(c) or makes(source, c)]
     inner = {id(c.func.value) for c in operating if operates(c) and isinstance(c.func, ast.Attribute)}
     return tuple(upstream(source, c) for c in sorted(operating, key=edits.start) if id(c) not in inner)
 
@@ -231,7 +237,7 @@ def operation(source: Source, call: ast.Call, changes: Iterable[Edit] = ()) -> s
 
 
 def _named(source: Source) -> set[str]:
-    return {n for n in index.of(source).calls if n in OPERATIONS or n in MAKERS or n.endswith("Dataset")}
+    return {n for n in index.of(source).names if n in OPERATIONS or n in MAKERS or n.endswith("Dataset")}
 
 
 def _last(source: Source, call: ast.Call) -> ast.Call:

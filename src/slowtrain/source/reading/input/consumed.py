@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import functools
 from collections.abc import Iterator
 
-from slowtrain.source import Source, trees
-from slowtrain.source.reading import finding, index
+from slowtrain.source import Source, kept, trees
+from slowtrain.source.reading import elsewhere, finding, index
 from slowtrain.source.reading.input import chains
 
 WORKING = frozenset("map interleave flat_map filter from_generator".split())
@@ -15,13 +14,15 @@ STEPS = frozenset({"GradientTape", "train_on_batch"})
 PASSED = frozenset({"enumerate", "iter", "tqdm", "experimental_distribute_dataset"})
 
 
-@functools.lru_cache(maxsize=4)
+@kept(4)
 def trained_on(source: Source) -> tuple[chains.Flow, ...]:
     """The pipelines whose whole text is in sight, once for each place that takes from them."""
     return tuple(_trained_on(source))
 
 
 def _trained_on(source: Source) -> Iterator[chains.Flow]:
+    if not chains.may_make(source) and not elsewhere.leads(source):
+        return
     for call in index.of(source).called("fit"):
         given = finding.keyword(call, "x", 0)
         yield from flow_of(source, given, call)

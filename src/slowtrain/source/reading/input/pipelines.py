@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import functools
 from collections.abc import Sequence
 
-from slowtrain.source import Source, trees
+from slowtrain.source import Source, kept, trees
 from slowtrain.source.reading import finding, index, scopes, values
 from slowtrain.source.reading.input import chains, consumed
 
@@ -16,11 +15,13 @@ BATCHING = frozenset(
 SEVERAL = 2  # passes: in the second one a cache is read
 
 
-@functools.lru_cache(maxsize=4)
+@kept(4)
 def of(source: Source) -> tuple[chains.Flow, ...]:
     """Each pipeline whose source is in sight, to its end; parts of longer ones left out."""
-    calls = index.of(source).calls
-    makers = (c for n in calls if n in chains.MAKERS or n.endswith("Dataset") for c in calls[n])
+    if not chains.may_make(source):
+        return ()
+    every = index.of(source)
+    makers = (c for n in every.names if n in chains.MAKERS or n.endswith("Dataset") for c in every.called(n))
     if not any(chains.makes(source, c) for c in makers):
         return ()
     found = [f for f in chains.every(source) if f.whole]

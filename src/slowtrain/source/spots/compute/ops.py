@@ -35,7 +35,7 @@ class Written:
 
 
 def handwritten(source: Source) -> Iterator[Written]:
-    for call in index.of(source).called("one_hot"):
+    for call in index.of(source).called("one_hot") if values.reaches(source, *ops.LOOK_UPS) else ():
         depth = finding.keyword(call, "depth", 1) or finding.keyword(call, "num_classes", 1)
         rows = visible.number(source, depth)
         if rows is None or rows < MANY_ROWS:
@@ -45,6 +45,8 @@ def handwritten(source: Source) -> Iterator[Written]:
             says = f"a product with one-hot rows of {rows:,} numbers looks up one row each"
             cure = "look rows up with tf.gather or layers.Embedding instead of multiplying"
             yield Written(edits.start(call), edits.end(call), says, cure, changed)
+    if not values.reaches(source, "tensorflow.") or not index.of(source).called("range"):
+        return
     if not index.of(source).called("add_weight", "Variable"):
         return
     for loop in _layer_loops(source):
@@ -83,7 +85,8 @@ def _used(source: Source, node: ast.AST) -> bool:
 def whole_tables(source: Source) -> Iterator[Written]:
     """Every row of a large table normalised before a few are looked up."""
     seen: set[ast.Call] = set()
-    for gather in index.of(source).called("gather", "embedding_lookup"):
+    gathers = index.of(source).called("gather", "embedding_lookup") if values.reaches(source, *ops.GATHERS) else ()
+    for gather in gathers:
         given = gather.args[0] if gather.args and values.qualified(source, gather.func) in ops.GATHERS else None
         call = values.assigned(source, given) if isinstance(given, ast.Name) else given
         table = ops.by_row(source, call) if isinstance(call, ast.Call) and call not in seen else None
@@ -107,7 +110,7 @@ def _table_rows(source: Source, table: ast.expr) -> int | None:
 
 def updated_tables(source: Source) -> Iterator[Written]:
     """Large embeddings under Adam in a model that does little else."""
-    if not visible.trains(source):
+    if not values.reaches(source, "keras.layers.") or not visible.trains(source):
         return
     tables = [(c, n) for c in index.of(source).called("Embedding") if (n := _numbers(source, c)) is not None]
     large = [(call, sizes) for call, sizes in tables if sizes[0] >= LARGE_ROWS and sizes[0] * sizes[1] >= TABLE_NUMBERS]
@@ -133,8 +136,9 @@ def _numbers(source: Source, call: ast.Call) -> tuple[int, int] | None:
 
 def _light(source: Source, rows: int) -> bool:
     """Whether the file's layers do little beside looking rows up; none gives a number for each row."""
-    for name, calls in index.of(source).calls.items():
-        if name[:1].isupper() and any(values.qualified(source, c.func).startswith("keras.layers.") for c in calls):
+    for name in index.of(source).names:
+        calls = index.of(source).called(name) if name[:1].isupper() else []
+        if any(values.qualified(source, c.func).startswith("keras.layers.") for c in calls):
             if name not in LIGHT:
                 return False
             if name == "Dense" and any(not 0 < (_units(source, c) or 0) < min(rows, 4096) for c in calls):

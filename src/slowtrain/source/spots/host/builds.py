@@ -27,9 +27,7 @@ class Build:
 
 def compiled_again(source: Source) -> Iterator[Build]:
     """``compile()`` in a loop on a model that was compiled before it, with another rate at most."""
-    if not visible.trains(source):
-        return
-    for call in index.of(source).called("compile"):
+    for call in index.of(source).called("compile") if visible.trains(source) else ():
         loops = scopes.loops(source, call)
         turns = visible.turns(source, loops[0]) if loops else 0
         if turns is not None and turns < LEAST_BUILDS:
@@ -43,7 +41,7 @@ def compiled_again(source: Source) -> Iterator[Build]:
 
 def functions_again(source: Source) -> Iterator[Build]:
     """A ``tf.function`` that a loop defines, or has another function define, and calls."""
-    if ".function" not in source.text and "import function" not in source.text:
+    if not retraces.may_graph(source):
         return
     makers: set[str] = set()
     for graph in retraces.graphs(source):

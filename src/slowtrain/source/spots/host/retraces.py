@@ -38,7 +38,15 @@ class Changing:
     number: str
 
 
+def may_graph(source: Source) -> bool:
+    """Whether there may be any, by the text alone."""
+    named = ".function" in source.text or "import function" in source.text
+    return named and values.reaches(source, "tensorflow.function")
+
+
 def graphs(source: Source) -> Iterator[Graph]:
+    if not may_graph(source):
+        return
     for node in index.nodes(source, ast.FunctionDef):
         assert isinstance(node, ast.FunctionDef)
         for one in node.decorator_list:

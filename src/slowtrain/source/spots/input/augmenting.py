@@ -28,10 +28,9 @@ class Augmenting:
 
 def maps(source: Source) -> Iterator[Augmenting]:
     """Each ``map`` in front of ``batch`` that calls a random layer."""
-    named = _named(source)
-    if not named:
-        return
-    for call in index.of(source).called("map"):
+    maps = index.of(source).called("map")
+    named = _named(source) if maps and pipelines.of(source) else {}
+    for call in maps if named else ():
         several = pipelines.holding(source, call) if chains.operates(call) else []
         if not several or not all(pipelines.singly(f, call) for f in several):
             continue

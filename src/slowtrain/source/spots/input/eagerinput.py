@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slowtrain.source import Source, trees
+from slowtrain.source import Source, kept, trees
 from slowtrain.source.reading import finding, index, scopes, values
 from slowtrain.source.reading.input import chains, pipelines
 from slowtrain.source.spots.input import slowpython
@@ -30,7 +30,6 @@ class Eager:
 
 def calls(source: Source) -> Iterator[Eager]:
     """Layers and ops in generators; a ``py_function`` of ops alone, which a map might call itself."""
-    layers = _layers(source)
     seen: set[ast.AST] = set()
     for maker in slowpython.makers(source):
         if maker.single or maker.function in seen:
@@ -39,7 +38,7 @@ def calls(source: Source) -> Iterator[Eager]:
         for call in pipelines.calls(pipelines.reached(source, maker.function)):
             name = values.qualified(source, call.func)
             made = name.startswith(OPS) and not name.startswith("keras.layers.")
-            if (made or scopes.dotted(call.func) in layers) and scopes.loops(source, call):
+            if (made or scopes.dotted(call.func) in _layers(source)) and scopes.loops(source, call):
                 says = f"{scopes.dotted(call.func)} runs op by op from Python for one element after the other"
                 yield Eager(call, says)
                 break
@@ -49,6 +48,7 @@ def calls(source: Source) -> Iterator[Eager]:
             yield Eager(call.args[0], "py_function runs only TensorFlow's ops: a map may call them without Python")
 
 
+@kept(4)
 def _layers(source: Source) -> set[str]:
     """Names of the module that hold one of Keras's layers."""
     found: set[str] = set()

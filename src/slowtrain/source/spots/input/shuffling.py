@@ -32,7 +32,7 @@ class Buffer:
 
 def behind_maps(source: Source) -> Iterator[Buffer]:
     """Each ``shuffle`` of single elements with a map right in front of it that might as well follow."""
-    for call in index.of(source).called("shuffle"):
+    for call in index.of(source).called("shuffle") if pipelines.of(source) else ():
         several = pipelines.holding(source, call) if chains.operates(call) else []
         if not several or any({"cache", "snapshot"} & set(f.names) for f in several):
             continue

@@ -88,7 +88,7 @@ def makers(source: Source) -> Iterator[Maker]:
 
 def _sequences(source: Source) -> Iterator[Maker]:
     """``__getitem__`` of sequences of batches that this file makes without workers."""
-    for node in index.nodes(source, ast.ClassDef):
+    for node in index.nodes(source, ast.ClassDef) if "__getitem__" in source.text else ():
         assert isinstance(node, ast.ClassDef)
         bases = [values.qualified(source, b) for b in node.bases]
         if not any(b.startswith("keras.") and b.rpartition(".")[2] in SEQUENCES for b in bases):

@@ -33,7 +33,7 @@ class Small:
 
 def maps(source: Source) -> Iterator[Small]:
     """Each ``map`` that reads a file of raw numbers for one element."""
-    for call in index.of(source).called("map"):
+    for call in index.of(source).called("map") if pipelines.of(source) else ():
         several = pipelines.holding(source, call) if chains.operates(call) else []
         if not several or any("cache" in f.names or not pipelines.singly(f, call) for f in several):
             continue

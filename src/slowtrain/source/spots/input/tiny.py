@@ -35,7 +35,7 @@ class Tiny:
 
 def maps(source: Source) -> Iterator[Tiny]:
     """Each ``map`` over single small elements that only does cheap operations, in front of ``batch``."""
-    for call in index.of(source).called("map"):
+    for call in index.of(source).called("map") if pipelines.of(source) else ():
         if not chains.operates(call) or not call.args:
             continue
         several = pipelines.holding(source, call)

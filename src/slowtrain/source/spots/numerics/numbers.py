@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Iterator
 
 from slowtrain.source import Source, edits, trees
@@ -19,13 +20,15 @@ LOGIT_LOSSES = frozenset(
 SQUASHING = ("softmax", "sigmoid")
 GLOBAL = ("set_floatx", "set_global_policy", "set_dtype_policy", "set_policy")
 HALF_LEAST = 2.0**-25  # anything smaller is zero in float16
+_HALF = re.compile(r"float16(?<!\wfloat16)\b")
+_SMALL = re.compile(r"\d[eE]-|(?:0_?){7}")  # how a number below that is written
 MATRIX = 2  # dimensions
 LEAST_WEIGHTS = 1000  # of fewer, as a test of a function has, the bytes go through in a microsecond at either width
 
 
 def bare_logarithms(source: Source) -> Iterator[ast.Call]:
     """``tf.math.log(p)`` of a probability that may be 0, or of one minus it."""
-    for call in index.of(source).called("log"):
+    for call in index.of(source).called("log") if values.reaches(source, *finite.LOGS) else ():
         if values.qualified(source, call.func) not in finite.LOGS or len(call.args) != 1 or call.keywords:
             continue
         given = call.args[0]
@@ -57,8 +60,7 @@ def _probability(source: Source, node: ast.expr, depth: int = 4) -> bool:
 
 def loss_of_logits(source: Source) -> Iterator[ast.expr]:
     """Cross-entropies that take probabilities, of a model whose last layer gives any number."""
-    made = [c for c in index.of(source).called("Sequential", "Model") if models.is_model(source, c)]
-    last = models.output(source, made[0]) if len(made) == 1 else None
+    last = _last(source) if any(name in source.text for name in (*finite.BY_NAME, *finite.CROSS_ENTROPY)) else None
     if last is None or finding.called(last) != "Dense" or finding.keyword(last, "activation", 1) is not None:
         return
     if len(last.args) > 1 or any(k.arg is None for k in last.keywords):
@@ -83,8 +85,7 @@ def squashed_twice(source: Source) -> Iterator[ast.expr]:
         logits = finding.keyword(call, "logits", 1)
         if logits is not None and _probability(source, logits):
             yield logits
-    made = [c for c in index.of(source).called("Sequential", "Model") if models.is_model(source, c)]
-    last = models.output(source, made[0]) if len(made) == 1 else None
+    last = _last(source) if "from_logits" in source.text else None
     activation = finding.keyword(last, "activation", 1) if last is not None else None
     if not isinstance(activation, ast.Constant) or activation.value not in SQUASHING:
         return
@@ -96,10 +97,20 @@ def squashed_twice(source: Source) -> Iterator[ast.expr]:
             yield given
 
 
+def _last(source: Source) -> ast.Call | None:
+    """The last layer of the only model of a file that compiles one."""
+    if not index.of(source).called("compile"):
+        return None
+    made = [c for c in index.of(source).called("Sequential", "Model") if models.is_model(source, c)]
+    return models.output(source, made[0]) if len(made) == 1 else None
+
+
 def vanishing(source: Source) -> Iterator[ast.expr]:
     """Small numbers that keep something from zero, and are zero themselves in float16."""
+    if not _HALF.search(source.text):
+        return
     half = any(_format(c) == "float16" for c in index.of(source).called(*GLOBAL))
-    for node in index.nodes(source, ast.BinOp):
+    for node in index.written(source, _SMALL, ast.BinOp):
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
             continue
         for small, other in ((node.right, node.left), (node.left, node.right)):

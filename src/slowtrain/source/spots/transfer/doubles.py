@@ -15,6 +15,8 @@ NARROWING = frozenset({"cast", "astype", "convert_image_dtype", "to_float", "flo
 
 def arrays(source: Source) -> Iterator[ast.expr]:
     """Arrays of ``from_tensor_slices`` that are surely float64, and that no map makes anything else of."""
+    if not pipelines.of(source):
+        return
     trained = set(consumed.trained_on(source))
     if index.of(source).called("set_floatx", "set_dtype_policy"):
         return

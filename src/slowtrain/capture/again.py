@@ -1,0 +1,112 @@
+"""The statements around a gradient tape, taken from the source so that they can run once more.
+
+A loop that runs op by op has no function that could be called again. What it has is a ``with`` statement, the line that
+asks the tape for gradients, and the names that both read.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import copy
+import linecache
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import CodeType
+
+# Bits of ``co_flags`` that stand for ``from __future__`` imports.
+INHERITED = sum({getattr(__future__, n).compiler_flag for n in __future__.all_feature_names} - {0, 0x10})
+
+
+class NotAgain(Exception):
+    """Why the statements cannot run by themselves, in a few words."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A ``with`` statement and what follows it in the same suite."""
+
+    file: str
+    flags: int
+    statement: ast.With
+    after: tuple[ast.stmt, ...]
+
+    def upto(self, line: int | None) -> tuple[CodeType, frozenset[str]]:
+        """Code of the statement and, where ``line`` lies in one that follows, of that one; and the names it reads.
+
+        Of what is between only that runs which makes a name that is read later on. Raises :class:`NotAgain`.
+        """
+        statements: list[ast.stmt] = [self.statement]
+        if line is not None and line > (self.statement.end_lineno or 0):
+            upto = [i for i, s in enumerate(self.after) if s.lineno <= line <= (s.end_lineno or s.lineno)]
+            statements += _needed(self.after[: upto[0] + 1]) if upto else []
+        names = frozenset(name for s in statements for name in _read(s))
+        made = _Returns()
+        body = [made.visit(copy.deepcopy(s)) for s in statements]
+        # ``break`` and ``continue`` of the script's own loop need one around them.
+        once = ast.For(
+            target=ast.Name("_slowtrain_once", ast.Store()),
+            iter=ast.Tuple([ast.Constant(0)], ast.Load()),
+            body=body,
+            orelse=[],
+        )
+        module = ast.fix_missing_locations(ast.Module([ast.copy_location(once, self.statement)], []))
+        try:
+            return compile(module, self.file, "exec", self.flags, dont_inherit=True), names
+        except (SyntaxError, ValueError) as error:
+            raise NotAgain(f"the statements around its tape cannot run alone: {error}") from error
+
+
+def block(code: CodeType, line: int) -> Block:
+    """The innermost ``with`` statement whose head is at a line of a function or a module. Raises :class:`NotAgain`."""
+    text = "".join(linecache.getlines(code.co_filename))
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        raise NotAgain("its source cannot be read") from error
+    found: tuple[ast.With, tuple[ast.stmt, ...]] | None = None
+    for node in ast.walk(tree):
+        for suite in (getattr(node, field, None) for field in ("body", "orelse", "finalbody")):
+            for i, one in enumerate(suite if isinstance(suite, list) else ()):
+                if isinstance(one, ast.With) and one.lineno <= line <= _head_ends(one):
+                    found = one, tuple(suite[i + 1 :])  # type: ignore[index]
+    if found is None:
+        raise NotAgain("its tape is not opened by a with statement whose source is at hand")
+    return Block(code.co_filename, code.co_flags & INHERITED, *found)
+
+
+def _head_ends(statement: ast.With) -> int:
+    return max(i.context_expr.end_lineno or statement.lineno for i in statement.items)
+
+
+def _read(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+def _needed(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The last one, and of those before what makes a name that a later one reads."""
+    kept = [statements[-1]]
+    wanted = _read(kept[0])
+    for one in reversed(statements[:-1]):
+        made = {n.id for n in ast.walk(one) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        if made & wanted:
+            kept.insert(0, one)
+            wanted |= _read(one)
+    return kept
+
+
+class _Returns(ast.NodeTransformer):
+    """``return x`` becomes ``x``: nobody waits for it. Functions inside keep theirs."""
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        made: ast.stmt = ast.Expr(node.value) if node.value is not None else ast.Pass()
+        return ast.copy_location(made, node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return node
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        return node

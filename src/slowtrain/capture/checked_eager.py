@@ -1,0 +1,373 @@
+"""`slowtrain run --on-nonfinite` in loops whose steps run op by op: custom loops, and Keras with ``run_eagerly``.
+
+There is no function to call again, so the statements around the tape run again (:mod:`slowtrain.capture.again`), with
+what their names stood for when the tape was opened. The loss is looked at in each step, before its gradients are
+applied. Of each variable that is written the value before is kept, of this step and of the one before it: when a loss
+is bad because the weights are, the step before has made them so.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from types import CodeType, FrameType
+from typing import Any
+
+from slowtrain.capture import again, variables
+from slowtrain.capture.first_op import Enough, FirstOp, range_of
+from slowtrain.capture.patching import Wrapper, on_import, replace
+from slowtrain.capture.recorder import Recorder, now
+from slowtrain.capture.state import Progress, ThreadState
+
+WRITES = (
+    "assign_variable_op assign_add_variable_op assign_sub_variable_op resource_scatter_add resource_scatter_sub "
+    "resource_scatter_update resource_scatter_mul resource_scatter_div resource_scatter_max resource_scatter_min"
+).split()
+MOST_BYTES = 256 << 20  # of variables' values, for each of two steps
+MOST_NUMBERS = 50_000_000  # of a tensor that is looked at
+MOST_NESTED = 500  # of a list
+INSTEAD = "put the step into a function with @tf.function, or call tf.debugging.enable_check_numerics() first"
+
+
+class Through(BaseException):
+    """The gradients have been taken again. Not an ``Exception``: the user's code may catch those."""
+
+
+class Step:
+    """What one step began with: names and variables; and where it asked for gradients."""
+
+    def __init__(self, number: int, frame: FrameType) -> None:
+        self.number = number
+        self.code: CodeType = frame.f_code
+        self.line = frame.f_lineno
+        self.names: dict[str, Any] = {}
+        self.globals = frame.f_globals
+        self.tapes: list[Any] = []
+        self.before: variables.State = {}
+        self.bytes = 0
+        self.gradients = 0  # calls so far, of any tape
+        self.asked = False  # one of its own tapes
+        self.gradient_line: int | None = None
+
+
+class EagerSteps:
+    """Installed with the flag only; all of it in the main thread."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        state: ThreadState,
+        progress: Progress,
+        examined: Callable[[Callable[[], dict[str, Any]], bool], None],
+        ending: Callable[[], None],
+    ) -> None:
+        self.recorder = recorder
+        self.state = state
+        self.progress = progress
+        self.examined = examined  # given what finds the origin, does it aside and tells what was found
+        self.ending = ending  # asks to be called at the end of the process
+        self.over = False
+        self.noting: variables.State | None = None  # where values of variables go that are about to be written
+        self.again: list[Any] | None = None  # while a step runs again: its losses and gradients
+        self._taken: list[Any] = []  # the gradients alone
+        self._left = 0  # gradient calls until the step has run again
+        self._depth = 0  # tapes that are open
+        self._step: Step | None = None
+        self._last: Step | None = None
+        self._counts: dict[tuple[CodeType, int], int] = {}
+        self._names: dict[tuple[CodeType, int], frozenset[str]] = {}  # that the statements read
+        self._called: dict[int, str] = {}  # variables by their handles
+        self._dtypes: dict[int, Any] = {}
+        self._heard = False  # whether the end of the process will be
+        self._large = False  # the variables take too much to be kept
+
+    def install(self) -> None:
+        on_import(self.recorder, "tensorflow.python.eager.backprop", self._patch_tape)
+        on_import(self.recorder, "tensorflow.python.ops.gen_resource_variable_ops", self._patch_writes)
+
+    def _patch_tape(self, module: Any) -> None:
+        state, recorder, guard = self.state, self.recorder, self.recorder.guard
+
+        def enter(original: Wrapper) -> Wrapper:
+            def __enter__(tape: Any) -> Any:
+                me = state.me
+                if me.main and not me.tracing and not self.over and recorder.active:
+                    guard("checking", self._opened, tape, sys._getframe(1))
+                return original(tape)
+
+            return __enter__
+
+        def leave(original: Wrapper) -> Wrapper:
+            def __exit__(tape: Any, *about: Any) -> Any:
+                me = state.me
+                if me.main and not me.tracing and self._depth:
+                    self._depth -= 1
+                return original(tape, *about)
+
+            return __exit__
+
+        replace(module.GradientTape, "__enter__", enter)
+        replace(module.GradientTape, "__exit__", leave)
+
+    def _patch_writes(self, module: Any) -> None:
+        state = self.state
+
+        def make(original: Wrapper) -> Wrapper:
+            def write(resource: Any, *args: Any, **kwargs: Any) -> Any:
+                if self.noting is not None and state.me.main and hasattr(resource, "_id"):
+                    self._note(resource)
+                return original(resource, *args, **kwargs)
+
+            return write
+
+        for name in WRITES:
+            if hasattr(module, name):
+                replace(module, name, make)
+
+    # -- as the script runs
+
+    def _opened(self, tape: Any, frame: FrameType) -> None:
+        if self._depth == 0:
+            self._begin(frame)
+        step = self._step
+        if step is not None and step.code is frame.f_code and not step.asked:
+            step.tapes.append(tape)
+        self._depth += 1
+
+    def _begin(self, frame: FrameType) -> None:
+        if not self._heard:
+            self._heard = True
+            self.ending()
+        place = frame.f_code, frame.f_lineno
+        count = self._counts[place] = self._counts.get(place, 0) + 1
+        step = Step(self.progress.steps if self.state.me.loops else count, frame)
+        known, wanted = frame.f_locals, self._names.get(place)
+        step.names = dict(known) if wanted is None else {n: known[n] for n in wanted if n in known}
+        if known is not frame.f_globals and sys.version_info < (3, 13):
+            known.clear()  # a copy, which would keep this step's tensors alive until the function ends
+        self._last, self._step = self._step, step
+        self.noting = None if self._large else step.before
+
+    def differentiated(self, tape: Any, args: Any, kwargs: Any, frame: FrameType) -> None:
+        """Gradients have been taken, and not yet applied."""
+        given = [*args, *(kwargs[name] for name in ("target", "sources") if name in kwargs)]
+        target, sources = given[0], given[1]
+        step = self._step
+        if step is None or self.over:
+            return
+        step.gradients += 1
+        if not any(t is tape for t in step.tapes):
+            return  # opened inside of a call: not that of the loss
+        step.asked = True
+        if step.code is frame.f_code:
+            step.gradient_line = frame.f_lineno
+        if self.progress.kind > 2 and not self.state.me.loops:
+            return  # the training steps are functions: a tape of something else
+        place = step.code, step.line
+        if place not in self._names:
+            self._names[place] = self._reads(step)
+        for source in flat(sources):
+            handle = getattr(source, "handle", None)
+            if handle is not None and hasattr(handle, "_id") and not self._large:
+                if handle._id not in self._called:
+                    self._called[handle._id] = str(getattr(source, "path", None) or getattr(source, "name", ""))
+                self._note(handle)
+        if not all(finite(t) for t in flat(target)):
+            self.recorder.event("nonfinite", "loss", now(), step=step.number, value=_said(target))
+            self.examined(self._found, False)
+
+    def _reads(self, step: Step) -> frozenset[str]:
+        try:
+            return again.block(step.code, step.line).upto(step.gradient_line)[1]
+        except again.NotAgain:
+            return frozenset()
+
+    def _note(self, handle: Any) -> None:
+        """Keeps a variable's value as it is before it is written."""
+        noting = self.noting
+        if noting is None or handle._id in noting:
+            return
+        self.noting = None  # to read is no write, but what else TensorFlow does then is not ours
+        try:
+            dtype = self._dtypes.get(handle._id)
+            if dtype is None:
+                dtype = self._dtypes[handle._id] = variables.held(handle)
+            value = variables.read(handle, dtype) if dtype is not None else None
+        finally:
+            self.noting = noting
+        if value is None:
+            return
+        noting[handle._id] = handle, value
+        step = self._step
+        if step is not None and noting is step.before:
+            step.bytes += variables.nbytes(value)
+            if step.bytes > MOST_BYTES:
+                self._large, self.noting = True, None
+                step.before.clear()
+
+    def at_exit(self) -> None:
+        """The last update may have been the bad one."""
+        step = self._step
+        if not self.over and step is not None and step.gradients and self._bad_variable(step) is not None:
+            self.examined(self._found, True)
+
+    # -- once a loss is bad
+
+    def caught(self, target: Any, given: Any) -> None:
+        """Gradients were taken while a step runs again."""
+        if self.again is not None:
+            self._taken += flat(given)
+            self.again += [*flat(target), *flat(given)]
+            self._left -= 1
+            if self._left <= 0:
+                raise Through
+
+    def _found(self) -> dict[str, Any]:
+        step, last = self._step, self._last
+        self._step = self._last = None
+        if step is None:
+            return {"unknown": "no step was under way"}
+        undo: variables.State = {}
+        bad = self._bad_variable(step)
+        try:
+            found = self._once_more(step, undo)
+            origin = found.get("origin")
+            if origin is None:
+                return _update(step, found, bad) if bad is not None and "largest" in found else found
+            if origin["kind"] != "weights" or last is None:
+                return found
+            broke = self._once_more(last, undo)
+            return broke if "origin" in broke else _update(last, broke, origin) if "largest" in broke else found
+        except again.NotAgain as error:
+            return {"unknown": f"the step cannot run again: {error}", "instead": INSTEAD}
+        finally:
+            self.noting = None
+            variables.written(undo)
+
+    def _once_more(self, step: Step, undo: variables.State) -> dict[str, Any]:
+        """Runs a step again, op by op, from the values that variables had before it; ``undo`` gets those of now."""
+        import numpy as np
+
+        code, reads = again.block(step.code, step.line).upto(step.gradient_line)
+        given = [(n, t) for n, v in step.names.items() if n in reads for t in flat(v) if hasattr(t, "_id")]
+        self.noting = undo
+        for handle, _ in step.before.values():
+            self._note(handle)
+        self.noting = None
+        variables.written(step.before)
+        first = FirstOp(self._called, given, np)
+        self.again, self._taken, self._left, self.noting = [], [], max(step.gradients, 1), undo
+        try:
+            with _as_written():
+                first.run(lambda: self._statements(code, step))
+        except Through:
+            pass
+        except Enough:
+            return {"unknown": f"op by op it took too long ({first.ops} ops were looked at)", "instead": INSTEAD}
+        except Exception as error:
+            if first.first(self.again) is None:
+                why = f"run again by themselves, the statements around its tape fail ({type(error).__name__}: {error})"
+                return {"unknown": why[:300], "instead": INSTEAD}
+        finally:
+            results, self.again, self.noting = self.again, None, None
+        origin = first.first(results)
+        if origin is None:
+            why = f"run again, the step stayed finite ({first.ops} ops): its data or its random numbers were others"
+            return {"unknown": why, "instead": INSTEAD, "step": step.number, "largest": _largest(self._taken, np)}
+        if origin["kind"] == "outside":
+            origin = self._weight_of(step) or _array_of(step.names, origin, np)
+        return {"step": step.number, "replayed": 0, "origin": origin, "ops": first.ops}
+
+    def _weight_of(self, step: Step) -> dict[str, Any] | None:
+        """A variable that was bad before a step. TensorFlow 2.15 reads one for an op without telling of it."""
+        import numpy as np
+
+        for key, (_, value) in step.before.items():
+            if not finite(value):
+                name = self._called.get(key, "a variable")
+                return {"kind": "weights", "name": name, "output": range_of(np.asarray(value._numpy()), np)}
+        return None
+
+    def _statements(self, code: CodeType, step: Step) -> None:
+        names = {**step.globals, **step.names}
+        exec(code, names)  # noqa: S102  the script's own statements
+        if self.again:
+            return
+        # Gradients are asked for elsewhere: of what the statements made, then.
+        made = [v for n, v in names.items() if step.names.get(n) is not v and step.globals.get(n) is not v]
+        losses = [v for v in made if hasattr(v, "_id") and v.dtype.is_floating and v.shape.num_elements() == 1]
+        tape = next((v for v in made if hasattr(v, "watched_variables") and hasattr(v, "gradient")), None)
+        if tape is not None and losses:
+            tape.gradient(losses, tape.watched_variables())
+
+    def _bad_variable(self, step: Step) -> dict[str, Any] | None:
+        """A variable that the step wrote and that is not finite now."""
+        import numpy as np
+
+        for key, (handle, _) in step.before.items():
+            value = variables.read(handle)
+            if value is not None and not finite(value):
+                return {"name": self._called.get(key, "a variable"), "output": range_of(np.asarray(value._numpy()), np)}
+        return None
+
+
+def _as_written() -> AbstractContextManager[None]:
+    """Keras 2 lets AutoGraph copy loss functions, in eager steps too: copies have other lines."""
+    from tensorflow.python.autograph.core import ag_ctx
+
+    context: AbstractContextManager[None] = ag_ctx.ControlStatusCtx(status=ag_ctx.Status.DISABLED)
+    return context
+
+
+def flat(given: Any, depth: int = 3) -> list[Any]:
+    """Tensors, variables and arrays of a nest; of a gradient by rows its values."""
+    if isinstance(given, dict):
+        given = list(given.values())
+    if isinstance(given, (list, tuple)):
+        return [t for one in given[:MOST_NESTED] for t in flat(one, depth - 1)] if depth else []
+    if hasattr(given, "dense_shape") and hasattr(given, "values"):
+        given = given.values
+    return [given] if hasattr(given, "dtype") and hasattr(given, "shape") else []
+
+
+def finite(tensor: Any) -> bool:
+    """Whether all numbers of a tensor are; True of one that is too large to be looked at in each step."""
+    import numpy as np
+
+    try:
+        if not tensor.dtype.is_floating:
+            return True
+        array = tensor._numpy()
+    except Exception:
+        return True
+    return array.size > MOST_NUMBERS or bool(np.isfinite(array).all())
+
+
+def _said(target: Any) -> str:
+    bad = next((t for t in flat(target) if not finite(t)), None)
+    numbers = bad._numpy().ravel() if bad is not None else ()
+    return repr(next((float(n) for n in numbers if not math.isfinite(n)), math.nan))
+
+
+def _largest(gradients: Sequence[Any], numpy: Any) -> dict[str, Any] | None:
+    """The range of the largest of the step's gradients."""
+    ranges = [range_of(numpy.asarray(t._numpy()), numpy) for t in gradients if hasattr(t, "_numpy")]
+    return max(ranges, key=lambda r: max(abs(r["least"] or 0.0), abs(r["most"] or 0.0)), default=None)
+
+
+def _update(step: Step, found: dict[str, Any], bad: dict[str, Any]) -> dict[str, Any]:
+    """Loss and gradients were finite, a variable after it is not: the optimizer's update."""
+    inputs = [found["largest"]] if found.get("largest") else []
+    origin = {"kind": "op", "type": "", "variable": bad["name"], "inputs": inputs, "output": bad["output"]}
+    return {"step": step.number, "replayed": 0, "origin": {**origin, "site": None, "gradient": False}}
+
+
+def _array_of(names: dict[str, Any], origin: dict[str, Any], numpy: Any) -> dict[str, Any]:
+    """The array of the script's that an op was given, where one is not finite."""
+    for name, value in names.items():
+        for one in flat(value):
+            if isinstance(one, numpy.ndarray) and one.dtype.kind == "f" and not numpy.isfinite(one).all():
+                return {"kind": "data", "name": name, "output": range_of(one, numpy), "site": origin.get("site")}
+    return origin

@@ -1,0 +1,213 @@
+"""`slowtrain run --on-nonfinite` for Keras on the JAX backend, whose step is a pure function of its state and a batch.
+
+Kept are the states at the last two moments at which they were copied (the step gives its own away), and the batches
+since. Once a loss is bad, the step's functions run again from there, and the first bad one runs once more equation by
+equation, as JAX has written it down: each equation knows its layer's scope and its line.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from slowtrain.capture.equations import LIKE, Equations, is_finite, number
+from slowtrain.capture.recorder import Recorder, now
+from slowtrain.capture.state import Progress
+
+MOST_BYTES = 256 << 20  # of states, and of batches
+LEAST_S = 0.25  # between two states that are kept; the loss is looked at as often
+BYTES_PER_S = 100_000_000
+MOST_S = 60.0
+MOST_CALLS = 20_000
+INSTEAD = 'call jax.config.update("jax_debug_nans", True) at the start of the script: it raises at the first NaN'
+
+
+class Again(Iterator[Any]):
+    """The iterator of a step function; notes what it gave."""
+
+    def __init__(self, given: Any, batches: list[Any]) -> None:
+        self.given = given
+        self.batches = batches
+
+    def __next__(self) -> Any:
+        batch = next(self.given)
+        self.batches.append(batch)
+        return batch
+
+
+class JaxSteps:
+    """Installed with the flag only."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        progress: Progress,
+        examined: Callable[[Callable[[], dict[str, Any]], bool], None],
+        ending: Callable[[], None],
+    ) -> None:
+        self.recorder = recorder
+        self.progress = progress
+        self.examined = examined
+        self.ending = ending
+        self.over = False
+        self._model: Any = None
+        self._states: list[tuple[int, Any]] = []  # how many of the calls came before, and the state
+        self._calls: list[tuple[int, list[Any]]] = []  # the step's number and its batches
+        self._logs: Any = None  # of the newest call
+        self._bytes = 0
+        self._due_ns = 0
+        self._lost = ""
+
+    def wrapped(self, model: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A training function that is looked after."""
+
+        def step(state: Any, iterator: Any) -> Any:
+            if self.over or self._lost:
+                return function(state, iterator)
+            self.recorder.guard("checking", self._before, model, state)
+            batches: list[Any] = []
+            logs, state = function(state, Again(iterator, batches))
+            self.recorder.guard("checking", self._after, batches, logs)
+            return logs, state
+
+        return step
+
+    def _before(self, model: Any, state: Any) -> None:
+        if model is not self._model:
+            self._model, self._states, self._calls, self._logs, self._bytes = model, [], [], None, 0
+            self._due_ns = 0
+            self.ending()
+        if now() < self._due_ns:
+            return
+        if self._logs is not None and not finite(self._logs):
+            self._tell(ending=False)
+            return
+        jax = sys.modules["jax"]
+        size = sum(int(getattr(a, "nbytes", 0)) for a in jax.tree_util.tree_leaves(state))
+        if size > MOST_BYTES:
+            self._lost = f"its state takes {size / 1e6:.0f} MB, and up to {MOST_BYTES / 1e6:.0f} MB are kept"
+            return
+        self._due_ns = now() + int(1e9 * max(LEAST_S, size / BYTES_PER_S))
+        self._states.append((len(self._calls), _copied(state)))
+        if len(self._states) > 2 or self._bytes > MOST_BYTES:
+            self._forget()
+
+    def _after(self, batches: list[Any], logs: Any) -> None:
+        self._logs = logs
+        self._calls.append((self.progress.steps, batches))
+        self._bytes += sum(int(getattr(a, "nbytes", 0)) for b in batches for a in leaves(b))
+        if self._bytes > MOST_BYTES or len(self._calls) > MOST_CALLS:
+            self._due_ns = 0  # a new state, and what is older goes
+
+    def _forget(self) -> None:
+        """All before the last two states; where batches take too much, all before the newest."""
+        del self._states[: -1 if self._bytes > MOST_BYTES else -2]
+        first = self._states[0][0]
+        del self._calls[:first]
+        self._states = [(at - first, state) for at, state in self._states]
+        self._bytes = sum(
+            int(getattr(a, "nbytes", 0)) for _, batches in self._calls for b in batches for a in leaves(b)
+        )
+
+    def at_exit(self) -> None:
+        if not self.over and self._logs is not None and not finite(self._logs):
+            self._tell(ending=True)
+
+    def _tell(self, ending: bool) -> None:
+        said = next((v for v in map(float, leaves(self._logs)) if not math.isfinite(v)), math.nan)
+        self.recorder.event("nonfinite", "loss", now(), step=self.progress.steps, value=repr(said))
+        self.examined(self._found, ending)
+        self._states, self._calls, self._logs, self._model = [], [], None, None
+
+    # -- once a loss is bad
+
+    def _found(self) -> dict[str, Any]:
+        if self._lost or not self._states:
+            return {"unknown": self._lost or "no state was kept", "instead": INSTEAD}
+        step, deadline, replayed = _stepping(self._model), time.monotonic() + MOST_S, 0
+        at, state = self._states[0]
+        bad: Any = None
+        for at_step, batches in self._calls[at:]:
+            for batch in batches:
+                if time.monotonic() > deadline:
+                    return {"unknown": f"it took too long ({replayed} steps ran again)", "instead": INSTEAD}
+                logs, after = step(state, batch)
+                if not finite(logs) or not finite(after):
+                    bad = at_step, batch
+                    break
+                state, replayed = after, replayed + 1
+            if bad is not None:
+                break
+        if bad is None:
+            return {"unknown": f"{replayed} steps run again stayed finite", "replayed": replayed, "instead": INSTEAD}
+        return {"step": bad[0], "replayed": replayed, **first_equation(self._model, state, bad[1])}
+
+
+def _stepping(model: Any) -> Callable[..., Any]:
+    """The model's step, compiled where that can be; it keeps its state."""
+    jax = sys.modules["jax"]
+    compiled = jax.jit(model.train_step)
+
+    def step(state: Any, batch: Any) -> Any:
+        try:
+            return compiled(state, batch)
+        except jax.errors.JAXTypeError:  # its Python looks at numbers: with run_eagerly it may
+            return model.train_step(state, batch)
+
+    return step
+
+
+def _copied(state: Any) -> Any:
+    jax = sys.modules["jax"]
+    return jax.tree_util.tree_map(lambda a: a.copy() if hasattr(a, "copy") else a, state)
+
+
+def leaves(given: Any) -> list[Any]:
+    return list(sys.modules["jax"].tree_util.tree_leaves(given))
+
+
+def finite(given: Any) -> bool:
+    return all((array := number(value)) is None or is_finite(array) for value in leaves(given))
+
+
+def first_equation(model: Any, state: Any, batch: Any) -> dict[str, Any]:
+    """Where the first number that is not finite comes from in a step, if it reaches what the step gives."""
+    jax = sys.modules["jax"]
+    try:
+        closed = jax.make_jaxpr(model.train_step)(state, batch)
+    except jax.errors.JAXTypeError as error:
+        return {"unknown": f"the step cannot be written down as equations ({type(error).__name__})", "instead": INSTEAD}
+    layers = {str(layer.name) for layer in model._flatten_layers()} - {str(model.name)}
+    look, weights = Equations(layers), _weights(model, state)
+    results = look.run(closed, [*weights, *_named("batch", batch)], len(weights))
+    reached = min((o for o in results if o), default=0)
+    if not reached:
+        return {"unknown": f"equation by equation the step stayed finite ({look.count})", "instead": INSTEAD}
+    origin, losses = look.origins[reached - 1], results[: max(len(results) - len(weights), 0)]
+    if origin["kind"] == "op" and reached not in losses:
+        origin = {**origin, "gradient": True}  # it reaches the weights and not the loss
+    if origin["kind"] == "op":
+        kind = origin["of"] if origin["gradient"] else origin["type"]
+        origin = {**origin, "of": kind, "like": LIKE.get(kind, kind)}
+    return {"origin": origin, "ops": look.count}
+
+
+def _weights(model: Any, state: Any) -> list[tuple[str, Any]]:
+    groups = (
+        model.trainable_variables,
+        model.non_trainable_variables,
+        model.optimizer.variables,
+        model.metrics_variables,
+    )
+    names = [str(v.path) for group in groups for v in group]
+    values = leaves(state)
+    return list(zip(names, values, strict=True)) if len(names) == len(values) else [("a weight", v) for v in values]
+
+
+def _named(name: str, given: Any) -> list[tuple[str, Any]]:
+    """The leaves of a batch in JAX's order, with what they are called."""
+    paths = sys.modules["jax"].tree_util.tree_flatten_with_path(given)[0]
+    return [(name + sys.modules["jax"].tree_util.keystr(path), value) for path, value in paths]

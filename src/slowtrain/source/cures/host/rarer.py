@@ -1,0 +1,148 @@
+"""Work that a loop does beside its steps now and then (a picture, a store of the state), done less often."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from slowtrain.model import Edit
+from slowtrain.source import FUNCTIONS, RANDOM, Source, edits, trees
+from slowtrain.source.cures.host import callbacks
+from slowtrain.source.reading import finding, index, repeatable, scopes, values
+
+# Methods that leave what they are called on as training needs it: reports, files, pictures, copies.
+WATCHING = frozenset(
+    "append write writelines flush close fileno print info debug warning error log log_metrics scalar add_scalar "
+    "numpy item copy tolist astype reshape transpose mean std min max sum ptp clip round tobytes items keys values get "
+    "get_weights save save_weights savez dump dumps savefig imshow plot scatter hist bar set_title set_xlabel "
+    "set_ylabel legend subplots figure tight_layout join format encode decode split strip getvalue result mkdir exists "
+    "summary commit execute image histogram rename replace".split()
+)
+TRAINING = frozenset(
+    "fit train_on_batch train_step compile apply_gradients apply gradient next shuffle seed set_seed "
+    "clear_session setattr exec eval reset_state reset_states".split()
+)
+
+
+def guarded(source: Source, line: int, rarer: int, period: float | None = None) -> list[Edit]:
+    """``if step % 60 == 0:`` around ``line``, or around the call of its function, with ``rarer`` times the number.
+
+    Only where what it guards is shown to leave the training, its data and its random numbers alone. ``period``:
+    how many steps apart the work was seen; a number that is known has to be that.
+    """
+    guards = list(dict.fromkeys(_guards(source, line)))
+    guard = guards[0] if len(guards) == 1 else None
+    modulus = every(guard.test) if guard is not None else None
+    if guard is None or modulus is None or rarer < 2 or not _beside(source, guard):
+        return []
+    now = values.whole(source, modulus)
+    if (now is None and not isinstance(modulus, (ast.Name, ast.Attribute))) or (now is not None and now < 1):
+        return []
+    if period is not None and now is not None and abs(now - period) > 0.1 * period:
+        return []
+    if isinstance(modulus, ast.Constant):
+        return [edits.replace(source, modulus, str((now or 1) * rarer))]
+    return [edits.replace(source, modulus, f"({rarer} * {edits.written(source, modulus)})")]
+
+
+def every(test: ast.expr) -> ast.expr | None:
+    """The ``60`` of ``step % 60 == 0``, of ``not step % 60`` and of ``step and step % 60 == 0``."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        found = [one for part in test.values if (one := every(part)) is not None]
+        return found[0] if len(found) == 1 else None
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        rest: ast.expr = test.operand
+    elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
+        right = test.comparators[0]
+        if not isinstance(right, ast.Constant) or right.value != 0 or isinstance(right.value, bool):
+            return None
+        rest = test.left
+    else:
+        return None
+    return rest.right if isinstance(rest, ast.BinOp) and isinstance(rest.op, ast.Mod) else None
+
+
+def _guards(source: Source, line: int, depth: int = 3) -> Iterator[ast.If]:
+    """The outermost ``if`` of that kind around a line; else those around the calls of the function that holds it."""
+    holding = [
+        n for n in index.nodes(source, ast.If)
+        if isinstance(n, ast.If) and n.body[0].lineno <= line <= (n.body[-1].end_lineno or 0)
+        and every(n.test) is not None
+    ]  # fmt: skip
+    if holding:
+        yield min(holding, key=lambda n: n.lineno)
+        return
+    function = source.function_at(line)
+    name = getattr(function, "name", "")
+    if not name or not depth:
+        return
+    for call in index.of(source).called(name):
+        yield from _guards(source, call.lineno, depth - 1)
+
+
+def _beside(source: Source, guard: ast.If) -> bool:
+    """Whether the steps around need nothing of what is done now and then."""
+    loops = scopes.loops(source, guard)
+    around = loops[-1] if loops else finding.function(source, guard)  # or a function that the loop calls
+    if guard.orelse or around is None:
+        return False
+    inside = {id(n) for one in guard.body for n in trees.walk(one)}
+    bound = scopes.bound(guard.body)
+    for node in trees.walk(around):
+        if isinstance(node, ast.Name) and node.id in bound and id(node) not in inside:
+            return False
+    for one in guard.body:  # what is the best so far is asked less often, too
+        asked = [n.test for n in trees.walk(one) if isinstance(n, (ast.If, ast.IfExp))]
+        if any(scopes.read(test) & bound for test in asked):
+            return False
+    parts: list[ast.AST] = [*guard.body]
+    for one in guard.body:
+        parts += [f for f in source.called(one)[1:] if f not in parts]
+    return all(_watches(source, part) for part in parts)
+
+
+def _watches(source: Source, part: ast.AST) -> bool:
+    """Whether a statement or a function only looks at what it is given, and keeps or writes what it sees."""
+    own = _made(part)
+    for node in trees.walk(part):
+        if isinstance(node, (ast.Break, ast.Return, ast.Continue, ast.Raise)) and not isinstance(part, FUNCTIONS):
+            return False
+        if isinstance(node, (ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await, ast.Delete)):
+            return False
+        if isinstance(node, ast.Attribute) and (node.attr in callbacks.STEERS or not isinstance(node.ctx, ast.Load)):
+            return False
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and _root(node) not in own:
+            return False
+        if isinstance(node, ast.Call) and not _harmless(source, node, own):
+            return False
+    return True
+
+
+def _harmless(source: Source, call: ast.Call, own: set[str]) -> bool:
+    name, whole = finding.called(call), values.qualified(source, call.func)
+    if name in TRAINING or name in RANDOM or name.startswith(("random", "stateless_random")):
+        return False
+    if whole or finding.defined(source, name) is not None:  # a library's; or one that is looked at by itself
+        return True
+    if isinstance(call.func, ast.Name):
+        return name in repeatable.BUILTINS or name == "vars"
+    return name in WATCHING or _root(call.func) in own
+
+
+def _made(part: ast.AST) -> set[str]:
+    """Names that it makes itself, of nothing that was there before."""
+    if not isinstance(part, FUNCTIONS):
+        return set()
+    lent = set(scopes.parameters(part))
+    for node in scopes.own(part.body):
+        if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Name, ast.Attribute, ast.Subscript)):
+            lent |= {n for target in node.targets for n in scopes.bound(target)}
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            lent |= scopes.bound(node.target)
+    return scopes.bound(part.body) - lent
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""

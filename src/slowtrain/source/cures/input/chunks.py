@@ -1,0 +1,106 @@
+"""A generator of single samples behind ``from_generator`` that hands over whole batches of them instead."""
+
+from __future__ import annotations
+
+import ast
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits
+from slowtrain.source.reading import finding, values
+from slowtrain.source.reading.input import chains
+
+NAME = "batched_generator"
+CHUNK = 32  # samples handed over at once where something comes between the generator and its batches
+BATCHED = '''
+def {name}(generator, spec, size, drop_remainder=False):
+    """The samples of ``generator`` in the same order, handed to TensorFlow a batch at a time."""
+
+    def parts(sample, spec):
+        if isinstance(spec, dict):
+            return [part for key in sorted(spec) for part in parts(sample[key], spec[key])]
+        if isinstance(spec, tuple):
+            return [part for one, inner in zip(sample, spec) for part in parts(one, inner)]
+        return [{np}.array(sample, spec.dtype.as_numpy_dtype)]
+
+    def batches():
+        samples = iter(generator())
+        while chunk := [parts(one, spec) for one in {itertools}.islice(samples, size)]:
+            if len(chunk) == size or not drop_remainder:
+                yield {tf}.nest.pack_sequence_as(spec, [{np}.stack(part) for part in zip(*chunk)])
+
+    first = [size if drop_remainder else None]
+    whole = {tf}.nest.map_structure(lambda part: {tf}.TensorSpec(first + part.shape.as_list(), part.dtype), spec)
+    return {tf}.data.Dataset.from_generator(batches, output_signature=whole)
+
+'''
+
+
+def handed_over(source: Source, line: int) -> list[Edit]:
+    """``from_generator(f, output_signature=s).batch(n)`` at ``line`` made of batches; through ``unbatch()`` elsewhere.
+
+    The samples, their order and what is drawn for them stay, whatever ``f`` does; only shapes have to be known.
+    """
+    call = finding.only(source, line, "from_generator")
+    if call is None or NAME in source.text or not chains.makes(source, call):
+        return []
+    taken = {k.arg for k in call.keywords}
+    generator, spec = finding.keyword(call, "generator", 0), finding.keyword(call, "output_signature", 4)
+    if generator is None or spec is None or len(call.args) > 1 or not taken <= {"generator", "output_signature"}:
+        return []
+    top: ast.AST | None = call
+    above = finding.parents(source)
+    while top is not None and not isinstance(above.get(top), ast.Module):
+        top = above.get(top)
+    if not known(source, spec, call) or not isinstance(top, ast.stmt):
+        return []
+    several = chains.flows(source, call)
+    after = several[0].after(call) if len(several) == 1 else ()
+    size, drop, gone = _batch(source, call, after[0]) if after else ("", "", [])
+    given = [
+        edits.written(source, generator),
+        edits.written(source, spec),
+        size or str(CHUNK),
+        *([drop] if drop else []),
+    ]
+    made = f"{NAME}({', '.join(given)})" + ("" if size else ".unbatch()")
+    names, more = {}, []
+    for module, usual in (("tensorflow", "tf"), ("numpy", "np"), ("itertools", "itertools")):
+        names[usual], also = edits.imported(source, module, usual)
+        more += also
+    return [
+        *more,
+        edits.before(source, top, BATCHED.format(name=NAME, **names)),
+        edits.replace(source, call, made),
+        *gone,
+    ]
+
+
+def _batch(source: Source, call: ast.Call, batch: ast.Call) -> tuple[str, str, list[Edit]]:
+    """The size of the batches that are made of the generator's samples at once, and the chain without ``batch``."""
+    nothing: tuple[str, str, list[Edit]] = ("", "", [])
+    if finding.called(batch) != "batch" or not isinstance(batch.func, ast.Attribute):
+        return nothing
+    size, drop = finding.keyword(batch, "batch_size", 0), finding.keyword(batch, "drop_remainder", 1)
+    if size is None or len(batch.args) > 2 or not {k.arg for k in batch.keywords} <= {"batch_size", "drop_remainder"}:
+        return nothing
+    if not chains.movable(source, [call, batch]):
+        return nothing
+    without = Edit(source.file, edits.end(batch.func.value), edits.end(batch), "")
+    return edits.written(source, size), edits.written(source, drop) if drop is not None else "", [without]
+
+
+def known(source: Source, spec: ast.expr, near: ast.AST) -> bool:
+    """Whether every part of a signature is a tensor of a shape that is written down in full."""
+    if isinstance(spec, ast.Name):
+        value = chains.assigned(source, spec, near)
+        return value is not None and not isinstance(value, ast.Name) and known(source, value, value)
+    if isinstance(spec, ast.Tuple):
+        return bool(spec.elts) and all(known(source, e, near) for e in spec.elts)
+    if isinstance(spec, ast.Dict):
+        return bool(spec.values) and None not in spec.keys and all(known(source, v, near) for v in spec.values)
+    if not isinstance(spec, ast.Call) or values.qualified(source, spec.func) != "tensorflow.TensorSpec":
+        return False
+    shape = finding.keyword(spec, "shape", 0)
+    dims = shape.elts if isinstance(shape, (ast.Tuple, ast.List)) else [shape]
+    open_ = (d is None or isinstance(d, ast.Starred) or (isinstance(d, ast.Constant) and d.value is None) for d in dims)
+    return isinstance(shape, (ast.Tuple, ast.List)) and not any(open_)

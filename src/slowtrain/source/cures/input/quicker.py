@@ -1,0 +1,47 @@
+"""What makes the Python of an input quicker and leaves every number as it is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+
+from slowtrain.model import Edit, Effect
+from slowtrain.source import FUNCTIONS, Source
+from slowtrain.source.cures.input import chunks, draws, patches
+from slowtrain.source.reading import finding
+
+# What a person has to do, by what the Python does.
+WORDS = {
+    "loop": (Effect.EQUIVALENT, "replace the loop over elements{where} by array code or TensorFlow ops"),
+    "once": (Effect.EXACT, "do this work{where} once, before the loop, or keep it with .cache()"),
+    "drawn": (Effect.CHANGES_TRAINING, "draw the data once, before the loop"),
+    "beside": (Effect.EXACT, "make the next batch in a background thread, or with from_generator and prefetch"),
+    "work": (Effect.EQUIVALENT, "write {what} in TensorFlow ops in a parallel map, or use worker processes"),
+}
+
+Cure = Callable[[Source, int], Sequence[Edit]]
+SAMPLES = 8.0  # calls a batch: samples are handed over one by one
+
+
+def cures(calls: float, of_samples: bool) -> Iterator[tuple[str, Cure]]:
+    """Each with what it is, for Python that is called so often for a batch; ``of_samples``: that is cured already."""
+    yield "sum the weights of choice() once, not in each draw", draws.summed_once
+    yield "fill the whole part of the array at once, not element by element", patches.filled
+    if calls >= SAMPLES and not of_samples:
+        yield "hand whole batches of the generator's samples to TensorFlow", chunks.handed_over
+
+
+def in_words(kind: str, name: str) -> tuple[Effect, str]:
+    """What is left to a person, with the function it is about where that is known."""
+    effect, says = WORDS[kind]
+    return effect, says.format(where=f" in {name}" if name else "", what=name or "it")
+
+
+def named(source: Source | None, line: int) -> str:
+    """``Jitter.apply (line 32)`` of the function that holds a line."""
+    function = source.function_at(line) if source is not None else None
+    if source is None or not isinstance(function, FUNCTIONS):
+        return ""
+    owner = finding.parents(source).get(function)
+    first = f"{owner.name}." if isinstance(owner, ast.ClassDef) else ""
+    return f"`{first}{function.name}` (line {function.lineno})"

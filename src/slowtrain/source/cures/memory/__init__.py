@@ -1,0 +1,1 @@
+"""Edits that let go of what a run keeps and nobody needs any more."""

@@ -1,0 +1,235 @@
+"""Containers that get longer with every step: a limit to their length, or less of each thing that they keep."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits, trees
+from slowtrain.source.reading import finding, index, scopes, values
+
+# What takes a deque for a list: it counts, goes through it from the front, or makes an array of it.
+TAKES = frozenset(
+    "len iter enumerate zip list tuple set sorted reversed min max sum any all sample choice array asarray mean median "
+    "std bool map filter".split()
+)
+METHODS = frozenset({"append", "extend", "clear", "count", "remove"})
+# One number, or a few, of a tensor of any size.
+REDUCING = frozenset(
+    "global_norm norm reduce_mean reduce_sum reduce_max reduce_min reduce_std reduce_variance mean sum max min std "
+    "var".split()
+)
+EMPTY = {"list": ("[]", "list()"), "dict": ("{}", "dict()")}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A container by its name; ``attribute``: of an object. ``kind``: list or dict."""
+
+    named: str
+    attribute: bool
+    kind: str
+
+    def stands(self, node: ast.AST) -> bool:
+        """Whether an expression is the container."""
+        if self.attribute:
+            return isinstance(node, ast.Attribute) and node.attr == self.named
+        return isinstance(node, ast.Name) and node.id == self.named
+
+
+def limited(source: Source, kept: Kept, most: int) -> list[Edit]:
+    """The container with room for ``most``, older ones forgotten; nothing where something needs it to be a list."""
+    made = _made(source, kept)
+    uses = _uses(source, kept)
+    if made is None or most < 1 or not uses:
+        return []
+    returned = kept.kind == "dict"
+    if not all(_fits(source, kept, n) or (returned and _handed_back(source, kept, n)) for n in uses):
+        return []
+    if kept.kind == "list":
+        name, also = edits.imported(source, "collections", "collections")
+        return [*also, edits.replace(source, made, f"{name}.deque(maxlen={most})")]
+    added = [s for n in uses if (s := _stored(source, n)) is not None]
+    if len(added) != 1:
+        return []
+    item = added[0].targets[0]
+    text = edits.written(source, item.value) if isinstance(item, ast.Subscript) else ""
+    return [edits.after(source, added[0], f"if len({text}) > {most}:\n    del {text}[next(iter({text}))]")]
+
+
+def trains_with(source: Source, kept: Kept) -> bool:
+    """Whether a loop reads what is kept while it goes on: then what is forgotten changes the training."""
+    for node in _uses(source, kept):
+        if not _adds(source, kept, node):
+            holder = finding.parents(source).get(node)
+            if isinstance(holder, ast.Call) and scopes.dotted(holder.func) == "len":
+                continue
+            inside = finding.function(source, node) is not None and not _handed_back(source, kept, node)
+            if scopes.loops(source, node) or inside:
+                return True
+    return False
+
+
+def reduced(source: Source, kept: Kept) -> list[Edit]:
+    """``kept.append(grads)``, of which only ``norm(g) for g in kept`` is read, as ``kept.append(norm(grads))``."""
+    made = _made(source, kept)
+    uses = _uses(source, kept)
+    adding = [c for n in uses if (c := _appending(source, n)) is not None]
+    rest = [n for n in uses if _appending(source, n) is None]
+    if made is None or len(adding) != 1 or len(rest) != 1 or not isinstance(adding[0].args[0], ast.Name):
+        return []
+    found = _read_by(source, rest[0])
+    if found is None:
+        return []
+    item, calls = found
+    given, call = adding[0].args[0], calls[0]
+    others = scopes.read(call) - {item}
+    if any(not values.qualified(source, ast.Name(n, ast.Load())) for n in others):
+        return []
+    text = _with(source, call, item, edits.written(source, given))
+    return [edits.replace(source, given, text), *(edits.replace(source, c, item) for c in calls)]
+
+
+def _with(source: Source, call: ast.Call, item: str, given: str) -> str:
+    first = call.args[0]
+    rest = [edits.written(source, a) for a in call.args[1:]]
+    rest += [f"{k.arg}={edits.written(source, k.value)}" for k in call.keywords]
+    assert isinstance(first, ast.Name)
+    assert first.id == item
+    return f"{edits.written(source, call.func)}({', '.join([given, *rest])})"
+
+
+def _read_by(source: Source, node: ast.AST) -> tuple[str, list[ast.Call]] | None:
+    """The one comprehension that goes through the container, by its item and what it takes of each."""
+    above = finding.parents(source)
+    over = above.get(node)
+    over = (
+        over if isinstance(over, ast.Subscript) and over.value is node and isinstance(over.slice, ast.Slice) else node
+    )
+    part = above.get(over)
+    whole = above.get(part) if isinstance(part, ast.comprehension) else None
+    if not isinstance(part, ast.comprehension) or not isinstance(whole, (ast.ListComp, ast.GeneratorExp)):
+        return None
+    if part.iter is not over or part.ifs or len(whole.generators) != 1 or not isinstance(part.target, ast.Name):
+        return None
+    item = part.target.id
+    read = [n for n in trees.walk(whole.elt) if isinstance(n, ast.Name) and n.id == item]
+    calls: list[ast.Call] = []
+    for name in read:
+        call = above.get(name)
+        if not isinstance(call, ast.Call) or call.args[:1] != [name] or finding.called(call) not in REDUCING:
+            return None
+        if not values.qualified(source, call.func).startswith(("tensorflow.", "keras.ops.")):
+            return None  # NumPy would wait for each value
+        calls.append(call)
+    same = {ast.dump(c) for c in calls}
+    return (item, calls) if len(same) == 1 else None
+
+
+# -- the container
+
+
+def _uses(source: Source, kept: Kept) -> list[ast.Name | ast.Attribute]:
+    """Every place that reads the container."""
+    found = (n for n in trees.walk(source.tree) if isinstance(n, (ast.Name, ast.Attribute)) and kept.stands(n))
+    return [n for n in found if isinstance(n.ctx, ast.Load)]
+
+
+def _made(source: Source, kept: Kept) -> ast.expr | None:
+    """Where it is made, empty; None where it is more than one thing."""
+    above = finding.parents(source)
+    made: list[ast.expr] = []
+    for node in trees.walk(source.tree):
+        stands = isinstance(node, (ast.Name, ast.Attribute)) and kept.stands(node)
+        if not isinstance(node, (ast.Name, ast.Attribute)) or not stands or isinstance(node.ctx, ast.Load):
+            continue
+        holder = above.get(node)
+        if isinstance(holder, ast.Tuple) and isinstance(node, ast.Name) and kept.kind == "dict":
+            continue  # what a function gave back: seen to where it is given
+        value = holder.value if isinstance(holder, (ast.Assign, ast.AnnAssign)) else None
+        alone = not isinstance(holder, ast.Assign) or len(holder.targets) == 1
+        if value is None or not alone or ast.unparse(value) not in EMPTY.get(kept.kind, ()):
+            return None
+        made.append(value)
+    given = any(isinstance(n, ast.arg) and n.arg == kept.named for n in index.nodes(source, ast.arg))
+    return made[0] if len(made) == 1 and (kept.attribute or not given) else None
+
+
+def _fits(source: Source, kept: Kept, node: ast.AST) -> bool:
+    """Whether a use asks for nothing that the limited container could not do."""
+    above = finding.parents(source)
+    holder = above.get(node)
+    if isinstance(holder, (ast.For, ast.comprehension)):
+        return holder.iter is node
+    if isinstance(holder, ast.Call) and node in holder.args:
+        whole = values.qualified(source, holder.func)
+        return finding.called(holder) in TAKES and not whole.startswith(("tensorflow.", "json.", "pickle."))
+    if isinstance(holder, ast.Attribute) and isinstance(above.get(holder), ast.Call):
+        call = above[holder]
+        if kept.kind == "dict":
+            return holder.attr in ("values", "items", "keys")
+        plain = isinstance(call, ast.Call) and not call.args and not call.keywords
+        return holder.attr in METHODS or (holder.attr == "pop" and plain)
+    if isinstance(holder, ast.Subscript) and holder.value is node:
+        if kept.kind == "dict":
+            last = isinstance(holder.slice, ast.Call) and finding.called(holder.slice) == "max"
+            return _stored(source, node) is not None or (last and isinstance(holder.ctx, ast.Load))
+        return not isinstance(holder.slice, (ast.Slice, ast.Tuple)) and isinstance(holder.ctx, ast.Load)
+    return isinstance(holder, (ast.If, ast.While, ast.BoolOp)) or (
+        isinstance(holder, ast.UnaryOp) and isinstance(holder.op, ast.Not)
+    )
+
+
+def _stored(source: Source, node: ast.AST) -> ast.Assign | None:
+    """``kept[key] = value`` of which ``node`` is the container."""
+    above = finding.parents(source)
+    item = above.get(node)
+    one = above.get(item) if isinstance(item, ast.Subscript) and item.value is node else None
+    return one if isinstance(one, ast.Assign) and one.targets == [item] else None
+
+
+def _appending(source: Source, node: ast.AST) -> ast.Call | None:
+    above = finding.parents(source)
+    method = above.get(node)
+    call = above.get(method) if isinstance(method, ast.Attribute) and method.attr == "append" else None
+    return call if isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords else None
+
+
+def _adds(source: Source, kept: Kept, node: ast.AST) -> bool:
+    return _appending(source, node) is not None or (kept.kind == "dict" and _stored(source, node) is not None)
+
+
+def _handed_back(source: Source, kept: Kept, node: ast.AST) -> bool:
+    """Whether it is returned to callers that call it by the same name, or leave it."""
+    above = finding.parents(source)
+    holder = above.get(node)
+    place = [id(e) for e in holder.elts].index(id(node)) if isinstance(holder, ast.Tuple) else None
+    back = above.get(holder) if place is not None and holder is not None else holder
+    function = finding.function(source, node)
+    if not isinstance(back, ast.Return) or function is None:
+        return False
+    return all(_same_name(source, kept, call, place) for call in index.of(source).called(function.name))
+
+
+def _same_name(source: Source, kept: Kept, call: ast.Call, place: int | None) -> bool:
+    one = finding.statement(source, call)
+    if isinstance(one, ast.Expr):
+        return one.value is call
+    if not isinstance(one, ast.Assign) or one.value is not call or len(one.targets) != 1:
+        return False
+    target: ast.expr = one.targets[0]
+    if place is not None:
+        if not isinstance(target, ast.Tuple) or len(target.elts) <= place:
+            return False
+        target = target.elts[place]
+    return kept.stands(target)
+
+
+def every(source: Source, named: str, kind: str) -> Iterator[Kept]:
+    """The container of that name as the file has it: of an object, or by itself."""
+    for attribute in (True, False):
+        one = Kept(named, attribute, kind)
+        if any(one.stands(n) for n in trees.walk(source.tree)):
+            yield one

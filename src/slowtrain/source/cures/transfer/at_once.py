@@ -1,0 +1,137 @@
+"""Tensors read element by element or weights mixed in NumPy: read whole, mixed where they are."""
+
+from __future__ import annotations
+
+import ast
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits, trees
+from slowtrain.source.reading import finding, graphable, index, kinds, scopes
+
+NUMBERS = ("float", "int", "bool")
+MIXING = (ast.BinOp, ast.UnaryOp, ast.Name, ast.Attribute, ast.Constant, ast.operator, ast.unaryop, ast.expr_context)
+
+
+# -- loops over tensors
+
+
+def read_whole(source: Source, line: int) -> list[Edit]:
+    """``for value in losses: float(value)`` around ``line`` over ``losses.numpy()``: one readback for all of them."""
+    loops = [n for n in index.nodes(source, ast.For) if isinstance(n, ast.For) and _holds(n, line)]
+    for loop in sorted(loops, key=lambda n: -n.lineno):
+        function = finding.function(source, loop)
+        if function is not None and graphable.graphed(source, function):
+            continue
+        given = [
+            over
+            for target, over in _pairs(loop)
+            if kinds.of(source, over) == kinds.TENSOR and _numbers_alone(source, loop, target)
+        ]
+        if given:
+            return [edit for over in given for edit in edits.chained(source, over, ".numpy()")]
+    return []
+
+
+def _holds(node: ast.For, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def _pairs(loop: ast.For) -> list[tuple[ast.Name, ast.expr]]:
+    """The names that the loop binds, each with what it goes through: of ``zip``, ``enumerate`` or by itself."""
+    target, over = loop.target, loop.iter
+    name = finding.called(over) if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) else ""
+    if isinstance(over, ast.Call) and name == "enumerate" and isinstance(target, ast.Tuple) and len(over.args) == 1:
+        target, over = target.elts[-1], over.args[0]
+        name = finding.called(over) if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) else ""
+    if isinstance(over, ast.Call):
+        if name != "zip" or not isinstance(target, ast.Tuple) or len(target.elts) != len(over.args):
+            return []
+        return [(t, o) for t, o in zip(target.elts, over.args, strict=True) if isinstance(t, ast.Name)]
+    return [(target, over)] if isinstance(target, ast.Name) else []
+
+
+def _numbers_alone(source: Source, loop: ast.For, target: ast.Name) -> bool:
+    """Whether the loop's name is only ever made a number of: ``float(value)``."""
+    above = finding.parents(source)
+    inside = {id(n) for n in trees.walk(loop)}
+    found = 0
+    for node in (n for one in scopes.body(scopes.scope(source, loop)) for n in trees.walk(one)):
+        if not isinstance(node, ast.Name) or node.id != target.id or node is target:
+            continue
+        parent = above.get(node)
+        converted = isinstance(parent, ast.Call) and parent.args == [node] and not parent.keywords
+        plain = isinstance(parent, ast.Call) and scopes.dotted(parent.func) in NUMBERS
+        if id(node) not in inside or not isinstance(node.ctx, ast.Load) or not (converted and plain):
+            return False
+        found += 1
+    return found > 0
+
+
+# -- averages of weights
+
+
+def mixed_in_place(source: Source, line: int) -> list[Edit]:
+    """``a.set_weights([d * t + (1 - d) * s for t, s in zip(a.get_weights(), b.get_weights())])`` by ``assign``.
+
+    The variables' own arithmetic takes the place of copies to NumPy and back.
+    """
+    if any(finding.defined(source, name) is not None for name in ("get_weights", "set_weights")):
+        return []
+    for call in index.of(source).called("set_weights"):
+        statement = finding.statement(source, call)
+        if len(call.args) != 1 or not isinstance(statement, ast.Expr) or statement.value is not call:
+            continue
+        made, assign = call.args[0], None
+        if isinstance(made, ast.Name):
+            assign = _made_before(source, statement, made)
+            made = assign.value if assign is not None else made
+        if not isinstance(made, ast.ListComp) or len(made.generators) != 1 or not isinstance(call.func, ast.Attribute):
+            continue
+        first = assign if assign is not None else statement
+        if not first.lineno <= line <= (statement.end_lineno or statement.lineno):
+            continue
+        return _assigned(source, made, scopes.dotted(call.func.value), first, statement)
+    return []
+
+
+def _made_before(source: Source, statement: ast.stmt, name: ast.Name) -> ast.Assign | None:
+    """The assignment right before the statement that makes what it uses, and nothing else does."""
+    block = scopes.block(source, statement)
+    at = block.index(statement)
+    before = block[at - 1] if at else None
+    scope = scopes.scope(source, statement)
+    uses = [n for one in scopes.body(scope) for n in trees.walk(one) if isinstance(n, ast.Name) and n.id == name.id]
+    plain = isinstance(before, ast.Assign) and len(before.targets) == 1 and scopes.dotted(before.targets[0]) == name.id
+    return before if isinstance(before, ast.Assign) and plain and len(uses) == 2 else None
+
+
+def _assigned(source: Source, made: ast.ListComp, owner: str, first: ast.stmt, last: ast.stmt) -> list[Edit]:
+    turn = made.generators[0]
+    over, target = turn.iter, turn.target
+    if turn.ifs or not isinstance(over, ast.Call) or scopes.dotted(over.func) != "zip" or over.keywords or not owner:
+        return []
+    if not isinstance(target, ast.Tuple) or len(target.elts) != len(over.args):
+        return []
+    models = [_weights_of(a) for a in over.args]
+    names = [t.id for t in target.elts if isinstance(t, ast.Name)]
+    if None in models or models.count(owner) != 1 or len(names) != len(models):
+        return []
+    if not all(isinstance(n, MIXING) for n in trees.walk(made.elt)) or not set(names) & scopes.read(made.elt):
+        return []
+    rows = source.text.split("\n")
+    indent = rows[first.lineno - 1][: first.col_offset]
+    unit = "\t" if indent.startswith("\t") else "    "
+    ends = rows[last.end_lineno - 1].encode()[last.end_col_offset :].decode().strip() if last.end_lineno else "?"
+    if indent.strip() or (ends and not ends.startswith("#")):
+        return []
+    variable = names[models.index(owner)]
+    head = f"for {edits.written(source, target)} in zip({', '.join(f'{m}.weights' for m in models)}):"
+    text = f"{head}\n{indent}{unit}{variable}.assign({' '.join(edits.written(source, made.elt).split())})"
+    return [Edit(source.file, edits.start(first), edits.end(last), text)]
+
+
+def _weights_of(node: ast.expr) -> str | None:
+    """``a`` of ``a.get_weights()``."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get_weights":
+        return scopes.dotted(node.func.value) or None if not node.args and not node.keywords else None
+    return None

@@ -1,0 +1,130 @@
+"""A file's statements in the order of the text, and the expressions of those that somebody asks for.
+
+Most of a tree are expressions that no detector looks at, and going through all of them takes as long as parsing. So the
+text says where a name stands, and the tree what it means there.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from slowtrain.source import Source, kept, trees
+
+_PARTS = (ast.stmt, ast.excepthandler, ast.match_case)
+_KINDS: list[type[ast.AST]] = [ast.Module, ast.match_case]
+_KINDS += [*ast.stmt.__subclasses__(), *ast.excepthandler.__subclasses__()]
+_BLOCKS = {
+    kind: tuple(n for n in reversed(kind._fields) if n in ("body", "handlers", "cases", "orelse", "finalbody"))
+    for kind in _KINDS
+}
+_BREAK = re.compile(r"\r\n?|\n")  # as Python counts lines
+
+
+@dataclass(frozen=True, eq=False)
+class Statements:
+    """Handlers and cases count as statements. Nothing is parsed before it is asked for."""
+
+    source: Source
+    _seen: dict[ast.AST, list[ast.AST]] = field(default_factory=dict)
+
+    @property
+    def every(self) -> list[ast.AST]:
+        return self._laid_out[0]
+
+    @functools.cached_property
+    def _laid_out(self) -> tuple[list[ast.AST], dict[ast.AST, ast.AST]]:
+        """All of them, and what each stands in."""
+        found: list[ast.AST] = []
+        above: dict[ast.AST, ast.AST] = {}
+        todo: list[ast.AST] = [self.source.tree]
+        while todo:
+            node = todo.pop()
+            found.append(node)
+            for name in _BLOCKS.get(node.__class__, ()):
+                below = getattr(node, name)
+                above.update(dict.fromkeys(below, node))
+                todo += below[::-1]
+        return found[1:], above
+
+    def own(self, statement: ast.AST) -> list[ast.AST]:
+        """A statement and what is below it, in the order of the text; statements inside it left out."""
+        found = self._seen.get(statement)
+        if found is None:
+            found = self._seen[statement] = []
+            above = self._laid_out[1]
+            todo = [statement]
+            while todo:
+                node = todo.pop()
+                found.append(node)
+                below = trees.children(node)
+                if node is statement and node.__class__ in _BLOCKS:
+                    below = [n for n in below if not isinstance(n, _PARTS)]
+                if below:
+                    above.update(dict.fromkeys(below, node))
+                    todo += below[::-1]
+        return found
+
+    def get(self, node: ast.AST) -> ast.AST | None:
+        """What a node stands in; None for the module."""
+        above = self._laid_out[1]
+        if node not in above and node is not self.source.tree:
+            for place in self._at(getattr(node, "lineno", 0)):
+                self.own(self.every[place])
+            if node not in above:  # it says no place (``x in y`` of a list), or a wrong one (in f-strings, once)
+                for statement in self.every:
+                    self.own(statement)
+        return above.get(node)
+
+    def __getitem__(self, node: ast.AST) -> ast.AST:
+        found = self.get(node)
+        if found is None:
+            raise KeyError(node)
+        return found
+
+    def having(self, wanted: re.Pattern[str]) -> Iterator[ast.AST]:
+        """Statements in whose own text ``wanted`` is found, in the order of the text."""
+        done = 0
+        for match in wanted.finditer(self.source.plain):
+            for place in self._at(bisect_right(self._lines, match.start())):
+                if place >= done:
+                    done = place + 1
+                    yield self.every[place]
+
+    def _at(self, line: int) -> range:
+        """Places of the statements whose own text is on a line: several where there are semicolons."""
+        starts, ends = self._reaching
+        return range(bisect_left(ends, line), bisect_right(starts, line))
+
+    @functools.cached_property
+    def _lines(self) -> list[int]:
+        """Where lines begin."""
+        return [0, *(match.end() for match in _BREAK.finditer(self.source.plain))]
+
+    @functools.cached_property
+    def _reaching(self) -> tuple[list[int], list[int]]:
+        """The first and the last line of each statement; of one with a block at most the line where that begins."""
+        starts = [_first(one) for one in self.every]
+        blocks = ((getattr(one, "body", None) or getattr(one, "cases", None)) for one in self.every)
+        ends = [
+            _first(block[0]) if block else getattr(one, "end_lineno", None) or start
+            for one, block, start in zip(self.every, blocks, starts, strict=True)
+        ]
+        return starts, ends
+
+
+def _first(statement: ast.AST) -> int:
+    """Its first line, decorators included."""
+    if isinstance(statement, ast.match_case):
+        return statement.pattern.lineno
+    above = getattr(statement, "decorator_list", None)
+    return above[0].lineno if above else statement.lineno  # type: ignore[attr-defined,no-any-return]
+
+
+@kept(16)
+def of(source: Source) -> Statements:
+    return Statements(source)

@@ -1,0 +1,77 @@
+"""What a device's ops achieve against the card's peaks, where the profile tells the shapes of their inputs.
+
+Bytes are counted once each: what an elementwise op must read and write. So its rate is the least that it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from slowtrain.model import Reached
+from slowtrain.trace import Device, Trace, names, tensor_cores
+from slowtrain.trace.tensor_cores import Operand
+
+BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int32": 4, "int64": 8, "uint8": 1, "bool": 1}
+LEAST = 0.05  # of the kernels' time: the shapes of fewer tell nothing of the device
+_MEMORY = "memory_bandwidth"  # of names.DEVICE_FACTS, bytes a second
+
+
+def of(trace: Trace) -> Iterator[Reached]:
+    """The rate of elementwise ops at memory, and of matrix products at arithmetic by their number format."""
+    device = trace.device
+    if device is None or device.kind != "GPU" or not device.kernel_ms:
+        return
+    moved: list[tuple[float, float]] = []
+    multiplied: dict[str, list[tuple[float, float]]] = {}
+    for op, inputs in tensor_cores.ops(device):
+        if op.kind in names.ELEMENTWISE_OPS and (size := _bytes(op.kind, inputs)):
+            moved.append((op.ms, size * op.count))
+        elif op.kind in names.PRODUCT_OPS and (work := _operations(inputs)):
+            multiplied.setdefault(inputs[0].dtype, []).append((op.ms, work * op.count))
+    peak = device.facts.get(_MEMORY)
+    yield from _rate(device, "memory", moved, float(peak) if isinstance(peak, int | float) else None)
+    card = tensor_cores.card(trace)
+    for dtype, rows in multiplied.items():
+        yield from _rate(device, dtype, rows, _peak(device, card, dtype))
+
+
+def _rate(device: Device, what: str, rows: list[tuple[float, float]], peak: float | None) -> Iterator[Reached]:
+    ms, count = (sum(row[i] for row in rows) for i in range(2))
+    if ms >= LEAST * device.kernel_ms:
+        yield Reached(what, ms, count / ms * 1e3, peak or None)
+
+
+def _bytes(kind: str, inputs: tuple[Operand, ...]) -> float:
+    """What an elementwise op reads and writes; 0 where a shape is not known. Of a cast nobody says what it writes."""
+    if not inputs or any(i.dtype not in BYTES or 0 in i.shape for i in inputs):
+        return 0.0
+    read = sum(prod(i.shape) * BYTES[i.dtype] for i in inputs)
+    largest = max(inputs, key=lambda i: prod(i.shape))
+    if kind.startswith("Random") or not largest.shape:
+        return 0.0  # a shape goes in, and its numbers come out
+    each = 0 if kind == "Cast" else BYTES["bool" if kind in names.COMPARING_OPS else largest.dtype]
+    return float(read + prod(largest.shape) * each)
+
+
+def _operations(inputs: tuple[Operand, ...]) -> float:
+    """Multiplications and additions of a matrix product; 0 where its shapes do not tell."""
+    if len(inputs) < 2 or any(len(i.shape) < 2 or 0 in i.shape for i in inputs[:2]):
+        return 0.0
+    a, b = inputs[0].shape, inputs[1].shape
+    # As they stand, the second transposed, the first transposed: the first that fits.
+    inner = next((x for x, y in ((a[-1], b[-2]), (a[-1], b[-1]), (a[-2], b[-2])) if x == y), 0)
+    if not inner:
+        return 0.0
+    times = max(prod(a[:-2]), prod(b[:-2]))
+    return 2.0 * times * (a[-1] * a[-2] // inner) * inner * (b[-1] * b[-2] // inner)
+
+
+def _peak(device: Device, card: tensor_cores.Card | None, dtype: str) -> float | None:
+    """Operations a second that the card does at most in this format; None where that is not known."""
+    peaks = card.peaks if card is not None else None
+    if peaks is None:
+        return None
+    tf32 = device.matrix_ms.get("tf32", 0.0) > device.matrix_ms.get("float32", 0.0)
+    table = {"float32": (tf32 and peaks[1]) or peaks[0], "float16": peaks[2], "bfloat16": peaks[2]}
+    return table[dtype] * 1e12 if dtype in table else None

@@ -1,0 +1,189 @@
+"""The first bad step of loops that run op by op: the op, its line and what it was given; training is untouched."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from slowtrain import diagnose
+
+from . import running
+from .test_checked import checked, line, run
+
+pytestmark = pytest.mark.tensorflow
+
+LOOP = """
+import numpy as np, tensorflow as tf, keras
+keras.utils.set_random_seed(1)
+x = np.random.default_rng(0).normal(size=(512, 8)).astype("float32")
+y = x[:, :1].copy()
+{data}
+dense = keras.layers.Dense(4, name="hidden", use_bias=False)
+drop = keras.layers.Dropout({drop})
+head = keras.layers.Dense(1, name="head", use_bias=False)
+dense.build((None, 8)); head.build((None, 4))
+opt = keras.optimizers.Adam({rate})
+history = []
+for i in range({steps}):
+    at = 16 * (i % 32)
+    a, b = tf.constant(x[at:at + 16]), tf.constant(y[at:at + 16])
+    with tf.GradientTape() as tape:
+        p = head(drop(dense(a), training=True))
+        {loss}
+    history.append(float(loss))
+    w = dense.trainable_variables + head.trainable_variables
+    opt.apply_gradients(zip(tape.gradient(loss, w), w))
+    print(i + 1, repr(history[-1]))
+print("END", len(history), repr(float(tf.reduce_sum(w[0]))))
+"""
+SQUARE = "loss = tf.reduce_mean((p - b) ** 2)"
+APART = """
+import numpy as np, tensorflow as tf
+w = tf.Variable([[1.0], [2.0]], name="weights")
+x = np.ones((64, 2), "float32")
+def forward(a):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.sqrt((a @ w) ** 2))
+    return tape, loss
+def update(tape, loss):
+    return tape.gradient(loss, [w])
+for i in range(12):
+    if i == 7:
+        x[3] = 0
+    tape, loss = forward(x)
+    w.assign_sub(0.001 * update(tape, loss)[0])
+    print(i + 1, float(loss))
+print("END")
+"""
+FIT = """
+import numpy as np, tensorflow as tf, keras
+keras.utils.set_random_seed(1)
+x = np.random.default_rng(0).normal(size=(960, 8)).astype("float32")
+y = (x[:, 0] > 0).astype("float32")
+{data}
+def loss_of(t, p):
+    {loss}
+model = keras.Sequential([
+    keras.layers.Input((8,)), keras.layers.Dense(8, name="hidden"), keras.layers.Dropout(0.2),
+    keras.layers.Dense(1, activation="sigmoid", name="head"),
+])
+model.compile("adam", loss_of, run_eagerly=True)
+log = model.fit(x, y, batch_size=16, epochs=2, shuffle=False, verbose=0)
+print([repr(v) for v in log.history["loss"]])
+print("END", repr(float(tf.reduce_sum(tf.abs(model.weights[0])))))
+"""
+MEAN = "return tf.reduce_mean((tf.reshape(t, [-1]) - p[:, 0]) ** 2)"
+
+
+def loop(data: str = "", loss: str = SQUARE, rate: float = 0.01, drop: float = 0.5, steps: int = 40) -> str:
+    return LOOP.format(data=data, loss=loss, rate=rate, drop=drop, steps=steps)
+
+
+def first_bad(done: running.Done) -> int:
+    printed = [row.split() for row in done.out.splitlines() if row[:1].isdigit()]
+    return next(int(row[0]) for row in printed if not math.isfinite(float(row[1].strip("'"))))
+
+
+def test_a_logarithm_of_zero_is_named_with_the_numbers_that_dropout_drew(tmp_path: Path) -> None:
+    script = loop("y[405] = 0", loss="loss = tf.reduce_mean(tf.math.log(tf.abs((p + 3) * b)))")
+    done = run(tmp_path, script)
+    assert done.code == 0, done.err
+    assert "END 40" in done.out  # what the loop does beside the step was done once
+    trace, found = checked(done)
+    assert found["step"] == first_bad(done) == 26
+    origin = found["origin"]
+    assert (origin["type"], origin["site"][1]) == ("Log", line(script, "math.log"))
+    assert origin["inputs"][0]["zero"] == 1
+    cause = next(d for d in diagnose.examine(trace).diagnoses if d.cause == "numerics/nonfinite-loss")
+    assert "from step 26 on: Log" in cause.evidence.says
+    assert "1e-7" in cause.prescriptions[0].says
+
+
+def test_a_gradient_that_spoils_the_weights_is_found_one_step_back(tmp_path: Path) -> None:
+    script = loop("x[96:112] = 0", loss="loss = tf.reduce_sum(tf.sqrt(tf.reduce_sum(p ** 2, axis=1)))", drop=0.0)
+    done = run(tmp_path, script)
+    _, found = checked(done)
+    assert found["step"] == 7  # whose loss is finite
+    assert first_bad(done) == 8
+    origin = found["origin"]
+    assert origin["gradient"]
+    assert (origin["of"], origin["site"][1]) == ("Sqrt", line(script, "tf.sqrt"))
+
+
+def test_numbers_that_are_none_are_the_data_s(tmp_path: Path) -> None:
+    _, found = checked(run(tmp_path, loop("x[100, 3] = np.nan")))
+    assert (found["step"], found["origin"]["kind"], found["origin"]["name"]) == (7, "data", "a")
+    assert found["origin"]["output"]["nan"] == 1
+
+
+def test_an_update_that_overflows_is_named_as_such(tmp_path: Path) -> None:
+    script = loop(loss="loss = tf.reduce_mean(tf.abs(p - b))", rate=3e38, drop=0.0, steps=1)
+    script = script.replace("keras.optimizers.Adam(3e+38)", "keras.optimizers.SGD(3e38)")
+    script = script.replace("reduce_mean(tf.abs(p - b))", "reduce_sum(tf.abs(p - b))")
+    _, found = checked(run(tmp_path, script))
+    assert found["step"] == 1
+    assert found["origin"]["variable"]
+    assert found["origin"]["output"]["inf"] + found["origin"]["output"]["nan"]
+
+
+def test_gradients_that_are_asked_for_in_another_function(tmp_path: Path) -> None:
+    done = run(tmp_path, APART)
+    _, found = checked(done)
+    assert found["step"] == 8
+    assert found["origin"]["gradient"]
+    assert found["origin"]["of"] == "Sqrt"
+    assert found["origin"]["site"][1] == line(APART, "tf.sqrt")
+
+
+def test_stop_ends_the_script_before_the_weights_are_spoilt(tmp_path: Path) -> None:
+    done = run(tmp_path, loop("x[100, 3] = np.nan"), mode="stop")
+    assert done.code == 130
+    assert "KeyboardInterrupt" in done.err
+    assert done.out.splitlines()[-1].startswith("6 ")
+    assert checked(done)[1]["stopped"]
+
+
+def test_keras_with_run_eagerly(tmp_path: Path) -> None:
+    loss = "return -tf.reduce_mean(tf.math.log(1 - p[:, 0]) * tf.reshape(1 - t, [-1]))"
+    script = FIT.format(data="x[320:] *= 1000", loss=loss)
+    _, found = checked(run(tmp_path, script))
+    assert found["step"] == 21
+    assert (found["origin"]["type"], found["origin"]["site"][1]) == ("Log", line(script, "math.log"))
+
+
+@pytest.mark.parametrize("script", [loop(), FIT.format(data="", loss=MEAN)])
+def test_healthy_training_is_the_same_to_the_last_bit(tmp_path: Path, script: str) -> None:
+    with_it, without = run(tmp_path / "with", script), run(tmp_path / "without", script, mode=None)
+    assert with_it.code == without.code == 0
+    assert "END" in with_it.out
+    assert with_it.out == without.out
+
+
+@pytest.mark.parametrize("script", [loop("x[100, 3] = np.nan"), FIT.format(data="x[900:] *= np.nan", loss=MEAN)])
+def test_after_the_report_training_goes_on_as_it_would_have(tmp_path: Path, script: str) -> None:
+    with_it, without = run(tmp_path / "with", script), run(tmp_path / "without", script, mode=None)
+    assert "END" in with_it.out
+    assert with_it.out == without.out
+    assert checked(with_it)[1]["origin"]["kind"] == "data"
+
+
+def test_a_tape_without_its_with_statement_is_said_to_be_none_that_can_run_again(tmp_path: Path) -> None:
+    script = """
+import tensorflow as tf
+w = tf.Variable(1.0)
+for i in range(5):
+    tape = tf.GradientTape()
+    tape.__enter__()
+    loss = tf.math.log(w - i / 3)
+    tape.__exit__(None, None, None)
+    w.assign_sub(0.0 * tape.gradient(loss, w))
+print("END")
+"""
+    done = run(tmp_path, script)
+    assert "END" in done.out
+    trace, found = checked(done)
+    assert "with statement" in found["unknown"]
+    cause = next(d for d in diagnose.examine(trace).diagnoses if d.cause == "numerics/nonfinite-loss")
+    assert any("@tf.function" in p.says for p in cause.prescriptions)

@@ -1,0 +1,54 @@
+"""Lists become arrays before TensorFlow goes through them."""
+
+from __future__ import annotations
+
+import pytest
+
+from slowtrain import source
+from slowtrain.source import edits
+from slowtrain.source.cures.input import lists
+
+HEAD = "import numpy as np\nimport tensorflow as tf\n"
+CASES: dict[str, tuple[str, str | None]] = {
+    "a list": (
+        "rows = [np.zeros(3) for _ in range(4)]\nx = tf.constant(rows, tf.float32)  # HERE\n",
+        'x = tf.constant(np.asarray(rows, "float32"), tf.float32)',
+    ),
+    "nobody knows": (
+        "def put(f):\n    return tf.convert_to_tensor(f, dtype=tf.float32)  # HERE\n",
+        'tf.convert_to_tensor(np.asarray(f, "float32") if isinstance(f, (list, tuple)) else f, dtype=tf.float32)',
+    ),
+    "a type in a text": (
+        "def put(f):\n    return tf.constant(f, 'float32')  # HERE\n",
+        "np.asarray(f, \"float32\") if isinstance(f, (list, tuple)) else f, 'float32')",
+    ),
+    "an array": ("rows = np.zeros(3)\nx = tf.constant(rows, tf.float32)  # HERE\n", None),
+    "no type": ("def put(f):\n    return tf.constant(f)  # HERE\n", None),
+    "whole numbers": ("def put(f):\n    return tf.constant(f, tf.int32)  # HERE\n", None),
+    "tensors in a list": ("x = tf.convert_to_tensor([tf.zeros(3), tf.ones(3)], tf.float32)  # HERE\n", None),
+    "made on the spot of who knows what": ("x = tf.constant(read(), tf.float32)  # HERE\n", None),
+    "in a graph": ("@tf.function\ndef put(f):\n    return tf.constant(f, tf.float32)  # HERE\n", None),
+    "called from a graph": (
+        "def put(f):\n    return tf.constant(f, tf.float32)  # HERE\n@tf.function\ndef step(f):\n    return put(f)\n",
+        None,
+    ),
+    "under a tape": (
+        (
+            "def put(f):\n    return tf.constant(f, tf.float32)  # HERE\n"
+            "def step(f):\n    with tf.GradientTape() as tape:\n        return put(f)\n"
+        ),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_arrays_first(name: str) -> None:
+    script, part = CASES[name]
+    text = source.parse("train.py", HEAD + script)
+    assert text is not None
+    line = next(i for i, row in enumerate(text.text.split("\n"), 1) if "HERE" in row)
+    found = lists.as_array_first(text, line)
+    assert bool(found) == (part is not None)
+    if part is not None:
+        assert part in edits.changed(text, found)

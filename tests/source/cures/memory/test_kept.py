@@ -1,0 +1,119 @@
+"""What grows is limited, or keeps less, only where nothing asks for the whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from slowtrain.source import Source, edits, parse
+from slowtrain.source.cures.memory import kept
+
+LOOP = "import random\nimport numpy as np\nimport tensorflow as tf\nheld = []\nfor x in ds:\n    held.append(step(x))\n"
+AGENT = """class Agent:
+    def __init__(self):
+        self.held = []
+
+    def add(self, one):
+        self.held.append(one)
+
+    def draw(self):
+        return {use}
+"""
+BANK = """def train(ds):
+    held = {{}}
+    for number, x in enumerate(ds):
+        held[number] = step(x)
+    return model, held
+
+{got}
+{use}
+"""
+GRADS = "import tensorflow as tf\nheld = []\nfor x in ds:\n    loss, grads = step(x)\n    held.append(grads)\n{use}\n"
+
+
+def read(text: str) -> Source:
+    source = parse("train.py", text)
+    assert source is not None
+    return source
+
+
+def limited(text: str, *, attribute: bool = False, kind: str = "list") -> str | None:
+    source = read(text)
+    found = kept.limited(source, kept.Kept("held", attribute, kind), 700)
+    return edits.changed(source, found) if found else None
+
+
+@pytest.mark.parametrize(
+    "use",
+    ["", "print(len(held), held[-1])", "y = random.sample(held, 4)", "z = [np.mean(h) for h in held]",
+     "a = np.array(held)", "if held:\n    held.clear()", "x, y = zip(*[h for h in held])"],
+)  # fmt: skip
+def test_a_list_gets_a_limit(use: str) -> None:
+    new = limited(LOOP + use + "\n")
+    assert new is not None
+    assert "held = collections.deque(maxlen=700)\n" in new
+    assert new.index("import collections") < new.index("held =")
+
+
+@pytest.mark.parametrize(
+    "use",
+    ["y = held[:10]", "z = held + [1]", "tf.stack(held)", "report(held)", "held = list(held)", "held.sort()",
+     "held.pop(0)", "json.dump(held)", "held[0] = 1", "def f(held):\n    pass", "other = held"],
+)  # fmt: skip
+def test_a_list_that_is_needed_as_a_list_stays(use: str) -> None:
+    assert limited(LOOP + use + "\n") is None
+
+
+def test_an_object_forgets_as_well() -> None:
+    text = AGENT.format(use="random.sample(self.held, 32)")
+    new = limited(text, attribute=True)
+    assert new is not None
+    assert "self.held = collections.deque(maxlen=700)" in new
+    assert kept.trains_with(read(text), kept.Kept("held", True, "list"))
+    assert limited(AGENT.format(use="self.held"), attribute=True) is None
+
+
+def test_what_nothing_reads_before_the_end_is_no_part_of_the_training() -> None:
+    assert not kept.trains_with(read(LOOP + "print(held[-1])\n"), kept.Kept("held", False, "list"))
+    assert kept.trains_with(read(LOOP + "    y = random.sample(held, 2)\n"), kept.Kept("held", False, "list"))
+
+
+def test_a_dictionary_forgets_its_oldest() -> None:
+    new = limited(BANK.format(got="train(few)\nmodel, held = train(ds)", use="print(held[max(held)])"), kind="dict")
+    assert new is not None
+    assert "        if len(held) > 700:\n            del held[next(iter(held))]\n    return" in new
+    space: dict[str, object] = {"step": float, "ds": range(900), "few": range(3), "model": None}
+    exec(compile(new, "train.py", "exec"), space)
+    held = space["held"]
+    assert isinstance(held, dict)
+    assert (len(held), max(held), min(held)) == (700, 899, 200)
+
+
+@pytest.mark.parametrize(
+    ("got", "use"),
+    [("model, bank = train(ds)", ""), ("model, held = train(ds)", "print(held[3])"), ("found = train(ds)", "")],
+)
+def test_a_dictionary_that_is_read_by_its_keys_stays(got: str, use: str) -> None:
+    assert limited(BANK.format(got=got, use=use), kind="dict") is None
+
+
+def reduced(use: str) -> str | None:
+    source = read(GRADS.format(use=use))
+    found = kept.reduced(source, kept.Kept("held", False, "list"))
+    return edits.changed(source, found) if found else None
+
+
+def test_what_is_read_of_each_is_kept_instead() -> None:
+    new = reduced("norms = [float(tf.linalg.global_norm(g)) for g in held[::5]]")
+    assert new is not None
+    assert "held.append(tf.linalg.global_norm(grads))" in new
+    assert "[float(g) for g in held[::5]]" in new
+
+
+@pytest.mark.parametrize(
+    "use",
+    ["n = [tf.linalg.global_norm(g) + len(g) for g in held]", "n = [norm(g) for g in held]",
+     "n = [np.mean(g) for g in held]", "n = [tf.linalg.global_norm(g) for g in held]\nprint(held[0])",
+     "n = [tf.linalg.global_norm(g) for g in held if g]", "n = [tf.norm(g, ord=k) for g in held]", ""],
+)  # fmt: skip
+def test_what_is_read_otherwise_stays(use: str) -> None:
+    assert reduced(use) is None

@@ -1,0 +1,127 @@
+"""Tensors are read whole, and weights mixed where they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from slowtrain import source
+from slowtrain.source import edits
+from slowtrain.source.cures.transfer import at_once
+
+STEP = """\
+import tensorflow as tf
+
+
+@tf.function
+def step(x):
+    each = tf.square(x)
+    {returned}
+
+
+class Bank:
+    def record(self, rows, losses):
+        {loop}
+
+
+bank = Bank()
+for rows, xb in tf.data.Dataset.from_tensor_slices((r, x)).batch(8):
+    each = step(xb)
+    bank.record(rows, each)
+"""
+ZIP = "for row, value in zip(rows, losses):\n            self.score[int(row)] = float(value)"
+LOOPS: dict[str, tuple[str, str, str | None]] = {
+    "two tensors": ("return each", ZIP, "zip(rows.numpy(), losses.numpy())"),
+    "one": ("return each", "for v in losses:\n            self.all.append(float(v))", "for v in losses.numpy():"),
+    "numbered": (
+        "return each",
+        "for i, v in enumerate(losses):\n            self.all[i] = float(v)",
+        "in enumerate(losses.numpy()):",
+    ),
+    "computed with": ("return each", "for v in losses:\n            self.all.append(v * 2)", None),
+    "one of them computed with": (
+        "return each",
+        "for row, v in zip(rows, losses):\n            self.all[int(row)] = v * 2",
+        "zip(rows.numpy(), losses)",
+    ),
+    "used after the loop": (
+        "return each",
+        "for v in losses:\n            self.all.append(float(v))\n        self.last = v",
+        None,
+    ),
+    "a tuple": ("return each, each", "for v in losses:\n            self.all.append(float(v))", None),
+    "a list of tensors": ("return [each]", "for v in losses:\n            self.all.append(float(v))", None),
+    "several by one op": (
+        "each = tf.unstack(x)\n    return each",
+        "for v in losses:\n            self.all.append(float(v))",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_read_whole(name: str) -> None:
+    returned, loop, part = LOOPS[name]
+    text = source.parse("train.py", STEP.format(returned=returned, loop=loop))
+    assert text is not None
+    line = next(i for i, row in enumerate(text.text.split("\n"), 1) if row.startswith("        for "))
+    found = at_once.read_whole(text, line)
+    assert bool(found) == (part is not None)
+    if part is not None:
+        assert part in edits.changed(text, found)
+
+
+MIXED: dict[str, tuple[str, str | None]] = {
+    "by a name": (
+        """\
+def follow(self, student):
+    mixed = [
+        self.decay * t + (1 - self.decay) * s
+        for t, s in zip(self.net.get_weights(), student.get_weights())
+    ]
+    self.net.set_weights(mixed)  # HERE
+""",
+        """\
+def follow(self, student):
+    for t, s in zip(self.net.weights, student.weights):
+        t.assign(self.decay * t + (1 - self.decay) * s)  # HERE
+""",
+    ),
+    "at once": (
+        "b.set_weights([0.9 * t + 0.1 * s for s, t in zip(a.get_weights(), b.get_weights())])  # HERE\n",
+        "for s, t in zip(a.weights, b.weights):\n    t.assign(0.9 * t + 0.1 * s)  # HERE\n",
+    ),
+    "by NumPy's functions": (
+        "b.set_weights([np.mean([t, s], 0) for s, t in zip(a.get_weights(), b.get_weights())])  # HERE\n",
+        None,
+    ),
+    "used again": (
+        "m = [t + s for s, t in zip(a.get_weights(), b.get_weights())]\nb.set_weights(m)  # HERE\nsave(m)\n",
+        None,
+    ),
+    "of two others": (
+        "c.set_weights([0.9 * t + 0.1 * s for s, t in zip(a.get_weights(), b.get_weights())])  # HERE\n",
+        None,
+    ),
+    "weights that were kept": ("b.set_weights([0.9 * t + s for s, t in zip(old, b.get_weights())])  # HERE\n", None),
+    "some of them": (
+        "b.set_weights([t + s for s, t in zip(a.get_weights(), b.get_weights()) if s.ndim])  # HERE\n",
+        None,
+    ),
+    "methods of one's own": (
+        (
+            "class M:\n    def get_weights(self):\n        return []\n"
+            "b.set_weights([t + s for s, t in zip(a.get_weights(), b.get_weights())])  # HERE\n"
+        ),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_mixed_in_place(name: str) -> None:
+    before, after = MIXED[name]
+    text = source.parse("train.py", before)
+    assert text is not None
+    line = next(i for i, row in enumerate(before.split("\n"), 1) if "HERE" in row)
+    found = at_once.mixed_in_place(text, line)
+    assert (edits.changed(text, found) if found else None) == after

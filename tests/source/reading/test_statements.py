@@ -1,0 +1,112 @@
+"""What the text is asked first must say the same as the whole tree."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import slowtrain
+from slowtrain.source import Source, trees
+from slowtrain.source.reading import finding, index, statements, values
+from slowtrain.source.reading.input import chains
+
+TRICKY = """
+import os, tensorflow as tf; from keras import (layers as own,
+    models)
+from tensorflow.data import \\
+    Dataset as D
+@fit(1)
+@wrapped \\
+    .fit (2)
+class Held(fit(3), key=fit(4)):
+    @ fit (5)
+    def fit(self, x=fit(6)) -> fit(7):
+        \"\"\"fit(8) is said only.\"\"\"
+        return f"{fit(9)} {self.fit
+            (10)}" if 0 else f"{[fit(11) for fit in fit(12)]!r:{fit(13)}}"
+x = (model.fit  # of all ) )
+     (14)); y = fit(15); ((fit))(16); fit\\
+(17); outfit(1); fit2(1); fit = 1
+try:
+    z = [lambda: fit(18), *fit(19)]
+except fit(20):
+    pass
+else:
+    while fit(21): fit(22)
+finally:
+    with fit(23) as a, b.fit(24): pass
+match fit(25):
+    case Point(x=0) if fit(26):
+        fit(27)
+ds = D.range(3); \ufb01t(28)
+""".replace("self.fit\n            (10)", "self.fit(10)")
+
+
+def _every(source: Source) -> tuple[dict[str, set[ast.Call]], dict[ast.AST, ast.AST]]:
+    """Calls by name and what each node stands in, found the long way."""
+    calls: dict[str, set[ast.Call]] = {}
+    above: dict[ast.AST, ast.AST] = {}
+    for node in trees.walk(source.tree):
+        above |= dict.fromkeys(trees.children(node), node)
+        if isinstance(node, ast.Call) and finding.called(node):
+            calls.setdefault(finding.called(node), set()).add(node)
+    return calls, above
+
+
+def _files() -> list[Path]:
+    return sorted(Path(slowtrain.__file__).parent.rglob("*.py"))[::9]
+
+
+def _sources() -> list[Source]:
+    found = [Source("tricky.py", TRICKY.replace("\n", end)) for end in ("\n", "\r\n", "\r", "\n\x0c")]
+    return found + [Source(str(file), file.read_text(encoding="utf-8")) for file in _files()]
+
+
+@pytest.mark.parametrize("source", _sources(), ids=lambda s: s.file)
+def test_all_calls_are_found_and_nothing_else(source: Source) -> None:
+    calls, _ = _every(source)
+    for name, wanted in calls.items():
+        found = index.of(source).called(name)
+        assert len(found) == len(wanted)
+        assert set(found) == wanted
+        assert name in index.of(source).names
+    if source.file == "tricky.py":
+        assert {ast.literal_eval(c.args[0]) for c in calls["fit"]} == {*range(1, 29)} - {8}
+
+
+@pytest.mark.parametrize("source", _sources(), ids=lambda s: s.file)
+def test_each_node_knows_what_it_stands_in(source: Source) -> None:
+    _, above = _every(source)
+    for node in [source.tree, *above][::-7]:  # not in the order in which they are gone through
+        assert statements.Statements(source).get(node) is above.get(node)
+
+
+@pytest.mark.parametrize("source", _sources(), ids=lambda s: s.file)
+def test_imports_reach_what_they_lead_to(source: Source) -> None:
+    calls, _ = _every(source)
+    for call in (c for several in calls.values() for c in several):
+        whole = values.qualified(source, call.func)
+        assert not whole or values.reaches(source, whole)
+        assert chains.may_make(source) or not chains.makes(source, call)
+
+
+def test_what_no_import_leads_to_is_known_before_parsing() -> None:
+    source = Source("a.py", "from keras.src import ops\nimport os.path, jax\nfrom .tensorflow import data\nx = = 1\n")
+    assert values.reaches(source, "keras.src.ops.log", "os.path.join")
+    assert not values.reaches(source, "keras.ops.log", "keras.layers.", "tensorflow.")
+    assert not source.parsed
+
+
+def test_a_file_without_the_name_is_not_parsed() -> None:
+    source = Source("a.py", "def fit(x): = outfit(fit, fitted)\n")
+    assert index.of(source).called("fit", "predict") == []
+    assert not source.parsed
+    with pytest.raises(SyntaxError):
+        index.of(source).called("outfit")
+
+
+def test_comments_behind_a_name_do_not_take_forever() -> None:
+    text = f"fit{' # ) #' * 2000}\n" * 20
+    assert index.of(Source("a.py", text)).called("fit") == []
