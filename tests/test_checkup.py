@@ -65,6 +65,24 @@ def test_a_wait_that_nothing_explains_is_not_called_healthy() -> None:
     assert any("pipeline" in row for row in found.next_steps)
 
 
+def test_overhead_that_nothing_explains_is_not_called_healthy() -> None:
+    found = examined(
+        """
+        step     1111111111
+        dispatch ddddddd...
+        device   .......kkk
+        """
+    )
+    assert "healthy" not in found.headline
+    assert "no known cause explains" in found.headline
+    assert any("small ops" in row for row in found.next_steps)
+
+
+def test_a_healthy_step_in_a_run_of_something_else() -> None:
+    found = examined(COMPUTING + "\n        @phase preparation=90000\n")
+    assert "% of the run is the script's own code outside training" in found.headline
+
+
 def test_a_healthy_run_says_what_bounds_it() -> None:
     found = examined(COMPUTING)
     assert found.verdict is VerdictKind.COMPUTE

@@ -19,7 +19,12 @@ else:
     import tomli as tomllib
 
 CLINIC = Path(__file__).parents[2] / "clinic"
+STRANGERS = CLINIC / "strangers"
 CASES = Path(__file__).parents[3] / "shared" / "cases"  # beside the checkout, where there is one
+# Of clinic/strangers, those whose cause no text tells, each with what it would take to know.
+HIDDEN = {
+    "beam_frames": "the disk's speed",
+}
 HEAD = "import numpy as np\nimport tensorflow as tf\nimport keras\nfrom keras import layers\n"
 
 
@@ -81,7 +86,16 @@ def scripts(families: Iterable[str]) -> Iterator[Script]:
             yield Script(path.name, slow.read_text(), fixed.read_text(), tuple(row["causes"]), known)
 
 
+def strangers() -> Iterator[Script]:
+    """The slow ones of clinic/strangers, without lines: a finding may rightly stand at another than the label."""
+    for name, row in tomllib.loads((STRANGERS / "labels.toml").read_text()).items():
+        if row["causes"]:
+            slow, fixed = ((STRANGERS / f"{name}.{form}.py").read_text() for form in ("slow", "fixed"))
+            yield Script(name, slow, fixed, tuple(row["causes"]), ())
+
+
 def unsuspicious() -> list[Path]:
     """Every cured and every healthy script."""
-    found = [p for p in (CLINIC / "scripts").glob("*.py") if not p.name.endswith(".slow.py")]
+    folders = (CLINIC / "scripts", STRANGERS)
+    found = [p for folder in folders for p in folder.glob("*.py") if not p.name.endswith(".slow.py")]
     return sorted([*found, *CASES.glob("*.fixed.py")])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from slowtrain.diagnose import Findings
 from slowtrain.figures import plain
-from slowtrain.model import Category, Diagnosis, Signal, VerdictKind
+from slowtrain.model import Category, Diagnosis, Phase, Signal, VerdictKind
 from slowtrain.trace import Trace, work
 
 CLEAR_RUN_SHARE = 0.2  # of a run without steady steps: what a cause must save to speak for it
@@ -24,6 +24,15 @@ FAMILIES = {
 # Of a step: a smaller wait is what asking for a batch takes, in steps of a millisecond; of less overhead than half a
 # step the rest is work.
 UNEXPLAINED = {Category.INPUT: 0.2, Category.DISPATCH: 0.6}
+MOST_OF_RUN = 0.5
+BESIDE: Mapping[str, str] = {
+    Phase.PREPARATION: "the script's own code outside training",
+    Phase.EPOCH: "between epochs",
+    Phase.VALIDATION: "validation",
+    Phase.PREDICT: "predict and evaluate",
+    Phase.CALLBACK: "callbacks at epoch ends",
+    Phase.CHECKPOINT: "writing checkpoints",
+}
 FILLING = ("memory/out-of-memory", "memory/host-leak", "memory/device-leak")
 CATEGORIES = {
     Category.INPUT: VerdictKind.INPUT,
@@ -148,7 +157,9 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
     if first is None and odd is not None:
         return f"{where}; {plain(trace.mean(odd))} ms of it {SAID[odd]}, and no known cause explains that"
     if first is None:
-        return f"healthy: {where}; no known cause would save 5 %" if where else "healthy: no known cause would save 5 %"
+        beside = [p for p in trace.run.parts if p.name in BESIDE and p.share >= MOST_OF_RUN]
+        also = f"; {beside[0].share:.0%} of the run is {BESIDE[beside[0].name]}" if beside else ""
+        return f"healthy: {where + '; ' if where else ''}no known cause would save 5 %{also}"
     gain = f"curing {first.cause} would make the {first.saving.scope} {plain(first.saving.speedup, 2)}x as fast"
     return f"{where}; {gain}" if where else gain
 

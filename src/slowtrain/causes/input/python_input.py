@@ -242,6 +242,20 @@ class PythonInput(Cause):
     )
     quiet = (
         """
+        step    1111111111
+        python  ppppppp...
+        device  .......kkk
+        @steps source=train_step line=5
+        @fact cpu_ms_per_step=10
+        @fact sources={"train.py":"for e in r:\\n a = act(o).numpy()\\n o = env.step(a)\\n b.append(o)\\n
+        & train_step(stack(b))\\n"}
+        @line 3 ms=6
+        @line 5 ms=3
+        @span function train_step start=0 end=1 line=5 times=40 every=10
+        @span function act start=2 end=3 line=2 times=40 every=10
+        @span readback numpy start=3 end=4 line=2 times=40 every=10
+        """,
+        """
         step     1111111111
         dispatch dd........
         device   ..kkkkkkkk

@@ -8,7 +8,6 @@ from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Sig
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import lists
-from slowtrain.source.cures.input.ahead import made_ahead
 from slowtrain.source.reading.recorded import LEAST_VISITS, by_hand, divided, follows_model
 from slowtrain.source.spots.input import handfed
 from slowtrain.trace import Trace, loop
@@ -107,10 +106,6 @@ class PerStepFeed(Cause):
         if listed:
             array = "make an array of the list first: TensorFlow goes through lists element by element"
             yield Prescription("edit", Effect.EXACT, array, edits=listed)
-        ahead = () if found or listed else measured.first(trace, evidence.where, made_ahead)
-        if ahead:
-            beside = "make the next batch in a background thread while the step runs"
-            yield Prescription("edit", Effect.EXACT, beside, edits=ahead)
         yield Prescription("edit", Effect.EXACT, says, edits=found)
 
     def spot(self, source: Source) -> Iterable[Spot]:
@@ -204,6 +199,20 @@ class PerStepFeed(Cause):
         """,
     )
     quiet = (
+        """
+        step    1111111111
+        python  ppppppp...
+        device  .......kkk
+        @steps source=train_step line=5
+        @fact cpu_ms_per_step=10
+        @fact sources={"train.py":"for e in r:\\n a = act(o).numpy()\\n o = env.step(a)\\n b.append(o)\\n
+        & train_step(stack(b))\\n"}
+        @line 3 ms=6
+        @line 5 ms=3
+        @span function train_step start=0 end=1 line=5 times=40 every=10
+        @span function act start=2 end=3 line=2 times=40 every=10
+        @span readback numpy start=3 end=4 line=2 times=40 every=10
+        """,
         """
         step    1111111111
         python  ppppppp...

@@ -1,0 +1,30 @@
+"""Scripts written from the catalogue alone: what a reader would see is found, and nothing in their cured forms."""
+
+from __future__ import annotations
+
+import pytest
+
+from . import spotted
+
+SCRIPTS = list(spotted.strangers())
+
+
+@pytest.mark.parametrize("script", [s for s in SCRIPTS if s.name not in spotted.HIDDEN], ids=lambda s: s.name)
+def test_a_cause_in_plain_sight_is_found(script: spotted.Script) -> None:
+    assert spotted.seen(script.slow, script.causes)
+
+
+@pytest.mark.parametrize("script", [s for s in SCRIPTS if s.name in spotted.HIDDEN], ids=lambda s: s.name)
+def test_what_is_called_hidden_is(script: spotted.Script) -> None:
+    assert spotted.seen(script.slow, script.causes) == []
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda s: s.name)
+def test_what_an_edit_cures_is_not_found_again(script: spotted.Script) -> None:
+    for one in spotted.seen(script.slow):
+        assert one.cured is None or one.cause not in {again.cause for again in spotted.seen(one.cured, [one.cause])}
+
+
+@pytest.mark.parametrize("path", spotted.unsuspicious(), ids=lambda p: p.name)
+def test_nothing_in_a_cured_or_healthy_form(path: spotted.Path) -> None:
+    assert spotted.seen(path.read_text()) == []
