@@ -158,12 +158,12 @@ def examine(script: Script, folder: Path) -> Score:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a script: seconds per sample as it prints them, wall seconds, and steady samples a second.
+    """One run of a script: seconds per sample as it prints them (or None), wall seconds, and steady samples a second.
 
     ``others`` are the processors that other processes took meanwhile; None where the machine does not tell.
     """
 
-    printed: float
+    printed: float | None
     wall: float
     rate: float | None = None
     others: float | None = None
@@ -182,10 +182,11 @@ def run(script: Path, folder: Path | None) -> Run:
     )
     wall = time.perf_counter() - start
     others = (busy_s() - busy - (children_s() - own)) / wall if busy else None
-    spent = float(re.findall(r"TRAIN_SECONDS\s+([\d.]+)", done.stdout)[-1])
+    spent = re.findall(r"TRAIN_SECONDS\s+([\d.]+)", done.stdout)
     work = re.findall(r"^WORK\s+([\d.]+)", done.stdout, re.MULTILINE)
     rate = json.loads(answer.read_text(encoding="utf-8"))["steps"]["samples_per_second"] if answer is not None else None
-    return Run(spent / float(work[-1] if work else 1), wall, rate, others)
+    printed = float(spent[-1]) / float(work[-1] if work else 1) if spent else None
+    return Run(printed, wall, rate, others)
 
 
 def busy_s() -> float:
@@ -258,7 +259,8 @@ def ratio(measured: dict[str, dict[str, list[list[float]]]] | None, scope: str) 
         return statistics.median(slow[1] / fixed[1] for slow, fixed in pairs)
     if all(slow[2] and fixed[2] for slow, fixed in pairs):
         return statistics.median(fixed[2] / slow[2] for slow, fixed in pairs)
-    return statistics.median(slow[0] / fixed[0] for slow, fixed in pairs)
+    told = [slow[0] / fixed[0] for slow, fixed in pairs if slow[0] and fixed[0]]
+    return statistics.median(told) if told else None
 
 
 def figure(value: float | None) -> str:

@@ -49,6 +49,12 @@ def test_what_cannot_matter_is_not_parsed(folder: Folder) -> None:
     assert folder.err == ""
 
 
+def test_a_file_that_is_named_is_parsed(folder: Folder) -> None:
+    folder.put(a__py="import numpy\nrun_eagerly = = 1\n")
+    assert folder.lint("a.py") == 2
+    assert folder.err.startswith("slowtrain: a.py:2: syntax error")
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -141,7 +147,7 @@ def test_python_that_dies_of_a_file(folder: Folder, monkeypatch: pytest.MonkeyPa
     from slowtrain.lint import looking
 
     seen = looking.seen
-    monkeypatch.setattr(looking, "seen", lambda file, *rest: os._exit(9) if "m7" in file else seen(file, *rest))
+    monkeypatch.setattr(looking, "seen", lambda file, *a, **k: os._exit(9) if "m7" in file else seen(file, *a, **k))
     for number in range(64):
         folder.put_bytes(f"m{number}.py" if number != 5 else "n.py", EAGER.encode())
     assert folder.lint("--processes", "2", "--select", "host") == 2

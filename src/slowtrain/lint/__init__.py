@@ -41,7 +41,7 @@ def lint(
     Raises ``InputError`` for a path that is not there.
     """
     found, errors = files.find(paths, chosen)
-    one = functools.partial(_one, chosen=chosen, effects=fixes)
+    one = functools.partial(_one, chosen=chosen, effects=fixes, named=frozenset(paths))
     cores = processes if processes is not None else _cores()
     parallel = cores > 1 and len(found) >= FEW_FILES
     answers = list(_in_processes(one, found, cores) if parallel else map(one, found))
@@ -54,8 +54,8 @@ def lint(
     )
 
 
-def _one(file: str, chosen: Settings, effects: frozenset[Effect]) -> Answer:
-    return fixing.fix(file, chosen, effects) if effects else (looking.look(file, chosen), None)
+def _one(file: str, chosen: Settings, effects: frozenset[Effect], named: frozenset[str]) -> Answer:
+    return fixing.fix(file, chosen, effects) if effects else (looking.look(file, chosen, whole=file in named), None)
 
 
 def _cores() -> int:

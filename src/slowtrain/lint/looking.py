@@ -35,10 +35,13 @@ class Looked:
     parsed: bool = False
 
 
-def look(file: str, chosen: Settings) -> Looked:
-    """What is found in ``file``. Never raises: what goes wrong is told of that file, and the rest goes on."""
+def look(file: str, chosen: Settings, *, whole: bool = False) -> Looked:
+    """What is found in ``file``. Never raises: what goes wrong is told of that file, and the rest goes on.
+
+    With ``whole`` it is parsed also where nothing could be found in it, so that an error of syntax is told.
+    """
     try:
-        return seen(file, content(file), chosen)
+        return seen(file, content(file), chosen, whole=whole)
     except Unreadable as why:
         return Looked(errors=(FileError(file, why.says, why.line),))
 
@@ -58,7 +61,7 @@ def content(file: str) -> bytes:
         raise Unreadable(f"cannot be read ({error.strerror})") from error
 
 
-def seen(file: str, data: bytes, chosen: Settings) -> Looked:
+def seen(file: str, data: bytes, chosen: Settings, *, whole: bool = False) -> Looked:
     """What is found in a file with these bytes. Raises ``Unreadable``."""
     active = chosen.of(file)
     if b"\0" in data[:8192]:
@@ -66,13 +69,15 @@ def seen(file: str, data: bytes, chosen: Settings) -> Looked:
     marked = ignoring.MARK in data
     shown = catalogue.lines_of_notebook(data) if is_notebook(file) else data
     asked = catalogue.could_have(shown, active) if catalogue.imports_framework(shown) else []
-    if not asked and not marked:
+    if not asked and not marked and not whole:
         return Looked()
     collected = gc.isenabled()
     gc.disable()  # a syntax tree has no cycles, and the collector would go through all of it again and again
     try:
         document = opened(file, data)
         try:
+            if whole:
+                _ = document.source.tree
             return _found(document, asked, active)
         except SyntaxError as error:
             says = documents.complaint(error, document.source.text)

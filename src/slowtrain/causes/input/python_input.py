@@ -131,7 +131,7 @@ class PythonInput(Cause):
                 yield Prescription("edit", Effect.EXACT, says, edits=made)
         if kind == "samples":
             return
-        effect, says = quicker.in_words(kind, quicker.named(*_texts(trace, evidence.where)))
+        effect, says = quicker.in_words(kind, quicker.hottest(trace, evidence.where))
         yield Prescription("edit", effect, says)
 
     def spot(self, source: Source) -> Iterable[Spot]:
@@ -279,11 +279,6 @@ class PythonInput(Cause):
         @pipeline Generator ms=8 elements=1 line=20 > FlatMap ms=0.1 line=20 > Prefetch buffer=2
         """,
     )
-
-
-def _texts(trace: Trace, where: Sequence[Place]) -> tuple[Source | None, int]:
-    """The file of the hottest line, and the line."""
-    return (text_of(trace, where[0].file), where[0].line) if where else (None, 0)
 
 
 def _same_again(trace: Trace, evidence: Evidence, node: Node) -> Iterable[Prescription]:

@@ -56,6 +56,7 @@ class NonfiniteLoss(Cause):
     spoils = True
     words = (
         "log(", "float16", *finite.CROSS_ENTROPY, *finite.BY_NAME, *sorted(spotted.LOGIT_LOSSES),
+        "ops.std", "ops.var", "reduce_std", "reduce_variance", "moments",
     )  # fmt: skip
 
     def examine(self, trace: Trace) -> Evidence | None:
@@ -110,11 +111,13 @@ class NonfiniteLoss(Cause):
         larger = "use a larger number, or compute this in float32"
         numbers = spotted
         for nodes, says, cure, made in (
-            (numbers.bare_logarithms(source), "the logarithm of a probability, which may be 0", floor, finite.floored),
+            (numbers.bare_logarithms(source), "this is the logarithm of what may be 0", floor, finite.floored),
             (numbers.loss_of_logits(source), "this loss takes probabilities, the last layer gives any number", logits,
              finite.from_logits),
             (numbers.squashed_twice(source), "this loss takes logits and is given probabilities", squashed, None),
             (numbers.vanishing(source), "this number is 0 in float16", larger, None),
+            (numbers.flat_spreads(source), "this spread is 0 where all numbers are alike", finite.ALIKE,
+             finite.divided),
         ):  # fmt: skip
             for node in nodes:
                 changed = tuple(made(source)) if made is not None else ()

@@ -182,8 +182,7 @@ def _of_attribute(source: Source, node: ast.Attribute, depth: int) -> ast.expr |
     if not isinstance(made, ast.Call):
         return None
     if finding.called(made) in NAMESPACES:
-        given = finding.keyword(made, node.attr)
-        return written(source, given, depth - 1) if given is not None and not stored else None
+        return forwarded(source, made, node.attr) if not stored else None
     found = _class(source, finding.called(made))
     return _member(source, found, node.attr, stored, made, depth) if found is not None else None
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 
-from slowtrain.model import Edit, Effect
+from slowtrain.model import Edit, Effect, Place
 from slowtrain.source import FUNCTIONS, Source
 from slowtrain.source.cures.input import chunks, draws, patches
 from slowtrain.source.reading import finding
+from slowtrain.source.reading.recorded import text_of
+from slowtrain.trace import Trace
 
 # What a person has to do, by what the Python does.
 WORDS = {
@@ -35,6 +37,11 @@ def in_words(kind: str, name: str) -> tuple[Effect, str]:
     """What is left to a person, with the function it is about where that is known."""
     effect, says = WORDS[kind]
     return effect, says.format(where=f" in {name}" if name else "", what=name or "it")
+
+
+def hottest(trace: Trace, where: Sequence[Place]) -> str:
+    """The function that holds the first of ``where``."""
+    return named(text_of(trace, where[0].file), where[0].line) if where else ""
 
 
 def named(source: Source | None, line: int) -> str:

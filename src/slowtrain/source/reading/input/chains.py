@@ -21,7 +21,7 @@ OPERATIONS = frozenset(
     "sparse_batch take take_while unbatch unique window with_options".split()
 )
 MAKERS = frozenset(
-    "from_tensor_slices from_tensors from_generator range zip list_files random sample_from_datasets "
+    "from_tensor_slices from_tensors from_generator range counter zip list_files random sample_from_datasets "
     "choose_from_datasets load".split()
 )
 # As it is written, or renamed where it is imported.
@@ -261,11 +261,11 @@ def _stands(source: Source, call: ast.Call, line: int) -> bool:
 
 
 def _returned(source: Source, call: ast.Call) -> ast.expr | None:
-    """What the function of this file that ``call`` calls returns, where it has one ``return``."""
-    if not isinstance(call.func, ast.Name):
+    """What the function or the method of this file that ``call`` calls returns, where it has one ``return``."""
+    function = finding.defined(source, finding.called(call), call)
+    if function is None or isinstance(call.func, ast.Attribute) != _is_method(source, function):
         return None
-    function = finding.defined(source, call.func.id, call)
-    if function is None or function.decorator_list:
+    if function.decorator_list and not (_is_method(source, function) and _bare(function)):
         return None
     found = [n.value for n in scopes.own(scopes.body(function)) if isinstance(n, ast.Return)]
     return found[0] if len(found) == 1 else None
@@ -317,17 +317,29 @@ def _value(statement: ast.AST, name: str) -> ast.expr | None:
     return None
 
 
+def _is_method(source: Source, function: ast.FunctionDef) -> bool:
+    return isinstance(finding.parents(source).get(function), ast.ClassDef)
+
+
+def _bare(function: ast.FunctionDef) -> bool:
+    """A method that is called without an object of its class."""
+    return [scopes.dotted(d) for d in function.decorator_list] == ["staticmethod"]
+
+
 def _argument(source: Source, name: ast.Name, entered: list[ast.Call]) -> ast.expr | None:
     """What the function that ``name`` is a parameter of was called with, by the call that led there or the only one."""
     function = finding.function(source, name)
     if function is None or name.id not in scopes.parameters(function):
         return None
-    called = [c for c in entered if isinstance(c.func, ast.Name) and c.func.id == function.name]
-    if not called:
-        called = [c for c in index.of(source).called(function.name) if isinstance(c.func, ast.Name)]
+    method = isinstance(function, ast.FunctionDef) and _is_method(source, function)
+    named = [c for c in index.of(source).called(function.name) if isinstance(c.func, ast.Attribute) == method]
+    called = [c for c in entered if c in named] or named
     if len(called) != 1 or function.args.vararg or function.args.kwarg:
         return None
-    return finding.keyword(called[0], name.id, scopes.parameters(function).index(name.id))
+    if any(isinstance(a, ast.Starred) for a in called[0].args):
+        return None
+    bound = method and isinstance(function, ast.FunctionDef) and not _bare(function)
+    return finding.keyword(called[0], name.id, scopes.parameters(function).index(name.id) - (1 if bound else 0))
 
 
 def _unread(source: Source, statements: Sequence[ast.stmt | None], block: list[ast.stmt], carried: set[str]) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.source import Source
-from slowtrain.source.reading import finding, index, scopes, values
+from slowtrain.source.reading import finding, index, scopes, settings, values
 from slowtrain.source.reading.input import pipelines
 
 NAMES = frozenset({"private_threadpool_size", "experimental_threading_private_threadpool_size"})
@@ -17,14 +17,21 @@ def limited(source: Source) -> Iterator[ast.Assign]:
     for node in index.nodes(source, ast.Assign):
         assert isinstance(node, ast.Assign)
         target = node.targets[0]
-        if not isinstance(target, ast.Attribute) or target.attr not in NAMES or values.whole(source, node.value) != 1:
+        if not isinstance(target, ast.Attribute) or target.attr not in NAMES or settings.whole(source, node.value) != 1:
             continue
         options = scopes.dotted(target).partition(".")[0]
         for flow in pipelines.of(source):
-            given = [scopes.dotted(c.args[0]) for c in flow.calls if finding.called(c) == "with_options" and c.args]
+            given = [_options(source, c.args[0]) for c in flow.calls if finding.called(c) == "with_options" and c.args]
             if options in given and any(_several(source, c) for c in flow.calls):
                 yield node
                 break
+
+
+def _options(source: Source, given: ast.expr) -> str:
+    """The name of the options, in the function of this file that makes them if one does."""
+    made = finding.defined(source, finding.called(given), given) if isinstance(given, ast.Call) else None
+    back = [n.value for n in scopes.own(made.body) if isinstance(n, ast.Return)] if made is not None else []
+    return scopes.dotted(back[0] if len(back) == 1 and back[0] is not None else given)
 
 
 def _several(source: Source, call: ast.Call) -> bool:

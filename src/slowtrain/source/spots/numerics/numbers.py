@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.compute import models
 from slowtrain.source.cures.numerics import finite
-from slowtrain.source.reading import finding, floats, index, values, visible
+from slowtrain.source.reading import finding, floats, index, scopes, values, visible
 
 PROBABILITIES = frozenset({"sigmoid", "softmax", "hard_sigmoid"})
+REACHING_ZERO = frozenset({"relu", *PROBABILITIES})  # activations of a last layer
+SPREADS = frozenset({"std", "reduce_std"})
+VARIANCES = frozenset({"var", "reduce_variance"})
 LOGIT_LOSSES = frozenset(
     "sigmoid_cross_entropy_with_logits softmax_cross_entropy_with_logits sparse_softmax_cross_entropy_with_logits "
     "weighted_cross_entropy_with_logits".split()
@@ -21,6 +24,7 @@ SQUASHING = ("softmax", "sigmoid")
 GLOBAL = ("set_floatx", "set_global_policy", "set_dtype_policy", "set_policy")
 HALF_LEAST = 2.0**-25  # anything smaller is zero in float16
 _HALF = re.compile(r"float16(?<!\wfloat16)\b")
+_DIVIDED = re.compile(r"/(?!=)")
 _SMALL = re.compile(r"\d[eE]-|(?:0_?){7}")  # how a number below that is written
 MATRIX = 2  # dimensions
 LEAST_WEIGHTS = 1000  # of fewer, as a test of a function has, the bytes go through in a microsecond at either width
@@ -35,7 +39,8 @@ def bare_logarithms(source: Source) -> Iterator[ast.Call]:
         whole = given.right if isinstance(given, ast.BinOp) and _one(given.left) else given
         if isinstance(given, ast.BinOp) and (whole is given or not isinstance(given.op, ast.Sub)):
             continue
-        if _probability(source, whole) and not finite.has_floor(source, given):
+        zero = _probability(source, whole) or (whole is given and _put_out(source, whole))
+        if zero and not finite.has_floor(source, given):
             yield call
 
 
@@ -56,6 +61,69 @@ def _probability(source: Source, node: ast.expr, depth: int = 4) -> bool:
         return finding.called(node) != "reduce_sum" and _probability(source, node.args[0], depth - 1)
     name = values.qualified(source, node.func)
     return name.startswith(("tensorflow.", "keras.")) and name.rpartition(".")[2] in PROBABILITIES
+
+
+def _put_out(source: Source, node: ast.expr, depth: int = 4) -> bool:
+    """Whether it is what the file's one model gives, whose last layer's activation comes to 0."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        model = values.assigned(source, node.func)
+        return isinstance(model, ast.Call) and models.is_model(source, model) and _ends_at_zero(source)
+    if not isinstance(node, ast.Name) or not depth:
+        return False
+    function = finding.function(source, node)
+    if function is None or node.id not in scopes.parameters(function)[1:2]:
+        value = values.assigned(source, node)
+        return value is not None and _put_out(source, value, depth - 1)
+    losses = [finding.keyword(c, "loss", 1) for c in index.of(source).called("compile")]
+    own = any(isinstance(one, ast.Name) and one.id == function.name for one in losses)
+    return own and not index.of(source).called(function.name) and _ends_at_zero(source)
+
+
+def _ends_at_zero(source: Source) -> bool:
+    last = _output(source)
+    activation = finding.keyword(last, "activation", 1) if last is not None else None
+    return isinstance(activation, ast.Constant) and activation.value in REACHING_ZERO
+
+
+def flat_spreads(source: Source) -> Iterator[ast.expr]:
+    """Tensors divided by their standard deviation along an axis, which is 0 where all numbers are alike."""
+    if not any(name in source.text for name in (*SPREADS, *VARIANCES, "moments")) or not visible.trains(source):
+        return
+    for node in index.written(source, _DIVIDED, ast.BinOp):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _spread(source, node.right):
+            yield node.right
+
+
+def _spread(source: Source, node: ast.expr, depth: int = 4) -> bool:
+    """Whether it is a standard deviation along an axis as it comes, by an op of the framework."""
+    if isinstance(node, ast.Name):
+        value = values.assigned(source, node) if depth else None
+        return value is not None and _spread(source, value, depth - 1)
+    if not isinstance(node, ast.Call) or not _of_framework(source, node):
+        return False
+    if finding.called(node) == "sqrt" and len(node.args) == 1:
+        return _variance(source, node.args[0])
+    return finding.called(node) in SPREADS and finding.keyword(node, "axis", 1) is not None
+
+
+def _variance(source: Source, node: ast.expr) -> bool:
+    if not isinstance(node, ast.Name):
+        along = isinstance(node, ast.Call) and finding.keyword(node, "axis", 1) is not None
+        return along and _of_framework(source, node) and finding.called(node) in VARIANCES
+    bound = list(values.stores(values.scope(source, node, node.id), node.id))
+    above = finding.parents(source)
+    pair = above.get(bound[0]) if len(bound) == 1 else None
+    made = above.get(pair) if isinstance(pair, ast.Tuple) and pair.elts[1:] == bound else None
+    if isinstance(made, ast.Assign) and isinstance(made.value, ast.Call):
+        return _of_framework(source, made.value) and finding.called(made.value) == "moments"
+    value = values.assigned(source, node)
+    return isinstance(value, ast.Call) and _variance(source, value)
+
+
+def _of_framework(source: Source, node: ast.Call) -> bool:
+    return values.qualified(source, node.func).startswith(("tensorflow.", "keras."))
 
 
 def loss_of_logits(source: Source) -> Iterator[ast.expr]:
@@ -99,8 +167,11 @@ def squashed_twice(source: Source) -> Iterator[ast.expr]:
 
 def _last(source: Source) -> ast.Call | None:
     """The last layer of the only model of a file that compiles one."""
-    if not index.of(source).called("compile"):
-        return None
+    return _output(source) if index.of(source).called("compile") else None
+
+
+def _output(source: Source) -> ast.Call | None:
+    """The last layer of a file's only model."""
     made = [c for c in index.of(source).called("Sequential", "Model") if models.is_model(source, c)]
     return models.output(source, made[0]) if len(made) == 1 else None
 

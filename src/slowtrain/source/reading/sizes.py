@@ -1,0 +1,448 @@
+"""What a script's settings and sizes are, followed through its functions, methods, objects, dictionaries and defaults.
+
+Worked out on demand, for the call that led there: ``load(cfg.n_val)`` is asked with what that call gives. Only what is
+written counts: a value that comes from a file, the command line or a branch that is not visible is None.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from slowtrain.source import FUNCTIONS, Source, kept
+from slowtrain.source.reading import arrays, finding, index, scopes, values
+from slowtrain.source.reading.arrays import Array
+
+DEEPEST = 60  # names, calls and parts of expressions inside one another
+MOST = 4000  # parts looked at in one file for one question: then it is too much to follow
+NAMESPACES = frozenset({"SimpleNamespace", "Namespace", "dict"})
+KEEPS = frozenset("cache shuffle prefetch map with_options as_numpy_iterator enumerate repeat skip take".split())
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Thunk = Callable[[], Any]
+
+
+@dataclass(eq=False)
+class Thing:
+    """An object of a class of the file; ``given``: what its constructor was called with."""
+
+    kind: ast.ClassDef
+    given: dict[str, Thunk] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """A data set: how many samples it has, what one is, how many are in a batch; ``whole``: to its end."""
+
+    rows: int | None
+    element: Any
+    batch: int | None = None
+    endless: bool = False
+
+
+@dataclass(eq=False)
+class Frame:
+    """One call of a function: its arguments, and the object whose method it is."""
+
+    function: Function | None
+    given: dict[str, Thunk] = field(default_factory=dict)
+    itself: Thing | None = None
+
+
+def number(source: Source, node: ast.expr | None) -> int | None:
+    """The whole number that an expression is."""
+    found = value(source, node)
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def shape(source: Source, node: ast.expr | None) -> tuple[int | None, ...] | None:
+    """The shape of an array, or of a list that is written or made."""
+    return arrays.shape(value(source, node))
+
+
+def value(source: Source, node: ast.expr | None) -> Any:
+    """What an expression is where it stands: a constant, a list, a dictionary, an ``Array``, ``Data``; None unknown."""
+    return of(source).at(node) if node is not None else None
+
+
+@kept(4)
+def of(source: Source) -> Reader:
+    return Reader(source)
+
+
+class Reader:
+    """Answers about one file."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.module = Frame(None)
+        self._frames: dict[Function, Frame] = {}
+        self._things: dict[ast.ClassDef, Thing] = {}
+        self._known: dict[tuple[ast.AST, Frame], Any] = {}
+        self._running: set[tuple[object, object]] = set()
+        self._left = 0
+
+    def at(self, node: ast.expr) -> Any:
+        self._left = MOST
+        return self.value(node, self.frame(finding.function(self.source, node)))
+
+    def frame(self, function: Function | None) -> Frame:
+        """The one call of a function, or all of them: arguments count where they agree."""
+        if function is None:
+            return self.module
+        found = self._frames.get(function)
+        if found is None:
+            found = self._frames[function] = Frame(function)
+            kind = finding.parents(self.source).get(function)
+            if isinstance(kind, ast.ClassDef):
+                found.itself = self.thing(kind)
+                if function.name == "__init__":
+                    found.given = found.itself.given
+                    return found
+            calls = index.of(self.source).called(function.name)
+            found.given = self._agreed(function, calls, isinstance(kind, ast.ClassDef))
+        return found
+
+    def thing(self, kind: ast.ClassDef) -> Thing:
+        """An object of the class, whichever: arguments of its constructor count where all calls agree."""
+        found = self._things.get(kind)
+        if found is None:
+            found = self._things[kind] = Thing(kind)
+            calls = index.of(self.source).called(kind.name)
+            made = method(kind, "__init__")
+            if made is not None:
+                found.given = self._agreed(made, calls, True)
+            else:
+                each = [self._fields(kind, call, None) for call in calls]
+                found.given = {n: _same([e.get(n) for e in each]) for e in each for n in e}
+        return found
+
+    def _agreed(self, function: Function, calls: Sequence[ast.Call], bound: bool) -> dict[str, Thunk]:
+        each = [self.bound(function, call, None, bound) for call in calls]
+        names = scopes.parameters(function)
+        if not each:
+            return {}
+        return {n: _same([e.get(n) for e in each]) for n in names}
+
+    # -- calls
+
+    def bound(self, function: Function, call: ast.Call, frame: Frame | None, method: bool) -> dict[str, Thunk]:
+        """The parameters of a function in one call; ``frame`` None: of the function in which the call stands."""
+        given = function.args
+        places = [a.arg for a in (*given.posonlyargs, *given.args)]
+        static = any(scopes.dotted(d) == "staticmethod" for d in function.decorator_list)
+        if method and not static:
+            places = places[1:]
+        found: dict[str, Thunk] = {}
+        for name, default in _defaults(function).items():
+            found[name] = self._later(default, self.module)
+        self._arguments(call, places, frame, found)
+        return found
+
+    def _arguments(self, call: ast.Call, places: Sequence[str], frame: Frame | None, found: dict[str, Thunk]) -> None:
+        for place, one in enumerate(call.args):
+            if isinstance(one, ast.Starred):
+                for name in places[place:]:
+                    found.pop(name, None)
+                break
+            if place < len(places):
+                found[places[place]] = self._later(one, frame)
+        for named in call.keywords:
+            if named.arg is not None:
+                found[named.arg] = self._later(named.value, frame)
+                continue
+            mapping = self._evaluated(named.value, frame)
+            if isinstance(mapping, dict):
+                found.update({k: _fixed(v) for k, v in mapping.items() if isinstance(k, str)})
+            else:
+                found.clear()
+                return
+
+    def _fields(self, kind: ast.ClassDef, call: ast.Call, frame: Frame | None) -> dict[str, Thunk]:
+        """Of a data class: its annotated names in order."""
+        names = [n.target.id for n in kind.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
+        found: dict[str, Thunk] = {}
+        self._arguments(call, names, frame, found)
+        return found
+
+    def _later(self, node: ast.expr, frame: Frame | None) -> Thunk:
+        return lambda: self._evaluated(node, frame)
+
+    def _evaluated(self, node: ast.expr, frame: Frame | None) -> Any:
+        return self.value(node, frame if frame is not None else self.frame(finding.function(self.source, node)))
+
+    # -- expressions
+
+    def value(self, node: ast.expr | None, frame: Frame) -> Any:
+        if isinstance(node, ast.Constant):
+            return node.value
+        if node is None:
+            return None
+        key = (node, frame)
+        if key in self._known:
+            return self._known[key]
+        if key in self._running or len(self._running) > DEEPEST or self._left <= 0:
+            return None
+        self._left -= 1
+        self._running.add(key)
+        try:
+            found = self._known[key] = self._value(node, frame)
+        finally:
+            self._running.discard(key)
+        return found
+
+    def _value(self, node: ast.expr, frame: Frame) -> Any:
+        if isinstance(node, ast.Name):
+            return self._name(node, frame)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(node, frame)
+        if isinstance(node, (ast.Tuple, ast.List)):
+            if any(isinstance(e, ast.Starred) for e in node.elts):
+                return None
+            return [self.value(e, frame) for e in node.elts]
+        if isinstance(node, ast.Dict):
+            return self._dict(node, frame)
+        if isinstance(node, ast.BinOp):
+            return arrays.joined(node.op, self.value(node.left, frame), self.value(node.right, frame))
+        if isinstance(node, ast.UnaryOp):
+            inner = self.value(node.operand, frame)
+            if isinstance(node.op, ast.USub) and isinstance(inner, (int, float)):
+                return -inner
+            return inner if isinstance(inner, Array) else None
+        if isinstance(node, ast.Compare):
+            sides = [self.value(e, frame) for e in (node.left, *node.comparators)]
+            found = [s for s in sides if isinstance(s, Array)]
+            return found[0] if len(found) == 1 and len(sides) == 2 else None
+        if isinstance(node, ast.IfExp):
+            asked = self.value(node.test, frame)
+            return self.value(node.body if asked else node.orelse, frame) if isinstance(asked, (bool, int)) else None
+        if isinstance(node, ast.Subscript):
+            whole = self.value(node.value, frame)
+            return None if whole is None else arrays.part(whole, node.slice, lambda n: self.value(n, frame))
+        if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+            return self._listed(node, frame)
+        return self._call(node, frame) if isinstance(node, ast.Call) else None
+
+    def _dict(self, node: ast.Dict, frame: Frame) -> dict[Any, Any] | None:
+        found: dict[Any, Any] = {}
+        for key, inner in zip(node.keys, node.values, strict=True):
+            if key is None:
+                more = self.value(inner, frame)
+                if not isinstance(more, dict):
+                    return None
+                found |= more
+            elif isinstance(key, ast.Constant):
+                found[key.value] = self.value(inner, frame)
+            else:
+                return None
+        return found
+
+    def _listed(self, node: ast.ListComp | ast.GeneratorExp, frame: Frame) -> Array | None:
+        one = node.generators[0]
+        if len(node.generators) > 1 or one.ifs:
+            return None
+        over = arrays.shape(self.value(one.iter, frame))
+        inner = arrays.shape(self.value(node.elt, frame))
+        return Array((over[0], *(inner or ()))) if over else None
+
+    def _name(self, node: ast.Name, frame: Frame) -> Any:
+        where = values.scope(self.source, node, node.id)
+        if isinstance(where, FUNCTIONS):
+            inside = frame if frame.function is where else self.frame(where)
+            bound = values.stores(where, node.id)
+            if len(bound) == 1 and isinstance(bound[0], ast.arg):
+                if node.id in ("self", "cls"):
+                    return inside.itself
+                given = inside.given.get(node.id)
+                return given() if given is not None else None
+            return self._stored(node, where, inside)
+        if where is not self.source.tree:
+            return None  # of a comprehension or a lambda
+        kinds = [n for n in values.stores(where, node.id) if isinstance(n, ast.ClassDef)]
+        return kinds[0] if len(kinds) == 1 else self._stored(node, where, self.module)
+
+    def _stored(self, node: ast.Name, where: ast.AST, frame: Frame) -> Any:
+        """What a name was given last, where the text tells; else the one assignment that is not of itself."""
+        if node.id in values.shared(self.source) or _put_in(self.source, node.id):
+            return None
+        found = [s for s in values.stores(where, node.id) if isinstance(s, (ast.Name, ast.arg))]
+        plain = [s for s in found if isinstance(s, ast.Name)]
+        if len(found) != len(values.stores(where, node.id)) or not plain:
+            return None
+        last = _last(self.source, node, plain, frame, self)
+        return self._of_target(last, frame) if last is not None else None
+
+    def _of_target(self, target: ast.Name, frame: Frame) -> Any:
+        above = finding.parents(self.source)
+        path: list[int] = []
+        child: ast.AST = target
+        holder = above.get(target)
+        while isinstance(holder, (ast.Tuple, ast.List)):
+            if any(isinstance(e, ast.Starred) for e in holder.elts):
+                return None
+            path.insert(0, holder.elts.index(child))  # type: ignore[arg-type]
+            child, holder = holder, above.get(holder)
+        given = getattr(holder, "value", None) if isinstance(holder, (ast.Assign, ast.AnnAssign)) else None
+        if given is None:
+            return None
+        if path and isinstance(given, ast.Call) and arrays.loads(self.source, given):
+            return arrays.loaded(self.source, given, path)
+        found = self.value(given, frame)
+        for place in path:
+            if isinstance(found, list) and place < len(found):
+                found = found[place]
+            else:
+                found = Array(found.shape[1:]) if isinstance(found, Array) and len(found.shape) > 1 else None
+        return found
+
+    def _attribute(self, node: ast.Attribute, frame: Frame) -> Any:
+        base = self.value(node.value, frame)
+        if isinstance(base, dict):
+            return base.get(node.attr)
+        if isinstance(base, Array):
+            return {"shape": list(base.shape), "T": Array(base.shape[::-1])}.get(node.attr)
+        if isinstance(base, ast.ClassDef):
+            return self._of_class(base, node.attr)
+        return self.member(base, node.attr) if isinstance(base, Thing) else None
+
+    def _of_class(self, kind: ast.ClassDef, name: str) -> Any:
+        found = [s for s in values.stores(kind, name) if isinstance(s, ast.Name)]
+        return self._of_target(found[0], self.module) if len(found) == 1 else None
+
+    def member(self, thing: Thing, name: str) -> Any:
+        """An attribute of an object: a field, what the constructor sets once, a property."""
+        given = thing.given.get(name)
+        if given is not None and method(thing.kind, "__init__") is None:
+            return None if _stores(self.source, name) else given()
+        stored = [n for n in _stores(self.source, name) if _class(self.source, n) is thing.kind or not _own(n)]
+        if not stored:
+            made = method(thing.kind, name)
+            if made is not None and any(scopes.dotted(d).endswith("property") for d in made.decorator_list):
+                return self.returned(made, Frame(made, {}, thing))
+            return self._of_class(thing.kind, name)
+        function = finding.function(self.source, stored[0])
+        if len(stored) != 1 or function is None or function.name != "__init__" or not _own(stored[0]):
+            return None
+        return self._of_target(stored[0], Frame(function, thing.given, thing))  # type: ignore[arg-type]
+
+    def _call(self, call: ast.Call, frame: Frame) -> Any:
+        name = finding.called(call)
+        made = arrays.made(self.source, call, lambda n: self.value(n, frame))
+        if made is not None:
+            return made
+        if isinstance(call.func, ast.Name):
+            return self._plain(call, name, frame)
+        assert isinstance(call.func, ast.Attribute) or not name
+        if name in NAMESPACES or name == "parse_args":
+            return self._plain(call, name, frame)
+        if values.qualified(self.source, call.func).startswith("tensorflow.data."):
+            return self._made_set(call, name, frame)
+        base = self.value(call.func.value, frame) if isinstance(call.func, ast.Attribute) else None
+        if isinstance(base, Data):
+            return self._operated(base, call, name, frame)
+        if isinstance(base, dict):
+            return base.get(self.value(call.args[0], frame)) if name in ("get", "pop") and call.args else None
+        if isinstance(base, Thing):
+            inner = method(base.kind, name)
+            return self._entered(inner, call, frame, base) if inner is not None else None
+        return None
+
+    def _plain(self, call: ast.Call, name: str, frame: Frame) -> Any:
+        if name in NAMESPACES:
+            found = self.value(call.args[0], frame) if call.args else {}
+            if not isinstance(found, dict):
+                return None
+            given: dict[str, Thunk] = {}
+            self._arguments(ast.Call(call.func, [], call.keywords), (), frame, given)
+            return found | {k: v() for k, v in given.items()}
+        if name == "parse_args":
+            return _options(self.source)
+        if name == "len" and len(call.args) == 1:
+            return self._length(self.value(call.args[0], frame))
+        kind = self.value(call.func, frame)
+        if isinstance(kind, ast.ClassDef):
+            made = method(kind, "__init__")
+            return Thing(kind, self.bound(made, call, frame, True) if made else self._fields(kind, call, frame))
+        found = finding.defined(self.source, name, call)
+        if found is None or isinstance(finding.parents(self.source).get(found), ast.ClassDef):
+            return None
+        return self._entered(found, call, frame, None)
+
+    def _length(self, found: Any) -> int | None:
+        if isinstance(found, Thing):
+            made = method(found.kind, "__len__")
+            found = self.returned(made, Frame(made, {}, found)) if made is not None else None
+            return found if isinstance(found, int) else None
+        if isinstance(found, dict):
+            return len(found)
+        sizes = arrays.shape(found)
+        return sizes[0] if sizes else None
+
+    def _entered(self, function: Function, call: ast.Call, frame: Frame, itself: Thing | None) -> Any:
+        return self.returned(function, Frame(function, self.bound(function, call, frame, itself is not None), itself))
+
+    def returned(self, function: Function, frame: Frame) -> Any:
+        """What a function gives back where it has one ``return``, outside loops."""
+        if any(scopes.dotted(d).rpartition(".")[2] not in ("property", "staticmethod") for d in function.decorator_list):
+            return None
+        found = [n for n in scopes.own(scopes.body(function)) if isinstance(n, (ast.Return, ast.Yield, ast.YieldFrom))]
+        alone = len(found) == 1 and isinstance(found[0], ast.Return)
+        return self.value(found[0].value, frame) if alone and isinstance(found[0], ast.Return) else None
+
+    # -- data sets
+
+    def _made_set(self, call: ast.Call, name: str, frame: Frame) -> Data | None:
+        given = self.value(call.args[0], frame) if call.args else None
+        if name == "range" and len(call.args) == 1:
+            return Data(given, None) if isinstance(given, int) else None
+        if name != "from_tensor_slices":
+            return None
+        one = given[0] if isinstance(given, list) and isinstance(call.args[0], (ast.Tuple, ast.Call)) else given
+        one = next(iter(one.values()), None) if isinstance(one, dict) else one
+        found = arrays.shape(one)
+        return Data(found[0], Array(found[1:])) if found else None
+
+    def _operated(self, data: Data, call: ast.Call, name: str, frame: Frame) -> Data | None:
+        if name == "batch":
+            size = self.value(call.args[0] if call.args else finding.keyword(call, "batch_size"), frame)
+            if data.batch is not None or not isinstance(size, int):
+                return None
+            return Data(data.rows, data.element, size, data.endless)
+        if name not in KEEPS:
+            return None
+        endless = data.endless or name == "repeat"
+        rows = data.rows if name not in ("take", "skip") else None
+        return Data(rows, data.element if name != "map" else None, data.batch, endless)
+
+
+# -- what stands where
+
+
+def method(kind: ast.ClassDef, name: str) -> Function | None:
+    """A class's own method."""
+    found = [n for n in kind.body if isinstance(n, FUNCTIONS) and n.name == name]
+    return found[0] if len(found) == 1 else None
+
+
+def _same(thunks: Sequence[Thunk | None]) -> Thunk:
+    """What several calls give, where they give the same."""
+
+    def asked() -> Any:
+        found = [t() if t is not None else None for t in thunks]
+        alike = all(type(f) is type(found[0]) and f == found[0] for f in found)
+        return found[0] if found and alike else None
+
+    return asked
+
+
+def _fixed(known: Any) -> Thunk:
+    return lambda: known
+
+
+def _defaults(function: Function) -> dict[str, ast.expr]:
+    given = function.args
+    positional = [a.arg for a in (*given.posonlyargs, *given.args)]
+    found = dict(zip(positional[len(positional) - len(given.defaults) :], given.defaults, strict=True))
+    named = zip((a.arg for a in given.kwonlyargs), given.kw_defaults, strict=True)
+    return found | {name: value for name, value in named if value is not None}
