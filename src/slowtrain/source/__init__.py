@@ -210,8 +210,25 @@ class Source:
 
 @kept(4)
 def _functions(source: Source) -> dict[str, ast.AST]:
-    """The file's functions by name; of several of one name the last."""
-    return {n.name: n for n in trees.walk(source.tree) if isinstance(n, FUNCTIONS)}
+    """The file's functions by name; of several of one name the last. ``step`` of ``step = tf.function(one)`` is one."""
+    found: dict[str, ast.AST] = {}
+    wrapped: list[ast.Assign] = []
+    for node in trees.walk(source.tree):
+        if isinstance(node, FUNCTIONS):
+            found[node.name] = node
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.value.args:
+            wrapped.append(node)
+    for node in wrapped:
+        call = node.value
+        made = found.get(_last_name(call.args[0])) if isinstance(call, ast.Call) else None
+        if made is not None and isinstance(call, ast.Call) and _last_name(call.func) == "function":
+            for target in node.targets:
+                found.setdefault(_last_name(target), made)
+    return found
+
+
+def _last_name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 @functools.lru_cache(maxsize=32)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 
-from slowtrain.source import FUNCTIONS, Source
+from slowtrain.source import FUNCTIONS, Source, kept
 from slowtrain.source.reading import finding, index, scopes, values
 
 DEPTH = 10  # of names, parameters and mappings on the way
@@ -169,11 +169,7 @@ def default(function: Function, name: str) -> ast.expr | None:
 
 
 def _of_attribute(source: Source, node: ast.Attribute, depth: int) -> ast.expr | None:
-    stored = [
-        n
-        for n in index.nodes(source, ast.Attribute)
-        if isinstance(n, ast.Attribute) and n.attr == node.attr and not isinstance(n.ctx, ast.Load)
-    ]
+    stored = _stored(source).get(node.attr, [])
     base = node.value
     if isinstance(base, ast.Name) and base.id in ("self", "cls"):
         holder = class_of(source, node)
@@ -185,6 +181,16 @@ def _of_attribute(source: Source, node: ast.Attribute, depth: int) -> ast.expr |
         return forwarded(source, made, node.attr) if not stored else None
     found = _class(source, finding.called(made))
     return _member(source, found, node.attr, stored, made, depth) if found is not None else None
+
+
+@kept(4)
+def _stored(source: Source) -> dict[str, list[ast.Attribute]]:
+    """Attributes that something is put into or removed from, by their names."""
+    found: dict[str, list[ast.Attribute]] = {}
+    for node in index.nodes(source, ast.Attribute):
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            found.setdefault(node.attr, []).append(node)
+    return found
 
 
 def _class(source: Source, name: str) -> ast.ClassDef | None:

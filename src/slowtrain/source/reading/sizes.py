@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slowtrain.source import FUNCTIONS, Source, kept
-from slowtrain.source.reading import arrays, finding, index, scopes, values
-from slowtrain.source.reading.arrays import Array
+from slowtrain.source.reading import arrays, finding, index, objects, scopes, values
+from slowtrain.source.reading.arrays import Array, Data
 
 DEEPEST = 60  # names, calls and parts of expressions inside one another
 MOST = 4000  # parts looked at in one file for one question: then it is too much to follow
 NAMESPACES = frozenset({"SimpleNamespace", "Namespace", "dict"})
-KEEPS = frozenset("cache shuffle prefetch map with_options as_numpy_iterator enumerate repeat skip take".split())
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+Function = objects.Function
 Thunk = Callable[[], Any]
 
 
@@ -29,16 +28,6 @@ class Thing:
 
     kind: ast.ClassDef
     given: dict[str, Thunk] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class Data:
-    """A data set: how many samples it has, what one is, how many are in a batch; ``whole``: to its end."""
-
-    rows: int | None
-    element: Any
-    batch: int | None = None
-    endless: bool = False
 
 
 @dataclass(eq=False)
@@ -110,7 +99,7 @@ class Reader:
         if found is None:
             found = self._things[kind] = Thing(kind)
             calls = index.of(self.source).called(kind.name)
-            made = method(kind, "__init__")
+            made = objects.method(kind, "__init__")
             if made is not None:
                 found.given = self._agreed(made, calls, True)
             else:
@@ -135,7 +124,7 @@ class Reader:
         if method and not static:
             places = places[1:]
         found: dict[str, Thunk] = {}
-        for name, default in _defaults(function).items():
+        for name, default in objects.defaults(function).items():
             found[name] = self._later(default, self.module)
         self._arguments(call, places, frame, found)
         return found
@@ -203,6 +192,19 @@ class Reader:
             return [self.value(e, frame) for e in node.elts]
         if isinstance(node, ast.Dict):
             return self._dict(node, frame)
+        if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+            return self._listed(node, frame)
+        if isinstance(node, ast.Call):
+            return self._call(node, frame)
+        return self._computed(node, frame)
+
+    def _computed(self, node: ast.expr, frame: Frame) -> Any:
+        """Of operators, conditions and subscripts."""
+        if isinstance(node, ast.Subscript):
+            whole = self.value(node.value, frame)
+            key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+            hidden = isinstance(whole, dict) and key in objects.stored_keys(self.source)
+            return None if whole is None or hidden else arrays.part(whole, node.slice, lambda n: self.value(n, frame))
         if isinstance(node, ast.BinOp):
             return arrays.joined(node.op, self.value(node.left, frame), self.value(node.right, frame))
         if isinstance(node, ast.UnaryOp):
@@ -217,12 +219,7 @@ class Reader:
         if isinstance(node, ast.IfExp):
             asked = self.value(node.test, frame)
             return self.value(node.body if asked else node.orelse, frame) if isinstance(asked, (bool, int)) else None
-        if isinstance(node, ast.Subscript):
-            whole = self.value(node.value, frame)
-            return None if whole is None else arrays.part(whole, node.slice, lambda n: self.value(n, frame))
-        if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
-            return self._listed(node, frame)
-        return self._call(node, frame) if isinstance(node, ast.Call) else None
+        return None
 
     def _dict(self, node: ast.Dict, frame: Frame) -> dict[Any, Any] | None:
         found: dict[Any, Any] = {}
@@ -264,14 +261,15 @@ class Reader:
 
     def _stored(self, node: ast.Name, where: ast.AST, frame: Frame) -> Any:
         """What a name was given last, where the text tells; else the one assignment that is not of itself."""
-        if node.id in values.shared(self.source) or _put_in(self.source, node.id):
+        if node.id in values.shared(self.source):
             return None
         found = [s for s in values.stores(where, node.id) if isinstance(s, (ast.Name, ast.arg))]
         plain = [s for s in found if isinstance(s, ast.Name)]
         if len(found) != len(values.stores(where, node.id)) or not plain:
             return None
-        last = _last(self.source, node, plain, frame, self)
-        return self._of_target(last, frame) if last is not None else None
+        last = objects.last(self.source, node, plain, lambda n: self.value(n, frame))
+        known = self._of_target(last, frame) if last is not None else None
+        return known if isinstance(known, (Array, Data, Thing)) or node.id not in objects.longer(self.source) else None
 
     def _of_target(self, target: ast.Name, frame: Frame) -> Any:
         above = finding.parents(self.source)
@@ -299,7 +297,7 @@ class Reader:
     def _attribute(self, node: ast.Attribute, frame: Frame) -> Any:
         base = self.value(node.value, frame)
         if isinstance(base, dict):
-            return base.get(node.attr)
+            return None if objects.stores(self.source, node.attr) else base.get(node.attr)
         if isinstance(base, Array):
             return {"shape": list(base.shape), "T": Array(base.shape[::-1])}.get(node.attr)
         if isinstance(base, ast.ClassDef):
@@ -313,16 +311,20 @@ class Reader:
     def member(self, thing: Thing, name: str) -> Any:
         """An attribute of an object: a field, what the constructor sets once, a property."""
         given = thing.given.get(name)
-        if given is not None and method(thing.kind, "__init__") is None:
-            return None if _stores(self.source, name) else given()
-        stored = [n for n in _stores(self.source, name) if _class(self.source, n) is thing.kind or not _own(n)]
+        if given is not None and objects.method(thing.kind, "__init__") is None:
+            return None if objects.stores(self.source, name) else given()
+        if name in objects.longer(self.source):
+            return None
+        stored = [
+            n for n in objects.stores(self.source, name) if objects.class_of(self.source, n) is thing.kind or not objects.of_self(n)
+        ]
         if not stored:
-            made = method(thing.kind, name)
+            made = objects.method(thing.kind, name)
             if made is not None and any(scopes.dotted(d).endswith("property") for d in made.decorator_list):
                 return self.returned(made, Frame(made, {}, thing))
             return self._of_class(thing.kind, name)
         function = finding.function(self.source, stored[0])
-        if len(stored) != 1 or function is None or function.name != "__init__" or not _own(stored[0]):
+        if len(stored) != 1 or function is None or function.name != "__init__" or not objects.of_self(stored[0]):
             return None
         return self._of_target(stored[0], Frame(function, thing.given, thing))  # type: ignore[arg-type]
 
@@ -337,14 +339,14 @@ class Reader:
         if name in NAMESPACES or name == "parse_args":
             return self._plain(call, name, frame)
         if values.qualified(self.source, call.func).startswith("tensorflow.data."):
-            return self._made_set(call, name, frame)
+            return arrays.begun(call, lambda n: self.value(n, frame))
         base = self.value(call.func.value, frame) if isinstance(call.func, ast.Attribute) else None
         if isinstance(base, Data):
-            return self._operated(base, call, name, frame)
+            return arrays.operated(base, call, lambda n: self.value(n, frame))
         if isinstance(base, dict):
             return base.get(self.value(call.args[0], frame)) if name in ("get", "pop") and call.args else None
         if isinstance(base, Thing):
-            inner = method(base.kind, name)
+            inner = objects.method(base.kind, name)
             return self._entered(inner, call, frame, base) if inner is not None else None
         return None
 
@@ -362,7 +364,7 @@ class Reader:
             return self._length(self.value(call.args[0], frame))
         kind = self.value(call.func, frame)
         if isinstance(kind, ast.ClassDef):
-            made = method(kind, "__init__")
+            made = objects.method(kind, "__init__")
             return Thing(kind, self.bound(made, call, frame, True) if made else self._fields(kind, call, frame))
         found = finding.defined(self.source, name, call)
         if found is None or isinstance(finding.parents(self.source).get(found), ast.ClassDef):
@@ -371,7 +373,7 @@ class Reader:
 
     def _length(self, found: Any) -> int | None:
         if isinstance(found, Thing):
-            made = method(found.kind, "__len__")
+            made = objects.method(found.kind, "__len__")
             found = self.returned(made, Frame(made, {}, found)) if made is not None else None
             return found if isinstance(found, int) else None
         if isinstance(found, dict):
@@ -384,45 +386,16 @@ class Reader:
 
     def returned(self, function: Function, frame: Frame) -> Any:
         """What a function gives back where it has one ``return``, outside loops."""
-        if any(scopes.dotted(d).rpartition(".")[2] not in ("property", "staticmethod") for d in function.decorator_list):
+        if any(
+            scopes.dotted(d).rpartition(".")[2] not in ("property", "staticmethod") for d in function.decorator_list
+        ):
             return None
         found = [n for n in scopes.own(scopes.body(function)) if isinstance(n, (ast.Return, ast.Yield, ast.YieldFrom))]
         alone = len(found) == 1 and isinstance(found[0], ast.Return)
         return self.value(found[0].value, frame) if alone and isinstance(found[0], ast.Return) else None
 
-    # -- data sets
 
-    def _made_set(self, call: ast.Call, name: str, frame: Frame) -> Data | None:
-        given = self.value(call.args[0], frame) if call.args else None
-        if name == "range" and len(call.args) == 1:
-            return Data(given, None) if isinstance(given, int) else None
-        if name != "from_tensor_slices":
-            return None
-        one = given[0] if isinstance(given, list) and isinstance(call.args[0], (ast.Tuple, ast.Call)) else given
-        one = next(iter(one.values()), None) if isinstance(one, dict) else one
-        found = arrays.shape(one)
-        return Data(found[0], Array(found[1:])) if found else None
-
-    def _operated(self, data: Data, call: ast.Call, name: str, frame: Frame) -> Data | None:
-        if name == "batch":
-            size = self.value(call.args[0] if call.args else finding.keyword(call, "batch_size"), frame)
-            if data.batch is not None or not isinstance(size, int):
-                return None
-            return Data(data.rows, data.element, size, data.endless)
-        if name not in KEEPS:
-            return None
-        endless = data.endless or name == "repeat"
-        rows = data.rows if name not in ("take", "skip") else None
-        return Data(rows, data.element if name != "map" else None, data.batch, endless)
-
-
-# -- what stands where
-
-
-def method(kind: ast.ClassDef, name: str) -> Function | None:
-    """A class's own method."""
-    found = [n for n in kind.body if isinstance(n, FUNCTIONS) and n.name == name]
-    return found[0] if len(found) == 1 else None
+# -- arguments, names and options
 
 
 def _same(thunks: Sequence[Thunk | None]) -> Thunk:
@@ -440,9 +413,22 @@ def _fixed(known: Any) -> Thunk:
     return lambda: known
 
 
-def _defaults(function: Function) -> dict[str, ast.expr]:
-    given = function.args
-    positional = [a.arg for a in (*given.posonlyargs, *given.args)]
-    found = dict(zip(positional[len(positional) - len(given.defaults) :], given.defaults, strict=True))
-    named = zip((a.arg for a in given.kwonlyargs), given.kw_defaults, strict=True)
-    return found | {name: value for name, value in named if value is not None}
+@kept(16)
+def _options(source: Source) -> dict[str, Any] | None:
+    """The defaults of a command line's options, where one parser has them."""
+    if len(index.of(source).called("ArgumentParser")) != 1 or index.of(source).called("set_defaults"):
+        return None
+    found: dict[str, Any] = {}
+    for call in index.of(source).called("add_argument"):
+        flags = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        long = [f for f in flags if f.startswith("--")] or flags
+        target, given = finding.keyword(call, "dest"), finding.keyword(call, "default")
+        flag = long[0].lstrip("-").replace("-", "_") if long else ""
+        stands = target.value if isinstance(target, ast.Constant) else flag
+        if isinstance(given, ast.Constant):
+            found[str(stands)] = given.value
+        elif finding.keyword(call, "action") is not None and given is None:
+            found[str(stands)] = None  # a switch: whichever
+        elif given is not None:
+            found[str(stands)] = of(source).at(given)
+    return found

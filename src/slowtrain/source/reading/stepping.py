@@ -49,8 +49,10 @@ def _steps(source: Source) -> tuple[str, ...]:
     for call in index.of(source).called("function"):  # step = tf.function(train_step)
         statement = finding.statement(source, call)
         given = call.args[0] if call.args else None
-        if isinstance(given, ast.Name) and given.id in found and isinstance(statement, ast.Assign):
-            found |= dict.fromkeys(scopes.bound(statement))
+        name = given.attr if isinstance(given, ast.Attribute) else getattr(given, "id", "")
+        if name in found and isinstance(statement, ast.Assign):
+            held = {t.attr for t in statement.targets if isinstance(t, ast.Attribute)}
+            found |= dict.fromkeys(sorted(scopes.bound(statement) | held))
     return tuple(found)
 
 

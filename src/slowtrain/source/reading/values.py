@@ -122,13 +122,13 @@ def assigned(source: Source, node: ast.Name) -> ast.expr | None:
     """What the one assignment of a name gives it; None where there are several, or it is something else."""
     where = scope(source, node, node.id)
     found = list(stores(where, node.id))
-    if len(found) != 1 or not isinstance(found[0], ast.Name) or node.id in _shared(source):
+    if len(found) != 1 or not isinstance(found[0], ast.Name) or node.id in shared(source):
         return None
     return given(source, found[0])
 
 
 @kept(16)
-def _shared(source: Source) -> frozenset[str]:
+def shared(source: Source) -> frozenset[str]:
     """Names that some function declares ``global``."""
     return frozenset(name for n in index.nodes(source, ast.Global) if isinstance(n, ast.Global) for name in n.names)
 

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from slowtrain.source import FUNCTIONS, Source, trees
-from slowtrain.source.reading import finding, index, kinds, scopes, values
+from slowtrain.source.reading import finding, index, kinds, scopes, sizes, values
 
 TRAINING = ("fit", "fit_generator", "train_on_batch", "GradientTape", "minimize")
 FEW = 10  # turns of a loop: a loop over settings, and what is done once in each is done few times
@@ -52,7 +52,8 @@ def number(source: Source, node: ast.expr | None, depth: int = DEPTH) -> int | N
         found = shape(source, node.value.value, depth - 1)
         at = node.slice.value if isinstance(node.slice, ast.Constant) else None
         return found[at] if found is not None and isinstance(at, int) and -len(found) <= at < len(found) else None
-    return values.whole(source, node)
+    found_whole = values.whole(source, node)
+    return found_whole if found_whole is not None or depth < DEPTH else sizes.number(source, node)
 
 
 def rows(source: Source, node: ast.expr | None, depth: int = DEPTH) -> int | None:
@@ -63,6 +64,14 @@ def rows(source: Source, node: ast.expr | None, depth: int = DEPTH) -> int | Non
 
 def shape(source: Source, node: ast.expr | None, depth: int = DEPTH) -> Shape | None:
     """The shape of an array, its dimensions None where they are not visible."""
+    found = _shape(source, node, depth)
+    if depth < DEPTH or (found and found[0] is not None):
+        return found
+    followed = sizes.shape(source, node)
+    return followed if followed and (not found or followed[0] is not None) else found
+
+
+def _shape(source: Source, node: ast.expr | None, depth: int) -> Shape | None:
     if node is None or not depth:
         return None
     if isinstance(node, ast.Name):

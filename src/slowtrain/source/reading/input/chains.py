@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, kept, trees
-from slowtrain.source.reading import elsewhere, finding, index, scopes
+from slowtrain.source.reading import elsewhere, finding, index, scopes, settings
 
 OPERATIONS = frozenset(
     "apply batch bucket_by_sequence_length cache concatenate enumerate filter flat_map group_by_window ignore_errors "
@@ -127,9 +127,15 @@ def upstream(source: Source, call: ast.Call) -> Flow:
             entered.append(node)
             node = place = returned
             continue
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+            held = settings.written(source, node)
+            node = place = held if isinstance(held, ast.Call) else place
+            if node is not held:
+                break
+            continue
         if not isinstance(node, ast.Name):
             break
-        value = assigned(source, node, place) or _argument(source, node, entered)
+        value = assigned(source, node, place) or argument(source, node, entered)
         if value is None:
             break
         node = place = value
@@ -279,7 +285,8 @@ def assigned(source: Source, name: ast.Name, place: ast.AST) -> ast.expr | None:
         block = scopes.block(source, statement)
         parent = above.get(statement)
         if isinstance(parent, (ast.For, ast.While)) and name.id in scopes.bound(parent):
-            return None
+            if _once_more(parent, name.id) is not statement:
+                return None
         for earlier in reversed(block[: block.index(statement)]):
             if name.id in scopes.bound(earlier):
                 return _value(_within(earlier, name.id), name.id)
@@ -294,13 +301,32 @@ def assigned(source: Source, name: ast.Name, place: ast.AST) -> ast.expr | None:
 
 
 def _within(statement: ast.stmt, name: str) -> ast.stmt:
-    """The last statement of ``with strategy.scope():`` that binds ``name``, of such blocks within it too."""
-    while isinstance(statement, (ast.With, ast.AsyncWith)):
+    """The last statement of ``with strategy.scope():`` that binds ``name``, of such blocks within it too.
+
+    Of a branch or a loop the one that adds an operation: ``if train: ds = ds.shuffle(n)``.
+    """
+    while isinstance(statement, (ast.With, ast.AsyncWith, ast.For, ast.If)):
+        if isinstance(statement, (ast.For, ast.If)):
+            return _once_more(statement, name) or statement
         inner = [s for s in statement.body if name in scopes.bound(s)]
         if not inner:
             break  # bound by the head itself
         statement = inner[-1]
     return statement
+
+
+def _once_more(block: ast.stmt, name: str) -> ast.stmt | None:
+    """The one statement of a branch or a loop that binds ``name``: to itself with operations on it."""
+    body = [s for s in getattr(block, "body", ()) if name in scopes.bound(s)]
+    other = [s for s in getattr(block, "orelse", ()) if name in scopes.bound(s)]
+    if len(body) != 1 or other or not isinstance(body[0], ast.Assign) or len(body[0].targets) != 1:
+        return None
+    if isinstance(block, ast.For) and name in scopes.bound(block.target):
+        return None
+    calls = list(finding.chain(body[0].value))
+    root = calls[-1].func if calls and all(operates(c) for c in calls) else None
+    itself = isinstance(root, ast.Attribute) and isinstance(root.value, ast.Name) and root.value.id == name
+    return body[0] if itself and isinstance(body[0].targets[0], ast.Name) else None
 
 
 def _value(statement: ast.AST, name: str) -> ast.expr | None:
@@ -326,7 +352,7 @@ def _bare(function: ast.FunctionDef) -> bool:
     return [scopes.dotted(d) for d in function.decorator_list] == ["staticmethod"]
 
 
-def _argument(source: Source, name: ast.Name, entered: list[ast.Call]) -> ast.expr | None:
+def argument(source: Source, name: ast.Name, entered: Sequence[ast.Call] = ()) -> ast.expr | None:
     """What the function that ``name`` is a parameter of was called with, by the call that led there or the only one."""
     function = finding.function(source, name)
     if function is None or name.id not in scopes.parameters(function):
@@ -339,7 +365,8 @@ def _argument(source: Source, name: ast.Name, entered: list[ast.Call]) -> ast.ex
     if any(isinstance(a, ast.Starred) for a in called[0].args):
         return None
     bound = method and isinstance(function, ast.FunctionDef) and not _bare(function)
-    return finding.keyword(called[0], name.id, scopes.parameters(function).index(name.id) - (1 if bound else 0))
+    at = scopes.parameters(function).index(name.id) - (1 if bound else 0)
+    return finding.keyword(called[0], name.id, at) if at >= 0 else None
 
 
 def _unread(source: Source, statements: Sequence[ast.stmt | None], block: list[ast.stmt], carried: set[str]) -> bool:

@@ -43,7 +43,7 @@ def flow_of(source: Source, given: ast.expr | None, place: ast.AST) -> Iterator[
     """The pipeline behind an expression, through names and ``enumerate``; those that do not begin in sight left out."""
     for _ in range(chains.DEEPEST):
         if isinstance(given, ast.Name):
-            given = chains.assigned(source, given, place)
+            given = chains.assigned(source, given, place) or chains.argument(source, given)
             place = given if given is not None else place
         elif isinstance(given, ast.Call) and finding.called(given) in PASSED and given.args:
             given = given.args[0]

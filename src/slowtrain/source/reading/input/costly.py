@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from slowtrain.source import Source, trees
-from slowtrain.source.reading import elsewhere, finding, repeatable, scopes
+from slowtrain.source.reading import elsewhere, finding, repeatable, scopes, settings
 
 # Functions of TensorFlow (by their last name, or the beginning of it) that take longer than a call costs.
 WORKING = (
@@ -31,16 +31,30 @@ class Work:
 
 def work(source: Source, function: ast.expr, near: ast.AST) -> Work | None:
     """The work in ``function`` and what it calls in the project's files; None for little, or what nobody can see."""
+    several = _of_loop(source, function)
+    if several:
+        found = [one for each in several if (one := work(source, each, near)) is not None]
+        return max(found, key=lambda one: one.python, default=None)
     start: ast.AST | None = function
     if isinstance(function, (ast.Name, ast.Attribute)):
         name = function.id if isinstance(function, ast.Name) else function.attr
         start = finding.defined(source, name, near)
-        found = elsewhere.function(source, function) if start is None else None
-        if found is not None:
-            source, start = found.source, found.function
+        other = elsewhere.function(source, function) if start is None else None
+        if other is not None:
+            source, start = other.source, other.function
     if not isinstance(start, (ast.Lambda, ast.FunctionDef)):
         return None
     return _judged(_calls(source, start, DEEPEST))
+
+
+def _of_loop(source: Source, function: ast.expr) -> list[ast.expr]:
+    """The functions that a loop goes through: ``for stage in (read, crop): ds = ds.map(stage)``."""
+    for loop in scopes.loops(source, function) if isinstance(function, ast.Name) else ():
+        if isinstance(loop, ast.For) and scopes.dotted(loop.target) == scopes.dotted(function):
+            over = settings.written(source, loop.iter)
+            if isinstance(over, (ast.List, ast.Tuple)):
+                return [e for e in over.elts if isinstance(e, (ast.Name, ast.Attribute, ast.Lambda))]
+    return []
 
 
 def _calls(source: Source, start: ast.AST, depth: int) -> list[tuple[str, str]]:

@@ -40,6 +40,8 @@ def work(source: Source) -> Iterator[Again]:
 
 def _at(source: Source, call: ast.Call, count: int) -> Again | None:
     generated = finding.called(call) == "from_generator"
+    if scopes.loops(source, call):
+        return None  # one of several maps: no place for a cache
     if finding.called(call) == "map":
         does, numbers = _mapped(source, call), elements.picture(source, call)
     elif generated:

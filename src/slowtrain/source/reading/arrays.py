@@ -1,0 +1,285 @@
+"""Shapes of arrays, as far as the calls that make them tell: of NumPy, TensorFlow and Keras alike."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeGuard
+
+from slowtrain.source import Source
+from slowtrain.source.reading import finding, values
+
+Shape = tuple[int | None, ...]
+Evaluate = Callable[[ast.expr], Any]
+# Whose first argument, or ``shape``/``size``, is the shape; for those below, a later one.
+SHAPED = frozenset(
+    "zeros ones empty full random random_sample standard_normal normal uniform truncated_normal integers randint "
+    "poisson binomial choice exponential beta gamma weibull geometric rand randn".split()
+)
+LATER = {"normal": 2, "uniform": 2, "integers": 2, "randint": 2, "poisson": 1, "binomial": 2, "choice": 1,
+         "exponential": 1, "beta": 2, "gamma": 2, "weibull": 1, "geometric": 1}  # fmt: skip
+KEEPS = frozenset(
+    "astype copy round clip asarray array constant convert_to_tensor cast tensor sqrt abs cumsum cumprod exp tanh sin "
+    "cos log log1p sign sigmoid maximum minimum where nan_to_num float32 zeros_like ones_like sort square".split()
+)
+OVER = frozenset("sum mean max min std var any all median prod argmax argmin reduce_sum reduce_mean".split())
+# Samples that Keras's own data sets give for training, and for testing.
+SETS = {"mnist": (60_000, 10_000), "fashion_mnist": (60_000, 10_000), "cifar10": (50_000, 10_000),
+        "cifar100": (50_000, 10_000), "imdb": (25_000, 25_000), "reuters": (8_982, 2_246),
+        "boston_housing": (404, 102), "california_housing": (16_512, 4_128)}  # fmt: skip
+ON = frozenset("cache shuffle prefetch map with_options repeat skip take".split())  # of data sets
+PLAIN: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+}
+
+
+@dataclass(frozen=True)
+class Array:
+    """What has a shape, and is long at least as its first number says; a list that is made as well."""
+
+    shape: Shape
+
+
+def shape(found: Any) -> Shape | None:
+    """The shape of what was worked out, None where it has none that is known."""
+    if isinstance(found, Array):
+        return found.shape
+    if isinstance(found, list):
+        inner = shape(found[0]) if found else None
+        return (len(found), *(inner or ()))
+    return None
+
+
+def joined(operator: ast.operator, left: Any, right: Any) -> Any:
+    """What comes of two sides: a number of two numbers, else an array as large as both make it."""
+    if whole(left) and whole(right):
+        made = PLAIN.get(type(operator))
+        return (
+            None
+            if made is None or (right == 0 and isinstance(operator, (ast.FloorDiv, ast.Mod)))
+            else made(left, right)
+        )
+    sides = [s.shape for s in (left, right) if isinstance(s, Array)]
+    if isinstance(operator, ast.MatMult):
+        return Array((*sides[0][:-1], sides[1][-1])) if len(sides) == 2 and len(sides[1]) == 2 else None
+    if not sides:
+        return None
+    longer = max(sides, key=len)
+    found = list(longer)
+    for one in sides:
+        for place in range(1, len(one) + 1):
+            a, b = found[-place], one[-place]
+            found[-place] = b if a == 1 else a if b in (1, a) else None
+    scalar = all(s is None or isinstance(s, (int, float, Array)) for s in (left, right))
+    return Array(tuple(found)) if scalar else None
+
+
+def part(of: Any, at: ast.expr, evaluate: Evaluate) -> Any:
+    """``x[0]``, ``settings["rows"]``, ``x[:n]``, ``x[None]``, ``table[ids]``."""
+    if isinstance(of, dict):
+        key = evaluate(at)
+        return of.get(key) if isinstance(key, (str, int)) else None
+    if isinstance(of, list):
+        place = evaluate(at)
+        return of[place] if whole(place) and -len(of) <= place < len(of) else None
+    if not isinstance(of, Array):
+        return None
+    parts = at.elts if isinstance(at, ast.Tuple) else [at]
+    if any(isinstance(p, ast.Constant) and p.value is Ellipsis for p in parts):
+        new = sum(isinstance(p, ast.Constant) and p.value is None for p in parts[1:])
+        return Array((*of.shape, *(1,) * new)) if _is_dots(parts[0]) and 0 < new == len(parts) - 1 else None
+    return _indexed(list(of.shape), parts, evaluate)
+
+
+def _is_dots(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is Ellipsis
+
+
+def _indexed(left: list[int | None], parts: Sequence[ast.expr], evaluate: Evaluate) -> Array | None:
+    found: list[int | None] = []
+    for one in parts:
+        if isinstance(one, ast.Constant) and one.value is None:
+            found.append(1)
+            continue
+        if not left:
+            return None
+        size = left.pop(0)
+        if isinstance(one, ast.Slice):
+            found.append(_cut(one, size, evaluate))
+            continue
+        index = evaluate(one)
+        if isinstance(index, Array):
+            found += index.shape
+        elif not whole(index):
+            return None
+    return Array((*found, *left)) if found or left else None
+
+
+def _cut(one: ast.Slice, size: int | None, evaluate: Evaluate) -> int | None:
+    """How many a slice leaves."""
+    bounds = [None if b is None else evaluate(b) for b in (one.lower, one.upper, one.step)]
+    unknown = any(
+        b is not None and not whole(k) for b, k in zip((one.lower, one.upper, one.step), bounds, strict=True)
+    )
+    if unknown:
+        added = one.upper.right if isinstance(one.upper, ast.BinOp) and isinstance(one.upper.op, ast.Add) else None
+        same = added is not None and one.lower is not None and ast.dump(one.upper.left) == ast.dump(one.lower)  # type: ignore[union-attr]
+        count = evaluate(added) if same and added is not None and one.step is None else None
+        return count if whole(count) else None
+    if size is None:
+        upper = bounds[1]
+        return None if upper is None or bounds[0] is not None or upper < 0 else None
+    return len(range(size)[slice(*bounds)])
+
+
+def made(source: Source, call: ast.Call, evaluate: Evaluate) -> Any:
+    """What a call of NumPy's, or of an array's own, makes."""
+    name = finding.called(call)
+    owner = (
+        call.func.value if isinstance(call.func, ast.Attribute) and not values.qualified(source, call.func) else None
+    )
+    if name in ("int", "range") and isinstance(call.func, ast.Name):
+        given = [evaluate(a) for a in call.args]
+        if name == "int":
+            return given[0] if len(given) == 1 and whole(given[0]) else None
+        return Array((len(range(*given)),)) if given and all(map(whole, given)) and 0 not in given[2:] else None
+    if name in ("max", "min") and isinstance(call.func, ast.Name):
+        given = [evaluate(a) for a in call.args]
+        return (max if name == "max" else min)(given) if len(given) > 1 and all(map(whole, given)) else None
+    if name == "arange":
+        given = [evaluate(a) for a in call.args]
+        return Array((len(range(*given)),)) if given and all(map(whole, given)) and 0 not in given[2:] else None
+    if name == "zip" and isinstance(call.func, ast.Name):
+        several = [shape(evaluate(a)) for a in call.args]
+        return next((Array(s[:1]) for s in several if s and s[0] is not None), None)
+    if name == "frombuffer":
+        return Array((None,))
+    if name == "linspace":
+        count = (
+            evaluate(call.args[2]) if len(call.args) > 2 else evaluate(n) if (n := finding.keyword(call, "num")) else 50
+        )
+        return Array((count,)) if whole(count) else None
+    if name == "reshape":
+        return _given(call.args if owner is not None else call.args[1:], evaluate)
+    if name in SHAPED and isinstance(call.func, ast.Attribute):
+        return _drawn(source, call, name, evaluate)
+    first = evaluate(owner) if owner is not None else evaluate(call.args[0]) if call.args else None
+    if name in ("expand_dims", "stack"):
+        return _one_more(call, name, first, evaluate)
+    if name in OVER and isinstance(first, Array):
+        return _over(call, first, owner is not None, evaluate)
+    if name not in KEEPS or not isinstance(call.func, ast.Attribute):
+        return None
+    if name in ("maximum", "minimum", "where"):
+        given = [k for k in map(evaluate, call.args) if isinstance(k, Array)]
+        return max(given, key=lambda a: len(a.shape)) if given and len(given) == len(call.args) else None
+    sizes = shape(first)
+    return Array(sizes) if sizes else None
+
+
+def _drawn(source: Source, call: ast.Call, name: str, evaluate: Evaluate) -> Array | None:
+    if name in ("rand", "randn"):
+        return _given(call.args, evaluate)
+    whole = values.qualified(source, call.func)
+    later = 0 if whole.startswith(("tensorflow.", "keras.")) else LATER.get(name, 0)
+    given = finding.keyword(call, "size") or finding.keyword(call, "shape", later)
+    if given is None and name == "poisson" and call.args:
+        of = evaluate(call.args[0])
+        return of if isinstance(of, Array) else None
+    return _given([given], evaluate) if given is not None else None
+
+
+def _given(sizes: Sequence[ast.expr], evaluate: Evaluate) -> Array | None:
+    """A shape as a tuple, as one number, or as several arguments."""
+    found = [evaluate(s) for s in sizes]
+    if len(sizes) == 1 and isinstance(found[0], list):
+        found = found[0]
+    plain = tuple(n if whole(n) and n >= 0 else None for n in found)
+    known = any(n is not None for n in plain) or isinstance(sizes[0], (ast.Tuple, ast.List)) or len(sizes) > 1
+    return Array(plain) if plain and known else None
+
+
+def _one_more(call: ast.Call, name: str, first: Any, evaluate: Evaluate) -> Array | None:
+    axis = finding.keyword(call, "axis", 1)
+    at = evaluate(axis) if axis is not None else 0 if name == "stack" else None
+    if name == "stack":
+        inner = shape(first)
+        if inner is None or not whole(at) or not isinstance(first, (list, Array)):
+            return None
+        rest = list(inner[1:])
+        place = at if at >= 0 else len(rest) + 1 + at
+        return Array((*rest[:place], inner[0], *rest[place:])) if 0 <= place <= len(rest) else None
+    return Array((1, *first.shape)) if isinstance(first, Array) and at == 0 else None
+
+
+def _over(call: ast.Call, first: Array, own: bool, evaluate: Evaluate) -> Array | None:
+    axis = finding.keyword(call, "axis", 0 if own else 1)
+    at = evaluate(axis) if axis is not None else None
+    if not whole(at) or not -len(first.shape) <= at < len(first.shape):
+        return None
+    left = list(first.shape)
+    kept = finding.keyword(call, "keepdims")
+    if kept is not None:
+        left[at] = 1
+    else:
+        del left[at]
+    return Array(tuple(left)) if left else None
+
+
+def loads(source: Source, call: ast.Call) -> bool:
+    """Whether it loads one of Keras's own data sets."""
+    return values.qualified(source, call.func).startswith("keras.datasets.")
+
+
+def loaded(source: Source, call: ast.Call, path: Sequence[int]) -> Array | None:
+    known = SETS.get(values.qualified(source, call.func).split(".")[2])
+    return Array((known[path[0]],)) if known and len(path) == 2 and path[0] < 2 else None
+
+
+def whole(found: Any) -> TypeGuard[int]:
+    """Whether it is a whole number."""
+    return isinstance(found, int) and not isinstance(found, bool)
+
+
+# -- data sets
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """A data set: how many samples it has, what one is, how many are in a batch; ``whole``: to its end."""
+
+    rows: int | None
+    element: Any
+    batch: int | None = None
+    endless: bool = False
+
+
+def begun(call: ast.Call, evaluate: Evaluate) -> Data | None:
+    """The data set that ``from_tensor_slices`` makes of arrays."""
+    given = evaluate(call.args[0]) if call.args else None
+    if finding.called(call) != "from_tensor_slices":
+        return None
+    several = isinstance(given, list) and isinstance(call.args[0], (ast.Tuple, ast.Call, ast.Name))
+    one = given[0] if several and given and shape(given[0]) else given
+    one = next(iter(one.values()), None) if isinstance(one, dict) else one
+    found = shape(one)
+    return Data(found[0], Array(found[1:])) if found else None
+
+
+def operated(data: Data, call: ast.Call, evaluate: Evaluate) -> Data | None:
+    """The data set that an operation makes of another one."""
+    name = finding.called(call)
+    if name == "batch":
+        given = finding.keyword(call, "batch_size", 0)
+        size = evaluate(given) if given is not None else None
+        return replace(data, batch=size) if data.batch is None and whole(size) else None
+    if name not in ON:
+        return None
+    endless = data.endless or name == "repeat"
+    rows = data.rows if name not in ("take", "skip") else None
+    return Data(rows, data.element if name != "map" else None, data.batch, endless)
