@@ -153,6 +153,7 @@ def test_keras_with_run_eagerly(tmp_path: Path) -> None:
     assert (found["origin"]["type"], found["origin"]["site"][1]) == ("Log", line(script, "math.log"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", [loop(), FIT.format(data="", loss=MEAN)])
 def test_healthy_training_is_the_same_to_the_last_bit(tmp_path: Path, script: str) -> None:
     with_it, without = run(tmp_path / "with", script), run(tmp_path / "without", script, mode=None)
@@ -161,6 +162,7 @@ def test_healthy_training_is_the_same_to_the_last_bit(tmp_path: Path, script: st
     assert with_it.out == without.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", [loop("x[100, 3] = np.nan"), FIT.format(data="x[900:] *= np.nan", loss=MEAN)])
 def test_after_the_report_training_goes_on_as_it_would_have(tmp_path: Path, script: str) -> None:
     with_it, without = run(tmp_path / "with", script), run(tmp_path / "without", script, mode=None)

@@ -39,6 +39,7 @@ def line(name: str, text: str) -> int:
     return next(i for i, row in enumerate(rows, 1) if text in row)
 
 
+@pytest.mark.slow
 def test_a_rate_that_is_too_high_overflows(tmp_path: Path) -> None:
     found, answer = stopped(tmp_path, "pump_forecast")
     origin = found["origin"]
@@ -49,6 +50,7 @@ def test_a_rate_that_is_too_high_overflows(tmp_path: Path) -> None:
     assert f"from step {found['step']:,} on" in cause["evidence"]["says"]
 
 
+@pytest.mark.slow
 def test_a_logarithm_without_a_floor_in_a_loop_that_runs_op_by_op(tmp_path: Path) -> None:
     found, _ = stopped(tmp_path, "bike_counts")
     origin = found["origin"]

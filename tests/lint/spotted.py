@@ -23,8 +23,17 @@ STRANGERS = CLINIC / "strangers"
 CASES = Path(__file__).parents[3] / "shared" / "cases"  # beside the checkout, where there is one
 # Of clinic/strangers, those whose cause no text tells, each with what it would take to know.
 HIDDEN = {
+    "cellscope_densenet": "what XLA compiles",
+    "pendulum_node": "tracing against steps",
+    "plume_surrogate": "what fusing saves",
+    "pumpwear_mlp": "how short a step is",
+    "swarm_dqn": "how long packing takes",
     "beam_frames": "the disk's speed",
+    "keyword_mel": "how many records a file holds",
+    "ward_stays": "how long a file is",
 }
+# Of a cured script, what it is not about: a loop that runs op by op on purpose, as its first line says.
+LEFT = {"bike_counts.fixed": "host/eager-step"}
 HEAD = "import numpy as np\nimport tensorflow as tf\nimport keras\nfrom keras import layers\n"
 
 

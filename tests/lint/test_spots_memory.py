@@ -8,9 +8,17 @@ from .spotted import seen
 
 CAUSE = "memory/host-leak"
 STEP = (
-    "import tensorflow as tf\n@tf.function\ndef step(x):\n    with tf.GradientTape() as tape:\n        loss = net(x)\n"
+    "import numpy as np\nimport tensorflow as tf\n@tf.function\ndef step(x):\n"
+    "    with tf.GradientTape() as tape:\n        loss = net(x)\n"
     "    grads = tape.gradient(loss, net.weights)\n    opt.apply_gradients(zip(grads, net.weights))\n"
     "    return loss, grads\n"
+)
+KEEPER = (
+    "import tensorflow as tf\nclass Watch:\n    def __init__(self):\n        self.seen = []\n    def update(self, v):\n"
+    "        self.seen.append(v)\n    def last(self):\n        return tf.concat(%s, 0)\nwatch = Watch()\n@tf.function\n"
+    "def step(x):\n    with tf.GradientTape() as tape:\n        each = tf.square(net(x) - x)\n"
+    "        loss = tf.reduce_mean(each)\n    opt.apply_gradients(zip(tape.gradient(loss, v), v))\n"
+    "    return loss, each\n"
 )
 LOOP = "history, losses = [], []\nkept = []\nfor x in ds:\n    loss, grads = step(x)\n"
 SESSION = "import tensorflow.compat.v1 as tf\ntf.disable_eager_execution()\nsess = tf.Session()\n"
@@ -20,6 +28,13 @@ FOUND = {
     "in a function": STEP
     + "def train():\n    kept = []\n    for e in range(50):\n        for x in ds:\n            loss, grads = step(x)\n"
     "            kept.append(grads)\n    return kept\n",
+    "an array that grows": STEP + "bank = tf.zeros((9, 4))\nfor x in ds:\n    loss, keys = step(x)\n"
+    "    bank = tf.concat([bank, keys], axis=0)  # append(\n",
+    "an attribute that grows": STEP
+    + "class Book:\n    def __init__(self):\n        self.z = np.zeros((0, 9))\n    def add(self, z):\n"
+    "        self.z = np.concatenate([self.z, z])  # append(\nbook = Book()\nfor x in ds:\n    loss, z = step(x)\n"
+    "    book.add(z)\n",
+    "a list of tensors": KEEPER % "self.seen[-9:]" + "for x in ds:\n    loss, each = step(x)\n    watch.update(each)\n",
     "an op a turn": SESSION + "for i in range(5000):\n    sess.run(tf.add(a, i))\n",
     "an assignment a turn": SESSION + "for i in range(5000):\n    sess.run(rate.assign(0.1 / i))\n",
 }
@@ -30,6 +45,15 @@ QUIET = {
     "made anew each epoch": STEP + "for e in range(50):\n    kept = []\n    for x in ds:\n"
     "        loss, grads = step(x)\n        kept.append(grads)\n",
     "now and then": STEP + LOOP + "    if first:\n        kept.append(grads)\n",
+    "an array cut to length": STEP + "bank = tf.zeros((9, 4))\nfor x in ds:\n    loss, keys = step(x)\n"
+    "    bank = tf.concat([bank, keys], axis=0)[-99:]\n",
+    "an array made anew each epoch": STEP + "for e in range(50):\n    bank = tf.zeros((0, 4))\n    for x in ds:\n"
+    "        loss, keys = step(x)\n        bank = tf.concat([bank, keys], axis=0)\n",
+    "an array of numbers": STEP + "seen = np.zeros(0)\nfor x in ds:\n    loss, _ = step(x)\n"
+    "    seen = np.concatenate([seen, [loss]])\n",
+    "a list that is read": KEEPER % "self.seen" + "for x in ds:\n    loss, each = step(x)\n    watch.update(each)\n",
+    "a list of losses in an object": KEEPER % "self.seen[-9:]"
+    + "for x in ds:\n    loss, each = step(x)\n    watch.update(loss)\n",
     "an op made once": SESSION + "op = tf.add(a, b)\nfor i in range(5000):\n    sess.run(op, {b: i})\n",
     "a graph each turn": SESSION
     + "for i in range(5000):\n    with tf.Graph().as_default():\n        sess.run(tf.add(a, i))\n",

@@ -25,6 +25,16 @@ FOUND = {
         + TURNS
         + "        step(ct(rows[i:i + 32], dtype=tf.float32), 1)\n",
         DRAWN % ("512, 256", "tf.convert_to_tensor(x, dtype=tf.float32)"),
+        STEP + "adj = np.eye(4000)\nfor epoch in range(200):\n    step(tf.constant(adj, tf.float32), 0)\n",
+        STEP + "class Graph:\n    def __init__(self):\n        self.rows = np.random.rand(400, 99).tolist()\n"
+        "    def tensors(self):\n        return tf.constant(self.rows)\ngraph = Graph()\n"
+        "for epoch in range(200):\n    x = graph.tensors()\n    step(x, 0)\n",
+        STEP + "def draw(n):\n    left, right = zip(*(pair(k) for k in range(n)))\n    return list(left), list(right)\n"
+        "def tensors(*fields):\n    return [tf.convert_to_tensor(f) for f in fields]\n"
+        "for k in range(200):\n    batch = tensors(*draw(48))\n    step(*batch)\n",
+        STEP + "def draw(n):\n    rows = [log[i] for i in rng.integers(0, 9000, n)]\n"
+        "    return np.array([r['x'] for r in rows]), np.array([r['y'] for r in rows])\n"
+        "for k in range(200):\n    step(*draw(512))\n",
         STEP + "def train():\n    data = np.zeros((512, 99))\n    for e in range(4):\n        for i in range(16):\n"
         "            step(tf.constant(data[i:i + 1]), 0)\n",
     ],
@@ -33,6 +43,13 @@ FOUND = {
         STEP + "for x in ds:\n    norms = step(x, x)\n    log.write(' '.join(str(g.numpy()) for g in norms))\n",
         STEP + "for e in range(4):\n    for n, x in enumerate(ds):\n        loss = step(x, x)\n"
         "        print(f'{n} {loss:.3f}')\n",
+        STEP + "class Bank:\n    def record(self, rows, losses):\n        for row, value in zip(rows, losses):\n"
+        "            self.score[row] = float(value)\nbank = Bank()\n"
+        "for rows, x in ds:\n    each = step(x, x)\n    bank.record(rows, each)\n",
+        STEP + "def follow(slow, fast):\n"
+        "    mixed = [0.9 * a + 0.1 * b for a, b in zip(slow.get_weights(), fast.get_weights())]\n"
+        "    slow.set_weights(mixed)\nfor x in ds:\n    step(x, x)\n    for one in slow_ones:\n"
+        "        follow(one, net)\n",
         STEP + "class T:\n    def run(self):\n        for x in ds:\n            self.step(x)\n"
         "            worst = max([v.numpy().max() for v in self.net.trainable_variables])\n"
         "    def step(self, x):\n        with tf.GradientTape() as t:\n            return x\n",
@@ -52,6 +69,14 @@ QUIET = {
         STEP + LISTS + "all = tf.constant(rows)\n" + TURNS + "        step(all[i:i + 32], 0)\n",
         DRAWN % ("8, 4", "tf.convert_to_tensor(x, dtype=tf.float32)"),
         STEP + "for obs in env:\n    step(tf.constant(obs), 0)\n",
+        STEP + "rate = 0.1\nfor epoch in range(200):\n    step(x, tf.constant(rate))\n",
+        STEP + "part = np.zeros((4, 4))\nfor epoch in range(200):\n    step(x, tf.constant(part))\n",
+        STEP + "adj = np.eye(4000)\nfor epoch in range(200):\n    adj = adj @ turn\n    step(tf.constant(adj), 0)\n",
+        STEP + "def tensors(*fields):\n    return [tf.convert_to_tensor(np.asarray(f)) for f in fields]\n"
+        "for k in range(200):\n    batch = tensors(list(xs), list(ys))\n    step(*batch)\n",
+        STEP + "def draw(n):\n    rows = [log[i] for i in rng.integers(0, 9000, n)]\n"
+        "    return np.array([r['x'] for r in rows]), np.array([r['y'] for r in rows])\n"
+        "for k in range(200):\n    step(*draw(32))\n",
         STEP + LISTS + "x = tf.constant(rows[0:32], dtype=tf.float32)\n" + TURNS + "        step(x, x)\n",
     ],
     "transfer/per-step-readback": [
@@ -59,6 +84,11 @@ QUIET = {
         "        if n % 100 == 0:\n            print(n, loss.numpy())\n",
         STEP + "for e in range(4):\n    for x in ds:\n        loss = step(x, x)\n    print(e, float(loss))\n",
         STEP + "for epoch in range(100):\n    loss = step(x, y)\n    print(epoch, loss.numpy())\n",
+        STEP + "for n, x in enumerate(ds):\n    step(x, x)\n    if n % 100 == 0:\n"
+        "        target.set_weights(net.get_weights())\n",
+        STEP + "def record(rows, losses):\n    for row, value in zip(rows, losses.numpy()):\n"
+        "        score[row] = float(value)\n"
+        "for rows, x in ds:\n    each = step(x, x)\n    record(rows, each)\n",
         ("for e in range(4):\n    for x in ds:\n        loss = model.train_on_batch(x)\n        print(float(loss))\n"),
         STEP + "for e in range(4):\n    for x in ds:\n        loss = step(x, x)\n        print('step', e)\n",
     ],

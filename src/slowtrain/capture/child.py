@@ -158,9 +158,11 @@ class FrameworkFacts:
                 self.recorder.fact(f"version.{name}", str(module.__version__))
         if self.progress.steps:
             self.recorder.fact("steps_so_far", self.progress.steps)
-        if self.progress.steps and "settings" not in self._read and "tensorflow" in sys.modules:
+        if self.progress.steps and "settings" not in self._read:
             self._read.add("settings")
             for key, read in _SETTINGS.items():
+                if key in _OF_TENSORFLOW and "tensorflow" not in sys.modules:
+                    continue  # Keras on another backend
                 value = self.recorder.guard(key, read)
                 if value is not None:
                     self.recorder.fact(key, value)
@@ -230,6 +232,7 @@ def _modules() -> dict[str, str]:
     return {file: hashlib.sha256(Path(file).read_bytes()).hexdigest()[:32] for file in own[:MOST_MODULES]}
 
 
+_OF_TENSORFLOW = frozenset({"devices", "build", "threads", "functions_eager"})
 _SETTINGS: dict[str, Callable[[], Any]] = {
     "affinity_cores": _affinity,
     "devices": _devices,

@@ -7,7 +7,7 @@ from slowtrain.causes import Cause
 from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source
-from slowtrain.source.cures.compute import models, ops
+from slowtrain.source.cures.compute import gradients, models, ops
 from slowtrain.source.reading.recorded import everywhere
 from slowtrain.source.spots.compute import ops as spotted
 from slowtrain.trace import Trace, work
@@ -94,6 +94,10 @@ class DenseEmbeddingUpdate(Cause):
         )
         if first:
             yield rows
+        sparse = everywhere(trace, gradients.rows_kept)
+        if sparse:
+            kept = "leave gradients of tables as rows: the optimizer updates only these"
+            yield Prescription("edit", Effect.CHANGES_TRAINING, kept, edits=sparse)
         lazy = everywhere(trace, models.lazy_adam)
         says = "use an optimizer that updates only the rows used: a lazy Adam, SGD without momentum"
         yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=lazy)
@@ -105,6 +109,8 @@ class DenseEmbeddingUpdate(Cause):
         for one in spotted.whole_tables(source):
             cure = Prescription("edit", Effect.EQUIVALENT, one.cure, edits=one.changed)
             yield Spot(one.start, one.end, one.says, cure)
+        for one in spotted.made_dense(source):
+            yield Spot(one.start, one.end, one.says, Prescription("edit", Effect.EQUIVALENT, one.cure))
         for one in spotted.updated_tables(source):
             cure = Prescription("edit", Effect.CHANGES_TRAINING, one.cure, edits=one.changed)
             yield Spot(one.start, one.end, one.says, cure)

@@ -10,7 +10,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.compute import heads, mapped, ops, windows
+from slowtrain.source.cures.compute import heads, mapped, mapped_functions, ops, windows
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.compute import ops as spotted
 from slowtrain.trace import Line, Trace, work
@@ -52,7 +52,7 @@ class HandwrittenOp(Cause):
     title = "An op is written by hand"
     needs = frozenset({Signal.STEPS})
     recorded = frozenset({Signal.TRACES, Signal.LINES})  # the graph with its source lines
-    words = ("one_hot", "add_weight")
+    words = ("one_hot", "add_weight", "map_fn", "GradientTape", ".fit")
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = [
@@ -79,7 +79,8 @@ class HandwrittenOp(Cause):
             cures = (measured.first(trace, evidence.where, cure) for cure in (windows.convolved, heads.together))
             found = next(filter(None, cures), ())
             if not found:
-                found = measured.first(trace, evidence.where, mapped.at_once)
+                rows = (measured.first(trace, evidence.where, c) for c in (mapped.at_once, mapped_functions.at_once))
+                found = next(filter(None, rows), ())
                 says = (
                     "take all turns of the loop at once with tf.vectorized_map" if found else _in_words(trace, evidence)
                 )

@@ -12,7 +12,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.compute import models
-from slowtrain.source.reading import index, values, visible
+from slowtrain.source.reading import finding, index, values, visible
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.trace import Device, Trace, host, names, tensor_cores
 from slowtrain.whatif import Drop, Remedy
@@ -22,6 +22,7 @@ from slowtrain.whatif import Drop, Remedy
 _CELL = re.compile(r"(?:^|/)([^/]+)/(?:while/)?(?:lstm|gru)_cell(?:_\d+)?/")
 LETTERS = 60  # of a layer's name
 LEAST_TURNS = 8  # products of cells in a step: fewer are cells called by hand
+SHORT = 64  # turns of a recurrence: written out, a graph of some thousand ops
 # What the loop's kernels, and the launches between them, keep of their time as one op, assumed: cuDNN computes all
 # gates of all turns at once as far as one turn does not wait for another.
 KEPT, KEPT_LAUNCHES = 0.4, 0.15
@@ -113,7 +114,7 @@ class UnfusedRnn(Cause):
             if not values.qualified(source, call.func).startswith("keras.layers."):
                 continue
             setting = models.unfused(call)
-            if setting is not None:
+            if setting is not None and not (setting.arg == "unroll" and _short(source)):
                 changed, same = models.fused_rnn(source, edits.end(call.func)[0])
                 text = f"{setting.arg}={ast.unparse(setting.value)}"
                 effect = Effect.EQUIVALENT if same else Effect.CHANGES_TRAINING
@@ -181,6 +182,13 @@ class UnfusedRnn(Cause):
         @device busy=9 ms=9 kernels=50 ops={"m/lstm_cell/MatMul:MatMul":[1,2],"m/dense/MatMul:MatMul":[8,30]}
         """,
     )
+
+
+def _short(source: Source) -> bool:
+    """Whether all sequences of the file are visibly short: written out, they are what ``unroll`` is for."""
+    shapes = [finding.keyword(call, "shape", 0) for call in index.of(source).called("Input")]
+    turns = [visible.number(source, s.elts[0]) for s in shapes if isinstance(s, ast.Tuple) and len(s.elts) == 2]
+    return bool(turns) and all(n is not None and n <= SHORT for n in turns)
 
 
 def _named(device: Device) -> bool:

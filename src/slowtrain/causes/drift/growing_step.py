@@ -10,9 +10,12 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import histories
+from slowtrain.source.cures.host import histories, newest
+from slowtrain.source.cures.input import rebased
+from slowtrain.source.spots.drift import growing
 from slowtrain.trace import Trace, moving, trend
 from slowtrain.trace.moving import Moved
 from slowtrain.trace.pipeline import Pipeline
@@ -72,6 +75,8 @@ class GrowingStep(Cause):
     title = "steps get slower as the run goes on"
     needs = frozenset({Signal.STEPS, Signal.PHASES})
     matters = True  # what it will cost grows with the square of the steps that are still to come
+    words = ("concat", "concatenate", "append", "vstack", "hstack", "map", "filter", "shuffle")
+    beside = (".fit", "train_on_batch", "GradientTape")
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _found(trace)
@@ -124,8 +129,53 @@ class GrowingStep(Cause):
         if end:
             last = "keep only as much of the history as is read"
             yield Prescription("edit", Effect.EXACT, last, edits=end)
+        yield from _rebased(trace, evidence)
+        last_rows = measured.first(trace, evidence.where, newest.kept_as_long)
+        if last_rows:
+            rows = "keep only the newest rows, as many as there were at first"
+            yield Prescription("edit", Effect.CHANGES_TRAINING, rows, edits=last_rows)
         says = CURES.get(kind, "look for what is kept from step to step: lists, tensors, graph nodes, open files")
         yield Prescription("advice", Effect.EXACT, says)
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Tensors and arrays that are joined to themselves, and data sets that get a stage, in each turn."""
+        for one, says in growing.longer(source):
+            kept = "keep the newest part of a fixed length; build a data set once, before the loop"
+            cure = Prescription("advice", Effect.CHANGES_TRAINING, kept)
+            yield Spot(edits.start(one), edits.end(one.targets[0]), says, cure)
+
+    fixes = (
+        (
+            """
+        import keras
+        import numpy as np
+        import tensorflow as tf
+
+        keras.utils.set_random_seed(0)
+        x, y = np.random.rand(256, 4).astype("float32"), np.random.rand(256, 1).astype("float32")
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        seen = np.zeros((0, 4), "float32")
+        for start in range(0, 256, 16):
+            loss = model.train_on_batch(x[start : start + 16], y[start : start + 16])
+            seen = np.concatenate([seen, x[start : start + 16]])
+        """,
+            """
+        import keras
+        import numpy as np
+        import tensorflow as tf
+
+        keras.utils.set_random_seed(0)
+        x, y = np.random.rand(256, 4).astype("float32"), np.random.rand(256, 1).astype("float32")
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        seen = np.zeros((0, 4), "float32")
+        for start in range(0, 256, 16):
+            loss = model.train_on_batch(x[start : start + 16], y[start : start + 16])
+            seen = np.concatenate([seen, x[start : start + 16]])[-64:]
+        """,
+        ),
+    )
 
     fires = (
         """
@@ -164,6 +214,22 @@ class GrowingStep(Cause):
         @repeat 400
         """,
     )
+
+
+def _rebased(trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    """A data set that holds the last turn's, made from the first one's instead."""
+    same = True
+
+    def edit(source: Source, line: int) -> list[Edit]:
+        nonlocal same
+        made, same = rebased.rebased(source, line)
+        return made
+
+    made = measured.first(trace, evidence.where, edit)
+    if made:
+        effect = Effect.EXACT if same else Effect.CHANGES_TRAINING  # a map is done once to each element, not ever again
+        says = "build each turn's data set on the one that was made at first, and not on the last turn's"
+        yield Prescription("edit", effect, says, edits=made)
 
 
 def _found(trace: Trace) -> tuple[Growth, Moved] | None:

@@ -94,6 +94,7 @@ class CompileInLoop(Cause):
         once = "build, compile and define tf.functions once before the loop; reset weights and rates in it"
         for again, effect in (
             (spotted.compiled_again, Effect.EXACT),
+            (spotted.models_again, Effect.EQUIVALENT),
             (spotted.functions_again, Effect.EQUIVALENT),
         ):
             for one in again(source):

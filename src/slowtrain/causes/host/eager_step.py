@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
@@ -105,12 +106,12 @@ class EagerStep(Cause):
         """Switches that make everything eager; a step of one's own in a loop that is no graph."""
         for call in index.of(source).called("compile"):
             given = finding.keyword(call, "run_eagerly")
-            if eager.on(given) and given is not None:
+            if eager.on(source, given) and given is not None:
                 made = tuple(functions.without_eager_compile(source, call.lineno))
                 cure = Prescription("edit", Effect.EQUIVALENT, "remove run_eagerly=True from compile()", edits=made)
                 yield Spot(edits.start(given), edits.end(given), "run_eagerly=True runs every step op by op", cure)
         for call in index.of(source).called(*functions.SWITCHES):
-            if eager.on(finding.keyword(call, "run_eagerly", 0)) and not eager.asked_for(source, call):
+            if eager.on(source, finding.keyword(call, "run_eagerly", 0)) and not eager.asked_for(source, call):
                 made = tuple(functions.without_eager_switch(source))
                 says = "this makes every tf.function run op by op"
                 cure = Prescription(
@@ -123,6 +124,10 @@ class EagerStep(Cause):
             cure = Prescription("edit", Effect.EQUIVALENT, put, edits=made)
             says = "each step runs op by op from Python: the gradient is taken outside any tf.function"
             yield Spot(*eager.named(source, tape), says, cure)
+        for named in eager.by_hand(source):
+            wrap = f"make a graph of it once before the loop: step = tf.function({ast.unparse(named)})"
+            says = "train_step called by hand runs op by op: only fit() makes a graph of it"
+            yield Spot(edits.start(named), edits.end(named), says, Prescription("edit", Effect.EQUIVALENT, wrap))
 
     fixes = (
         (

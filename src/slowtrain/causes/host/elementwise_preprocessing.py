@@ -11,9 +11,9 @@ import numpy as np
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, trees
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import vectorising
+from slowtrain.source.cures.host import layercalls, vectorising
 from slowtrain.source.cures.host.lettered import at_once
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.host import loops
@@ -123,6 +123,11 @@ class ElementwisePreprocessing(Cause):
             compared = "compare all letters with the alphabet at once"
             yield Prescription("edit", Effect.EXACT, compared, edits=lettered)
             return
+        whole = measured.first(trace, evidence.where, layercalls.for_all)
+        if whole:
+            once = "call the layer once for all elements"
+            yield Prescription("edit", Effect.EQUIVALENT, once, edits=whole)
+            return
         yield Prescription("edit", Effect.EQUIVALENT, says)
 
     def spot(self, source: Source) -> Iterable[Spot]:
@@ -133,6 +138,9 @@ class ElementwisePreprocessing(Cause):
             effect = Effect.EXACT if found is not None and found.exact else Effect.EQUIVALENT
             cure = Prescription("edit", effect, whole, edits=found.edits if found is not None else ())
             yield Spot(*loops.head(loop), says, cure)
+        for call, says in loops.singly(source):
+            once = "call the layer once for all samples, outside the loop"
+            yield Spot(edits.start(call), edits.end(call), says, Prescription("edit", Effect.EXACT, once))
 
     fixes = (
         (

@@ -9,11 +9,12 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.model import Edit, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.cures.host.rarer import guarded
+from slowtrain.source.spots.host import counting
 from slowtrain.source.spots.host import fits as spotted
 from slowtrain.trace import Event, Trace
 from slowtrain.trace.host import in_windows, main_thread, saves, stands_for, training_begins, within
@@ -102,6 +103,10 @@ class FrequentValidation(Cause):
             saved = measured.first(trace, evidence.where, lambda s, line: guarded(s, line, rarer))
             yield Prescription("edit", Effect.EXACT, f"save {rarer} times less often, or weights only", edits=saved)
             return
+        counted = measured.first(trace, evidence.where, _in_batches)
+        if counted:
+            once = "give validation_steps in batches: samples // batch_size, one pass over the data that repeats itself"
+            yield Prescription("edit", Effect.CHANGES_TRAINING, once, edits=counted)
         says = f"validate {rarer} times less often (validation_freq={rarer}), or on a part of the data"
         found = measured.first(trace, evidence.where, lambda s, line: kerascalls.rarer_validation(s, line, rarer))
         found = found or measured.first(trace, evidence.where, lambda s, line: kerascalls.rarer_turns(s, line, rarer))
@@ -175,6 +180,15 @@ class FrequentValidation(Cause):
         @event loop name=evaluate start=400 end=800 data={"site":["train.py",30],"nested":0}
         """,
     )
+
+
+def _in_batches(source: Source, line: int) -> Sequence[Edit]:
+    """``validation_steps`` of the ``fit`` at ``line``, where they are a number of samples."""
+    for call, given, _ in counting.in_samples(source):
+        named = next((k.arg for k in call.keywords if k.value is given), "")
+        if named == "validation_steps" and call.lineno <= line <= (call.end_lineno or line):
+            return kerascalls.counted_in_batches(source, call.lineno, named)
+    return ()
 
 
 def _validation(trace: Trace) -> Validation | None:

@@ -12,7 +12,7 @@ from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.reading import index
-from slowtrain.source.spots.host import fits
+from slowtrain.source.spots.host import counting
 from slowtrain.trace import Event, Trace
 from slowtrain.trace.host import called, parsed
 from slowtrain.trace.pipeline import Pipeline, Written
@@ -57,7 +57,7 @@ class MiscountedSteps(Cause):
     title = "an epoch goes over the data many times"
     needs = frozenset({Signal.CALLS, Signal.PHASES, Signal.STEPS})
     scope = "run"
-    words = ("steps_per_epoch", "repeat")
+    words = ("steps_per_epoch", "validation_steps", "repeat")
     beside = (".fit",)
 
     def examine(self, trace: Trace) -> Evidence | None:
@@ -94,12 +94,12 @@ class MiscountedSteps(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Steps that are counted in samples; a data set that repeats itself for the epochs of ``fit``."""
-        for call, given, says in fits.in_samples(source):
+        for call, given, says in counting.in_samples(source):
             batches = "give steps_per_epoch in batches: samples // batch_size"
             made = tuple(kerascalls.counted_in_batches(source, call.lineno))
             cure = Prescription("edit", Effect.CHANGES_TRAINING, batches, edits=made)
             yield Spot(edits.start(given), edits.end(given), says, cure)
-        for call, says in fits.repeated_twice(source):
+        for call, says in counting.repeated_twice(source):
             once = "take .repeat(n) out of the data set, or run one epoch"
             made = tuple(kerascalls.unrepeated(source, edits.end(call.func)[0]))
             cure = Prescription("edit", Effect.CHANGES_TRAINING, once, edits=made)

@@ -10,7 +10,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import kerascalls
+from slowtrain.source.cures.host import kerascalls, singlesteps
 from slowtrain.source.reading import finding, index
 from slowtrain.source.spots.host import fits
 from slowtrain.trace import Event, Spans, Trace, place_of
@@ -108,7 +108,10 @@ class PredictInLoop(Cause):
         groups = _groups(trace)
         if groups and groups[0].loop == "fit":
             chunks = "call train_on_batch for each chunk, or one fit over all of them"
-            once = _edits(trace, groups[0], kerascalls.trained_at_once) if _one_step(trace, groups[0]) else ()
+            once: tuple[Edit, ...] = ()
+            if _one_step(trace, groups[0]):
+                once = _edits(trace, groups[0], kerascalls.trained_at_once)
+                once = once or _edits(trace, groups[0], singlesteps.with_history)
             yield Prescription("edit", Effect.EQUIVALENT, chunks, edits=once)
         else:
             call = "call model(x, training=False) in a tf.function, or predict all inputs at once"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -10,7 +11,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import retraced
+from slowtrain.source.cures.host import fielded, retraced
 from slowtrain.source.reading import finding, index
 from slowtrain.source.spots.host import retraces
 from slowtrain.trace import Event, Floats, Trace
@@ -19,6 +20,7 @@ from slowtrain.whatif import Drop, Remedy
 
 LEAST = 3  # traces of one function after its first: Keras' own functions see a last, smaller batch, and relax
 DEAR = 0.2  # of the steady steps
+NEW_OBJECT = re.compile(r"a new (\w+) object each call")
 
 
 class Retracing(Cause):
@@ -94,6 +96,9 @@ class Retracing(Cause):
                 yield Prescription("edit", Effect.EQUIVALENT, says, edits=opened)
             pad = f"pad {rows[0][0]} to one shape, or declare an input_signature with None"
             yield Prescription("edit", Effect.EQUIVALENT, pad)
+        elif rows and (made := _as_fields(trace, found[0], rows)):
+            says = f"pass the numbers of {rows[0][0]} as tensors: each new object is traced"
+            yield Prescription("edit", Effect.EQUIVALENT, says, edits=made)
         else:
             same = "give the function the same objects each time, and tensors for what changes"
             yield Prescription("edit", Effect.EXACT, same)
@@ -202,9 +207,13 @@ def _spot(source: Source, several: list[retraces.Changing]) -> Spot:
     first = several[0]
     line, name = first.graph.function.lineno, first.graph.names[0]
     numbers = {one.parameter: "int" if one.number == "int" else "float" for one in several if one.number}
-    what = {"": "an array of another shape", "list": "a Python list"}.get(first.number, "a Python number")
+    known = {"": "an array of another shape", "list": "a Python list", "object": "an object with other numbers"}
+    what = known.get(first.number, "a Python number")
     says = f"{first.parameter} of {name}() is {what} in each turn of the loop, and each is traced"
-    if len(numbers) == len(several):
+    if first.number == "object":
+        apart = f"pass what changes in {first.parameter} as tensors (tf.constant)"
+        cure = Prescription("edit", Effect.EQUIVALENT, apart)
+    elif len(numbers) == len(several):
         tensor = f"pass {first.parameter} as a tensor (tf.constant) or keep it in a tf.Variable"
         cure = Prescription("edit", Effect.EQUIVALENT, tensor, edits=tuple(retraced.as_tensors(source, line, numbers)))
     else:
@@ -226,6 +235,17 @@ def _as_tensors(trace: Trace, worst: Traced, rows: list[tuple[str, int, str]]) -
         numbers[base] = "float" if "float" in (kind, numbers.get(base)) else kind
     written = [worst.written] if worst.written is not None else []
     return measured.first(trace, written, lambda source, line: retraced.as_tensors(source, line, numbers))
+
+
+def _as_fields(trace: Trace, worst: Traced, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:
+    """The numbers of the one argument that is a new object in each call, in its place."""
+    name, _, text = rows[0]
+    kind = NEW_OBJECT.fullmatch(text)
+    if len(rows) != 1 or kind is None or worst.written is None:
+        return ()
+    return measured.first(
+        trace, [worst.written], lambda source, line: fielded.as_fields(source, line, name, kind.group(1))
+    )
 
 
 def _opened(trace: Trace, worst: Traced, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:

@@ -61,7 +61,7 @@ class PerElementMap(Cause):
     title = "map is called for each element"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
     symptoms = frozenset({Category.INPUT})
-    words = (".map",)
+    words = (".map", "flat_map")
 
     def examine(self, trace: Trace) -> Evidence | None:
         many = nest(trace, of_files=False)
@@ -115,6 +115,11 @@ class PerElementMap(Cause):
             cure = Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
             says = f"map is called for each {one.says}, and the call takes longer than its few operations"
             yield Spot(*index.operation(one.call), says, cure)
+        for call in tiny.windows(source):
+            made = tuple(windowing.gathered(source, edits.end(call.func)[0]))
+            cure = Prescription("edit", Effect.EXACT, "gather whole batches of windows by their index", edits=made)
+            says = "for each window this makes a data set of its own, and an iterator"
+            yield Spot(*index.operation(call), says, cure)
 
     fixes = (
         (

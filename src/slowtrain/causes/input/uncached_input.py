@@ -107,6 +107,11 @@ class UncachedInput(Cause):
             generator = finding.keyword(one.call, "generator", 0) if "generator" in finding.called(one.call) else None
             place = index.operation(one.call) if generator is None else (edits.start(generator), edits.end(generator))
             yield Spot(*place, f"{says} at most", cure)
+        for cache, does in repeating.too_early(source):
+            says = "put .cache() behind the map that does it, where its results fit into memory"
+            cure = Prescription("advice", Effect.EXACT, says)
+            says = f"this keeps names only: every epoch does {does} again for each element behind it"
+            yield Spot(*index.operation(cache), says, cure)
 
     fixes = (
         (

@@ -12,6 +12,7 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.memory import kept
 from slowtrain.source.reading import gathering
 from slowtrain.source.reading.recorded import text_of
+from slowtrain.source.spots.memory import growing
 from slowtrain.source.spots.memory import kept as spotted
 from slowtrain.trace import Trace, growth
 from slowtrain.trace.feeding import free_bytes
@@ -106,8 +107,8 @@ class HostLeak(Cause):
             )
 
     def spot(self, source: Source) -> Iterable[Spot]:
-        """All gradients of each step kept in a list; ops made in a loop of a session."""
-        for found in (*spotted.gradients(source), *spotted.ops(source)):
+        """Gradients or other tensors of each step kept in a list; arrays that grow; ops made in a session's loop."""
+        for found in (*spotted.gradients(source), *spotted.ops(source), *growing.everywhere(source)):
             cure = Prescription("advice", Effect.EXACT, found.cure)
             yield Spot(edits.start(found.node), edits.end(found.node), found.says, cure)
 

@@ -9,10 +9,11 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Effect, Evidence, Phase, Place, Prescription, Signal
-from slowtrain.source import trees
+from slowtrain.model import Effect, Evidence, Phase, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, trees
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import building, kerascalls
+from slowtrain.source.spots.startup import models
 from slowtrain.trace import Event, Trace
 from slowtrain.trace.host import called, in_keras, loops_around, parsed, stands_for, training_begins, within
 from slowtrain.whatif import Remedy, Skip
@@ -50,6 +51,8 @@ class SlowStartup(Cause):
     title = "starting takes longer than the training itself"
     needs = frozenset({Signal.PHASES, Signal.TRACES})
     scope = "run"
+    words = ("applications",)
+    beside = (".fit", "train_on_batch", "GradientTape")
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = [a for a in (_compiling(trace), _unrolled(trace), _building(trace)) if a is not None]
@@ -87,6 +90,49 @@ class SlowStartup(Cause):
             kept = measured.first(trace, evidence.where, building.as_weights)
             once = "build the model once; to keep its states, keep get_weights()"
             yield Prescription("edit", Effect.EQUIVALENT if kept else Effect.EXACT, once, edits=kept)
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Several ready-made models built in a dictionary, for one that is looked up."""
+        for table, says, changed in models.chosen(source):
+            one = "build only the model that is looked up, not all there are to choose from"
+            yield Spot(*models.place(table), says, Prescription("edit", Effect.EQUIVALENT, one, edits=changed))
+
+    fixes = (
+        (
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        x, y = np.random.rand(8, 64, 64, 3), np.random.rand(8, 2)
+        size = dict(include_top=False, weights=None, input_shape=(64, 64, 3), pooling="avg")
+        trunks = {
+            "mobile": keras.applications.MobileNetV2(**size),
+            "dense": keras.applications.DenseNet121(**size),
+            "residual": keras.applications.ResNet50V2(**size),
+        }
+        model = keras.Sequential([trunks["mobile"], keras.layers.Dense(2)])
+        model.compile("sgd", "mse")
+        history = model.fit(x, y)
+        """,
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        x, y = np.random.rand(8, 64, 64, 3), np.random.rand(8, 2)
+        size = dict(include_top=False, weights=None, input_shape=(64, 64, 3), pooling="avg")
+        trunks = {
+            "mobile": lambda: keras.applications.MobileNetV2(**size),
+            "dense": lambda: keras.applications.DenseNet121(**size),
+            "residual": lambda: keras.applications.ResNet50V2(**size),
+        }
+        model = keras.Sequential([trunks["mobile"](), keras.layers.Dense(2)])
+        model.compile("sgd", "mse")
+        history = model.fit(x, y)
+        """,
+        ),
+    )
 
     fires = (
         """

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import LITTLE, Cause
@@ -10,6 +11,7 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import lists
 from slowtrain.source.reading.recorded import LEAST_VISITS, by_hand, divided, follows_model
 from slowtrain.source.spots.input import handfed
+from slowtrain.source.spots.transfer import conversions
 from slowtrain.trace import Trace, loop
 from slowtrain.whatif import Drop, Remedy
 
@@ -109,13 +111,19 @@ class PerStepFeed(Cause):
         yield Prescription("edit", Effect.EXACT, says, edits=found)
 
     def spot(self, source: Source) -> Iterable[Spot]:
-        """Conversions between the steps of a loop, of data that stays as it is or that NumPy draws there."""
+        """Conversions between the steps of a loop: of data that stays as it is, that NumPy draws there, of lists."""
+        seen: set[ast.expr] = set()
         for fed in handfed.converted(source):
             says = (
                 "convert once before the loop" if fed.edits else "feed from a tf.data.Dataset that ends in .prefetch()"
             )
             cure = Prescription("edit", Effect.EXACT if fed.edits else Effect.CHANGES_TRAINING, says, edits=fed.edits)
+            seen.add(fed.node)
             yield Spot(edits.start(fed.node), edits.end(fed.node), fed.says, cure)
+        for one in conversions.needless(source):
+            if one.call not in seen:
+                cure = Prescription("advice", Effect.EXACT, one.cure)
+                yield Spot(edits.start(one.call), edits.end(one.call), one.says, cure)
 
     fixes = (
         (

@@ -23,6 +23,7 @@ KEEPS = frozenset(
     "astype copy round clip asarray array constant convert_to_tensor cast tensor sqrt abs cumsum cumprod exp tanh sin "
     "cos log log1p sign sigmoid maximum minimum where nan_to_num float32 zeros_like ones_like sort square".split()
 )
+COUNTED = frozenset({"arange", "linspace", "frombuffer"})
 OVER = frozenset("sum mean max min std var any all median prod argmax argmin reduce_sum reduce_mean".split())
 # Samples that Keras's own data sets give for training, and for testing.
 SETS = {"mnist": (60_000, 10_000), "fashion_mnist": (60_000, 10_000), "cifar10": (50_000, 10_000),
@@ -58,25 +59,21 @@ def shape(found: Any) -> Shape | None:
 def joined(operator: ast.operator, left: Any, right: Any) -> Any:
     """What comes of two sides: a number of two numbers, else an array as large as both make it."""
     if whole(left) and whole(right):
-        made = PLAIN.get(type(operator))
-        return (
-            None
-            if made is None or (right == 0 and isinstance(operator, (ast.FloorDiv, ast.Mod)))
-            else made(left, right)
-        )
+        plain = PLAIN.get(type(operator))
+        by_zero = right == 0 and isinstance(operator, (ast.FloorDiv, ast.Mod))
+        return None if plain is None or by_zero else plain(left, right)
     sides = [s.shape for s in (left, right) if isinstance(s, Array)]
     if isinstance(operator, ast.MatMult):
         return Array((*sides[0][:-1], sides[1][-1])) if len(sides) == 2 and len(sides[1]) == 2 else None
-    if not sides:
+    if not sides or not all(s is None or isinstance(s, (int, float, Array)) for s in (left, right)):
         return None
-    longer = max(sides, key=len)
-    found = list(longer)
+    found = list(sides[0] if len(sides[0]) >= len(sides[-1]) else sides[-1])
     for one in sides:
         for place in range(1, len(one) + 1):
             a, b = found[-place], one[-place]
             found[-place] = b if a == 1 else a if b in (1, a) else None
-    scalar = all(s is None or isinstance(s, (int, float, Array)) for s in (left, right))
-    return Array(tuple(found)) if scalar else None
+    hidden = left is None or right is None  # which may be the larger one where the other has a 1
+    return Array(tuple(None if hidden and n == 1 else n for n in found))
 
 
 def part(of: Any, at: ast.expr, evaluate: Evaluate) -> Any:
@@ -123,63 +120,73 @@ def _indexed(left: list[int | None], parts: Sequence[ast.expr], evaluate: Evalua
 def _cut(one: ast.Slice, size: int | None, evaluate: Evaluate) -> int | None:
     """How many a slice leaves."""
     bounds = [None if b is None else evaluate(b) for b in (one.lower, one.upper, one.step)]
-    unknown = any(
-        b is not None and not whole(k) for b, k in zip((one.lower, one.upper, one.step), bounds, strict=True)
-    )
-    if unknown:
-        added = one.upper.right if isinstance(one.upper, ast.BinOp) and isinstance(one.upper.op, ast.Add) else None
-        same = added is not None and one.lower is not None and ast.dump(one.upper.left) == ast.dump(one.lower)  # type: ignore[union-attr]
-        count = evaluate(added) if same and added is not None and one.step is None else None
-        return count if whole(count) else None
-    if size is None:
-        upper = bounds[1]
-        return None if upper is None or bounds[0] is not None or upper < 0 else None
-    return len(range(size)[slice(*bounds)])
+    given = [b is not None for b in (one.lower, one.upper, one.step)]
+    if any(there and not whole(known) for there, known in zip(given, bounds, strict=True)):
+        return _window(one, evaluate)
+    if size is not None:
+        return len(range(size)[slice(*bounds)])
+    return None  # as many as there are, where that is less
+
+
+def _window(one: ast.Slice, evaluate: Evaluate) -> int | None:
+    """``x[at:at + 32]``."""
+    if not isinstance(one.upper, ast.BinOp) or not isinstance(one.upper.op, ast.Add) or one.lower is None:
+        return None
+    same = ast.dump(one.upper.left) == ast.dump(one.lower) and one.step is None
+    count = evaluate(one.upper.right) if same else None
+    return count if whole(count) else None
 
 
 def made(source: Source, call: ast.Call, evaluate: Evaluate) -> Any:
-    """What a call of NumPy's, or of an array's own, makes."""
+    """What a call of NumPy's, of an array's own, or of Python's for numbers makes."""
     name = finding.called(call)
-    owner = (
-        call.func.value if isinstance(call.func, ast.Attribute) and not values.qualified(source, call.func) else None
-    )
-    if name in ("int", "range") and isinstance(call.func, ast.Name):
-        given = [evaluate(a) for a in call.args]
-        if name == "int":
-            return given[0] if len(given) == 1 and whole(given[0]) else None
-        return Array((len(range(*given)),)) if given and all(map(whole, given)) and 0 not in given[2:] else None
-    if name in ("max", "min") and isinstance(call.func, ast.Name):
-        given = [evaluate(a) for a in call.args]
-        return (max if name == "max" else min)(given) if len(given) > 1 and all(map(whole, given)) else None
-    if name == "arange":
-        given = [evaluate(a) for a in call.args]
-        return Array((len(range(*given)),)) if given and all(map(whole, given)) and 0 not in given[2:] else None
-    if name == "zip" and isinstance(call.func, ast.Name):
-        several = [shape(evaluate(a)) for a in call.args]
-        return next((Array(s[:1]) for s in several if s and s[0] is not None), None)
-    if name == "frombuffer":
-        return Array((None,))
-    if name == "linspace":
-        count = (
-            evaluate(call.args[2]) if len(call.args) > 2 else evaluate(n) if (n := finding.keyword(call, "num")) else 50
-        )
-        return Array((count,)) if whole(count) else None
+    if isinstance(call.func, ast.Name) and name in ("int", "range", "max", "min", "zip"):
+        return _of_python(name, [evaluate(a) for a in call.args])
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if owner is None or values.qualified(source, call.func):
+        owner = None
     if name == "reshape":
         return _given(call.args if owner is not None else call.args[1:], evaluate)
     if name in SHAPED and isinstance(call.func, ast.Attribute):
         return _drawn(source, call, name, evaluate)
+    if name in COUNTED:
+        return _counted(call, name, evaluate)
+    if name not in KEEPS | OVER | {"expand_dims", "stack"} or not isinstance(call.func, ast.Attribute):
+        return None
     first = evaluate(owner) if owner is not None else evaluate(call.args[0]) if call.args else None
     if name in ("expand_dims", "stack"):
         return _one_more(call, name, first, evaluate)
-    if name in OVER and isinstance(first, Array):
-        return _over(call, first, owner is not None, evaluate)
-    if name not in KEEPS or not isinstance(call.func, ast.Attribute):
-        return None
+    if name in OVER:
+        return _over(call, first, owner is not None, evaluate) if isinstance(first, Array) else None
     if name in ("maximum", "minimum", "where"):
         given = [k for k in map(evaluate, call.args) if isinstance(k, Array)]
         return max(given, key=lambda a: len(a.shape)) if given and len(given) == len(call.args) else None
     sizes = shape(first)
     return Array(sizes) if sizes else None
+
+
+def _of_python(name: str, given: Sequence[Any]) -> Any:
+    if name == "zip":
+        several = [shape(one) for one in given]
+        return next((Array(s[:1]) for s in several if s and s[0] is not None), None)
+    if not given or not all(map(whole, given)):
+        return None
+    if name == "range":
+        return Array((len(range(*given)),)) if 0 not in given[2:] and len(given) < 4 else None
+    if name == "int":
+        return given[0]
+    return (max if name == "max" else min)(given) if len(given) > 1 else None
+
+
+def _counted(call: ast.Call, name: str, evaluate: Evaluate) -> Array | None:
+    if name == "arange":
+        found = _of_python("range", [evaluate(a) for a in call.args])
+        return found if isinstance(found, Array) else None
+    if name == "frombuffer":
+        return Array((None,))
+    given = finding.keyword(call, "num", 2)
+    count = evaluate(given) if given is not None else 50
+    return Array((count,)) if whole(count) else None
 
 
 def _drawn(source: Source, call: ast.Call, name: str, evaluate: Evaluate) -> Array | None:
@@ -257,6 +264,7 @@ class Data:
     element: Any
     batch: int | None = None
     endless: bool = False
+    at: ast.expr | None = None  # where the size of its batches is given
 
 
 def begun(call: ast.Call, evaluate: Evaluate) -> Data | None:
@@ -268,7 +276,7 @@ def begun(call: ast.Call, evaluate: Evaluate) -> Data | None:
     one = given[0] if several and given and shape(given[0]) else given
     one = next(iter(one.values()), None) if isinstance(one, dict) else one
     found = shape(one)
-    return Data(found[0], Array(found[1:])) if found else None
+    return Data(found[0], Array(found[1:])) if found else Data(None, None)
 
 
 def operated(data: Data, call: ast.Call, evaluate: Evaluate) -> Data | None:
@@ -277,9 +285,9 @@ def operated(data: Data, call: ast.Call, evaluate: Evaluate) -> Data | None:
     if name == "batch":
         given = finding.keyword(call, "batch_size", 0)
         size = evaluate(given) if given is not None else None
-        return replace(data, batch=size) if data.batch is None and whole(size) else None
+        return replace(data, batch=size, at=given) if data.batch is None and whole(size) else None
     if name not in ON:
         return None
     endless = data.endless or name == "repeat"
     rows = data.rows if name not in ("take", "skip") else None
-    return Data(rows, data.element if name != "map" else None, data.batch, endless)
+    return replace(data, rows=rows, element=data.element if name != "map" else None, endless=endless)

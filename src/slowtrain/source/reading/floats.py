@@ -73,10 +73,13 @@ class Formats:
         return self._of_call(node, depth) if isinstance(node, ast.Call) else None
 
     def assignments(self, node: ast.Name) -> list[ast.expr] | None:
-        """All that is assigned to a name in its scope; None where something else binds it."""
+        """All that is assigned to a name in its scope; None where something but ``+=`` binds it otherwise."""
         where = values.scope(self.source, node, node.id)
         found = []
+        above = find.parents(self.source)
         for store in values.stores(where, node.id):
+            if isinstance(above.get(store), ast.AugAssign):
+                continue
             value = values.given(self.source, store) if isinstance(store, ast.Name) else None
             if value is None:
                 return None
@@ -95,8 +98,19 @@ class Formats:
             kinds.append(self.of(value, depth - 1))
             self._open.discard(value)
         if kinds and len(set(kinds)) == 1:
-            return kinds[0]
+            return kinds[0] if kinds[0] in (DOUBLE, SINGLE) else self._added_to(node, kinds[0], depth)
         return DOUBLE if DOUBLE in kinds and None not in kinds else None
+
+    def _added_to(self, node: ast.Name, kind: str | None, depth: int) -> str | None:
+        """What ``+=`` and its like make of a name; an array of floating numbers keeps its format in any case."""
+        above, kinds = find.parents(self.source), [kind]
+        for store in values.stores(values.scope(self.source, node, node.id), node.id):
+            holder = above.get(store)
+            if isinstance(holder, ast.AugAssign) and holder.value not in self._open:
+                self._open.add(holder.value)
+                kinds.append(self.of(holder.value, depth - 1))
+                self._open.discard(holder.value)
+        return _joined(kinds) if len(kinds) > 1 and kind is not None else kind
 
     def _of_unpacked(self, node: ast.Name, depth: int) -> str | None:
         """``x, y = make()`` of a function of this file; ``a, b = rng.normal(size=(2, n))``."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from slowtrain.source import FUNCTIONS, Source, kept
 from slowtrain.source.reading import finding, index, scopes
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+Thunk = Callable[[], Any]
 
 
 def method(kind: ast.ClassDef, name: str) -> Function | None:
@@ -35,27 +38,25 @@ def longer(source: Source) -> frozenset[str]:
     return frozenset(found | {t.id if isinstance(t, ast.Name) else getattr(t, "attr", "") for t in added})
 
 
-@kept(16)
-def stored_keys(source: Source) -> frozenset[object]:
-    """Keys under which the file puts something into a mapping that is there already."""
-    found = (n for n in index.nodes(source, ast.Subscript) if isinstance(n, ast.Subscript))
-    return frozenset(
-        n.slice.value for n in found if isinstance(n.slice, ast.Constant) and not isinstance(n.ctx, ast.Load)
+@kept(64)
+def key_stored(source: Source, key: str) -> bool:
+    """Whether the file puts something under this key into a mapping that is there already."""
+    found = index.written(source, re.compile(rf"\[\s*[\"']{re.escape(key)}[\"']"), ast.Subscript)
+    return any(
+        isinstance(n, ast.Subscript)
+        and not isinstance(n.ctx, ast.Load)
+        and isinstance(n.slice, ast.Constant)
+        and n.slice.value == key
+        for n in found
     )
 
 
-@kept(64)
-def _attributes(source: Source) -> dict[str, list[ast.Attribute]]:
-    found: dict[str, list[ast.Attribute]] = {}
-    for node in index.nodes(source, ast.Attribute):
-        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            found.setdefault(node.attr, []).append(node)
-    return found
-
-
+@kept(256)
 def stores(source: Source, name: str) -> list[ast.Attribute]:
     """Where an attribute of this name is assigned, of whatever object."""
-    return _attributes(source).get(name, [])
+    found = index.written(source, re.compile(rf"\.\s*{name}\b"), ast.Attribute)
+    named = [n for n in found if isinstance(n, ast.Attribute) and n.attr == name]
+    return [n for n in named if not isinstance(n.ctx, ast.Load)]
 
 
 def class_of(source: Source, node: ast.AST) -> ast.ClassDef | None:
@@ -89,6 +90,8 @@ def last(
                 continue
             if isinstance(earlier, ast.If):
                 taken = asked(earlier.test)
+                if taken is None and all(_neutral(source, s) for s in inside):
+                    continue
                 if taken is False and not any(finding.statement(source, s) in earlier.orelse for s in inside):
                     continue
                 chosen = earlier.body if taken is True else ()
@@ -106,3 +109,47 @@ def last(
 
 def _holds(statement: ast.stmt, node: ast.expr) -> bool:
     return statement.lineno <= node.lineno <= (statement.end_lineno or statement.lineno)
+
+
+def same(thunks: Sequence[Thunk | None]) -> Thunk:
+    """What several calls give, where they give the same."""
+
+    def asked() -> Any:
+        found = [t() if t is not None else None for t in thunks]
+        alike = all(type(f) is type(found[0]) and f == found[0] for f in found)
+        return found[0] if found and alike else None
+
+    return asked
+
+
+def fixed(known: Any) -> Thunk:
+    return lambda: known
+
+
+def options(source: Source, asked: Callable[[ast.expr], object]) -> dict[str, Any] | None:
+    """The defaults of a command line's options, where one parser has them."""
+    if len(index.of(source).called("ArgumentParser")) != 1 or index.of(source).called("set_defaults"):
+        return None
+    found: dict[str, Any] = {}
+    for call in index.of(source).called("add_argument"):
+        flags = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        long = [f for f in flags if f.startswith("--")] or flags
+        target, given = finding.keyword(call, "dest"), finding.keyword(call, "default")
+        flag = long[0].lstrip("-").replace("-", "_") if long else ""
+        stands = target.value if isinstance(target, ast.Constant) else flag
+        if isinstance(given, ast.Constant):
+            found[str(stands)] = given.value
+        elif finding.keyword(call, "action") is not None and given is None:
+            found[str(stands)] = None  # a switch: whichever
+        elif given is not None:
+            found[str(stands)] = asked(given)
+    return found
+
+
+def _neutral(source: Source, stored: ast.Name) -> bool:
+    """``ds = ds.shuffle(n)``: what is in it, and how much, stays."""
+    value = getattr(finding.parents(source).get(stored), "value", None)
+    calls = list(finding.chain(value)) if isinstance(value, ast.Call) else []
+    root = calls[-1].func.value if calls and isinstance(calls[-1].func, ast.Attribute) else None
+    same = isinstance(root, ast.Name) and root.id == stored.id
+    return same and all(finding.called(c) in ("shuffle", "cache", "prefetch", "with_options") for c in calls)

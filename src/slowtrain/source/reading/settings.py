@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import ast
 
-from slowtrain.source import FUNCTIONS, Source, kept
-from slowtrain.source.reading import finding, index, scopes, values
+from slowtrain.source import FUNCTIONS, Source
+from slowtrain.source.reading import finding, index, objects, scopes, values
 
 DEPTH = 10  # of names, parameters and mappings on the way
 COPIES = frozenset({"copy", "deepcopy"})
@@ -129,7 +129,25 @@ def _of_name(source: Source, node: ast.Name, depth: int) -> ast.expr | None:
     if len(bound) == 1 and isinstance(bound[0], ast.arg) and isinstance(where, FUNCTIONS):
         return _of_parameter(source, where, node.id, depth)
     value = values.assigned(source, node)
+    if value is None and len(bound) == 1 and isinstance(bound[0], ast.Name):
+        value = _unpacked(source, bound[0])
     return written(source, value, depth - 1) if value is not None else None
+
+
+def _unpacked(source: Source, target: ast.Name) -> ast.expr | None:
+    """What ``target`` gets of the tuple that a function of this file returns: ``x, y = make()``."""
+    above = finding.parents(source)
+    holder = above.get(target)
+    assign = above.get(holder) if isinstance(holder, ast.Tuple) else None
+    if not isinstance(assign, ast.Assign) or holder not in assign.targets or not isinstance(assign.value, ast.Call):
+        return None
+    made = finding.defined(source, finding.called(assign.value), assign)
+    back = [n.value for n in scopes.own(made.body) if isinstance(n, ast.Return)] if made is not None else []
+    given = back[0] if len(back) == 1 else None
+    if not isinstance(given, ast.Tuple) or not isinstance(holder, ast.Tuple) or len(given.elts) != len(holder.elts):
+        return None
+    plain = not any(isinstance(e, ast.Starred) for e in (*given.elts, *holder.elts))
+    return given.elts[holder.elts.index(target)] if plain else None
 
 
 def _of_parameter(source: Source, function: Function, name: str, depth: int) -> ast.expr | None:
@@ -169,7 +187,7 @@ def default(function: Function, name: str) -> ast.expr | None:
 
 
 def _of_attribute(source: Source, node: ast.Attribute, depth: int) -> ast.expr | None:
-    stored = _stored(source).get(node.attr, [])
+    stored = objects.stores(source, node.attr)
     base = node.value
     if isinstance(base, ast.Name) and base.id in ("self", "cls"):
         holder = class_of(source, node)
@@ -181,16 +199,6 @@ def _of_attribute(source: Source, node: ast.Attribute, depth: int) -> ast.expr |
         return forwarded(source, made, node.attr) if not stored else None
     found = _class(source, finding.called(made))
     return _member(source, found, node.attr, stored, made, depth) if found is not None else None
-
-
-@kept(4)
-def _stored(source: Source) -> dict[str, list[ast.Attribute]]:
-    """Attributes that something is put into or removed from, by their names."""
-    found: dict[str, list[ast.Attribute]] = {}
-    for node in index.nodes(source, ast.Attribute):
-        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            found.setdefault(node.attr, []).append(node)
-    return found
 
 
 def _class(source: Source, name: str) -> ast.ClassDef | None:

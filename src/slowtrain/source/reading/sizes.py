@@ -7,7 +7,7 @@ written counts: a value that comes from a file, the command line or a branch tha
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ DEEPEST = 60  # names, calls and parts of expressions inside one another
 MOST = 4000  # parts looked at in one file for one question: then it is too much to follow
 NAMESPACES = frozenset({"SimpleNamespace", "Namespace", "dict"})
 Function = objects.Function
-Thunk = Callable[[], Any]
+Thunk = objects.Thunk
 
 
 @dataclass(eq=False)
@@ -104,7 +104,7 @@ class Reader:
                 found.given = self._agreed(made, calls, True)
             else:
                 each = [self._fields(kind, call, None) for call in calls]
-                found.given = {n: _same([e.get(n) for e in each]) for e in each for n in e}
+                found.given = {n: objects.same([e.get(n) for e in each]) for e in each for n in e}
         return found
 
     def _agreed(self, function: Function, calls: Sequence[ast.Call], bound: bool) -> dict[str, Thunk]:
@@ -112,7 +112,7 @@ class Reader:
         names = scopes.parameters(function)
         if not each:
             return {}
-        return {n: _same([e.get(n) for e in each]) for n in names}
+        return {n: objects.same([e.get(n) for e in each]) for n in names}
 
     # -- calls
 
@@ -143,7 +143,7 @@ class Reader:
                 continue
             mapping = self._evaluated(named.value, frame)
             if isinstance(mapping, dict):
-                found.update({k: _fixed(v) for k, v in mapping.items() if isinstance(k, str)})
+                found.update({k: objects.fixed(v) for k, v in mapping.items() if isinstance(k, str)})
             else:
                 found.clear()
                 return
@@ -203,7 +203,7 @@ class Reader:
         if isinstance(node, ast.Subscript):
             whole = self.value(node.value, frame)
             key = node.slice.value if isinstance(node.slice, ast.Constant) else None
-            hidden = isinstance(whole, dict) and key in objects.stored_keys(self.source)
+            hidden = isinstance(whole, dict) and isinstance(key, str) and objects.key_stored(self.source, key)
             return None if whole is None or hidden else arrays.part(whole, node.slice, lambda n: self.value(n, frame))
         if isinstance(node, ast.BinOp):
             return arrays.joined(node.op, self.value(node.left, frame), self.value(node.right, frame))
@@ -316,7 +316,9 @@ class Reader:
         if name in objects.longer(self.source):
             return None
         stored = [
-            n for n in objects.stores(self.source, name) if objects.class_of(self.source, n) is thing.kind or not objects.of_self(n)
+            n
+            for n in objects.stores(self.source, name)
+            if objects.class_of(self.source, n) is thing.kind or not objects.of_self(n)
         ]
         if not stored:
             made = objects.method(thing.kind, name)
@@ -359,7 +361,7 @@ class Reader:
             self._arguments(ast.Call(call.func, [], call.keywords), (), frame, given)
             return found | {k: v() for k, v in given.items()}
         if name == "parse_args":
-            return _options(self.source)
+            return objects.options(self.source, lambda n: self.value(n, self.module))
         if name == "len" and len(call.args) == 1:
             return self._length(self.value(call.args[0], frame))
         kind = self.value(call.func, frame)
@@ -393,42 +395,3 @@ class Reader:
         found = [n for n in scopes.own(scopes.body(function)) if isinstance(n, (ast.Return, ast.Yield, ast.YieldFrom))]
         alone = len(found) == 1 and isinstance(found[0], ast.Return)
         return self.value(found[0].value, frame) if alone and isinstance(found[0], ast.Return) else None
-
-
-# -- arguments, names and options
-
-
-def _same(thunks: Sequence[Thunk | None]) -> Thunk:
-    """What several calls give, where they give the same."""
-
-    def asked() -> Any:
-        found = [t() if t is not None else None for t in thunks]
-        alike = all(type(f) is type(found[0]) and f == found[0] for f in found)
-        return found[0] if found and alike else None
-
-    return asked
-
-
-def _fixed(known: Any) -> Thunk:
-    return lambda: known
-
-
-@kept(16)
-def _options(source: Source) -> dict[str, Any] | None:
-    """The defaults of a command line's options, where one parser has them."""
-    if len(index.of(source).called("ArgumentParser")) != 1 or index.of(source).called("set_defaults"):
-        return None
-    found: dict[str, Any] = {}
-    for call in index.of(source).called("add_argument"):
-        flags = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-        long = [f for f in flags if f.startswith("--")] or flags
-        target, given = finding.keyword(call, "dest"), finding.keyword(call, "default")
-        flag = long[0].lstrip("-").replace("-", "_") if long else ""
-        stands = target.value if isinstance(target, ast.Constant) else flag
-        if isinstance(given, ast.Constant):
-            found[str(stands)] = given.value
-        elif finding.keyword(call, "action") is not None and given is None:
-            found[str(stands)] = None  # a switch: whichever
-        elif given is not None:
-            found[str(stands)] = of(source).at(given)
-    return found

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slowtrain.source import FUNCTIONS, Source, kept
+from slowtrain.source import FUNCTIONS, Source, kept, trees
 from slowtrain.source.reading import finding, index, scopes
 
 ON_BATCH = ("train_on_batch",)
@@ -63,7 +63,24 @@ def _given(source: Source, call: ast.Call) -> frozenset[str]:
     return frozenset()
 
 
-def each_turn(loop: ast.For | ast.While) -> Iterator[ast.stmt]:
+def entered(source: Source, steps: Steps) -> Iterator[tuple[ast.Call, ast.FunctionDef]]:
+    """Calls of functions of this file in every turn, the step's own left out; of those in inner loops as well."""
+    todo = list(each_turn(steps.loop))
+    while todo:
+        one = todo.pop(0)
+        if isinstance(one, (ast.For, ast.While)):
+            todo = [*each_turn(one), *todo]
+            continue
+        for call in (n for n in trees.walk(one) if isinstance(n, ast.Call)):
+            made = finding.defined(source, finding.called(call), call)
+            if made is None or made.decorator_list or finding.called(call) == finding.called(steps.call):
+                continue
+            method = isinstance(finding.parents(source).get(made), ast.ClassDef)
+            if method == isinstance(call.func, ast.Attribute):
+                yield call, made
+
+
+def each_turn(loop: ast.For | ast.While | ast.FunctionDef) -> Iterator[ast.stmt]:
     """The statements that run in every turn: those of branches, and of functions inside, left out."""
     todo = list(loop.body)
     while todo:

@@ -52,8 +52,8 @@ def number(source: Source, node: ast.expr | None, depth: int = DEPTH) -> int | N
         found = shape(source, node.value.value, depth - 1)
         at = node.slice.value if isinstance(node.slice, ast.Constant) else None
         return found[at] if found is not None and isinstance(at, int) and -len(found) <= at < len(found) else None
-    found_whole = values.whole(source, node)
-    return found_whole if found_whole is not None or depth < DEPTH else sizes.number(source, node)
+    written = values.whole(source, node)
+    return written if written is not None else sizes.number(source, node)
 
 
 def rows(source: Source, node: ast.expr | None, depth: int = DEPTH) -> int | None:
@@ -65,7 +65,7 @@ def rows(source: Source, node: ast.expr | None, depth: int = DEPTH) -> int | Non
 def shape(source: Source, node: ast.expr | None, depth: int = DEPTH) -> Shape | None:
     """The shape of an array, its dimensions None where they are not visible."""
     found = _shape(source, node, depth)
-    if depth < DEPTH or (found and found[0] is not None):
+    if not depth or (found and found[0] is not None):
         return found
     followed = sizes.shape(source, node)
     return followed if followed and (not found or followed[0] is not None) else found

@@ -136,3 +136,24 @@ def test_all_calls_of_fit_with_the_number_follow() -> None:
 )
 def test_it_stays_where_something_else_hangs_on_it(line: int, text: str) -> None:
     assert raised(text, line) is None
+
+
+CONFIG = """
+    @dataclass
+    class Config:
+        batch: int = 8
+        hidden: int = 8
+    def pipeline(cfg, x):
+        return make(x).batch(cfg.batch)
+    def main(cfg):
+        fit(Dense(cfg.hidden), pipeline(cfg, x))
+    main({made})
+"""
+
+
+def test_a_setting_that_is_handed_through_functions() -> None:
+    text = CONFIG.format(made="Config()")
+    new = raised(text, 6)
+    assert new == textwrap.dedent(text).lstrip("\n").replace("batch: int = 8", "batch: int = 64")
+    assert raised(CONFIG.format(made="Config(batch=other())"), 6) is None
+    assert raised(CONFIG.format(made="Config()").replace("cfg.hidden", "cfg.batch"), 6) is None

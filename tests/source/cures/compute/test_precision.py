@@ -101,3 +101,20 @@ def test_what_is_float32_or_uncertain_stays(text: str) -> None:
 def test_line_ends_stay() -> None:
     head = HEAD.replace("\n", "\r\n")
     assert single("w = tf.Variable(np.zeros(3))\r\n", head) == f"w = tf.Variable(np.zeros(3){CAST})\r\n"
+
+
+SUMMED = """def made(n):
+    out = {begun}
+    for _ in range(3):
+        out += rng.normal(size=n)
+    return out
+x = made(8)
+ds = tf.data.Dataset.from_tensor_slices(x)
+"""
+
+
+def test_what_is_added_up_in_place() -> None:
+    new = single(SUMMED.format(begun="np.zeros(n)"))
+    assert new == SUMMED.format(begun=f"np.zeros(n){CAST}")
+    assert single(SUMMED.format(begun="np.zeros(n, np.float32)")) is None  # it stays what it was
+    assert single(SUMMED.format(begun="unknown(n)")) is None

@@ -288,8 +288,34 @@ FLOWS = {
     ),
     "in a loop of its own": (
         "ds = tf.data.Dataset.range(9)\nfor f in fs:\n    ds = ds.map(f)  #@\n",
-        ["map"],
+        ["range", "map"],
+        True,
+    ),
+    "through a loop": (
+        "ds = tf.data.Dataset.range(9)\nfor f in fs:\n    ds = ds.map(f)\nds = ds.batch(3)  #@\n",
+        ["range", "map", "batch"],
+        True,
+    ),
+    "through a branch": (
+        "ds = tf.data.Dataset.range(9)\nif train:\n    ds = ds.shuffle(9)\nds = ds.batch(3)  #@\n",
+        ["range", "shuffle", "batch"],
+        True,
+    ),
+    "of two branches": (
+        "ds = tf.data.Dataset.range(9)\nif train:\n    ds = ds.shuffle(9)\nelse:\n    ds = ds.take(2)\nds = ds.batch(3)  #@\n",
+        ["batch"],
         False,
+    ),
+    "of a method": (
+        "class A:\n    def make(self, n):\n        return tf.data.Dataset.range(n)\nds = A().make(9).batch(3)  #@\n",
+        ["range", "batch"],
+        True,
+    ),
+    "of an attribute": (
+        "class A:\n    def __init__(self):\n        self.ds = tf.data.Dataset.range(9)\n"
+        "    def run(self):\n        return self.ds.batch(3)  #@\n",
+        ["range", "batch"],
+        True,
     ),
     "of a tuple": ("a, b = tf.data.Dataset.range(9), 3\nds = a.batch(b)  #@\n", ["range", "batch"], True),
     "of the module, in a function": (
@@ -309,3 +335,58 @@ def test_a_pipeline_is_followed_to_its_source(text: str, names: list[str], whole
     flow = chains.upstream(source, last)
     assert list(flow.names) == names
     assert flow.whole is whole
+
+
+MOVED = {
+    "line by line": (
+        """
+        ds = tf.data.Dataset.from_tensor_slices(names)
+        ds = ds.cache()
+        ds = ds.map(load)  #@
+        ds = ds.shuffle(64)
+        """,
+        """
+        ds = tf.data.Dataset.from_tensor_slices(names)
+        ds = ds.map(load).cache()  #@
+        ds = ds.shuffle(64)
+        """,
+    ),
+    "in a chain": (
+        "ds = tf.data.Dataset.from_tensor_slices(n).shuffle(9).cache().map(load).batch(8)  #@\n",
+        "ds = tf.data.Dataset.from_tensor_slices(n).shuffle(9).map(load).cache().batch(8)  #@\n",
+    ),
+    "a file of its own stays": (
+        "ds = tf.data.Dataset.from_tensor_slices(n).cache('kept').map(load)  #@\n",
+        "ds = tf.data.Dataset.from_tensor_slices(n).cache('kept').map(load).cache()  #@\n",
+    ),
+    "another user of it": (
+        """
+        raw = tf.data.Dataset.from_tensor_slices(n).cache()
+        ds = raw.map(load)  #@
+        other = raw.map(show)
+        """,
+        """
+        raw = tf.data.Dataset.from_tensor_slices(n).cache()
+        ds = raw.map(load).cache()  #@
+        other = raw.map(show)
+        """,
+    ),
+}
+NOT_MOVED = {
+    "kept already": "ds = tf.data.Dataset.from_tensor_slices(n).cache().map(load).cache()  #@\n",
+    "drawn": "ds = tf.data.Dataset.from_tensor_slices(n).cache().map(tf.image.random_hue)  #@\n",
+    "repeated": "ds = tf.data.Dataset.from_tensor_slices(n).cache().repeat().map(load)  #@\n",
+}
+
+
+@pytest.mark.parametrize(("before", "after"), MOVED.values(), ids=MOVED)
+def test_a_cache_moves_behind_the_work(before: str, after: str) -> None:
+    load = "def load(n):\n    return tf.io.read_file(n)\ndef show(n):\n    return n\n"
+    before, after = (HEAD + load + textwrap.dedent(text) for text in (before, after))
+    _check(before, after, lambda source, line: datasets.cached(source, line)[0])
+
+
+@pytest.mark.parametrize("text", NOT_MOVED.values(), ids=NOT_MOVED)
+def test_a_cache_that_must_stay(text: str) -> None:
+    load = "def load(n):\n    return tf.io.read_file(n)\n"
+    _check(HEAD + load + text, None, lambda source, line: datasets.cached(source, line)[0])

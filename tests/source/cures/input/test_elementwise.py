@@ -45,6 +45,16 @@ EXAMPLES = (
     "    return tf.train.Example(features=tf.train.Features(feature=fields)).SerializeToString()\n"
     "spec = {'x': tf.io.FixedLenFeature([3], tf.float32), 'y': tf.io.FixedLenFeature([], tf.int64)}\n"
 )
+FILLED = (
+    "COUNT = 2\n"
+    "def example(i):\n"
+    "    given = {'x': [i, 1.0, 2.0], 'n_0': [i], 'n_1': [-i], 'y': [2 * i]}\n"
+    "    fields = {k: tf.train.Feature(float_list=tf.train.FloatList(value=v)) for k, v in given.items()}\n"
+    "    return tf.train.Example(features=tf.train.Features(feature=fields)).SerializeToString()\n"
+    "SPEC = {f'n_{i}': tf.io.FixedLenFeature([], tf.float32) for i in range(COUNT)}\n"
+    "SPEC['x'] = tf.io.FixedLenFeature([3], tf.float32)\n"
+    "SPEC['y'] = tf.io.FixedLenFeature([], tf.float32)\n"
+)
 GROUPS = f"({{'a': {ROWS}, 'b': {ROWS} + 1}}, {ROWS})"
 NUMBERS = "({'a': np.arange(10), 'b': np.arange(10) % 3}, np.arange(10))"
 KIND = """class Kind:
@@ -138,9 +148,50 @@ SAME = {
     "a layer that scales": Case(
         ROWS, "def f(x):\n    return scale(x)", (1,), (1,), "scale = keras.layers.Rescaling(1 / 255)\n"
     ),
+    "features that are put in one by one": Case(
+        "[example(float(i)) for i in range(10)]",
+        "def f(r):\n    row = tf.io.parse_single_example(r, SPEC)\n"
+        "    return {'n': tf.stack([row[f'n_{i}'] for i in range(COUNT)], axis=-1), 'x': row['x']}, row['y']",
+        (0,),
+        (1, 1, 0),
+        FILLED,
+    ),
+    "features by a loop": Case(
+        "[example(float(i)) for i in range(10)]",
+        "def f(r):\n    row = tf.io.parse_single_example(r, SPEC)\n"
+        "    return {k: row[k] * 2.0 for k in NAMES}, row['y']",
+        (0,),
+        (0, 0, 0),
+        FILLED
+        + "NAMES = ['n_0', 'n_1']\nfor k in range(3):\n    SPEC[f'z_{k:02d}'] = SPEC['n_0']\n".replace(
+            "SPEC['n_0']", "tf.io.FixedLenFeature([], tf.float32, 0.0)"
+        ),
+    ),
 }
 
 NOT = {
+    "features that may change": Case(
+        "[example(float(i)) for i in range(10)]",
+        "def f(r):\n    row = tf.io.parse_single_example(r, SPEC)\n    return row['x'], row['y']",
+        (0,),
+        (1, 0),
+        FILLED + "SPEC.pop('n_0')\n",
+    ),
+    "a feature of any length among them": Case(
+        "[example(float(i)) for i in range(10)]",
+        "def f(r):\n    row = tf.io.parse_single_example(r, SPEC)\n    return row['x'], row['y']",
+        (0,),
+        (1, 0),
+        FILLED + "if True:\n    SPEC['x'] = tf.io.VarLenFeature(tf.float32)\n",
+    ),
+    "a key that nobody told": Case(
+        "[example(float(i)) for i in range(10)]",
+        "def f(r):\n    row = tf.io.parse_single_example(r, SPEC)\n"
+        "    return tf.stack([row[k] for k in names()]), row['y']",
+        (0,),
+        (1, 0),
+        FILLED,
+    ),
     "a part of a row, and of a batch elsewhere": Case(
         ROWS, "def f(x):\n    return x[:2]\nfew = f(np.ones((8, 3)))", (1,), (1,)
     ),

@@ -75,6 +75,10 @@ def test_numbers_from_elsewhere_stay(text: str) -> None:
         ('os.system(f"taskset -cp 0 {os.getpid()}")\nx = 1\n', "x = 1\n"),
         ("try:\n    os.sched_setaffinity(0, {0})\nexcept OSError:\n    x = 1\n",
          "try:\n    pass\nexcept OSError:\n    x = 1\n"),
+        # Each worker its own core: that plan is kept where there are several.
+        ('n = os.environ["WORLD_SIZE"]\ndef pin(rank):\n    os.sched_setaffinity(0, {rank})\n    print(n)\n',
+         ('n = os.environ["WORLD_SIZE"]\ndef pin(rank):\n    if int(os.environ.get("WORLD_SIZE", "1")) > 1:\n'
+          "        os.sched_setaffinity(0, {rank})\n    print(n)\n")),
     ],
 )  # fmt: skip
 def test_the_script_s_own_binding_goes(old: str, new: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from slowtrain.model import Edit
 from slowtrain.source import RANDOM, Source, edits, trees
 from slowtrain.source.reading import finding as find
-from slowtrain.source.reading import values
+from slowtrain.source.reading import settings, values
 
 BATCHLIKE = re.compile(r"batch|^bs$|^mb(?:_?size)?$|_bs$", re.IGNORECASE)
 TAKERS = ("batch", "padded_batch", "ragged_batch")  # of a data set, whose first argument is the batch
@@ -54,7 +54,7 @@ def _everywhere(source: Source, given: list[ast.expr], size: int, goal: int) -> 
     """Each of the expressions at its origin; those of another size stay. None where one is not known."""
     done = []
     for expression in given:
-        origin = values.origin(source, expression)
+        origin = values.origin(source, expression) or _of_settings(source, expression)
         if origin is None:
             return None
         if origin.constant.value == size and not isinstance(origin.constant.value, bool):
@@ -68,6 +68,13 @@ def _everywhere(source: Source, given: list[ast.expr], size: int, goal: int) -> 
             if isinstance(other, ast.Constant) and other.value == size:
                 done.append(edits.replace(source, other, str(goal)))
     return done
+
+
+def _of_settings(source: Source, node: ast.expr) -> values.Origin | None:
+    """The one literal behind ``cfg.batch`` where ``cfg`` is handed through functions."""
+    found = settings.written(source, node) if isinstance(node, (ast.Attribute, ast.Name)) else None
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return values.Origin(found, [name]) if isinstance(found, ast.Constant) else None
 
 
 def _sliced(source: Source, lines: tuple[int, ...], size: int, goal: int) -> list[Edit] | None:

@@ -38,9 +38,30 @@ def _tape(source: Source, line: int) -> ast.With | None:
     near = [t for t in tapes if t.lineno <= line <= (scopes.block(source, t)[-1].end_lineno or t.lineno)]
     function = source.function_at(line)
     near = near or [t for t in tapes if function is not None and finding.function(source, t) is function]
+    near = near or _by_another_name(source, tapes)
     outermost = [t for t in near if not any(t is not o and t in trees.walk(o) for o in near)]
     blocks = {id(scopes.block(source, t)[0]) for t in outermost}
     return outermost[0] if len(blocks) == 1 else None
+
+
+def _by_another_name(source: Source, tapes: list[ast.With]) -> list[ast.With]:
+    """The tapes of a model's ``train_step`` that the file calls itself, where it has no others: what ran eagerly."""
+    functions = {f for t in tapes if (f := finding.function(source, t)) is not None}
+    one = functions.pop() if len(functions) == 1 else None
+    return tapes if isinstance(one, ast.FunctionDef) and _of_keras(source, one) and _by_hand(source, one) else []
+
+
+def _by_hand(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
+    """Calls of a method by its name, or by another one that it is given: ``step = model.train_step``."""
+    names = set()
+    for node in trees.walk(source.tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute) and node.value.attr == function.name:
+            names |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+    calls = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call)]
+    renamed = [c for c in calls if isinstance(c.func, ast.Name) and c.func.id in names]
+    named = [c for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr == function.name]
+    above = [c for c in named if isinstance(c.func, ast.Attribute) and isinstance(c.func.value, ast.Call)]
+    return [] if above else [*named, *renamed]  # of super()
 
 
 def _eager_parts(source: Source) -> bool:
@@ -84,8 +105,7 @@ def _decorated(source: Source, function: ast.FunctionDef | ast.AsyncFunctionDef)
     name = _name_of_tf(source)
     if name is None or isinstance(function, ast.AsyncFunctionDef) or function.args.vararg or function.args.kwarg:
         return []
-    above = finding.parents(source).get(function)
-    if isinstance(above, ast.ClassDef) and any("Model" in scopes.dotted(b) for b in above.bases):
+    if _of_keras(source, function) and not _by_hand(source, function):
         return []  # Keras compiles it itself
     if function.decorator_list or not _updates(source, function.body) or not _called_plainly(source, function):
         return []
@@ -115,7 +135,7 @@ def _updates(source: Source, statements: Sequence[ast.stmt]) -> bool:
 
 def _called_plainly(source: Source, function: ast.FunctionDef) -> bool:
     """Whether every call stands in eager code, and gives the same objects or things that become tensors."""
-    calls = kinds.calls_of(source, function)
+    calls = _calls(source, function)
     for call in calls:
         around = finding.function(source, call)
         if around is not None and graphable.graphed(source, around):
@@ -123,10 +143,25 @@ def _called_plainly(source: Source, function: ast.FunctionDef) -> bool:
         if any(k.arg is None for k in call.keywords):
             return False
     for parameter in scopes.parameters(function):
-        given = list(kinds.given_to(source, function, parameter))
-        if any(kinds.of(source, g) == kinds.NUMBER for g in given):
+        if any(kinds.of(source, g) == kinds.NUMBER for g in _given(source, function, parameter)):
             return False
     return bool(calls)
+
+
+def _calls(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
+    return _by_hand(source, function) if _of_keras(source, function) else kinds.calls_of(source, function)
+
+
+def _given(source: Source, function: ast.FunctionDef, parameter: str) -> list[ast.expr]:
+    """What calls give for the parameter; ``step(data)`` of ``step = model.train_step`` gives no ``self``."""
+    found = []
+    for call in _calls(source, function):
+        names = scopes.parameters(function)
+        given = kinds.given_in(function, call, parameter)
+        if isinstance(call.func, ast.Name) and names[0] == "self":
+            given = finding.keyword(call, parameter, names.index(parameter) - 1) if parameter != "self" else None
+        found += [given] if given is not None else []
+    return found
 
 
 def _fit_for_tensor(source: Source, function: ast.FunctionDef, parameter: str) -> bool:
@@ -134,10 +169,17 @@ def _fit_for_tensor(source: Source, function: ast.FunctionDef, parameter: str) -
 
     Eagerly an 8-byte array takes the type of the tensor that it meets; as an argument of a graph it keeps its own.
     """
-    given = list(kinds.given_to(source, function, parameter))
+    given = _given(source, function, parameter)
     if given and all(kinds.of(source, g) == kinds.TENSOR or kinds.single(source, g) for g in given):
         return True
-    return not mixes(function.body, parameter)
+    names = {parameter, *_taken_apart(function, parameter)} if _of_keras(source, function) else {parameter}
+    return not any(mixes(function.body, name) for name in names)
+
+
+def _taken_apart(function: ast.FunctionDef, parameter: str) -> set[str]:
+    """``x`` and ``y`` of ``x, y = data``."""
+    found = (n for n in trees.walk(function) if isinstance(n, ast.Assign) and scopes.dotted(n.value) == parameter)
+    return {name for n in found for name in scopes.bound(n)}
 
 
 def mixes(statements: Sequence[ast.stmt], name: str) -> bool:

@@ -212,16 +212,21 @@ def _of_batches(given: ast.expr) -> bool:
 def trained_at_once(source: Source, line: int) -> list[Edit]:
     """``model.fit(x, y, epochs=1)`` at ``line``, known to take one step, as ``train_on_batch``."""
     call = finding.only(source, line, "fit")
-    if call is None or not isinstance(call.func, ast.Attribute) or len(call.args) > 2:
+    statement = finding.statement(source, call) if call is not None else None
+    if call is None or not isinstance(statement, ast.Expr) or statement.value is not call:
         return []
-    statement = finding.statement(source, call)
-    names, epochs = {k.arg for k in call.keywords}, finding.keyword(call, "epochs")
-    once = epochs is None or number(source, epochs) == 1
-    if not isinstance(statement, ast.Expr) or statement.value is not call or not once or not names <= PLAIN_FIT:
-        return []
-    if len(call.args) + len(names & {"x", "y"}) != 2:
+    if not one_epoch(source, call):
         return []
     return _renamed(source, call, "train_on_batch", ("verbose", "batch_size", "epochs", "shuffle"))
+
+
+def one_epoch(source: Source, call: ast.Call) -> bool:
+    """Whether ``fit`` goes once through an input and a target, without anything beside that."""
+    names, epochs = {k.arg for k in call.keywords}, finding.keyword(call, "epochs")
+    once = epochs is None or number(source, epochs) == 1
+    if not isinstance(call.func, ast.Attribute) or len(call.args) > 2 or not once or not names <= PLAIN_FIT:
+        return False
+    return len(call.args) + len(names & {"x", "y"}) == 2
 
 
 def _renamed(source: Source, call: ast.Call, name: str, dropped: tuple[str, ...]) -> list[Edit]:
@@ -236,11 +241,12 @@ def _renamed(source: Source, call: ast.Call, name: str, dropped: tuple[str, ...]
 # -- steps of an epoch
 
 
-def counted_in_batches(source: Source, line: int) -> list[Edit]:
-    """``steps_per_epoch`` of ``fit`` at ``line``, given in samples, divided by the batch's size."""
+def counted_in_batches(source: Source, line: int, named: str = "steps_per_epoch") -> list[Edit]:
+    """Steps of ``fit`` at ``line``, those of the validation if so ``named``, from samples to batches."""
     call = finding.only(source, line, "fit", "fit_generator")
-    given = finding.keyword(call, "steps_per_epoch") if call is not None else None
-    data = finding.keyword(call, "x", 0) if call is not None else None
+    given = finding.keyword(call, named) if call is not None else None
+    held = ("validation_data", None) if named == "validation_steps" else ("x", 0)
+    data = finding.keyword(call, *held) if call is not None else None
     plain = (ast.Call, ast.Name, ast.Constant, ast.Subscript, ast.Attribute)
     if given is None or data is None or not isinstance(given, plain):
         return []
@@ -277,6 +283,8 @@ def _of_function(source: Source, made: ast.FunctionDef, call: ast.Call) -> str |
     sizes = [finding.keyword(n, "batch_size", 0) for n in calls if isinstance(n.func, ast.Attribute)]
     steps |= {n.id for n in sizes if isinstance(n, ast.Name)}
     names = [p for p in scopes.parameters(made) if p in steps and p not in scopes.bound(made.body)]
+    if not names and len(sizes) == 1:
+        return _of_file(source, call, sizes[0])
     if len(names) != 1:
         return None
     given = kinds.given_in(made, call, names[0])
@@ -285,6 +293,20 @@ def _of_function(source: Source, made: ast.FunctionDef, call: ast.Call) -> str |
         given = dict(zip([a.arg for a in late], made.args.defaults, strict=True)).get(names[0])
     plain = isinstance(given, ast.Constant) or (given is not None and scopes.dotted(given) != "")
     return edits.written(source, given) if given is not None and plain else None
+
+
+def _of_file(source: Source, call: ast.Call, size: ast.expr | None) -> str | None:
+    """A batch's size that is the same constant in the function and where it is called."""
+    if isinstance(size, ast.Constant):
+        return edits.written(source, size) if isinstance(size.value, int) else None
+    if not isinstance(size, ast.Name) or kinds.where_bound(source, size) is not source.tree:
+        return None
+    around = finding.function(source, call)
+    while around is not None:
+        if size.id in scopes.bound(around.body) or size.id in scopes.parameters(around):
+            return None
+        around = finding.function(source, around)
+    return None if scopes.changes(source, size.id, source.tree) else size.id
 
 
 def unrepeated(source: Source, line: int) -> list[Edit]:

@@ -42,8 +42,8 @@ def as_tensors(source: Source, line: int, parameters: dict[str, str]) -> list[Ed
     function = graph_function(source, line)
     if function is None or not parameters or OTHER_TYPES.search(source.text):
         return []
-    calls = _calls(source, function)
-    if not calls or any(_in_graph(source, c) for c in calls):
+    calls = calls_of(source, function)
+    if not calls:
         return []
     name, importing = edits.imported(source, "tensorflow", "tf")
     found: list[Edit] = []
@@ -54,12 +54,11 @@ def as_tensors(source: Source, line: int, parameters: dict[str, str]) -> list[Ed
             return []
         suffix = f", {name}.{dtype})" if dtype else ")"
         for call in calls:
-            if any(isinstance(a, ast.Starred) for a in call.args):
-                return []
-            if _forwards(function, call, parameter):
+            starred = any(isinstance(a, ast.Starred) for a in call.args)
+            if not starred and _forwards(function, call, parameter):
                 forwarded.setdefault(call, {})[parameter] = suffix
                 continue
-            given = kinds.given_in(function, call, parameter)
+            given = (_behind_star if starred else kinds.given_in)(function, call, parameter)
             if given is None:
                 return []
             if kinds.of(source, given) != kinds.TENSOR:
@@ -87,15 +86,37 @@ def _forwards(function: ast.FunctionDef, call: ast.Call, parameter: str) -> bool
     return parameter in names and not by_position and all(k.arg != parameter for k in call.keywords)
 
 
-def _calls(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
-    """Calls of the function, by its name or by that of ``tf.function(f)``."""
+def _behind_star(function: ast.FunctionDef, call: ast.Call, parameter: str) -> ast.expr | None:
+    """What ``step(*batch, rate)`` gives for ``parameter``: all have to be given, so that the last are the last."""
+    taken = function.args
+    names = scopes.parameters(function)
+    names = names[1:] if names[:1] == ["self"] and isinstance(call.func, ast.Attribute) else names
+    stars = [i for i, a in enumerate(call.args) if isinstance(a, ast.Starred)]
+    if taken.defaults or taken.kwonlyargs or taken.vararg or taken.kwarg or len(stars) != 1 or call.keywords:
+        return None
+    last = call.args[stars[0] + 1 :]
+    return dict(zip(names[len(names) - len(last) :], last, strict=False)).get(parameter)
+
+
+def calls_of(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
+    """Calls of the function, by its name or by that of ``tf.function(f)``; none where one stands in a graph."""
     names = {function.name}
+    for target, _ in _graphs_of(source, function):
+        names |= {scopes.dotted(t).rpartition(".")[2] for t in target.targets}
+    found = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) in names]
+    return [] if any(_in_graph(source, c) for c in found) else found
+
+
+def _graphs_of(source: Source, function: ast.FunctionDef) -> list[tuple[ast.Assign, ast.Call]]:
+    """``fast = tf.function(f)`` of the function, ``self.fast = tf.function(self.f)``."""
+    found = []
     for node in trees.walk(source.tree):
         made = node.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) else None
-        if isinstance(node, ast.Assign) and made is not None and made.args and _makes_graph(source, made):
-            given = scopes.dotted(made.args[0]).rpartition(".")[2]
-            names |= {scopes.dotted(t).rpartition(".")[2] for t in node.targets if given == function.name}
-    return [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) in names]
+        if not isinstance(node, ast.Assign) or made is None or not made.args or not _makes_graph(source, made):
+            continue
+        if scopes.dotted(made.args[0]).rpartition(".")[2] == function.name:
+            found.append((node, made))
+    return found
 
 
 def _makes_graph(source: Source, call: ast.Call) -> bool:
@@ -131,9 +152,9 @@ def _uses(source: Source, function: ast.AST, parameter: str, depth: int = 4) -> 
         n for one in scopes.body(function) for n in trees.walk(one) if isinstance(n, ast.Name) and n.id == parameter
     ]
     for node in names:
-        use = _use(source, node, above)
-        handed = _handed(source, node, above) if use is None and depth else None
-        inner = {use} if use is not None else _uses(source, *handed, depth - 1) if handed is not None else None
+        known = use(source, node, above)
+        handed = _handed(source, node, above) if known is None and depth else None
+        inner = {known} if known is not None else _uses(source, *handed, depth - 1) if handed is not None else None
         if inner is None:
             return None
         found |= inner
@@ -157,7 +178,7 @@ def _handed(source: Source, node: ast.Name, above: Statements) -> tuple[ast.Func
     return None
 
 
-def _use(source: Source, node: ast.Name, above: Statements) -> str | None:
+def use(source: Source, node: ast.expr, above: Statements) -> str | None:
     """How a parameter is used: "cast" (any type will do), "number" (meets numbers), None where it must be Python's."""
     parent = above.get(node)
     if isinstance(above.get(parent) if parent else None, (ast.If, ast.While)) and isinstance(parent, ast.Compare):
@@ -194,18 +215,43 @@ def _meets_tensor(source: Source, node: ast.AST, above: Statements) -> bool:
 
 
 def reduced(source: Source, line: int) -> list[Edit]:
-    """The ``tf.function`` at ``line`` with ``reduce_retracing=True``, where its body asks for no shape."""
+    """The ``tf.function`` at ``line`` with ``reduce_retracing=True``, where neither it nor a model asks for a shape."""
     function = graph_function(source, line)
-    if function is None or _asks_for_shape(function):
+    if function is None or _asks_for_shape(function) or any(_wants_sizes(source, m) for m in _models(source)):
         return []
     for one in function.decorator_list:
         if isinstance(one, ast.Call) and scopes.full(source, one.func) == "tensorflow.function":
-            if {k.arg for k in one.keywords} & {"reduce_retracing", "input_signature", "jit_compile", None} or one.args:
-                return []
-            return [edits.keyword(source, one, "reduce_retracing", "True")]
+            return [] if one.args else _opened(source, one)
         if scopes.full(source, one) == "tensorflow.function":
             return [edits.insert(source, edits.end(one), "(reduce_retracing=True)")]
-    return []
+    made = _graphs_of(source, function)
+    return _opened(source, made[0][1]) if len(made) == 1 and len(made[0][1].args) == 1 else []
+
+
+def _opened(source: Source, call: ast.Call) -> list[Edit]:
+    if {k.arg for k in call.keywords} & {"reduce_retracing", "input_signature", "jit_compile", None}:
+        return []
+    return [edits.keyword(source, call, "reduce_retracing", "True")]
+
+
+def _models(source: Source) -> list[ast.FunctionDef]:
+    """What models and layers of the file do when they are called."""
+    found = [n for n in trees.walk(source.tree) if isinstance(n, ast.FunctionDef)]
+    return [n for n in found if n.name in ("call", "__call__")]
+
+
+def _wants_sizes(source: Source, method: ast.FunctionDef) -> bool:
+    """Whether a method reads in Python how long its input is; its last axis, the features, stays as it is."""
+    above = finding.parents(source)
+    for node in trees.walk(method):
+        if isinstance(node, ast.Call) and finding.called(node) == "len":
+            return True
+        if isinstance(node, ast.Attribute) and node.attr in ("shape", "get_shape"):
+            holder = above.get(node)
+            last = isinstance(holder, ast.Subscript) and ast.unparse(holder.slice) == "-1"
+            if not last and not scopes.full(source, node).startswith(("tensorflow.", "keras.")):
+                return True
+    return False
 
 
 def _asks_for_shape(function: ast.FunctionDef) -> bool:

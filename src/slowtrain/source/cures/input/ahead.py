@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from slowtrain.model import Edit
 from slowtrain.source import FUNCTIONS, Source, edits, trees
-from slowtrain.source.cures.input import arrays, feeding_by_hand, generators
+from slowtrain.source.cures.input import arrays, feeding_by_hand, generators, loaders
 from slowtrain.source.reading import finding, repeatable, scopes
 
 # Calls that train: what comes before them in a loop makes their input.
@@ -33,6 +33,10 @@ def made_ahead(source: Source, line: int) -> list[Edit]:
     Either a generator that a loop goes through, or the assignments with which a loop begins. Only where they and the
     rest of the loop share nothing that either of them changes.
     """
+    for loop in loaders.loops(source, line):
+        found = _of_loader(source, loop)
+        if found:
+            return found
     for loop in _generated(source, line):
         found = _of_generator(source, loop)
         if found:
@@ -84,6 +88,19 @@ def _of_generator(source: Source, loop: ast.For) -> list[Edit]:
     name, also = _helping(source, function if function in source.tree.body else _top_statement(source, loop))
     opened, closed = edits.insert(source, edits.start(call), f"{name}("), edits.insert(source, edits.end(call), ")")
     return [*also, opened, closed]
+
+
+def _of_loader(source: Source, loop: ast.For) -> list[Edit]:
+    """``for x, y in loader`` of an object that makes its batches in ``__iter__``."""
+    given, making = loaders.gone_through(loop), loaders.making(source, loop)
+    if given is None or not making or not _steps(source, loop.body):
+        return []
+    reached = list({id(f): f for m in making for f in source.called(m)}.values())
+    own = loaders.own_draws(source, making) and reached == making
+    if loaders.shared(source, loop) or not _apart(source, reached, loop.body, loop, own):
+        return []
+    name, also = _helping(source, _top_statement(source, loop))
+    return [*also, edits.insert(source, edits.start(given), f"{name}("), edits.insert(source, edits.end(given), ")")]
 
 
 def _of_lines(source: Source, loop: ast.For, line: int) -> list[Edit]:
@@ -218,13 +235,18 @@ def _top_statement(source: Source, node: ast.AST) -> ast.stmt:
     return next(s for s in source.tree.body if any(n is node for n in trees.walk(s)))
 
 
-def _apart(source: Source, making: Sequence[ast.AST], rest: Sequence[ast.stmt], loop: ast.For) -> bool:
-    """Whether what makes a batch reads and changes nothing that the rest of the loop may change, nor draws with it."""
+def _apart(
+    source: Source, making: Sequence[ast.AST], rest: Sequence[ast.stmt], loop: ast.For, own_draws: bool = False
+) -> bool:
+    """Whether what makes a batch reads and changes nothing that the rest of the loop may change, nor draws with it.
+
+    ``own_draws``: it draws from generators that nothing else has.
+    """
     using = [f for s in rest for f in source.called(s)]
     if any(isinstance(n, (ast.Global, ast.Nonlocal)) for f in making for n in trees.walk(f)):
         return False
     draws = any(repeatable.random(source, f) for f in making)
-    if draws and any(repeatable.random(source, s) for s in using):
+    if draws and not own_draws and any(repeatable.random(source, s) for s in using):
         return False
     names = (scopes.full(source, n) for f in making for n in trees.walk(f) if isinstance(n, ast.Attribute))
     if any(n.startswith("tensorflow.") and ".random" in n for n in names):
@@ -232,6 +254,7 @@ def _apart(source: Source, making: Sequence[ast.AST], rest: Sequence[ast.stmt], 
     if draws and any(isinstance(n, (ast.Break, ast.Return)) for n in scopes.own(rest)):
         return False
     known = set(scopes.aliases(source)) | repeatable.modules(source)
+    known |= repeatable.BUILTINS - _bound(source)
     known |= {n.name for n in trees.walk(source.tree) if isinstance(n, FUNCTIONS)}
     known |= {n for n in scopes.read(source.tree) if arrays.plain(source, n)}
     own = {n for f in making for n in scopes.bound(f) if isinstance(f, ast.stmt) and not isinstance(f, FUNCTIONS)}
@@ -240,6 +263,12 @@ def _apart(source: Source, making: Sequence[ast.AST], rest: Sequence[ast.stmt], 
     if free & used or any(generators.changed(source, free, loop)):
         return False
     return not any(_held_elsewhere(source, name, making) for name in free)
+
+
+def _bound(source: Source) -> set[str]:
+    """Names that the file gives a value anywhere."""
+    names = (n for n in trees.walk(source.tree) if isinstance(n, ast.Name))
+    return {n.id for n in names if not isinstance(n.ctx, ast.Load)}
 
 
 def _held_elsewhere(source: Source, name: str, making: Sequence[ast.AST]) -> bool:

@@ -62,7 +62,35 @@ def _values(source: Source, name: ast.Name) -> list[ast.expr | None]:
     found = scopes.binders(source, name.id, scope)
     if not found and name.id not in scopes.parameters(scope):
         found = scopes.binders(source, name.id, source.tree)
-    return [_part(f, name.id) if isinstance(f, (ast.Assign, ast.AnnAssign, ast.AugAssign)) else None for f in found]
+    plain = (ast.Assign, ast.AnnAssign, ast.AugAssign)
+    return [(_part(f, name.id) or _given(source, f, name.id)) if isinstance(f, plain) else None for f in found]
+
+
+def _given(source: Source, statement: ast.stmt, name: str) -> ast.expr | None:
+    """What a function of this file returns for the name: ``return a, b`` of ``x, y = made()``."""
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    target, made = statement.targets[0], _returned(source, statement.value)
+    if not isinstance(target, ast.Tuple) or len(made) != 1 or not isinstance(made[0], ast.Tuple):
+        return None
+    pairs = zip(target.elts, made[0].elts, strict=False) if len(target.elts) == len(made[0].elts) else ()
+    return next((v for t, v in pairs if _is(t, name)), None)
+
+
+def _returned(source: Source, value: ast.expr) -> list[ast.expr]:
+    """All that a plain function of this file may return, called by its name; nothing where that is not known."""
+    made = (
+        finding.defined(source, value.func.id, value)
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name)
+        else None
+    )
+    if made is None or made.decorator_list:
+        return []
+    own = list(scopes.own(made.body))
+    found = [n.value for n in own if isinstance(n, ast.Return)]
+    if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own):
+        return []
+    return [v for v in found if v is not None] if all(v is not None for v in found) else []
 
 
 def _part(statement: ast.Assign | ast.AnnAssign | ast.AugAssign, name: str) -> ast.expr | None:
@@ -109,7 +137,8 @@ def _array(source: Source, node: ast.expr | None, depth: int) -> bool:
         last = name.rpartition(".")[2]
         return last not in GENERATORS and last not in ("load", "memmap", "nditer", "save")
     if not isinstance(node.func, ast.Attribute):
-        return False
+        made = _returned(source, node)
+        return bool(made) and all(_array(source, one, depth + 1) for one in made)
     base = node.func.value
     if node.func.attr in DRAWS:
         return _generator(source, base)

@@ -120,32 +120,58 @@ def cached(
         return [], False
     call = found[0]
     several = chains.flows(source, call)
-    if not several or any("cache" in f.names or not f.whole for f in several):
+    if not several or any(_kept_after(f, call) or not f.whole for f in several):
         return [], False
     if all("take" in (finding.called(c) for c in f.after(call)) for f in several):
         return [], False  # a cache that is not filled to its end is thrown away
     flow = several[0]
     before = flow.before(call)
+    held = [c for c in before if finding.called(c) == "cache"]
+    before = before[before.index(held[-1]) :] if held else before  # what it keeps is the same in every epoch
     names_before = [finding.called(c) for c in before]
     if not before and not _ordered(source, call):
         return [], False
     functions = [c for c in (*before, call) if finding.called(c) in CALLING]
     drawn = any(not c.args or repeatable.drawing(source, c.args[0]) for c in functions)
     known = FINITE | {"shuffle"}
-    if drawn or not set(names_before[1:]) <= known or not (_ordered(source, before[0]) if before else True):
+    if drawn or not set(names_before[1:]) <= known:
+        return [], False
+    if before and not held and not _ordered(source, before[0]):
         return [], False
     if not _constant(source, call, several):
         return [], False
+    moved = _dropped(source, held[-1]) if held and all(call in f.calls for f in chains.flows(source, held[-1])) else []
     if "shuffle" not in names_before:
         at = _furthest(source, flow, call) if furthest and len(several) == 1 else call
-        return chains.followed(source, at, ".cache()"), True
+        return [*moved, *chains.followed(source, at, ".cache()")], True
     begun = names_before.index("shuffle")
     run = (*before[begun:], call)
     if any(finding.called(c) not in ("map", "prefetch") for c in run[1:]) or not chains.movable(source, run):
         return [], False
     texts = [chains.operation(source, c) for c in run]
     texts = [*texts[1:], f"cache().{texts[0]}"]
-    return chains.rearranged(source, run, texts), False
+    return [*moved, *chains.rearranged(source, run, texts)], False
+
+
+def _kept_after(flow: chains.Flow, call: ast.Call) -> bool:
+    """Whether a cache keeps what ``call`` makes already."""
+    return any(finding.called(c) == "cache" for c in flow.after(call))
+
+
+def _dropped(source: Source, cache: ast.Call) -> list[Edit]:
+    """``ds = ds.cache()`` gone, or ``.cache()`` out of its chain; one that keeps a file stays."""
+    if cache.args or cache.keywords or not isinstance(cache.func, ast.Attribute):
+        return []
+    statement, owner = finding.statement(source, cache), cache.func.value
+    itself = (
+        isinstance(statement, ast.Assign) and statement.value is cache and len(statement.targets) == 1
+        and isinstance(owner, ast.Name) and scopes.dotted(statement.targets[0]) == owner.id
+    )  # fmt: skip
+    if statement is not None and itself:
+        row = source.text.splitlines()[statement.lineno - 1]
+        alone = ";" not in row and statement.lineno == statement.end_lineno and not row[: statement.col_offset].strip()
+        return [edits.without(source, statement)] if alone and len(scopes.block(source, statement)) > 1 else []
+    return [Edit(source.file, edits.end(owner), edits.end(cache), "")] if owner.end_lineno == cache.end_lineno else []
 
 
 def _furthest(source: Source, flow: chains.Flow, call: ast.Call) -> ast.Call:

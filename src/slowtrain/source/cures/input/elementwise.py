@@ -14,6 +14,7 @@ from dataclasses import replace
 from slowtrain.source import Source, edits
 from slowtrain.source.cures.input import elementwise_axes
 from slowtrain.source.cures.input import elementwise_functions as functions
+from slowtrain.source.cures.input import elementwise_keys as keys
 from slowtrain.source.cures.input.elementwise_ops import (
     AXIS,
     BINARY,
@@ -155,8 +156,10 @@ class _Reader:
         if isinstance(node, (ast.Tuple, ast.List)):
             return self.listed(node)
         if isinstance(node, ast.Dict) and all(isinstance(k, ast.Constant) for k in node.keys):
-            keys = tuple(k.value for k in node.keys if isinstance(k, ast.Constant))
-            return Several(tuple(self.value(v) for v in node.values), keys)
+            names = tuple(k.value for k in node.keys if isinstance(k, ast.Constant))
+            return Several(tuple(self.value(v) for v in node.values), names)
+        if isinstance(node, (ast.ListComp, ast.DictComp)):
+            return self.comprehended(node)
         if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
             return self.together([self.value(node.left), self.value(node.right)])
         if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not):
@@ -178,6 +181,27 @@ class _Reader:
             rank = ranks.pop() if len(ranks) == 1 else None
             return Fixed(None if rank is None else rank + 1)
         return Several(parts)
+
+    def comprehended(self, node: ast.ListComp | ast.DictComp) -> Value:
+        """Each turn of ``[row[f"slot_{i}"] for i in range(8)]`` by itself."""
+        loop = keys.one_loop(node)
+        name, before = scopes.dotted(loop.target), dict(self.known)
+        if scopes.read(loop.iter) & set(self.known):
+            raise Unsure("a loop over what is made of the element")
+        parts, names = [], []
+        for turn in keys.rounds(self.source, loop.iter):
+            self.known[name] = Fixed(0, turn)
+            parts.append(self.value(node.value if isinstance(node, ast.DictComp) else node.elt))
+            names.append(self.told(node.key) if isinstance(node, ast.DictComp) else None)
+        self.known = before
+        if isinstance(node, ast.DictComp) and None in names:
+            raise Unsure("a key")
+        return Several(tuple(parts), tuple(names) if isinstance(node, ast.DictComp) else ())
+
+    def told(self, node: ast.expr) -> object | None:
+        """A key as the text tells it."""
+        counted = {n: v.value for n, v in self.known.items() if isinstance(v, Fixed) and v.value is not None}
+        return keys.evaluated(node, counted)
 
     def attribute(self, node: ast.Attribute) -> Value:
         if scopes.dotted(node) and scopes.dotted(node).partition(".")[0] not in self.known:
@@ -223,7 +247,8 @@ class _Reader:
             return Fixed()
         index = node.slice
         if isinstance(value, Several):
-            return _chosen(value, index)
+            told = self.told(index)
+            return _chosen(value, ast.Constant(told) if isinstance(told, (str, int)) else index)
         if isinstance(value, Own):
             raise Unsure("an object's items")
         key = index.value if isinstance(index, ast.Constant) else None

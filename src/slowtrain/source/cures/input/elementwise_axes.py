@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from slowtrain.model import Edit
 from slowtrain.source import edits
+from slowtrain.source.cures.input import elementwise_keys as keys
 from slowtrain.source.cures.input.elementwise_ops import Fixed, Followed, Item, Several, Unsure, Value
-from slowtrain.source.reading import finding, scopes
+from slowtrain.source.reading import finding
 
 FALLING = ("reduce_", "arg", "squeeze")
 
@@ -105,17 +106,11 @@ def _parsed(found: Followed, call: ast.Call, first: Item) -> Value:
     if first.rank not in (0, None):
         raise Unsure("several examples")
     given = finding.keyword(call, "features", 1)
-    if isinstance(given, ast.Name):
-        holder = finding.function(found.source, call)
-        binders = (scopes.binders(found.source, given.id, holder) if holder else []) or scopes.binders(
-            found.source, given.id, found.source.tree
-        )
-        values = [b.value for b in binders if isinstance(b, ast.Assign)]
-        given = values[0] if len(values) == len(binders) == 1 else None
-    if not isinstance(given, ast.Dict) or any(not isinstance(k, ast.Constant) for k in given.keys):
+    if given is None:
         raise Unsure("features")
+    entries = dict(keys.filled(found.source, given))  # of a key that is put in twice the later value
     ranks = []
-    for value in given.values:
+    for value in entries.values():
         shape = finding.keyword(value, "shape", 0) if isinstance(value, ast.Call) else None
         fixed = isinstance(value, ast.Call) and finding.called(value) == "FixedLenFeature"
         if not fixed or not isinstance(shape, (ast.List, ast.Tuple)):
@@ -128,8 +123,7 @@ def _parsed(found: Followed, call: ast.Call, first: Item) -> Value:
         found.changes.append(
             Edit(found.source.file, (line, column - len("parse_single_example")), (line, column), "parse_example")
         )
-    keys = tuple(k.value for k in given.keys if isinstance(k, ast.Constant))
-    return Several(tuple(Item(r) for r in ranks), keys)
+    return Several(tuple(Item(r) for r in ranks), tuple(entries))
 
 
 def _reshaped(found: Followed, call: ast.Call) -> Value:

@@ -66,9 +66,10 @@ class Item:
 
 @dataclass(frozen=True)
 class Fixed:
-    """The same for every element. ``rank`` None: not known."""
+    """The same for every element. ``rank`` None: not known; ``value``: of a name that a comprehension counts."""
 
     rank: int | None = None
+    value: object = None
 
 
 @dataclass(frozen=True)

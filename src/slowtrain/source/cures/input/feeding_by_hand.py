@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 from slowtrain.model import Edit
 from slowtrain.source import BLOCKS, FUNCTIONS, Source, edits, trees
-from slowtrain.source.cures.input import arrays, generators
+from slowtrain.source.cures.input import arrays, generators, held
 from slowtrain.source.reading import finding, repeatable, scopes
 
 CONVERSIONS = ("tensorflow.constant", "tensorflow.convert_to_tensor", "tensorflow.cast")
@@ -111,9 +111,9 @@ def done_once(source: Source, line: int) -> list[Edit]:
     if len(found) != 1:
         return []
     statement = found[0]
-    targets = [t for t in statement.targets if isinstance(t, ast.Name)]
+    targets = [n for t in statement.targets for n in (t.elts if isinstance(t, ast.Tuple) else [t])]
     row = source.text.splitlines()[statement.lineno - 1]
-    if len(targets) != len(statement.targets) or row[: statement.col_offset].strip() or ";" in row:
+    if not all(isinstance(t, ast.Name) for t in targets) or row[: statement.col_offset].strip() or ";" in row:
         return []
     if not pure(source, statement.value) or isinstance(statement.value, (ast.Constant, ast.Name, ast.List, ast.Dict)):
         return []
@@ -122,7 +122,7 @@ def done_once(source: Source, line: int) -> list[Edit]:
     loop = _unchanged_in(source, statement, [statement.value])
     if loop is None or not _always(source, statement, loop):
         return []
-    names = {t.id for t in targets}
+    names = {t.id for t in targets if isinstance(t, ast.Name)}
     inside = list(scopes.own(loop.body))
     again = [n for n in inside if isinstance(n, ast.stmt) and not isinstance(n, BLOCKS) and n is not statement]
     if any(names & scopes.bound(n) for n in again) or any(names & bound_by(n) for n in inside):
@@ -153,10 +153,17 @@ def _pure_call(source: Source, call: ast.Call) -> bool:
     if name.startswith(("numpy.", "tensorflow.")):
         return not any(word in name for word in OUTSIDE)
     if not isinstance(call.func, ast.Name):
-        return isinstance(call.func, ast.Attribute) and call.func.attr in METHODS
+        if isinstance(call.func, ast.Attribute) and call.func.attr in METHODS:
+            return True
+        function = held.method(source, call)
+        return function is not None and _pure_function(source, call, function)
     function = finding.defined(source, call.func.id, call)
     if function is None:
         return call.func.id in PURE
+    return _pure_function(source, call, function)
+
+
+def _pure_function(source: Source, call: ast.Call, function: ast.FunctionDef) -> bool:
     if repeatable.drawing(source, function) or not generators.own_results(function):
         return False
     reached = source.called(function)
@@ -173,7 +180,17 @@ def _of_data(source: Source, node: ast.AST) -> bool:
     known = functions | repeatable.modules(source) | repeatable.BUILTINS | PURE
     free = {n for n in scopes.read(node) if n not in known}
     names = [n for n in trees.walk(node) if isinstance(n, ast.Name) and n.id in free and isinstance(n.ctx, ast.Load)]
-    return all(arrays.plain(source, n.id) or arrays.table(source, n) is not None for n in names)
+    own = _own_objects(source, node)
+    return all(n.id in own or arrays.plain(source, n.id) or arrays.table(source, n) is not None for n in names)
+
+
+def _own_objects(source: Source, node: ast.AST) -> set[str]:
+    """Names of objects that stay as they are, of which nothing but such methods is used below."""
+    calls = [n for n in trees.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+    found = [c.func.value for c in calls if isinstance(c.func, ast.Attribute) and held.method(source, c) is not None]
+    named = {n.id for n in found if isinstance(n, ast.Name)}
+    used = [n.id for n in trees.walk(node) if isinstance(n, ast.Name) and n.id in named]
+    return {n for n in named if used.count(n) == sum(isinstance(f, ast.Name) and f.id == n for f in found)}
 
 
 def _always(source: Source, statement: ast.stmt, loop: ast.stmt) -> bool:

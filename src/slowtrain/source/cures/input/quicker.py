@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from slowtrain.model import Edit, Effect, Place
 from slowtrain.source import FUNCTIONS, Source
-from slowtrain.source.cures.input import chunks, draws, patches
+from slowtrain.source.cures.input import chunks, columns, draws, marking, patches
 from slowtrain.source.reading import finding
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.trace import Trace
@@ -29,6 +29,8 @@ def cures(calls: float, of_samples: bool) -> Iterator[tuple[str, Cure]]:
     """Each with what it is, for Python that is called so often for a batch; ``of_samples``: that is cured already."""
     yield "sum the weights of choice() once, not in each draw", draws.summed_once
     yield "fill the whole part of the array at once, not element by element", patches.filled
+    yield "set all places of the list at once, not one by one", marking.marked
+    yield "keep each field of the records as an array, and take a batch's rows out of it", columns.kept
     if calls >= SAMPLES and not of_samples:
         yield "hand whole batches of the generator's samples to TensorFlow", chunks.handed_over
 

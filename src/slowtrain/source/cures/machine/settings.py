@@ -14,6 +14,7 @@ THREADS = frozenset(
     f"tensorflow.config.threading.set_{kind}_op_parallelism_threads" for kind in ("intra", "inter")
 )  # 0 lets TensorFlow choose
 OPTIONS = ("intra_op_parallelism_threads", "inter_op_parallelism_threads")  # of a ConfigProto
+WORKERS = ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")  # how many a launcher started
 VARIABLES = frozenset(
     {"OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "MKL_NUM_THREADS", "OMP_THREAD_LIMIT"}
 )
@@ -54,12 +55,33 @@ def more_cores(source: Source) -> tuple[Edit, ...]:
         statement = find.statement(source, node)
         around = find.function(source, node)
         parameters = {a.arg for a in around.args.args} if around is not None else set()
-        if parameters & {n.id for a in node.args for n in trees.walk(a) if isinstance(n, ast.Name)}:
+        planned = bool(parameters & {n.id for a in node.args for n in trees.walk(a) if isinstance(n, ast.Name)})
+        alone = _if_several(source, statement) if planned and statement is not None else None
+        if planned and (alone is None or not isinstance(statement, ast.Expr) or statement.value is not node):
             return ()  # each worker its own core: a plan
+        if alone is not None:
+            done.append(alone)
+            continue
         if not (isinstance(statement, ast.Expr) and statement.value is node):
             return ()
         done.append(_removed(source, _guarded(source, statement)))
     return tuple(done)
+
+
+def _if_several(source: Source, statement: ast.stmt) -> Edit | None:
+    """The statement only where a launcher says that there are several workers, if the file asks how many there are."""
+    counts = [
+        n.value for n in trees.walk(source.tree)
+        if isinstance(n, ast.Constant) and isinstance(n.value, str) and n.value in WORKERS
+    ]  # fmt: skip
+    name, missing = edits.imported(source, "os", "os")
+    row = source.text.split("\n")[statement.lineno - 1]
+    alone = not row.encode()[: statement.col_offset].strip() and statement.lineno == statement.end_lineno
+    if not counts or missing or not alone:
+        return None
+    indent = row[: len(row) - len(row.lstrip())]
+    asked = f'if int({name}.environ.get("{counts[0]}", "1")) > 1:'
+    return edits.replace(source, statement, f"{asked}\n{indent}    {edits.written(source, statement)}")
 
 
 Cure = Callable[[Source], tuple[Edit, ...]]
@@ -83,8 +105,27 @@ def limits(source: Source) -> Iterator[tuple[ast.expr, str, Cure]]:
     for call in index.of(source).called("sched_setaffinity", "cpu_affinity"):
         cores = call.args[-1] if call.args else None
         single = isinstance(cores, (ast.Set, ast.List, ast.Tuple)) and len(cores.elts) == 1
-        if single and _binds(source, call) and more_cores(source):
+        if not single or not _binds(source, call) or _among_several(source, call):
+            continue
+        if more_cores(source) or _of_this_process(source, call):
             yield call, "this binds the process to one core", more_cores
+
+
+def _among_several(source: Source, call: ast.Call) -> bool:
+    """Whether it stands under a condition that asks how many workers a launcher started."""
+    test = find.around(source, call, ast.If)
+    asked = trees.walk(test.test) if isinstance(test, ast.If) else ()
+    return any(isinstance(n, ast.Constant) and n.value in WORKERS for n in asked)
+
+
+def _of_this_process(source: Source, call: ast.Call) -> bool:
+    """Whether the file calls the function that binds the cores itself, and gives it to nothing else."""
+    function = find.function(source, call)
+    if function is None:
+        return False
+    called = [c.func for c in index.of(source).called(function.name)]
+    named = [n for n in values.loads(source, function.name) if n not in called]
+    return bool(called) and not named and not any(find.function(source, c) is function for c in called)
 
 
 def _binds(source: Source, call: ast.Call) -> bool:

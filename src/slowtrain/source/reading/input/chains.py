@@ -129,9 +129,9 @@ def upstream(source: Source, call: ast.Call) -> Flow:
             continue
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
             held = settings.written(source, node)
-            node = place = held if isinstance(held, ast.Call) else place
-            if node is not held:
+            if not isinstance(held, ast.Call):
                 break
+            node = place = held
             continue
         if not isinstance(node, ast.Name):
             break
@@ -284,9 +284,9 @@ def assigned(source: Source, name: ast.Name, place: ast.AST) -> ast.expr | None:
     while statement is not None:
         block = scopes.block(source, statement)
         parent = above.get(statement)
-        if isinstance(parent, (ast.For, ast.While)) and name.id in scopes.bound(parent):
-            if _once_more(parent, name.id) is not statement:
-                return None
+        again = isinstance(parent, (ast.For, ast.While)) and name.id in scopes.bound(parent)
+        if again and isinstance(parent, ast.stmt) and _once_more(parent, name.id) is not statement:
+            return None
         for earlier in reversed(block[: block.index(statement)]):
             if name.id in scopes.bound(earlier):
                 return _value(_within(earlier, name.id), name.id)

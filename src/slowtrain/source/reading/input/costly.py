@@ -16,6 +16,7 @@ WORKING = (
     "string_split", "matmul", "einsum", "conv2d", "sort", "argsort", "unique", "py_function", "numpy_function",
     "sample_distorted", "tokenize",
 )  # fmt: skip
+READING = ("decode_", "read_file")  # of those, what begins with a file's bytes
 FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
 DEEPEST = 3  # files followed
 SEVERAL = 8  # assumed: as many calls of a framework's ops in one function are work together

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from slowtrain.source import Source, trees
-from slowtrain.source.reading import finding, values, visible
+from slowtrain.source.reading import finding, index, scopes, values, visible
 from slowtrain.source.reading.input import chains, pipelines
 
 # One sample of Keras's own data sets.
@@ -43,12 +43,28 @@ def parts(source: Source, maker: ast.Call) -> list[Part]:
     """The components that ``from_tensor_slices`` makes elements of; none of another maker."""
     if finding.called(maker) != "from_tensor_slices" or not maker.args:
         return []
-    given = maker.args[0]
+    return [Part(node, _rest(source, node), dtype(source, node)) for node in _leaves(source, maker.args[0])]
+
+
+def _leaves(source: Source, given: ast.expr, depth: int = DEPTH) -> list[ast.expr]:
+    """The arrays of a structure written out, under a name as well."""
+    held = values.assigned(source, given) if isinstance(given, ast.Name) else None
+    if isinstance(held, ast.Dict) and depth and not _put_into(source, given):
+        given = held
     if isinstance(given, ast.Dict):
-        every = list(given.values)
-    else:
-        every = list(given.elts) if isinstance(given, (ast.Tuple, ast.List)) else [given]
-    return [Part(node, _rest(source, node), dtype(source, node)) for node in every]
+        return [leaf for value in given.values for leaf in _leaves(source, value, depth - 1)]
+    if isinstance(given, ast.Tuple):  # a list is one array
+        return [leaf for value in given.elts for leaf in _leaves(source, value, depth - 1)]
+    return [given]
+
+
+def _put_into(source: Source, mapping: ast.expr) -> bool:
+    """Whether something is put under a key of a mapping after it was made."""
+    name = scopes.dotted(mapping)
+    return any(
+        isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and scopes.dotted(n.value) == name
+        for n in index.nodes(source, ast.Subscript)
+    )
 
 
 def count(source: Source, flow: chains.Flow) -> int | None:
@@ -61,9 +77,7 @@ def count(source: Source, flow: chains.Flow) -> int | None:
         return _yields(source, maker)
     if name != "from_tensor_slices" or not maker.args:
         return None
-    given = maker.args[0]
-    every = given.elts if isinstance(given, ast.Tuple) else [given]
-    known = [n for n in (visible.rows(source, e) for e in every) if n is not None]
+    known = [n for n in (visible.rows(source, e) for e in _leaves(source, maker.args[0])) if n is not None]
     return known[0] if known else None
 
 

@@ -10,6 +10,7 @@ from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.compute import heads, models, ops, windows
 from slowtrain.source.reading import finding, index, scopes, values, visible
+from slowtrain.source.spots.compute import turns
 
 MANY_ROWS = 1000  # of a table, at least, for a product with one-hot rows to be mostly by zero
 LARGE_ROWS = 10_000  # of a table that is gone through in each step; a batch looks up some hundreds
@@ -45,6 +46,7 @@ def handwritten(source: Source) -> Iterator[Written]:
             says = f"a product with one-hot rows of {rows:,} numbers looks up one row each"
             cure = "look rows up with tf.gather or layers.Embedding instead of multiplying"
             yield Written(edits.start(call), edits.end(call), says, cure, changed)
+    yield from _one_by_one(source)
     if not values.reaches(source, "tensorflow.") or not index.of(source).called("range"):
         return
     if not index.of(source).called("add_weight", "Variable"):
@@ -58,6 +60,19 @@ def handwritten(source: Source) -> Iterator[Written]:
         if changed:
             cure = "replace the loop by the one op (conv2d, einsum, batched matmul, gather)"
             yield Written(edits.start(loop), edits.end(loop.iter), says, cure, changed)
+
+
+def _one_by_one(source: Source) -> Iterator[Written]:
+    for call, changed in turns.rows(source):
+        says = "map_fn takes one row of the batch after another through ops that take all of them at once"
+        yield Written(edits.start(call), edits.end(call.func), says, "work on the whole batch", changed)
+    for loop, count, changed in turns.loops(source):
+        says = f"a step does in {count} turns, each with ops of its own, what one op does for all of them"
+        yield Written(edits.start(loop), edits.end(loop.iter), says, "take all turns at once", changed)
+    for loop, count in turns.branches(source):
+        says = f"{count} branches of layers alike are built, traced and run one by one on the same input"
+        cure = "make one layer of all of them: a wide Dense, or EinsumDense for those behind it"
+        yield Written(edits.start(loop), edits.end(loop.iter), says, cure, ())
 
 
 def _layer_loops(source: Source) -> Iterator[ast.For]:
@@ -123,6 +138,29 @@ def updated_tables(source: Source) -> Iterator[Written]:
         says = f"Adam updates all {rows:,} x {width} numbers of this table in each step"
         cure = "use an optimizer that updates only the rows used: a lazy Adam, SGD without momentum"
         yield Written(edits.start(call), edits.end(call), says, cure, changed)
+
+
+def made_dense(source: Source) -> Iterator[Written]:
+    """Gradients turned into tensors: that of a large table into one with all its rows."""
+    tapes = {n for c in index.of(source).called("gradient") for n in _bound_to(source, c)}
+    for call in index.of(source).called("convert_to_tensor") if tapes else ():
+        given = call.args[0] if call.args else None
+        holder = finding.around(source, call, *scopes.COMPREHENSIONS)
+        name = scopes.dotted(given) if given is not None else ""
+        over = [g.iter for g in getattr(holder, "generators", ()) if name and scopes.dotted(g.target) == name]
+        if not over or not scopes.read(over[0]) & tapes:
+            continue
+        tables = [n for c in index.of(source).called("Embedding") if (n := _numbers(source, c)) is not None]
+        rows = [height for height, width in tables if height * width >= TABLE_NUMBERS]
+        if rows and max(rows) >= LARGE_ROWS:
+            says = f"the gradient of a table becomes one with all {max(rows):,} rows, of which a step looks up a batch"
+            cure = "leave the gradient as it is (tf.IndexedSlices): work on its values, or clip by the global norm"
+            yield Written(edits.start(call), edits.end(call), says, cure, ())
+
+
+def _bound_to(source: Source, call: ast.Call) -> set[str]:
+    holder = finding.parents(source).get(call)
+    return scopes.bound(holder.targets[0]) if isinstance(holder, ast.Assign) and holder.value is call else set()
 
 
 def _numbers(source: Source, call: ast.Call) -> tuple[int, int] | None:

@@ -10,7 +10,7 @@ from slowtrain.model import Edit
 from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.cures.host import hoisting, rebuilding
 from slowtrain.source.reading import finding, index, scopes, values, visible
-from slowtrain.source.spots.host import retraces
+from slowtrain.source.spots.host import rebuilt, retraces
 
 LEAST_BUILDS = 3  # training in two stages (frozen, then unfrozen) compiles twice and must
 
@@ -37,6 +37,16 @@ def compiled_again(source: Source) -> Iterator[Build]:
             yield Build(
                 *index.operation(call), "compile() in each turn of a loop throws the traced graph away", changed
             )
+
+
+def models_again(source: Source) -> Iterator[Build]:
+    """``compile()`` of one model, or of copies with weights of their own, in functions that a loop calls."""
+    for call in rebuilt.for_a_rate(source):
+        says = "a loop calls this compile() in each turn, which throws the traced graph away"
+        yield Build(*index.operation(call), says, ())
+    for call in rebuilt.with_weights_set(source):
+        says = "a loop builds and compiles this model anew in each turn, and sets its weights anyway"
+        yield Build(*index.operation(call), says, ())
 
 
 def functions_again(source: Source) -> Iterator[Build]:

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.host import callbacks
-from slowtrain.source.reading import finding, index, scopes, values, visible
-from slowtrain.source.spots.host import fits
+from slowtrain.source.reading import finding, following, index, scopes, settings, values, visible
 
 HOOKS = ("on_train_batch_end", "on_batch_end", "on_train_batch_begin", "on_batch_begin")
 # Of the model, each a pass over data or all weights.
 OF_MODEL = frozenset("predict evaluate save save_weights get_weights predict_generator evaluate_generator".split())
 # Calls that write a file, draw, or go through arrays, by their modules.
 COSTLY = ("matplotlib.", "json.dump", "pickle.dump", "numpy.save", "numpy.histogram", "numpy.percentile", "h5py.",
+          "numpy.linalg.svd", "numpy.linalg.eig",
           "tensorflow.summary.histogram", "tensorflow.summary.image", "keras.utils.plot_model")  # fmt: skip
 CHEAP = ("json.dumps", "pickle.dumps")
 OFTEN = 10  # batches between saves: a save takes as long as several steps of any model
@@ -56,8 +56,8 @@ def _hooks(source: Source) -> Iterator[Often]:
                 yield Often(edits.start(hook), named, says, cure, rarer)
 
 
-def _work(source: Source, kind: ast.ClassDef, hook: ast.FunctionDef, depth: int = 2) -> str | None:
-    """The costly call in a method, or in a method that it calls, which it makes each time."""
+def _work(source: Source, kind: ast.ClassDef, hook: ast.FunctionDef, depth: int = 3) -> str | None:
+    """The costly call in a method, or in one that it calls, of its object or another, which it makes each time."""
     for node in _always(hook.body):
         if not isinstance(node, ast.Call):
             continue
@@ -66,12 +66,22 @@ def _work(source: Source, kind: ast.ClassDef, hook: ast.FunctionDef, depth: int 
         whole = values.qualified(source, node.func)
         if (owner == "self.model" and name in OF_MODEL) or (whole.startswith(COSTLY) and whole not in CHEAP):
             return f"{scopes.dotted(node.func)}()"
-        own = next((m for m in kind.body if isinstance(m, ast.FunctionDef) and m.name == name), None)
-        if owner == "self" and own is not None and own is not hook and depth:
+        if name == "get_weights" and owner and owner in _layers(hook.body):
+            return f"{owner}.get_weights() of all layers"
+        own = following.function(source, node) if depth and owner else None
+        if isinstance(own, ast.FunctionDef) and own is not hook:
             found = _work(source, kind, own, depth - 1)
             if found is not None:
                 return found
     return None
+
+
+def _layers(body: list[ast.stmt]) -> set[str]:
+    """Names that a loop gives the model's layers, one after another."""
+    loops = [n for one in body for n in trees.walk(one) if isinstance(n, ast.For)]
+    return {
+        n.target.id for n in loops if isinstance(n.target, ast.Name) and scopes.dotted(n.iter) == "self.model.layers"
+    }
 
 
 def _always(body: list[ast.stmt]) -> Iterator[ast.AST]:
@@ -84,10 +94,17 @@ def _always(body: list[ast.stmt]) -> Iterator[ast.AST]:
             for head in heads:
                 yield from trees.walk(head)
             yield from _always(one.body)
-        elif not isinstance(one, (ast.While, ast.Try)) and not any(
-            isinstance(n, (ast.IfExp, ast.BoolOp)) for n in trees.walk(one)
-        ):
-            yield from trees.walk(one)
+        elif not isinstance(one, (ast.While, ast.Try)):
+            yield from _unasked(one)
+
+
+def _unasked(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and what is below it, but for what a condition in it may leave out."""
+    yield node
+    if isinstance(node, (ast.IfExp, ast.BoolOp)):
+        return
+    for below in trees.children(node):
+        yield from _unasked(below)
 
 
 def _lambdas(source: Source) -> Iterator[Often]:
@@ -109,7 +126,7 @@ def _lambdas(source: Source) -> Iterator[Often]:
 
 def _savers(source: Source) -> Iterator[Often]:
     for call in index.of(source).called(*callbacks.KERAS_SAVERS):
-        kind, freq = finding.called(call), finding.keyword(call, "save_freq")
+        kind, freq = finding.called(call), settings.forwarded(source, call, "save_freq")
         every = visible.number(source, freq) if freq is not None else None
         if freq is not None and every is not None and 1 <= every <= OFTEN:
             says = f"{kind} saves the model after every {f'{every} batches' if every > 1 else 'batch'}"
@@ -125,18 +142,3 @@ def _boards(source: Source) -> Iterator[Often]:
             says = "TensorBoard writes every weight as a histogram and as a picture after each epoch"
             cure = "TensorBoard(histogram_freq=0, write_images=False)"
             yield Often(edits.start(call), edits.end(call), says, cure, tuple(callbacks.lighter(source, "TensorBoard")))
-
-
-def collected(source: Source) -> Iterator[ast.Call]:
-    """``gc.collect()`` in every turn of a loop that takes a step, or in a hook of every batch."""
-    for call in index.of(source).called("collect"):
-        statement = finding.statement(source, call)
-        if values.qualified(source, call.func) != "gc.collect" or not isinstance(statement, ast.Expr):
-            continue
-        holder = finding.parents(source).get(statement)
-        if isinstance(holder, (ast.For, ast.While)) and statement in holder.body:
-            beside = [s for s in holder.body if not isinstance(s, (ast.For, ast.While, ast.If))]
-            if fits.takes_step(source, beside):
-                yield call
-        elif isinstance(holder, ast.FunctionDef) and holder.name in HOOKS:
-            yield call

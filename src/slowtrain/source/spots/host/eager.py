@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.cures.host.functions import APPLIES
-from slowtrain.source.reading import finding, graphable, index, scopes
+from slowtrain.source.reading import finding, graphable, index, scopes, sizes, values, visible
 
 UPDATES = APPLIES - {"assign", "assign_add", "apply"}  # of an optimizer: what is assigned may be anything
 
 OF_PYTHON = frozenset("numpy float print tqdm trange Progbar time perf_counter monotonic item input open write".split())
 
 
-def on(given: ast.expr | None) -> bool:
-    return isinstance(given, ast.Constant) and given.value is True
+def on(source: Source, given: ast.expr | None) -> bool:
+    return sizes.value(source, given) is True
 
 
 def asked_for(source: Source, call: ast.Call) -> bool:
@@ -113,8 +113,40 @@ def _in_graph(source: Source, tape: ast.AST) -> bool:
     return False
 
 
+def by_hand(source: Source) -> Iterator[ast.Attribute]:
+    """``model.train_step`` of a class of this file where a loop calls it: only Keras's own loops make a graph of it."""
+    for tape in index.of(source).called("GradientTape"):
+        step = finding.function(source, tape)
+        kind = finding.parents(source).get(step) if step is not None else None
+        if step is None or step.name != "train_step" or not isinstance(kind, ast.ClassDef) or step.decorator_list:
+            continue
+        named = [n for n in index.nodes(source, ast.Attribute) if isinstance(n, ast.Attribute) and n.attr == step.name]
+        calls = [_looped_call(source, n) for n in named]
+        if named and all(calls) and not any(isinstance(n.value, ast.Call) for n in named):
+            yield named[0]
+
+
+def _looped_call(source: Source, named: ast.Attribute) -> bool:
+    """Whether all that is done with the method is to call it in a loop that is no graph."""
+    above = finding.parents(source)
+    holder = above.get(named)
+    calls: list[ast.Call] = [holder] if isinstance(holder, ast.Call) and holder.func is named else []
+    if isinstance(holder, ast.Assign) and isinstance(holder.targets[0], ast.Name):
+        alias = holder.targets[0].id
+        uses = [n for n in values.loads(source, alias) if values.assigned(source, n) is named]
+        calls = [c for n in uses if isinstance(c := above.get(n), ast.Call) and c.func is n]
+        if len(calls) != len(uses):
+            return False
+    functions = [finding.function(source, c) for c in calls]
+    plain = not any(f is not None and (f.decorator_list or _wrapped(source, f.name)) for f in functions)
+    return plain and bool(calls) and all(visible.repeated(source, c, 2) is not None for c in calls)
+
+
 def _wrapped(source: Source, name: str) -> bool:
     """Whether the function is given to something by its name: ``tf.function(step)``, ``strategy.run(step)``."""
+    for call in index.of(source).called("function"):  # of whatever ``getattr`` finds
+        if call.args and isinstance(call.args[0], ast.Call) and finding.called(call.args[0]) == "getattr":
+            return True
     for node in trees.walk(source.tree):
         if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
             continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 from math import ceil
 
@@ -11,13 +10,13 @@ from slowtrain.model import Edit
 from slowtrain.source import Source, trees
 from slowtrain.source.cures.compute import batches
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.reading import finding, index, kinds, scopes, values, visible
+from slowtrain.source.reading import arrays, finding, index, scopes, sizes, values, visible
 from slowtrain.source.reading.input import chains, consumed
 
 CALLS = 8  # of one line: a script may well evaluate after each of a few stages
 FEW_ROWS = 32  # Keras's own batch: of one row or of as many, a call's fixed price is the same
 OF_KERAS = frozenset({"verbose", "steps", "callbacks"})  # which ``predict`` of other libraries does not take
-EPOCHS = re.compile(r"epoch", re.IGNORECASE)
+FEW_STEPS = 4  # of one call of fit: its own price is that of a dozen
 TINY = 4  # samples in a step; and of a model of dense layers, whose weights are read once for as many:
 BALANCE = 16
 LEAST_STEPS, GOAL, LARGER = 8, 64, 32  # see compute/small-batch
@@ -51,11 +50,23 @@ def little(source: Source) -> Iterator[tuple[ast.Call, str, tuple[Edit, ...]]]:
         batch = 32 if size is None else visible.number(source, size)
         epochs = finding.keyword(call, "epochs", 3)
         once = epochs is None or visible.number(source, epochs) == 1
-        if found is None or batch is None or found > batch or not once or not isinstance(call.func, ast.Attribute):
+        whole = size is not None and _length_of(size, finding.keyword(call, "x", 0))
+        steps = 1 if whole else ceil(found / batch) if found and batch else None
+        if steps is None or steps > FEW_STEPS or not once or not isinstance(call.func, ast.Attribute):
             continue
         if not _owned(source, call):
-            changed = tuple(kerascalls.trained_at_once(source, call.lineno))
-            yield call, f"fit() in a loop is given {found} rows at a time, one step", changed
+            changed = tuple(kerascalls.trained_at_once(source, call.lineno)) if steps == 1 else ()
+            rows = f"{found} rows" if found else "one batch"
+            taken = f"{steps} steps" if steps > 1 else "one step"
+            yield call, f"fit() in a loop is given {rows} at a time, {taken}", changed
+
+
+def _length_of(size: ast.expr, data: ast.expr | None) -> bool:
+    """``len(x)`` of the same ``x``, or ``x.shape[0]``."""
+    if isinstance(size, ast.Call) and finding.called(size) == "len" and len(size.args) == 1:
+        return data is not None and ast.dump(size.args[0]) == ast.dump(data)
+    rows = isinstance(size, ast.Subscript) and isinstance(size.value, ast.Attribute) and size.value.attr == "shape"
+    return rows and data is not None and ast.dump(size.value.value) == ast.dump(data)  # type: ignore[attr-defined]
 
 
 def _in_loop(source: Source, call: ast.Call) -> bool:
@@ -80,80 +91,6 @@ def _owned(source: Source, call: ast.Call) -> bool:
     assert isinstance(call.func, ast.Attribute)
     name = scopes.dotted(call.func.value).partition(".")[0]
     return not name or any(name in scopes.bound(loop) for loop in scopes.loops(source, call))
-
-
-# -- steps of an epoch
-
-
-def in_samples(source: Source) -> Iterator[tuple[ast.Call, ast.expr, str]]:
-    """``steps_per_epoch`` that is a number of samples."""
-    for call in index.of(source).called("fit", "fit_generator"):
-        given = finding.keyword(call, "steps_per_epoch")
-        value = values.assigned(source, given) if isinstance(given, ast.Name) else given
-        if given is None or value is None or not _samples(source, value):
-            continue
-        data = finding.keyword(call, "x", 0) or finding.keyword(call, "generator", 0)
-        size = kerascalls.batch_size(source, data) if data is not None else None
-        if size is not None and size != "1" and not _taken_apart(data):
-            yield call, given, f"steps_per_epoch={ast.unparse(given)} counts samples; a step takes {size} of them"
-
-
-def _samples(source: Source, node: ast.expr) -> bool:
-    """``len(x)`` and ``x.shape[0]`` of an array, ``flow.samples``."""
-    if isinstance(node, ast.Call) and finding.called(node) == "len" and len(node.args) == 1:
-        of = node.args[0]
-        return visible.rows(source, of) is not None or kinds.of(source, of) == kinds.ARRAY
-    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
-        return isinstance(node.slice, ast.Constant) and node.slice.value == 0
-    return False
-
-
-def _taken_apart(data: ast.expr | None) -> bool:
-    """Whether batches become single samples again."""
-    return isinstance(data, ast.Call) and any(finding.called(c) == "unbatch" for c in finding.chain(data))
-
-
-def repeated_twice(source: Source) -> Iterator[tuple[ast.Call, str]]:
-    """``repeat(EPOCHS)`` of a data set that ``fit`` goes through for ``EPOCHS`` again."""
-    fits = [c for c in index.of(source).called("fit") if _again(source, c)]
-    for call in index.of(source).called("repeat") if fits else ():
-        given = finding.keyword(call, "count", 0)
-        names = _named(given)
-        if given is None or not isinstance(call.func, ast.Attribute) or not names:
-            continue
-        for fit in fits:
-            epochs = finding.keyword(fit, "epochs", 3)
-            if names & _named(epochs) and _reaches(source, call, fit):
-                yield call, f"the data set repeats itself {ast.unparse(given)} times in each epoch of fit()"
-                break
-
-
-def _again(source: Source, fit: ast.Call) -> bool:
-    epochs, steps = finding.keyword(fit, "epochs", 3), finding.keyword(fit, "steps_per_epoch")
-    return epochs is not None and visible.number(source, epochs) != 1 and steps is None
-
-
-def _named(node: ast.expr | None) -> set[str]:
-    """Names in an expression that say that they count epochs."""
-    parts = [n for n in trees.walk(node) if isinstance(n, (ast.Name, ast.Attribute))] if node is not None else []
-    words = {n.id if isinstance(n, ast.Name) else n.attr for n in parts}
-    return {w for w in words if EPOCHS.search(w)}
-
-
-def _reaches(source: Source, repeat: ast.Call, fit: ast.Call) -> bool:
-    """Whether the data set that is repeated is the one that ``fit`` is given."""
-    given = finding.keyword(fit, "x", 0)
-    for _ in range(4):
-        if not isinstance(given, ast.Name):
-            break
-        given = chains.assigned(source, given, fit)
-    if not isinstance(given, ast.Call):
-        return False
-    if repeat in chains.upstream(source, given).calls:
-        return True
-    root = list(finding.chain(given))[-1]
-    made = finding.defined(source, root.func.id, root) if isinstance(root.func, ast.Name) else None
-    return made is not None and finding.function(source, repeat) is made
 
 
 # -- validation
@@ -219,10 +156,13 @@ def takes_step(source: Source, body: Sequence[ast.AST]) -> bool:
 
 def _passed(source: Source, test: ast.If) -> int | None:
     """Batches of the data set that a loop within ``test`` goes through."""
-    for node in trees.walk(test):
-        if not isinstance(node, (ast.For, ast.comprehension)) or not isinstance(node.iter, ast.Name):
+    for node in (n for one in test.body for part in source.called(one) for n in trees.walk(part)):
+        if not isinstance(node, (ast.For, ast.comprehension)) or not isinstance(node.iter, (ast.Name, ast.Attribute)):
             continue
-        made = values.assigned(source, node.iter)
+        known = sizes.value(source, node.iter)
+        if isinstance(known, arrays.Data) and known.rows and known.batch and not known.endless:
+            return ceil(known.rows / known.batch)
+        made = values.assigned(source, node.iter) if isinstance(node.iter, ast.Name) else None
         flow = chains.upstream(source, made) if isinstance(made, ast.Call) else None
         if flow is None or not flow.whole or {"take", "shard", "repeat", "filter"} & set(flow.names):
             continue
@@ -274,7 +214,22 @@ def tiny(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]
         data = data.elts[0] if isinstance(data, ast.Tuple) and data.elts else data
         if rows and given is not None:
             yield from _too_small(source, given, visible.shape(source, data), calls[0].lineno)
+    yield from _followed(source)
     yield from _sliced(source)
+
+
+def _followed(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]]:
+    """Of data sets that come by objects, methods and settings."""
+    taken = [finding.keyword(call, "x", 0) for call in index.of(source).called("fit")]
+    if any(name in source.text for name in STEPS):
+        loops = [n for n in index.nodes(source, ast.For) if isinstance(n, ast.For)]
+        taken += [n.iter for n in loops if takes_step(source, n.body)]
+    for one in taken:
+        inside = one.args[0] if isinstance(one, ast.Call) and finding.called(one) == "enumerate" and one.args else one
+        data = sizes.value(source, inside)
+        if isinstance(data, arrays.Data) and data.at is not None and isinstance(data.element, arrays.Array):
+            shape = (data.rows, *data.element.shape)
+            yield from _too_small(source, data.at, shape, data.at.lineno, data.batch)
 
 
 def _sliced(source: Source) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]]:
@@ -299,9 +254,9 @@ def _from(part: ast.Slice, name: str) -> bool:
 
 
 def _too_small(
-    source: Source, given: ast.expr, shape: visible.Shape | None, line: int
+    source: Source, given: ast.expr, shape: visible.Shape | None, line: int, size: int | None = None
 ) -> Iterator[tuple[ast.expr, str, int, tuple[Edit, ...]]]:
-    size = visible.number(source, given)
+    size = visible.number(source, given) if size is None else size
     if size is None or not 1 <= size < BALANCE or not shape or shape[0] is None:
         return
     if size > TINY and index.of(source).called(*CONVOLUTIONS, *RECURRENT, *LARGE):
@@ -327,4 +282,4 @@ def _computing(source: Source, shape: visible.Shape) -> bool:
         if one is None:
             return True
         numbers *= one
-    return len(shape) < 2 or numbers > SMALL_IMAGE or bool(index.of(source).called(*RECURRENT))
+    return len(shape) < 2 or numbers > SMALL_IMAGE

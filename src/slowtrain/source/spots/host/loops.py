@@ -7,12 +7,17 @@ from collections.abc import Iterator
 
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.host import comprehended, vectorising
-from slowtrain.source.reading import finding, index, scopes, values, visible
+from slowtrain.source.reading import finding, index, scopes, settings, values, visible
 
 # Turns: the simplest take a tenth of a microsecond, with a call of NumPy's in them one or more. That many, over all
 # loops inside one another, take from tenths of a second on.
 LEAST_TURNS = 100_000
 SLOW_TURNS = 1_000_000  # where no form is known that means the same
+LEAST_CALLS = 1000  # of a layer, each about a millisecond
+PREPARING = frozenset(
+    "TextVectorization StringLookup IntegerLookup Hashing Normalization Discretization CategoryEncoding Resizing "
+    "Rescaling CenterCrop".split()
+)
 Loop = ast.For | ast.Call
 
 
@@ -26,8 +31,45 @@ def elementwise(source: Source) -> Iterator[tuple[Loop, int, comprehended.Vector
             continue
         turns *= _around(source, loop)
         found = vectorising.vectorised(source, loop.lineno)
-        if found is not None or (turns >= SLOW_TURNS and _fills(loop)):
+        if found is not None or (turns >= SLOW_TURNS and _fills(source, loop)):
             yield loop, turns, found
+
+
+def singly(source: Source) -> Iterator[tuple[ast.Call, str]]:
+    """A layer of Keras that is asked for one sample after another: ``[vectorize([text]) for text in texts]``."""
+    if not any(name in source.text for name in PREPARING) or not visible.trains(source):
+        return
+    for made in index.nodes(source, ast.ListComp):
+        if not isinstance(made, ast.ListComp) or len(made.generators) != 1:
+            continue
+        one = made.generators[0]
+        turns = visible.turns(source, one)
+        if not isinstance(one.target, ast.Name) or isinstance(one.iter, (ast.List, ast.Tuple)):
+            continue
+        if turns is not None and turns < LEAST_CALLS:
+            continue
+        for call in (n for n in trees.walk(made.elt) if isinstance(n, ast.Call)):
+            if _one_sample(call, one.target.id) and _layer(source, call.func):
+                yield (
+                    call,
+                    f"{ast.unparse(call.func)} is called for each sample by itself, and takes a whole list at once",
+                )
+
+
+def _one_sample(call: ast.Call, name: str) -> bool:
+    """``f([x])``, ``f(x[None])``."""
+    given = call.args[0] if len(call.args) == 1 and not call.keywords else None
+    if isinstance(given, ast.List) and len(given.elts) == 1:
+        return isinstance(given.elts[0], ast.Name) and given.elts[0].id == name
+    new = isinstance(given, ast.Subscript) and isinstance(given.slice, ast.Constant) and given.slice.value is None
+    return new and isinstance(given.value, ast.Name) and given.value.id == name  # type: ignore[union-attr]
+
+
+def _layer(source: Source, node: ast.expr) -> bool:
+    """Whether it holds a layer that prepares data."""
+    made = settings.written(source, node)
+    name = values.qualified(source, made.func) if isinstance(made, ast.Call) else ""
+    return name.startswith("keras.layers.") and name.rpartition(".")[2] in PREPARING
 
 
 def head(loop: Loop) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -62,7 +104,7 @@ def _turns(source: Source, loop: Loop, depth: int = 3) -> int | None:
         assert isinstance(made, (ast.ListComp, ast.GeneratorExp))
         own, body = visible.turns(source, made.generators[0]), [made.elt]
     else:
-        own, body = visible.turns(source, loop), list(loop.body)
+        own, body = visible.turns(source, loop) or _filled(source, loop), list(loop.body)
     parts = [p for one in body for p in source.called(one)[: depth + 1]]
     inner = [n for p in parts for n in trees.walk(p) if isinstance(n, ast.For)]
     outer = [n for n in inner if not any(n is not o and n in trees.walk(o) for o in inner)]
@@ -85,8 +127,31 @@ def _around(source: Source, loop: Loop, depth: int = 3) -> int:
     return most
 
 
-def _fills(loop: Loop) -> bool:
-    """Whether a loop in a loop sets single elements of an array by the numbers that both count."""
+def _filled(source: Source, loop: ast.For) -> int | None:
+    """The rows of an array that a loop fills one after another, by the number that it counts."""
+    first = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) and loop.target.elts else loop.target
+    counted = isinstance(loop.iter, ast.Call) and finding.called(loop.iter) == "enumerate"
+    if not counted or not isinstance(first, ast.Name):
+        return None
+    stored = [n for one in loop.body for n in trees.walk(one) if isinstance(n, ast.Subscript)]
+    stored = [n for n in stored if isinstance(n.ctx, ast.Store) and first.id in _places(n)]
+    sizes = {visible.rows(source, n.value) for n in stored}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _places(stored: ast.Subscript) -> list[str]:
+    at = stored.slice.elts[0] if isinstance(stored.slice, ast.Tuple) and stored.slice.elts else stored.slice
+    return [at.id] if isinstance(at, ast.Name) else []
+
+
+def _fills(source: Source, loop: Loop) -> bool:
+    """Whether a loop in a loop sets single elements of an array by the numbers that both count.
+
+    Or one in a function that a loop calls for each sample, by the number that it counts itself.
+    """
+    if isinstance(loop, ast.Call) and isinstance(loop.args[0], (ast.ListComp, ast.GeneratorExp)):
+        made = (n for part in source.called(loop.args[0].elt)[1:] for n in trees.walk(part))
+        return any(isinstance(n, ast.For) and _filled(source, n) is not None for n in made)
     inner = [n for n in trees.walk(loop) if isinstance(n, ast.For)]
     counted = {n.id for one in inner for n in trees.walk(one.target) if isinstance(n, ast.Name)}
     stored = [n.slice for n in trees.walk(loop) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]

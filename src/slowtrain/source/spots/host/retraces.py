@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slowtrain.source import Source, trees
-from slowtrain.source.reading import finding, graphable, index, kinds, scopes, values, visible
+from slowtrain.source.reading import finding, graphable, index, kinds, objects, scopes, values, visible
+from slowtrain.source.spots.host import evolving
 
 DRAWN = frozenset("integers randint randrange random_integers".split())
 MADE = frozenset(
@@ -58,8 +59,13 @@ def graphs(source: Source) -> Iterator[Graph]:
             continue
         given, holder = call.args[0], finding.parents(source).get(call)
         made = finding.defined(source, given.id, call) if isinstance(given, ast.Name) else None
-        if made is not None and isinstance(holder, ast.Assign) and isinstance(holder.targets[0], ast.Name):
-            yield Graph(made, (holder.targets[0].id,), _open(call))
+        target = holder.targets[0] if isinstance(holder, ast.Assign) else None
+        if made is not None and isinstance(target, ast.Name):
+            yield Graph(made, (target.id,), _open(call))
+        elif isinstance(given, ast.Attribute) and objects.of_self(given) and isinstance(target, ast.Attribute):
+            own = finding.defined(source, given.attr)  # self.update = tf.function(self._update)
+            if own is not None and objects.of_self(target):
+                yield Graph(own, (target.attr,), _open(call))
 
 
 def _open(made: ast.expr) -> bool:
@@ -75,15 +81,44 @@ def changing(source: Source) -> Iterator[Changing]:
             continue
         for call in index.of(source).called(*graph.names):
             loops = scopes.loops(source, call)
-            if not loops or visible.few(source, loops[0]) or _graphed(source, call):
+            if _graphed(source, call) or (loops and visible.few(source, loops[0])):
                 continue
-            for parameter in scopes.parameters(graph.function):
-                given = kinds.given_in(graph.function, call, parameter)
-                if given is None or isinstance(given, ast.Starred) or _typed(graph.function, parameter):
+            if not loops and not _repeated(source, call):
+                continue
+            for one in evolving.arguments(source, graph.function, call):
+                if one.parameter not in scopes.parameters(graph.function) or _typed(graph.function, one.parameter):
                     continue
-                kind = _changes(source, given, loops[0])
+                kind = _kind(source, one, loops)
                 if kind is not None:
-                    yield Changing(graph, call, parameter, given, kind)
+                    yield Changing(graph, call, one.parameter, one.place, kind)
+
+
+def _repeated(source: Source, call: ast.Call) -> bool:
+    """Whether a method around a call is called in a loop that may take many turns."""
+    loop = visible.repeated(source, call, visible.FEW + 1)
+    return loop is not None and not (isinstance(loop, ast.For) and visible.written_out(loop))
+
+
+def _kind(source: Source, one: evolving.Given, loops: list[ast.For | ast.While]) -> str | None:
+    """How an argument changes from turn to turn of the loop, of an outer one that is long, or from call to call."""
+    if isinstance(one.value, ast.Starred):
+        return None
+    found = _changes(source, one.value, loops[0]) if loops and one.value is one.place else None
+    if found is not None:
+        return found
+    long = [at for at in loops if at is loops[0] or (visible.turns(source, at) or 0) > visible.FEW]
+    return evolving.kind(source, one.value, {name for loop in long for name in _bound_in(source, loop, one)})
+
+
+def _bound_in(source: Source, loop: ast.For | ast.While, one: evolving.Given) -> set[str]:
+    """Names that a loop binds; where the argument is made in another function, the parameters that it is given."""
+    bound = scopes.bound(loop)
+    if one.value is one.place:
+        return bound
+    made = finding.function(source, one.value)
+    if made is None:
+        return set()
+    return {n for n in scopes.parameters(made) for g in kinds.given_to(source, made, n) if scopes.read(g) & bound}
 
 
 def _only(source: Source, graph: Graph) -> bool:
@@ -183,7 +218,9 @@ def _varies(source: Source, given: ast.expr, loop: ast.AST, depth: int = 6) -> b
         made = _made(given, loop)
         if made is None and isinstance(loop, ast.For) and given.id in scopes.bound(loop.target):
             return _yields(source, given, loop, depth)
-        return made is not None and _varies(source, made, loop, depth - 1)
+        if made is None:
+            return _handed(source, given, loop, depth)
+        return _varies(source, made, loop, depth - 1)
     if isinstance(given, ast.ListComp):
         return _varies(source, given.elt, loop, depth - 1)
     if not isinstance(given, ast.Call):
@@ -200,8 +237,23 @@ def _varies(source: Source, given: ast.expr, loop: ast.AST, depth: int = 6) -> b
     return name == "pad_sequences" and finding.keyword(given, "maxlen", 1) is None
 
 
+def _handed(source: Source, given: ast.Name, loop: ast.AST, depth: int) -> bool:
+    """Whether a function of this file, whose several results the loop takes apart, makes another shape each time."""
+    bound = [n for n in scopes.own(list(getattr(loop, "body", []))) if isinstance(n, ast.Assign)]
+    for one in bound:
+        path = evolving.place_of(source, given.id, one.targets[0])
+        if path:
+            found = evolving.element(source, one.value, path)
+            return found is not None and found[1] is not None and _varies(source, found[0], found[1], depth - 1)
+    return False
+
+
 def _yields(source: Source, given: ast.Name, loop: ast.For, depth: int) -> bool:
     """Whether the generator of this file that the loop runs over yields another shape each time."""
+    path = evolving.place_of(source, given.id, loop.target)
+    found = evolving.element(source, loop.iter, path) if path is not None else None
+    if found is not None and found[1] is not None and _varies(source, found[0], found[1], depth - 1):
+        return True
     value = visible.element(source, loop, given)
     inner = next(iter(scopes.loops(source, value)), None) if value is not None else None
     return value is not None and inner is not None and _varies(source, value, inner, depth - 1)
@@ -213,6 +265,8 @@ def _extent(node: ast.expr, loop: ast.AST, depth: int = 3) -> bool:
         made = _made(node, loop)
         return made is not None and _extent(made, loop, depth - 1)
     if isinstance(node, ast.BinOp):
+        if any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.FloorDiv) for n in trees.walk(node)):
+            return False  # rounded: few sizes are left
         return _extent(node.left, loop, depth) or _extent(node.right, loop, depth)
     if not isinstance(node, ast.Call):
         return False

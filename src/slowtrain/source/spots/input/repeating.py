@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from slowtrain.model import Edit
 from slowtrain.source import READERS, Source, edits
 from slowtrain.source.cures.input import datasets
-from slowtrain.source.reading import finding, scopes
+from slowtrain.source.reading import finding, index, repeatable, scopes
 from slowtrain.source.reading.input import chains, costly, elements, pipelines
 
 MOST_BYTES = 2**28  # assumed: 256 MiB are free wherever a model is trained
 NUMBER_BYTES = 8  # at most
+PASSING = frozenset({"shuffle", "take", "skip", "shard", "prefetch", "with_options", "enumerate"})
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,26 @@ def work(source: Source) -> Iterator[Again]:
         found = [one for call in flow.calls if count and (one := _at(source, call, count)) is not None]
         if found and pipelines.repeated(source, flow):
             yield found[-1]
+
+
+def too_early(source: Source) -> Iterator[tuple[ast.Call, str]]:
+    """A ``cache`` of nothing but names, with the same long work behind it in every epoch; and what that does."""
+    for flow in pipelines.of(source) if index.of(source).called("cache") else ():
+        caches = [c for c in flow.calls if finding.called(c) == "cache"]
+        before = flow.before(caches[0]) if len(caches) == 1 else ()
+        plain = bool(before) and {finding.called(c) for c in before[1:]} <= PASSING
+        if not plain or finding.called(before[0]) not in ("from_tensor_slices", "list_files", "from_tensors"):
+            continue
+        for call in flow.after(caches[0]):
+            if finding.called(call) == "map" and call.args:
+                function = pipelines.function(source, call)
+                if function is None or repeatable.drawing(source, call.args[0]) or _mapped(source, call) is None:
+                    break
+                inner = [finding.called(c) for c in pipelines.calls(pipelines.reached(source, function))]
+                does = next((name for name in inner if name.startswith(costly.READING)), None)
+                if does is not None and pipelines.repeated(source, flow):
+                    yield caches[0], does
+                break
 
 
 def _at(source: Source, call: ast.Call, count: int) -> Again | None:

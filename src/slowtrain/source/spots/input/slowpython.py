@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from math import prod
 
 from slowtrain.source import FUNCTIONS, READERS, Source, edits, trees
-from slowtrain.source.reading import finding, index, scopes, values, visible
+from slowtrain.source.reading import finding, index, objects, scopes, settings, stepping, values, visible
 from slowtrain.source.reading.input import chains, elements, pipelines
+from slowtrain.source.spots.input import turns
 
 SEQUENCES = frozenset({"PyDataset", "Sequence"})
 CALLING = ("numpy_function", "py_function")
-LEAST_TURNS = 64  # of nested loops whose ends are visible: fewer are channels or corners
 FEW_SAMPLES = 1000  # an epoch of fewer, at some 50 µs each, waits less than a tenth of a second for them
-SEVERAL = 8  # assumed: as many calls of NumPy's for one sample are work for the interpreter
 SCALAR = frozenset(
     "append abs min max int float round len range sqrt exp log sin cos tanh floor ceil rand random".split()
 )
@@ -26,15 +25,24 @@ FILLING = frozenset(
     "append extend range zip enumerate len min max int float tuple list dict islice get pop split".split()
 )
 NUMPY = frozenset("array asarray zeros ones float32 int32 int64 float64 uint8 stack concatenate pad full".split())
+KEEPING = (
+    FILLING
+    | NUMPY
+    | frozenset("permutation shuffle arange astype reshape randint integers random searchsorted mean std sum".split())
+)
 
 
 @dataclass(frozen=True)
 class Maker:
-    """A function that Python runs for each element or batch of a training's input. ``single``: for one sample."""
+    """A function that Python runs for each element or batch of a training's input.
+
+    ``single``: for one element of a map; ``each``: for one sample of which batches are made further on, for sure.
+    """
 
     function: ast.FunctionDef | ast.Lambda
     given: ast.expr
     single: bool
+    each: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,7 @@ def parts(source: Source) -> Iterator[Slow]:
         if maker.function in seen:
             continue
         seen.add(maker.function)
-        slow = _element_loop(source, maker) or _samples_in(source, maker)
+        slow = _element_loop(source, maker) or _samples_in(source, maker) or _turning(source, maker)
         if slow is not None:
             yield slow
 
@@ -74,16 +82,49 @@ def makers(source: Source) -> Iterator[Maker]:
             continue
         made = _defined(source, given, call)
         if made is not None and given is not None:
-            yield Maker(made, given, finding.called(call) in CALLING)
+            yield Maker(made, given, finding.called(call) in CALLING, _each(source, call))
     for call in index.of(source).called("fit", "fit_generator"):
         given = finding.keyword(call, "x", 0) or finding.keyword(call, "generator")
-        if isinstance(given, ast.Name):
-            given = chains.assigned(source, given, call)
-        if isinstance(given, ast.Call) and finding.keyword(call, "workers") is None:
-            made = visible.generator(source, given)
-            if made is not None and any(isinstance(n, ast.Yield) for n in scopes.own(scopes.body(made))):
-                yield Maker(made, given, False)
+        if given is not None and finding.keyword(call, "workers") is None:
+            yield from _gone_through(source, given, call)
+    for steps in stepping.of(source):
+        if isinstance(steps.loop, ast.For):
+            yield from _gone_through(source, steps.loop.iter, steps.loop)
     yield from _sequences(source)
+
+
+def _each(source: Source, call: ast.Call) -> bool:
+    """Whether what Python is called for here is one sample: batches are made of them further on."""
+    places = [call]
+    if finding.called(call) in CALLING:
+        holder = finding.around(source, call, ast.Lambda) or finding.function(source, call)
+        maps = [c for c in index.of(source).called("map") if chains.operates(c)]
+        places = [c for c in maps if pipelines.function(source, c) in (holder, _lambda(source, call))]
+    several = [(f, c) for c in places for f in pipelines.holding(source, c)]
+    return bool(several) and all(pipelines.singly(f, c) for f, c in several)
+
+
+def _lambda(source: Source, node: ast.AST) -> ast.AST | None:
+    above = finding.parents(source)
+    found: ast.AST | None = node
+    while found is not None and not isinstance(found, (ast.Lambda, ast.stmt)):
+        found = above.get(found)
+    return found if isinstance(found, ast.Lambda) else None
+
+
+def _gone_through(source: Source, given: ast.expr, near: ast.AST) -> Iterator[Maker]:
+    """The generator of this file behind what training goes through: a function's, a method's, an object's."""
+    while isinstance(given, ast.Call) and finding.called(given) in ("enumerate", "iter", "tqdm") and given.args:
+        given = given.args[0]
+    if isinstance(given, ast.Name):
+        given = chains.assigned(source, given, near) or chains.argument(source, given) or given
+    if not isinstance(given, ast.Call):
+        return
+    made = finding.defined(source, finding.called(given), near)
+    if made is None:
+        made = _method(source, given, "__iter__")
+    if made is not None and any(isinstance(n, ast.Yield) for n in scopes.own(scopes.body(made))):
+        yield Maker(made, given, False)
 
 
 def _sequences(source: Source) -> Iterator[Maker]:
@@ -104,13 +145,23 @@ def _sequences(source: Source) -> Iterator[Maker]:
                 yield Maker(method, node.bases[0], False)
 
 
+def _method(source: Source, given: ast.expr, name: str) -> ast.FunctionDef | None:
+    """The method of that name of the object that ``given`` is, where its class is in this file."""
+    holder = settings.instance_of(source, given)
+    made = objects.method(holder, name) if holder is not None else None
+    return made if isinstance(made, ast.FunctionDef) else None
+
+
 def _defined(source: Source, given: ast.expr | None, near: ast.AST) -> ast.FunctionDef | ast.Lambda | None:
     if isinstance(given, ast.Lambda):
         inner = finding.called(given.body) if isinstance(given.body, ast.Call) else ""
         return finding.defined(source, inner, near) or given
+    made: ast.FunctionDef | None = None
     if isinstance(given, (ast.Name, ast.Attribute)):
-        return finding.defined(source, given.id if isinstance(given, ast.Name) else given.attr, near)
-    return None
+        made = finding.defined(source, given.id if isinstance(given, ast.Name) else given.attr, near)
+    if made is None and given is not None and "__call__" in source.text:
+        made = _method(source, given, "__call__")
+    return made
 
 
 # -- samples one by one
@@ -141,22 +192,17 @@ def _in_memory(source: Source, made: ast.FunctionDef, statements: list[ast.AST])
     for call in pipelines.calls(statements):
         name, whole = finding.called(call), values.qualified(source, call.func)
         known = finding.defined(source, name, call) is not None or whole.startswith("numpy.random.")
-        if not known and name not in (
-            *FILLING,
-            *NUMPY,
-            "permutation",
-            "shuffle",
-            "arange",
-            "astype",
-            "reshape",
-            "randint",
-        ):
+        if not known and name not in KEEPING:
             return False
     for node in (n for s in statements for n in trees.walk(s)):
         over = node.iter if isinstance(node, ast.For) else None
         names = {n.id for n in trees.walk(over) if isinstance(n, ast.Name)} if over is not None else set()
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
             names = {node.value.id}
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute):
+            held = settings.written(source, node.value)
+            if held is None or not _written(source, held):
+                return False
         for name in names:
             if not _held(source, name, made):
                 return False
@@ -204,8 +250,8 @@ def _element_loop(source: Source, maker: Maker) -> Slow | None:
             if any(isinstance(n, (ast.For, ast.While)) for s in loop.body for n in trees.walk(s)):
                 continue
             nest = [loop, *(o for o in scopes.loops(source, loop) if isinstance(o, ast.For))]
-            turns = [visible.turns(source, o) for o in nest]
-            small = None not in turns and prod(t for t in turns if t is not None) < LEAST_TURNS
+            known = [visible.turns(source, o) for o in nest]
+            small = None not in known and prod(t for t in known if t is not None) < turns.LEAST_TURNS
             if len(nest) > 1 and not small and _counts(loop) and _at_positions(loop):
                 says = "Python goes through single numbers of the input in this loop, under the interpreter lock"
                 return Slow(edits.start(loop), edits.end(loop.iter), says)
@@ -235,6 +281,19 @@ def _at_positions(loop: ast.For) -> bool:
 # -- work for one sample after the other
 
 
+def _turning(source: Source, maker: Maker) -> Slow | None:
+    """Loops over what a sample is made of; a function of many calls that a map makes Python run for each sample."""
+    found = turns.slow(source, maker.function, maker.each)
+    if found is not None:
+        head = found.loop.iter if isinstance(found.loop, ast.For) else found.loop.test
+        return Slow(edits.start(found.loop), edits.end(head), found.says)
+    several = turns.calls_for_each(source, maker.function) if maker.single and maker.each else 0
+    if several < turns.SEVERAL:
+        return None
+    says = f"Python calls NumPy {several} times for each sample, one sample after the other"
+    return Slow(edits.start(maker.given), edits.end(maker.given), says)
+
+
 def _samples_in(source: Source, maker: Maker) -> Slow | None:
     """``[transform(v) for v in batch]`` of a function that calls NumPy many times for one sample."""
     if maker.single:
@@ -250,7 +309,7 @@ def _samples_in(source: Source, maker: Maker) -> Slow | None:
             if any(finding.called(c) in READERS for c in inner):
                 continue
             ours = [c for c in inner if values.qualified(source, c.func).startswith("numpy.")]
-            if len(ours) >= SEVERAL:
+            if len(ours) >= turns.SEVERAL:
                 says = f"{made.name}() calls NumPy {len(ours)} times for each sample, one sample after the other"
                 return Slow(edits.start(node), edits.end(node), says)
     return None

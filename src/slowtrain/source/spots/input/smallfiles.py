@@ -40,7 +40,7 @@ def maps(source: Source) -> Iterator[Small]:
         if not _calls(source, call, "read_file"):
             continue
         flow = several[0]
-        sizes = [_bytes(source, one) for one in (call, *flow.after(call)) if finding.called(one) == "map"]
+        sizes = [_bytes(source, one, flow) for one in (call, *flow.after(call)) if finding.called(one) == "map"]
         known = [s for s in sizes if s is not None]
         if known and known[0] <= MOST_BYTES:
             yield Small(call, known[0])
@@ -54,8 +54,10 @@ def _calls(source: Source, call: ast.Call, name: str) -> list[ast.Call]:
     ]
 
 
-def _bytes(source: Source, call: ast.Call) -> int | None:
-    """What one file holds: ``tf.reshape(tf.io.decode_raw(raw, tf.uint8), (-1, 24, 24))``."""
+def _bytes(source: Source, call: ast.Call, flow: chains.Flow) -> int | None:
+    """What one file holds: ``tf.reshape(tf.io.decode_raw(raw, tf.uint8), (-1, 24, 24))``, behind ``batch`` many."""
+    batches = [finding.keyword(c, "batch_size", 0) for c in flow.before(call) if finding.called(c) == "batch"]
+    batch = elements.number(source, batches[0]) if batches else None
     decoded = _calls(source, call, "decode_raw")
     kind = finding.keyword(decoded[0], "out_type", 1) if len(decoded) == 1 else None
     each = SIZES.get(kind.attr) if isinstance(kind, ast.Attribute) else None
@@ -66,6 +68,8 @@ def _bytes(source: Source, call: ast.Call) -> int | None:
         sizes = [
             0 if isinstance(e, ast.UnaryOp) else elements.number(source, e) for e in shape.elts
         ]  # -1: what is left
+        if batch is not None and sizes[:1] == [batch]:
+            sizes[0] = 1
         whole = [s for s in sizes if s is not None and s > 0]
         if None not in sizes and whole:
             return each * prod(whole)

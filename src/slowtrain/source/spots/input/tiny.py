@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, index, scopes, values
@@ -12,13 +13,16 @@ from slowtrain.source.reading.input import chains, elements, pipelines
 
 # Of an element: casting or scaling so many floats takes a few microseconds, less than the call itself (8 to 19).
 MOST_NUMBERS = 4096
+FEW_WINDOWS = 1000  # at some 0.1 ms each, for the data set and its iterator
+LEAST_NUMBERS = 2  # of a single one nobody knows what it stands for: the name of a file, the number of a sample
 LINES = frozenset({"TextLineDataset"})
 # Functions of TensorFlow that take microseconds for so few numbers.
 CHEAP = frozenset(
     "cast one_hot expand_dims squeeze reshape stack unstack concat constant convert_to_tensor identity where greater "
     "less equal not_equal minimum maximum clip_by_value abs sign sqrt square log exp pow add subtract multiply divide "
     "reduce_mean reduce_sum reduce_max reduce_min reduce_std to_float to_int32 zeros_like ones_like shape split strip "
-    "to_number transpose floor round tanh sigmoid decode_csv parse_single_example FixedLenFeature convert_image_dtype "
+    "to_number transpose floor round tanh sigmoid sin cos log1p floormod mod join as_string to_hash_bucket "
+    "to_hash_bucket_fast substr regex_full_match decode_csv parse_single_example FixedLenFeature convert_image_dtype "
     "ensure_shape set_shape logical_and logical_or logical_not gather boolean_mask range float32 int32 int64".split()
 )
 BUILTINS = frozenset("dict zip list tuple len range enumerate float int pop items keys values".split())
@@ -46,10 +50,39 @@ def maps(source: Source) -> Iterator[Tiny]:
         says = _element(source, flow)
         if says is not None and set(between) <= {"shuffle", "repeat", "map", "take", "skip", "with_options"}:
             function = pipelines.function(source, call)
-            if function is not None and cheap(source, function, says):
+            if function is not None and cheap(source, function, says) and not _worked_on(source, flow, call):
                 parts = elements.parts(source, flow.calls[0])
                 known = [len(p.shape) for p in parts if p.shape is not None] if "map" not in between else []
                 yield Tiny(call, says, tuple(known) if len(known) == len(parts) else ())
+
+
+def _worked_on(source: Source, flow: chains.Flow, call: ast.Call) -> bool:
+    """Whether another map of single elements takes long, or nobody can tell: then this one is nothing beside it."""
+    for other in flow.calls:
+        if other is call or finding.called(other) != "map" or not pipelines.singly(flow, other):
+            continue
+        function = pipelines.function(source, other)
+        if function is None or not cheap(source, function, "row"):
+            return True
+    return False
+
+
+def windows(source: Source) -> Iterator[ast.Call]:
+    """``flat_map`` behind ``window`` of a table in memory, that makes one batch of each window's rows."""
+    for flow in pipelines.of(source) if index.of(source).called("flat_map") else ():
+        if flow.names[:3] != ("from_tensor_slices", "window", "flat_map") or "cache" in flow.names:
+            continue
+        count, flat = elements.count(source, flow), flow.calls[2]
+        function = pipelines.function(source, flat)
+        if function is None or (count is not None and count < FEW_WINDOWS):
+            continue
+        returned = [n.value for n in scopes.own(scopes.body(function)) if isinstance(n, ast.Return)]
+        back = [function.body] if isinstance(function, ast.Lambda) else returned
+        made = back[0] if len(back) == 1 else None
+        owner = made.func.value if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) else None
+        batched = isinstance(made, ast.Call) and finding.called(made) == "batch"
+        if batched and owner is not None and scopes.dotted(owner) in scopes.parameters(function):
+            yield flat
 
 
 def _element(source: Source, flow: chains.Flow) -> str | None:
@@ -68,7 +101,7 @@ def _element(source: Source, flow: chains.Flow) -> str | None:
     whole = [n for n in numbers if n is not None]
     if not whole or len(whole) < len(numbers) or not 1 <= sum(whole) <= MOST_NUMBERS:
         return None
-    return f"row of {max(whole)} numbers" if max(whole) > 1 else None
+    return f"row of {sum(whole)} numbers" if sum(whole) >= LEAST_NUMBERS else None
 
 
 def cheap(source: Source, function: ast.AST, element: str) -> bool:
@@ -88,14 +121,39 @@ def cheap(source: Source, function: ast.AST, element: str) -> bool:
             return False
         found.append(name)
     if element == "record":
-        return "parse_single_example" in found and _scalars(statements)
+        return "parse_single_example" in found and _few_numbers(source, statements)
     return element != "line of text" or "decode_csv" in found
 
 
-def _scalars(statements: list[ast.AST]) -> bool:
-    """Whether all features that a record is parsed into are single numbers, written out where they are parsed."""
-    features = [c for c in pipelines.calls(statements) if finding.called(c) == "FixedLenFeature"]
-    shapes = [finding.keyword(c, "shape", 0) for c in features]
-    types = [finding.keyword(c, "dtype", 1) for c in features]
-    text = any(isinstance(t, ast.Attribute) and t.attr == "string" for t in types)
-    return bool(shapes) and not text and all(isinstance(s, (ast.List, ast.Tuple)) and not s.elts for s in shapes)
+def _few_numbers(source: Source, statements: list[ast.AST]) -> bool:
+    """Whether all features that a record is parsed into are few numbers, written out there or under one name."""
+    every = pipelines.calls(statements)
+    for call in (c for c in every if finding.called(c) == "parse_single_example"):
+        given = finding.keyword(call, "features", 1)
+        if isinstance(given, ast.Name):
+            every += pipelines.calls(_bound_to(source, given))
+    features = [c for c in every if finding.called(c) in ("FixedLenFeature", "VarLenFeature", "RaggedFeature")]
+    sizes = [_size(source, c) for c in features]
+    return bool(sizes) and None not in sizes and sum(n for n in sizes if n is not None) <= MOST_NUMBERS
+
+
+def _bound_to(source: Source, name: ast.Name) -> list[ast.AST]:
+    """Statements of the module that bind ``name``, or put something under a key of it."""
+    return [
+        node
+        for node in source.tree.body
+        if isinstance(node, (ast.Assign, ast.AnnAssign))
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if scopes.dotted(target.value if isinstance(target, ast.Subscript) else target) == name.id
+    ]
+
+
+def _size(source: Source, feature: ast.Call) -> int | None:
+    """Numbers in a feature of fixed length; None for another, for text, and where its shape is not visible."""
+    shape, kind = finding.keyword(feature, "shape", 0), finding.keyword(feature, "dtype", 1)
+    if isinstance(kind, ast.Attribute) and kind.attr == "string":
+        return None
+    if finding.called(feature) != "FixedLenFeature" or not isinstance(shape, (ast.List, ast.Tuple)):
+        return None
+    sizes = [elements.number(source, e) for e in shape.elts]
+    return None if None in sizes else prod(n for n in sizes if n is not None)

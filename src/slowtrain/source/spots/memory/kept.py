@@ -33,7 +33,7 @@ def gradients(source: Source) -> Iterator[Kept]:
                 continue
             given = call.args[0]
             inside = given.elts if isinstance(given, (ast.Tuple, ast.List)) else [given]
-            if any(isinstance(v, ast.Name) and v.id in names for v in inside) and _grows(source, call):
+            if any(isinstance(v, ast.Name) and v.id in names for v in inside) and grows(source, call):
                 says = "each step's gradients stay in memory: as many bytes as the model, a step"
                 yield Kept(call, says, "keep a number of them, such as tf.linalg.global_norm(grads)")
 
@@ -54,27 +54,36 @@ def ops(source: Source) -> Iterator[Kept]:
 def _gradients(source: Source, steps: stepping.Steps) -> set[str]:
     """Names that the loop gives to all gradients that its step returns."""
     function = finding.defined(source, finding.called(steps.call))
-    statement = finding.statement(source, steps.call)
-    if function is None or not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+    if function is None:
         return set()
     taken = [n for n in trees.walk(function) if isinstance(n, ast.Assign) and _is_gradient(n.value)]
     inner = {t.id for n in taken for t in n.targets if isinstance(t, ast.Name)}
+    return {outer for name, outer in handed_back(source, steps) if name in inner}
+
+
+def handed_back(source: Source, steps: stepping.Steps) -> Iterator[tuple[str, str]]:
+    """Names that a step's function returns, and those that the loop gives what comes back."""
+    function = finding.defined(source, finding.called(steps.call))
+    statement = finding.statement(source, steps.call)
+    if function is None or not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return
     back = [n.value for n in scopes.own(function.body) if isinstance(n, ast.Return) and n.value is not None]
     target = statement.targets[0]
-    if len(back) != 1 or not inner:
-        return set()
+    if len(back) != 1:
+        return
+    pairs: list[tuple[ast.expr, ast.expr]] = [(back[0], target)]
     if isinstance(back[0], ast.Tuple) and isinstance(target, ast.Tuple) and len(back[0].elts) == len(target.elts):
         pairs = list(zip(back[0].elts, target.elts, strict=True))
-    else:
-        pairs = [(back[0], target)]
-    return {t.id for v, t in pairs if isinstance(v, ast.Name) and v.id in inner and isinstance(t, ast.Name)}
+    for value, name in pairs:
+        if isinstance(value, ast.Name) and isinstance(name, ast.Name):
+            yield value.id, name.id
 
 
 def _is_gradient(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and finding.called(node) == "gradient"
 
 
-def _grows(source: Source, append: ast.Call) -> bool:
+def grows(source: Source, append: ast.Call) -> bool:
     """Whether the list is made once, outside every loop, and nothing makes it shorter."""
     held = append.func.value if isinstance(append.func, ast.Attribute) else None
     if not isinstance(held, ast.Name):

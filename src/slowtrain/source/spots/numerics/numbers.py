@@ -110,8 +110,9 @@ def _spread(source: Source, node: ast.expr, depth: int = 4) -> bool:
 
 def _variance(source: Source, node: ast.expr) -> bool:
     if not isinstance(node, ast.Name):
-        along = isinstance(node, ast.Call) and finding.keyword(node, "axis", 1) is not None
-        return along and _of_framework(source, node) and finding.called(node) in VARIANCES
+        if not isinstance(node, ast.Call) or finding.keyword(node, "axis", 1) is None:
+            return False
+        return _of_framework(source, node) and finding.called(node) in VARIANCES
     bound = list(values.stores(values.scope(source, node, node.id), node.id))
     above = finding.parents(source)
     pair = above.get(bound[0]) if len(bound) == 1 else None

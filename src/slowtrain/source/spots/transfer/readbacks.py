@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from slowtrain.source import Source, trees
 from slowtrain.source.cures.transfer import readbacks
-from slowtrain.source.reading import finding, scopes, stepping
+from slowtrain.source.reading import finding, kinds, scopes, stepping, visible
 
 PYTHONIC = frozenset({"float", "int", "bool"})
 VARIABLES = frozenset({"trainable_variables", "trainable_weights", "weights", "variables", "non_trainable_variables"})
@@ -32,6 +32,43 @@ def back(source: Source) -> Iterator[Read]:
             if found is not None:
                 yield found
                 break  # one cure for all that the loop reads
+        else:
+            yield from _entered(source, steps)
+
+
+def _entered(source: Source, steps: stepping.Steps) -> Iterator[Read]:
+    """What functions of the file do in every turn: go through what the step gave back, copy weights through NumPy."""
+    for call, function in stepping.entered(source, steps):
+        names = {
+            name for name in scopes.parameters(function)
+            if isinstance(given := kinds.given_in(function, call, name), ast.Name) and given.id in steps.results
+        }  # fmt: skip
+        for one in stepping.each_turn(function):
+            back = frozenset(names)
+            found = None
+            if names:
+                found = _over(one, back) if isinstance(one, ast.For) else _comprehended(one, back)
+            if found is None and not visible.few(source, steps.loop):
+                found = _copied(function, one)
+            if found is not None:
+                yield found
+                return
+    for one in stepping.each_turn(steps.loop) if not visible.few(source, steps.loop) else ():
+        found = _copied(steps.loop, one)
+        if found is not None:
+            yield found
+            return
+
+
+def _copied(block: ast.For | ast.While | ast.FunctionDef, one: ast.stmt) -> Read | None:
+    """``set_weights`` of what ``get_weights`` gave in the same turn."""
+    if isinstance(one, (ast.For, ast.While)):
+        return None
+    taken = [n for n in trees.walk(one) if isinstance(n, ast.Call) and finding.called(n) == "set_weights"]
+    every = {finding.called(n) for s in stepping.each_turn(block) for n in trees.walk(s) if isinstance(n, ast.Call)}
+    if not taken or "get_weights" not in every:
+        return None
+    return Read(one, "each step copies all weights to NumPy and back")
 
 
 def _over(one: ast.For, results: frozenset[str]) -> Read | None:

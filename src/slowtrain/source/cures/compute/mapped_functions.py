@@ -1,0 +1,105 @@
+"""``tf.map_fn`` in a step as ``tf.vectorized_map``: the same function of each row, all rows at once."""
+
+from __future__ import annotations
+
+import ast
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits, trees
+from slowtrain.source.cures.compute import mapped
+from slowtrain.source.reading import finding, scopes, settings, values
+
+MAPS = ("tensorflow.map_fn", "tensorflow.compat.v1.map_fn")
+# Of its arguments those that say how the loop is run, or what its results are in any case.
+RUNNING = frozenset({"parallel_iterations", "back_prop", "swap_memory", "infer_shape"})
+FORMATS = frozenset({"dtype", "fn_output_signature"})
+# Beside those of a loop's rows: each has a form for many rows, and the shape of its result is the same for all of them.
+SHAPING = frozenset(
+    "reshape shape size rank zeros_like ones_like identity stop_gradient one_hot gather cumsum argmax argmin erf "
+    "floor ceil round sin tan atan atan2 sigmoid reciprocal trace diag_part reverse tile roll pad negative elu selu "
+    "gelu silu leaky_relu relu6 softsign log_sigmoid bias_add constant add_n l2_loss floormod floordiv truediv".split()
+)
+KNOWN = mapped.FUNCTIONS | SHAPING
+# Anything else may take another way for one row than for the next, or do something that is not its result.
+PLAIN = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)
+NEVER = (ast.IfExp, ast.BoolOp, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr, ast.Starred, ast.Lambda)
+COMPREHENDED = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def at_once(source: Source, line: int) -> tuple[Edit, ...]:
+    """The ``tf.map_fn`` at ``line`` as ``tf.vectorized_map``; nothing where its function may differ by row."""
+    found = [c for c in finding.calls(source, line, "map_fn") if values.qualified(source, c.func) in MAPS]
+    if len(found) != 1:
+        return ()
+    call = found[0]
+    function, elements = finding.keyword(call, "fn", 0), finding.keyword(call, "elems", 1)
+    if function is None or elements is None or len(call.args) > 2 or not isinstance(call.func, ast.Attribute):
+        return ()
+    more = {k.arg for k in call.keywords} - {"fn", "elems"}
+    if not all(name in RUNNING or (name in FORMATS and _format(source, call, name)) for name in more):
+        return ()
+    if not _alike(source, function, call, set()):
+        return ()
+    name = f"{edits.written(source, call.func.value)}.vectorized_map"
+    given = [edits.written(source, function), edits.written(source, elements)]
+    return (edits.replace(source, call, f"{name}({', '.join(given)})"),)
+
+
+def _format(source: Source, call: ast.Call, name: str | None) -> bool:
+    """Whether a result is said to be of one number format, as it is without saying so."""
+    given = finding.keyword(call, name or "")
+    return given is not None and values.qualified(source, given).startswith("tensorflow.")
+
+
+def _alike(source: Source, node: ast.expr | ast.FunctionDef, near: ast.AST, open_: set[int]) -> bool:
+    """Whether a function does the same to every row, with nothing but operations that are known."""
+    function: ast.AST | None = node
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        function = _own(source, node, near)
+        if function is None:
+            return _known(source, node)
+    if not isinstance(function, (ast.FunctionDef, ast.Lambda)) or id(function) in open_:
+        return False
+    if isinstance(function, ast.FunctionDef) and function.decorator_list:
+        return False
+    if isinstance(function, ast.FunctionDef) and not all(_statement(s) for s in function.body):
+        return False
+    return all(_part(source, part, open_ | {id(function)}) for b in scopes.body(function) for part in trees.walk(b))
+
+
+def _statement(node: ast.stmt) -> bool:
+    """Whether a statement only gives names to values, or gives back one."""
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return isinstance(node, PLAIN) and all(
+        isinstance(t, (ast.Name, ast.Tuple, ast.Store)) for one in targets for t in trees.walk(one)
+    )
+
+
+def _part(source: Source, node: ast.AST, open_: set[int]) -> bool:
+    if isinstance(node, NEVER + COMPREHENDED):
+        return False
+    if not isinstance(node, ast.Call):
+        return True
+    own = _own(source, node.func, node) if isinstance(node.func, (ast.Name, ast.Attribute)) else None
+    return _alike(source, own, node, open_) if own is not None else _known(source, node.func)
+
+
+def _known(source: Source, function: ast.AST) -> bool:
+    name = values.qualified(source, function)
+    if not name.startswith(("tensorflow.", "keras.ops.")) or "random" in name:
+        return False
+    return name.rpartition(".")[2] in KNOWN
+
+
+def _own(source: Source, node: ast.Name | ast.Attribute, near: ast.AST) -> ast.FunctionDef | None:
+    """The function of the file, or the method of the same object, that is named."""
+    if isinstance(node, ast.Attribute):
+        if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+            return None
+        holder = settings.class_of(source, near)
+        methods = holder.body if holder is not None else []
+        found = [m for m in methods if isinstance(m, ast.FunctionDef) and m.name == node.attr]
+        return found[0] if len(found) == 1 else None
+    return finding.defined(source, node.id, near)

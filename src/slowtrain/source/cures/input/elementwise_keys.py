@@ -1,0 +1,148 @@
+"""Keys and turns that a file's literals tell: ``f"slot_{i}"`` for ``i in range(10)``, dictionaries filled by them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+from slowtrain.source import Source, trees
+from slowtrain.source.cures.input.elementwise_ops import Unsure
+from slowtrain.source.reading import finding, scopes, settings, values
+
+MOST = 1000  # turns of a comprehension that are followed one by one
+
+
+def evaluated(node: ast.expr, known: Mapping[str, object]) -> object | None:
+    """The text or number of ``node``, with names that are ``known``; None where it is not told."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, (str, int)):
+        return node.value
+    if isinstance(node, ast.Name):
+        return known.get(node.id)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = evaluated(node.left, known), evaluated(node.right, known)
+        if isinstance(left, int) and isinstance(right, int):
+            return left + right
+        return left + right if isinstance(left, str) and isinstance(right, str) else None
+    if isinstance(node, ast.Call) and scopes.dotted(node.func) == "str" and len(node.args) == 1:
+        found = evaluated(node.args[0], known)
+        return None if found is None else str(found)
+    return _formatted(node, known) if isinstance(node, ast.JoinedStr) else None
+
+
+def _formatted(node: ast.JoinedStr, known: Mapping[str, object]) -> str | None:
+    parts = []
+    for one in node.values:
+        if isinstance(one, ast.Constant):
+            parts.append(str(one.value))
+            continue
+        told = isinstance(one, ast.FormattedValue) and one.conversion == -1
+        found = evaluated(one.value, known) if isinstance(one, ast.FormattedValue) and told else None
+        spec = evaluated(one.format_spec, known) if isinstance(one, ast.FormattedValue) and one.format_spec else ""
+        if found is None or not isinstance(spec, str):
+            return None
+        try:
+            parts.append(format(found, spec))
+        except ValueError:
+            return None
+    return "".join(parts)
+
+
+def rounds(source: Source, over: ast.expr) -> list[object]:
+    """What a loop over ``range(10)`` or a list of texts goes through."""
+    if isinstance(over, ast.Call) and scopes.dotted(over.func) == "range" and not over.keywords:
+        bounds = [values.whole(source, a) for a in over.args]
+        whole = [b for b in bounds if b is not None]
+        if len(whole) != len(bounds) or (len(whole) == 3 and whole[2] == 0):
+            raise Unsure("a range")
+        turns = range(*whole)
+        if len(turns) > MOST:
+            raise Unsure("many turns")
+        return list(turns)
+    listed = settings.written(source, over) if isinstance(over, ast.Name) else over
+    if not isinstance(listed, (ast.List, ast.Tuple)) or (isinstance(over, ast.Name) and _used(source, over)):
+        raise Unsure("a loop")
+    found = [evaluated(e, {}) for e in listed.elts]
+    if any(f is None for f in found):
+        raise Unsure("a loop")
+    return found
+
+
+def one_loop(node: ast.ListComp | ast.DictComp) -> ast.comprehension:
+    """The one loop of a comprehension, over a plain name and without a condition."""
+    only = node.generators[0]
+    if len(node.generators) != 1 or only.ifs or only.is_async or not isinstance(only.target, ast.Name):
+        raise Unsure("a comprehension")
+    return only
+
+
+def filled(source: Source, node: ast.expr) -> list[tuple[object, ast.expr]]:
+    """What stands under each key of a dictionary: written out, comprehended, and put in by statements of its block."""
+    if isinstance(node, ast.Name):
+        where = values.scope(source, node, node.id)
+        value = values.assigned(source, node)
+        if value is None or not _only_read(source, node):
+            raise Unsure("a dictionary")
+        return [*filled(source, value), *_put(source, where, node.id)]
+    if isinstance(node, ast.Dict):
+        keys = [evaluated(k, {}) if k is not None else None for k in node.keys]
+        if any(k is None for k in keys):
+            raise Unsure("keys")
+        return list(zip(keys, node.values, strict=True))
+    if isinstance(node, ast.DictComp):
+        loop = one_loop(node)
+        name = scopes.dotted(loop.target)
+        return [_entry(node.key, node.value, {name: turn}) for turn in rounds(source, loop.iter)]
+    raise Unsure("a dictionary")
+
+
+def _entry(key: ast.expr, value: ast.expr, known: Mapping[str, object]) -> tuple[object, ast.expr]:
+    found = evaluated(key, known)
+    if found is None:
+        raise Unsure("a key")
+    return found, value
+
+
+def _put(source: Source, where: ast.AST, name: str) -> list[tuple[object, ast.expr]]:
+    """``spec[key] = value`` in the same block as the dictionary, or in a loop there."""
+    above, found = finding.parents(source), []
+    for node in trees.walk(source.tree):
+        if not (isinstance(node, ast.Subscript) and scopes.dotted(node.value) == name):
+            continue
+        if isinstance(node.ctx, ast.Load):
+            continue
+        assign = above.get(node)
+        if not isinstance(assign, ast.Assign) or assign.targets != [node]:
+            raise Unsure("a dictionary that changes")
+        holder = above.get(assign)
+        known: list[dict[str, object]] = [{}]
+        if isinstance(holder, ast.For) and isinstance(holder.target, ast.Name) and not holder.orelse:
+            known = [{holder.target.id: turn} for turn in rounds(source, holder.iter)]
+            holder = above.get(holder)
+        if holder is not where:
+            raise Unsure("a dictionary that changes")
+        found += [_entry(node.slice, assign.value, one) for one in known]
+    return found
+
+
+def _only_read(source: Source, name: ast.Name) -> bool:
+    """Whether nothing but ``spec[key] = value`` changes the dictionary, by its name."""
+    above = finding.parents(source)
+    for node in trees.walk(source.tree):
+        if isinstance(node, ast.Name) and node.id == name.id and isinstance(node.ctx, ast.Load):
+            holder = above.get(node)
+            if isinstance(holder, ast.Attribute) and holder.attr not in ("keys", "values", "items", "get", "copy"):
+                return False
+            if isinstance(holder, ast.AugAssign) and holder.target is node:
+                return False
+    return True
+
+
+def _used(source: Source, name: ast.Name) -> bool:
+    """Whether a list may change after it is made."""
+    above = finding.parents(source)
+    holders = [above.get(n) for n in trees.walk(source.tree) if isinstance(n, ast.Name) and n.id == name.id]
+    return any(
+        isinstance(h, (ast.Attribute, ast.AugAssign))
+        or (isinstance(h, ast.Subscript) and not isinstance(h.ctx, ast.Load))
+        for h in holders
+    )

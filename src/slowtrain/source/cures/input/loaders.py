@@ -1,0 +1,127 @@
+"""Objects that a training loop goes through: a loader of the file whose ``__iter__`` yields batches."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator, Sequence
+
+from slowtrain.source import FUNCTIONS, RANDOM, Source, trees
+from slowtrain.source.reading import finding, repeatable, scopes, settings, values
+
+GENERATORS = ("numpy.random.default_rng", "numpy.random.RandomState")
+KEEPING = frozenset({"append", "extend", "add", "update"})  # of a list that the method itself begins
+CONSTRUCTORS = ("__init__", "__post_init__")
+
+
+def loops(source: Source, line: int) -> Iterator[ast.For]:
+    """Loops through a loader whose classes hold ``line``, or that hold it themselves."""
+    for node in trees.walk(source.tree):
+        if isinstance(node, ast.For):
+            parts = [*making(source, node), node]
+            if any(p.lineno <= line <= (p.end_lineno or 0) for p in parts):
+                yield node
+
+
+def gone_through(loop: ast.For) -> ast.Name | ast.Attribute | None:
+    """``loader`` of ``for x, y in loader`` and of ``enumerate(loader)``."""
+    given = loop.iter
+    if isinstance(given, ast.Call) and scopes.dotted(given.func) == "enumerate" and given.args:
+        given = given.args[0]
+    return given if isinstance(given, (ast.Name, ast.Attribute)) else None
+
+
+def making(source: Source, loop: ast.For) -> list[ast.FunctionDef]:
+    """All methods but constructors of the loader and of the objects of this file that it is given."""
+    given = gone_through(loop)
+    objects = _objects(source, given) if given is not None else None
+    if not objects:
+        return []
+    iterating = [f for f in _methods(objects[0][0]) if f.name == "__iter__"]
+    if not iterating or not any(isinstance(n, ast.Yield) for n in scopes.own(iterating[0].body)):
+        return []
+    if any(c.bases or c.decorator_list for c, _ in objects):
+        return []  # more methods than are in sight
+    return [f for c, _ in objects for f in _methods(c) if f.name not in CONSTRUCTORS]
+
+
+def shared(source: Source, loop: ast.For) -> bool:
+    """Whether the loop's rest has hold of the loader, or of what it was made with, but for its length."""
+    given = gone_through(loop)
+    objects = _objects(source, given) if given is not None else None
+    if not objects or not isinstance(given, ast.Name):
+        return True  # of an object's own attribute others may have hold
+    parts: list[ast.AST] = [given, *(call for _, call in objects)]
+    parts += [f for c, _ in objects for f in _methods(c) if f.name in CONSTRUCTORS]
+    free = {n for p in parts for n in scopes.read(p)}
+    held = free - set(scopes.aliases(source)) - values.modules(source) - _defined(source)
+    above = finding.parents(source)
+    for statement in loop.body:
+        for part in source.called(statement):
+            for node in trees.walk(part):
+                if isinstance(node, ast.Name) and node.id in held and not _length(above.get(node)):
+                    return True
+    return False
+
+
+def own_draws(source: Source, methods: Sequence[ast.FunctionDef]) -> bool:
+    """Whether all that the methods draw comes from generators of the loader's own, and they change nothing else."""
+    for method in methods:
+        local = scopes.bound(method.body)
+        for node in trees.walk(method):
+            if isinstance(node, (ast.Global, ast.Nonlocal)):
+                return False
+            if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+                base = node.value
+                if not (isinstance(base, ast.Name) and base.id in local and isinstance(node, ast.Subscript)):
+                    return False
+            if isinstance(node, ast.Name) and _moves(node.id):
+                return False
+            if not isinstance(node, ast.Attribute) or not _moves(node.attr):
+                continue
+            held = isinstance(node.value, ast.Name) and node.value.id in local
+            own = _generator(source, node.value) or _generator(source, node)
+            if not own and not (held and node.attr in KEEPING):
+                return False
+    return True
+
+
+def _moves(name: str) -> bool:
+    return name.startswith(repeatable.DRAWING) or name in RANDOM or name in repeatable.STATEFUL
+
+
+def _generator(source: Source, owner: ast.expr) -> bool:
+    """Whether ``self.rng`` is one that the constructor makes."""
+    made = settings.written(source, owner) if isinstance(owner, ast.Attribute) else None
+    if not isinstance(made, ast.Call) or finding.function(source, made) is None:
+        return False  # one of the module's may have other users
+    return values.qualified(source, made.func) in GENERATORS
+
+
+def _objects(source: Source, node: ast.expr, depth: int = 4) -> list[tuple[ast.ClassDef, ast.Call]] | None:
+    """The class of ``node`` and the call that makes it, then those of the objects that it is given."""
+    made = settings.written(source, node)
+    holder = settings.instance_of(source, node) if isinstance(made, ast.Call) and depth else None
+    if holder is None or not isinstance(made, ast.Call):
+        return None
+    found = [(holder, made)]
+    for one in (*made.args, *(k.value for k in made.keywords)):
+        inner = _objects(source, one, depth - 1)
+        if inner is None and not isinstance(one, (ast.Name, ast.Constant)):
+            return None
+        found += inner or []
+    return found
+
+
+def _defined(source: Source) -> set[str]:
+    """Functions and classes of the file, and the names that are always there."""
+    names = {n.name for n in trees.walk(source.tree) if isinstance(n, (*FUNCTIONS, ast.ClassDef))}
+    return names | set(dir(builtins))
+
+
+def _methods(holder: ast.ClassDef) -> list[ast.FunctionDef]:
+    return [f for f in holder.body if isinstance(f, ast.FunctionDef)]
+
+
+def _length(holder: ast.AST | None) -> bool:
+    return isinstance(holder, ast.Call) and scopes.dotted(holder.func) == "len"

@@ -1,0 +1,1 @@
+"""What surely makes steps slower the longer a run lasts."""

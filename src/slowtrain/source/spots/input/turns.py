@@ -1,0 +1,177 @@
+"""Python that surely goes through an input number by number: loops inside what runs for each sample, or each batch.
+
+Followed from what makes a batch into functions and objects of the file; a turn of each loop on the way counts.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slowtrain.source import READERS, Source, trees
+from slowtrain.source.reading import finding, objects, scopes, settings, values, visible
+from slowtrain.source.reading.input import pipelines
+
+DEPTH = 4  # functions followed
+NESTED = 2  # loops: over the samples, and over what one is made of
+LEAST_TURNS = 64  # of nested loops whose ends are visible: fewer are channels or corners
+LEAST_BATCH = 8  # samples, assumed where one is made after the other
+SEVERAL = 8  # assumed: as many calls of NumPy's for one sample are work for the interpreter
+CALLS = 2  # of NumPy's in each turn: more than looking something up
+# Of arrays: a turn that calls them does not go number by number.
+WHOLE = frozenset(
+    "mean sum std var dot reshape astype transpose numpy cumsum argmax argmin argsort squeeze flatten ravel "
+    "repeat clip tolist copy nonzero all any matmul resize".split()
+)
+FILLS = frozenset({"append", "extend", "add"})
+LIBRARIES = ("numpy.", "tensorflow.", "keras.", "scipy.", "pandas.", "cv2.", "PIL.", "librosa.")
+
+
+@dataclass(frozen=True)
+class Turns:
+    """``loop`` is slow; ``says`` why."""
+
+    loop: ast.For | ast.While
+    says: str
+
+
+@dataclass(frozen=True)
+class _Path:
+    """How often Python comes to a place: ``depth`` loops a batch, of whose known turns ``known`` is the product."""
+
+    depth: int
+    known: int | None
+    calls: int = 0
+
+    def inside(self, turns: int | None) -> _Path:
+        known = None if self.known is None or turns is None else self.known * turns
+        return _Path(self.depth + 1, known, self.calls)
+
+
+def slow(source: Source, function: ast.AST, each: bool) -> Turns | None:
+    """The first slow loop of what makes input; ``each``: it runs for one sample, else for a batch."""
+    seen: set[ast.AST] = {function}
+    start = _Path(1, LEAST_BATCH) if each else _Path(0, 1)
+    return next(_followed(source, _turning(function), start, seen), None)
+
+
+def calls_for_each(source: Source, function: ast.AST) -> int:
+    """How often one call of ``function`` calls NumPy; 0 where it reads files, for which it rather waits."""
+    found = pipelines.calls(pipelines.reached(source, function))
+    if any(finding.called(c) in READERS for c in found):
+        return 0
+    return sum(values.qualified(source, c.func).startswith("numpy.") for c in found)
+
+
+def _turning(function: ast.AST) -> list[ast.AST]:
+    """What runs for each call: of a generator what runs from one ``yield`` to the next."""
+    body = scopes.body(function)
+    found: list[ast.AST] = []
+    todo = list(body)
+    while todo:
+        one = todo.pop(0)
+        if isinstance(one, (ast.For, ast.While)):
+            inner = [n for s in one.body for n in scopes.own(s)]
+            if any(isinstance(n, ast.Yield) for n in inner):
+                nested = [s for s in one.body if isinstance(s, (ast.For, ast.While)) and _yields(s)]
+                found += [] if nested else one.body
+                todo = [*nested, *todo]
+        elif isinstance(one, (ast.With, ast.If, ast.Try)) and _yields(one):
+            todo = [*one.body, *todo]
+    return found if found or any(_yields(s) for s in body) else pipelines.live(function)
+
+
+def _yields(node: ast.AST) -> bool:
+    return any(isinstance(n, ast.Yield) for n in scopes.own(node))
+
+
+def _followed(source: Source, nodes: list[ast.AST], path: _Path, seen: set[ast.AST]) -> Iterator[Turns]:
+    for node in nodes:
+        if isinstance(node, finding.SCOPES):
+            continue
+        if isinstance(node, (ast.For, ast.While)):
+            inner = path.inside(visible.turns(source, node))
+            says = _judged(source, node, inner)
+            if says is not None:
+                yield Turns(node, says)
+            yield from _followed(source, list(node.body), inner, seen)
+            continue
+        if isinstance(node, scopes.COMPREHENSIONS):
+            elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+            turns = [visible.turns(source, g) for g in node.generators]
+            inner = path
+            for one in turns:
+                inner = inner.inside(one)
+            yield from _followed(source, list(elements), inner, seen)
+            continue
+        made = _entered(source, node) if path.calls < DEPTH else None
+        if made is not None and made not in seen:
+            seen.add(made)
+            entered = _Path(path.depth, path.known, path.calls + 1)
+            yield from _followed(source, pipelines.live(made), entered, seen)
+        yield from _followed(source, trees.children(node), path, seen)
+
+
+def _entered(source: Source, node: ast.AST) -> ast.FunctionDef | None:
+    """The function of the file that runs for ``node``: of a call, or ``__getitem__`` of an object of a class here."""
+    if isinstance(node, ast.Call):
+        called = finding.defined(source, finding.called(node), node)
+        method = called is not None and isinstance(finding.parents(source).get(called), ast.ClassDef)
+        return called if called is not None and method == isinstance(node.func, ast.Attribute) else None
+    if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load) or "__getitem__" not in source.text:
+        return None
+    holder = settings.instance_of(source, node.value) if isinstance(node.value, (ast.Name, ast.Attribute)) else None
+    made = objects.method(holder, "__getitem__") if holder is not None else None
+    return made if isinstance(made, ast.FunctionDef) else None
+
+
+def _judged(source: Source, loop: ast.For | ast.While, path: _Path) -> str | None:
+    if path.depth < NESTED or (path.known is not None and path.known < LEAST_TURNS) or not isinstance(loop, ast.For):
+        return None
+    inside = [n for s in loop.body for n in trees.walk(s)]
+    if any(isinstance(n, (ast.For, ast.While, ast.Yield, ast.Await, ast.Try, ast.With)) for n in inside):
+        return None
+    calls = [n for n in inside if isinstance(n, ast.Call)]
+    if any(finding.called(c) in READERS for c in calls):
+        return None
+    ours = [c for c in calls if values.qualified(source, c.func).startswith("numpy.")]
+    if len(ours) >= CALLS and _stores(inside):
+        return f"Python calls NumPy {len(ours)} times in every turn of this loop, for one sample after the other"
+    if any(_whole(source, c) for c in calls) or any(_part(n) for n in inside):
+        return None
+    if not _stores(inside) and not any(finding.called(c) in FILLS for c in calls):
+        return None
+    if not any(_of_one(n) for n in inside):
+        return None
+    return "Python goes through the numbers of each sample in this loop, under the interpreter lock"
+
+
+def _stores(inside: list[ast.AST]) -> bool:
+    return any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) for n in inside)
+
+
+def _part(node: ast.AST) -> bool:
+    """A part of an array, as in ``x[:, i]`` and ``x[..., i]``."""
+    return isinstance(node, ast.Slice) or (isinstance(node, ast.Constant) and node.value is ...)
+
+
+def _of_one(node: ast.AST) -> bool:
+    """What is done to a single number, and to no array: ``x[i] = 1.0``, ``x[i] += 1``, ``if x: ...``, ``float(x)``."""
+    if isinstance(node, (ast.If, ast.IfExp)):
+        return True
+    if isinstance(node, (ast.Assign, ast.AugAssign)):
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        return isinstance(target, ast.Subscript) and isinstance(node.value, ast.Constant)
+    if not isinstance(node, ast.Call):
+        return False
+    filled = finding.called(node) in FILLS and bool(node.args) and isinstance(node.args[0], ast.Constant)
+    return filled or scopes.dotted(node.func) in ("float", "int", "ord", "hash")
+
+
+def _whole(source: Source, call: ast.Call) -> bool:
+    """Whether a call works on an array at once."""
+    full = values.qualified(source, call.func)
+    if full.startswith("numpy.random.") or not full.startswith(LIBRARIES):
+        return isinstance(call.func, ast.Attribute) and call.func.attr in WHOLE
+    return True

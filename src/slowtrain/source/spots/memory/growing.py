@@ -1,0 +1,127 @@
+"""What a loop of training steps adds to in every turn and never takes from: arrays put together, lists of tensors.
+
+A list of losses is left alone, as one of scalars; so is what the script reads as a whole later on.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slowtrain.source import Source, trees
+from slowtrain.source.reading import finding, index, kinds, objects, scopes, stepping, values, visible
+from slowtrain.source.spots.memory import kept
+
+JOINING = frozenset({"concatenate", "concat", "vstack", "hstack"})
+REDUCING = ("reduce_", "mean", "sum")
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Statements of every turn; ``names`` of tensors there, more than one number each, that the step gave back."""
+
+    statements: list[ast.stmt]
+    names: frozenset[str]
+
+
+def everywhere(source: Source) -> Iterator[kept.Kept]:
+    """What grows in the loop itself, and in functions that it calls in every turn."""
+    for steps in stepping.of(source):
+        if visible.few(source, steps.loop):
+            continue
+        for block in _blocks(source, steps):
+            for one in block.statements:
+                grown = _joined(source, one)
+                if grown is not None:
+                    says = "each turn copies all that the turns before it kept, and keeps some more"
+                    yield kept.Kept(grown, says, "keep the last ones only: a slice, or a deque with maxlen")
+                held = _held(source, one, block.names)
+                if held is not None:
+                    says = "a tensor of each step stays in memory, and only the last ones are ever read"
+                    yield kept.Kept(held, says, "keep a number of it, or the last ones in a deque with maxlen")
+
+
+def _blocks(source: Source, steps: stepping.Steps) -> Iterator[_Block]:
+    tensors = _tensors(source, steps) if steps.graph else frozenset[str]()
+    yield _Block(list(stepping.each_turn(steps.loop)), tensors)
+    for call, function in stepping.entered(source, steps):
+        given = {name: kinds.given_in(function, call, name) for name in scopes.parameters(function)}
+        names = frozenset(n for n, value in given.items() if isinstance(value, ast.Name) and value.id in tensors)
+        yield _Block(list(stepping.each_turn(function)), names)
+
+
+def _tensors(source: Source, steps: stepping.Steps) -> frozenset[str]:
+    """Names that get what the step returns and itself makes a mean or a sum of: more than a number."""
+    function = finding.defined(source, finding.called(steps.call))
+    if function is None:
+        return frozenset()
+    reduced = {
+        scopes.dotted(c.args[0])
+        for c in (n for n in trees.walk(function) if isinstance(n, ast.Call))
+        if c.args and finding.called(c).startswith(REDUCING)
+    }
+    return frozenset(outer for inner, outer in kept.handed_back(source, steps) if inner in reduced)
+
+
+def _joined(source: Source, one: ast.stmt) -> ast.expr | None:
+    """``bank = concat([bank, keys])``, of a name or an attribute that is bound nowhere else in a loop."""
+    if not isinstance(one, ast.Assign) or len(one.targets) != 1 or not isinstance(one.value, ast.Call):
+        return None
+    call, target = one.value, one.targets[0]
+    whole = values.qualified(source, call.func).startswith(("numpy.", "tensorflow.", "keras."))
+    parts = call.args[0] if call.args else None
+    if not whole or finding.called(call) not in JOINING or not isinstance(parts, (ast.List, ast.Tuple)):
+        return None
+    name = scopes.dotted(target)
+    others = [p for p in parts.elts if scopes.dotted(p) != name]
+    plain = all(isinstance(p, (ast.Name, ast.Attribute, ast.Call)) for p in others)
+    if not name or len(others) != len(parts.elts) - 1 or not others or not plain:
+        return None
+    if isinstance(target, ast.Attribute):
+        again = [n for n in objects.stores(source, target.attr) if n is not target]
+        return call if again and all(_constructing(source, n) for n in again) else None
+    where = values.scope(source, target, name) if isinstance(target, ast.Name) else None
+    others_bound = [n for n in values.stores(where, name) if n is not target] if where is not None else []
+    first = bool(others_bound) and all(isinstance(n, ast.Name) and not scopes.loops(source, n) for n in others_bound)
+    return call if first else None
+
+
+def _constructing(source: Source, node: ast.AST) -> bool:
+    function = finding.function(source, node)
+    return function is not None and function.name == "__init__"
+
+
+def _held(source: Source, one: ast.stmt, names: frozenset[str]) -> ast.expr | None:
+    """``self.seen.append(z)``, of a list that the file only adds to, and of which it reads no more than the end."""
+    call = one.value if isinstance(one, ast.Expr) else None
+    if not names or not isinstance(call, ast.Call) or finding.called(call) != "append" or len(call.args) != 1:
+        return None
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if not isinstance(call.args[0], ast.Name) or call.args[0].id not in names:
+        return None
+    if isinstance(owner, ast.Name):
+        return call if kept.grows(source, call) and _only_added(source, owner.id, ast.Name) else None
+    if not isinstance(owner, ast.Attribute) or not objects.of_self(owner):
+        return None
+    stored = objects.stores(source, owner.attr)
+    made = finding.parents(source).get(stored[0]) if len(stored) == 1 else None
+    listed = isinstance(made, (ast.Assign, ast.AnnAssign)) and isinstance(made.value, ast.List)
+    once = listed and _constructing(source, stored[0])
+    return call if once and _only_added(source, owner.attr, ast.Attribute) else None
+
+
+def _only_added(source: Source, name: str, kind: type[ast.Name] | type[ast.Attribute]) -> bool:
+    """Whether all that reads the list appends to it, counts it, or takes its end."""
+    above = finding.parents(source)
+    for node in index.nodes(source, kind):
+        assert isinstance(node, (ast.Name, ast.Attribute))
+        if (node.id if isinstance(node, ast.Name) else node.attr) != name or not isinstance(node.ctx, ast.Load):
+            continue
+        holder = above.get(node)
+        added = isinstance(holder, ast.Attribute) and holder.attr == "append"
+        counted = isinstance(holder, ast.Call) and scopes.dotted(holder.func) == "len"
+        end = isinstance(holder, ast.Subscript) and holder.value is node and isinstance(holder.ctx, ast.Load)
+        if not (added or counted or (end and isinstance(getattr(holder, "slice", None), ast.Slice))):
+            return False
+    return True

@@ -1,0 +1,1 @@
+"""What surely makes a start longer than it need be."""
