@@ -302,7 +302,10 @@ FLOWS = {
         True,
     ),
     "of two branches": (
-        "ds = tf.data.Dataset.range(9)\nif train:\n    ds = ds.shuffle(9)\nelse:\n    ds = ds.take(2)\nds = ds.batch(3)  #@\n",
+        (
+            "ds = tf.data.Dataset.range(9)\nif train:\n    ds = ds.shuffle(9)\nelse:\n    ds = ds.take(2)\n"
+            "ds = ds.batch(3)  #@\n"
+        ),
         ["batch"],
         False,
     ),
@@ -312,8 +315,10 @@ FLOWS = {
         True,
     ),
     "of an attribute": (
-        "class A:\n    def __init__(self):\n        self.ds = tf.data.Dataset.range(9)\n"
-        "    def run(self):\n        return self.ds.batch(3)  #@\n",
+        (
+            "class A:\n    def __init__(self):\n        self.ds = tf.data.Dataset.range(9)\n"
+            "    def run(self):\n        return self.ds.batch(3)  #@\n"
+        ),
         ["range", "batch"],
         True,
     ),
