@@ -12,7 +12,7 @@ EPOCH = (
 )
 PIPE = """
 @steps block=8
-@pipeline Slices ms=0.1 elements=64 > ParallelMapV2 ms=8 elements=64 parallelism=2 line=12
+@pipeline Slices ms=0.1 elements=64 > ParallelMapV2 ms=40 elements=64 parallelism=2 line=12
 > Shuffle ms=0.1 elements=16 line=13 detail={"buffer_size":%d,"cardinality":%d} > Batch ms=0.1 line=14 > Prefetch
 """
 
@@ -32,3 +32,8 @@ def test_elements_made_beside_the_step_share_its_cores() -> None:
     assert alone is not None
     assert busy is not None
     assert busy.overlapped_ms > alone.overlapped_ms
+
+
+def test_a_wait_far_longer_than_the_buffer_takes_to_fill_is_no_filling() -> None:
+    cheap = PIPE.replace("ms=40", "ms=0.4")
+    assert fill(drawn(EPOCH + cheap % (64, 1000))) is None
