@@ -118,6 +118,7 @@ def test_numbers_that_are_none_are_the_data_s(tmp_path: Path) -> None:
     assert found["origin"]["output"]["nan"] == 1
 
 
+@pytest.mark.slow
 def test_an_update_that_overflows_is_named_as_such(tmp_path: Path) -> None:
     script = loop(loss="loss = tf.reduce_mean(tf.abs(p - b))", rate=3e38, drop=0.0, steps=1)
     script = script.replace("keras.optimizers.Adam(3e+38)", "keras.optimizers.SGD(3e38)")
@@ -128,6 +129,7 @@ def test_an_update_that_overflows_is_named_as_such(tmp_path: Path) -> None:
     assert found["origin"]["output"]["inf"] + found["origin"]["output"]["nan"]
 
 
+@pytest.mark.slow
 def test_gradients_that_are_asked_for_in_another_function(tmp_path: Path) -> None:
     done = run(tmp_path, APART)
     _, found = checked(done)
@@ -171,6 +173,7 @@ def test_after_the_report_training_goes_on_as_it_would_have(tmp_path: Path, scri
     assert checked(with_it)[1]["origin"]["kind"] == "data"
 
 
+@pytest.mark.slow
 def test_a_tape_without_its_with_statement_is_said_to_be_none_that_can_run_again(tmp_path: Path) -> None:
     script = """
 import tensorflow as tf
