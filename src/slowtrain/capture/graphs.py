@@ -66,13 +66,12 @@ class GraphSummary:
                     self.multiply_adds = None if count is None else self.multiply_adds + count
         if type(graph).__name__ == "WhileBodyFuncGraph" and not _carries(graph):
             self._bodies[graph.name] = sum(kind not in _IDLE for kind in kinds)
-        for op, kind in zip(ops, kinds, strict=True):
-            if kind in LOOPS and len(self.loops) < 8:
-                self._loop(op)
         self._repetitions([(op, kind) for op, kind in zip(ops, kinds, strict=True) if kind not in _IDLE])
         for op, kind in zip(ops, kinds, strict=True):
             if kind == DENSIFY:
                 self._table(op.outputs[0].shape, op.inputs[0].shape)
+            if kind in LOOPS and len(self.loops) < 8:
+                self._loop(op)
             if kind == "OneHot" and len(self.one_hot) < 8:
                 products = _products(op)
                 if products:

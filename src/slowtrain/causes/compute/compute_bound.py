@@ -46,8 +46,8 @@ class ComputeBound(Cause):
         said = ", ".join(f"{layer} {part:.0%}" for layer, part in layers)
         place = trace.steps.place
         return Evidence(
-            f"ops compute for {plain(trace.mean(Category.DEVICE))} of each step's {plain(trace.step_ms)} ms "
-            f"({busy:.0%}); "
+            f"ops compute for {plain(trace.mean(Category.DEVICE))} of each step's "
+            f"{plain(trace.step_ms)} ms ({busy:.0%}); "
             f"of op time: {said}",
             {"device_ms": trace.mean(Category.DEVICE), "device_share": busy},
             (place,) if place else (),

@@ -246,8 +246,8 @@ def _by_curve(trace: Trace, known: batching.Curve, size: float) -> Evidence | No
         return None
     goal_ms = trace.step_ms * known.ms_at(goal) / known.ms_at(size)
     return Evidence(
-        f"measured at other batch sizes: {goal:,.0f} samples a step give {plain(gain, 2)} times the samples a second "
-        "of "
+        f"measured at other batch sizes: {goal:,.0f} samples a step give "
+        f"{plain(gain, 2)} times the samples a second of "
         f"{size:,.0f}; beyond, the gain is small or nothing was measured",
         {"batch": size, "goal": goal, "goal_ms": goal_ms},
         _where(trace),

@@ -88,8 +88,7 @@ class GrowingStep(Cause):
         early, late = _quarters(trace)
         says = (
             f"a step took {plain(grows.first_ms)} ms at first and {plain(grows.last_ms)} ms at the end: "
-            f"{plain(thousand, 2)} % "
-            f"slower every 1000 steps ({plain(low, 2)} to {plain(high, 2)})"
+            f"{plain(thousand, 2)} % slower every 1000 steps ({plain(low, 2)} to {plain(high, 2)})"
         )
         says += f"; {why.says}" if why.says else "; nothing that was measured tells why"
         left = _left_ms(trace, grows)
@@ -242,7 +241,7 @@ def _found(trace: Trace) -> tuple[Growth, Moved] | None:
     if grows is None and why.kind in tuple(Category):
         # What the machine does to a step hides it; the part of the step that grew has less of that.
         grows = trend.part_growth(trace, trace.categories[Category(why.kind)])
-    longer = lengthening(trace) if why.kind == str(Category.INPUT) else None
+    longer = _lengthening(trace) if why.kind == str(Category.INPUT) else None
     if longer is not None:
         why = replace(why, says=f"{why.says}; {longer[0]}", where=longer[1])
         grows = grows if grows is not None else whole if whole.slope_ms > 0 else None
@@ -252,7 +251,7 @@ def _found(trace: Trace) -> tuple[Growth, Moved] | None:
     return (grows, why) if moving.tells(why, lasted, grows.grown_share) else None
 
 
-def lengthening(trace: Trace) -> tuple[str, tuple[Place, ...]] | None:
+def _lengthening(trace: Trace) -> tuple[str, tuple[Place, ...]] | None:
     """What says that each data set is the one before with further stages, and their lines; None where it is not so."""
     by_source: dict[Place | None, list[Pipeline]] = {}
     for pipe in trace.pipelines:

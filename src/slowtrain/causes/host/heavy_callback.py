@@ -66,8 +66,8 @@ class HeavyCallback(Cause):
         share = f", {plain(worst.step_ms)} ms of each step of {plain(trace.step_ms)} ms"
         share = share if worst.step_ms > 0.02 * trace.step_ms else ""
         return Evidence(
-            f"{worst.name.text} takes {plain(each)} ms a call, {worst.calls} calls, {plain(total / 1e3, 2)} s of the "
-            "run" + share,
+            f"{worst.name.text} takes {plain(each)} ms a call, {worst.calls} calls, "
+            f"{plain(total / 1e3, 2)} s of the run{share}",
             {"call_ms": each, "calls": float(worst.calls), "total_ms": total, "step_ms": sum(h.step_ms for h in hooks)},
             _places(trace, worst.name),
         )

@@ -208,8 +208,8 @@ def _seen_on_device(trace: Trace) -> Evidence | None:
     numbers = {"gaps_ms": gaps, "kernels": device.kernels, "median_kernel_us": device.median_kernel_us}
     delay = f", {plain(device.launch_delay_us)} µs after the host's call" if device.launch_delay_us is not None else ""
     return Evidence(
-        f"in {plain(gaps)} of each step's {plain(trace.step_ms)} ms the device waits for the host to launch the next "
-        "of "
+        f"in {plain(gaps)} of each step's {plain(trace.step_ms)} ms the device "
+        "waits for the host to launch the next of "
         f"{device.kernels:,.0f} kernels, whose median takes {plain(device.median_kernel_us)} µs{delay}",
         numbers,
     )

@@ -68,8 +68,8 @@ class HostAugmentation(Cause):
         count = calls(trace.pipeline, node)
         ops = sum(node.written.ops.values()) if node.written else 0
         return Evidence(
-            f"random image work takes {plain(1e3 * node.ms / count)} µs an element on the host, {plain(node.ms)} ms "
-            "a batch "
+            f"random image work takes {plain(1e3 * node.ms / count)} µs an element on the host, "
+            f"{plain(node.ms)} ms a batch "
             f"({ops} ops for each element), and the step waits {plain(trace.mean(Category.INPUT), 2)} ms",
             {"map_ms": node.ms, "element_us": 1e3 * node.ms / count, "ops": float(ops)},
             written_place(node),

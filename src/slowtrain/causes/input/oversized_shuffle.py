@@ -51,8 +51,8 @@ class OversizedShuffle(Cause):
         if node is None or free is None or node.buffered_bytes < LARGE * (node.buffered_bytes + free):
             return None
         return Evidence(
-            f"the shuffle buffer held {plain(node.buffered_bytes / 2**20)} MiB, {plain(free / 2**20)} MiB were left "
-            "free",
+            f"the shuffle buffer held {plain(node.buffered_bytes / 2**20)} MiB, "
+            f"{plain(free / 2**20)} MiB were left free",
             {"buffer_bytes": node.buffered_bytes, "free_bytes": free},
             (node.written.place,) if node.written and node.written.place else (),
         )

@@ -76,8 +76,8 @@ class SlowStorage(Cause):
         iowait, rate = _mean(trace, "iowait_share"), _rate(trace)
         beside = f"; {plain(rate)} MB/s were read, I/O wait {100 * (iowait or 0):.0f} %" if rate is not None else ""
         return Evidence(
-            f"making a batch takes up to {plain(trace.step_ms)} ms, {plain(found.ms)} ms of it with no core at "
-            f"work{beside}",
+            f"making a batch takes up to {plain(trace.step_ms)} ms, "
+            f"{plain(found.ms)} ms of it with no core at work{beside}",
             {"waiting_ms": found.ms, "iowait_share": iowait or 0.0, "read_mb_per_s": rate or 0.0},
             found.where,
         )

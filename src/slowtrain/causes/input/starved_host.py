@@ -72,8 +72,8 @@ class StarvedHost(Cause):
         else:
             says = f"{found.width:g} calls at once make the input, "
         return Evidence(
-            f"{says}{plain(busy, 2)} of {trace.cores:g} cores are busy; a batch needs {plain(found.node.ms)} ms of "
-            "work",
+            f"{says}{plain(busy, 2)} of {trace.cores:g} cores are busy; "
+            f"a batch needs {plain(found.node.ms)} ms of work",
             {"parallelism": found.width, "under_way": found.under_way, "busy_cores": busy, "cores": trace.cores},
             found.where,
         )

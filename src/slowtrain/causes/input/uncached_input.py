@@ -62,12 +62,13 @@ class UncachedInput(Cause):
         free, epochs = free_bytes(trace), trace.pipeline.epochs
         if free is None or size > FITS * free:
             return None
+        caches = _in_vain(trace.pipeline, node)
         return Evidence(
             f"the same {plain(node.ms)} ms of work for each batch is done in each of {epochs} epochs"
-            f"{', behind the cache' if _in_vain(trace.pipeline, node) else ''}; its result for all elements takes "
+            f"{', behind the cache' if caches else ''}; its result for all elements takes "
             f"{plain(size / 2**20)} MiB, {plain(free / 2**20)} MiB are free",
             {"work_ms": node.ms, "epochs": float(epochs), "result_bytes": size, "free_bytes": free},
-            (*written_place(node), *_in_vain(trace.pipeline, node)),
+            (*written_place(node), *caches),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:

@@ -91,8 +91,8 @@ class LimitedHost(Cause):
         cpu = float(trace.facts.get("cpu_ms_per_step") or 0.0)
         busy = cpu / trace.step_ms if trace.step_ms else 0.0
         return Evidence(
-            f"{SAYS[limit.kind].format(given=limit.given, board=limit.board)}; the steps keep {plain(busy, 2)} cores "
-            "busy",
+            f"{SAYS[limit.kind].format(given=limit.given, board=limit.board)}; "
+            f"the steps keep {plain(busy, 2)} cores busy",
             {"cores_allowed": limit.given, "cores": limit.board, "busy_cores": busy},
             _where(trace, limit),
         )

@@ -56,8 +56,8 @@ class NearCapacity(Cause):
             left = pool["limit_bytes"] - pool["peak_bytes"]
             if left < pool["largest_request_bytes"]:
                 return Evidence(
-                    f"{name} had {plain(left / 2**20)} MiB of {plain(pool['limit_bytes'] / 2**30)} GiB left at its "
-                    "peak; one "
+                    f"{name} had {plain(left / 2**20)} MiB of {plain(pool['limit_bytes'] / 2**30)} "
+                    "GiB left at its peak; one "
                     f"request of the step is {plain(pool['largest_request_bytes'] / 2**20)} MiB",
                     {"left_bytes": left, "limit_bytes": pool["limit_bytes"], "peak_bytes": pool["peak_bytes"]},
                 )

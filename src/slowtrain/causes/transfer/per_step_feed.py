@@ -60,12 +60,12 @@ class PerStepFeed(Cause):
     def examine(self, trace: Trace) -> Evidence | None:
         if trace.fact("profile"):
             return _copied(trace)
+        if follows_model(trace):
+            return None
         feeds = loop.places(trace, "feed")
         handed = loop.batch_comes_from_python(trace)
         if trace.eager or trace.steps.source.endswith("()"):
             feeds = {p: ms for p, ms in feeds.items() if handed}
-        if follows_model(trace):
-            return None
         lines = divided(trace)
         step = loop.step_line(trace)
         fed = {p: ms for p, ms in feeds.items() if not _after(p, step)}
@@ -75,9 +75,9 @@ class PerStepFeed(Cause):
             part = before / (before + after) if before + after else 1.0
             hand = by_hand(trace)
             waiting = hand.waiting if hand is not None and hand.waiting > WAITING else 0.0
-            if hand is not None and sum(line.visits for line in hand.lines) >= LEAST_VISITS:
-                waiting = 1.0  # no conversion of a batch: its elements are gone through in Python, see input/
-            made = trace.mean(Category.PYTHON) * part * (1 - waiting)
+            # Elements that Python goes through one by one are no conversion of a batch: see input/.
+            through = hand is not None and sum(line.visits for line in hand.lines) >= LEAST_VISITS
+            made = 0.0 if through else trace.mean(Category.PYTHON) * part * (1 - waiting)
         feed = sum(fed.values())
         total = min(feed, trace.mean(Category.FEED)) + made
         if not fed and not (handed and made):

@@ -75,8 +75,8 @@ class WideInput(Cause):
             return None
         copied = trace.device.copies["h2d"]
         return Evidence(
-            f"each step waits {plain(ms)} of {plain(trace.step_ms)} ms for {plain(copied.bytes / 1e6)} MB on their "
-            "way to the "
+            f"each step waits {plain(ms)} of {plain(trace.step_ms)} ms for "
+            f"{plain(copied.bytes / 1e6)} MB on their way to the "
             f"device, {found.share:.0%} of them {found.dtype} that could be {found.narrow}",
             {"feed_ms": ms, "wide_share": found.share, "copied_bytes": copied.bytes, "saved_share": found.saved},
             (found.place,) if found.place else (),

@@ -168,22 +168,12 @@ def _of_parameter(source: Source, function: Function, name: str, depth: int) -> 
             if len(stars) > 1:
                 return None
             one = entry(source, stars[0], name, depth - 1) if stars else None
-            one = one if one is not None or stars else default(function, name)
+            one = one if one is not None or stars else objects.defaults(function).get(name)
         else:
             one = given
         one = written(source, one, depth - 1) if one is not None else None
         found[id(one)] = one
     return next(iter(found.values())) if len(found) == 1 else None
-
-
-def default(function: Function, name: str) -> ast.expr | None:
-    """The default of a parameter."""
-    given = function.args
-    positional = [a.arg for a in (*given.posonlyargs, *given.args)]
-    late = positional[len(positional) - len(given.defaults) :]
-    found: dict[str, ast.expr | None] = dict(zip(late, given.defaults, strict=True))
-    found.update(zip((a.arg for a in given.kwonlyargs), given.kw_defaults, strict=True))
-    return found.get(name)
 
 
 def _of_attribute(source: Source, node: ast.Attribute, depth: int) -> ast.expr | None:

@@ -7,7 +7,7 @@ import ast
 from slowtrain.model import Edit
 from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.cures.host import retraced
-from slowtrain.source.reading import finding, kinds, scopes, settings
+from slowtrain.source.reading import finding, kinds, objects, scopes
 
 
 def as_fields(source: Source, line: int, parameter: str, kind: str) -> list[Edit]:
@@ -42,7 +42,7 @@ def _bound_to_signature(function: ast.FunctionDef, parameter: str) -> bool:
     inner = [n for n in trees.walk(function) if isinstance(n, (*FUNCTIONS, ast.Lambda)) and n is not function]
     hidden = any(parameter in scopes.parameters(n) for n in inner)
     declared = any(isinstance(d, ast.Call) and (d.args or d.keywords) for d in function.decorator_list)
-    given = settings.default(function, parameter) is not None
+    given = objects.defaults(function).get(parameter) is not None
     return not plain or hidden or declared or given or parameter in scopes.bound(function.body)
 
 

@@ -7,7 +7,7 @@ import re
 
 from slowtrain.model import Edit
 from slowtrain.source import FUNCTIONS, Source, edits, trees
-from slowtrain.source.reading import finding, graphable, kinds, scopes, settings
+from slowtrain.source.reading import finding, graphable, kinds, objects, scopes
 from slowtrain.source.reading.statements import Statements
 
 OTHER_TYPES = re.compile(r"float64|set_floatx|float16|complex|enable_numpy_behavior")
@@ -78,7 +78,7 @@ def as_tensors(source: Source, line: int, parameters: dict[str, str]) -> list[Ed
 def _forwards(function: ast.FunctionDef, call: ast.Call, parameter: str) -> bool:
     """Whether ``step(x, **weights)`` must give ``parameter`` by its one mapping, a plain name: nothing else does."""
     stars = [k.value for k in call.keywords if k.arg is None]
-    if len(stars) != 1 or not scopes.dotted(stars[0]) or settings.default(function, parameter) is not None:
+    if len(stars) != 1 or not scopes.dotted(stars[0]) or objects.defaults(function).get(parameter) is not None:
         return False
     names = scopes.parameters(function)
     names = names[1:] if names[:1] == ["self"] and isinstance(call.func, ast.Attribute) else names
