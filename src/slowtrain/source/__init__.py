@@ -107,7 +107,7 @@ class Source:
 
     def function_at(self, line: int) -> ast.AST | None:
         """The innermost function that holds ``line``."""
-        found = [n for n in trees.walk(self.tree) if isinstance(n, FUNCTIONS) and _holds(n, line)]
+        found = [n for n in trees.statements(self.tree) if isinstance(n, FUNCTIONS) and _holds(n, line)]
         return max(found, key=lambda n: n.lineno) if found else None
 
     def called(self, node: ast.AST, depth: int = 5) -> list[ast.AST]:
@@ -178,7 +178,7 @@ class Source:
         return frozenset(ahead), frozenset(behind - ahead)
 
     def _loops(self) -> list[ast.For | ast.While]:
-        return [n for n in trees.walk(self.tree) if isinstance(n, (ast.For, ast.While))]
+        return [n for n in trees.statements(self.tree) if isinstance(n, (ast.For, ast.While))]
 
     def _turning(self, line: int) -> tuple[ast.For | ast.While | None, int]:
         """The innermost loop around a line, or around a call of the function that holds it; and the line in that."""
@@ -193,7 +193,7 @@ class Source:
 
     def _handing_out(self) -> list[ast.AST]:
         """Methods by which objects of this file's classes give what a loop goes through, and what these call."""
-        classes = [n for n in trees.walk(self.tree) if isinstance(n, ast.ClassDef)]
+        classes = [n for n in trees.statements(self.tree) if isinstance(n, ast.ClassDef)]
         methods = [m for c in classes for m in c.body if isinstance(m, FUNCTIONS) and m.name in PROTOCOL]
         return list(dict.fromkeys(f for m in methods for f in self.called(m)))
 
@@ -213,7 +213,7 @@ def _functions(source: Source) -> dict[str, ast.AST]:
     """The file's functions by name; of several of one name the last. ``step`` of ``step = tf.function(one)`` is one."""
     found: dict[str, ast.AST] = {}
     wrapped: list[ast.Assign] = []
-    for node in trees.walk(source.tree):
+    for node in trees.statements(source.tree):
         if isinstance(node, FUNCTIONS):
             found[node.name] = node
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.value.args:

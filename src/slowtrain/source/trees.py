@@ -14,6 +14,18 @@ _NODES = [c for c in vars(ast).values() if isinstance(c, type) and issubclass(c,
 FIELDS: dict[type[ast.AST], tuple[str, ...]] = {c: tuple(f for f in c._fields if f not in _BARE) for c in _NODES}
 FIELDS[ast.Name] = FIELDS[ast.Constant] = ()  # half of all nodes
 
+_KINDS: list[type[ast.AST]] = [
+    ast.Module,
+    ast.match_case,
+    *ast.stmt.__subclasses__(),
+    *ast.excepthandler.__subclasses__(),
+]
+BLOCKS = {
+    kind: found
+    for kind in _KINDS
+    if (found := tuple(n for n in kind._fields if n in ("body", "handlers", "cases", "orelse", "finalbody")))
+}
+
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
     """``node`` and all below it, level by level; written out, since a call for each node shows in lint's time."""
@@ -39,3 +51,18 @@ def children(node: ast.AST) -> list[ast.AST]:
         elif isinstance(value, ast.AST):
             found.append(value)
     return found
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements below ``node`` in the order of the text; handlers and cases count as such."""
+    todo = below(node)[::-1]
+    while todo:
+        one = todo.pop()
+        yield one
+        todo += below(one)[::-1]
+
+
+def below(node: ast.AST) -> list[ast.AST]:
+    """The statements of a node's blocks, in the order of the text."""
+    blocks = BLOCKS.get(node.__class__, ())
+    return [one for name in blocks for one in getattr(node, name)] if blocks else []

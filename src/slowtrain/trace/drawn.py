@@ -150,7 +150,7 @@ class _Settings:
         self.facts.update(_fields(rest))
 
     def _steps(self, rest: str) -> None:
-        """``@steps source=fit size=32 line=7 training=true warmup=2 start=2000``: ``start`` is in ms."""
+        """``@steps source=fit size=32 line=7 training=true warmup=2 start=2000 block=2 pause=30``: the latter in ms."""
         self.step.update(_fields(rest))
 
     def _phase(self, rest: str) -> None:
@@ -288,6 +288,7 @@ class _Settings:
         size = np.full(n, int(self.step.get("size", 32)), dtype=np.int64)
         place = Place(FILE, int(self.step["line"])) if "line" in self.step else None
         block = np.arange(n) // int(self.step.get("block", max(n, 1)))
+        end += block * float(self.step.get("pause", 0))
         source, training = str(self.step.get("source", "fit")), bool(self.step.get("training", True))
         return Steps(source, end - length, end, steady, np.zeros(n, dtype=bool), block, size, training, place)
 

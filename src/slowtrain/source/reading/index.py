@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from slowtrain.source import Source, edits, kept
@@ -31,15 +31,26 @@ class Index:
         found = self._calls.get(name)
         if found is None:
             inside = statements.of(self.source)
-            where = inside.having(_call(name)) if name in self.source.plain else ()
+            where = inside.at(self._standing(name))
             calls = (n for one in where for n in inside.own(one) if isinstance(n, ast.Call))
             found = self._calls[name] = [call for call in calls if finding.called(call) == name]
         return found
 
+    def _standing(self, name: str) -> Iterator[int]:
+        """Where in the text the name stands with a parenthesis behind it, and nothing is defined."""
+        text = self.source.plain
+        place = text.find(name)
+        while place >= 0:
+            end = place + len(name)
+            before = text[max(place - 4, 0) : place]
+            if before != "def " and not _LONGER.search(before) and _OPENED.match(text, end):
+                yield place
+            place = text.find(name, end)
+
     @functools.cached_property
     def names(self) -> frozenset[str]:
         """Names that may be called, as far as the text tells."""
-        return frozenset(_ANY.findall(self.source.plain))
+        return frozenset(_CALLED.findall(self.source.plain))
 
 
 @kept(4)
@@ -48,13 +59,9 @@ def of(source: Source) -> Index:
     return Index(source)
 
 
-_ANY = re.compile(rf"\b([^\W\d]\w*){GAP}\(")
-
-
-@functools.cache
-def _call(name: str) -> re.Pattern[str]:
-    """A name with a parenthesis behind it, where nothing is defined."""
-    return re.compile(rf"{name}(?<!\w{name})(?<!def {name}){GAP}\(")
+_CALLED = re.compile(rf"\b([^\W\d]\w*){GAP}\(")
+_OPENED = re.compile(rf"{GAP}\(")
+_LONGER = re.compile(r"\w\Z")
 
 
 def written(source: Source, pattern: re.Pattern[str], kind: type[ast.AST]) -> list[ast.AST]:

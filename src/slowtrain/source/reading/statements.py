@@ -10,18 +10,12 @@ import ast
 import functools
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from slowtrain.source import Source, kept, trees
 
 _PARTS = (ast.stmt, ast.excepthandler, ast.match_case)
-_KINDS: list[type[ast.AST]] = [ast.Module, ast.match_case]
-_KINDS += [*ast.stmt.__subclasses__(), *ast.excepthandler.__subclasses__()]
-_BLOCKS = {
-    kind: tuple(n for n in reversed(kind._fields) if n in ("body", "handlers", "cases", "orelse", "finalbody"))
-    for kind in _KINDS
-}
 _BREAK = re.compile(r"\r\n?|\n")  # as Python counts lines
 
 
@@ -45,8 +39,8 @@ class Statements:
         while todo:
             node = todo.pop()
             found.append(node)
-            for name in _BLOCKS.get(node.__class__, ()):
-                below = getattr(node, name)
+            if node.__class__ in trees.BLOCKS:
+                below = trees.below(node)
                 above.update(dict.fromkeys(below, node))
                 todo += below[::-1]
         return found[1:], above
@@ -62,7 +56,7 @@ class Statements:
                 node = todo.pop()
                 found.append(node)
                 below = trees.children(node)
-                if node is statement and node.__class__ in _BLOCKS:
+                if node is statement and node.__class__ in trees.BLOCKS:
                     below = [n for n in below if not isinstance(n, _PARTS)]
                 if below:
                     above.update(dict.fromkeys(below, node))
@@ -88,9 +82,13 @@ class Statements:
 
     def having(self, wanted: re.Pattern[str]) -> Iterator[ast.AST]:
         """Statements in whose own text ``wanted`` is found, in the order of the text."""
+        return self.at(match.start() for match in wanted.finditer(self.source.plain))
+
+    def at(self, offsets: Iterable[int]) -> Iterator[ast.AST]:
+        """Statements whose own text is at ``offsets``, which rise."""
         done = 0
-        for match in wanted.finditer(self.source.plain):
-            for place in self._at(bisect_right(self._lines, match.start())):
+        for offset in offsets:
+            for place in self._at(bisect_right(self._lines, offset)):
                 if place >= done:
                     done = place + 1
                     yield self.every[place]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 
 from slowtrain.model import Edit
 from slowtrain.source import FUNCTIONS, Source, edits, trees
-from slowtrain.source.reading import finding, scopes, settings
+from slowtrain.source.reading import finding, index, scopes, settings
 
 EVERY_BATCHES = 100
 EVERY_EPOCHS = 10
@@ -17,6 +18,7 @@ STEERS = frozenset(
     "stop_training learning_rate lr set_weights assign assign_add assign_sub set_value trainable".split()
 )
 FREE = {"histogram_freq": "0", "write_images": "False", "write_graph": "False", "profile_batch": "0"}
+_BY_BATCH = re.compile(r"\b(?:on_\w*batch_\w*|save_freq|update_freq)\s*=")
 
 
 def rarer_hook(source: Source, kind: str, hook: str) -> list[Edit]:
@@ -98,7 +100,7 @@ def _asked(source: Source, method: ast.AST, counted: Sequence[ast.stmt]) -> bool
 
 def rarer_lambda(source: Source) -> list[Edit]:
     """``LambdaCallback(on_batch_end=lambda batch, logs: …)``, the only one, working in every hundredth batch."""
-    calls = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) == "LambdaCallback"]
+    calls = index.of(source).called("LambdaCallback")
     call = calls[0] if len(calls) == 1 else None
     for given in call.keywords if call is not None else ():
         value = given.value
@@ -113,9 +115,8 @@ def rarer_lambda(source: Source) -> list[Edit]:
 
 def lighter(source: Source, kind: str) -> list[Edit]:
     """Every ``kind`` of Keras's own that the file makes, without what costs most: histograms, saves within epochs."""
-    calls = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) == kind]
     found: list[Edit] = []
-    for call in calls:
+    for call in index.of(source).called(kind):
         found += _without_histograms(source, call) if kind == "TensorBoard" else _by_epoch(source, call, kind)
     return found
 
@@ -169,12 +170,14 @@ def _named_by_batch(source: Source, call: ast.Call) -> bool:
 
 def uses_batches(source: Source) -> bool:
     """Whether a callback of the file looks at single batches: several steps in one call would change what it sees."""
-    for node in trees.walk(source.tree):
-        if isinstance(node, FUNCTIONS) and node.name.startswith("on_") and "batch" in node.name:
+    methods = index.nodes(source, *FUNCTIONS)
+    if any(m.name.startswith("on_") and "batch" in m.name for m in methods if isinstance(m, FUNCTIONS)):
+        return True
+    for given in index.written(source, _BY_BATCH, ast.keyword):
+        name = getattr(given, "arg", None) or ""
+        if name.startswith("on_") and "batch_" in name:
             return True
-        if isinstance(node, ast.keyword) and node.arg and "batch_" in node.arg and node.arg.startswith("on_"):
-            return True
-        if isinstance(node, ast.keyword) and node.arg in ("save_freq", "update_freq") and not _epochs(node.value):
+        if name in ("save_freq", "update_freq") and isinstance(given, ast.keyword) and not _epochs(given.value):
             return True
     return False
 

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.causes import Cause
+from slowtrain.figures import plain
+from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.host import endless
+from slowtrain.trace import Floats, Ints, Trace
+from slowtrain.trace.host import in_windows, main_thread, outermost, within
+from slowtrain.whatif import Remedy, Skip
+
+LEAST = 20  # turns from one epoch to the next: of fewer epochs few can be saved
+
+
+@dataclass(frozen=True)
+class Turns:
+    """From the last step of an epoch to the first of the next: how often, and ms of a usual one.
+
+    ``making_ms`` of it an iterator over the training data is made; ``around_ms`` more are nobody's but Keras's own.
+    ``epoch_steps`` and ``steps_ms`` are an epoch's.
+    """
+
+    count: float
+    making_ms: float
+    around_ms: float
+    epoch_steps: float
+    steps_ms: float
+    places: tuple[Place, ...]
+
+
+class ShortEpochs(Cause):
+    """Epochs are so short that starting the next one takes a large part of the run.
+
+    ## What it means
+    Each epoch makes a new iterator over the data: its functions are instantiated, its threads and buffers begin
+    again, the old one is torn down. That takes ten to a hundred milliseconds, however few steps follow. With two steps
+    an epoch, or one over the whole data, most of the run goes there.
+
+    ## How it is recognised
+    At least twenty times an iterator over the training data was made between two steps of the same `fit` (or of the
+    same loop). Their time is measured, and told apart from validation, callbacks and the filling of shuffle buffers.
+
+    ## What to do
+    Let one iterator last: `fit(ds.repeat(), steps_per_epoch=len(ds))` keeps it over all epochs, which stay as they
+    are for callbacks and history. In a loop of your own go through `ds.repeat(epochs)` once. Arrays first become a
+    data set: `tf.data.Dataset.from_tensor_slices((x, y)).shuffle(len(x)).batch(32)`.
+
+    ## When it is not worth it
+    When something has to be made anew for each epoch: data that changes, a cache that is to be read again.
+    """
+
+    title = "epochs of few steps: most of the time goes into starting them"
+    needs = frozenset({Signal.STEPS, Signal.PHASES, Signal.CALLS})
+    scope = "run"
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = _turns(trace)
+        if found is None:
+            return None
+        return Evidence(
+            f"after each epoch ({plain(found.epoch_steps)} steps in {plain(found.steps_ms)} ms) a new iterator is made "
+            f"in {plain(found.making_ms)} ms, {plain(found.count)} times: "
+            f"{plain(found.count * found.making_ms / 1e3)} s of the run",
+            {
+                "epochs": found.count + 1,
+                "epoch_steps": found.epoch_steps,
+                "epoch_steps_ms": found.steps_ms,
+                "making_ms": found.making_ms,
+                "around_ms": found.around_ms,
+            },
+            found.places,
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        found = _turns(trace)
+        if found is None:
+            return []
+        # Around it Keras tears down the old iterator, which goes, too, and sums up the epoch, which takes a ms or two.
+        most = found.making_ms + found.around_ms
+        return [Skip(found.count * most, spread=(0.9 * found.making_ms / most, 1.0))]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        lasting = (
+            "let one iterator last for all epochs: fit(ds.repeat(), steps_per_epoch=len(ds)); in a loop, ds.repeat(n)"
+        )
+        changed = measured.first(trace, evidence.where, endless.repeated)
+        yield Prescription("edit", Effect.EQUIVALENT, lasting, edits=changed)
+
+    fires = (
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @repeat 60
+        @steps block=2 pause=30 line=9
+        @phase epoch=870
+        @span iterator made start=22 end=46 times=29 every=50
+        """,
+    )
+    quiet = (
+        # Between epochs there is something else.
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @repeat 60
+        @steps block=2 pause=30
+        @phase epoch=870
+        @span iterator made start=22 end=23 times=29 every=50
+        @span callback Report.on_epoch_end start=23 end=47 times=29 every=50
+        """,
+        # Each of several calls of fit makes its own.
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @repeat 60
+        @steps block=2 pause=30
+        @phase epoch=870
+        @event loop name=fit start=0 end=20 times=30 every=50 data={"site":["train.py",20],"nested":0}
+        @span iterator made start=22 end=46 times=29 every=50
+        """,
+        # Validation has an iterator of its own.
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @repeat 60
+        @steps block=2 pause=30
+        @phase epoch=870
+        @event loop name=evaluate start=21 end=48 times=29 every=50 data={"nested":1}
+        @span iterator made start=22 end=46 times=29 every=50
+        """,
+    )
+
+
+def _turns(trace: Trace) -> Turns | None:
+    """None where there are too few, or where an epoch is not over after its steps."""
+    steps, thread = trace.steps, main_thread(trace)
+    fits = [e for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
+    made = trace.lane("iterator")
+    made = made.where((made.thread == thread) & ~in_windows(trace, made))
+    made = made.where(~within(made, [e for e in trace.events_of("loop") if e.name != "fit"]))  # of validation
+    made = made.where(outermost(made))
+    if len(made) < LEAST or len(steps) < LEAST:
+        return None
+    at = np.searchsorted(steps.start_ms, made.start_ms, side="right") - 1
+    between = (at >= 0) & (at < len(steps) - 1) & (made.start_ms >= steps.end_ms[at])
+    turns = np.unique(at[between])
+    call = np.searchsorted(np.array([e.start_ms for e in fits]), steps.start_ms, side="right")
+    turns = turns[call[turns] == call[turns + 1]]
+    if len(turns) < LEAST:
+        return None
+    making = np.bincount(at[between], made.ms[between], minlength=len(steps))[turns]
+    around = steps.start_ms[turns + 1] - steps.end_ms[turns] - making - _other_ms(trace, turns)
+    # Of a thinned run only some stretches are here.
+    times = steps.whole.count / max(int(steps.steady.sum()), 1) if steps.whole is not None else 1.0
+    epoch, making_ms = float(np.median(np.diff(turns))), float(np.median(making))
+    # In a loop of one's own the rest is the user's. Tearing down takes no longer than making: what does is not known.
+    around_ms = min(max(float(np.median(around)), 0.0), making_ms) if fits else 0.0
+    usual = steps.steady if steps.steady.any() else np.ones(len(steps), dtype=bool)
+    places = [e.place for e in fits] if fits else [steps.place]
+    return Turns(
+        count=len(turns) * times,
+        making_ms=making_ms,
+        around_ms=around_ms,
+        epoch_steps=epoch,
+        steps_ms=epoch * float(np.median(steps.ms[usual])),
+        places=tuple(dict.fromkeys(p for p in places if p is not None)),
+    )
+
+
+def _other_ms(trace: Trace, turns: Ints) -> Floats:
+    """Of each turn the time of callbacks, and of validation outside them."""
+    steps = trace.steps
+    hooks = trace.lane("callback")
+    hooks = hooks.where((hooks.thread == main_thread(trace)) & outermost(hooks))
+    nested = [e for e in trace.events_of("loop") if e.name != "fit" and e.data.get("nested")]
+    nested = [e for e in nested if not ((hooks.start_ms <= e.start_ms) & (hooks.end_ms >= e.end_ms)).any()]
+    start = np.concatenate((hooks.start_ms, [e.start_ms for e in nested]))
+    ms = np.concatenate((hooks.ms, [e.ms for e in nested]))
+    at = np.searchsorted(steps.start_ms, start, side="right") - 1
+    between = (at >= 0) & (start >= steps.end_ms[np.maximum(at, 0)])
+    return np.asarray(np.bincount(at[between], ms[between], minlength=len(steps))[turns])
