@@ -138,15 +138,8 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
         said = f"{count or 'no'} steady step{'' if count == 1 else 's'}"
         more = "let it train for longer" if len(trace.steps) else "nothing that trains was seen"
         return f"{said} recorded: too few to judge; {more}"
-    where = ""
-    if trace.step_ms:
-        category = largest(trace)
-        of = "a step takes" if trace.fact("told_steps", default=True) else "the profile lasts"
-        said = SAID[category]
-        if category is Category.DEVICE and waits_for_copies(trace):
-            said = "in its program, most of that waiting for copies which the program started"
-        where = f"{of} {plain(trace.step_ms)} ms, {plain(trace.mean(category))} ms of it {said}"
     first = gaining(findings)
+    where = (_between_steps(trace, first) if first is not None else "") or _in_step(trace)
     spoilt = next((d for d in findings.diagnoses if d.cause.startswith("numerics/")), filling(findings))
     if spoilt is not None:
         return f"{spoilt.title.lower()}: {spoilt.evidence.says}"
@@ -155,13 +148,34 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
         return f"{where}; {checked}" if where else checked
     odd = unexplained(trace)
     if first is None and odd is not None:
-        return f"{where}; {plain(trace.mean(odd))} ms of it {SAID[odd]}, and no known cause explains that"
+        more = "" if odd is largest(trace) else f"{plain(trace.mean(odd))} ms of it {SAID[odd]}, and "
+        return f"{where}; {more}no known cause explains that"
     if first is None:
         beside = [p for p in trace.run.parts if p.name in BESIDE and p.share >= MOST_OF_RUN]
         also = f"; {beside[0].share:.0%} of the run is {BESIDE[beside[0].name]}" if beside else ""
         return f"healthy: {where + '; ' if where else ''}no known cause would save 5 %{also}"
     gain = f"curing {first.cause} would make the {first.saving.scope} {plain(first.saving.speedup, 2)}x as fast"
     return f"{where}; {gain}" if where else gain
+
+
+def _in_step(trace: Trace) -> str:
+    """What a step is made of; empty without steps."""
+    if not trace.step_ms:
+        return ""
+    category = largest(trace)
+    of = "a step takes" if trace.fact("told_steps", default=True) else "the profile lasts"
+    said = SAID[category]
+    if category is Category.DEVICE and waits_for_copies(trace):
+        said = "in its program, most of that waiting for copies which the program started"
+    return f"{of} {plain(trace.step_ms)} ms, {plain(trace.mean(category))} ms of it {said}"
+
+
+def _between_steps(trace: Trace, first: Diagnosis) -> str:
+    """Where most of the run goes, if that is between the steps and the first cure is about the run; else empty."""
+    most = max(trace.run.parts, key=lambda p: p.ms, default=None)
+    if first.saving.scope != "run" or most is None or most.name not in BESIDE or not trace.step_ms:
+        return ""
+    return f"of the run's {plain(trace.run_ms / 1e3)} s {plain(most.ms / 1e3)} s are {BESIDE[most.name]}"
 
 
 def notes(trace: Trace, findings: Findings) -> Iterator[str]:
