@@ -38,9 +38,19 @@ LOOP = """
             loss = tf.reduce_mean(picked)
         dense.assign_sub(0.1 * tape.gradient(loss, dense))
 
+    @tf.function
+    def row_step(ids):
+        flat, where = tf.unique(tf.reshape(ids, [-1]))
+        rows = tf.gather(table, flat)
+        with tf.GradientTape() as tape:
+            tape.watch(rows)
+            loss = tf.reduce_sum(tf.gather(rows, where) ** 2)
+        table.scatter_sub(tf.IndexedSlices(0.1 * tf.convert_to_tensor(tape.gradient(loss, rows)), flat))
+
     for _ in range(3):
         step(ids, pixels)
         open_step(tf.ones((8, 40)))
+        row_step(ids)
 """
 
 
@@ -56,6 +66,7 @@ def test_tables_weights_and_arithmetic_of_a_loop(tmp_path: Path) -> None:
     assert closed["multiply_adds"] == 8 * 40 * 3 + 8 * 4 * 4 * 2 * 9
     assert opened["tables"] == []  # values picked by an index, of no table
     assert opened["multiply_adds"] is None
+    assert graphs["row_step"]["tables"] == []  # rows that were looked up before, however many they are
 
 
 TURNS = """

@@ -121,3 +121,18 @@ def test_a_part_that_grows_with_all_the_rest_does_not_grow_by_itself() -> None:
     slower = np.linspace(1.0, 1.9, n)
     own, rest = 0.3 * slower, (1.0 + np.random.default_rng(4).normal(0, 0.05, n)) * slower
     assert trend.part_growth(Trace(steps=steps(own + rest)), own) is None
+
+
+def test_epochs_whose_first_step_waits_longer_each_time_grow() -> None:
+    block = np.repeat(np.arange(12), 10)
+    ms = noisy(120)
+    ms[::10] += 100.0 * (1 + np.arange(12))
+    found = trend.by_epoch(steps(ms, block))
+    assert found is not None
+    assert found.sure
+    assert found.slope_ms == pytest.approx(1.0, rel=0.1)  # 10 ms a step more from epoch to epoch, of ten steps
+    assert found.low_ms < found.slope_ms < found.high_ms
+    same = trend.by_epoch(steps(noisy(120), block))
+    assert same is not None
+    assert not same.sure
+    assert trend.by_epoch(steps(ms[:30], block[:30])) is None

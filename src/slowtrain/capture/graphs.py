@@ -69,7 +69,7 @@ class GraphSummary:
         self._repetitions([(op, kind) for op, kind in zip(ops, kinds, strict=True) if kind not in _IDLE])
         for op, kind in zip(ops, kinds, strict=True):
             if kind == DENSIFY:
-                self._table(op.outputs[0].shape, op.inputs[0].shape)
+                self._table(op, op.outputs[0].shape, op.inputs[0].shape)
             if kind in LOOPS and len(self.loops) < 8:
                 self._loop(op)
             if kind == "OneHot" and len(self.one_hot) < 8:
@@ -80,11 +80,13 @@ class GraphSummary:
         sizes = [v.shape.num_elements() for v in getattr(graph, "variables", ()) if v.trainable]
         self.weights = max(self.weights, sum(size for size in sizes if size))
 
-    def _table(self, whole: Any, rows: Any) -> None:
+    def _table(self, op: Any, whole: Any, rows: Any) -> None:
         if whole.rank == 1:
             return  # of single numbers: values picked by an index, no table of rows
         if not whole.is_fully_defined():
-            self.tables = None
+            # A variable's shape is known, or asked of it; rows that were looked up before are no table.
+            if _asks_a_variable(op.inputs[2]):
+                self.tables = None
         elif whole.rank == 2 and self.tables is not None:
             self.tables[int(whole[0]), int(whole[1])] = int(rows[0] or 0) if rows.rank else 0
 
@@ -145,6 +147,13 @@ class GraphSummary:
             "multiply_adds": self.multiply_adds,
             "loops": self.loops,
         }
+
+
+def _asks_a_variable(size: Any, steps: int = 6) -> bool:
+    """Whether a number comes from the shape of a variable."""
+    if size.op.type == "VariableShape":
+        return True
+    return steps > 0 and any(_asks_a_variable(one, steps - 1) for one in size.op.inputs[:2])
 
 
 def _carries(body: Any) -> bool:

@@ -164,7 +164,7 @@ class Source:
 
     def sides(self, step_line: int) -> tuple[frozenset[int], frozenset[int]]:
         """Lines of functions that the loop around ``step_line`` calls up to the step, and of those only behind it."""
-        loop, line = self._turning(step_line)
+        loop, line = self.turning(step_line)
         if loop is None:
             return frozenset(), frozenset()
         ahead, behind = set[int](), set[int]()
@@ -180,7 +180,7 @@ class Source:
     def _loops(self) -> list[ast.For | ast.While]:
         return [n for n in trees.statements(self.tree) if isinstance(n, (ast.For, ast.While))]
 
-    def _turning(self, line: int) -> tuple[ast.For | ast.While | None, int]:
+    def turning(self, line: int) -> tuple[ast.For | ast.While | None, int]:
         """The innermost loop around a line, or around a call of the function that holds it; and the line in that."""
         around = [n for n in self._loops() if _holds(n, line)]
         function = self.function_at(line)

@@ -259,12 +259,14 @@ class _Settings:
 
     def _pipeline(self, rest: str) -> None:
         """Nodes from source to consumer: ``Slices > Map ms=4 elements=32 parallelism=1 line=12 detail={…}``;
-        ``epochs=5 > Slices > …`` was run that often.
+        ``epochs=5 > Slices > …`` was run that often, of ``epochs=1 times=5 > …`` there are several.
         """
         nodes, plan = [], []
-        stages, epochs = rest.split(" > "), 1
+        stages, epochs, alike = rest.split(" > "), 1, 1
         if stages[0].strip().startswith("epochs="):
-            epochs = int(stages.pop(0).strip().removeprefix("epochs="))
+            epochs, alike = (
+                int(n) for n in f"{stages.pop(0).strip().removeprefix('epochs=')} times=1".split(" times=")[:2]
+            )
         for i, text in enumerate(stages):
             name, _, more = text.strip().partition(" ")
             given = dict(_fields(more))
@@ -279,7 +281,7 @@ class _Settings:
                     given.get("buffer"), float(given.get("buffered_bytes", 0)), float(given.get("bytes", 0)), plan[-1],
                 )
             )  # fmt: skip
-        self.pipelines = (Pipeline(tuple(plan), tuple(nodes), self.count, None, None, True, epochs),)
+        self.pipelines = (Pipeline(tuple(plan), tuple(nodes), self.count, None, None, True, epochs),) * alike
 
     def steps(self, length: Any) -> Steps:
         end = np.cumsum(length) + float(self.step.get("start", 0))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.model import Category, Place
-from slowtrain.trace import Bools, Floats, Ints, Spans, Trace, intervals, loop, trend
+from slowtrain.trace import Bools, Floats, Ints, Spans, Trace, intervals, lengthening, loop, trend
 from slowtrain.trace.filling import fill
 from slowtrain.trace.host import in_windows, main_thread, sampled_places, saves
 
@@ -58,7 +58,7 @@ class Stalls:
 
 # What has a cause of its own, which tells more of it; validation, which somebody asked for; and the line that asks for
 # batches when it begins a pass, which makes an iterator.
-CLAIMED = ("callback", "trace", "build", "collection", "shuffle", "validation", "epoch")
+CLAIMED = ("callback", "trace", "build", "collection", "shuffle", "lengthening", "validation", "epoch")
 TOLD = ("callback", "gc", "next", "readback", "feed")  # lanes that tell by themselves what a stall was
 BUILT = 0.1  # of a stall in layers being made: saving weights makes one, too, in a thousandth of its time
 PASS = 2  # calls of functions in one stall, the step's own not counted: more than a step does, a pass over other data
@@ -149,7 +149,7 @@ def _kind(trace: Trace, stall: Stall, seen: _Seen) -> tuple[str, Category]:
     lane = max(spent, key=lambda one: spent[one])
     if spent[lane] >= 0.5 * stall.excess_ms:
         if lane == "next":
-            return ("shuffle" if fill(trace) is not None else "input"), Category.INPUT
+            return _waiting(trace, stall), Category.INPUT
         return {
             "callback": ("callback", Category.CALLBACK),
             "gc": ("collection", Category.GC),
@@ -160,8 +160,16 @@ def _kind(trace: Trace, stall: Stall, seen: _Seen) -> tuple[str, Category]:
         return _python(trace, stall, seen), Category.PYTHON
     largest = max(trace.categories, key=lambda c: _beyond(trace, c, stall.step), default=Category.UNATTRIBUTED)
     if largest is Category.INPUT:
-        return ("shuffle" if fill(trace) is not None else "input"), largest
+        return _waiting(trace, stall), largest
     return (_python(trace, stall, seen) if largest is Category.PYTHON else "inside"), largest
+
+
+def _waiting(trace: Trace, stall: Stall) -> str:
+    """Why a step waited so long for its batch."""
+    if fill(trace) is not None:
+        return "shuffle"
+    first = stall.step == 0 or trace.steps.block[stall.step] != trace.steps.block[stall.step - 1]
+    return "lengthening" if first and lengthening.stages(trace) is not None else "input"
 
 
 def _python(trace: Trace, stall: Stall, seen: _Seen) -> str:

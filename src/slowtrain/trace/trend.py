@@ -30,6 +30,7 @@ PLACES = 10  # parts of an epoch that are compared with themselves
 LEAST_EPOCHS = 3  # for telling what a place in the epoch costs from what the epoch's number does
 FASTEST = 2.0  # times its usual speed, and as much below: the most that a shared machine is taken to change by
 BEYOND = FASTEST**2
+RISING = 2.0  # standard errors by which later epochs are the slower ones
 COMMON = 30  # steps of a size: fewer do not tell what a step of that size takes
 
 
@@ -178,6 +179,29 @@ def _theil_sen(x: Floats, y: Floats) -> float:
     a, b = np.triu_indices(len(x), 1)
     apart = x[b] - x[a]
     return float(np.median((y[b] - y[a])[apart > 0] / apart[apart > 0])) if (apart > 0).any() else 0.0
+
+
+def by_epoch(steps: Steps) -> Growth | None:
+    """The line through the mean steps of epochs, all of each counted, without the first, which traces.
+
+    For what shows at the beginning of epochs only. ``sure`` is told by the order of the epochs (Mann and Kendall), for
+    somebody who knows a reason: what else might have slowed the machine meanwhile is not asked.
+    """
+    told = ~steps.windowed
+    block, place = np.unique(steps.block[told], return_inverse=True)
+    if len(block) < LEAST_EPOCHS + 1:
+        return None
+    count = np.bincount(place)
+    mean, at = (np.bincount(place, values[told])[1:] / count[1:] for values in (steps.ms, numbers(steps)))
+    a, b = np.triu_indices(len(mean), 1)
+    slopes = (mean[b] - mean[a]) / (at[b] - at[a])
+    slope, low, high = (float(q) for q in np.quantile(slopes, (0.5, 0.025, 0.975)))
+    first, last = float(at[0]), float(at[-1])
+    middle = float(np.median(mean - slope * at))
+    n = len(mean)
+    ordered = float(np.sign(slopes).sum()) / np.sqrt(n * (n - 1) * (2 * n + 5) / 18)  # Mann and Kendall's, by its error
+    sure = ordered >= RISING
+    return Growth(slope, low, high, middle + slope * first, middle + slope * last, first, last, sure)
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,45 @@ CASES: dict[str, tuple[str, object]] = {
     "a default": ("def f(every=5):\n    ask(every)\nf()", 5),
     "a default that one call overrides": ("def f(every=5):\n    ask(every)\nf()\nf(6)", None),
     "an argument of the command line": ("args = parse()\nask(args.every)", None),
+    "an option's default": ("p.add_argument('--every', default=5)\nargs = p.parse_args()\nask(args.every)", 5),
+    "an option's default, of a function": (
+        (
+            "def parse():\n    p.add_argument('--every', default=5)\n    return p.parse_args()\n"
+            "def main(args):\n    ask(args.every)\nmain(parse())"
+        ),
+        5,
+    ),
+    "an option that is changed": (
+        "p.add_argument('--every', default=5)\nargs = p.parse_args()\nargs.every = 6\nask(args.every)",
+        None,
+    ),
+    "a class's": ("class C:\n    every = 5\nask(C.every)", 5),
+    "a class's, by two names at once": ("class C:\n    rate, every = 1, 5\nask(C.every)", 5),
+    "a class's that is changed": ("class C:\n    every = 5\nC.every = 6\nask(C.every)", None),
+    "a class's, set by its name": ("class C:\n    every = 5\nsetattr(C, name, 6)\nask(C.every)", None),
+    "an object that a function makes": (
+        "class C:\n    every: int = 5\ndef made():\n    return C(every=6)\ncfg = made()\nask(cfg.every)",
+        6,
+    ),
+    "its own where an heir has another": (
+        "class C:\n    every = 5\n    def tick(self):\n        ask(self.every)\nclass D(C):\n    every = 6\n",
+        None,
+    ),
+    "by a constructor that takes it": (
+        "class C:\n    every: int = 5\n    def __init__(self, rate):\n        0\ncfg = C(6)\nask(cfg.every)",
+        5,
+    ),
+    "set by a method, the same whenever": (
+        "class K:\n    def build(self):\n        self.every = 5\n    def tick(self):\n        ask(self.every)\n",
+        5,
+    ),
+    "put in with a prefix": ("CFG = {'every': 5}\nCFG[u'every'] = 7\nask(CFG['every'])", None),
+    "any key put in": ("CFG = {'every': 5}\nfor k in more:\n    CFG[k] = 1\nask(CFG['every'])", None),
+    "any key put in by another name": ("CFG = {'every': 5}\nCFG[k] = 1\ndef f(c):\n    ask(c['every'])\nf(CFG)", None),
+    "updated as a whole": ("CFG = {'every': 5}\nCFG.update(more)\nask(CFG['every'])", None),
+    "another one updated as a whole": ("CFG = {'every': 5}\nOTHER.update(more)\nask(CFG['every'])", 5),
+    "handed over": ("def f(every=5):\n    ask(every)\nf()\nrun(target=f)", None),
+    "called without end": ("def f(every):\n    f(every)\n    f(every)\n    ask(every)\nf(5)", None),
     "changed in a loop": ("every = 5\nfor i in x:\n    every = 6\nask(every)", None),
 }
 
@@ -76,3 +115,34 @@ def test_what_a_call_is_given(call: str, wanted: int | None) -> None:
     asked = next(n for n in trees.walk(text.tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "f")
     found = settings.forwarded(text, asked, "every")
     assert (found.value if isinstance(found, ast.Constant) else None) == wanted
+
+
+@pytest.mark.parametrize(
+    ("script", "names"),
+    [
+        ("ask(5)", set()),
+        ("every = 5\nask(every)", {"every"}),
+        ("n = 5\nCFG = {'every': n}\nask(CFG['every'])", {"every", "n"}),
+        ("n = 5\nclass C:\n    every: int = 1\ncfg = C(every=n)\nask(cfg.every)", {"every", "n"}),
+        ("n = 5\ndef f(a):\n    ask(a)\nm = n\nf(n)\nf(m)", {"a", "n", "m"}),
+    ],
+)
+def test_all_names_that_it_goes_through(script: str, names: set[str]) -> None:
+    text = source.parse("train.py", script)
+    assert text is not None
+    asked = next(n for n in trees.walk(text.tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "ask")
+    found = settings.literal(text, asked.args[0])
+    assert found is not None
+    assert found.value == 5
+    assert found.names == names
+
+
+def test_what_is_no_literal_has_no_value() -> None:
+    text = source.parse("train.py", "rng = made()\nask(rng)")
+    assert text is not None
+    asked = text.tree.body[1].value.args[0]  # type: ignore[attr-defined]
+    found = settings.origin(text, asked)
+    assert found is not None
+    assert isinstance(found.node, ast.Call)
+    assert found.value is None
+    assert settings.literal(text, asked) is None

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +16,7 @@ from slowtrain.source.cures.compute import heads, mapped, mapped_functions, ops,
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.compute import ops as spotted
 from slowtrain.trace import Line, Trace, work
+from slowtrain.trace.host import loops_around, parsed
 from slowtrain.whatif import Drop, Remedy
 
 REPEATS = 60  # ops alike from one line; fewer start in less time than is worth a word
@@ -24,6 +27,8 @@ ONE_OP = "replace the loop by the one op (conv2d, einsum, batched matmul, gather
 PYTHON_OPS = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
 # Of the ops' computing when one op does it: 0.27 and 0.33 in clinic/'s pairs store_sales and texture_filters.
 LEFT = 0.3
+NUMBERED = re.compile(r"_\d+$")  # how a graph tells ops of one name apart
+CHANGES = ("assign", "scatter_")
 
 
 class HandwrittenOp(Cause):
@@ -166,6 +171,15 @@ class HandwrittenOp(Cause):
         """,
     )  # fmt: skip
     quiet = (
+        # An optimizer by hand: each turn changes another variable.
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @fact source={"train.py":"for p, m in zip(params, slots):\\n    m.assign(m + p.g)\\n    p.assign_sub(m)\\n"}
+        @event trace name=descend data={"training":true,"graph":{"ops":200,"repeated":{"mul":49,"add":28},"chain":2,\
+            "lines":[["train.py",2,60,50]]}}
+        @kernels busy=9 ms=9 ops={"mul_1:Mul": [2, 49], "add_3:AddV2": [1, 28], "MatMul:MatMul": [6, 8]}
+        """,
         """
         step     1111111111
         device   kkkkkkkkk.
@@ -249,14 +263,20 @@ def _repeated(trace: Trace) -> Evidence | None:
     alike = best.get("repeated") or {}
     count = sum(alike.values())
     lines = [row for row in best.get("lines") or () if len(row) == 4 and row[3] >= max(ITS_OWN * row[2], 1)]
+    own = [row for row in lines if not _of_variables(trace, Place(str(row[0]), int(row[1])))]
+    if sum(row[3] for row in own) < ITS_OWN * sum(row[3] for row in lines):
+        return None
     if count < REPEATS or not lines or best.get("chain", 0) > RECURRENT * count:
         return None
     forward = sum(row[2] for row in best["lines"])
     part = sum(row[2] for row in lines) / forward
     scopes = {key.rpartition("/")[0] for key in alike}
+    bare = {key for key in alike if "/" not in key}  # outside of all scopes stand the other ops of the step, too
     device = trace.mean(Category.DEVICE)
     if trace.kernels is not None:
-        device *= work.share(trace.kernels, lambda o: _within(o, scopes) and not o.update)
+        device *= work.share(
+            trace.kernels, lambda o: (_within(o, scopes) or NUMBERED.sub("", o.root) in bare) and not o.update
+        )
     start = work.executor_ms(trace)
     if trace.kernels is None:
         device = part * trace.mean(Category.UNATTRIBUTED)
@@ -274,9 +294,19 @@ def _repeated(trace: Trace) -> Evidence | None:
 
 def _within(op: work.Op, scopes: set[str]) -> bool:
     """Whether an op, or the one that it is a gradient of, stands in a scope, as it is or in a function."""
-    return any(op.scope == s or op.scope.startswith(f"{s}/") or op.scope.endswith(f"/{s}") for s in scopes if s) or (
-        "" in scopes and "/" not in op.scope
-    )
+    return any(op.scope == s or op.scope.startswith(f"{s}/") or op.scope.endswith(f"/{s}") for s in scopes if s)
+
+
+def _of_variables(trace: Trace, place: Place) -> bool:
+    """Whether a line lies in a loop that changes a variable in each turn, as optimizers do: no op changes them all."""
+    tree = parsed(trace, place.file)
+    loops = [n for n in loops_around(tree, place.line) if isinstance(n, ast.For)] if tree is not None else []
+    for loop in loops:
+        turned = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+        changes = (n.func for n in ast.walk(loop) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute))
+        if any(f.attr.startswith(CHANGES) and isinstance(f.value, ast.Name) and f.value.id in turned for f in changes):
+            return True
+    return False
 
 
 def _turns(trace: Trace) -> Evidence | None:

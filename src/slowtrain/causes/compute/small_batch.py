@@ -14,7 +14,7 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.compute import batches
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.reading.recorded import text_of
+from slowtrain.source.reading.recorded import by_hand, text_of
 from slowtrain.source.spots.host import fits as spotted
 from slowtrain.trace import Trace, batching, work
 from slowtrain.whatif import Remedy, Stretch
@@ -31,6 +31,7 @@ FLOPS_PER_MS = 1.3e7
 LEAST_STEPS = 8  # of an epoch, to be left: fewer are hardly training
 FIXED = 0.6  # of a step does not follow the batch; less, and the step is computing
 LONG = 500  # turns of a recurrence over which a single sequence is better cut into windows
+PER_SAMPLE = 0.5  # turns of a line for each sample: it goes through the batch
 GAIN = 1.2  # times the samples a second, measured, for which a change of training is worth a word
 UNROLLED = 100  # ops alike side by side in the graph
 RECURRENT = ("LSTM", "GRU", "SimpleRNN", "Bidirectional", "RNN")
@@ -293,7 +294,7 @@ def _fit(trace: Trace, size: float) -> _Fit | None:
         following = device * sum(over[o.name] for o in own if not o.matmul) / total
     elif trace.kernels is None and trace.mean(Category.UNATTRIBUTED) > 0.5 * trace.step_ms:
         following = 0.0  # no window: at a few samples a step, and a model's size unknown, the range must bear it
-    made = _per_sample_input_ms(trace)
+    made = _per_sample_input_ms(trace, size)
     arithmetic = _arithmetic_ms(trace, size)
     if arithmetic is not None and arithmetic * size < following + matrix:
         # Of a few samples, most of what an op takes is its start: weights read, threads woken, layouts changed.
@@ -338,13 +339,15 @@ def _arithmetic_ms(trace: Trace, size: float) -> float | None:
     return 6 * count / (FLOPS_PER_MS * trace.cores)
 
 
-def _per_sample_input_ms(trace: Trace) -> float:
-    """Waiting for input follows the batch where the user's own pipeline makes it sample by sample."""
-    return (
-        trace.mean(Category.INPUT)
-        if trace.pipeline is not None and any(w.place for w in trace.pipeline.written)
-        else 0.0
-    )
+def _per_sample_input_ms(trace: Trace, size: float) -> float:
+    """Making input follows the batch where the user's own pipeline, or the user's own loop, makes it."""
+    if trace.pipeline is not None and any(w.place for w in trace.pipeline.written):
+        return trace.mean(Category.INPUT)
+    own = by_hand(trace)
+    # Lines that take a turn for each sample; tracing them makes steps longer, so it is their share that counts.
+    all_ms = sum(line.ms for line in trace.loop_lines)
+    turns = sum(line.ms for line in trace.loop_lines if line.visits >= max(PER_SAMPLE * size, 2))
+    return max(trace.mean(Category.PYTHON) * turns / all_ms if all_ms else 0.0, own.ms if own is not None else 0.0)
 
 
 def _one_sequence(trace: Trace, size: float) -> Evidence | None:

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import histories, newest
 from slowtrain.source.cures.input import rebased
 from slowtrain.source.spots.drift import growing
-from slowtrain.trace import Trace, moving, trend
+from slowtrain.trace import Trace, lengthening, moving, trend
 from slowtrain.trace.moving import Moved
-from slowtrain.trace.pipeline import Pipeline
 from slowtrain.trace.trend import Growth
 from slowtrain.whatif import Drop, Remedy
 
-LONGER = 4  # data sets, each longer than the one before
 FIRST, LAST = 0.25, 0.75  # of the series: the quarters that are held against each other
 MEAN_GROWTH = 0.5 / (1 - FIRST)  # what a mean step has grown by, of what the last quarter is above the first
 CURES = {
@@ -232,6 +229,25 @@ def _rebased(trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
 
 
 def _found(trace: Trace) -> tuple[Growth, Moved] | None:
+    return _in_steps(trace) or _at_begins(trace)
+
+
+def _at_begins(trace: Trace) -> tuple[Growth, Moved] | None:
+    """Data sets that get longer and are waited for where epochs begin, while a buffer is filled."""
+    longer, steps = lengthening.stages(trace), trace.steps
+    grows = trend.by_epoch(steps) if longer is not None else None
+    waits = trace.categories.get(Category.INPUT)
+    if longer is None or grows is None or waits is None or not grows.sure or grows.grown_share < trend.LEAST_GROWTH:
+        return None
+    late = steps.block > np.median(steps.block)
+    told = steps.steady & ~steps.windowed
+    if not (told & late).any() or not (told & ~late).any():
+        return None
+    more = float(waits[told & late].mean() - waits[told & ~late].mean())
+    return (grows, Moved(str(Category.INPUT), longer[0], longer[1], {Category.INPUT: more})) if more > 0 else None
+
+
+def _in_steps(trace: Trace) -> tuple[Growth, Moved] | None:
     series = trend.comparable(trace)
     whole = trend.growth(series)
     if whole is None:
@@ -241,7 +257,7 @@ def _found(trace: Trace) -> tuple[Growth, Moved] | None:
     if grows is None and why.kind in tuple(Category):
         # What the machine does to a step hides it; the part of the step that grew has less of that.
         grows = trend.part_growth(trace, trace.categories[Category(why.kind)])
-    longer = _lengthening(trace) if why.kind == str(Category.INPUT) else None
+    longer = lengthening.stages(trace) if why.kind == str(Category.INPUT) else None
     if longer is not None:
         why = replace(why, says=f"{why.says}; {longer[0]}", where=longer[1])
         grows = grows if grows is not None else whole if whole.slope_ms > 0 else None
@@ -249,24 +265,6 @@ def _found(trace: Trace) -> tuple[Growth, Moved] | None:
         return None
     lasted = float(trace.steps.end_ms[series.index[-1]] - trace.steps.start_ms[series.index[0]])
     return (grows, why) if moving.tells(why, lasted, grows.grown_share) else None
-
-
-def _lengthening(trace: Trace) -> tuple[str, tuple[Place, ...]] | None:
-    """What says that each data set is the one before with further stages, and their lines; None where it is not so."""
-    by_source: dict[Place | None, list[Pipeline]] = {}
-    for pipe in trace.pipelines:
-        if pipe.written:
-            by_source.setdefault(pipe.written[0].place, []).append(pipe)
-    for same in by_source.values():
-        count = [len(pipe.written) for pipe in same]
-        if len(same) < LONGER or any(b <= a for a, b in pairwise(count)):
-            continue
-        added = same[-1].written[count[-2] :]
-        if any(p.written[: len(q.written)] != q.written for q, p in pairwise(same)):
-            continue
-        says = f"its data set has {count[0]} stages in the first epoch and {count[-1]} in the last, one on the other"
-        return says, tuple(dict.fromkeys(w.place for w in added if w.place is not None))
-    return None
 
 
 def _quarters(trace: Trace) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], ...]:

@@ -20,7 +20,7 @@ from slowtrain.trace import Event, Trace
 from slowtrain.trace.host import in_windows, main_thread, saves, stands_for, training_begins, within
 from slowtrain.whatif import Remedy, Skip
 
-LEAST = 3  # passes over the validation data in one run
+LEAST = 4  # passes over the validation data in one run: of fewer hardly one can be left out
 # Of the training time. A pass over as much data as the epoch trained on costs about a third of it
 # (a forward pass, of a forward and a backward one): validation beyond that is frequent, or its set large.
 SHARE = 1 / 3
@@ -52,7 +52,7 @@ class FrequentValidation(Cause):
     short epochs, or with a validation set much larger than an epoch, it takes longer than the training.
 
     ## How it is recognised
-    At least three passes (validation inside `fit`, repeated `evaluate` calls, or runs of calls of a
+    At least four passes (validation inside `fit`, repeated `evaluate` calls, or runs of calls of a
     function that takes no gradient in a loop of one's own), or calls of `save` and the like between
     steps, that together take more than a third of
     the time spent training. A third is about what a validation on as much data as was trained on costs.
@@ -166,6 +166,16 @@ class FrequentValidation(Cause):
         """,
     )
     quiet = (
+        # One pass for each of four models.
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @phase predict=400
+        @event loop name=evaluate start=100 end=200 data={"site":["train.py",30],"nested":0,"model":1}
+        @event loop name=evaluate start=200 end=300 data={"site":["train.py",30],"nested":0,"model":2}
+        @event loop name=evaluate start=300 end=400 data={"site":["train.py",30],"nested":0,"model":3}
+        @event loop name=evaluate start=400 end=500 data={"site":["train.py",30],"nested":0,"model":4}
+        """,
         """
         step     1111111111
         device   kkkkkkkkkk
@@ -219,7 +229,8 @@ def _called(trace: Trace) -> Validation | None:
     lines: dict[str, list[Event]] = {}
     for event in trace.events_of("loop"):
         if event.name in ("evaluate", "predict") and not event.data.get("nested") and event.data.get("site"):
-            lines.setdefault(f"{event.name}{event.data['site']}", []).append(event)
+            # Each of several models is scored for itself, however often that line is reached.
+            lines.setdefault(f"{event.name}{event.data['site']}{event.data.get('model')}", []).append(event)
     for several in lines.values():
         passes = _plain(trace, several)
         if passes and passes[0].name == "predict" and _work_share(trace, passes) < WORK_SHARE:

@@ -1,9 +1,9 @@
-"""A map works on one element at a time while cores are idle."""
+"""A map, or an interleave of maps, works on one element at a time while cores are idle."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
@@ -14,7 +14,7 @@ from slowtrain.source.cures.input import datasets
 from slowtrain.source.reading import elsewhere, finding, index, repeatable
 from slowtrain.source.reading.input import chains, costly, elements
 from slowtrain.trace import Trace
-from slowtrain.trace.feeding import calls, fed, idle_cores, maps, written_place
+from slowtrain.trace.feeding import calls, fed, idle_cores, is_users, maps, written_place
 from slowtrain.trace.pipeline import Node
 from slowtrain.whatif import Remedy, Supply
 
@@ -33,13 +33,14 @@ class SequentialMap(Cause):
     ## How it is recognised
     The `map` node sets the pace of the pipeline, it ran with a parallelism of one, each call takes
     long enough to be worth a thread, and cores were idle meanwhile. TensorFlow runs maps without
-    random or stateful ops in parallel by itself when autotuning is on; those are left alone. A
+    random or stateful ops in parallel by itself when autotuning is on; those are left alone. Maps inside the
+    function of an `interleave` without `num_parallel_calls` take turns, too: theirs is the time of all of them. A
     function that holds Python's interpreter lock gains nothing from threads, and a map that is
     parallel already and still too slow lacks cores: both are other causes.
 
     ## What to do
     `map(function, num_parallel_calls=tf.data.AUTOTUNE)`. The order of elements stays; random
-    numbers are drawn in another order.
+    numbers are drawn in another order. Likewise `interleave(function, num_parallel_calls=tf.data.AUTOTUNE)`.
 
     ## When it is not worth it
     For functions of a few microseconds an element: there the call is the cost, and mapping over
@@ -54,7 +55,7 @@ class SequentialMap(Cause):
     def examine(self, trace: Trace) -> Evidence | None:
         node = _sequential(trace)
         if node is None or trace.pipeline is None:
-            return None
+            return _in_turn(trace)
         count = calls(trace.pipeline, node)
         us, idle = 1e3 * node.ms / max(count, 1e-9), idle_cores(trace)
         return Evidence(
@@ -65,7 +66,11 @@ class SequentialMap(Cause):
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        node = _sequential(trace)
+        node, nested = _sequential(trace), _interleaved(trace)
+        if trace.pipeline is not None and node is None and nested is not None:
+            width = min(trace.cores, nested.reads or trace.cores)
+            wide = replace(nested.node, name="ParallelInterleaveV4", parallelism=width)
+            return [Supply(pipeline=trace.pipeline.changed(wide))]
         if node is None or trace.pipeline is None:
             return []
         # As many calls at once as there are cores; that the step needs them too, the replay's processor time says.
@@ -74,8 +79,13 @@ class SequentialMap(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         node = _sequential(trace)
+        if node is None:
+            together = measured.first(trace, evidence.where[:1], datasets.interleaved)
+            says = "give interleave num_parallel_calls=tf.data.AUTOTUNE"
+            yield Prescription("edit", Effect.EXACT, says, edits=together)
+            return
         line = measured.function_line(node)
-        fixed = node is not None and node.written is not None and bool(node.written.ops) and not node.written.random
+        fixed = node.written is not None and bool(node.written.ops) and not node.written.random
         found = measured.first(trace, evidence.where[:1], lambda s, at: datasets.parallel(s, at, line))
         effect = Effect.EXACT if fixed else Effect.EQUIVALENT
         says = "give map num_parallel_calls=tf.data.AUTOTUNE"
@@ -163,8 +173,22 @@ class SequentialMap(Cause):
         device  ........kk
         @pipeline Slices ms=0.1 > Map ms=8 elements=8 line=12 > Batch ms=0.2 line=13
         """,
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @pipeline Slices ms=0.1 > Map ms=9 elements=8 > Interleave ms=0.3 elements=8 line=12 > Batch ms=0.2 line=13
+        > Prefetch buffer=2 line=14
+        """,
     )
     quiet = (
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @pipeline Slices ms=0.1 > Map ms=9 elements=8 > ParallelInterleaveV4 ms=0.3 elements=8 parallelism=4 line=12
+        > Batch ms=0.2 line=13 > Prefetch buffer=2 line=14
+        """,
         """
         step    1111111111
         input   iiiiiii...
@@ -201,3 +225,45 @@ def _sequential(trace: Trace) -> Node | None:
         if alone and long and calls(pipe, node) > 1 and node.written and not node.written.python:
             return node
     return None
+
+
+@dataclass(frozen=True)
+class Nested:
+    """An ``interleave`` whose data sets make their elements in turn, ``ms`` of it in maps, for each batch.
+
+    ``reads`` is how many it goes through side by side; 0: not known.
+    """
+
+    node: Node
+    ms: float
+    elements: float
+    reads: int
+
+
+def _interleaved(trace: Trace) -> Nested | None:
+    """The user's interleave without parallel calls whose own maps set the pace."""
+    pipe = fed(trace)
+    if pipe is None or idle_cores(trace) < LEAST_IDLE or trace.producers:
+        return None
+    for node in pipe.nodes:
+        if node.family != "Interleave" or node.asynchronous or not is_users(node) or node.written is None:
+            continue
+        # What its function makes was written in a graph: nobody noted a line.
+        inner = [n for n in pipe.upstream(node) if n.family == "Map" and not is_users(n) and not n.asynchronous]
+        ms, count = sum(n.ms for n in inner), sum(n.elements for n in inner)
+        if ms >= 0.5 * pipe.made_ms and 1e3 * ms >= LEAST_US * count:
+            return Nested(node, ms, count, int(node.written.detail.get("cycle_length") or 0))
+    return None
+
+
+def _in_turn(trace: Trace) -> Evidence | None:
+    nested = _interleaved(trace)
+    if nested is None:
+        return None
+    us, idle = 1e3 * nested.ms / max(nested.elements, 1e-9), idle_cores(trace)
+    return Evidence(
+        f"the maps inside this interleave make one element at a time, {plain(us / 1e3, 2)} ms each, "
+        f"{plain(nested.ms)} ms a batch, while {plain(idle, 2)} of {trace.cores:g} cores are idle",
+        {"map_ms": nested.ms, "element_us": us, "idle_cores": idle, "parallelism": 1.0},
+        written_place(nested.node),
+    )

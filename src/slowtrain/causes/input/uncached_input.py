@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
@@ -11,15 +12,28 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
 from slowtrain.source.reading import finding, index
+from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.input import repeating
 from slowtrain.trace import Trace
-from slowtrain.trace.feeding import READING, calls, fed, free_bytes, is_users, op_ms, ready, written_place
+from slowtrain.trace.feeding import (
+    READING,
+    WAITED,
+    calls,
+    fed,
+    free_bytes,
+    is_users,
+    op_ms,
+    ready,
+    wait_share,
+    written_place,
+)
 from slowtrain.trace.pipeline import Node, Pipeline
 from slowtrain.whatif import Remedy, Supply
 
 FITS = 0.5  # of the memory that was free throughout: the rest is for what else may grow
 LEAST_MS = 0.05
 UNKNOWN = -2  # tf.data.UNKNOWN_CARDINALITY
+LEAST_ANEW = 3
 OPENING = 0.5  # of the time of all that leads to a node: then files are what costs
 WORK = 0.3  # of a node's time in ops that compute
 
@@ -34,13 +48,14 @@ class UncachedInput(Cause):
     ## How it is recognised
     Several epochs of one data set were run to their end; the nodes that set the pace call
     functions without random ops and without Python; all that comes out of them in an epoch is
-    smaller than half of the memory that was free throughout; and nothing behind them is cached. Where the
+    smaller than half of the memory that was free throughout; and nothing behind them is cached. Or the data set
+    has a cache, but is built again for each pass, so that nobody reads what it keeps. Where the
     time is the price of very many calls, or of opening files, those causes are named.
 
     ## What to do
     Put `.cache()` behind the last deterministic `map` and in front of `shuffle`, random
     augmentation and `batch`. Where a `shuffle` comes earlier, move it behind the cache: a cache
-    also keeps the order.
+    also keeps the order. Build a data set that has a cache once, outside of the loop over epochs.
 
     ## When it is not worth it
     For one epoch, for data that does not fit (then a file: `.cache(path)`, on a fast disk), and
@@ -57,7 +72,7 @@ class UncachedInput(Cause):
     def examine(self, trace: Trace) -> Evidence | None:
         found = _repeated(trace)
         if found is None or trace.pipeline is None:
-            return None
+            return _thrown_away(trace)
         node, size = found
         free, epochs = free_bytes(trace), trace.pipeline.epochs
         if free is None or size > FITS * free:
@@ -72,7 +87,13 @@ class UncachedInput(Cause):
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        found, pipe = _repeated(trace), trace.pipeline
+        found, pipe, anew = _repeated(trace), trace.pipeline, _anew(trace)
+        if found is None and anew is not None:
+            one, cache, times = anew
+            size = cache.written.element_bytes or 0 if cache.written is not None else 0
+            kept = [ready(n, 0.0) for n in one.upstream(cache)]
+            read = ready(cache, cache.elements, size * cache.elements)
+            return [Supply(pipeline=one.changed(read, *kept), share=1 - 1 / times, spread=(0.8, 1.1))]
         if found is None or pipe is None:
             return []
         node, _ = found
@@ -83,7 +104,11 @@ class UncachedInput(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = _repeated(trace)
-        line = measured.function_line(found[0] if found else None)
+        if found is None:
+            once = "build the data set once, in front of the loop: the first pass fills its cache, the rest read it"
+            yield Prescription("advice", Effect.EXACT, once)
+            return
+        line = measured.function_line(found[0])
         same = True
 
         def edit(source: Source, at: int) -> list[Edit]:
@@ -207,8 +232,28 @@ class UncachedInput(Cause):
         detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]}
         > Batch ms=0.1 > Prefetch
         """,
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @pipeline epochs=1 times=5 > Slices ms=0.1 elements=16 detail={"cardinality":160}
+        > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12
+        detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]}
+        > MemoryCache ms=0.1 elements=16 line=13 > Batch ms=0.1 > Prefetch
+        """,
     )
     quiet = (
+        # Built anew without a cache, it may be made of other data each time.
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @fact machine={"memory":{"available_bytes":8e9}}
+        @pipeline epochs=1 times=5 > Slices ms=0.1 elements=16 detail={"cardinality":160}
+        > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12
+        detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]}
+        > Batch ms=0.1 > Prefetch
+        """,
         """
         step    1111111111
         input   iiiiiii...
@@ -267,6 +312,46 @@ def _repeated(trace: Trace) -> tuple[Node, float] | None:
         if size is not None and heavy >= 0.5 * pipe.ms:
             return node, size
     return None
+
+
+def _anew(trace: Trace) -> tuple[Pipeline, Node, int] | None:
+    """A data set that is built again and again with a cache in it, each time for one pass; the cache; how often."""
+    alike: dict[tuple[Any, ...], list[Pipeline]] = {}
+    for pipe in trace.pipelines:
+        if pipe.epochs <= 1 and pipe.batches and any(n.family == "Cache" for n in pipe.nodes):
+            key = tuple((w.op, w.place, w.detail.get("cardinality")) for w in pipe.written)
+            alike.setdefault(key, []).append(pipe)
+    most = max(alike.values(), key=len, default=[])
+    waits = wait_share(trace) >= WAITED
+    if len(most) < LEAST_ANEW or not waits:
+        return None
+    pipe = max(most, key=lambda one: one.batches)
+    cache = next((n for n in reversed(pipe.nodes) if n.family == "Cache" and is_users(n)), None)
+    if cache is None or sum(n.ms for n in pipe.upstream(cache)) < 0.5 * pipe.ms:
+        return None
+    return pipe, cache, len(most)
+
+
+def _thrown_away(trace: Trace) -> Evidence | None:
+    found = _anew(trace)
+    if found is None:
+        return None
+    pipe, cache, times = found
+    ms = sum(n.ms for n in pipe.upstream(cache))
+    return Evidence(
+        f"the data set was built {times} times with a cache of its own, each for one pass: nobody reads what they "
+        f"keep, and {plain(ms)} ms of work for each batch is done in every pass",
+        {"work_ms": ms, "epochs": float(times)},
+        tuple(dict.fromkeys((*_built(trace, cache), *written_place(cache)))),
+    )
+
+
+def _built(trace: Trace, cache: Node) -> tuple[Place, ...]:
+    """Where the loop builds it, if that is in a function of its own."""
+    place = cache.written.place if cache.written is not None else None
+    text = text_of(trace, place.file) if place is not None else None
+    line = text.turning(place.line)[1] if text is not None and place is not None else None
+    return (Place(place.file, line),) if place is not None and line not in (None, place.line) else ()
 
 
 def _in_vain(pipe: Pipeline, node: Node) -> tuple[Place, ...]:

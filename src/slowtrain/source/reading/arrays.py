@@ -1,14 +1,18 @@
-"""Shapes of arrays, as far as the calls that make them tell: of NumPy, TensorFlow and Keras alike."""
+"""What one call, operator or subscript makes of values that are known: shapes of arrays, data sets. Follows no name.
+
+Of NumPy, TensorFlow and Keras alike; ``sizes`` asks it for each expression, and hands in how to work out the parts.
+"""
 
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from slowtrain.source import Source
-from slowtrain.source.reading import finding, values
+from slowtrain.source.reading import finding, scopes, values
 
 Shape = tuple[int | None, ...]
 Evaluate = Callable[[ast.expr], Any]
@@ -19,10 +23,12 @@ SHAPED = frozenset(
 )
 LATER = {"normal": 2, "uniform": 2, "integers": 2, "randint": 2, "poisson": 1, "binomial": 2, "choice": 1,
          "exponential": 1, "beta": 2, "gamma": 2, "weibull": 1, "geometric": 1}  # fmt: skip
+# Who give something as large as their first argument.
 KEEPS = frozenset(
     "astype copy round clip asarray array constant convert_to_tensor cast tensor sqrt abs cumsum cumprod exp tanh sin "
-    "cos log log1p sign sigmoid maximum minimum where nan_to_num float32 zeros_like ones_like sort square".split()
+    "cos log log1p sign sigmoid nan_to_num float32 zeros_like ones_like sort square".split()
 )
+BOTH = frozenset({"maximum", "minimum", "where"})  # as large as all that they are given
 COUNTED = frozenset({"arange", "linspace", "frombuffer"})
 OVER = frozenset("sum mean max min std var any all median prod argmax argmin reduce_sum reduce_mean".split())
 # Samples that Keras's own data sets give for training, and for testing.
@@ -44,6 +50,11 @@ class Array:
     """What has a shape, and is long at least as its first number says; a list that is made as well."""
 
     shape: Shape
+    mask: bool = False  # of what is true: as an index it takes who knows how many
+
+
+class Several(list[Any]):
+    """A tuple: of arrays the parts of each sample, where a list of arrays is one more axis."""
 
 
 def shape(found: Any) -> Shape | None:
@@ -111,7 +122,8 @@ def _indexed(left: list[int | None], parts: Sequence[ast.expr], evaluate: Evalua
             continue
         index = evaluate(one)
         if isinstance(index, Array):
-            found += index.shape
+            found += [None] if index.mask else index.shape
+            del left[: len(index.shape) - 1 if index.mask else 0]
         elif not whole(index):
             return None
     return Array((*found, *left)) if found or left else None
@@ -139,6 +151,14 @@ def _window(one: ast.Slice, evaluate: Evaluate) -> int | None:
 
 def made(source: Source, call: ast.Call, evaluate: Evaluate) -> Any:
     """What a call of NumPy's, of an array's own, or of Python's for numbers makes."""
+    found = _made(source, call, evaluate)
+    formats = [k.value for k in call.keywords if k.arg == "dtype"] + call.args[-1:]
+    named = (getattr(n, "value", "") if isinstance(n, ast.Constant) else scopes.dotted(n) for n in formats)
+    mask = isinstance(found, Array) and any(str(n).rpartition(".")[2] in ("bool", "bool_") for n in named)
+    return replace(found, mask=True) if mask else found
+
+
+def _made(source: Source, call: ast.Call, evaluate: Evaluate) -> Any:
     name = finding.called(call)
     if isinstance(call.func, ast.Name) and name in ("int", "range", "max", "min", "zip"):
         return _of_python(name, [evaluate(a) for a in call.args])
@@ -151,18 +171,20 @@ def made(source: Source, call: ast.Call, evaluate: Evaluate) -> Any:
         return _drawn(source, call, name, evaluate)
     if name in COUNTED:
         return _counted(call, name, evaluate)
-    if name not in KEEPS | OVER | {"expand_dims", "stack"} or not isinstance(call.func, ast.Attribute):
+    if name not in KEEPS | BOTH | OVER | {"expand_dims", "stack"} or not isinstance(call.func, ast.Attribute):
         return None
     first = evaluate(owner) if owner is not None else evaluate(call.args[0]) if call.args else None
     if name in ("expand_dims", "stack"):
         return _one_more(call, name, first, evaluate)
     if name in OVER:
         return _over(call, first, owner is not None, evaluate) if isinstance(first, Array) else None
-    if name in ("maximum", "minimum", "where"):
-        given = [k for k in map(evaluate, call.args) if isinstance(k, Array)]
-        return max(given, key=lambda a: len(a.shape)) if given and len(given) == len(call.args) else None
+    if name in BOTH:
+        if owner is not None or len(call.args) < (3 if name == "where" else 2):
+            return None
+        found = functools.reduce(lambda a, b: joined(ast.Add(), a, b), map(evaluate, call.args))
+        return Array(found.shape) if isinstance(found, Array) else None
     sizes = shape(first)
-    return Array(sizes) if sizes else None
+    return Array(sizes, isinstance(first, Array) and first.mask) if sizes else None
 
 
 def _of_python(name: str, given: Sequence[Any]) -> Any:
@@ -203,12 +225,14 @@ def _drawn(source: Source, call: ast.Call, name: str, evaluate: Evaluate) -> Arr
 
 def _given(sizes: Sequence[ast.expr], evaluate: Evaluate) -> Array | None:
     """A shape as a tuple, as one number, or as several arguments."""
+    if not sizes:
+        return None
     found = [evaluate(s) for s in sizes]
     if len(sizes) == 1 and isinstance(found[0], list):
         found = found[0]
     plain = tuple(n if whole(n) and n >= 0 else None for n in found)
-    known = any(n is not None for n in plain) or isinstance(sizes[0], (ast.Tuple, ast.List)) or len(sizes) > 1
-    return Array(plain) if plain and known else None
+    known = any(n is not None for n in plain) or len(sizes) > 1 or isinstance(sizes[0], (ast.Tuple, ast.List))
+    return Array(plain) if known else None
 
 
 def _one_more(call: ast.Call, name: str, first: Any, evaluate: Evaluate) -> Array | None:
@@ -231,7 +255,10 @@ def _over(call: ast.Call, first: Array, own: bool, evaluate: Evaluate) -> Array 
         return None
     left = list(first.shape)
     kept = finding.keyword(call, "keepdims")
-    if kept is not None:
+    stays = evaluate(kept) if kept is not None else False
+    if not isinstance(stays, bool):
+        return None
+    if stays:
         left[at] = 1
     else:
         del left[at]
@@ -272,8 +299,7 @@ def begun(call: ast.Call, evaluate: Evaluate) -> Data | None:
     given = evaluate(call.args[0]) if call.args else None
     if finding.called(call) != "from_tensor_slices":
         return None
-    several = isinstance(given, list) and isinstance(call.args[0], (ast.Tuple, ast.Call, ast.Name))
-    one = given[0] if several and given and shape(given[0]) else given
+    one = given[0] if isinstance(given, Several) and given else given
     one = next(iter(one.values()), None) if isinstance(one, dict) else one
     found = shape(one)
     return Data(found[0], Array(found[1:])) if found else Data(None, None)

@@ -1,4 +1,4 @@
-"""Finds in a script what a run or a profile named by its line: calls, the chain of a data set, statements, loops."""
+"""From one place of a tree to another: what stands at a line, what a node stands in, an argument, a definition."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding as find
-from slowtrain.source.reading import values
+from slowtrain.source.reading import settings, values
 
 DOUBLE, SINGLE, WHOLE, TENSOR = "double", "single", "whole", "tensor"
 PLAIN, REAL = "plain", "real"  # Python's own integers and texts; its floating numbers, which take an array's format
@@ -189,10 +189,10 @@ class Formats:
         """What a number format's name means. One that the file calls by a name of its own becomes float32 with it."""
         name = values.qualified(self.source, dtype).rpartition(".")[2]
         if isinstance(dtype, ast.Name) and not name:
-            origin = values.origin(self.source, dtype)
-            if origin is not None and origin.constant.value in ("float64", "double"):
+            origin = settings.literal(self.source, dtype)
+            value = origin.value if origin is not None else None
+            if value in ("float64", "double"):
                 return SINGLE
-            value = origin.constant.value if origin is not None else None
             name = value if isinstance(value, str) else dtype.id if dtype.id in ("float", "int", "bool") else ""
         elif isinstance(dtype, ast.Constant):
             name = str(dtype.value)

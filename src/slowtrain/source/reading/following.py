@@ -1,4 +1,4 @@
-"""Which function of a script a call runs: by its name, as a method of the object's class, or as what an object does."""
+"""From calls to the functions of the script that they run, and back to the calls and loops that run a function."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ def function(source: Source, call: ast.Call) -> Function | None:
         return objects.method(of_object.kind, "__call__")
     if isinstance(call.func, ast.Name):
         found = finding.defined(source, call.func.id, call)
-        return None if found is None or objects.class_of(source, found.body[0]) is not None else found
+        return None if found is None or objects.is_method(source, found) else found
     if not isinstance(call.func, ast.Attribute):
         return None
     owner = sizes.value(source, call.func.value)
     if isinstance(owner, sizes.Thing):
         return objects.method(owner.kind, call.func.attr)
     found = finding.defined(source, call.func.attr)
-    known = found is not None and objects.class_of(source, found.body[0]) is not None
-    return found if known and call.func.attr not in COMMON else None
+    return found if found is not None and objects.is_method(source, found) and call.func.attr not in COMMON else None
 
 
 def callers(source: Source, made: Function) -> list[ast.Call]:
@@ -44,10 +43,11 @@ def returned(made: Function) -> list[ast.expr]:
     return [n.value for n in found if n.value is not None]
 
 
-def each_turn(source: Source, node: ast.AST, depth: int = 3) -> Iterator[tuple[ast.For | ast.While, ast.stmt]]:
+def repeated_by(source: Source, node: ast.AST, depth: int = 3) -> Iterator[tuple[ast.For | ast.While, ast.stmt]]:
     """The loops in every turn of which ``node`` runs, in its function or in one that calls it; the statement there.
 
-    Nothing decides on the way whether it does: no ``if``, no loop that may take no turn.
+    Up from a node, where ``stepping.each_turn`` goes down from a loop. Nothing decides on the way whether it runs: no
+    ``if``, no loop that may take no turn.
     """
     above = finding.parents(source)
     child: ast.AST = node
@@ -60,6 +60,6 @@ def each_turn(source: Source, node: ast.AST, depth: int = 3) -> Iterator[tuple[a
             return
         if isinstance(at, (ast.FunctionDef, ast.AsyncFunctionDef)):
             for call in callers(source, at) if depth else ():
-                yield from each_turn(source, call, depth - 1)
+                yield from repeated_by(source, call, depth - 1)
             return
         child, at = at, above.get(at)

@@ -1,4 +1,4 @@
-"""Calls and statements of a file by their names and kinds: what every detector of ``slowtrain lint`` asks for.
+"""All calls of a name and all nodes of a kind in a file: what every detector of ``slowtrain lint`` asks for first.
 
 A file whose text has no such name is not even parsed.
 """

@@ -1,4 +1,4 @@
-"""What an expression of a script holds, as far as its text tells: a tensor, an array, a number that changes."""
+"""Which kind of thing an expression holds, its value aside: a tensor, an array, a number that changes, a data set."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def _of_itself(value: ast.expr, name: str) -> bool:
 
 
 def where_bound(source: Source, name: ast.Name) -> ast.AST | None:
-    """The function or module in which the name is bound that stands at ``name``."""
+    """The function or module in which the name is bound that stands at ``name``; not a lambda, as ``values.scope``."""
     scope: ast.AST | None = finding.function(source, name)
     while scope is not None:
         if name.id in scopes.parameters(scope):

@@ -1,17 +1,23 @@
-"""Where a script defines, stores and changes what belongs to objects and mappings."""
+"""What belongs to a script's classes, objects, mappings and command line: where it is defined, stored and changed.
+
+Facts of the text that ``settings`` and ``sizes`` both stand on; nothing is followed here.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from slowtrain.source import FUNCTIONS, Source, kept
-from slowtrain.source.reading import finding, index, scopes
+from slowtrain.source.reading import finding, index, scopes, values
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Thunk = Callable[[], Any]
+UNKNOWN = object()  # a key that is worked out
+_ALL_AT_ONCE = re.compile(r"(?:\b__dict__|\bvars\s*\([^()]*\))\s*(?:\.\s*update\b|\[|\|?=(?!=))")
 
 
 def method(kind: ast.ClassDef, name: str) -> Function | None:
@@ -31,24 +37,70 @@ def defaults(function: Function) -> dict[str, ast.expr]:
 @kept(16)
 def longer(source: Source) -> frozenset[str]:
     """Names of lists that the file makes longer, and of mappings that it puts something into as a whole."""
-    calls = index.of(source).called("append", "extend", "insert", "update", "setdefault")
-    owners = (c.func.value for c in calls if isinstance(c.func, ast.Attribute))
-    found = {o.id if isinstance(o, ast.Name) else getattr(o, "attr", "") for o in owners}
     added = (n.target for n in index.nodes(source, ast.AugAssign) if isinstance(n, ast.AugAssign))
-    return frozenset(found | {t.id if isinstance(t, ast.Name) else getattr(t, "attr", "") for t in added})
+    return _owners(source, "append", "extend", "insert", "update", "setdefault") | {str(_last_name(t)) for t in added}
+
+
+@kept(16)
+def shorter(source: Source) -> frozenset[str]:
+    """Names of lists and mappings that the file takes something out of, or orders anew."""
+    return _owners(source, "pop", "popitem", "remove", "clear", "sort", "reverse")
+
+
+def _owners(source: Source, *methods: str) -> frozenset[str]:
+    calls = index.of(source).called(*methods)
+    return frozenset(str(_last_name(c.func.value)) for c in calls if isinstance(c.func, ast.Attribute))
+
+
+def put_in(source: Source, key: object, names: Iterable[str]) -> bool:
+    """Whether the file may put something under ``key`` into a list or mapping that it calls by ``names`` once made."""
+    stored = isinstance(key, str) and _key_stored(source, key)
+    return stored or any(k is UNKNOWN or k == key for name in names for k in stored_into(source, name))
 
 
 @kept(64)
-def key_stored(source: Source, key: str) -> bool:
-    """Whether the file puts something under this key into a mapping that is there already."""
-    found = index.written(source, re.compile(rf"\[\s*[\"']{re.escape(key)}[\"']"), ast.Subscript)
-    return any(
-        isinstance(n, ast.Subscript)
-        and not isinstance(n.ctx, ast.Load)
-        and isinstance(n.slice, ast.Constant)
-        and n.slice.value == key
-        for n in found
+def _key_stored(source: Source, key: str) -> bool:
+    """Whether something is put under this key into a mapping, whichever, that is there already."""
+    quoted = re.compile(rf"[\"']{re.escape(unicodedata.normalize('NFKC', key))}[\"']")
+    found = index.written(source, quoted, ast.Subscript)
+    return any(_stored_under(n) == [key] for n in found) or any(
+        any(k.arg == key for k in call.keywords)
+        or any(key in (getattr(a, "value", None), *_keys(a)) for a in call.args[:1])
+        for call in index.of(source).called("update", "setdefault", "pop")
     )
+
+
+@kept(64)
+def stored_into(source: Source, name: str) -> list[Any]:
+    """The keys under which something is put into what has this name."""
+    if not name:
+        return []
+    found = index.written(source, re.compile(rf"\b{re.escape(name)}\b[\"'\]\s]*\["), ast.Subscript)
+    keys = [k for n in found if isinstance(n, ast.Subscript) and _last_name(n.value) == name for k in _stored_under(n)]
+    for call in index.of(source).called("update"):
+        given = [k for a in call.args for k in (_keys(a) if isinstance(a, ast.Dict) else [UNKNOWN])]
+        if isinstance(call.func, ast.Attribute) and _last_name(call.func.value) == name:
+            keys += given + [k.arg or UNKNOWN for k in call.keywords]
+    return keys
+
+
+def _stored_under(node: ast.AST) -> list[Any]:
+    """The key under which something is stored; none where it is read."""
+    if not isinstance(node, ast.Subscript) or isinstance(node.ctx, ast.Load):
+        return []
+    return [node.slice.value if isinstance(node.slice, ast.Constant) else UNKNOWN]
+
+
+def _last_name(node: ast.AST) -> object:
+    """``CFG``, ``self.cfg``, ``CFG["train"]``: by what stands last."""
+    if isinstance(node, ast.Subscript):
+        return getattr(node.slice, "value", None)
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _keys(mapping: ast.expr) -> list[Any]:
+    keys = mapping.keys if isinstance(mapping, ast.Dict) else ()
+    return [k.value if isinstance(k, ast.Constant) else UNKNOWN for k in keys]
 
 
 @kept(256)
@@ -59,12 +111,119 @@ def stores(source: Source, name: str) -> list[ast.Attribute]:
     return [n for n in named if not isinstance(n.ctx, ast.Load)]
 
 
+def assigned(source: Source, name: str) -> bool:
+    """Whether the file assigns an attribute of this name, of whatever object."""
+    return bool(stores(source, name)) or set_by_name(source, name)
+
+
+@kept(256)
+def set_by_name(source: Source, name: str) -> bool:
+    """Whether an attribute may be set by its name as a text, or with all others of an object."""
+    named = [finding.keyword(call, "name", 1) for call in index.of(source).called("setattr")]
+    return any(getattr(n, "value", name) == name for n in named) or bool(_ALL_AT_ONCE.search(source.plain))
+
+
+def stores_of(source: Source, kind: ast.ClassDef, name: str) -> list[ast.Attribute]:
+    """Where an attribute of a class's objects is assigned: in it or its relatives, or from outside, of whatever."""
+    family = {*line(source, kind), *heirs(source, kind)}
+    return [n for n in stores(source, name) if not of_self(n) or class_of(source, n) in family]
+
+
+def once(source: Source, kind: ast.ClassDef, stored: Sequence[ast.Attribute]) -> ast.Attribute | None:
+    """The one assignment that gives an attribute to all objects of a class: in its constructor, or of a literal."""
+    function = finding.function(source, stored[0]) if len(stored) == 1 else None
+    if function is None or class_of(source, stored[0]) is not kind or set_by_name(source, stored[0].attr):
+        return None
+    literal = isinstance(values.given(source, stored[0]), ast.Constant) and not values.stores(kind, stored[0].attr)
+    made = function.name == "__init__" and function in kind.body and not scopes.loops(source, stored[0])
+    return stored[0] if of_self(stored[0]) and (made or literal) else None
+
+
+def declared(source: Source, kind: ast.ClassDef, name: str, surely: bool) -> ast.Name | None:
+    """Where a class itself gives its objects an attribute; ``surely``: it is the object's own class, and no heir."""
+    own = values.stores(kind, name)
+    found = own or [n for c in line(source, kind) for n in values.stores(c, name)]
+    below = () if surely else heirs(source, kind)[1:]
+    one = found[0] if len(found) == 1 and not any(values.stores(h, name) for h in below) else None
+    return one if isinstance(one, ast.Name) and not set_by_name(source, name) else None
+
+
+def fields(source: Source, kind: ast.ClassDef) -> list[str]:
+    """What a data class's constructor takes, in order; none where a class has a constructor of its own."""
+    family = line(source, kind)
+    if any(method(c, "__init__") is not None for c in family):
+        return []
+    named = (n.target for c in family for n in c.body if isinstance(n, ast.AnnAssign))
+    return list(dict.fromkeys(n.id for n in named if isinstance(n, ast.Name)))
+
+
+def makers(source: Source, kind: ast.ClassDef) -> list[ast.Call]:
+    """The calls that make objects of a class, those of its heirs and ``cls()`` in it too; none where heirs do more."""
+    several = heirs(source, kind)
+    if any(method(h, "__init__") is not None for h in several[1:]):
+        return []
+    own = (c for c in index.of(source).called("cls") if class_of(source, c) in several)
+    return [*index.of(source).called(*(h.name for h in several)), *own]
+
+
+@kept(64)
+def line(source: Source, kind: ast.ClassDef) -> list[ast.ClassDef]:
+    """A class and those of the file that it derives from, the first one first."""
+    found = [c for c in classes(source) if kind in heirs(source, c)]
+    return sorted(found, key=lambda c: -len(heirs(source, c)))
+
+
+@kept(256)
+def heirs(source: Source, kind: ast.ClassDef) -> list[ast.ClassDef]:
+    """A class and those of the file that derive from it."""
+    found = [kind]
+    for one in found:
+        of_it = (c for c in classes(source) if any(scopes.dotted(b).rpartition(".")[2] == one.name for b in c.bases))
+        found += [c for c in of_it if c not in found]
+    return found
+
+
+@kept(16)
+def classes(source: Source) -> list[ast.ClassDef]:
+    return [n for n in index.nodes(source, ast.ClassDef) if isinstance(n, ast.ClassDef)]
+
+
 def class_of(source: Source, node: ast.AST) -> ast.ClassDef | None:
-    """The class in a method of which ``node`` stands."""
-    function: ast.AST | None = finding.function(source, node)
+    """The class in whose body ``node`` stands, in a method or not."""
     above = finding.parents(source)
-    holder = above.get(function) if function is not None else None
-    return holder if isinstance(holder, ast.ClassDef) else None
+    found = above.get(node)
+    while found is not None and not isinstance(found, ast.ClassDef):
+        found = above.get(found)
+    return found
+
+
+def is_method(source: Source, function: Function) -> bool:
+    """Whether a function stands in a class itself, not in a function or another one there."""
+    return isinstance(finding.parents(source).get(function), ast.ClassDef)
+
+
+@kept(64)
+def runs(source: Source, function: Function) -> list[ast.Call]:
+    """The calls that run a function; none where it is also handed over, and nobody can tell who calls it with what."""
+    kind = finding.parents(source).get(function)
+    method = isinstance(kind, ast.ClassDef)
+    before = r"\.\s*" if method else r"(?<!def )(?<!\.)\b"
+    named = re.compile(rf"{before}{function.name}\b(?!\s*[(=])")
+    above = finding.parents(source)
+    for node in index.written(source, named, ast.Attribute if method else ast.Name):
+        read = isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load)
+        if read and _last_name(node) == function.name and getattr(above.get(node), "func", None) is not node:
+            return []
+    if isinstance(kind, ast.ClassDef) and function.name == "__init__":
+        return makers(source, kind)
+    return index.of(source).called(function.name)
+
+
+def places(source: Source, function: Function) -> list[str]:
+    """The parameters that a call gives by their places: a method's object left out."""
+    found = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+    static = any(scopes.dotted(d) == "staticmethod" for d in function.decorator_list)
+    return found[1:] if is_method(source, function) and not static else found
 
 
 def of_self(node: ast.Attribute) -> bool:
@@ -72,12 +231,12 @@ def of_self(node: ast.Attribute) -> bool:
 
 
 def last(
-    source: Source, node: ast.Name, stores: Sequence[ast.Name], asked: Callable[[ast.expr], object]
+    source: Source, node: ast.Name, stores: Sequence[ast.Name | ast.arg], asked: Callable[[ast.expr], object]
 ) -> ast.Name | None:
-    """The assignment of several whose value is read at ``node``; None where that depends."""
+    """The assignment of several, or of one to a parameter, whose value is read at ``node``; None where that depends."""
     above = finding.parents(source)
-    plain = [s for s in stores if not isinstance(above.get(s), ast.AugAssign)]
-    if len(plain) == 1:
+    plain = [s for s in stores if isinstance(s, ast.Name) and not isinstance(above.get(s), ast.AugAssign)]
+    if len(plain) == 1 and all(isinstance(s, ast.Name) for s in stores):
         return plain[0]
     at = finding.statement(source, node)
     if not plain or finding.function(source, node) is not finding.function(source, plain[0]):
@@ -89,7 +248,8 @@ def last(
             if not inside:
                 continue
             if isinstance(earlier, ast.If):
-                taken = asked(earlier.test)
+                known = asked(earlier.test)
+                taken = bool(known) if isinstance(known, (bool, int)) else None
                 if taken is None and all(_neutral(source, s) for s in inside):
                     continue
                 if taken is False and not any(finding.statement(source, s) in earlier.orelse for s in inside):
@@ -126,24 +286,20 @@ def fixed(known: Any) -> Thunk:
     return lambda: known
 
 
-def options(source: Source, asked: Callable[[ast.expr], object]) -> dict[str, Any] | None:
-    """The defaults of a command line's options, where one parser has them."""
-    if len(index.of(source).called("ArgumentParser")) != 1 or index.of(source).called("set_defaults"):
-        return None
-    found: dict[str, Any] = {}
+@kept(16)
+def options(source: Source) -> dict[str, ast.expr]:
+    """The defaults of a command line's options, by the names that they get; of those that have one, and just one."""
+    if index.of(source).called("set_defaults"):
+        return {}
+    found: dict[str, list[ast.expr | None]] = {}
     for call in index.of(source).called("add_argument"):
         flags = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
         long = [f for f in flags if f.startswith("--")] or flags
-        target, given = finding.keyword(call, "dest"), finding.keyword(call, "default")
+        target = finding.keyword(call, "dest")
         flag = long[0].lstrip("-").replace("-", "_") if long else ""
         stands = target.value if isinstance(target, ast.Constant) else flag
-        if isinstance(given, ast.Constant):
-            found[str(stands)] = given.value
-        elif finding.keyword(call, "action") is not None and given is None:
-            found[str(stands)] = None  # a switch: whichever
-        elif given is not None:
-            found[str(stands)] = asked(given)
-    return found
+        found.setdefault(str(stands), []).append(finding.keyword(call, "default"))
+    return {name: given[0] for name, given in found.items() if len(given) == 1 and given[0] is not None}
 
 
 def _neutral(source: Source, stored: ast.Name) -> bool:

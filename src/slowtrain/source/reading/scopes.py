@@ -1,4 +1,4 @@
-"""Which names a piece of a script reads and binds, and where: what an edit must know before it moves statements."""
+"""Which names a piece of a script reads and binds, its blocks and its loops: what an edit must know to move it."""
 
 from __future__ import annotations
 
@@ -158,7 +158,10 @@ def dotted(node: ast.AST) -> str:
 
 
 def full(source: Source, node: ast.AST) -> str:
-    """The dotted name with the file's import aliases resolved: ``tensorflow.keras.layers.Dense``."""
+    """The dotted name with the file's import aliases resolved: ``tensorflow.keras.layers.Dense``.
+
+    What is not imported stays as it is written; ``values.qualified`` gives "" for it, and one name for all of Keras's.
+    """
     name = dotted(node)
     first, _, rest = name.partition(".")
     known = aliases(source).get(first, first)

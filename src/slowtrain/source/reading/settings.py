@@ -1,50 +1,87 @@
-"""Where a setting is written that reaches its use through dictionaries, objects, parameters and ``**`` of a call.
+"""Where a setting is written, the one place to change it: through names, dictionaries, objects, parameters and ``**``.
 
-Answers only where the file leaves one way: every call gives the same, and nothing else puts that setting in.
+Answers only where the file leaves one way: every call gives the same one, and nothing else puts that setting in. It
+computes nothing: what ``n // 2`` comes to, or a function's ``return``, ``sizes`` works out.
 """
 
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 
 from slowtrain.source import FUNCTIONS, Source
-from slowtrain.source.reading import finding, index, objects, scopes, values
+from slowtrain.source.reading import finding, objects, scopes, values
+from slowtrain.source.reading.objects import Function
 
 DEPTH = 10  # of names, parameters and mappings on the way
 COPIES = frozenset({"copy", "deepcopy"})
 NAMESPACES = frozenset({"SimpleNamespace", "Namespace"})
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def written(source: Source, node: ast.expr, depth: int = DEPTH) -> ast.expr | None:
+@dataclass(frozen=True)
+class Origin:
+    """Where a value is written, and the names and keys that it goes through on its way."""
+
+    node: ast.expr
+    names: frozenset[str] = frozenset()
+
+    @property
+    def value(self) -> object:
+        """Of a literal; None of anything else."""
+        return self.node.value if isinstance(self.node, ast.Constant) else None
+
+
+def written(source: Source, node: ast.expr) -> ast.expr | None:
     """The expression that gives ``node`` its value: a literal, a call, a dictionary; None where several may."""
+    found = origin(source, node)
+    return found.node if found is not None else None
+
+
+def literal(source: Source, node: ast.expr) -> Origin | None:
+    """The one literal that ``node`` has its value from."""
+    found = origin(source, node)
+    return found if found is not None and isinstance(found.node, ast.Constant) else None
+
+
+def whole(source: Source, node: ast.expr) -> int | None:
+    """The integer that ``node`` has its value from."""
+    found = origin(source, node)
+    value = found.value if found is not None else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def origin(source: Source, node: ast.expr, depth: int = DEPTH) -> Origin | None:
+    """``written``, and what it goes through: who changes it there changes all that has one of those names."""
     if depth <= 0:
         return None
     if isinstance(node, ast.Name):
-        return _of_name(source, node, depth)
-    if isinstance(node, ast.Attribute):
-        return _of_attribute(source, node, depth)
-    if isinstance(node, ast.Subscript):
+        name, found = node.id, _of_name(source, node, depth)
+    elif isinstance(node, ast.Attribute):
+        name, found = node.attr, _of_attribute(source, node, depth)
+    elif isinstance(node, ast.Subscript):
         key = node.slice.value if isinstance(node.slice, ast.Constant) else None
-        return entry(source, node.value, key, depth - 1) if isinstance(key, str) else None
-    return node
+        name, found = str(key), _entry(source, node.value, key, depth - 1) if isinstance(key, str) else None
+    else:
+        return Origin(node)
+    return Origin(found.node, found.names | {name}) if found is not None else None
 
 
-def entry(source: Source, mapping: ast.expr, key: str, depth: int = DEPTH) -> ast.expr | None:
+def _entry(source: Source, mapping: ast.expr, key: str, depth: int = DEPTH) -> Origin | None:
     """What stands under ``key`` in a mapping, through copies and mappings put together."""
-    found = written(source, mapping, depth) if depth > 0 else None
-    if found is None or _put_in(source, key):
+    whole = origin(source, mapping, depth)
+    if whole is None or objects.put_in(source, key, whole.names):
         return None
+    found = whole.node
     if isinstance(found, ast.Dict):
         for name, value in reversed(list(zip(found.keys, found.values, strict=True))):
             if name is None:  # **another
-                inner = entry(source, value, key, depth - 1)
+                inner = _entry(source, value, key, depth - 1)
                 if inner is not None or not _lacks(source, value, key, depth - 1):
                     return inner
             elif not isinstance(name, ast.Constant):
                 return None
             elif name.value == key:
-                return written(source, value, depth - 1)
+                return origin(source, value, depth - 1)
         return None
     if not isinstance(found, ast.Call):
         return None
@@ -52,86 +89,59 @@ def entry(source: Source, mapping: ast.expr, key: str, depth: int = DEPTH) -> as
         return _of_dict(source, found, key, depth)
     if finding.called(found) in COPIES:
         owner = found.args[0] if found.args else found.func.value if isinstance(found.func, ast.Attribute) else None
-        return entry(source, owner, key, depth - 1) if owner is not None else None
+        return _entry(source, owner, key, depth - 1) if owner is not None else None
     return None
 
 
 def forwarded(source: Source, call: ast.Call, name: str) -> ast.expr | None:
     """What the call is given for ``name``: by keyword, or in the one mapping that ``**`` hands over."""
+    found = _forwarded(source, call, name, DEPTH)
+    return found.node if found is not None else None
+
+
+def _forwarded(source: Source, call: ast.Call, name: str, depth: int) -> Origin | None:
     given = finding.keyword(call, name)
     if given is not None:
-        return written(source, given)
+        return origin(source, given, depth)
     stars = [k.value for k in call.keywords if k.arg is None]
-    return entry(source, stars[0], name) if len(stars) == 1 else None
-
-
-def whole(source: Source, node: ast.expr) -> int | None:
-    """The integer that ``node`` has its value from."""
-    found = written(source, node)
-    value = found.value if isinstance(found, ast.Constant) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def class_of(source: Source, node: ast.AST) -> ast.ClassDef | None:
-    """The class in whose body ``node`` stands, in a method or not."""
-    above = finding.parents(source)
-    found = above.get(node)
-    while found is not None and not isinstance(found, ast.ClassDef):
-        found = above.get(found)
-    return found
+    return _entry(source, stars[0], name, depth) if len(stars) == 1 else None
 
 
 def instance_of(source: Source, node: ast.expr) -> ast.ClassDef | None:
     """The class of this file of which ``node`` holds an object."""
     if isinstance(node, ast.Name) and node.id in ("self", "cls"):
-        return class_of(source, node)
+        return objects.class_of(source, node)
     made = written(source, node)
     return _class(source, finding.called(made)) if isinstance(made, ast.Call) else None
 
 
-def _of_dict(source: Source, call: ast.Call, key: str, depth: int) -> ast.expr | None:
+def _of_dict(source: Source, call: ast.Call, key: str, depth: int) -> Origin | None:
     """``dict(other, key=value)``."""
     for given in reversed(call.keywords):
         if given.arg == key:
-            return written(source, given.value, depth - 1)
+            return origin(source, given.value, depth - 1)
         if given.arg is None:
             return None
-    return entry(source, call.args[0], key, depth - 1) if len(call.args) == 1 else None
+    return _entry(source, call.args[0], key, depth - 1) if len(call.args) == 1 else None
 
 
 def _lacks(source: Source, mapping: ast.expr, key: str, depth: int) -> bool:
     """Whether a mapping is known not to have ``key``."""
-    found = written(source, mapping, depth)
-    if not isinstance(found, ast.Dict):
+    found = origin(source, mapping, depth)
+    if found is None or not isinstance(found.node, ast.Dict):
         return False
-    return all(isinstance(k, ast.Constant) and k.value != key for k in found.keys)
+    return all(isinstance(k, ast.Constant) and k.value != key for k in found.node.keys)
 
 
-def _put_in(source: Source, key: str) -> bool:
-    """Whether the file puts something under ``key`` after a mapping was made, or may do so."""
-    for node in index.nodes(source, ast.Subscript):
-        stored = isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load)
-        if stored and getattr(getattr(node, "slice", None), "value", None) == key:
-            return True
-    for call in index.of(source).called("update", "setdefault", "pop"):
-        named = any(k.arg == key for k in call.keywords)
-        first = call.args[0] if call.args else None
-        if isinstance(first, ast.Dict):
-            named = named or any(not isinstance(k, ast.Constant) or k.value == key for k in first.keys)
-        if named or (isinstance(first, ast.Constant) and first.value == key):
-            return True
-    return False
-
-
-def _of_name(source: Source, node: ast.Name, depth: int) -> ast.expr | None:
+def _of_name(source: Source, node: ast.Name, depth: int) -> Origin | None:
     where = values.scope(source, node, node.id)
-    bound = list(values.stores(where, node.id))
+    bound = values.stores(where, node.id)
     if len(bound) == 1 and isinstance(bound[0], ast.arg) and isinstance(where, FUNCTIONS):
         return _of_parameter(source, where, node.id, depth)
     value = values.assigned(source, node)
     if value is None and len(bound) == 1 and isinstance(bound[0], ast.Name):
         value = _unpacked(source, bound[0])
-    return written(source, value, depth - 1) if value is not None else None
+    return origin(source, value, depth - 1) if value is not None else None
 
 
 def _unpacked(source: Source, target: ast.Name) -> ast.expr | None:
@@ -150,98 +160,89 @@ def _unpacked(source: Source, target: ast.Name) -> ast.expr | None:
     return given.elts[holder.elts.index(target)] if plain else None
 
 
-def _of_parameter(source: Source, function: Function, name: str, depth: int) -> ast.expr | None:
+def _of_parameter(source: Source, function: Function, name: str, depth: int) -> Origin | None:
     """What all calls in the file give a parameter; its default where one leaves it out."""
-    holder = finding.parents(source).get(function)
-    made = holder.name if isinstance(holder, ast.ClassDef) and function.name == "__init__" else function.name
-    method = isinstance(holder, ast.ClassDef)
-    if method and any("staticmethod" in ast.dump(d) for d in function.decorator_list):
-        method = False
-    places = [a.arg for a in (*function.args.posonlyargs, *function.args.args)][1 if method else 0 :]
-    found: dict[int, ast.expr | None] = {}
-    for call in index.of(source).called(made):
+    places = objects.places(source, function)
+    found: Origin | None = None
+    for call in objects.runs(source, function):
         if any(isinstance(a, ast.Starred) for a in call.args):
             return None
         given = finding.keyword(call, name, places.index(name) if name in places else None)
-        if given is None:
-            stars = [k.value for k in call.keywords if k.arg is None]
-            if len(stars) > 1:
-                return None
-            one = entry(source, stars[0], name, depth - 1) if stars else None
-            one = one if one is not None or stars else objects.defaults(function).get(name)
+        if given is None and any(k.arg is None for k in call.keywords):
+            one = _forwarded(source, call, name, depth - 1)
         else:
-            one = given
-        one = written(source, one, depth - 1) if one is not None else None
-        found[id(one)] = one
-    return next(iter(found.values())) if len(found) == 1 else None
+            given = given if given is not None else objects.defaults(function).get(name)
+            one = origin(source, given, depth - 1) if given is not None else None
+        if one is None or (found is not None and one.node is not found.node):
+            return None
+        found = one if found is None else Origin(one.node, found.names | one.names)
+    return found
 
 
-def _of_attribute(source: Source, node: ast.Attribute, depth: int) -> ast.expr | None:
-    stored = objects.stores(source, node.attr)
+def _of_attribute(source: Source, node: ast.Attribute, depth: int) -> Origin | None:
     base = node.value
-    if isinstance(base, ast.Name) and base.id in ("self", "cls"):
-        holder = class_of(source, node)
-        return _member(source, holder, node.attr, stored, None, depth) if holder is not None else None
-    made = written(source, base, depth - 1)
-    if not isinstance(made, ast.Call):
+    if objects.of_self(node):
+        kind = objects.class_of(source, node)
+        return _member(source, kind, node.attr, None, depth) if kind is not None else None
+    named = values.stores(values.scope(source, base, base.id), base.id) if isinstance(base, ast.Name) else ()
+    if len(named) == 1 and isinstance(named[0], ast.ClassDef):
+        loose = objects.assigned(source, node.attr)
+        return _declared(source, named[0], node.attr, True, depth) if not loose else None
+    made = _made(source, base, depth - 1)
+    name = finding.called(made) if made is not None else ""
+    if made is None or ((name in NAMESPACES or name == "parse_args") and objects.assigned(source, node.attr)):
         return None
-    if finding.called(made) in NAMESPACES:
-        return forwarded(source, made, node.attr) if not stored else None
-    found = _class(source, finding.called(made))
-    return _member(source, found, node.attr, stored, made, depth) if found is not None else None
+    if name in NAMESPACES:
+        return _forwarded(source, made, node.attr, depth - 1)
+    if name == "parse_args":
+        default = objects.options(source).get(node.attr)
+        return origin(source, default, depth - 1) if default is not None else None
+    found = _class(source, name)
+    return _member(source, found, node.attr, made, depth) if found is not None else None
+
+
+def _made(source: Source, node: ast.expr, depth: int) -> ast.Call | None:
+    """The call that makes an object, in a function of the file that does nothing but give it back."""
+    found = origin(source, node, depth)
+    call = found.node if found is not None else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        return call if isinstance(call, ast.Call) else None
+    made = finding.defined(source, call.func.id, call)
+    back = [n.value for n in scopes.own(made.body) if isinstance(n, ast.Return)] if made is not None else []
+    return call if made is None else _made(source, back[0], depth - 1) if len(back) == 1 and back[0] else None
 
 
 def _class(source: Source, name: str) -> ast.ClassDef | None:
-    found = [n for n in index.nodes(source, ast.ClassDef) if isinstance(n, ast.ClassDef) and n.name == name]
+    found = [n for n in objects.classes(source) if n.name == name]
     return found[0] if len(found) == 1 else None
 
 
-def _member(
-    source: Source, holder: ast.ClassDef, name: str, stored: list[ast.Attribute], made: ast.Call | None, depth: int
-) -> ast.expr | None:
+def _member(source: Source, kind: ast.ClassDef, name: str, made: ast.Call | None, depth: int) -> Origin | None:
     """An attribute of a class's objects: set once in its constructor, or a data class's field."""
-    mine = [n for n in stored if class_of(source, n) is holder and scopes.dotted(n.value) in ("self", "cls")]
-    if any(n not in mine and scopes.dotted(n.value) not in ("self", "cls") for n in stored):
-        return None  # put into an object from outside, this one perhaps
-    if not mine:
-        return _field(source, holder, name, made, depth)
-    function = finding.function(source, mine[0])
-    if len(mine) != 1 or function is None or function.name != "__init__" or scopes.loops(source, mine[0]):
-        return None
-    value = _assigned_to(source, mine[0])
-    return written(source, value, depth - 1) if value is not None else None
+    stored = objects.stores_of(source, kind, name)
+    if not stored:
+        return _field(source, kind, name, made, depth)
+    one = objects.once(source, kind, stored)
+    value = values.given(source, one) if one is not None else None
+    return origin(source, value, depth - 1) if value is not None else None
 
 
-def _assigned_to(source: Source, target: ast.expr) -> ast.expr | None:
-    """What an assignment gives to ``target``, through tuples as well."""
-    above = finding.parents(source)
-    holder = above.get(target)
-    if isinstance(holder, ast.Assign) and target in holder.targets:
-        return holder.value
-    if isinstance(holder, ast.AnnAssign):
-        return holder.value
-    assign = above.get(holder) if isinstance(holder, (ast.Tuple, ast.List)) else None
-    if isinstance(assign, ast.Assign) and isinstance(holder, (ast.Tuple, ast.List)) and holder in assign.targets:
-        given = assign.value
-        if not isinstance(given, (ast.Tuple, ast.List)) or len(given.elts) != len(holder.elts):
-            return None
-        if not any(isinstance(e, ast.Starred) for e in (*given.elts, *holder.elts)):
-            return given.elts[holder.elts.index(target)]
-    return None
-
-
-def _field(source: Source, holder: ast.ClassDef, name: str, made: ast.Call | None, depth: int) -> ast.expr | None:
+def _field(source: Source, kind: ast.ClassDef, name: str, made: ast.Call | None, depth: int) -> Origin | None:
     """A class's own value, which no call that makes an object overrides by another one."""
-    fields = [n.target.id for n in holder.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
-    place = fields.index(name) if name in fields else None
-    calls = [made] if made is not None else index.of(source).called(holder.name)
+    fields = objects.fields(source, kind)
+    calls = [made] if made is not None else objects.makers(source, kind)
     if any(k.arg is None for c in calls for k in c.keywords) or any(
         isinstance(a, ast.Starred) for c in calls for a in c.args
     ):
         return None
+    place = fields.index(name) if name in fields else None
     given = [g for c in calls if (g := finding.keyword(c, name, place)) is not None]
     if given:
-        return written(source, given[0], depth - 1) if len(calls) == 1 else None
-    found = [n.value for n in holder.body if isinstance(n, ast.AnnAssign) and scopes.dotted(n.target) == name]
-    found += [n.value for n in holder.body if isinstance(n, ast.Assign) and name in scopes.bound(n)]
-    return written(source, found[0], depth - 1) if len(found) == 1 and found[0] is not None else None
+        return origin(source, given[0], depth - 1) if len(calls) == 1 and name in fields else None
+    return _declared(source, kind, name, made is not None, depth)
+
+
+def _declared(source: Source, kind: ast.ClassDef, name: str, surely: bool, depth: int) -> Origin | None:
+    target = objects.declared(source, kind, name, surely)
+    value = values.given(source, target) if target is not None else None
+    return origin(source, value, depth - 1) if value is not None else None

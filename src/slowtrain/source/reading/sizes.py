@@ -1,7 +1,8 @@
-"""What a script's settings and sizes are, followed through its functions, methods, objects, dictionaries and defaults.
+"""What an expression comes to, a number, a shape, an object, through functions, methods, objects and dictionaries.
 
-Worked out on demand, for the call that led there: ``load(cfg.n_val)`` is asked with what that call gives. Only what is
-written counts: a value that comes from a file, the command line or a branch that is not visible is None.
+On demand, for the call that led there: ``load(cfg.n_val)`` is asked with what that call gives. Where it is written, to
+be changed there, ``settings`` says: two calls that give 8 at two places have one value here, and no place there. A
+value that comes from a file or a branch that is not visible is None; of a command line the default counts.
 """
 
 from __future__ import annotations
@@ -12,14 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slowtrain.source import FUNCTIONS, Source, kept
-from slowtrain.source.reading import arrays, finding, index, objects, scopes, values
-from slowtrain.source.reading.arrays import Array, Data
+from slowtrain.source.reading import arrays, finding, objects, scopes, values
+from slowtrain.source.reading.arrays import Array, Data, Several
+from slowtrain.source.reading.objects import Function, Thunk
 
 DEEPEST = 60  # names, calls and parts of expressions inside one another
 MOST = 4000  # parts looked at in one file for one question: then it is too much to follow
 NAMESPACES = frozenset({"SimpleNamespace", "Namespace", "dict"})
-Function = objects.Function
-Thunk = objects.Thunk
 
 
 @dataclass(eq=False)
@@ -35,14 +35,14 @@ class Frame:
     """One call of a function: its arguments, and the object whose method it is."""
 
     function: Function | None
-    given: dict[str, Thunk] = field(default_factory=dict)
+    given: dict[str, Thunk] | None = None  # not asked for yet: what all calls agree on
     itself: Thing | None = None
 
 
 def number(source: Source, node: ast.expr | None) -> int | None:
     """The whole number that an expression is."""
     found = value(source, node)
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    return found if arrays.whole(found) else None
 
 
 def shape(source: Source, node: ast.expr | None) -> tuple[int | None, ...] | None:
@@ -88,9 +88,6 @@ class Reader:
                 found.itself = self.thing(kind)
                 if function.name == "__init__":
                     found.given = found.itself.given
-                    return found
-            calls = index.of(self.source).called(function.name)
-            found.given = self._agreed(function, calls, isinstance(kind, ast.ClassDef))
         return found
 
     def thing(self, kind: ast.ClassDef) -> Thing:
@@ -98,35 +95,26 @@ class Reader:
         found = self._things.get(kind)
         if found is None:
             found = self._things[kind] = Thing(kind)
-            calls = index.of(self.source).called(kind.name)
             made = objects.method(kind, "__init__")
             if made is not None:
-                found.given = self._agreed(made, calls, True)
+                found.given = self._agreed(made)
             else:
-                each = [self._fields(kind, call, None) for call in calls]
+                each = [self._fields(kind, call, None) for call in objects.makers(self.source, kind)]
                 found.given = {n: objects.same([e.get(n) for e in each]) for e in each for n in e}
         return found
 
-    def _agreed(self, function: Function, calls: Sequence[ast.Call], bound: bool) -> dict[str, Thunk]:
-        each = [self.bound(function, call, None, bound) for call in calls]
-        names = scopes.parameters(function)
-        if not each:
-            return {}
-        return {n: objects.same([e.get(n) for e in each]) for n in names}
+    def _agreed(self, function: Function) -> dict[str, Thunk]:
+        each = [self.bound(function, call, None) for call in objects.runs(self.source, function)]
+        return {n: objects.same([e.get(n) for e in each]) for n in scopes.parameters(function)} if each else {}
 
     # -- calls
 
-    def bound(self, function: Function, call: ast.Call, frame: Frame | None, method: bool) -> dict[str, Thunk]:
+    def bound(self, function: Function, call: ast.Call, frame: Frame | None) -> dict[str, Thunk]:
         """The parameters of a function in one call; ``frame`` None: of the function in which the call stands."""
-        given = function.args
-        places = [a.arg for a in (*given.posonlyargs, *given.args)]
-        static = any(scopes.dotted(d) == "staticmethod" for d in function.decorator_list)
-        if method and not static:
-            places = places[1:]
         found: dict[str, Thunk] = {}
         for name, default in objects.defaults(function).items():
             found[name] = self._later(default, self.module)
-        self._arguments(call, places, frame, found)
+        self._arguments(call, objects.places(self.source, function), frame, found)
         return found
 
     def _arguments(self, call: ast.Call, places: Sequence[str], frame: Frame | None, found: dict[str, Thunk]) -> None:
@@ -149,11 +137,11 @@ class Reader:
                 return
 
     def _fields(self, kind: ast.ClassDef, call: ast.Call, frame: Frame | None) -> dict[str, Thunk]:
-        """Of a data class: its annotated names in order."""
-        names = [n.target.id for n in kind.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
+        """What a data class's object is given; nothing is known of it where the call is not clear."""
+        names = objects.fields(self.source, kind)
         found: dict[str, Thunk] = {}
         self._arguments(call, names, frame, found)
-        return found
+        return {name: one for name, one in found.items() if name in names}
 
     def _later(self, node: ast.expr, frame: Frame | None) -> Thunk:
         return lambda: self._evaluated(node, frame)
@@ -189,7 +177,7 @@ class Reader:
         if isinstance(node, (ast.Tuple, ast.List)):
             if any(isinstance(e, ast.Starred) for e in node.elts):
                 return None
-            return [self.value(e, frame) for e in node.elts]
+            return (Several if isinstance(node, ast.Tuple) else list)(self.value(e, frame) for e in node.elts)
         if isinstance(node, ast.Dict):
             return self._dict(node, frame)
         if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
@@ -202,9 +190,9 @@ class Reader:
         """Of operators, conditions and subscripts."""
         if isinstance(node, ast.Subscript):
             whole = self.value(node.value, frame)
-            key = node.slice.value if isinstance(node.slice, ast.Constant) else None
-            hidden = isinstance(whole, dict) and isinstance(key, str) and objects.key_stored(self.source, key)
-            return None if whole is None or hidden else arrays.part(whole, node.slice, lambda n: self.value(n, frame))
+            if isinstance(whole, (dict, list)) and self._put(node.value, self.value(node.slice, frame)):
+                return None
+            return arrays.part(whole, node.slice, lambda n: self.value(n, frame))
         if isinstance(node, ast.BinOp):
             return arrays.joined(node.op, self.value(node.left, frame), self.value(node.right, frame))
         if isinstance(node, ast.UnaryOp):
@@ -215,11 +203,15 @@ class Reader:
         if isinstance(node, ast.Compare):
             sides = [self.value(e, frame) for e in (node.left, *node.comparators)]
             found = [s for s in sides if isinstance(s, Array)]
-            return found[0] if len(found) == 1 and len(sides) == 2 else None
+            return Array(found[0].shape, True) if len(found) == 1 and len(sides) == 2 else None
         if isinstance(node, ast.IfExp):
             asked = self.value(node.test, frame)
             return self.value(node.body if asked else node.orelse, frame) if isinstance(asked, (bool, int)) else None
         return None
+
+    def _put(self, mapping: ast.expr, key: Any) -> bool:
+        """Whether something else may be put under a key of a list or mapping that is there."""
+        return objects.put_in(self.source, key, [scopes.dotted(mapping).rpartition(".")[2]])
 
     def _dict(self, node: ast.Dict, frame: Frame) -> dict[Any, Any] | None:
         found: dict[Any, Any] = {}
@@ -251,6 +243,8 @@ class Reader:
             if len(bound) == 1 and isinstance(bound[0], ast.arg):
                 if node.id in ("self", "cls"):
                     return inside.itself
+                if inside.given is None:
+                    inside.given = self._agreed(where)
                 given = inside.given.get(node.id)
                 return given() if given is not None else None
             return self._stored(node, where, inside)
@@ -264,14 +258,21 @@ class Reader:
         if node.id in values.shared(self.source):
             return None
         found = [s for s in values.stores(where, node.id) if isinstance(s, (ast.Name, ast.arg))]
-        plain = [s for s in found if isinstance(s, ast.Name)]
-        if len(found) != len(values.stores(where, node.id)) or not plain:
+        if len(found) != len(values.stores(where, node.id)):
             return None
-        last = objects.last(self.source, node, plain, lambda n: self.value(n, frame))
+        last = objects.last(self.source, node, found, lambda n: self.value(n, frame))
         known = self._of_target(last, frame) if last is not None else None
-        return known if isinstance(known, (Array, Data, Thing)) or node.id not in objects.longer(self.source) else None
+        return known if isinstance(known, (Array, Data, Thing)) or not self._changed(node.id, known) else None
 
-    def _of_target(self, target: ast.Name, frame: Frame) -> Any:
+    def _changed(self, name: str, known: Any) -> bool:
+        """Whether what has this name may not be any more what it was made as."""
+        if isinstance(known, (Data, Thing)):
+            return False
+        if name in objects.longer(self.source) or name in objects.shorter(self.source):
+            return True
+        return isinstance(known, dict) and objects.UNKNOWN in objects.stored_into(self.source, name)
+
+    def _of_target(self, target: ast.expr, frame: Frame) -> Any:
         above = finding.parents(self.source)
         path: list[int] = []
         child: ast.AST = target
@@ -297,38 +298,34 @@ class Reader:
     def _attribute(self, node: ast.Attribute, frame: Frame) -> Any:
         base = self.value(node.value, frame)
         if isinstance(base, dict):
-            return None if objects.stores(self.source, node.attr) else base.get(node.attr)
+            return None if objects.assigned(self.source, node.attr) else base.get(node.attr)
         if isinstance(base, Array):
             return {"shape": list(base.shape), "T": Array(base.shape[::-1])}.get(node.attr)
         if isinstance(base, ast.ClassDef):
-            return self._of_class(base, node.attr)
+            return None if objects.assigned(self.source, node.attr) else self._of_class(base, node.attr, True)
         return self.member(base, node.attr) if isinstance(base, Thing) else None
 
-    def _of_class(self, kind: ast.ClassDef, name: str) -> Any:
-        found = [s for s in values.stores(kind, name) if isinstance(s, ast.Name)]
-        return self._of_target(found[0], self.module) if len(found) == 1 else None
+    def _of_class(self, kind: ast.ClassDef, name: str, surely: bool) -> Any:
+        found = objects.declared(self.source, kind, name, surely)
+        return self._of_target(found, self.module) if found is not None else None
 
     def member(self, thing: Thing, name: str) -> Any:
         """An attribute of an object: a field, what the constructor sets once, a property."""
-        given = thing.given.get(name)
-        if given is not None and objects.method(thing.kind, "__init__") is None:
-            return None if objects.stores(self.source, name) else given()
-        if name in objects.longer(self.source):
-            return None
-        stored = [
-            n
-            for n in objects.stores(self.source, name)
-            if objects.class_of(self.source, n) is thing.kind or not objects.of_self(n)
-        ]
-        if not stored:
-            made = objects.method(thing.kind, name)
-            if made is not None and any(scopes.dotted(d).endswith("property") for d in made.decorator_list):
-                return self.returned(made, Frame(made, {}, thing))
-            return self._of_class(thing.kind, name)
-        function = finding.function(self.source, stored[0])
-        if len(stored) != 1 or function is None or function.name != "__init__" or not objects.of_self(stored[0]):
-            return None
-        return self._of_target(stored[0], Frame(function, thing.given, thing))  # type: ignore[arg-type]
+        known = self._member(thing, name)
+        return known if not self._changed(name, known) else None
+
+    def _member(self, thing: Thing, name: str) -> Any:
+        stored = objects.stores_of(self.source, thing.kind, name)
+        if stored:
+            one = objects.once(self.source, thing.kind, stored)
+            function = finding.function(self.source, one) if one is not None else None
+            return self._of_target(one, Frame(function, thing.given, thing)) if one is not None else None
+        if name in thing.given and objects.method(thing.kind, "__init__") is None:
+            return thing.given[name]() if not objects.set_by_name(self.source, name) else None
+        made = objects.method(thing.kind, name)
+        if made is not None and any(scopes.dotted(d).endswith("property") for d in made.decorator_list):
+            return self.returned(made, Frame(made, {}, thing))
+        return self._of_class(thing.kind, name, thing is not self._things.get(thing.kind))
 
     def _call(self, call: ast.Call, frame: Frame) -> Any:
         name = finding.called(call)
@@ -346,7 +343,9 @@ class Reader:
         if isinstance(base, Data):
             return arrays.operated(base, call, lambda n: self.value(n, frame))
         if isinstance(base, dict):
-            return base.get(self.value(call.args[0], frame)) if name in ("get", "pop") and call.args else None
+            assert isinstance(call.func, ast.Attribute)
+            key = self.value(call.args[0], frame) if name == "get" and call.args else None
+            return base.get(key) if isinstance(key, (str, int)) and not self._put(call.func.value, key) else None
         if isinstance(base, Thing):
             inner = objects.method(base.kind, name)
             return self._entered(inner, call, frame, base) if inner is not None else None
@@ -361,30 +360,30 @@ class Reader:
             self._arguments(ast.Call(call.func, [], call.keywords), (), frame, given)
             return found | {k: v() for k, v in given.items()}
         if name == "parse_args":
-            return objects.options(self.source, lambda n: self.value(n, self.module))
+            return {k: self.value(v, self.module) for k, v in objects.options(self.source).items()}
         if name == "len" and len(call.args) == 1:
-            return self._length(self.value(call.args[0], frame))
+            return self._length(call.args[0], self.value(call.args[0], frame))
         kind = self.value(call.func, frame)
         if isinstance(kind, ast.ClassDef):
             made = objects.method(kind, "__init__")
-            return Thing(kind, self.bound(made, call, frame, True) if made else self._fields(kind, call, frame))
+            return Thing(kind, self.bound(made, call, frame) if made else self._fields(kind, call, frame))
         found = finding.defined(self.source, name, call)
-        if found is None or isinstance(finding.parents(self.source).get(found), ast.ClassDef):
+        if found is None or objects.is_method(self.source, found):
             return None
         return self._entered(found, call, frame, None)
 
-    def _length(self, found: Any) -> int | None:
+    def _length(self, node: ast.expr, found: Any) -> int | None:
         if isinstance(found, Thing):
             made = objects.method(found.kind, "__len__")
             found = self.returned(made, Frame(made, {}, found)) if made is not None else None
             return found if isinstance(found, int) else None
         if isinstance(found, dict):
-            return len(found)
+            return len(found) if not objects.stored_into(self.source, scopes.dotted(node).rpartition(".")[2]) else None
         sizes = arrays.shape(found)
         return sizes[0] if sizes else None
 
     def _entered(self, function: Function, call: ast.Call, frame: Frame, itself: Thing | None) -> Any:
-        return self.returned(function, Frame(function, self.bound(function, call, frame, itself is not None), itself))
+        return self.returned(function, Frame(function, self.bound(function, call, frame), itself))
 
     def returned(self, function: Function, frame: Frame) -> Any:
         """What a function gives back where it has one ``return``, outside loops."""

@@ -1,4 +1,4 @@
-"""Loops of training steps that a script takes itself, and what stands in them in every turn."""
+"""Loops in which a script takes its training steps itself; from a loop down to what runs in every turn of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slowtrain.source import FUNCTIONS, Source, kept, trees
-from slowtrain.source.reading import finding, index, scopes
+from slowtrain.source.reading import finding, following, index, scopes
 
 ON_BATCH = ("train_on_batch",)
 
@@ -72,16 +72,13 @@ def entered(source: Source, steps: Steps) -> Iterator[tuple[ast.Call, ast.Functi
             todo = [*each_turn(one), *todo]
             continue
         for call in (n for n in trees.walk(one) if isinstance(n, ast.Call)):
-            made = finding.defined(source, finding.called(call), call)
-            if made is None or made.decorator_list or finding.called(call) == finding.called(steps.call):
-                continue
-            method = isinstance(finding.parents(source).get(made), ast.ClassDef)
-            if method == isinstance(call.func, ast.Attribute):
+            made = following.function(source, call) if finding.called(call) != finding.called(steps.call) else None
+            if isinstance(made, ast.FunctionDef) and not made.decorator_list:
                 yield call, made
 
 
 def each_turn(loop: ast.For | ast.While | ast.FunctionDef) -> Iterator[ast.stmt]:
-    """The statements that run in every turn: those of branches, and of functions inside, left out."""
+    """The statements that run in every turn: those of branches, and of functions inside, left out; loops whole."""
     todo = list(loop.body)
     while todo:
         one = todo.pop(0)

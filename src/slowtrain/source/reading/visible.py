@@ -1,4 +1,4 @@
-"""Sizes that a file's text tells: shapes of arrays, turns of loops. None where it does not tell them.
+"""How often loops turn, and how large that is what they go through: as far as a detector needs it. None: not visible.
 
 Only literals and names that have their value from literals count: what comes from a file or an argument is not visible.
 """
@@ -9,24 +9,12 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from slowtrain.source import FUNCTIONS, Source, trees
-from slowtrain.source.reading import finding, index, kinds, scopes, sizes, values
+from slowtrain.source.reading import arrays, finding, index, kinds, scopes, settings, sizes, values
 
 TRAINING = ("fit", "fit_generator", "train_on_batch", "GradientTape", "minimize")
 FEW = 10  # turns of a loop: a loop over settings, and what is done once in each is done few times
 DEPTH = 8
-Shape = tuple[int | None, ...]
-
-# Whose first argument, or ``shape``/``size``, is the shape.
-_SHAPED = frozenset(
-    "zeros ones empty full random random_sample standard_normal normal uniform truncated_normal integers randint "
-    "poisson binomial choice exponential beta gamma".split()
-)
-_SIZE_LATER = {"normal": 2, "uniform": 2, "integers": 2, "randint": 2, "poisson": 1, "binomial": 2, "choice": 1,
-               "exponential": 1, "beta": 2, "gamma": 2}  # fmt: skip
-_KEEPS = frozenset("astype copy round clip asarray array constant convert_to_tensor cast tensor sqrt abs".split())
-# Samples that Keras's own data sets give for training.
-_SETS = {"mnist": 60_000, "fashion_mnist": 60_000, "cifar10": 50_000, "cifar100": 50_000, "imdb": 25_000,
-         "reuters": 8_982, "boston_housing": 404, "california_housing": 16_512}  # fmt: skip
+Shape = arrays.Shape
 
 
 def trains(source: Source) -> bool:
@@ -52,7 +40,7 @@ def number(source: Source, node: ast.expr | None, depth: int = DEPTH) -> int | N
         found = shape(source, node.value.value, depth - 1)
         at = node.slice.value if isinstance(node.slice, ast.Constant) else None
         return found[at] if found is not None and isinstance(at, int) and -len(found) <= at < len(found) else None
-    written = values.whole(source, node)
+    written = settings.whole(source, node)
     return written if written is not None else sizes.number(source, node)
 
 
@@ -95,14 +83,14 @@ def _of_call(source: Source, call: ast.Call, depth: int) -> Shape | None:
     if name == "reshape":
         method = isinstance(call.func, ast.Attribute) and not values.qualified(source, call.func)
         return _given(source, call.args if method else call.args[1:], depth)
-    if name in _KEEPS:
+    if name in arrays.KEEPS:
         method = isinstance(call.func, ast.Attribute) and not values.qualified(source, call.func)
         kept = [call.func.value] if method and isinstance(call.func, ast.Attribute) else call.args[:1]
         return shape(source, kept[0], depth - 1) if kept else None
     if name in ("expand_dims", "stack") and call.args:
         axis = finding.keyword(call, "axis", 1)
         first = axis is None if name == "stack" else axis is not None
-        if (axis is not None and values.whole(source, axis) != 0) or (not first and name == "expand_dims"):
+        if (axis is not None and settings.whole(source, axis) != 0) or (not first and name == "expand_dims"):
             return None
         inner = shape(source, call.args[0], depth - 1)
         return inner if name == "stack" else (1, *(inner or ()))
@@ -111,9 +99,9 @@ def _of_call(source: Source, call: ast.Call, depth: int) -> Shape | None:
         return (*found, None) if found else None
     if name in ("rand", "randn"):
         return _given(source, call.args, depth)
-    if name in _SHAPED and isinstance(call.func, ast.Attribute):
+    if name in arrays.SHAPED and isinstance(call.func, ast.Attribute):
         whole = values.qualified(source, call.func)
-        later = 0 if whole.startswith(("tensorflow.", "keras.")) else _SIZE_LATER.get(name, 0)
+        later = 0 if whole.startswith(("tensorflow.", "keras.")) else arrays.LATER.get(name, 0)
         given = finding.keyword(call, "size") or finding.keyword(call, "shape", later)
         return _given(source, [given], depth) if given is not None else None
     if name == "range":
@@ -187,7 +175,7 @@ def _unpacked(source: Source, store: ast.Name, depth: int) -> Shape | None:
         name = values.qualified(source, outer.value.func)
         first = holder.elts[0]
         if name.startswith("keras.datasets.") and store in trees.walk(first):
-            return (_SETS.get(name.split(".")[2]),)
+            return (arrays.SETS.get(name.split(".")[2], (None,))[0],)
     if isinstance(outer, ast.For) and holder is outer.target:
         over = outer.iter
         counted = isinstance(over, ast.Call) and finding.called(over) == "enumerate"

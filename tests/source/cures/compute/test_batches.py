@@ -131,6 +131,8 @@ def test_all_calls_of_fit_with_the_number_follow() -> None:
         (2, "for i in range(0, n, 8):\n    step(x[i:i+8], y[i:i+9])\n"),
         (3, "B = 8\nfor _ in range(n):\n    step(x[np.random.randint(0, n, B)])\n"),
         (2, "n = steps()\nmodel.fit(ds.batch(8), steps_per_epoch=n)\n"),
+        (2, "c = {'n': 8}\nfit(Dense(c['n']), ds.batch(c['n']))\n"),
+        (3, "n = 8\nc = {'batch': n}\nfit(Dense(n), ds.batch(c['batch']))\n"),
         (4, "batch_size = 8\neval_batch = 8\nprint(batch_size, eval_batch)\nmodel.fit(seq)\n"),
     ],
 )
@@ -157,3 +159,6 @@ def test_a_setting_that_is_handed_through_functions() -> None:
     assert new == textwrap.dedent(text).lstrip("\n").replace("batch: int = 8", "batch: int = 64")
     assert raised(CONFIG.format(made="Config(batch=other())"), 6) is None
     assert raised(CONFIG.format(made="Config()").replace("cfg.hidden", "cfg.batch"), 6) is None
+    through = CONFIG.format(made="Config(batch=n)") + "    n = 8\n"
+    assert raised(through, 6) == textwrap.dedent(through).lstrip("\n").replace("n = 8", "n = 64")
+    assert raised(through + "    layer = Dense(n)\n", 6) is None  # the number is also that of something else

@@ -54,13 +54,13 @@ def _everywhere(source: Source, given: list[ast.expr], size: int, goal: int) -> 
     """Each of the expressions at its origin; those of another size stay. None where one is not known."""
     done = []
     for expression in given:
-        origin = values.origin(source, expression) or _of_settings(source, expression)
+        origin = settings.literal(source, expression)
         if origin is None:
             return None
-        if origin.constant.value == size and not isinstance(origin.constant.value, bool):
+        if origin.value == size and not isinstance(origin.value, bool):
             if not all(_for_batches(source, name, goal) for name in origin.names):
                 return None
-            done.append(edits.replace(source, origin.constant, str(goal)))
+            done.append(edits.replace(source, origin.node, str(goal)))
     # The same number at other calls of fit: it is the same model's.
     if any(isinstance(e, ast.Constant) and e.value == size for e in given):
         for call in (n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and find.called(n) in FITS):
@@ -68,13 +68,6 @@ def _everywhere(source: Source, given: list[ast.expr], size: int, goal: int) -> 
             if isinstance(other, ast.Constant) and other.value == size:
                 done.append(edits.replace(source, other, str(goal)))
     return done
-
-
-def _of_settings(source: Source, node: ast.expr) -> values.Origin | None:
-    """The one literal behind ``cfg.batch`` where ``cfg`` is handed through functions."""
-    found = settings.written(source, node) if isinstance(node, (ast.Attribute, ast.Name)) else None
-    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-    return values.Origin(found, [name]) if isinstance(found, ast.Constant) else None
 
 
 def _sliced(source: Source, lines: tuple[int, ...], size: int, goal: int) -> list[Edit] | None:
@@ -119,25 +112,27 @@ def _stride(loop: ast.For | None) -> ast.expr | None:
 
 def _by_name(source: Source, size: int, goal: int) -> list[Edit] | None:
     """By what the file calls a batch, where all that is called so and has the size is written in one place."""
-    named: list[values.Origin] = []
+    named: list[settings.Origin] = []
     for node in trees.walk(source.tree):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load) and BATCHLIKE.search(name):
-            origin = values.origin(source, node)
-            if origin is not None and origin.constant.value == size and not isinstance(origin.constant.value, bool):
+            origin = settings.literal(source, node)
+            if origin is not None and origin.value == size and not isinstance(origin.value, bool):
                 named.append(origin)
-    same = {id(o.constant) for o in named}
+    same = {id(o.node) for o in named}
     names = {name for o in named for name in o.names}
     if len(same) != 1 or not all(_for_batches(source, name, goal) for name in names):
         return None
-    return [edits.replace(source, named[0].constant, str(goal))]
+    return [edits.replace(source, named[0].node, str(goal))]
 
 
 def _for_batches(source: Source, name: str, goal: int) -> bool:
-    """Whether all uses of a name, in any scope, are those of a batch's size, and would be with ``goal``."""
+    """Whether all uses of a name, in any scope, or a key are those of a batch's size, and would be with ``goal``."""
     read: list[ast.expr] = list(values.loads(source, name))
     read += [n for n in trees.walk(source.tree) if isinstance(n, ast.Attribute) and n.attr == name
              and isinstance(n.ctx, ast.Load)]  # fmt: skip
+    read += [n for n in trees.walk(source.tree) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load)
+             and isinstance(n.slice, ast.Constant) and n.slice.value == name]  # fmt: skip
     return all(_use(source, node, bool(BATCHLIKE.search(name))) and _divides(source, node, goal) for node in read)
 
 
@@ -146,7 +141,7 @@ def _divides(source: Source, node: ast.expr, goal: int) -> bool:
     holder = find.parents(source).get(node)
     if not isinstance(holder, ast.BinOp) or holder.right is not node or not isinstance(holder.op, ast.FloorDiv):
         return True
-    whole = values.whole(source, holder.left)
+    whole = settings.whole(source, holder.left)
     return whole is None or (whole >= goal and whole % goal == 0)
 
 

@@ -7,7 +7,7 @@ import ast
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.compute import mapped
-from slowtrain.source.reading import finding, scopes, settings, values
+from slowtrain.source.reading import finding, objects, scopes, values
 
 MAPS = ("tensorflow.map_fn", "tensorflow.compat.v1.map_fn")
 # Of its arguments those that say how the loop is run, or what its results are in any case.
@@ -98,7 +98,7 @@ def _own(source: Source, node: ast.Name | ast.Attribute, near: ast.AST) -> ast.F
     if isinstance(node, ast.Attribute):
         if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
             return None
-        holder = settings.class_of(source, near)
+        holder = objects.class_of(source, near)
         methods = holder.body if holder is not None else []
         found = [m for m in methods if isinstance(m, ast.FunctionDef) and m.name == node.attr]
         return found[0] if len(found) == 1 else None

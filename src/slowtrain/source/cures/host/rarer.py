@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from slowtrain.model import Edit
 from slowtrain.source import FUNCTIONS, RANDOM, Source, edits, trees
 from slowtrain.source.cures.host import callbacks
-from slowtrain.source.reading import finding, index, repeatable, scopes, values
+from slowtrain.source.reading import finding, index, repeatable, scopes, settings, values
 
 # Methods that leave what they are called on as training needs it: reports, files, pictures, copies.
 WATCHING = frozenset(
@@ -35,7 +35,7 @@ def guarded(source: Source, line: int, rarer: int, period: float | None = None) 
     modulus = every(guard.test) if guard is not None else None
     if guard is None or modulus is None or rarer < 2 or not _beside(source, guard):
         return []
-    now = values.whole(source, modulus)
+    now = settings.whole(source, modulus)
     if (now is None and not isinstance(modulus, (ast.Name, ast.Attribute))) or (now is not None and now < 1):
         return []
     if period is not None and now is not None and abs(now - period) > 0.1 * period:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
-from slowtrain.source.reading import finding, index, scopes, settings, values
+from slowtrain.source.reading import finding, index, objects, scopes, values
 
 # Draws of NumPy's that give an array of whole numbers, where they are told how many.
 DRAWN = {"integers": 3, "randint": 3, "choice": 2, "permutation": 2}
@@ -142,7 +142,7 @@ def _made(source: Source, records: ast.Attribute, taken: ast.Subscript) -> ast.s
         return None
     if function.name != "__init__" or statement not in function.body or scopes.dotted(stores[0].value) != "self":
         return None
-    if settings.class_of(source, statement) is not settings.class_of(source, taken):
+    if objects.class_of(source, statement) is not objects.class_of(source, taken):
         return None
     for node in uses:
         holder = above.get(node)

@@ -64,6 +64,15 @@ def parallel(source: Source, line: int, function_line: int | None = None) -> lis
     return also
 
 
+def interleaved(source: Source, line: int) -> list[Edit]:
+    """``interleave`` at ``line`` with ``num_parallel_calls=tf.data.AUTOTUNE``; the order of elements stays."""
+    call = finding.only(source, line, "interleave")
+    if call is None or _starred(call) or len(call.args) > 3 or finding.keyword(call, "num_parallel_calls"):
+        return []
+    text, also = autotune(source, call)
+    return [*also, edits.keyword(source, call, "num_parallel_calls", text)]
+
+
 def autotune(source: Source, near: ast.AST) -> tuple[str, list[Edit]]:
     """How the file writes ``tf.data.AUTOTUNE``, and what has to be imported for it."""
     name, also = edits.imported(source, "tensorflow", "tf")

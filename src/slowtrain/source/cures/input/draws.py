@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.input.generators import CHANGING, written_to
-from slowtrain.source.reading import finding, index, scopes, values
+from slowtrain.source.reading import finding, index, scopes, settings, values
 
 GENERATORS = ("numpy.random.default_rng", "numpy.random.Generator")
 COUNTED = frozenset({"range", "arange", "integers", "randint", "Embedding", "zeros", "ones"})
@@ -127,7 +127,7 @@ def _changes(source: Source, weights: ast.expr) -> bool:
 
 def _number(source: Source, node: ast.expr, depth: int = 3) -> bool:
     """Whether the options are a number of them: what they are is then their place."""
-    if values.whole(source, node) is not None:
+    if settings.whole(source, node) is not None:
         return True
     if isinstance(node, ast.Call):
         return finding.called(node) in ("len", "int")

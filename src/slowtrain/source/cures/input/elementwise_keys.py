@@ -50,7 +50,7 @@ def _formatted(node: ast.JoinedStr, known: Mapping[str, object]) -> str | None:
 def rounds(source: Source, over: ast.expr) -> list[object]:
     """What a loop over ``range(10)`` or a list of texts goes through."""
     if isinstance(over, ast.Call) and scopes.dotted(over.func) == "range" and not over.keywords:
-        bounds = [values.whole(source, a) for a in over.args]
+        bounds = [settings.whole(source, a) for a in over.args]
         whole = [b for b in bounds if b is not None]
         if len(whole) != len(bounds) or (len(whole) == 3 and whole[2] == 0):
             raise Unsure("a range")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from slowtrain.model import Edit
 from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.reading import finding as find
-from slowtrain.source.reading import index, values
+from slowtrain.source.reading import index, settings, values
 
 THREADS = frozenset(
     f"tensorflow.config.threading.set_{kind}_op_parallelism_threads" for kind in ("intra", "inter")
@@ -27,20 +27,20 @@ def more_threads(source: Source) -> tuple[Edit, ...]:
         if isinstance(node, ast.Call):
             if values.qualified(source, node.func) in THREADS:
                 given = find.keyword(node, "num_threads", 0)
-                if given is None or values.whole(source, given) is None:
+                if given is None or settings.whole(source, given) is None:
                     return ()
-                if values.whole(source, given) != 0:
+                if settings.whole(source, given) != 0:
                     done.append(_dropped(source, node) or edits.replace(source, given, "0"))
             elif find.called(node) == "ConfigProto":
                 for option in node.keywords:
                     if option.arg in OPTIONS:
-                        if values.whole(source, option.value) is None:
+                        if settings.whole(source, option.value) is None:
                             return ()
                         done.append(edits.replace(source, option.value, "0"))
         set_ = _variable(source, node)
         if set_ is not None:
             value, whole = set_
-            if values.origin(source, value) is None or not isinstance(whole, ast.stmt):
+            if settings.literal(source, value) is None or not isinstance(whole, ast.stmt):
                 return ()
             done.append(_removed(source, whole))
     return tuple(done)
@@ -92,11 +92,11 @@ def limits(source: Source) -> Iterator[tuple[ast.expr, str, Cure]]:
     one = "TensorFlow computes with one thread, whatever the machine has"
     for call in index.of(source).called("set_intra_op_parallelism_threads"):
         given = find.keyword(call, "num_threads", 0)
-        if given is not None and values.qualified(source, call.func) in THREADS and values.whole(source, given) == 1:
+        if given is not None and values.qualified(source, call.func) in THREADS and settings.whole(source, given) == 1:
             yield call, one, more_threads
     for call in index.of(source).called("ConfigProto"):
         given = find.keyword(call, OPTIONS[0])
-        if given is not None and values.whole(source, given) == 1:
+        if given is not None and settings.whole(source, given) == 1:
             yield given, one, more_threads
     for node in (*index.nodes(source, ast.Assign), *index.of(source).called("setdefault", "putenv")):
         found = _variable(source, node)

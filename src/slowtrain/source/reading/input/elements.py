@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from slowtrain.source import Source, trees
-from slowtrain.source.reading import finding, index, scopes, values, visible
+from slowtrain.source.reading import finding, index, scopes, settings, values, visible
 from slowtrain.source.reading.input import chains, pipelines
 
 # One sample of Keras's own data sets.
@@ -185,8 +185,7 @@ def _of_call(source: Source, call: ast.Call, depth: int) -> str | None:
 def _joined(source: Source, node: ast.BinOp, depth: int) -> str | None:
     """Python's numbers take part without changing an array's type, unless they divide whole numbers."""
     left, right = (dtype(source, side, depth - 1) for side in (node.left, node.right))
-    plain = [s for s in (node.left, node.right) if isinstance(s, ast.Constant) or values.origin(source, s) is not None]
-    if plain:
+    if any(settings.literal(source, side) is not None for side in (node.left, node.right)):
         return left or right
     return "float64" if "float64" in (left, right) else left if left == right else None
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from slowtrain.source import Source, kept, trees
-from slowtrain.source.reading import finding, index, scopes, values
+from slowtrain.source.reading import finding, index, scopes, settings
 from slowtrain.source.reading.input import chains, consumed
 
 BATCHING = frozenset(
@@ -91,7 +91,7 @@ def repeated(source: Source, flow: chains.Flow) -> bool:
         given, count = finding.keyword(fit, "x", 0), finding.keyword(fit, "epochs")
         if count is None or finding.keyword(fit, "steps_per_epoch") is not None:
             continue
-        if flow in consumed.flow_of(source, given, fit) and (values.whole(source, count) or 0) >= SEVERAL:
+        if flow in consumed.flow_of(source, given, fit) and (settings.whole(source, count) or 0) >= SEVERAL:
             return True
     for loop in index.nodes(source, ast.For):
         if (

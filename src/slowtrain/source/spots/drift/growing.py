@@ -57,7 +57,7 @@ def _on_itself(last: ast.Call, name: str) -> bool:
 
 def _grows(source: Source, one: ast.Assign, name: str, few: int) -> bool:
     """Whether a loop that takes steps runs it in each of many turns, and nothing else in there assigns the name."""
-    for loop, inside in following.each_turn(source, one):
+    for loop, inside in following.repeated_by(source, one):
         turns = visible.turns(source, loop)
         if (turns is not None and turns <= few) or visible.written_out(loop):
             continue

@@ -44,7 +44,7 @@ def _now_and_then(source: Source, test: ast.If) -> bool:
 
 def _beside(source: Source, at: ast.stmt) -> bool:
     """Whether a loop that takes a step by another statement runs ``at`` in each turn, itself or by a call."""
-    for loop, inside in following.each_turn(source, at):
+    for loop, inside in following.repeated_by(source, at):
         others = [s for s in loop.body if s is inside or not isinstance(s, (ast.For, ast.While, ast.If))]
         if fits.takes_step(source, others):
             return True
@@ -59,6 +59,6 @@ def _entered(source: Source, function: ast.AST) -> bool:
             continue
         held = [sizes.value(source, item.context_expr) for item in block.items]
         mine = any(isinstance(thing, sizes.Thing) and thing.kind is kind for thing in held)
-        if mine and any(True for _ in following.each_turn(source, block)) and fits.takes_step(source, block.body):
+        if mine and any(True for _ in following.repeated_by(source, block)) and fits.takes_step(source, block.body):
             return True
     return False

@@ -10,7 +10,7 @@ from slowtrain.model import Edit
 from slowtrain.source import Source, trees
 from slowtrain.source.cures.compute import batches
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.reading import arrays, finding, index, scopes, sizes, values, visible
+from slowtrain.source.reading import arrays, finding, index, scopes, settings, sizes, values, visible
 from slowtrain.source.reading.input import chains, consumed
 
 CALLS = 8  # of one line: a script may well evaluate after each of a few stages
@@ -268,8 +268,8 @@ def _too_small(
     if shape[0] < LEAST_STEPS * goal or _computing(source, shape):
         return
     says = f"a step takes {size} of {shape[0]:,} samples"
-    written = values.origin(source, given)
-    given = written.constant if written is not None else given
+    written = settings.literal(source, given)
+    given = written.node if written is not None else given
     yield given, says, goal, batches.larger(source, [line], size, goal)
 
 

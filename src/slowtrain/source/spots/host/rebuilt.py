@@ -21,7 +21,7 @@ def for_a_rate(source: Source) -> Iterator[ast.Call]:
         rest = [*call.args[1:], *(k.value for k in call.keywords if k.arg != "optimizer")]
         if scopes.read(rest) & set(scopes.parameters(function)) - {"self"} or objects.stores(source, "trainable"):
             continue
-        for loop, inside in following.each_turn(source, call):
+        for loop, inside in following.repeated_by(source, call):
             if _many(source, loop) and _fits_once(source, loop, owner, inside):
                 yield call
                 break

@@ -38,4 +38,4 @@ def _several(source: Source, call: ast.Call) -> bool:
     asked = finding.keyword(call, "num_parallel_calls")
     if asked is None:
         return False
-    return values.qualified(source, asked).endswith(".AUTOTUNE") or (values.whole(source, asked) or 0) > 1
+    return values.qualified(source, asked).endswith(".AUTOTUNE") or (settings.whole(source, asked) or 0) > 1

@@ -1,0 +1,38 @@
+"""Data sets of which each is the one before with further stages: the input grows from epoch to epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from slowtrain.model import Place
+from slowtrain.trace import Trace
+from slowtrain.trace.pipeline import Pipeline, Written
+
+LONGER = 4  # data sets, each longer than the one before
+
+
+def stages(trace: Trace) -> tuple[str, tuple[Place, ...]] | None:
+    """What says that each data set is the one before with further stages, and their lines; None where it is not so."""
+    by_source: dict[Place | None, list[Pipeline]] = {}
+    for pipe in trace.pipelines:
+        if pipe.written:
+            by_source.setdefault(pipe.written[0].place, []).append(pipe)
+    for same in by_source.values():
+        count = [len(pipe.written) for pipe in same]
+        if len(same) < LONGER or any(b <= a for a, b in pairwise(count)):
+            continue
+        end = _same_end(same[0].written, same[-1].written)
+        added = same[-1].written[count[-2] - end : count[-1] - end]
+        if any(p.written[: len(q.written) - end] != q.written[: len(q.written) - end] for q, p in pairwise(same)):
+            continue
+        says = f"its data set has {count[0]} stages in the first epoch and {count[-1]} in the last, one on the other"
+        return says, tuple(dict.fromkeys(w.place for w in added if w.place is not None))
+    return None
+
+
+def _same_end(one: Sequence[Written], other: Sequence[Written]) -> int:
+    """How many stages at the end of both are alike: what is put behind each of them (shuffle, batch, prefetch)."""
+    pairs = zip(reversed(one), reversed(other), strict=False)
+    alike = [a.place is not None and (a.op, a.place) == (b.op, b.place) for a, b in pairs]
+    return alike.index(False) if False in alike else 0
