@@ -20,7 +20,8 @@ from slowtrain.trace import Event, Trace
 from slowtrain.trace.host import in_windows, main_thread, saves, stands_for, training_begins, within
 from slowtrain.whatif import Remedy, Skip
 
-LEAST = 4  # passes over the validation data in one run: of fewer hardly one can be left out
+LEAST = 3  # passes over the validation data in one run
+LEAST_OWN = 4  # that the script asks for by itself, at moments of its own choice: of fewer hardly one can be left out
 # Of the training time. A pass over as much data as the epoch trained on costs about a third of it
 # (a forward pass, of a forward and a backward one): validation beyond that is frequent, or its set large.
 SHARE = 1 / 3
@@ -52,7 +53,7 @@ class FrequentValidation(Cause):
     short epochs, or with a validation set much larger than an epoch, it takes longer than the training.
 
     ## How it is recognised
-    At least four passes (validation inside `fit`, repeated `evaluate` calls, or runs of calls of a
+    At least three passes of validation inside `fit`, or four others (repeated `evaluate` calls, or runs of calls of a
     function that takes no gradient in a loop of one's own), or calls of `save` and the like between
     steps, that together take more than a third of
     the time spent training. A third is about what a validation on as much data as was trained on costs.
@@ -204,8 +205,8 @@ def _in_batches(source: Source, line: int) -> Sequence[Edit]:
 def _validation(trace: Trace) -> Validation | None:
     if not len(trace.steps):
         return None
-    ways = (_nested(trace), _called(trace), _by_hand(trace), _saved(trace))
-    candidates = [v for v in ways if v is not None and v.passes >= LEAST and v.ms > SHARE * v.training_ms]
+    ways = ((_nested(trace), LEAST), *((way(trace), LEAST_OWN) for way in (_called, _by_hand, _saved)))
+    candidates = [v for v, least in ways if v is not None and v.passes >= least and v.ms > SHARE * v.training_ms]
     return max(candidates, key=lambda v: v.ms) if candidates else None
 
 
