@@ -113,3 +113,22 @@ def test_a_loop_whose_turns_stand_for_themselves(tmp_path: Path) -> None:
     assert 3 <= ops <= 20
     assert turns is None  # as many as the batch is large
     assert graphs["summing"]["loops"] == []  # each turn adds to what the ones before have made
+
+
+SEVERAL = """
+    import numpy as np
+    from tensorflow import keras
+
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(16), keras.layers.Dense(1)])
+    model.compile("adam", "mse", steps_per_execution=5)
+    model.fit(np.ones((40, 8), "float32"), np.ones((40, 1), "float32"), batch_size=4, epochs=3, verbose=0)
+"""
+
+
+def test_keras_own_loop_of_steps_is_no_loop_over_elements(tmp_path: Path) -> None:
+    done = running.recorded(tmp_path / "run", running.write(tmp_path, SEVERAL), windows=False)
+    assert done.code == 0, done.err
+    raw = recording.read(done.folder)
+    graphs = [e.data["graph"] for e in raw.events if e.lane == "trace" and e.data.get("training")]
+    assert graphs
+    assert all(graph["loops"] == [] for graph in graphs)

@@ -160,7 +160,14 @@ def _carries(body: Any) -> bool:
     """Whether a turn hands numbers on to the next: a recurrence, or a sum."""
     # What a turn only reads stands behind what it hands on, or has no output at all.
     changed = (o for i, o in zip(body.inputs, body.outputs, strict=False) if o is not i)
-    return any(o.dtype.is_floating for o in changed)
+    return any(o.dtype.is_floating or (o.dtype.name == "variant" and not _collects(o.op)) for o in changed)
+
+
+def _collects(op: Any) -> bool:
+    """Whether a turn's own result is put into a list of all, the only thing but numbers that such a loop hands on."""
+    while op.type == "Identity":
+        op = op.inputs[0].op
+    return bool(op.type.startswith("TensorList"))
 
 
 def _chain(ops: list[Any]) -> int:

@@ -68,6 +68,30 @@ saver = ModelCheckpoint("best.keras", save_freq=100)
 """,
         None,
     ),
+    "several_steps 8": (
+        """\
+model.compile("adam", "mse")  # HERE
+model.fit(ds.repeat(), steps_per_epoch=STEPS)
+""",
+        None,
+    ),
+    "several_steps 9": (
+        """\
+model.compile("adam", "mse")  # HERE
+model.fit(ds.repeat(), steps_per_epoch=120)
+""",
+        """\
+model.compile("adam", "mse", steps_per_execution=40)  # HERE
+model.fit(ds.repeat(), steps_per_epoch=120)
+""",
+    ),
+    "several_steps 10": (
+        """\
+model.compile("adam", "mse")  # HERE
+model.fit(ds.repeat(), **options(steps_per_epoch=n))
+""",
+        None,
+    ),
     "without_xla 1": (
         """\
 model.compile("adam", "mse", jit_compile=True)  # HERE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from math import gcd
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
@@ -28,7 +29,29 @@ def several_steps(source: Source, line: int) -> list[Edit]:
     given = finding.keyword(call, "steps_per_execution")
     if given is not None and not (isinstance(given, ast.Constant) and given.value in (1, None)):
         return []
-    return [edits.keyword(source, call, "steps_per_execution", str(STEPS))]
+    steps = _together(source)
+    return [edits.keyword(source, call, "steps_per_execution", str(steps))] if steps else []
+
+
+def _together(source: Source) -> int:
+    """How many steps one call may take; 0 where that is not known.
+
+    Where ``fit`` is told how many steps an epoch has, it takes whole calls of them, and more steps than it was told
+    where they do not come out even.
+    """
+    common = 0
+    for call in index.of(source).called("fit"):
+        told = finding.keyword(call, "steps_per_epoch")
+        if any(k.arg is None for k in call.keywords) and "steps_per_epoch" in source.text:
+            return 0
+        if told is None or (isinstance(told, ast.Constant) and told.value is None):
+            continue
+        steps = number(source, told)
+        if not steps:
+            return 0
+        common = gcd(common, steps)
+    most = max(n for n in range(1, STEPS + 1) if common % n == 0)  # of none, all
+    return most if most > 1 else 0
 
 
 def without_xla(source: Source, line: int) -> list[Edit]:
