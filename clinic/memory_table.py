@@ -3,7 +3,7 @@
     python clinic/memory_table.py [--markdown docs/memory.md] [--only NAME ...] [--limits 256 512 1024]
 
 The limit is that of TensorFlow's own allocator on the CPU, which raises ResourceExhausted as a GPU's does. A batch
-fits if three training steps end without it, within a minute. The actual largest is found by bisection with a process
+fits if three training steps end without it, within two minutes. The actual largest is found by bisection with a process
 for each batch, until the bracket is one per cent wide; the forecast has seen none of these runs. Results go to
 build/memory.json as they come, and what is there is not measured again. ``--before CMD`` stands before every process
 (nice, say; no lock that others hold, for the minute is counted with it).
@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 SCRIPT = HERE / "memory_models.py"
 LIMITS = (256, 512, 1024)  # MiB
 STEP = 0.01  # of the batch: width of the last bracket
-LONGEST_S = 60  # a run takes ten seconds; requests that find no memory wait ten each, and a run can be stuck in that
+LONGEST_S = 120  # a run takes ten seconds; requests that find no memory wait ten each, and a run can be stuck in that
 EXHAUSTED = 7
 
 
