@@ -21,6 +21,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 DEMO ?= flowers_decode
 TESTS ?= tests
+AT_ONCE ?= 2
 PYTEST ?=
 
 .PHONY: help demo test test-slow lint venv venv-oldest test-oldest clinic calibration false-alarms drift-power bench-overhead bench-trace bench-lint bench-long memory-table corpus docs fuzz format clean
@@ -35,8 +36,8 @@ demo: $(VENV)/.wheel ## run a real slow script under slowtrain: the verdict, and
 	$(BIN)/slowtrain run --out build/demo --html build/demo/$(DEMO).html clinic/scripts/$(DEMO).slow.py
 	@echo "The HTML report: file://$(CURDIR)/build/demo/$(DEMO).html"
 
-test: lint ## lint, types, and tests against the built wheel
-	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest -m 'not slow' $(TESTS) $(PYTEST)
+test: lint ## lint, types, and tests against the built wheel, two files at a time
+	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest -m 'not slow' -n $(AT_ONCE) --dist loadfile $(TESTS) $(PYTEST)
 
 test-slow: $(VENV)/.wheel ## the tests that take minutes: every lint example trained, memory forecasts
 	SLOWTRAIN_TEST_WHEEL=1 $(BIN)/pytest -m slow $(TESTS) $(PYTEST)

@@ -29,6 +29,7 @@ HIDDEN = {
     "pumpwear_mlp": "how short a step is",
     "swarm_dqn": "how long packing takes",
     "beam_frames": "the disk's speed",
+    "event_surface": "how fast values decay",
     "keyword_mel": "how many records a file holds",
     "ward_stays": "how long a file is",
 }

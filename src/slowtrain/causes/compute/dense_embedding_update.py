@@ -109,6 +109,8 @@ class DenseEmbeddingUpdate(Cause):
         for one in spotted.whole_tables(source):
             cure = Prescription("edit", Effect.EQUIVALENT, one.cure, edits=one.changed)
             yield Spot(one.start, one.end, one.says, cure)
+        for one in spotted.penalised_tables(source):
+            yield Spot(one.start, one.end, one.says, Prescription("edit", Effect.CHANGES_TRAINING, one.cure))
         for one in spotted.made_dense(source):
             yield Spot(one.start, one.end, one.says, Prescription("edit", Effect.EQUIVALENT, one.cure))
         for one in spotted.updated_tables(source):

@@ -135,10 +135,10 @@ class GrowingStep(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Tensors and arrays that are joined to themselves, and data sets that get a stage, in each turn."""
-        for one, says in growing.longer(source):
+        for one, grown, says in growing.longer(source):
             kept = "keep the newest part of a fixed length; build a data set once, before the loop"
             cure = Prescription("advice", Effect.CHANGES_TRAINING, kept)
-            yield Spot(edits.start(one), edits.end(one.targets[0]), says, cure)
+            yield Spot(edits.start(one), edits.end(grown), says, cure)
 
     fixes = (
         (

@@ -58,7 +58,7 @@ class MiscountedSteps(Cause):
     needs = frozenset({Signal.CALLS, Signal.PHASES, Signal.STEPS})
     scope = "run"
     words = ("steps_per_epoch", "validation_steps", "repeat")
-    beside = (".fit",)
+    beside = (".fit", "GradientTape", "train_on_batch")
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _miscounts(trace)

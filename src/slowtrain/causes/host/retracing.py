@@ -207,15 +207,18 @@ def _spot(source: Source, several: list[retraces.Changing]) -> Spot:
     first = several[0]
     line, name = first.graph.function.lineno, first.graph.names[0]
     numbers = {one.parameter: "int" if one.number == "int" else "float" for one in several if one.number}
-    known = {"": "an array of another shape", "list": "a Python list", "object": "an object with other numbers"}
+    known = {"": "an array of another shape", "list": "a Python list", "object": "an object with other numbers",
+             "held": "a structure with another Python number"}  # fmt: skip
     what = known.get(first.number, "a Python number")
     says = f"{first.parameter} of {name}() is {what} in each turn of the loop, and each is traced"
-    if first.number == "object":
+    if any(one.number in ("object", "held") for one in several):
         apart = f"pass what changes in {first.parameter} as tensors (tf.constant)"
         cure = Prescription("edit", Effect.EQUIVALENT, apart)
     elif len(numbers) == len(several):
         tensor = f"pass {first.parameter} as a tensor (tf.constant) or keep it in a tf.Variable"
-        cure = Prescription("edit", Effect.EQUIVALENT, tensor, edits=tuple(retraced.as_tensors(source, line, numbers)))
+        sure = all(one.number != "number" for one in several)
+        changed = tuple(retraced.as_tensors(source, line, numbers)) if sure else ()
+        cure = Prescription("edit", Effect.EQUIVALENT, tensor, edits=changed)
     else:
         opened = () if numbers else tuple(retraced.reduced(source, line))
         pad = f"pad {first.parameter} to one shape, or declare an input_signature with None"

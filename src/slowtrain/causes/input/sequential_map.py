@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -94,7 +95,8 @@ class SequentialMap(Cause):
     def spot(self, source: Source) -> Iterable[Spot]:
         """A map of work that is worth a thread, one call at a time; once cached, or parallel further on, it is not."""
         for call in index.of(source).called("map") if chains.may_make(source) or elsewhere.leads(source) else ():
-            if not chains.operates(call) or not call.args or finding.keyword(call, "num_parallel_calls", 1) is not None:
+            given = finding.keyword(call, "num_parallel_calls", 1)
+            if not chains.operates(call) or not call.args or not datasets.in_turn(source, call):
                 continue
             flow = chains.upstream(source, call)
             if not flow.known or (elements.most(source, flow) or FEW) < FEW:
@@ -112,7 +114,8 @@ class SequentialMap(Cause):
                 "give map num_parallel_calls=tf.data.AUTOTUNE",
                 edits=tuple(datasets.parallel(source, line)),
             )
-            yield Spot(*index.operation(call), f"map does {work.says} for one element at a time", cure)
+            asked = "" if given is None or isinstance(given, ast.Constant) else f": {ast.unparse(given)} allows no more"
+            yield Spot(*index.operation(call), f"map does {work.says} for one element at a time{asked}", cure)
 
     fixes = (
         (

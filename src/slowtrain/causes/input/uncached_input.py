@@ -13,7 +13,7 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
 from slowtrain.source.reading import finding, index
 from slowtrain.source.reading.recorded import text_of
-from slowtrain.source.spots.input import repeating
+from slowtrain.source.spots.input import anew, repeating
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import (
     READING,
@@ -67,7 +67,7 @@ class UncachedInput(Cause):
     recorded = frozenset({Signal.WRITTEN})
     symptoms = frozenset({Category.INPUT})
     words = (".map", "from_generator")
-    beside = ("Dataset", "from_generator")
+    beside = ("Dataset", "from_generator", "TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _repeated(trace)
@@ -133,11 +133,19 @@ class UncachedInput(Cause):
             generator = finding.keyword(one.call, "generator", 0) if "generator" in finding.called(one.call) else None
             place = index.operation(one.call) if generator is None else (edits.start(generator), edits.end(generator))
             yield Spot(*place, f"{says} at most", cure)
-        for cache, does in repeating.too_early(source):
+        for early in repeating.too_early(source):
             says = "put .cache() behind the map that does it, where its results fit into memory"
             cure = Prescription("advice", Effect.EXACT, says)
-            says = f"this keeps names only: every epoch does {does} again for each element behind it"
-            yield Spot(*index.operation(cache), says, cure)
+            kept = "this keeps names only" if early.names else "this keeps what is not worked on yet"
+            says = f"{kept}: every epoch does {early.does} again for each element behind it"
+            yield Spot(*index.operation(early.cache), says, cure)
+        for each in anew.caches(source):
+            says = "build it once, before the loop; what differs from turn to turn goes behind its cache"
+            cure = Prescription("advice", Effect.EQUIVALENT, says)
+            says = (
+                f"each turn builds the data set anew, with a cache that nobody reads: {each.does} is done in every pass"
+            )
+            yield Spot(edits.start(each.built), edits.end(each.built), says, cure)
 
     fixes = (
         (

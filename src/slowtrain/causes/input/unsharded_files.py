@@ -8,7 +8,7 @@ from dataclasses import replace
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source
+from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
 from slowtrain.source.reading import index
@@ -50,7 +50,7 @@ class UnshardedFiles(Cause):
     title = "Many small files are read one by one"
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PIPELINE})
     symptoms = frozenset({Category.INPUT})
-    words = ("read_file",)
+    words = ("read_file", smallfiles.WRITER)
 
     def examine(self, trace: Trace) -> Evidence | None:
         many = nest(trace, of_files=True)
@@ -105,12 +105,18 @@ class UnshardedFiles(Cause):
         yield Prescription("edit", Effect.EXACT, says, edits=kept, later=bool(kept))
 
     def spot(self, source: Source) -> Iterable[Spot]:
-        """A map that opens a file for each element, of which the file's own shapes say that it is small."""
+        """A map that opens a file for each element, of which shapes say that it is small; files of single records."""
         for one in smallfiles.maps(source):
             says = "pack the files into a few TFRecord shards and read those with interleave"
             cure = Prescription("advice", Effect.EXACT, says)
             says = f"a file of {one.bytes:,} bytes is opened for each element: opening takes longer than reading"
             yield Spot(*index.operation(one.call), says, cure)
+        for few in smallfiles.written(source):
+            says = "write some hundred records and more into each file"
+            cure = Prescription("advice", Effect.EQUIVALENT, says)
+            count = "one record" if few.records == 1 else f"{few.records} records"
+            says = f"this writes {few.files:,} files of {count} each: every epoch opens them all"
+            yield Spot(edits.start(few.call), edits.end(few.call), says, cure)
 
     fixes = (
         (

@@ -13,6 +13,7 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures.machine import settings
 from slowtrain.source.reading import visible
 from slowtrain.source.reading.recorded import everywhere, text_of
+from slowtrain.source.spots.input import threads
 from slowtrain.trace import Trace, work
 from slowtrain.whatif import Drop, Remedy
 
@@ -119,8 +120,12 @@ class LimitedHost(Cause):
         yield Prescription("edit" if changed else "setting", Effect.EQUIVALENT, says, edits=changed)
 
     def spot(self, source: Source) -> Iterable[Spot]:
-        """A file that trains, and keeps TensorFlow to one thread or itself to one core."""
-        for node, says, cure in settings.limits(source) if visible.trains(source) else ():
+        """A file that trains, and keeps TensorFlow or its data sets to one thread, or itself to one core."""
+        if not visible.trains(source):
+            return
+        single = "the parallel maps of this file's data sets share one thread, whatever the machine has"
+        both = [(call, single, settings.more_threads) for call in threads.shared(source)]
+        for node, says, cure in (*settings.limits(source), *both):
             lift = "give the process all cores: lift the affinity, quota or thread setting"
             cured = Prescription("edit", Effect.EQUIVALENT, lift, edits=cure(source))
             yield Spot(edits.start(node), edits.end(node), says, cured)

@@ -10,10 +10,10 @@ import numpy as np
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Phase, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, trees
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import building, kerascalls
-from slowtrain.source.spots.startup import models
+from slowtrain.source.spots.startup import models, unrolled
 from slowtrain.trace import Event, Trace
 from slowtrain.trace.host import called, in_keras, loops_around, parsed, stands_for, training_begins, within
 from slowtrain.whatif import Remedy, Skip
@@ -51,7 +51,7 @@ class SlowStartup(Cause):
     title = "starting takes longer than the training itself"
     needs = frozenset({Signal.PHASES, Signal.TRACES})
     scope = "run"
-    words = ("applications",)
+    words = ("applications", "unroll")
     beside = (".fit", "train_on_batch", "GradientTape")
 
     def examine(self, trace: Trace) -> Evidence | None:
@@ -92,10 +92,15 @@ class SlowStartup(Cause):
             yield Prescription("edit", Effect.EQUIVALENT if kept else Effect.EXACT, once, edits=kept)
 
     def spot(self, source: Source) -> Iterable[Spot]:
-        """Several ready-made models built in a dictionary, for one that is looked up."""
+        """Several ready-made models built for one that is looked up; layers written out for a run of a few steps."""
         for table, says, changed in models.chosen(source):
             one = "build only the model that is looked up, not all there are to choose from"
             yield Spot(*models.place(table), says, Prescription("edit", Effect.EQUIVALENT, one, edits=changed))
+        for given, says in unrolled.short(source):
+            changed = (edits.replace(source, given, "False"),) if isinstance(given, ast.Constant) else ()
+            rolled = "leave out unroll=True: the layer is a loop in the graph, traced once"
+            cure = Prescription("edit", Effect.EQUIVALENT, rolled, edits=changed)
+            yield Spot(edits.start(given), edits.end(given), says, cure)
 
     fixes = (
         (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
@@ -36,6 +37,7 @@ SETS = {"mnist": (60_000, 10_000), "fashion_mnist": (60_000, 10_000), "cifar10":
         "cifar100": (50_000, 10_000), "imdb": (25_000, 25_000), "reuters": (8_982, 2_246),
         "boston_housing": (404, 102), "california_housing": (16_512, 4_128)}  # fmt: skip
 ON = frozenset("cache shuffle prefetch map with_options repeat skip take".split())  # of data sets
+TEXTS = {"loads": "json.loads", "literal_eval": "ast.literal_eval"}  # of settings that stand in the script as a text
 PLAIN: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -150,12 +152,25 @@ def _window(one: ast.Slice, evaluate: Evaluate) -> int | None:
 
 
 def made(source: Source, call: ast.Call, evaluate: Evaluate) -> Any:
-    """What a call of NumPy's, of an array's own, or of Python's for numbers makes."""
+    """What a call of NumPy's, of an array's own, of Python's for numbers, or of a reader of texts makes."""
+    how = TEXTS.get(finding.called(call))
+    if how is not None:
+        return _read(how, evaluate(call.args[0])) if call.args and values.qualified(source, call.func) == how else None
     found = _made(source, call, evaluate)
     formats = [k.value for k in call.keywords if k.arg == "dtype"] + call.args[-1:]
     named = (getattr(n, "value", "") if isinstance(n, ast.Constant) else scopes.dotted(n) for n in formats)
     mask = isinstance(found, Array) and any(str(n).rpartition(".")[2] in ("bool", "bool_") for n in named)
     return replace(found, mask=True) if mask else found
+
+
+def _read(how: str, text: Any) -> Any:
+    """Settings that a script has as a text: JSON, or as Python writes them."""
+    if not isinstance(text, str):
+        return None
+    try:
+        return json.loads(text) if how == "json.loads" else ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return None
 
 
 def _made(source: Source, call: ast.Call, evaluate: Evaluate) -> Any:

@@ -116,6 +116,17 @@ def assigned(source: Source, name: str) -> bool:
     return bool(stores(source, name)) or set_by_name(source, name)
 
 
+def put_on(source: Source, name: str) -> bool:
+    """Whether the file may assign an attribute of this name to a namespace: not to the object of a class of its own."""
+    return set_by_name(source, name) or any(not _own(source, n) for n in stores(source, name))
+
+
+def _own(source: Source, node: ast.Attribute) -> bool:
+    """``self.x`` in a class that is no namespace itself."""
+    kind = class_of(source, node) if isinstance(node.value, ast.Name) and node.value.id == "self" else None
+    return kind is not None and not any("Namespace" in scopes.dotted(b) for c in line(source, kind) for b in c.bases)
+
+
 @kept(256)
 def set_by_name(source: Source, name: str) -> bool:
     """Whether an attribute may be set by its name as a text, or with all others of an object."""

@@ -149,8 +149,16 @@ def _random_layers(source: Source) -> set[str]:
                 scopes.dotted(n.func).rpartition(".")[2] for n in trees.walk(node.value) if isinstance(n, ast.Call)
             }
             if any(n.startswith("Random") for n in called) or called & {"default_rng", "RandomState", "from_seed"}:
-                found |= {n.id for t in node.targets for n in trees.walk(t) if isinstance(n, ast.Name)}
-    return found
+                found |= {_stored(n) for t in node.targets for n in trees.walk(t)}
+    return found - {""}
+
+
+def _stored(node: ast.AST) -> str:
+    """``rng`` of ``rng = ...``, of ``self.rng = ...`` and of ``rng[0] = ...``."""
+    if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) or isinstance(node.ctx, ast.Load):
+        return ""
+    node = node.value if isinstance(node, ast.Subscript) else node
+    return scopes.dotted(node).rpartition(".")[2]
 
 
 def alongside(source: Source, function: ast.expr, near: ast.AST) -> bool:

@@ -190,7 +190,7 @@ def _of_attribute(source: Source, node: ast.Attribute, depth: int) -> Origin | N
         return _declared(source, named[0], node.attr, True, depth) if not loose else None
     made = _made(source, base, depth - 1)
     name = finding.called(made) if made is not None else ""
-    if made is None or ((name in NAMESPACES or name == "parse_args") and objects.assigned(source, node.attr)):
+    if made is None or ((name in NAMESPACES or name == "parse_args") and objects.put_on(source, node.attr)):
         return None
     if name in NAMESPACES:
         return _forwarded(source, made, node.attr, depth - 1)

@@ -298,7 +298,7 @@ class Reader:
     def _attribute(self, node: ast.Attribute, frame: Frame) -> Any:
         base = self.value(node.value, frame)
         if isinstance(base, dict):
-            return None if objects.assigned(self.source, node.attr) else base.get(node.attr)
+            return None if objects.put_on(self.source, node.attr) else base.get(node.attr)
         if isinstance(base, Array):
             return {"shape": list(base.shape), "T": Array(base.shape[::-1])}.get(node.attr)
         if isinstance(base, ast.ClassDef):

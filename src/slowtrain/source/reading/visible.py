@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from slowtrain.source import FUNCTIONS, Source, trees
-from slowtrain.source.reading import arrays, finding, index, kinds, scopes, settings, sizes, values
+from slowtrain.source.reading import arrays, finding, handed, index, kinds, scopes, settings, sizes, values
 
 TRAINING = ("fit", "fit_generator", "train_on_batch", "GradientTape", "minimize")
 FEW = 10  # turns of a loop: a loop over settings, and what is done once in each is done few times
@@ -269,11 +269,18 @@ def _length(source: Source, over: ast.expr, depth: int) -> int | None:
 
 
 def repeated(source: Source, node: ast.AST, least: int, depth: int = 3) -> ast.AST | None:
-    """The loop, around ``node`` or around a call of its function in this file, that may take ``least`` turns."""
+    """The loop, around ``node`` or around a call of its function in this file, that may take ``least`` turns.
+
+    Or what is gone through by a call that the function is handed to.
+    """
     for loop in around(source, node):
         known = turns(source, loop)
         if known is None or known >= least:
             return loop
+    for items in handed.over(source, node):
+        known = _length(source, items, DEPTH)
+        if known is None or known >= least:
+            return items
     function = finding.function(source, node)
     if function is None or not depth:
         return None

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.input import elementwise, generators
-from slowtrain.source.reading import finding, repeatable, scopes
+from slowtrain.source.reading import finding, repeatable, scopes, settings, visible
 from slowtrain.source.reading.input import chains
 
 PASSING = frozenset({"map", "repeat", "prefetch", "with_options"})  # a map may stand on either side of them
@@ -48,10 +48,7 @@ def prefetched(source: Source, line: int) -> list[Edit]:
 
 def parallel(source: Source, line: int, function_line: int | None = None) -> list[Edit]:
     """``map`` at ``line`` with ``num_parallel_calls=tf.data.AUTOTUNE``."""
-    found = [
-        c for c in chains.maps(source, line, function_line)
-        if finding.keyword(c, "num_parallel_calls", 1) is None or _one(finding.keyword(c, "num_parallel_calls", 1))
-    ]  # fmt: skip
+    found = [c for c in chains.maps(source, line, function_line) if in_turn(source, c)]
     if not found or any(_starred(c) or not repeatable.alongside(source, c.args[0], c) for c in found):
         return []
     text, also = autotune(source, found[0])
@@ -336,8 +333,13 @@ def _constant(source: Source, call: ast.Call, several: Sequence[chains.Flow]) ->
     return not scopes.loops(source, call) and not any(scopes.loops(source, f.calls[0]) for f in several)
 
 
-def _one(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value in (1, None)
+def in_turn(source: Source, call: ast.Call) -> bool:
+    """Whether a ``map`` makes one call at a time: it is given no number of calls, or one that comes to 1 or None."""
+    given = finding.keyword(call, "num_parallel_calls", 1)
+    if given is None or visible.number(source, given) == 1:
+        return True
+    written = settings.literal(source, given)
+    return written is not None and written.value is None
 
 
 def _starred(call: ast.Call) -> bool:

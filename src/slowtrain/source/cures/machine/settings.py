@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from slowtrain.model import Edit
 from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.reading import finding as find
-from slowtrain.source.reading import index, settings, values
+from slowtrain.source.reading import index, settings, sizes, values, visible
 
 THREADS = frozenset(
     f"tensorflow.config.threading.set_{kind}_op_parallelism_threads" for kind in ("intra", "inter")
@@ -27,14 +27,15 @@ def more_threads(source: Source) -> tuple[Edit, ...]:
         if isinstance(node, ast.Call):
             if values.qualified(source, node.func) in THREADS:
                 given = find.keyword(node, "num_threads", 0)
-                if given is None or settings.whole(source, given) is None:
+                count = visible.number(source, given)
+                if given is None or count is None:
                     return ()
-                if settings.whole(source, given) != 0:
+                if count != 0:
                     done.append(_dropped(source, node) or edits.replace(source, given, "0"))
             elif find.called(node) == "ConfigProto":
                 for option in node.keywords:
                     if option.arg in OPTIONS:
-                        if settings.whole(source, option.value) is None:
+                        if visible.number(source, option.value) is None:
                             return ()
                         done.append(edits.replace(source, option.value, "0"))
         set_ = _variable(source, node)
@@ -92,16 +93,15 @@ def limits(source: Source) -> Iterator[tuple[ast.expr, str, Cure]]:
     one = "TensorFlow computes with one thread, whatever the machine has"
     for call in index.of(source).called("set_intra_op_parallelism_threads"):
         given = find.keyword(call, "num_threads", 0)
-        if given is not None and values.qualified(source, call.func) in THREADS and settings.whole(source, given) == 1:
+        if values.qualified(source, call.func) in THREADS and visible.number(source, given) == 1:
             yield call, one, more_threads
     for call in index.of(source).called("ConfigProto"):
         given = find.keyword(call, OPTIONS[0])
-        if given is not None and settings.whole(source, given) == 1:
+        if given is not None and visible.number(source, given) == 1:
             yield given, one, more_threads
-    for node in (*index.nodes(source, ast.Assign), *index.of(source).called("setdefault", "putenv")):
-        found = _variable(source, node)
-        if found is not None and isinstance(found[0], ast.Constant) and str(found[0].value) == "1":
-            yield found[0], one, more_threads
+    for value in _variables(source):
+        if _text(source, value) == "1":
+            yield value, one, more_threads
     for call in index.of(source).called("sched_setaffinity", "cpu_affinity"):
         cores = call.args[-1] if call.args else None
         single = isinstance(cores, (ast.Set, ast.List, ast.Tuple)) and len(cores.elts) == 1
@@ -109,6 +109,17 @@ def limits(source: Source) -> Iterator[tuple[ast.expr, str, Cure]]:
             continue
         if more_cores(source) or _of_this_process(source, call):
             yield call, "this binds the process to one core", more_cores
+
+
+def _text(source: Source, value: ast.expr) -> str:
+    """What a variable is set to: ``"1"``, ``str(THREADS)``, ``f"{run['threads']}"``."""
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "str" and value.args:
+        value = value.args[0]
+    elif (
+        isinstance(value, ast.JoinedStr) and len(value.values) == 1 and isinstance(value.values[0], ast.FormattedValue)
+    ):
+        value = value.values[0].value
+    return str(sizes.value(source, value))
 
 
 def _among_several(source: Source, call: ast.Call) -> bool:
@@ -146,18 +157,47 @@ def _variable(source: Source, node: ast.AST) -> tuple[ast.expr, ast.AST | None] 
     """The value that ``node`` gives an environment variable of threads, and the whole statement."""
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
         target = node.targets[0]
-        if values.qualified(source, target.value) == "os.environ" and _named(target.slice):
+        if values.qualified(source, target.value) == "os.environ" and _named(source, target.slice):
             return node.value, node if len(node.targets) == 1 else None
     setters = ("os.environ.setdefault", "os.putenv")
     if isinstance(node, ast.Call) and len(node.args) == 2 and values.qualified(source, node.func) in setters:
-        statement = find.statement(source, node) if _named(node.args[0]) else None
+        statement = find.statement(source, node) if _named(source, node.args[0]) else None
         if statement is not None:
             return node.args[1], statement if isinstance(statement, ast.Expr) and statement.value is node else None
     return None
 
 
-def _named(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value in VARIABLES
+def _variables(source: Source) -> Iterator[ast.expr]:
+    """All values that the file gives variables of threads."""
+    for node in (*index.nodes(source, ast.Assign), *index.of(source).called("setdefault", "putenv")):
+        found = _variable(source, node)
+        if found is not None:
+            yield found[0]
+    for call in index.of(source).called("update"):
+        yield from _updated(source, call)
+
+
+def _updated(source: Source, call: ast.Call) -> Iterator[ast.expr]:
+    """The values that ``os.environ.update`` gives variables of threads."""
+    if values.qualified(source, call.func) != "os.environ.update":
+        return
+    yield from (k.value for k in call.keywords if k.arg in VARIABLES)
+    for given in call.args:
+        written = settings.written(source, given)
+        pairs = zip(written.keys, written.values, strict=True) if isinstance(written, ast.Dict) else ()
+        yield from (value for key, value in pairs if key is not None and _named(source, key))
+
+
+def _named(source: Source, node: ast.expr) -> bool:
+    """A variable of threads by its name, or one after the other of a loop over such names."""
+    if isinstance(node, ast.Constant):
+        return node.value in VARIABLES
+    loop = find.around(source, node, ast.For) if isinstance(node, ast.Name) else None
+    if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name) or loop.target.id != node.id:  # type: ignore[attr-defined]
+        return False
+    over = settings.written(source, loop.iter)
+    names = [getattr(e, "value", None) for e in over.elts] if isinstance(over, (ast.Tuple, ast.List, ast.Set)) else []
+    return bool(VARIABLES & set(names)) and all(str(n).endswith("_THREADS") for n in names)
 
 
 def _dropped(source: Source, call: ast.Call) -> Edit | None:

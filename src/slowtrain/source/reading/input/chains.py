@@ -284,12 +284,12 @@ def assigned(source: Source, name: ast.Name, place: ast.AST) -> ast.expr | None:
     while statement is not None:
         block = scopes.block(source, statement)
         parent = above.get(statement)
-        again = isinstance(parent, (ast.For, ast.While)) and name.id in scopes.bound(parent)
-        if again and isinstance(parent, ast.stmt) and _once_more(parent, name.id) is not statement:
-            return None
         for earlier in reversed(block[: block.index(statement)]):
             if name.id in scopes.bound(earlier):
                 return _value(_within(earlier, name.id), name.id)
+        again = isinstance(parent, (ast.For, ast.While)) and name.id in scopes.bound(parent)
+        if again and isinstance(parent, ast.stmt) and _once_more(parent, name.id) is not statement:
+            return None
         if not isinstance(parent, ast.stmt) or isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
             break
         statement = parent

@@ -10,7 +10,7 @@ from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.compute import heads, models, ops, windows
 from slowtrain.source.reading import finding, index, scopes, values, visible
-from slowtrain.source.spots.compute import turns
+from slowtrain.source.spots.compute import rowwise, tables, turns
 
 MANY_ROWS = 1000  # of a table, at least, for a product with one-hot rows to be mostly by zero
 LARGE_ROWS = 10_000  # of a table that is gone through in each step; a batch looks up some hundreds
@@ -23,7 +23,8 @@ LIGHT = frozenset(
     "Multiply Add Lambda BatchNormalization Average Subtract GlobalMaxPooling1D Permute Hashing StringLookup "
     "IntegerLookup Discretization Normalization".split()
 )
-STEERING = ("embeddings_regularizer", "weights", "trainable", "embeddings_constraint")
+PENALTY = "embeddings_regularizer"
+STEERING = (PENALTY, "weights", "trainable", "embeddings_constraint")
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,18 @@ def _one_by_one(source: Source) -> Iterator[Written]:
     for call, changed in turns.rows(source):
         says = "map_fn takes one row of the batch after another through ops that take all of them at once"
         yield Written(edits.start(call), edits.end(call.func), says, "work on the whole batch", changed)
+    known: set[ast.AST] = set()
     for loop, count, changed in turns.loops(source):
+        known.add(loop)
         says = f"a step does in {count} turns, each with ops of its own, what one op does for all of them"
         yield Written(edits.start(loop), edits.end(loop.iter), says, "take all turns at once", changed)
+    for one, count in rowwise.each(source):
+        if one not in known:
+            says = f"a step takes {count} rows one after another through ops that take all of them at once"
+            last = edits.end(one.iter) if isinstance(one, ast.For) else edits.end(one)
+            yield Written(
+                edits.start(one), last, says, "work on the whole batch: an axis more in place of the loop", ()
+            )
     for loop, count in turns.branches(source):
         says = f"{count} branches of layers alike are built, traced and run one by one on the same input"
         cure = "make one layer of all of them: a wide Dense, or EinsumDense for those behind it"
@@ -127,17 +137,45 @@ def updated_tables(source: Source) -> Iterator[Written]:
     """Large embeddings under Adam in a model that does little else."""
     if not values.reaches(source, "keras.layers.") or not visible.trains(source):
         return
-    tables = [(c, n) for c in index.of(source).called("Embedding") if (n := _numbers(source, c)) is not None]
-    large = [(call, sizes) for call, sizes in tables if sizes[0] >= LARGE_ROWS and sizes[0] * sizes[1] >= TABLE_NUMBERS]
+    known = [(c, n) for c in index.of(source).called("Embedding") if (n := _numbers(source, c)) is not None]
+    large = [(call, sizes) for call, sizes in known if sizes[0] >= LARGE_ROWS and sizes[0] * sizes[1] >= TABLE_NUMBERS]
     if not large or not _light(source, max(rows for _, (rows, _) in large)):
         return
     changed = models.lazy_adam(source)
-    if not changed:
+    if not changed and not tables.adam(source):
         return
     for call, (rows, width) in large:
         says = f"Adam updates all {rows:,} x {width} numbers of this table in each step"
         cure = "use an optimizer that updates only the rows used: a lazy Adam, SGD without momentum"
         yield Written(edits.start(call), edits.end(call), says, cure, changed)
+
+
+def penalised_tables(source: Source) -> Iterator[Written]:
+    """Large embeddings whose norm is a part of the loss: it is taken of all rows, and moves all of them."""
+    if not values.reaches(source, "keras.layers.") or not visible.trains(source):
+        return
+    large = {}
+    for call in index.of(source).called("Embedding"):
+        sizes = _numbers(source, call, PENALTY)
+        if sizes is not None and sizes[0] >= LARGE_ROWS and sizes[0] * sizes[1] >= TABLE_NUMBERS:
+            large[call] = sizes
+    cure = "add the norm of the rows that were looked up to the loss (add_loss), not that of the table"
+    for call, (rows, width) in large.items():
+        given = tables.penalised(source, call)
+        if given is not None and not tables.heavy(source, rows):
+            says = f"this goes through all {rows:,} x {width} numbers of the table in each step, as does its gradient"
+            yield Written(edits.start(given), edits.end(given), says, cure, ())
+    named = {scopes.dotted(t): c for c in large for t in _targets(source, c)}
+    for norm, call in tables.squared(source, named, next(iter(large))) if large else ():
+        rows, width = large[call]
+        if not tables.heavy(source, rows) and turns.in_step(source, norm):
+            says = f"this goes through all {rows:,} x {width} numbers of a table in each step, as does its gradient"
+            yield Written(edits.start(norm), edits.end(norm), says, cure, ())
+
+
+def _targets(source: Source, call: ast.Call) -> list[ast.expr]:
+    holder = finding.parents(source).get(call)
+    return holder.targets if isinstance(holder, ast.Assign) else []
 
 
 def made_dense(source: Source) -> Iterator[Written]:
@@ -163,12 +201,12 @@ def _bound_to(source: Source, call: ast.Call) -> set[str]:
     return scopes.bound(holder.targets[0]) if isinstance(holder, ast.Assign) and holder.value is call else set()
 
 
-def _numbers(source: Source, call: ast.Call) -> tuple[int, int] | None:
+def _numbers(source: Source, call: ast.Call, but: str = "") -> tuple[int, int] | None:
     if not values.qualified(source, call.func).startswith("keras.layers."):
         return None
     rows = visible.number(source, finding.keyword(call, "input_dim", 0))
     width = visible.number(source, finding.keyword(call, "output_dim", 1))
-    steered = any(k.arg in STEERING or k.arg is None for k in call.keywords)
+    steered = any((k.arg in STEERING and k.arg != but) or k.arg is None for k in call.keywords)
     return (rows, width) if rows and width and not steered else None
 
 

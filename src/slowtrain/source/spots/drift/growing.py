@@ -8,25 +8,24 @@ from collections.abc import Iterator
 from slowtrain.source import Source
 from slowtrain.source.reading import finding, following, index, objects, scopes, values, visible
 from slowtrain.source.reading.input import chains
-from slowtrain.source.spots.host import fits
+from slowtrain.source.spots.compute import turns
+from slowtrain.source.spots.host import callbacks, fits
 
 JOINED = ("concat", "concatenate", "append", "vstack", "hstack")
+READING = frozenset({"numpy", "value", "read_value"})
+FRAMEWORKS = ("tensorflow.", "numpy.", "keras.ops.")
 STAGES = frozenset({"map", "filter", "concatenate", "flat_map", "interleave", "shuffle"})
 FEW = 4  # turns, of a data set that gets a stage in each
 
 
-def longer(source: Source) -> Iterator[tuple[ast.Assign, str]]:
-    """``all = tf.concat([all, new], 0)`` and ``ds = ds.map(f)`` in the turns of a loop that trains; what is seen."""
+def longer(source: Source) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
+    """``all = tf.concat([all, new], 0)`` and ``ds = ds.map(f)`` in the turns of a loop that trains; what is seen.
+
+    The statement, what it makes longer, and the words.
+    """
     if not visible.trains(source):
         return
-    for call in index.of(source).called(*JOINED):
-        holder = finding.parents(source).get(call)
-        whole = values.qualified(source, call.func)
-        if not isinstance(holder, ast.Assign) or not whole.startswith(("tensorflow.", "numpy.", "keras.ops.")):
-            continue
-        name = _target(holder)
-        if name and name in _parts(call) and _grows(source, holder, name, visible.FEW):
-            yield holder, f"{name} gets longer in each turn of the training loop, which works on all of it"
+    yield from _joined(source)
     if not chains.may_make(source):
         return
     for call in index.of(source).called(*sorted(STAGES)):
@@ -36,7 +35,30 @@ def longer(source: Source) -> Iterator[tuple[ast.Assign, str]]:
         if not isinstance(holder, ast.Assign) or not name or not _on_itself(last, name):
             continue
         if _grows(source, holder, name, FEW):
-            yield holder, f"each turn of the loop puts .{finding.called(call)}() on top of the stages that {name} has"
+            says = f"each turn of the loop puts .{finding.called(call)}() on top of the stages that {name} has"
+            yield holder, holder.targets[0], says
+
+
+def _joined(source: Source) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
+    """What is put together with new parts under its old name, or assigned to the variable that it was."""
+    for call in index.of(source).called(*JOINED):
+        holder = finding.parents(source).get(call)
+        if not values.qualified(source, call.func).startswith(FRAMEWORKS):
+            continue
+        variable = _assigned(source, call)
+        if variable is not None and _stays(source, variable) and _each_step(source, variable):
+            statement, name = finding.statement(source, variable), scopes.dotted(variable.func.value)  # type: ignore[attr-defined]
+            if statement is not None:
+                yield statement, variable.func, f"{name} gets longer in each step, which works on all of it"
+            continue
+        if not isinstance(holder, ast.Assign):
+            continue
+        name = _target(holder)
+        if not name or name not in _parts(call):
+            continue
+        if _grows(source, holder, name, visible.FEW) or _hooked(source, holder, name):
+            says = f"{name} gets longer in each turn of the training loop, which works on all of it"
+            yield holder, holder.targets[0], says
 
 
 def _target(one: ast.Assign) -> str:
@@ -46,7 +68,77 @@ def _target(one: ast.Assign) -> str:
 def _parts(call: ast.Call) -> list[str]:
     given = call.args[0] if call.args else finding.keyword(call, "values")
     several = given.elts if isinstance(given, (ast.List, ast.Tuple)) else [given]
-    return [scopes.dotted(one) for one in several if one is not None]
+    return [_read(one) for one in several if one is not None]
+
+
+def _read(one: ast.expr) -> str:
+    """``self.bank`` of ``self.bank.numpy()`` as well."""
+    if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr in READING:
+        return scopes.dotted(one.func.value)
+    return scopes.dotted(one)
+
+
+def _assigned(source: Source, joined: ast.Call) -> ast.Call | None:
+    """``bank.assign(tf.concat([bank, new], 0))``, by a name in between as well: the call of ``assign``."""
+    holder = finding.parents(source).get(joined)
+    given: list[ast.expr] = [joined]
+    if isinstance(holder, ast.Assign) and len(holder.targets) == 1 and isinstance(holder.targets[0], ast.Name):
+        function = finding.function(source, holder)
+        read = [n for n in values.loads(source, holder.targets[0].id) if finding.function(source, n) is function]
+        given = [n for n in read if values.assigned(source, n) is joined]
+    for one in given:
+        call = finding.parents(source).get(one)
+        owner = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+        given_first = isinstance(call, ast.Call) and one in call.args[:1] and finding.called(call) == "assign"
+        if given_first and owner is not None and scopes.dotted(owner) in set(_parts(joined)) - {""}:
+            return call  # type: ignore[return-value]
+    return None
+
+
+def _stays(source: Source, assign: ast.Call) -> bool:
+    """Whether nothing else in the file gives the variable something: it may well be a shorter one."""
+    name = scopes.dotted(assign.func.value) if isinstance(assign.func, ast.Attribute) else ""
+    last = name.rpartition(".")[2]
+    for other in index.of(source).called("assign"):
+        owner = other.func.value if isinstance(other.func, ast.Attribute) else None
+        if other is not assign and owner is not None and scopes.dotted(owner).rpartition(".")[2] == last:
+            return False
+    made = [finding.function(source, s) for s in objects.stores(source, last)] if "." in name else []
+    return all(f is not None and f.name in ("__init__", "build") for f in made)
+
+
+def _each_step(source: Source, call: ast.Call) -> bool:
+    """Whether a step runs it, or a loop that takes steps, in each turn: no test and no loop decides."""
+    function, above = finding.function(source, call), finding.parents(source)
+    at = above.get(call)
+    while at is not None and at is not function:
+        if isinstance(at, (ast.If, ast.For, ast.While, ast.IfExp)):
+            function = None
+            break
+        at = above.get(at)
+    if function is not None and (turns.in_step(source, call) or _is_hook(source, function)):
+        return True
+    return any(
+        not visible.few(source, loop) and not visible.written_out(loop) and _trains(source, loop, inside)
+        for loop, inside in following.repeated_by(source, call)
+    )
+
+
+def _is_hook(source: Source, function: objects.Function) -> bool:
+    """Whether Keras calls it for each batch."""
+    kind = finding.parents(source).get(function)
+    return (
+        function.name in callbacks.HOOKS
+        and isinstance(kind, ast.ClassDef)
+        and any(scopes.dotted(base).endswith("Callback") for base in kind.bases)
+    )
+
+
+def _hooked(source: Source, one: ast.Assign, name: str) -> bool:
+    """``self.seen = np.concatenate([self.seen, new])`` in a hook of each batch."""
+    function = finding.function(source, one)
+    hook = function is not None and one in function.body and _is_hook(source, function)
+    return hook and not _set_elsewhere(source, one, name, source.tree)
 
 
 def _on_itself(last: ast.Call, name: str) -> bool:
@@ -58,8 +150,8 @@ def _on_itself(last: ast.Call, name: str) -> bool:
 def _grows(source: Source, one: ast.Assign, name: str, few: int) -> bool:
     """Whether a loop that takes steps runs it in each of many turns, and nothing else in there assigns the name."""
     for loop, inside in following.repeated_by(source, one):
-        turns = visible.turns(source, loop)
-        if (turns is not None and turns <= few) or visible.written_out(loop):
+        count = visible.turns(source, loop)
+        if (count is not None and count <= few) or visible.written_out(loop):
             continue
         if _set_elsewhere(source, one, name, loop) or not _trains(source, loop, inside):
             continue

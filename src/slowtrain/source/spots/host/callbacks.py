@@ -16,8 +16,11 @@ HOOKS = ("on_train_batch_end", "on_batch_end", "on_train_batch_begin", "on_batch
 OF_MODEL = frozenset("predict evaluate save save_weights get_weights predict_generator evaluate_generator".split())
 # Calls that write a file, draw, or go through arrays, by their modules.
 COSTLY = ("matplotlib.", "json.dump", "pickle.dump", "numpy.save", "numpy.histogram", "numpy.percentile", "h5py.",
-          "numpy.linalg.svd", "numpy.linalg.eig",
+          "numpy.linalg.svd", "numpy.linalg.eig", "numpy.linalg.cond", "numpy.linalg.matrix_rank", "numpy.linalg.pinv",
+          "numpy.quantile", "numpy.corrcoef", "scipy.linalg.", "sklearn.", "tensorflow.linalg.svd",
+          "tensorflow.linalg.eigh", "keras.ops.svd", "keras.ops.linalg.svd",
           "tensorflow.summary.histogram", "tensorflow.summary.image", "keras.utils.plot_model")  # fmt: skip
+OF_LAYERS = (".layers", ".weights", ".trainable_weights", ".trainable_variables", ".variables")
 CHEAP = ("json.dumps", "pickle.dumps")
 OFTEN = 10  # batches between saves: a save takes as long as several steps of any model
 
@@ -47,7 +50,7 @@ def _hooks(source: Source) -> Iterator[Often]:
         for hook in kind.body:
             if not isinstance(hook, ast.FunctionDef) or hook.name not in HOOKS:
                 continue
-            what = _work(source, kind, hook)
+            what = _work(source, hook)
             if what is not None:
                 rarer = tuple(callbacks.rarer_hook(source, kind.name, hook.name))
                 named = hook.lineno, hook.col_offset + len(f"def {hook.name}")
@@ -56,21 +59,25 @@ def _hooks(source: Source) -> Iterator[Often]:
                 yield Often(edits.start(hook), named, says, cure, rarer)
 
 
-def _work(source: Source, kind: ast.ClassDef, hook: ast.FunctionDef, depth: int = 3) -> str | None:
-    """The costly call in a method, or in one that it calls, of its object or another, which it makes each time."""
+def _work(source: Source, hook: ast.FunctionDef, depth: int = 3, *, models: bool = False) -> str | None:
+    """The costly call in a method, or in one that it calls, of its object or another, which it makes each time.
+
+    ``models``: what has a method of a model's is one, as nothing else has in what a callback is given.
+    """
     for node in _always(hook.body):
         if not isinstance(node, ast.Call):
             continue
         name = finding.called(node)
         owner = scopes.dotted(node.func.value) if isinstance(node.func, ast.Attribute) else ""
         whole = values.qualified(source, node.func)
-        if (owner == "self.model" and name in OF_MODEL) or (whole.startswith(COSTLY) and whole not in CHEAP):
+        own = following.function(source, node) if depth and (owner or models) else None
+        of_model = name in OF_MODEL and (owner == "self.model" or (models and owner and not whole and own is None))
+        if of_model or (whole.startswith(COSTLY) and whole not in CHEAP):
             return f"{scopes.dotted(node.func)}()"
         if name == "get_weights" and owner and owner in _layers(hook.body):
             return f"{owner}.get_weights() of all layers"
-        own = following.function(source, node) if depth and owner else None
         if isinstance(own, ast.FunctionDef) and own is not hook:
-            found = _work(source, kind, own, depth - 1)
+            found = _work(source, own, depth - 1, models=models)
             if found is not None:
                 return found
     return None
@@ -84,18 +91,33 @@ def _layers(body: list[ast.stmt]) -> set[str]:
     }
 
 
-def _always(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """What is reached whatever the numbers: up to the first test, and not what stands behind one."""
+def _always(body: list[ast.stmt], over: frozenset[str] = frozenset()) -> Iterator[ast.AST]:
+    """What is reached whatever the numbers: up to the first test, and not what stands behind one.
+
+    A test of what a loop is ``over``, such as whether a layer is a Dense, leaves it out for some and never for all.
+    """
     for one in body:
         if isinstance(one, ast.If):
-            return
-        if isinstance(one, (ast.For, ast.With)):
+            if not _of_kind(one.test, over):
+                return
+            yield from _always(one.body, over)
+        elif isinstance(one, (ast.For, ast.With)):
             heads = [one.iter] if isinstance(one, ast.For) else [i.context_expr for i in one.items]
             for head in heads:
                 yield from trees.walk(head)
-            yield from _always(one.body)
+            layers = isinstance(one, ast.For) and scopes.dotted(one.iter).endswith(OF_LAYERS)
+            named = frozenset(scopes.bound(one.target)) if isinstance(one, ast.For) and layers else over
+            yield from _always(one.body, named)
         elif not isinstance(one, (ast.While, ast.Try)):
             yield from _unasked(one)
+
+
+def _of_kind(test: ast.expr, over: frozenset[str]) -> bool:
+    """``isinstance(layer, Dense) and layer.units > 1``: of the layer and nothing else that changes."""
+    first = test.values[0] if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else test
+    asked = isinstance(first, ast.Call) and scopes.dotted(first.func) in ("isinstance", "hasattr")
+    compared = [n for n in trees.walk(test) if isinstance(n, ast.Compare)]
+    return asked and bool(scopes.read(first) & over) and all(scopes.read(n) <= over for n in compared)
 
 
 def _unasked(node: ast.AST) -> Iterator[ast.AST]:
@@ -110,6 +132,9 @@ def _unasked(node: ast.AST) -> Iterator[ast.AST]:
 def _lambdas(source: Source) -> Iterator[Often]:
     for call in index.of(source).called("LambdaCallback"):
         for given in call.keywords:
+            if given.arg in HOOKS and not isinstance(given.value, ast.Lambda):
+                yield from _handed(source, given.arg, given.value)
+                continue
             if given.arg not in HOOKS or not isinstance(given.value, ast.Lambda):
                 continue
             body = given.value.body
@@ -122,6 +147,33 @@ def _lambdas(source: Source) -> Iterator[Often]:
                 changed = tuple(callbacks.rarer_lambda(source))
                 cure = "do the work of the callback once an epoch, or every hundredth batch"
                 yield Often(edits.start(given.value), edits.end(given.value), says, cure, changed)
+            else:
+                yield from _within(source, given.arg, given.value, calls)
+
+
+def _handed(source: Source, hook: str, given: ast.expr) -> Iterator[Often]:
+    """A function or an object's method that is given as a hook, ``functools.partial`` of one as well."""
+    written = settings.written(source, given) if isinstance(given, ast.Name) else given
+    while isinstance(written, ast.Call) and finding.called(written) == "partial" and written.args:
+        written = written.args[0]
+    if isinstance(written, ast.Lambda):
+        calls = [n for n in _always([ast.Expr(written.body)]) if isinstance(n, ast.Call)]
+        yield from _within(source, hook, given, calls)
+    elif isinstance(written, (ast.Name, ast.Attribute)) or isinstance(given, ast.Name):
+        named = written if isinstance(written, (ast.Name, ast.Attribute)) else given
+        yield from _within(source, hook, given, [ast.copy_location(ast.Call(named, [], []), named)])
+
+
+def _within(source: Source, hook: str, given: ast.expr, calls: list[ast.Call]) -> Iterator[Often]:
+    """What functions of the file do that a hook calls."""
+    for call in calls:
+        own = following.function(source, call)
+        what = _work(source, own, models=True) if isinstance(own, ast.FunctionDef) else None
+        if what is not None and isinstance(own, ast.FunctionDef):
+            says = f"{hook} is {own.name}(), which calls {what}: after every batch"
+            cure = f"do the work of {own.name} once an epoch (on_epoch_end)"
+            yield Often(edits.start(given), edits.end(given), says, cure, ())
+            return
 
 
 def _savers(source: Source) -> Iterator[Often]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import Source
+from slowtrain.source import FUNCTIONS, Source
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.reading import finding, following, index, sizes, values, visible
+from slowtrain.source.reading import finding, following, handed, index, objects, sizes, values, visible
 from slowtrain.source.spots.host import callbacks, fits
 
 OFTEN = 10  # steps between two collections: one takes as long as several steps of most models
@@ -18,21 +18,90 @@ def collected(source: Source) -> Iterator[ast.Call]:
     """``gc.collect()`` in every turn of a loop that takes a step, or in a hook of every batch."""
     for call in index.of(source).called("collect"):
         statement = finding.statement(source, call)
-        if values.qualified(source, call.func) != "gc.collect" or not isinstance(statement, ast.Expr):
+        if values.qualified(source, call.func) != "gc.collect" or statement is None:
             continue
-        function = finding.function(source, statement)
-        at: ast.stmt = statement
-        above = finding.parents(source).get(statement)
-        if isinstance(above, ast.If) and statement in above.body and _now_and_then(source, above):
-            at = above
-        if function is not None and function.name in ENTERED:
-            every = finding.parents(source).get(at) is function and _entered(source, function)
-        elif function is not None and function.name in callbacks.HOOKS:
-            every = at in function.body
-        else:
-            every = _beside(source, at)
-        if every:
+        if _in_hook(source, call):
             yield call
+        elif isinstance(statement, ast.Expr) and statement.value is not call:
+            continue
+        elif isinstance(statement, (ast.Expr, ast.Assign, ast.AugAssign)) and _every_step(source, statement):
+            yield call
+
+
+def _every_step(source: Source, statement: ast.stmt) -> bool:
+    function = finding.function(source, statement)
+    at = _outer(source, statement)
+    if function is None:
+        return _beside(source, at)
+    if function.name in ENTERED:
+        return finding.parents(source).get(at) is function and _entered(source, function)
+    if function.name in callbacks.HOOKS:
+        return at in function.body
+    if at in function.body and (_managing(source, function) or _wrapping(source, function)):
+        return True
+    return _beside(source, at) or (at in function.body and _as_hook(source, function))
+
+
+def _outer(source: Source, at: ast.stmt) -> ast.stmt:
+    """The statement that runs as often: the ``try`` that it ends, the test that is true every few steps."""
+    above = finding.parents(source)
+    holder = above.get(at)
+    if isinstance(holder, ast.If) and at in holder.body and _now_and_then(source, holder):
+        return _outer(source, holder)
+    if isinstance(holder, ast.Try) and at in (*holder.finalbody, *holder.body):
+        return _outer(source, holder)
+    return at
+
+
+def _in_hook(source: Source, call: ast.Call) -> bool:
+    """``LambdaCallback(on_train_batch_end=lambda batch, logs: gc.collect())``, and ``=gc.collect`` in such a lambda."""
+    above = finding.parents(source)
+    holder = above.get(call)
+    while isinstance(holder, (ast.Tuple, ast.List, ast.BoolOp)):
+        holder = above.get(holder)
+    given = above.get(holder) if isinstance(holder, ast.Lambda) else None
+    return isinstance(given, ast.keyword) and given.arg in callbacks.HOOKS
+
+
+def _as_hook(source: Source, function: objects.Function) -> bool:
+    """Whether it is given to ``LambdaCallback`` for each batch."""
+    above = finding.parents(source)
+    given = (above.get(one) for one in handed.references(source, function))
+    return any(isinstance(one, ast.keyword) and one.arg in callbacks.HOOKS for one in given)
+
+
+def _managing(source: Source, function: objects.Function) -> bool:
+    """Whether it is a generator behind ``contextlib.contextmanager`` that a loop enters around its step."""
+    marks = {values.qualified(source, d) for d in function.decorator_list}
+    if "contextlib.contextmanager" not in marks:
+        return False
+    for call in following.callers(source, function):
+        item = finding.parents(source).get(call)
+        block = finding.statement(source, call)
+        if isinstance(item, ast.withitem) and isinstance(block, ast.With) and _around_step(source, block):
+            return True
+        mark = block.decorator_list if isinstance(block, FUNCTIONS) else []
+        if call in mark and isinstance(block, FUNCTIONS) and _step_in_loop(source, block):
+            return True  # ``@tidy()`` on the step
+    return False
+
+
+def _wrapping(source: Source, function: objects.Function) -> bool:
+    """Whether it is what a decorator of the file puts in the place of a step that a loop takes."""
+    outer = finding.function(source, function)
+    back = following.returned(outer) if outer is not None else []
+    if outer is None or not any(isinstance(v, ast.Name) and v.id == function.name for v in back):
+        return False
+    marked = (f for f in index.nodes(source, ast.FunctionDef) if isinstance(f, ast.FunctionDef))
+    named = (f for f in marked if any(isinstance(d, ast.Name) and d.id == outer.name for d in f.decorator_list))
+    return any(_step_in_loop(source, one) for one in named)
+
+
+def _step_in_loop(source: Source, step: objects.Function) -> bool:
+    """Whether a function takes a step each time that it is called, which a loop does."""
+    if not fits.takes_step(source, step.body):
+        return False
+    return any(any(True for _ in following.repeated_by(source, call)) for call in following.callers(source, step))
 
 
 def _now_and_then(source: Source, test: ast.If) -> bool:
@@ -59,6 +128,11 @@ def _entered(source: Source, function: ast.AST) -> bool:
             continue
         held = [sizes.value(source, item.context_expr) for item in block.items]
         mine = any(isinstance(thing, sizes.Thing) and thing.kind is kind for thing in held)
-        if mine and any(True for _ in following.repeated_by(source, block)) and fits.takes_step(source, block.body):
+        if mine and _around_step(source, block):
             return True
     return False
+
+
+def _around_step(source: Source, block: ast.With) -> bool:
+    """Whether each turn of a loop runs a ``with`` in which it takes a step."""
+    return any(True for _ in following.repeated_by(source, block)) and fits.takes_step(source, block.body)

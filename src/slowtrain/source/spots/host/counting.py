@@ -8,10 +8,24 @@ from collections.abc import Iterator
 
 from slowtrain.source import Source, trees
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.reading import arrays, finding, following, index, kinds, objects, scopes, sizes, values, visible
-from slowtrain.source.reading.input import chains
+from slowtrain.source.reading import (
+    arrays,
+    finding,
+    following,
+    index,
+    kinds,
+    objects,
+    scopes,
+    settings,
+    sizes,
+    values,
+    visible,
+)
+from slowtrain.source.reading.input import chains, consumed
 
 EPOCHS = re.compile(r"epoch", re.IGNORECASE)
+ON_DATA = frozenset({"batch", "padded_batch", "map", "prefetch", "shuffle"})  # arrays have a repeat() as well
+COUNTING = frozenset({"range", "trange"})
 DEPTH = 4  # properties and methods on the way to what is counted
 
 
@@ -71,23 +85,53 @@ def _taken_apart(data: ast.expr | None) -> bool:
 
 
 def repeated_twice(source: Source) -> Iterator[tuple[ast.Call, str]]:
-    """``repeat(EPOCHS)`` of a data set that ``fit`` goes through for ``EPOCHS`` again."""
-    fits = [c for c in index.of(source).called("fit") if _again(source, c)]
-    for call in index.of(source).called("repeat") if fits else ():
-        given = finding.keyword(call, "count", 0)
-        names = _named(given)
-        if given is None or not isinstance(call.func, ast.Attribute) or not names:
-            continue
-        for fit in fits:
-            epochs = finding.keyword(fit, "epochs", 3)
-            if names & _named(epochs) and _reaches(source, call, fit):
-                yield call, f"the data set repeats itself {ast.unparse(given)} times in each epoch of fit()"
+    """``repeat(n)`` of a data set that goes through as many epochs again: those of ``fit``, or of a loop around it."""
+    repeats = [c for c in index.of(source).called("repeat") if isinstance(c.func, ast.Attribute)]
+    passes = list(_passes(source)) if repeats else []
+    for call in repeats:
+        count = finding.keyword(call, "count", 0)
+        for data, place, epochs in passes if count is not None else ():
+            if count is not None and _same(source, count, epochs) and _reaches(source, call, data, place):
+                what = "of fit()" if isinstance(place, ast.Call) else "of the loop around"
+                yield call, f"the data set repeats itself {ast.unparse(count)} times in each epoch {what}"
                 break
 
 
-def _again(source: Source, fit: ast.Call) -> bool:
-    epochs, steps = finding.keyword(fit, "epochs", 3), finding.keyword(fit, "steps_per_epoch")
-    return epochs is not None and visible.number(source, epochs) != 1 and steps is None
+def _passes(source: Source) -> Iterator[tuple[ast.expr, ast.Call | ast.For, ast.expr]]:
+    """What is gone through to its end again and again, where, and the expression that says how often."""
+    for fit in index.of(source).called("fit"):
+        epochs, data = finding.keyword(fit, "epochs", 3), finding.keyword(fit, "x", 0)
+        if epochs is None or visible.number(source, epochs) == 1:
+            continue
+        if data is not None and finding.keyword(fit, "steps_per_epoch") is None:
+            yield data, fit, epochs
+        held = finding.keyword(fit, "validation_data")
+        if held is not None and finding.keyword(fit, "validation_steps") is None:
+            yield held, fit, epochs
+    for loop in index.nodes(source, ast.For):
+        outer = scopes.loops(source, loop)
+        over = outer[0].iter if outer and isinstance(outer[0], ast.For) else None
+        if not isinstance(loop, ast.For) or not isinstance(over, ast.Call) or finding.called(over) not in COUNTING:
+            continue
+        if over.args and not any(isinstance(n, (ast.Break, ast.Return)) for s in loop.body for n in scopes.own(s)):
+            yield loop.iter, loop, over.args[-1 if len(over.args) < 3 else 1]
+
+
+def _same(source: Source, count: ast.expr, epochs: ast.expr) -> bool:
+    """Whether both are the same number of rounds: of one name that says so, of one place, or as the text has it."""
+    if _named(count) & _named(epochs):
+        return True
+    if isinstance(count, ast.Constant) or isinstance(epochs, ast.Constant):
+        first, second = visible.number(source, count), visible.number(source, epochs)
+        return first is not None and first > 1 and first == second
+    written = settings.origin(source, count), settings.origin(source, epochs)
+    if written[0] is not None and written[1] is not None and written[0].node is written[1].node:
+        return visible.number(source, count) != 1 and not isinstance(written[0].node, ast.Call)
+    named = isinstance(count, ast.Name) and isinstance(epochs, ast.Name) and count.id == epochs.id
+    if named and values.scope(source, count, count.id) is values.scope(source, epochs, count.id):  # type: ignore[attr-defined]
+        return visible.number(source, count) != 1
+    known = visible.number(source, count)
+    return known is not None and known > 1 and known == visible.number(source, epochs)
 
 
 def _named(node: ast.expr | None) -> set[str]:
@@ -98,20 +142,33 @@ def _named(node: ast.expr | None) -> set[str]:
     return {w for w in words | {k for k in keys if isinstance(k, str)} if EPOCHS.search(w)}
 
 
-def _reaches(source: Source, repeat: ast.Call, fit: ast.Call) -> bool:
-    """Whether the data set that is repeated is the one that ``fit`` is given."""
-    given = finding.keyword(fit, "x", 0)
-    for _ in range(4):
-        if not isinstance(given, ast.Name):
-            break
-        given = chains.assigned(source, given, fit)
-    if not isinstance(given, ast.Call):
+def _reaches(source: Source, repeat: ast.Call, data: ast.expr | None, place: ast.AST) -> bool:
+    """Whether the data set that is repeated is the one that is gone through at ``place``."""
+    for _ in range(DEPTH):
+        if isinstance(data, ast.Name):
+            data = chains.assigned(source, data, place) or chains.argument(source, data)
+            place = data if data is not None else place
+        elif isinstance(data, ast.Attribute):
+            data = settings.written(source, data)
+        elif isinstance(data, ast.Call) and finding.called(data) in consumed.PASSED and data.args:
+            data = data.args[0]
+    if not isinstance(data, ast.Call):
         return False
-    if repeat in chains.upstream(source, given).calls:
-        return True
-    root = list(finding.chain(given))[-1]
-    made = finding.defined(source, root.func.id, root) if isinstance(root.func, ast.Name) else None
-    return made is not None and finding.function(source, repeat) is made and not _left_out(source, repeat, made, root)
+    flow = chains.upstream(source, data)
+    if not flow.known and not ON_DATA & set(flow.names):
+        return False
+    made = _entered(source, repeat, data)
+    return not _left_out(source, repeat, *made) if made is not None else repeat in flow.calls
+
+
+def _entered(source: Source, repeat: ast.Call, data: ast.Call) -> tuple[ast.FunctionDef, ast.Call] | None:
+    """The function in which ``repeat`` stands, and its call at the root of the chain ``data``."""
+    root = list(finding.chain(data))[-1]
+    for call in (data, root):
+        made = finding.defined(source, finding.called(call), call)
+        if made is not None and finding.function(source, repeat) is made:
+            return made, call
+    return None
 
 
 def _left_out(source: Source, repeat: ast.Call, made: ast.FunctionDef, call: ast.Call) -> bool:
@@ -121,6 +178,7 @@ def _left_out(source: Source, repeat: ast.Call, made: ast.FunctionDef, call: ast
         return False
     asked = test.test if isinstance(test, (ast.If, ast.IfExp)) else None
     given = kinds.given_in(made, call, asked.id) if isinstance(asked, ast.Name) else None
+    given = given or (objects.defaults(made).get(asked.id) if isinstance(asked, ast.Name) else None)
     return not (isinstance(given, ast.Constant) and given.value is True)
 
 

@@ -7,11 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from slowtrain.source import FUNCTIONS, Source, trees
-from slowtrain.source.reading import finding, following, kinds, objects, scopes, sizes, values
+from slowtrain.source.reading import finding, following, kinds, objects, scopes, sizes, values, visible
+from slowtrain.source.spots.host import items
 
 DEPTH = 6
 MADE_NUMBERS = frozenset({"float", "int", "round", "abs", "min", "max"})
 TYPES = frozenset({"float", "int"})
+# Of Python's own ``random`` and of NumPy's, which without a size gives such numbers as well; not its whole ones.
+DRAWS = frozenset("random uniform normal gauss betavariate triangular standard_normal random_sample rand randn".split())
+WHOLE_DRAWS = frozenset({"randint", "randrange", "integers"})
 
 
 @dataclass(frozen=True)
@@ -86,10 +90,20 @@ def number(source: Source, node: ast.expr | None, seen: frozenset[str] = frozens
         return _name(source, node, seen, depth)
     if isinstance(node, ast.Attribute):
         return _attribute(source, node, seen, depth)
-    if not isinstance(node, ast.Call) or node.keywords:
-        return False
+    if isinstance(node, ast.Subscript):
+        return items.indexed(source, node, lambda n: number(source, n, seen, depth - 1))
+    return isinstance(node, ast.Call) and not node.keywords and _of_call(source, node, seen, depth)
+
+
+def _of_call(source: Source, node: ast.Call, seen: frozenset[str], depth: int) -> bool:
     if values.qualified(source, node.func).startswith("math."):
         return True
+    if _drawn(source, node):
+        return all(number(source, a, seen, depth - 1) for a in node.args)
+    if isinstance(node.func, ast.Name) and node.func.id in TYPES and len(node.args) == 1:
+        inner = node.args[0]
+        if node.func.id == "float" or (isinstance(inner, ast.Call) and finding.called(inner) in WHOLE_DRAWS):
+            return True
     if isinstance(node.func, ast.Name) and node.func.id in MADE_NUMBERS:
         return bool(node.args) and all(number(source, a, seen, depth) for a in node.args)
     run = following.function(source, node)
@@ -99,7 +113,43 @@ def number(source: Source, node: ast.expr | None, seen: frozenset[str] = frozens
     return bool(made) and all(number(source, one, seen | numbers, depth - 1) for one in made)
 
 
+def _drawn(source: Source, call: ast.Call) -> bool:
+    """Whether it draws one number, which is one of Python's own."""
+    name, whole = finding.called(call), values.qualified(source, call.func)
+    if whole.startswith("random."):
+        return name in DRAWS | WHOLE_DRAWS
+    if whole.startswith("numpy.random."):
+        few = len(call.args) < (1 if name in ("rand", "randn", "random", "random_sample", "standard_normal") else 3)
+        return few and name in DRAWS | {"randint"}
+    owner = call.func.value if isinstance(call.func, ast.Attribute) and not whole else None
+    made = values.assigned(source, owner) if isinstance(owner, ast.Name) else None
+    generator = isinstance(made, ast.Call) and values.qualified(source, made.func) == "numpy.random.default_rng"
+    return generator and name in ("random", "uniform", "normal") and len(call.args) in (0, 2)
+
+
+def either(source: Source, node: ast.expr) -> bool:
+    """Whether a number may be whole or not: it is an item of a list, or drawn."""
+    for one in trees.walk(node):
+        if isinstance(one, ast.Call) and (_drawn(source, one) or finding.called(one) in ("int", *WHOLE_DRAWS)):
+            return True
+        scope = kinds.where_bound(source, one) if isinstance(one, ast.Name) else None
+        if isinstance(one, ast.Subscript):
+            return True
+        if not isinstance(one, ast.Name):
+            continue
+        bound = scopes.binders(source, one.id, scope) if scope is not None else []
+        given = [n.value for n in bound if isinstance(n, ast.Assign)]
+        if items.bound_around(source, one) is not None or any(isinstance(n, ast.For) for n in bound):
+            return True
+        if any(isinstance(v, ast.Call) and either(source, v) for v in given):
+            return True
+    return False
+
+
 def _name(source: Source, node: ast.Name, seen: frozenset[str], depth: int) -> bool:
+    around = items.bound_around(source, node)
+    if around is not None:
+        return items.item(source, around, node.id, lambda n: number(source, n, seen, depth - 1)) == items.NUMBER
     scope = kinds.where_bound(source, node)
     if node.id in seen or scope is None:
         return node.id in seen
@@ -111,11 +161,8 @@ def _name(source: Source, node: ast.Name, seen: frozenset[str], depth: int) -> b
 
 
 def _bound(source: Source, one: ast.AST, name: str, seen: frozenset[str], depth: int) -> bool:
-    if isinstance(one, ast.For) and isinstance(one.iter, ast.Call):
-        first = one.target.elts[0] if isinstance(one.target, ast.Tuple) else one.target
-        counts = finding.called(one.iter) == ("enumerate" if first is not one.target else "range")
-        plain = isinstance(one.iter.func, ast.Name)
-        return counts and plain and isinstance(first, ast.Name) and first.id == name
+    if isinstance(one, ast.For):
+        return items.item(source, one, name, lambda n: number(source, n, seen, depth - 1)) == items.NUMBER
     if isinstance(one, ast.AugAssign):
         return number(source, one.value, seen, depth - 1)
     if not isinstance(one, ast.Assign) or len(one.targets) != 1:
@@ -130,7 +177,7 @@ def _attribute(source: Source, node: ast.Attribute, seen: frozenset[str], depth:
     if isinstance(known, (int, float)) and not isinstance(known, bool):
         return True
     whole = scopes.dotted(node)
-    if whole in seen:
+    if whole in seen or _declared(source, node.attr):
         return True
     if not objects.of_self(node):
         return False
@@ -138,6 +185,22 @@ def _attribute(source: Source, node: ast.Attribute, seen: frozenset[str], depth:
     return bool(stored) and all(
         objects.of_self(s) and number(source, _stored(source, s), seen | {whole}, depth - 1) for s in stored
     )
+
+
+def _declared(source: Source, name: str) -> bool:
+    """Whether every class of the file that has such an attribute declares it a number, and nothing gives it another."""
+    if objects.assigned(source, name):
+        return False
+    own = [n for kind in objects.classes(source) for n in kind.body if _binds(n, name)]
+    return bool(own) and all(
+        isinstance(n, ast.AnnAssign) and isinstance(n.annotation, ast.Name) and n.annotation.id in TYPES for n in own
+    )
+
+
+def _binds(node: ast.stmt, name: str) -> bool:
+    if isinstance(node, ast.AnnAssign):
+        return isinstance(node.target, ast.Name) and node.target.id == name
+    return isinstance(node, (*FUNCTIONS, ast.Assign)) and name in scopes.bound(node)
 
 
 def _stored(source: Source, target: ast.Attribute) -> ast.expr | None:
@@ -156,6 +219,8 @@ def moves(source: Source, node: ast.expr, moving: set[str], depth: int = DEPTH) 
     """Whether it reads what ``moving`` changes, or a number of an object that is counted on outside its constructor."""
     if isinstance(node, ast.Call) and finding.called(node) == "len":
         return False
+    if isinstance(node, ast.Call) and (_drawn(source, node) or finding.called(node) in WHOLE_DRAWS):
+        return True
     if isinstance(node, ast.Name):
         if node.id in moving:
             return True
@@ -166,6 +231,22 @@ def moves(source: Source, node: ast.expr, moving: set[str], depth: int = DEPTH) 
         return any(f is not None and f.name != "__init__" for f in stored)
     below = [n for n in trees.children(node) if isinstance(n, (ast.expr, ast.keyword))]
     return any(moves(source, n.value if isinstance(n, ast.keyword) else n, moving, depth) for n in below)
+
+
+def moved_parameters(source: Source, function: ast.AST | None) -> set[str]:
+    """Parameters of a function that its calls in this file are given something else for in each turn of a loop."""
+    if function is None:
+        return set()
+    found: set[str] = set()
+    for call in kinds.calls_of(source, function):
+        short = {at: visible.few(source, at) or visible.written_out(at) for at in scopes.loops(source, call)}
+        bound = {n for at, few in short.items() if not few for n in scopes.bound(at)}
+        bound -= {n for at, few in short.items() if few and isinstance(at, ast.For) for n in scopes.bound(at.target)}
+        for name in scopes.parameters(function) if bound else ():
+            given = kinds.given_in(function, call, name)
+            if given is not None and moves(source, given, bound):
+                found.add(name)
+    return found
 
 
 def element(source: Source, value: ast.expr, path: Sequence[int]) -> tuple[ast.expr, ast.AST | None] | None:

@@ -10,7 +10,7 @@ from slowtrain.model import Edit
 from slowtrain.source import Source, trees
 from slowtrain.source.cures.compute import batches
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.reading import arrays, finding, index, scopes, settings, sizes, values, visible
+from slowtrain.source.reading import arrays, finding, index, objects, scopes, settings, sizes, values, visible
 from slowtrain.source.reading.input import chains, consumed
 
 CALLS = 8  # of one line: a script may well evaluate after each of a few stages
@@ -130,7 +130,7 @@ def evaluated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]
         if not isinstance(test, ast.If) or every is None:
             continue
         loop = next(iter(scopes.loops(source, test)), None)
-        steps = visible.turns(source, loop) if loop is not None else None
+        steps = _turns(source, loop) if loop is not None else None
         if loop is None or not steps or not _one_step(source, loop, test):
             continue
         held = _passed(source, test)
@@ -140,6 +140,27 @@ def evaluated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]
         rarer = max(ceil(passes / max(KEPT * 3 * steps / held, KEPT_PASSES)), 2)
         says = f"after every {every} steps come {held:,} batches of another data set"
         yield test.test, says, tuple(kerascalls.rarer_turns(source, test.lineno, rarer))
+
+
+def _turns(source: Source, loop: ast.For | ast.While) -> int | None:
+    """The turns of a loop, over a data set as well that ends with so many: ``ds.batch(32).take(500)``."""
+    known = visible.turns(source, loop)
+    if known is not None or not isinstance(loop, ast.For):
+        return known
+    over: ast.expr | None = loop.iter
+    while isinstance(over, ast.Call) and finding.called(over) in ("enumerate", "tqdm", "iter") and over.args:
+        over = over.args[0]
+    made = settings.written(source, over) if over is not None else None
+    if made is None and isinstance(over, ast.Name):  # ds = ds.take(500)
+        stores = [s for s in values.stores(values.scope(source, over, over.id), over.id) if isinstance(s, ast.Name)]
+        last = objects.last(source, over, stores, lambda _: None)
+        made = values.given(source, last) if last is not None else None
+    for call in finding.chain(made) if isinstance(made, ast.Call) else ():
+        if finding.called(call) == "take" and isinstance(call.func, ast.Attribute):
+            return visible.number(source, finding.keyword(call, "count", 0))
+        if finding.called(call) not in ("prefetch", "cache", "with_options"):
+            return None
+    return None
 
 
 def _one_step(source: Source, loop: ast.AST, test: ast.If) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.host import comprehended, vectorising
 from slowtrain.source.reading import finding, index, scopes, settings, values, visible
+from slowtrain.source.spots.host import scattered
 
 # Turns: the simplest take a tenth of a microsecond, with a call of NumPy's in them one or more. That many, over all
 # loops inside one another, take from tenths of a second on.
@@ -147,11 +148,14 @@ def _places(stored: ast.Subscript) -> list[str]:
 def _fills(source: Source, loop: Loop) -> bool:
     """Whether a loop in a loop sets single elements of an array by the numbers that both count.
 
-    Or one in a function that a loop calls for each sample, by the number that it counts itself.
+    Or one in a function that a loop calls for each sample, by the number that it counts itself. Or any that adds each
+    element where that says.
     """
     if isinstance(loop, ast.Call) and isinstance(loop.args[0], (ast.ListComp, ast.GeneratorExp)):
         made = (n for part in source.called(loop.args[0].elt)[1:] for n in trees.walk(part))
         return any(isinstance(n, ast.For) and _filled(source, n) is not None for n in made)
+    if isinstance(loop, ast.For) and scattered.into_places(source, loop):
+        return True
     inner = [n for n in trees.walk(loop) if isinstance(n, ast.For)]
     counted = {n.id for one in inner for n in trees.walk(one.target) if isinstance(n, ast.Name)}
     stored = [n.slice for n in trees.walk(loop) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]

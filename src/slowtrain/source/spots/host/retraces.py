@@ -7,14 +7,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slowtrain.source import Source, trees
-from slowtrain.source.reading import finding, graphable, index, kinds, objects, scopes, values, visible
-from slowtrain.source.spots.host import evolving
+from slowtrain.source.reading import (
+    finding,
+    following,
+    graphable,
+    index,
+    kinds,
+    objects,
+    scopes,
+    settings,
+    values,
+    visible,
+)
+from slowtrain.source.spots.host import evolving, items
 
 DRAWN = frozenset("integers randint randrange random_integers".split())
 MADE = frozenset(
     "zeros ones empty full random rand randn normal uniform standard_normal random_sample integers randint".split()
 )
 PASSED = frozenset("constant convert_to_tensor array asarray astype cast Variable".split())
+OF_PYTHON = frozenset({"dict", "defaultdict", "OrderedDict", "Counter", "set", "list", "deque", "tqdm"})
+NUMBERS = ("float", "int", "number")
 # With one of these, numbers become tensors or shapes are left open.
 SETTLED = frozenset({"input_signature", "reduce_retracing", "experimental_relax_shapes", "jit_compile"})
 
@@ -30,7 +43,10 @@ class Graph:
 
 @dataclass(frozen=True)
 class Changing:
-    """An argument of a call: ``number`` ("float", "int") by its kind, "list", or "" for a shape."""
+    """An argument of a call: ``number`` ("float", "int", "number": either) by its kind, "list", or "" for a shape.
+
+    "held": a dictionary, tuple or list that holds such a number.
+    """
 
     graph: Graph
     call: ast.Call
@@ -81,16 +97,20 @@ def changing(source: Source) -> Iterator[Changing]:
             continue
         for call in index.of(source).called(*graph.names):
             loops = scopes.loops(source, call)
-            if _graphed(source, call) or (loops and visible.few(source, loops[0])):
+            if _graphed(source, call) or (loops and visible.few(source, loops[0])) or _of_another(source, graph, call):
                 continue
             if not loops and not _repeated(source, call):
                 continue
             for one in evolving.arguments(source, graph.function, call):
                 if one.parameter not in scopes.parameters(graph.function) or _typed(graph.function, one.parameter):
                     continue
-                kind = _kind(source, one, loops)
+                kind = _kind(source, one, loops, call)
                 if kind is not None:
                     yield Changing(graph, call, one.parameter, one.place, kind)
+                    continue
+                for inside in items.held(source, one.place, loops[0] if loops else finding.function(source, call)):
+                    if _kind(source, evolving.Given(one.parameter, inside, inside), loops, call) in NUMBERS:
+                        yield Changing(graph, call, one.parameter, inside, "held")
 
 
 def _repeated(source: Source, call: ast.Call) -> bool:
@@ -99,15 +119,21 @@ def _repeated(source: Source, call: ast.Call) -> bool:
     return loop is not None and not (isinstance(loop, ast.For) and visible.written_out(loop))
 
 
-def _kind(source: Source, one: evolving.Given, loops: list[ast.For | ast.While]) -> str | None:
+def _kind(source: Source, one: evolving.Given, loops: list[ast.For | ast.While], call: ast.Call) -> str | None:
     """How an argument changes from turn to turn of the loop, of an outer one that is long, or from call to call."""
-    if isinstance(one.value, ast.Starred):
+    if isinstance(one.value, ast.Starred) or items.of_few(source, one.value):
         return None
     found = _changes(source, one.value, loops[0]) if loops and one.value is one.place else None
     if found is not None:
         return found
     long = [at for at in loops if at is loops[0] or (visible.turns(source, at) or 0) > visible.FEW]
-    return evolving.kind(source, one.value, {name for loop in long for name in _bound_in(source, loop, one)})
+    moving = {name for loop in long for name in _bound_in(source, loop, one)}
+    if one.value is one.place:
+        around = (at for at in visible.around(source, call) if isinstance(at, ast.comprehension))
+        moving |= {n for at in around if not visible.few(source, at) for n in scopes.bound(at.target)}
+        moving |= evolving.moved_parameters(source, finding.function(source, call)) if not loops else set()
+    found = evolving.kind(source, one.value, moving)
+    return "number" if found == "float" and evolving.either(source, one.value) else found
 
 
 def _bound_in(source: Source, loop: ast.For | ast.While, one: evolving.Given) -> set[str]:
@@ -125,6 +151,18 @@ def _only(source: Source, graph: Graph) -> bool:
     """Whether a call by the name can mean nothing else in this file."""
     named = [n for n in index.nodes(source, ast.FunctionDef) if getattr(n, "name", "") in graph.names]
     return len(named) <= 1
+
+
+def _of_another(source: Source, graph: Graph, call: ast.Call) -> bool:
+    """Whether it may be a method of Python's own objects: ``logs.update(step=3)`` where a graph is named so too."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in following.COMMON:
+        return False
+    made = settings.written(source, call.func.value)
+    own = isinstance(made, ast.Call) and scopes.dotted(made.func).rpartition(".")[2] in OF_PYTHON
+    if own or isinstance(made, (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp)):
+        return True
+    mapping = len(call.args) == 1 and isinstance(call.args[0], ast.Dict)
+    return mapping and following.function(source, call) is not graph.function
 
 
 def _graphed(source: Source, call: ast.AST) -> bool:

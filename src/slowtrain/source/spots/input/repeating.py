@@ -15,6 +15,10 @@ from slowtrain.source.reading.input import chains, costly, elements, pipelines
 MOST_BYTES = 2**28  # assumed: 256 MiB are free wherever a model is trained
 NUMBER_BYTES = 8  # at most
 PASSING = frozenset({"shuffle", "take", "skip", "shard", "prefetch", "with_options", "enumerate"})
+NAMING = frozenset({"from_tensor_slices", "list_files", "from_tensors"})  # what may hold the names of files
+BEHIND = frozenset({"map", "shuffle", "batch", "padded_batch", "repeat", "prefetch", "with_options"})
+PICTURES = ("resize", "decode_jpeg", "decode_png", "decode_image", "decode_gif", "decode_bmp", "decode_and_crop")
+LONG = ("stft", "mfcc", "spectrogram", "fft", "rfft", *PICTURES)  # takes a tenth of a millisecond an element and more
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,15 @@ class Again:
     exact: bool
 
 
+@dataclass(frozen=True)
+class Early:
+    """``cache`` stands in front of work of ``does``; ``names``: it keeps nothing but names."""
+
+    cache: ast.Call
+    does: str
+    names: bool
+
+
 def work(source: Source) -> Iterator[Again]:
     """The last such work of each pipeline that training goes through several times."""
     for flow in pipelines.of(source):
@@ -39,24 +52,39 @@ def work(source: Source) -> Iterator[Again]:
             yield found[-1]
 
 
-def too_early(source: Source) -> Iterator[tuple[ast.Call, str]]:
-    """A ``cache`` of nothing but names, with the same long work behind it in every epoch; and what that does."""
+def too_early(source: Source) -> Iterator[Early]:
+    """Caches with the same long work behind them in every epoch, and nothing between that a cache may not follow."""
     for flow in pipelines.of(source) if index.of(source).called("cache") else ():
         caches = [c for c in flow.calls if finding.called(c) == "cache"]
-        before = flow.before(caches[0]) if len(caches) == 1 else ()
-        plain = bool(before) and {finding.called(c) for c in before[1:]} <= PASSING
-        if not plain or finding.called(before[0]) not in ("from_tensor_slices", "list_files", "from_tensors"):
-            continue
-        for call in flow.after(caches[0]):
-            if finding.called(call) == "map" and call.args:
-                function = pipelines.function(source, call)
-                if function is None or repeatable.drawing(source, call.args[0]) or _mapped(source, call) is None:
-                    break
-                inner = [finding.called(c) for c in pipelines.calls(pipelines.reached(source, function))]
-                does = next((name for name in inner if name.startswith(costly.READING)), None)
-                if does is not None and pipelines.repeated(source, flow):
-                    yield caches[0], does
+        for call in flow.after(caches[-1]) if caches else ():
+            if finding.called(call) not in BEHIND or not (call.args or finding.called(call) != "map"):
                 break
+            if finding.called(call) != "map":
+                continue
+            if pipelines.function(source, call) is None or repeatable.drawing(source, call.args[0]):
+                break
+            found = _early(source, flow, caches[-1], call) if _mapped(source, call) is not None else None
+            if found is not None and pipelines.repeated(source, flow):
+                yield found
+                break
+
+
+def _early(source: Source, flow: chains.Flow, cache: ast.Call, call: ast.Call) -> Early | None:
+    """``call`` that should stand in front of ``cache``: what it gives surely takes no more than may be kept."""
+    function = pipelines.function(source, call)
+    inner = [finding.called(c) for c in pipelines.calls(pipelines.reached(source, function))] if function else []
+    before = flow.before(cache)
+    plain = {finding.called(c) for c in before[1:]} <= PASSING and finding.called(before[0]) in NAMING
+    count, numbers = elements.count(source, flow), elements.picture(source, call)
+    size = count * numbers * NUMBER_BYTES if count and numbers else None
+    reads = next((name for name in inner if name.startswith(costly.READING)), None)
+    if plain and "read_file" in inner and reads is not None:
+        return Early(cache, reads, True)
+    does = next((name for name in inner if name.startswith(LONG)), None)
+    pictures = any(name.startswith(PICTURES) for name in inner)  # which may take many times what they are made of
+    if does is None or (size is None and pictures) or (size is not None and size > MOST_BYTES):
+        return None
+    return Early(cache, does, False)
 
 
 def _at(source: Source, call: ast.Call, count: int) -> Again | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from slowtrain.source import FUNCTIONS, READERS, Source, edits, trees
-from slowtrain.source.reading import finding, index, objects, scopes, settings, stepping, values, visible
+from slowtrain.source.reading import finding, index, kinds, objects, scopes, settings, stepping, values, visible
 from slowtrain.source.reading.input import chains, elements, pipelines
 from slowtrain.source.spots.input import turns
 
@@ -152,13 +152,37 @@ def _method(source: Source, given: ast.expr, name: str) -> ast.FunctionDef | Non
     return made if isinstance(made, ast.FunctionDef) else None
 
 
-def _defined(source: Source, given: ast.expr | None, near: ast.AST) -> ast.FunctionDef | ast.Lambda | None:
+def _defined(
+    source: Source, given: ast.expr | None, near: ast.AST, depth: int = turns.DEPTH
+) -> ast.FunctionDef | ast.Lambda | None:
+    """The function that runs where ``given`` is called: itself, what it only calls, an object's ``__call__``.
+
+    Of a parameter, where all calls give what runs the same.
+    """
     if isinstance(given, ast.Lambda):
-        inner = finding.called(given.body) if isinstance(given.body, ast.Call) else ""
-        return finding.defined(source, inner, near) or given
+        inner = given.body.func if isinstance(given.body, ast.Call) else None
+        return _named(source, inner, near) or given
+    made = _named(source, given, near)
+    if made is not None or not depth:
+        return made
+    if isinstance(given, ast.Call) and finding.called(given) == "partial" and given.args:
+        return _defined(source, given.args[0], near, depth - 1)
+    if not isinstance(given, ast.Name):
+        return None
+    function = finding.function(source, given)
+    several = [values.assigned(source, given)]
+    if function is not None and given.id in scopes.parameters(function):
+        several = [*kinds.given_to(source, function, given.id)]
+    found = {_defined(source, one, one, depth - 1) for one in several if one is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _named(source: Source, given: ast.expr | None, near: ast.AST) -> ast.FunctionDef | None:
     made: ast.FunctionDef | None = None
-    if isinstance(given, (ast.Name, ast.Attribute)):
-        made = finding.defined(source, given.id if isinstance(given, ast.Name) else given.attr, near)
+    if isinstance(given, ast.Name):
+        made = finding.defined(source, given.id, near)
+    elif isinstance(given, ast.Attribute):
+        made = finding.defined(source, given.attr, near) or _method(source, given.value, given.attr)
     if made is None and given is not None and "__call__" in source.text:
         made = _method(source, given, "__call__")
     return made
@@ -285,7 +309,7 @@ def _turning(source: Source, maker: Maker) -> Slow | None:
     """Loops over what a sample is made of; a function of many calls that a map makes Python run for each sample."""
     found = turns.slow(source, maker.function, maker.each)
     if found is not None:
-        head = found.loop.iter if isinstance(found.loop, ast.For) else found.loop.test
+        head = found.loop.iter if isinstance(found.loop, ast.For) else found.loop  # a comprehension stands as a whole
         return Slow(edits.start(found.loop), edits.end(head), found.says)
     several = turns.calls_for_each(source, maker.function) if maker.single and maker.each else 0
     if several < turns.SEVERAL:

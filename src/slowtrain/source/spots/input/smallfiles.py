@@ -1,4 +1,4 @@
-"""Maps that read one small file for each element: raw bytes whose number the text shows."""
+"""Small files, where the text shows how small: maps that read one for each element, writers of a file a record."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from slowtrain.source import Source
-from slowtrain.source.reading import finding, index, values
+from slowtrain.source import Source, trees
+from slowtrain.source.reading import finding, index, scopes, values, visible
 from slowtrain.source.reading.input import chains, elements, pipelines
 
+WRITER = "TFRecordWriter"
+MANY_FILES = 1000  # at some 0.1 ms to open each, a tenth of a second in every epoch
+MOST_RECORDS = 8  # in a file: then a batch of 64 opens eight and more
 MOST_BYTES = 65_536  # opening and closing takes about 20 µs, in which a disk's cache gives as much
 SIZES = {
     "uint8": 1,
@@ -74,3 +77,55 @@ def _bytes(source: Source, call: ast.Call, flow: chains.Flow) -> int | None:
         if None not in sizes and whole:
             return each * prod(whole)
     return None
+
+
+@dataclass(frozen=True)
+class Few:
+    """``call`` opens ``files`` files, one after the other, for ``records`` records each."""
+
+    call: ast.Call
+    files: int
+    records: int
+
+
+def written(source: Source) -> Iterator[Few]:
+    """Files of few records that the file writes in great number, and trains on without a cache."""
+    if WRITER not in source.text or not visible.trains(source):
+        return
+    reading = [f for f in pipelines.of(source) if _reads_records(f)]
+    if not reading or any("cache" in f.names for f in reading):
+        return
+    for call in index.of(source).called(WRITER):
+        loops = scopes.loops(source, call)
+        turns = [visible.turns(source, loop) for loop in loops]
+        records = _records(source, call, loops) if loops and None not in turns else None
+        files = prod(t for t in turns if t is not None)
+        if records is not None and records <= MOST_RECORDS and files >= MANY_FILES:
+            yield Few(call, files, records)
+
+
+def _reads_records(flow: chains.Flow) -> bool:
+    """Whether a pipeline reads records: itself, or in the data sets that it goes through."""
+    inner = {n.attr for c in flow.calls for a in c.args for n in trees.walk(a) if isinstance(n, ast.Attribute)}
+    return "TFRecordDataset" in inner or "TFRecordDataset" in flow.names
+
+
+def _records(source: Source, call: ast.Call, loops: list[ast.For | ast.While]) -> int | None:
+    """How many records go into each file: what is written to it, with the turns of the loops in which that stands."""
+    holder = finding.parents(source).get(call)
+    target = holder.optional_vars if isinstance(holder, ast.withitem) else None
+    statement = finding.statement(source, call)
+    if isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1:
+        target = statement.targets[0]
+    name = scopes.dotted(target) if target is not None else ""
+    writes = [c for c in index.of(source).called("write") if name and scopes.dotted(c.func) == f"{name}.write"]
+    total = 0
+    for one in writes:
+        around = scopes.loops(source, one)
+        if loops[0] not in around:
+            return None
+        turns = [visible.turns(source, loop) for loop in around[: around.index(loops[0])]]
+        if None in turns:
+            return None
+        total += prod(t for t in turns if t is not None)
+    return total or None

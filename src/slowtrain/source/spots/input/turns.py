@@ -19,6 +19,7 @@ LEAST_TURNS = 64  # of nested loops whose ends are visible: fewer are channels o
 LEAST_BATCH = 8  # samples, assumed where one is made after the other
 SEVERAL = 8  # assumed: as many calls of NumPy's for one sample are work for the interpreter
 CALLS = 2  # of NumPy's in each turn: more than looking something up
+FEW = 8  # letters or numbers in ``text[i:i + 3]``: a loop that takes so few at once goes through single ones
 # Of arrays: a turn that calls them does not go number by number.
 WHOLE = frozenset(
     "mean sum std var dot reshape astype transpose numpy cumsum argmax argmin argsort squeeze flatten ravel "
@@ -28,11 +29,15 @@ FILLS = frozenset({"append", "extend", "add"})
 LIBRARIES = ("numpy.", "tensorflow.", "keras.", "scipy.", "pandas.", "cv2.", "PIL.", "librosa.")
 
 
+GOES = "Python goes through the numbers of each sample in this loop, under the interpreter lock"
+Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+
+
 @dataclass(frozen=True)
 class Turns:
     """``loop`` is slow; ``says`` why."""
 
-    loop: ast.For | ast.While
+    loop: ast.For | ast.While | Comprehension
     says: str
 
 
@@ -53,7 +58,7 @@ def slow(source: Source, function: ast.AST, each: bool) -> Turns | None:
     """The first slow loop of what makes input; ``each``: it runs for one sample, else for a batch."""
     seen: set[ast.AST] = {function}
     start = _Path(1, LEAST_BATCH) if each else _Path(0, 1)
-    return next(_followed(source, _turning(function), start, seen), None)
+    return next(_followed(source, turning(function), start, seen), None)
 
 
 def calls_for_each(source: Source, function: ast.AST) -> int:
@@ -64,7 +69,7 @@ def calls_for_each(source: Source, function: ast.AST) -> int:
     return sum(values.qualified(source, c.func).startswith("numpy.") for c in found)
 
 
-def _turning(function: ast.AST) -> list[ast.AST]:
+def turning(function: ast.AST) -> list[ast.AST]:
     """What runs for each call: of a generator what runs from one ``yield`` to the next."""
     body = scopes.body(function)
     found: list[ast.AST] = []
@@ -103,6 +108,8 @@ def _followed(source: Source, nodes: list[ast.AST], path: _Path, seen: set[ast.A
             inner = path
             for one in turns:
                 inner = inner.inside(one)
+            if _counted(source, node, elements, inner):
+                yield Turns(node, GOES)
             yield from _followed(source, list(elements), inner, seen)
             continue
         made = _entered(source, node) if path.calls < DEPTH else None
@@ -138,22 +145,46 @@ def _judged(source: Source, loop: ast.For | ast.While, path: _Path) -> str | Non
     ours = [c for c in calls if values.qualified(source, c.func).startswith("numpy.")]
     if len(ours) >= CALLS and _stores(inside):
         return f"Python calls NumPy {len(ours)} times in every turn of this loop, for one sample after the other"
-    if any(_whole(source, c) for c in calls) or any(_part(n) for n in inside):
+    if any(_whole(source, c) for c in calls) or any(_part(source, n) for n in inside):
         return None
-    if not _stores(inside) and not any(finding.called(c) in FILLS for c in calls):
+    if not _stores(inside) and not _adds_up(inside) and not any(finding.called(c) in FILLS for c in calls):
         return None
-    if not any(_of_one(n) for n in inside):
-        return None
-    return "Python goes through the numbers of each sample in this loop, under the interpreter lock"
+    return GOES if any(_of_one(n) for n in inside) else None
+
+
+def _counted(source: Source, node: Comprehension, elements: list[ast.expr], path: _Path) -> bool:
+    """Whether a comprehension makes single numbers: counts, compares, takes apart letter by letter."""
+    if path.depth < NESTED or (path.known is not None and path.known < LEAST_TURNS):
+        return False
+    inside = [n for e in (*elements, *(i for g in node.generators for i in g.ifs)) for n in trees.walk(e)]
+    calls = [n for n in inside if isinstance(n, ast.Call)]
+    if any(isinstance(n, scopes.COMPREHENSIONS) or _part(source, n) for n in inside):
+        return False
+    if any(finding.called(c) in READERS or _whole(source, c) or _entered(source, c) is not None for c in calls):
+        return False
+    counts = isinstance(node, ast.GeneratorExp) and isinstance(node.elt, ast.Constant)  # sum(1 for ... if ...)
+    return (counts and any(g.ifs for g in node.generators)) or any(_of_one(n) for e in elements for n in trees.walk(e))
+
+
+def _adds_up(inside: list[ast.AST]) -> bool:
+    """``count += 1``: of numbers, one after the other."""
+    added = [n for n in inside if isinstance(n, ast.AugAssign)]
+    return any(isinstance(n.target, ast.Name) and isinstance(n.value, ast.Constant) for n in added)
 
 
 def _stores(inside: list[ast.AST]) -> bool:
     return any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) for n in inside)
 
 
-def _part(node: ast.AST) -> bool:
-    """A part of an array, as in ``x[:, i]`` and ``x[..., i]``."""
-    return isinstance(node, ast.Slice) or (isinstance(node, ast.Constant) and node.value is ...)
+def _part(source: Source, node: ast.AST) -> bool:
+    """A part of an array, as in ``x[:, i]`` and ``x[..., i]``; not the few letters of ``text[i:i + 3]``."""
+    if isinstance(node, ast.Slice):
+        end, alone = node.upper, isinstance(finding.parents(source).get(node), ast.Subscript)
+        if alone and isinstance(end, ast.BinOp) and isinstance(end.op, ast.Add) and node.lower is not None:
+            few = visible.number(source, end.right)
+            return few is None or few > FEW or ast.dump(end.left) != ast.dump(node.lower)
+        return True
+    return isinstance(node, ast.Constant) and node.value is ...
 
 
 def _of_one(node: ast.AST) -> bool:

@@ -14,6 +14,9 @@ from slowtrain.source.reading import finding, index, kinds, objects, scopes, ste
 from slowtrain.source.spots.memory import kept
 
 JOINING = frozenset({"concatenate", "concat", "vstack", "hstack"})
+BY_NUMBER = frozenset({"square", "abs", "sqrt", "exp", "cast", "float32", "stop_gradient", "identity", "sign"})
+# Of what they are given as much is kept: joined, or as an array of NumPy's.
+KEEPING = frozenset({"stack", "concat", "concatenate", "numpy", "identity", "stop_gradient", "cast", "copy", "array"})
 REDUCING = ("reduce_", "mean", "sum")
 
 
@@ -47,8 +50,22 @@ def _blocks(source: Source, steps: stepping.Steps) -> Iterator[_Block]:
     yield _Block(list(stepping.each_turn(steps.loop)), tensors)
     for call, function in stepping.entered(source, steps):
         given = {name: kinds.given_in(function, call, name) for name in scopes.parameters(function)}
-        names = frozenset(n for n, value in given.items() if isinstance(value, ast.Name) and value.id in tensors)
+        names = frozenset(n for n, value in given.items() if value is not None and _large(source, value, tensors))
         yield _Block(list(stepping.each_turn(function)), names)
+
+
+def _large(source: Source, value: ast.expr, tensors: frozenset[str]) -> bool:
+    """Whether it is one of ``tensors``, or some of them put together: ``tf.stack([z, x])``."""
+    if isinstance(value, ast.Name):
+        return value.id in tensors
+    if isinstance(value, (ast.Tuple, ast.List)):
+        return any(_large(source, e, tensors) for e in value.elts)
+    if isinstance(value, ast.Dict):
+        return any(_large(source, e, tensors) for e in value.values)
+    if isinstance(value, ast.Call) and finding.called(value) in KEEPING:
+        given = [*value.args[:1], *([value.func.value] if isinstance(value.func, ast.Attribute) else [])]
+        return any(_large(source, e, tensors) for e in given)
+    return False
 
 
 def _tensors(source: Source, steps: stepping.Steps) -> frozenset[str]:
@@ -56,12 +73,18 @@ def _tensors(source: Source, steps: stepping.Steps) -> frozenset[str]:
     function = finding.defined(source, finding.called(steps.call))
     if function is None:
         return frozenset()
-    reduced = {
-        scopes.dotted(c.args[0])
-        for c in (n for n in trees.walk(function) if isinstance(n, ast.Call))
-        if c.args and finding.called(c).startswith(REDUCING)
-    }
+    calls = (n for n in trees.walk(function) if isinstance(n, ast.Call))
+    reduced = {_plain(c.args[0]) for c in calls if c.args and finding.called(c).startswith(REDUCING)}
     return frozenset(outer for inner, outer in kept.handed_back(source, steps) if inner in reduced)
+
+
+def _plain(node: ast.expr) -> str:
+    """The name of which something is made number by number: ``z`` of ``tf.square(z)``, ``z ** 2``."""
+    while isinstance(node, ast.Call) and len(node.args) == 1 and finding.called(node) in BY_NUMBER:
+        node = node.args[0]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and isinstance(node.right, ast.Constant):
+        node = node.left
+    return scopes.dotted(node)
 
 
 def _joined(source: Source, one: ast.stmt) -> ast.expr | None:
@@ -98,7 +121,7 @@ def _held(source: Source, one: ast.stmt, names: frozenset[str]) -> ast.expr | No
     if not names or not isinstance(call, ast.Call) or finding.called(call) != "append" or len(call.args) != 1:
         return None
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-    if not isinstance(call.args[0], ast.Name) or call.args[0].id not in names:
+    if not _large(source, call.args[0], names):
         return None
     if isinstance(owner, ast.Name):
         return call if kept.grows(source, call) and _only_added(source, owner.id, ast.Name) else None
@@ -106,9 +129,16 @@ def _held(source: Source, one: ast.stmt, names: frozenset[str]) -> ast.expr | No
         return None
     stored = objects.stores(source, owner.attr)
     made = finding.parents(source).get(stored[0]) if len(stored) == 1 else None
-    listed = isinstance(made, (ast.Assign, ast.AnnAssign)) and isinstance(made.value, ast.List)
+    listed = isinstance(made, (ast.Assign, ast.AnnAssign)) and _empty(made.value)
     once = listed and _constructing(source, stored[0])
     return call if once and _only_added(source, owner.attr, ast.Attribute) else None
+
+
+def _empty(made: ast.expr | None) -> bool:
+    """``[]``, ``list()``, and a deque that has no end."""
+    if isinstance(made, ast.Call):
+        return scopes.dotted(made.func).rpartition(".")[2] in ("list", "deque") and not made.args and not made.keywords
+    return isinstance(made, ast.List)
 
 
 def _only_added(source: Source, name: str, kind: type[ast.Name] | type[ast.Attribute]) -> bool:
@@ -122,6 +152,11 @@ def _only_added(source: Source, name: str, kind: type[ast.Name] | type[ast.Attri
         added = isinstance(holder, ast.Attribute) and holder.attr == "append"
         counted = isinstance(holder, ast.Call) and scopes.dotted(holder.func) == "len"
         end = isinstance(holder, ast.Subscript) and holder.value is node and isinstance(holder.ctx, ast.Load)
-        if not (added or counted or (end and isinstance(getattr(holder, "slice", None), ast.Slice))):
+        if not (added or counted or (end and _behind(getattr(holder, "slice", None)))):
             return False
     return True
+
+
+def _behind(at: ast.expr | None) -> bool:
+    """``[-9:]``, ``[-1]``."""
+    return isinstance(at, ast.Slice) or (isinstance(at, ast.UnaryOp) and isinstance(at.op, ast.USub))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.compute import models
 from slowtrain.source.cures.numerics import finite
-from slowtrain.source.reading import finding, floats, index, scopes, values, visible
+from slowtrain.source.reading import finding, floats, following, index, kinds, scopes, values, visible
 
 PROBABILITIES = frozenset({"sigmoid", "softmax", "hard_sigmoid"})
 REACHING_ZERO = frozenset({"relu", *PROBABILITIES})  # activations of a last layer
@@ -27,6 +27,7 @@ _HALF = re.compile(r"float16(?<!\wfloat16)\b")
 _DIVIDED = re.compile(r"/(?!=)")
 _SMALL = re.compile(r"\d[eE]-|(?:0_?){7}")  # how a number below that is written
 MATRIX = 2  # dimensions
+KEEPING = ("tensorflow.constant", "tensorflow.convert_to_tensor", "tensorflow.identity")  # a format, unless told
 LEAST_WEIGHTS = 1000  # of fewer, as a test of a function has, the bytes go through in a microsecond at either width
 
 
@@ -239,10 +240,33 @@ def double_variables(source: Source) -> Iterator[ast.Call]:
         given = finding.keyword(call, "initial_value", 0)
         if given is None or len(call.args) > 1 or any(k.arg in ("dtype", "trainable", None) for k in call.keywords):
             continue
-        if values.qualified(source, call.func) != "tensorflow.Variable" or not _matrix(source, given):
+        if values.qualified(source, call.func) != "tensorflow.Variable":
             continue
-        if floats.Formats(source).of(given) == floats.DOUBLE:
+        if any(_matrix(source, m) and floats.Formats(source).of(m) == floats.DOUBLE for m in _made_of(source, given)):
             yield call
+
+
+def _made_of(source: Source, given: ast.expr, depth: int = 4) -> Iterator[ast.expr]:
+    """What a variable gets, through conversions that keep a format, and through the function that only makes one."""
+    converts = isinstance(given, ast.Call) and values.qualified(source, given.func) in KEEPING
+    if isinstance(given, ast.Call) and converts:
+        if len(given.args) == 1 and not any(k.arg in ("dtype", "dtype_hint", None) for k in given.keywords):
+            yield from _made_of(source, given.args[0], depth)
+        return
+    function = finding.function(source, given)
+    named = isinstance(given, ast.Name) and function is not None and given.id in scopes.parameters(function)
+    if not isinstance(given, ast.Name) or function is None or not named or not depth:
+        value = values.assigned(source, given) if isinstance(given, ast.Name) and depth else None
+        converted = isinstance(value, ast.Call) and values.qualified(source, value.func) in KEEPING
+        if value is not None and converted:
+            yield from _made_of(source, value, depth - 1)
+        else:
+            yield given
+    elif not scopes.binders(source, given.id, function):
+        for call in following.callers(source, function):
+            inner = kinds.given_in(function, call, given.id)
+            if inner is not None:
+                yield from _made_of(source, inner, depth - 1)
 
 
 def _matrix(source: Source, node: ast.expr) -> bool:

@@ -14,6 +14,7 @@ from slowtrain.source import FUNCTIONS, Source
 from slowtrain.source.cures.input import feeding_by_hand
 from slowtrain.source.reading import finding, kinds, objects, scopes, settings, stepping, visible
 from slowtrain.source.reading.input import pipelines
+from slowtrain.source.spots.transfer import listed
 
 MANY = 16_384  # numbers, 64 KB: less is converted in some 20 µs
 MANY_RECORDS = 256  # at some 0.1 µs a look-up, and as much for each number in it
@@ -44,6 +45,13 @@ def needless(source: Source) -> Iterator[Converted]:
         record = next(_records(source, steps), None)
         if record is not None:
             yield record
+            continue
+        one = next(listed.converted(source, steps), None)
+        if one is not None:
+            says = (
+                f"{finding.called(one.call)} goes through a list of {one.what} number by number, {one.numbers} a turn"
+            )
+            yield Converted(one.call, says, "make one array of all samples, before the loop, and take its rows")
 
 
 def _records(source: Source, steps: stepping.Steps) -> Iterator[Converted]:

@@ -1,0 +1,81 @@
+"""Functions that are handed to what calls them for one item after another: ``sorted(all, key=score)``, ``map(f, all)``.
+
+A lambda that does nothing but call one counts as it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from slowtrain.source import FUNCTIONS, Source
+from slowtrain.source.reading import finding, index, scopes, values
+
+KEYED = frozenset({"sorted", "min", "max", "sort", "nlargest", "nsmallest", "groupby"})
+MAPPED = frozenset({"map", "filter", "starmap", "imap", "filterfalse", "takewhile", "dropwhile"})
+OF_DATA = ("tensorflow.", "keras.")  # whose ``map`` runs a function once
+
+
+def over(source: Source, node: ast.AST) -> Iterator[ast.expr]:
+    """Over what items the function or the lambda around ``node`` is run by calls that it is handed to."""
+    above = finding.parents(source)
+    at = above.get(node)
+    while at is not None and not isinstance(at, (*FUNCTIONS, ast.Lambda)):
+        at = above.get(at)
+    if isinstance(at, ast.Lambda):
+        yield from _items(source, at)
+    elif at is not None and isinstance(at, FUNCTIONS):
+        for given in references(source, at):
+            yield from _items(source, given)
+
+
+def references(source: Source, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
+    """Where a function of the file is named and not called: the one of that name."""
+    method = isinstance(finding.parents(source).get(function), ast.ClassDef)
+    if not method and finding.defined(source, function.name) is not function:
+        return []
+    before = r"\.\s*" if method else r"(?<!def )(?<!\.)\b"
+    named = re.compile(rf"{before}{function.name}\b(?!\s*[(=])")
+    above = finding.parents(source)
+    found = []
+    for node in index.written(source, named, ast.Attribute if method else ast.Name):
+        name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+        read = isinstance(node, (ast.Attribute, ast.Name)) and isinstance(node.ctx, ast.Load)
+        if read and name == function.name and getattr(above.get(node), "func", None) is not node:
+            found.append(node)
+    return found  # type: ignore[return-value]
+
+
+def _items(source: Source, given: ast.expr) -> Iterator[ast.expr]:
+    """The items for each of which a call runs ``given``."""
+    above = finding.parents(source)
+    holder = above.get(given)
+    if isinstance(holder, ast.keyword) and holder.arg == "key":
+        call = above.get(holder)
+        if isinstance(call, ast.Call) and finding.called(call) in KEYED:
+            first = _first(call, 1 if finding.called(call) in ("nlargest", "nsmallest") else 0)
+            yield from (first,) if first is not None else ()
+    elif isinstance(holder, ast.Call) and given in holder.args and given is holder.args[0]:
+        name, whole = finding.called(holder), values.qualified(source, holder.func)
+        if whole.startswith(OF_DATA) or _of_data_set(holder):
+            return
+        if name in MAPPED and len(holder.args) > 1:
+            yield holder.args[1]
+        elif name == "apply_along_axis" and len(holder.args) > 2:
+            yield holder.args[2]
+        elif name == "apply" and isinstance(holder.func, ast.Attribute) and finding.keyword(holder, "axis") is not None:
+            yield holder.func.value
+
+
+def _of_data_set(call: ast.Call) -> bool:
+    """``ds.map(f, num_parallel_calls=4)``, and any ``.map`` with nothing else to go over."""
+    named = any(k.arg in ("num_parallel_calls", "deterministic") for k in call.keywords)
+    return named or (finding.called(call) in ("map", "filter") and len(call.args) == 1)
+
+
+def _first(call: ast.Call, position: int) -> ast.expr | None:
+    if finding.called(call) == "sort" and isinstance(call.func, ast.Attribute):
+        return call.func.value
+    plain = len(call.args) > position and not any(isinstance(a, ast.Starred) for a in call.args)
+    return call.args[position] if plain and scopes.dotted(call.func) else None

@@ -1,0 +1,131 @@
+"""Python loops of a step over the rows of tensors, which ops that know of rows do at once."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from slowtrain.source import Source, trees
+from slowtrain.source.cures.compute import mapped
+from slowtrain.source.reading import finding, index, objects, scopes, values, visible
+from slowtrain.source.spots.compute import turns
+
+JOINING = frozenset({"stack", "concat", "concatenate", "add_n", "convert_to_tensor", "parallel_stack", "reduce_mean",
+                     "reduce_sum", "mean", "sum"})  # fmt: skip
+OPS = mapped.FUNCTIONS | frozenset(
+    "gather boolean_mask reshape constant identity stop_gradient one_hot sort argsort argmax argmin softplus sum mean "
+    "max min exp prod all any reduce_all reduce_any normalize ones_like zeros_like dot".split()
+)
+METHODS = frozenset({"append", "write"})
+OF_FRAMEWORK = ("tensorflow.", "keras.ops.", "keras.backend.")
+
+
+def each(source: Source) -> Iterator[tuple[ast.For | ast.ListComp, int]]:
+    """Loops and comprehensions of a step over ``range`` that index tensors, and whose turns do not need each other."""
+    stepping = "GradientTape" in source.text or "def call(" in source.text
+    if not stepping or "range(" not in source.text or not values.reaches(source, *OF_FRAMEWORK):
+        return
+    for loop in index.nodes(source, ast.For):
+        if isinstance(loop, ast.For) and not any(isinstance(s, ast.For) for s in loop.body) and _apart(source, loop):
+            yield from _many(source, loop, loop)
+    for call in index.of(source).called(*sorted(JOINING)):
+        made = call.args[0] if call.args else None
+        if isinstance(made, ast.ListComp) and len(made.generators) == 1 and _listed(source, made):
+            yield from _many(source, made, made.generators[0])
+
+
+def _many(
+    source: Source, found: ast.For | ast.ListComp, loop: ast.For | ast.comprehension
+) -> Iterator[tuple[ast.For | ast.ListComp, int]]:
+    count = visible.turns(source, loop)
+    if count is not None and count >= turns.PARTS and turns.in_step(source, found):
+        yield found, count
+
+
+def _over_range(loop: ast.For | ast.comprehension) -> str:
+    """The number that a loop counts; "" where it does not."""
+    over = loop.iter
+    counts = isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "range"
+    return loop.target.id if counts and isinstance(loop.target, ast.Name) else ""
+
+
+def _apart(source: Source, loop: ast.For) -> bool:
+    """Whether a loop fills lists, or adds up, and takes nothing else from one turn into the next."""
+    name = _over_range(loop)
+    if not name or loop.orelse or not _rows(source, loop, name):
+        return False
+    lists: set[str] = set()
+    given: set[str] = {name}
+    sums: set[str] = set()
+    own = scopes.bound(loop.body)
+    for one in loop.body:
+        if isinstance(one, ast.Assign) and all(isinstance(t, (ast.Name, ast.Tuple)) for t in one.targets):
+            if scopes.read(one.value) & (own - given):
+                return False
+            given |= scopes.bound(one)
+        elif isinstance(one, ast.AugAssign) and isinstance(one.op, ast.Add) and isinstance(one.target, ast.Name):
+            sums.add(one.target.id)
+        elif isinstance(one, ast.Expr) and isinstance(one.value, ast.Call) and finding.called(one.value) == "append":
+            lists.add(scopes.dotted(one.value.func.value) if isinstance(one.value.func, ast.Attribute) else "")
+        else:
+            return False
+    loads = [n for one in loop.body for n in trees.walk(one) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+    kept = [n for n in loads if n.id in lists | sums]
+    if len(kept) != sum(isinstance(s, ast.Expr) for s in loop.body):  # read for more than to append to them
+        return False
+    return bool(sums) or (bool(lists - {""}) and any(_joined(source, loop, one) for one in lists))
+
+
+def _joined(source: Source, loop: ast.For, name: str) -> bool:
+    """Whether what a list got becomes one tensor after the loop."""
+    function = finding.function(source, loop)
+    calls = (n for n in trees.walk(function) if isinstance(n, ast.Call)) if function is not None else ()
+    return any(
+        call.args and scopes.dotted(call.args[0]) == name and finding.called(call) in JOINING
+        for call in calls
+        if values.qualified(source, call.func).startswith(OF_FRAMEWORK)
+    )
+
+
+def _listed(source: Source, made: ast.ListComp) -> bool:
+    """``tf.stack([distance(x[i]) for i in range(n)])``."""
+    name = _over_range(made.generators[0])
+    holder = finding.parents(source).get(made)
+    joined = isinstance(holder, ast.Call) and made in holder.args and finding.called(holder) in JOINING
+    whole = values.qualified(source, holder.func) if isinstance(holder, ast.Call) else ""
+    if not name or made.generators[0].ifs or not joined or not whole.startswith(OF_FRAMEWORK):
+        return False
+    return _rows(source, made, name)
+
+
+def _rows(source: Source, loop: ast.For | ast.ListComp, name: str) -> bool:
+    """Whether the body indexes tensors by the number and otherwise calls nothing but ops that know of rows."""
+    body = [n for one in (loop.body if isinstance(loop, ast.For) else [loop.elt]) for n in trees.walk(one)]
+    places = [n for n in body if isinstance(n, ast.Subscript) and name in scopes.read(n.slice)]
+    if not places or not all(_tensor(source, n) for n in places):
+        return False
+    inside = {id(m) for n in places for m in trees.walk(n.slice)}
+    alone = [n for n in body if isinstance(n, ast.Name) and n.id == name and id(n) not in inside]
+    calls = [n for n in body if isinstance(n, ast.Call)]
+    ops = [c for c in calls if finding.called(c) not in METHODS]
+    plain = all(values.qualified(source, c.func).startswith(OF_FRAMEWORK) and finding.called(c) in OPS for c in ops)
+    return plain and bool(ops) and not alone
+
+
+def _tensor(source: Source, place: ast.Subscript) -> bool:
+    """Whether what is indexed is no list of the script's: neither called, nor made as one, nor kept in an object."""
+    above = finding.parents(source)
+    holder = above.get(place)
+    if isinstance(holder, ast.Call) and holder.func is place:
+        return False
+    base = place.value
+    if isinstance(base, ast.Attribute) and objects.of_self(base):
+        return False
+    value = values.assigned(source, base) if isinstance(base, ast.Name) else None
+    listed = (ast.List, ast.ListComp, ast.Dict, ast.DictComp, ast.Tuple)
+    return isinstance(base, ast.Name) and not isinstance(value, listed) and not _split(value)
+
+
+def _split(value: ast.expr | None) -> bool:
+    """``tf.split`` and ``tf.unstack`` give lists."""
+    return isinstance(value, ast.Call) and finding.called(value) in ("split", "unstack", "list", "zip", "get_weights")

@@ -1,0 +1,216 @@
+"""Data sets with a cache that are built again in every turn of a loop, for one pass each: nobody reads the cache."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slowtrain.source import Source, trees
+from slowtrain.source.reading import finding, following, index, repeatable, scopes, values, visible
+from slowtrain.source.reading.input import chains, consumed, costly, pipelines
+
+DEPTH = 6  # calls from the loop to where a pass begins, and names on the way back to where a value comes from
+Loop = ast.For | ast.While
+
+
+@dataclass(frozen=True)
+class Anew:
+    """``built`` makes the data set in every turn; ``does`` names the work that its ``cache`` is to spare."""
+
+    built: ast.expr
+    cache: ast.Call
+    does: str
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """One turn of ``loop``: what stands in it, and in ``functions``, which run in it."""
+
+    source: Source
+    loop: Loop
+    functions: frozenset[ast.AST]
+
+    def holds(self, node: ast.AST) -> bool:
+        return self.loop in scopes.loops(self.source, node) or finding.function(self.source, node) in self.functions
+
+    def within(self, function: ast.AST) -> _Turn:
+        return _Turn(self.source, self.loop, self.functions | {function})
+
+
+def caches(source: Source) -> Iterator[Anew]:
+    """Each such data set, where what is cached is the same in every turn as far as the text tells."""
+    if not index.of(source).called("cache") or not pipelines.of(source):
+        return
+    seen: set[ast.AST] = set()
+    for given, place in _passes(source):
+        for turn in _turns(source, place):
+            found = _built(turn, given, place)
+            if found is not None and found.built not in seen:
+                seen.add(found.built)
+                yield found
+
+
+def _passes(source: Source) -> Iterator[tuple[ast.expr, ast.AST]]:
+    """What is gone through just once where it stands, and where that is."""
+    for call in index.of(source).called("fit", "evaluate"):
+        given, several = finding.keyword(call, "x", 0), finding.called(call) == "fit" and not _one_epoch(source, call)
+        if given is not None and not several and finding.keyword(call, "steps_per_epoch") is None:
+            yield given, call
+        held = finding.keyword(call, "validation_data")
+        if held is not None and not several:
+            yield held, call
+    if any(name in source.text for name in consumed.STEPS):
+        for loop in index.nodes(source, ast.For):
+            assert isinstance(loop, ast.For)
+            yield loop.iter, loop
+
+
+def _one_epoch(source: Source, fit: ast.Call) -> bool:
+    """``epochs`` left out, 1, or one more than ``initial_epoch``."""
+    epochs, first = finding.keyword(fit, "epochs", 3), finding.keyword(fit, "initial_epoch")
+    if epochs is None or first is None:
+        return epochs is None or visible.number(source, epochs) == 1
+    return ast.unparse(epochs) == f"{ast.unparse(first)} + 1"
+
+
+def _turns(source: Source, place: ast.AST, depth: int = DEPTH) -> Iterator[_Turn]:
+    """The loops of which ``place`` runs in every turn, around it or around a call of its function."""
+    around = [one for one in scopes.loops(source, place) if one is not place]
+    if around:
+        yield _Turn(source, around[0], frozenset())
+        return
+    function = finding.function(source, place)
+    for call in following.callers(source, function) if function is not None and depth else ():
+        for turn in _turns(source, call, depth - 1):
+            if function is not None:
+                yield turn.within(function)
+
+
+def _built(turn: _Turn, given: ast.expr, place: ast.AST) -> Anew | None:
+    """The data set behind ``given``, if all of it up to its cache is made in a turn, of the same each time."""
+    source = turn.source
+    flow = next(consumed.flow_of(source, given, place), None)
+    names = flow.names if flow is not None and flow.whole else ()
+    kept = [c for c in flow.calls if finding.called(c) == "cache"] if flow is not None else []
+    if not kept or kept[-1].args or kept[-1].keywords or {"repeat", "take"} & set(names) or flow is None:
+        return None  # a file that is kept is read the next time
+    made, turn = _entered(turn, given, place, kept[-1])
+    before = flow.before(kept[-1])
+    does = next((w.says for c in before if (w := _work(source, c)) is not None), None)
+    if made is None or does is None or any(_differs(turn, c) for c in before):
+        return None
+    return Anew(made, kept[-1], does)
+
+
+def _entered(turn: _Turn, given: ast.expr, place: ast.AST, cache: ast.Call) -> tuple[ast.expr | None, _Turn]:
+    """The expression in the loop that makes ``cache`` in every turn; the turn, with the functions on the way there."""
+    source, made = turn.source, None
+    node: ast.expr | None = given
+    for _ in range(chains.DEEPEST):
+        if node is None:
+            break
+        if isinstance(node, ast.Call) and not turn.holds(node) and node is not getattr(place, "iter", None):
+            break
+        if isinstance(node, ast.Name):
+            value = chains.assigned(source, node, place) or chains.argument(source, node)
+            node, place = value, value if value is not None else place
+            continue
+        if not isinstance(node, ast.Call):
+            break
+        if turn.loop in scopes.loops(source, node) or made is None:
+            made = node
+        if node is cache:
+            return made, turn
+        if chains.operates(node) and isinstance(node.func, ast.Attribute):
+            node = node.func.value
+            continue
+        if finding.called(node) in consumed.PASSED and node.args:
+            node = node.args[0]
+            continue
+        inner = finding.defined(source, finding.called(node), node)
+        back = [n.value for n in scopes.own(inner.body) if isinstance(n, ast.Return)] if inner is not None else []
+        if inner is None or len(back) != 1:
+            break
+        if isinstance(node.func, ast.Attribute) and _made_in(turn, node.func.value):
+            break
+        turn = turn.within(inner)
+        node = back[0]
+        place = node if node is not None else place
+    return None, turn
+
+
+def _made_in(turn: _Turn, owner: ast.expr) -> bool:
+    """Whether an object is bound in the loop: to another one in each turn, maybe."""
+    bound = scopes.bound(turn.loop)
+    return any(isinstance(n, ast.Name) and n.id in bound and turn.holds(n) for n in trees.walk(owner))
+
+
+def _work(source: Source, call: ast.Call) -> costly.Work | None:
+    if finding.called(call) != "map" or not chains.operates(call) or not call.args:
+        return None
+    return costly.work(source, call.args[0], call)
+
+
+# -- whether two turns make the same
+
+
+def _differs(turn: _Turn, call: ast.Call) -> bool:
+    """Whether what an operation is given, or does, may be another thing in the next turn."""
+    given = [*call.args, *(k.value for k in call.keywords)]
+    if finding.called(call) in ("map", "filter", "flat_map", "interleave"):
+        function = call.args[0] if call.args else None
+        if function is None or repeatable.drawing(turn.source, function):
+            return True
+        made = pipelines.function(turn.source, call)
+        given += [n for n in trees.walk(made) if isinstance(n, (ast.Name, ast.Attribute))] if made is not None else []
+    return any(_changes(turn, one, DEPTH) for one in given)
+
+
+def _changes(turn: _Turn, value: ast.expr, depth: int) -> bool:
+    """Whether an expression may have another value in the next turn."""
+    source = turn.source
+    if not depth or repeatable.random(source, value):
+        return True
+    for node in trees.walk(value):
+        if isinstance(node, ast.Call) and finding.called(node) in ("next", "pop", "popleft", "get"):
+            return True
+        if isinstance(node, ast.Attribute) and _set_later(turn, node):
+            return True
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and _name_changes(turn, node, depth):
+            return True
+    return False
+
+
+def _set_later(turn: _Turn, node: ast.Attribute) -> bool:
+    """Whether an attribute is assigned anywhere but in a constructor."""
+    source = turn.source
+    stored = [n for n in index.nodes(source, ast.Attribute) if isinstance(n, ast.Attribute) and n.attr == node.attr]
+    functions = [finding.function(source, n) for n in stored if not isinstance(n.ctx, ast.Load)]
+    return any(f is None or f.name != "__init__" for f in functions)
+
+
+def _name_changes(turn: _Turn, name: ast.Name, depth: int) -> bool:
+    source = turn.source
+    where = values.scope(source, name, name.id)
+    if where in turn.functions and name.id in scopes.parameters(where):
+        if name.id == "self":
+            return False
+        given = chains.argument(source, name, _calls_in(turn, where))
+        return given is None or _changes(turn, given, depth - 1)
+    stored = [n for n in values.stores(where, name.id) if isinstance(n, ast.Name)]
+    inside = [n for n in stored if turn.holds(n) or n in trees.walk(getattr(turn.loop, "target", n))]
+    if not inside:
+        return False
+    for one in inside:
+        held = values.given(source, one)
+        again = held is not None and any(isinstance(n, ast.Name) and n.id == name.id for n in trees.walk(held))
+        if held is None or again or _changes(turn, held, depth - 1):
+            return True
+    return False
+
+
+def _calls_in(turn: _Turn, function: ast.AST) -> list[ast.Call]:
+    """The one call that runs ``function`` in a turn."""
+    every = [c for c in index.of(turn.source).called(getattr(function, "name", "")) if turn.holds(c)]
+    return every if len(every) == 1 else []
