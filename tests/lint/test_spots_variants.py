@@ -215,6 +215,10 @@ FOUND = {
 QUIET = {
     "host/retracing": [
         STEP + "rates = [0.1, 0.2]\nfor rate in rates:\n    step(x, rate)\n",
+        (
+            STEP + "def batches(n):\n    for k in range(n):\n        batch = {c: rows[k] for c in columns}\n"
+            "        yield batch\n\nfor batch in batches(9000):\n    step(x, batch)\n"
+        ),  # a name of its own in each function
         STEP + "for rate in np.linspace(0, 1, 500):\n    step(x, rate)\n",
         STEP + DRAW + "for x in ds:\n    step(x, rng.uniform(0.5, 1.5, size=8))\n",
         STEP + DRAW + "for x in ds:\n    step(x, rng.normal(size=(8,)))\n",

@@ -10,6 +10,7 @@ from slowtrain.source import FUNCTIONS, Source, trees
 from slowtrain.source.reading import finding, following, kinds, objects, scopes, sizes, values, visible
 from slowtrain.source.spots.host import items
 
+Seen = frozenset[tuple[str, ast.AST | None]]  # names, each with the scope that binds it, taken for numbers
 DEPTH = 6
 MADE_NUMBERS = frozenset({"float", "int", "round", "abs", "min", "max"})
 TYPES = frozenset({"float", "int"})
@@ -74,7 +75,7 @@ def kind(source: Source, node: ast.expr, moving: set[str]) -> str | None:
     return "float" if value is not node and value is not None and number(source, value) else None
 
 
-def number(source: Source, node: ast.expr | None, seen: frozenset[str] = frozenset(), depth: int = DEPTH) -> bool:
+def number(source: Source, node: ast.expr | None, seen: Seen = frozenset(), depth: int = DEPTH) -> bool:
     """Whether it is surely a number of Python's own."""
     if node is None or not depth:
         return False
@@ -95,7 +96,7 @@ def number(source: Source, node: ast.expr | None, seen: frozenset[str] = frozens
     return isinstance(node, ast.Call) and not node.keywords and _of_call(source, node, seen, depth)
 
 
-def _of_call(source: Source, node: ast.Call, seen: frozenset[str], depth: int) -> bool:
+def _of_call(source: Source, node: ast.Call, seen: Seen, depth: int) -> bool:
     if values.qualified(source, node.func).startswith("math."):
         return True
     if _drawn(source, node):
@@ -109,7 +110,7 @@ def _of_call(source: Source, node: ast.Call, seen: frozenset[str], depth: int) -
     run = following.function(source, node)
     made = _returned(source, node)
     plain = [a for a in scopes.parameters(run) if a != "self"] if run is not None else []
-    numbers = {n for n, a in zip(plain, node.args, strict=False) if number(source, a, seen, depth - 1)}
+    numbers = {(n, run) for n, a in zip(plain, node.args, strict=False) if number(source, a, seen, depth - 1)}
     return bool(made) and all(number(source, one, seen | numbers, depth - 1) for one in made)
 
 
@@ -146,21 +147,21 @@ def either(source: Source, node: ast.expr) -> bool:
     return False
 
 
-def _name(source: Source, node: ast.Name, seen: frozenset[str], depth: int) -> bool:
+def _name(source: Source, node: ast.Name, seen: Seen, depth: int) -> bool:
     around = items.bound_around(source, node)
     if around is not None:
         return items.item(source, around, node.id, lambda n: number(source, n, seen, depth - 1)) == items.NUMBER
     scope = kinds.where_bound(source, node)
-    if node.id in seen or scope is None:
-        return node.id in seen
+    if (node.id, scope) in seen or scope is None:
+        return scope is not None
     if isinstance(scope, FUNCTIONS) and node.id in scopes.parameters(scope):
         given = list(kinds.given_to(source, scope, node.id))
         return bool(given) and all(number(source, g, seen, depth - 1) for g in given)
     bound = scopes.binders(source, node.id, scope)
-    return bool(bound) and all(_bound(source, one, node.id, seen | {node.id}, depth) for one in bound)
+    return bool(bound) and all(_bound(source, one, node.id, seen | {(node.id, scope)}, depth) for one in bound)
 
 
-def _bound(source: Source, one: ast.AST, name: str, seen: frozenset[str], depth: int) -> bool:
+def _bound(source: Source, one: ast.AST, name: str, seen: Seen, depth: int) -> bool:
     if isinstance(one, ast.For):
         return items.item(source, one, name, lambda n: number(source, n, seen, depth - 1)) == items.NUMBER
     if isinstance(one, ast.AugAssign):
@@ -172,18 +173,18 @@ def _bound(source: Source, one: ast.AST, name: str, seen: frozenset[str], depth:
     return number(source, value, seen, depth - 1)
 
 
-def _attribute(source: Source, node: ast.Attribute, seen: frozenset[str], depth: int) -> bool:
+def _attribute(source: Source, node: ast.Attribute, seen: Seen, depth: int) -> bool:
     known = sizes.value(source, node)
     if isinstance(known, (int, float)) and not isinstance(known, bool):
         return True
     whole = scopes.dotted(node)
-    if whole in seen or _declared(source, node.attr):
+    if (whole, None) in seen or _declared(source, node.attr):
         return True
     if not objects.of_self(node):
         return False
     stored = objects.stores(source, node.attr)
     return bool(stored) and all(
-        objects.of_self(s) and number(source, _stored(source, s), seen | {whole}, depth - 1) for s in stored
+        objects.of_self(s) and number(source, _stored(source, s), seen | {(whole, None)}, depth - 1) for s in stored
     )
 
 
