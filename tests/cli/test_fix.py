@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here"
-)
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here"),
+]
 
 
 def fix(folder: Path, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:

@@ -15,6 +15,8 @@ import pytest
 
 import slowtrain
 
+pytestmark = pytest.mark.alone
+
 COMMAND = [sys.executable, "-m", "slowtrain"]
 # Goal: 200 ms. A machine that runs tests for others at the same time gets some room; an import
 # of NumPy or TensorFlow, which is what this guards against, is caught by name below.

@@ -20,6 +20,8 @@ from slowtrain.report import oom, oom_html
 
 from .drawn import FULL, MIB, PIECES, STYLES, chunk, dump, error, prefix
 
+pytestmark = pytest.mark.alone
+
 DATA = Path(__file__).parent / "data"
 
 

@@ -20,6 +20,8 @@ import pytest
 
 from .making import Making
 
+pytestmark = pytest.mark.alone
+
 SCRIPT = """
 import sys, time
 for i in range(int(sys.argv[1])):

@@ -8,6 +8,8 @@ import pytest
 
 from slowtrain.trace import names
 
+pytestmark = pytest.mark.alone
+
 EIGEN = "void Eigen::internal::EigenMetaKernel<Eigen::TensorEvaluator<Eigen::TensorAssignOp<Eigen::TensorMap<"
 
 # Name, number format, whether it is matrix work, whether on tensor cores.

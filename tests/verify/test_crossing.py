@@ -18,6 +18,8 @@ from slowtrain.report import crossover, crossover_html
 from slowtrain.trace import beside
 from slowtrain.verify import crossing, fitting
 
+pytestmark = pytest.mark.alone
+
 BATCHES = (8, 64, 512)
 
 

@@ -20,6 +20,8 @@ from slowtrain.verify.pairs import Bench
 from slowtrain.verify.probes import Candidate, Probe, Rule, Script
 from slowtrain.verify.statistics import LOOKS
 
+pytestmark = pytest.mark.alone
+
 TEXT = "slow = 4\nidle = 3\n"
 LOSSES = tuple({"loss": 1.0 / (i + 1)} for i in range(20))
 Times = Callable[[str], float]

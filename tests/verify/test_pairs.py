@@ -13,6 +13,8 @@ from slowtrain.verify.probes import Candidate, Rule, Script
 
 from . import probing
 
+pytestmark = pytest.mark.alone
+
 SLOW = "import time\ntime.sleep(0.5)\n"
 
 

@@ -12,6 +12,7 @@ from slowtrain.trace import build
 from . import probing
 
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.tensorflow,
     pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here"),
 ]

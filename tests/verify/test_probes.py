@@ -19,6 +19,8 @@ from slowtrain.verify.probes import MARK, MOST_PRINTED_BYTES, Probe, Rule
 
 from . import probing
 
+pytestmark = pytest.mark.alone
+
 needs_tensorflow = [
     pytest.mark.tensorflow,
     pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here"),

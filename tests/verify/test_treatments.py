@@ -16,6 +16,8 @@ from slowtrain.verify.probes import Candidate, Rule, Script, Treatment
 
 from . import probing
 
+pytestmark = pytest.mark.alone
+
 SCRIPT = """
     import keras, numpy as np, tensorflow as tf
     x = np.ones((64, 4), "float32")

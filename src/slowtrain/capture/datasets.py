@@ -118,22 +118,22 @@ class DatasetPatches:
     def ended(self, iterator: Any) -> None:
         """The epoch's last counters, before the iterator goes."""
         number = iterator.__dict__.get("_slowtrain")
-        if number in self._iterators:
-            self._read(number, iterator, self._iterators[number][1])
+        known = self._iterators.get(number)
+        if known is not None:
+            self._read(number, iterator, known[1])
 
     def snapshot(self) -> None:
         """Reads the counters of every live iterator."""
         for number, (reference, last) in list(self._iterators.items()):
             iterator = reference()
             if iterator is None:
-                del self._iterators[number]
+                self._iterators.pop(number, None)
             else:
                 self._read(number, iterator, last)
 
     def epoch_ended(self) -> None:
         """Keras is about to drop its iterator: the newest ones are read on the spot."""
-        for number in list(self._iterators)[-3:]:
-            reference, last = self._iterators[number]
+        for number, (reference, last) in list(self._iterators.items())[-3:]:  # another thread may drop one meanwhile
             iterator = reference()
             if iterator is not None and now() - last[0] > SNAPSHOT_NS:
                 self._read(number, iterator, last)
