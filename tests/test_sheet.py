@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -264,7 +265,7 @@ def test_damaged_facts_never_end_in_a_traceback(data: strategies.DataObject) -> 
             keys = list(place) if isinstance(place, dict) else range(len(place))
             key = data.draw(strategies.sampled_from(list(keys)))
             if data.draw(strategies.booleans()) or not isinstance(place[key], (dict, list)) or not place[key]:
-                place[key] = data.draw(STRANGE)
+                place[key] = copy.deepcopy(data.draw(STRANGE))  # or the next one is put into it, and into itself
                 break
             place = place[key]
     try:

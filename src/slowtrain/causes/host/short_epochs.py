@@ -63,7 +63,8 @@ class ShortEpochs(Cause):
         if found is None:
             return None
         return Evidence(
-            f"after each epoch ({plain(found.epoch_steps)} steps in {plain(found.steps_ms)} ms) a new iterator is made "
+            f"after each epoch ({plain(found.epoch_steps)} step{'s' * (found.epoch_steps > 1)} in "
+            f"{plain(found.steps_ms)} ms) a new iterator is made "
             f"in {plain(found.making_ms)} ms, {plain(found.count)} times: "
             f"{plain(found.count * found.making_ms / 1e3)} s of the run",
             {
