@@ -264,9 +264,8 @@ class _Settings:
         nodes, plan = [], []
         stages, epochs, alike = rest.split(" > "), 1, 1
         if stages[0].strip().startswith("epochs="):
-            epochs, alike = (
-                int(n) for n in f"{stages.pop(0).strip().removeprefix('epochs=')} times=1".split(" times=")[:2]
-            )
+            passes, _, times = stages.pop(0).strip().removeprefix("epochs=").partition(" times=")
+            epochs, alike = int(passes), int(times or 1)
         for i, text in enumerate(stages):
             name, _, more = text.strip().partition(" ")
             given = dict(_fields(more))

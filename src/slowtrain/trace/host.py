@@ -82,6 +82,12 @@ def within(spans: Spans, events: Iterable[Event]) -> Bools:
     return inside
 
 
+def in_callback(trace: Trace, event: Event) -> bool:
+    """Whether a hook of a callback holds the event: what callbacks call is theirs."""
+    hooks = trace.lane("callback")
+    return bool(((hooks.start_ms <= event.start_ms) & (hooks.end_ms >= event.end_ms)).any())
+
+
 def sampled_places(trace: Trace, spans: Spans, margin_ms: float = 2.0) -> tuple[Place, ...]:
     """The user's lines at which the main thread was sampled during ``spans``, most samples first."""
     samples = trace.lane("stack")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -117,6 +118,7 @@ class _Seen:
     """What is asked of each stall, made for all at once: of a long run there are thousands."""
 
     def __init__(self, trace: Trace, stalls: Sequence[Stall]) -> None:
+        self._trace = trace
         self._number = {id(stall): i for i, stall in enumerate(stalls)}
         low, high = np.array([s.start_ms for s in stalls]), np.array([s.end_ms for s in stalls])
         main = main_thread(trace)
@@ -129,6 +131,16 @@ class _Seen:
         for lane in ("trace", "loop"):
             at = np.sort(np.array([e.start_ms for e in trace.events_of(lane)]))
             self._begun[lane] = np.searchsorted(at, low) < np.searchsorted(at, high)
+
+    @functools.cached_property
+    def fills(self) -> bool:
+        """Whether epochs wait for a shuffle buffer."""
+        return fill(self._trace) is not None
+
+    @functools.cached_property
+    def lengthens(self) -> bool:
+        """Whether each epoch's data set holds the one before."""
+        return lengthening.stages(self._trace) is not None
 
     def begun(self, lane: str, stall: Stall) -> bool:
         """Whether an event of that lane began in the stall."""
@@ -149,7 +161,7 @@ def _kind(trace: Trace, stall: Stall, seen: _Seen) -> tuple[str, Category]:
     lane = max(spent, key=lambda one: spent[one])
     if spent[lane] >= 0.5 * stall.excess_ms:
         if lane == "next":
-            return _waiting(trace, stall), Category.INPUT
+            return _waiting(trace, stall, seen), Category.INPUT
         return {
             "callback": ("callback", Category.CALLBACK),
             "gc": ("collection", Category.GC),
@@ -160,16 +172,16 @@ def _kind(trace: Trace, stall: Stall, seen: _Seen) -> tuple[str, Category]:
         return _python(trace, stall, seen), Category.PYTHON
     largest = max(trace.categories, key=lambda c: _beyond(trace, c, stall.step), default=Category.UNATTRIBUTED)
     if largest is Category.INPUT:
-        return _waiting(trace, stall), largest
+        return _waiting(trace, stall, seen), largest
     return (_python(trace, stall, seen) if largest is Category.PYTHON else "inside"), largest
 
 
-def _waiting(trace: Trace, stall: Stall) -> str:
+def _waiting(trace: Trace, stall: Stall, seen: _Seen) -> str:
     """Why a step waited so long for its batch."""
-    if fill(trace) is not None:
+    if seen.fills:
         return "shuffle"
     first = stall.step == 0 or trace.steps.block[stall.step] != trace.steps.block[stall.step - 1]
-    return "lengthening" if first and lengthening.stages(trace) is not None else "input"
+    return "lengthening" if first and seen.lengthens else "input"
 
 
 def _python(trace: Trace, stall: Stall, seen: _Seen) -> str:

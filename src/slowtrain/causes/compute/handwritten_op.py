@@ -263,10 +263,10 @@ def _repeated(trace: Trace) -> Evidence | None:
     alike = best.get("repeated") or {}
     count = sum(alike.values())
     lines = [row for row in best.get("lines") or () if len(row) == 4 and row[3] >= max(ITS_OWN * row[2], 1)]
+    if count < REPEATS or not lines or best.get("chain", 0) > RECURRENT * count:
+        return None
     own = [row for row in lines if not _of_variables(trace, Place(str(row[0]), int(row[1])))]
     if sum(row[3] for row in own) < ITS_OWN * sum(row[3] for row in lines):
-        return None
-    if count < REPEATS or not lines or best.get("chain", 0) > RECURRENT * count:
         return None
     forward = sum(row[2] for row in best["lines"])
     part = sum(row[2] for row in lines) / forward

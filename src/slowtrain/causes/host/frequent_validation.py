@@ -17,7 +17,7 @@ from slowtrain.source.cures.host.rarer import guarded
 from slowtrain.source.spots.host import counting
 from slowtrain.source.spots.host import fits as spotted
 from slowtrain.trace import Event, Trace
-from slowtrain.trace.host import in_windows, main_thread, saves, stands_for, training_begins, within
+from slowtrain.trace.host import in_callback, in_windows, main_thread, saves, stands_for, training_begins, within
 from slowtrain.whatif import Remedy, Skip
 
 LEAST = 3  # passes over the validation data in one run
@@ -213,7 +213,7 @@ def _validation(trace: Trace) -> Validation | None:
 def _nested(trace: Trace) -> Validation | None:
     """Validation that `fit` runs, outside callbacks (those answer for what they call)."""
     passes = [e for e in trace.events_of("loop") if e.name == "evaluate" and e.data.get("nested")]
-    passes = _plain(trace, [e for e in passes if not _in_callback(trace, e)])
+    passes = _plain(trace, [e for e in passes if not in_callback(trace, e)])
     fits = [e for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
     fits = [f for f in fits if any(f.start_ms <= p.start_ms <= f.end_ms for p in passes)]
     if not passes:
@@ -301,11 +301,6 @@ def _plain(trace: Trace, passes: list[Event]) -> list[Event]:
 def _usual(passes: list[Event]) -> float:
     """All passes as long as the median one: a profiler window in one of them is not the user's."""
     return float(np.median([p.ms for p in passes])) * len(passes)
-
-
-def _in_callback(trace: Trace, event: Event) -> bool:
-    hooks = trace.lane("callback")
-    return bool(((hooks.start_ms <= event.start_ms) & (hooks.end_ms >= event.end_ms)).any())
 
 
 def _apart_ms(trace: Trace, fits: list[Event]) -> float:

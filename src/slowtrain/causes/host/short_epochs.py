@@ -11,7 +11,7 @@ from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import endless
 from slowtrain.trace import Floats, Ints, Trace
-from slowtrain.trace.host import in_windows, main_thread, outermost, within
+from slowtrain.trace.host import in_callback, in_windows, main_thread, outermost, within
 from slowtrain.whatif import Remedy, Skip
 
 LEAST = 20  # turns from one epoch to the next: of fewer epochs few can be saved
@@ -178,7 +178,7 @@ def _other_ms(trace: Trace, turns: Ints) -> Floats:
     hooks = trace.lane("callback")
     hooks = hooks.where((hooks.thread == main_thread(trace)) & outermost(hooks))
     nested = [e for e in trace.events_of("loop") if e.name != "fit" and e.data.get("nested")]
-    nested = [e for e in nested if not ((hooks.start_ms <= e.start_ms) & (hooks.end_ms >= e.end_ms)).any()]
+    nested = [e for e in nested if not in_callback(trace, e)]
     start = np.concatenate((hooks.start_ms, [e.start_ms for e in nested]))
     ms = np.concatenate((hooks.ms, [e.ms for e in nested]))
     at = np.searchsorted(steps.start_ms, start, side="right") - 1
