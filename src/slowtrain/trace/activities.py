@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from slowtrain.trace import Bools, Floats, Ints, intervals, names, xplane
+from slowtrain.trace import Bools, Floats, Ints, intervals, names, programs, xplane
 from slowtrain.trace.xstats import Stat
 
 KERNEL, H2D, D2H, D2D, MEMSET, COLLECTIVE = range(6)
@@ -15,6 +16,7 @@ KINDS = ("kernel", "h2d", "d2h", "d2d", "memset", "collective")
 _COPY_KINDS = {"hd": H2D, "dh": D2H}  # from and to; the rest never leaves its side
 UNTOLD, PAGEABLE, PINNED = range(3)
 _MEMORIES = {"pageable": PAGEABLE, "pinned": PINNED}
+Programs: TypeAlias = Mapping[int, Mapping[str, programs.Op]]
 NO_FLOATS: Floats = np.zeros(0)
 NO_INTS: Ints = np.zeros(0, dtype=np.int64)
 
@@ -99,9 +101,12 @@ def texts_of(plane: xplane.Plane, ids: Ints) -> tuple[tuple[str, ...], Ints]:
     return tuple(plane.event_names.get(int(i), "") for i in different), code.astype(np.int64)
 
 
-def of_line(plane: xplane.Plane, line: xplane.Line, until_ps: int | None = None) -> Activities | None:
-    wanted = (names.CORRELATION_ID, names.MEMCPY_DETAILS, names.TF_OP, names.ANNOTATION, names.HLO_OP)
-    events = line.events(wanted, before_ps=until_ps)
+def of_line(
+    plane: xplane.Plane, line: xplane.Line, until_ps: int | None = None, told: Programs | None = None
+) -> Activities | None:
+    """``told``: what the ops of XLA's programs compute, by program and name."""
+    wanted = [names.CORRELATION_ID, names.MEMCPY_DETAILS, names.TF_OP, names.ANNOTATION, names.HLO_OP]
+    events = line.events([*wanted, names.PROGRAM_ID] if told else wanted, before_ps=until_ps)
     if not len(events) or events.occurrences is not None:
         return None
     texts, code = texts_of(plane, events.metadata_id)
@@ -109,6 +114,8 @@ def of_line(plane: xplane.Plane, line: xplane.Line, until_ps: int | None = None)
     kinds = np.array([activity_kind(t) for t in texts], dtype=np.int64)
     start = events.start_ps / 1e9
     ops, op = _op_names(events, len(texts))
+    if told:
+        ops, op = _of_programs(events, told, (texts, code), ops, op)
     copied, memory = _copied(events.stats[names.MEMCPY_DETAILS])
     found = Activities(
         start,
@@ -144,13 +151,40 @@ def _op_names(events: xplane.Events, offset: int) -> tuple[tuple[str, ...], Ints
     sources = ((names.ANNOTATION, True), (names.TF_OP, False), (names.ANNOTATION, False), (names.HLO_OP, False))
     for stat, shaped in sources:
         found = events.stats[stat]
-        usable = [t not in names.NO_OP and ("#shape=" in t or not shaped) for t in found.texts]
+        usable = [
+            t not in names.NO_OP and ("#shape=" in t or not shaped) and not names.COMMAND_BUFFER.fullmatch(t)
+            for t in found.texts
+        ]
         labels = found.labels()
         take = (result < 0) & (labels >= 0)
         take[take] = np.array(usable, dtype=bool)[labels[take]]
         result[take] = labels[take] + offset + len(texts)
         texts += [t.rpartition("::")[2] or t for t in found.texts]
     return tuple(texts), result
+
+
+def _of_programs(
+    events: xplane.Events, told: Programs, kernels: tuple[tuple[str, ...], Ints], ops: tuple[str, ...], op: Ints
+) -> tuple[tuple[str, ...], Ints]:
+    """The same where XLA's programs tell more: by the instruction that a kernel names, else by its own name."""
+    texts, code = kernels
+    hlo, program = events.stats[names.HLO_OP], events.stats[names.PROGRAM_ID].filled(0).astype(np.int64)
+    label = hlo.labels()
+    rows, which = np.unique(np.stack([program, label, code]), axis=1, return_inverse=True)
+    found = np.full(rows.shape[1], -1, dtype=np.int64)
+    added: dict[str, int] = {}
+    for i, (number, named, kernel) in enumerate(rows.T.tolist()):
+        known = told.get(number)
+        if known is None:
+            continue
+        one = known.get(programs.bare(hlo.texts[named])) if named >= 0 else None
+        one = one or known.get(programs.bare(texts[kernel]))
+        if one is None and names.MATRIX_KERNEL.search(texts[kernel]):
+            one = known.get(programs.LIBRARY)
+        if one is not None:
+            found[i] = added.setdefault(one.text, len(texts) + len(ops) + len(added))
+    better = found[which.reshape(-1)]
+    return (*ops, *added), np.where(better >= 0, better, op)
 
 
 def _copied(details: Stat) -> tuple[Floats, Ints]:

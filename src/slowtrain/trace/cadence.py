@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,11 +25,27 @@ _NUMBER = re.compile(r"_\d+$")
 
 @dataclass(frozen=True)
 class Cadence:
-    """Steps in ms, and how they were found; an empty ``source`` says that they could not be told."""
+    """Steps in ms, and how they were found; an empty ``source`` says that they could not be told.
+
+    ``called``: begin and end of the same steps on the host, where it was ahead of the device that took them.
+    ``by_device``: the device's own rows told them.
+    """
 
     start_ms: Floats
     end_ms: Floats
     source: str
+    called: tuple[Floats, Floats] | None = None
+    by_device: bool = False
+
+    @property
+    def on_host(self) -> Cadence:
+        """When the host called what the steps are made of."""
+        return self if self.called is None else Cadence(*self.called, self.source)
+
+    def first(self, count: int) -> Cadence:
+        """The first ``count`` steps."""
+        called = None if self.called is None else (self.called[0][:count], self.called[1][:count])
+        return replace(self, start_ms=self.start_ms[:count], end_ms=self.end_ms[:count], called=called)
 
     def __len__(self) -> int:
         return len(self.start_ms)
@@ -40,8 +56,9 @@ def find(timeline: Timeline, device: Device | None) -> Cadence:
     threads = [t for t in timeline.threads if device is None or t.host == device.host]
     found = _annotated(threads) or (_marked(device) if device is not None else None)
     found = found or _functions(threads) or _pjit(threads)
-    if device is not None:
-        found = found or _programs(device) or _kernels(device)
+    if found is None and device is not None:
+        found = _programs(device) or _kernels(device)
+        found = found and replace(found, by_device=True)
     found = found or _fetches(threads)
     if found is not None:
         return found
@@ -72,7 +89,8 @@ def _marked(device: Device) -> Cadence | None:
     if device.marked is None:
         return None
     order = np.argsort(device.marked[0])
-    return Cadence(device.marked[0][order], device.marked[1][order], "the steps that the profile marks on the device")
+    says = "the steps that the profile marks on the device"
+    return Cadence(device.marked[0][order], device.marked[1][order], says, by_device=True)
 
 
 def _functions(threads: Sequence[Thread]) -> Cadence | None:

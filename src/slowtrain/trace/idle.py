@@ -15,7 +15,7 @@ import numpy as np
 
 from slowtrain.model import IdleGap
 from slowtrain.trace import Floats, Ints, intervals, lacking, names
-from slowtrain.trace.activities import Activities
+from slowtrain.trace.activities import COLLECTIVE, KERNEL, Activities
 from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.timeline import Device, Thread, Timeline, calls
 
@@ -88,7 +88,8 @@ def _own(found: dict[str, list[Intervals]], thread: Thread, left: Intervals) -> 
     """Takes what the launching thread's own spans explain; what remains."""
     for reason in _ORDER[:-1]:
         left = _take(found, reason, left, thread.of(reason))
-    return left
+    # A thread that runs Python waits for no other, whatever that one is in.
+    return _take(found, PYTHON, left, thread.in_python)
 
 
 def _take(found: dict[str, list[Intervals]], reason: str, left: Intervals, spans: Intervals) -> Intervals:
@@ -135,11 +136,21 @@ def _all(parts: Sequence[Intervals]) -> Intervals:
 
 
 def _callers(activities: Activities, threads: Sequence[Thread], end: Floats) -> tuple[Ints, Floats, Floats]:
-    """For each gap the thread that launched what ended it (-1: not told), and when that call began and returned."""
+    """For each gap the thread that launched what ended it (-1: not told), and when that call began and returned.
+
+    A copy that ends a gap says nothing of it while the next kernel was not even launched: its thread is asked then.
+    """
     if not len(activities):
         return calls(threads, np.zeros(len(end), dtype=np.int64))
     following = np.minimum(np.searchsorted(activities.start_ms, end - TOUCHING_MS), len(activities) - 1)
-    return calls(threads, activities.correlation[following])
+    caller, called, returned = calls(threads, activities.correlation[following])
+    computing = np.flatnonzero(np.isin(activities.kind, (KERNEL, COLLECTIVE)))
+    if not len(computing):
+        return caller, called, returned
+    kernel = computing[np.minimum(np.searchsorted(computing, following), len(computing) - 1)]
+    by, began, done = calls(threads, activities.correlation[kernel])
+    later = (kernel > following) & (by >= 0) & (began >= end)
+    return np.where(later, by, caller), np.where(later, began, called), np.where(later, done, returned)
 
 
 # -- the longest gaps

@@ -6,6 +6,7 @@ Sources, by the mark at the end of a comment:
   [C] seen in profiles recorded on a CPU with TensorFlow 2.21.0 and 2.15.1 (Keras fit, custom loop, eager loop)
   [U] openxla/xla xla/backends/profiler/gpu/cupti_*.cc, what writes a GPU's events
   [V] seen in tf-v100-bert (TensorFlow 2.5, V100)   [J] in jax-mi300x (JAX 0.8)   [T] in tpu-inference
+  [H] seen in profiles of an H100 (JAX 0.11.2, Keras 3.15.1), tests/trace/recorded/gpu-*
 """
 
 from __future__ import annotations
@@ -112,6 +113,12 @@ PJRT_EXECUTE = re.compile(r"PJRT_LoadedExecutable_Execute|(?:PjRt|Tfrt)\w*Loaded
 COMPILE = re.compile(r"backend_compile|\w+Compiler::Compile|XlaCompile|compile_or_get_cached")
 PYTHON_CALL = "$"  # a frame of the Python tracer: "$file.py:29 function"
 PYTHON_FRAME = re.compile(r"\$([^:]+\.py):(\d+) (.*)")  # of a function that is not built in
+# Frames in which a thread only waits for another: what the others do meanwhile is the reason. [C, CPython's own names]
+WAITING_FRAME = re.compile(
+    r"\$(?:threading\.py:\d+ (?:wait\w*|join|_wait_for_tstate_lock|__enter__|acquire)|queue\.py:\d+ (?:get|put)|"
+    r"_base\.py:\d+ result|connection\.py:\d+ (?:recv\w*|poll|_poll|wait)|selectors\.py:\d+ select|"
+    r"(?:<unknown>|\w+) (?:acquire|wait|select|poll|sleep))\b"
+)
 # Files of Keras between a step and the user's data: in the first, the user's code is called. [C, source of Keras 3.15]
 DATA_ADAPTER = re.compile(r"\$(?:py_dataset|generator_data|torch_data_loader|grain_dataset)_adapter\.py:")
 KERAS_DATA = re.compile(
@@ -214,6 +221,9 @@ SHAPES = re.compile(r"#shape=\(([^)#]*)\)#")  # of an op's inputs, in its annota
 GRAPH_EDGE = re.compile(r"#edge_name=edge_\d+_([^#]*)#")  # of a copy: between ops of one graph on two devices; + op [V]
 NO_OP = frozenset({"", "XlaModule:", "MakeTensorFromProto"})  # where an op's name should stand, but none does [V J]
 HLO_OP, HLO_MODULE, PROGRAM_ID = "hlo_op", "hlo_module", "program_id"  # [S C J]
+COMMAND_BUFFER = re.compile(r"command_buffer(?:_\d+)?")  # HLO_OP of all kernels of one: the graph, not the op [H]
+HLO_PROTO = "Hlo Proto"  # of an event's metadata in METADATA_PLANE: a program whole, xla.HloProto [S C J H]
+PROGRAM_NAME = re.compile(r".*\((\d{1,19})\)")  # of that metadata: "jit_train_step(4647)", PROGRAM_ID in brackets [H]
 # Ops of a TPU's program, or of one with offloading, that wait for what another op started: no computing. [T]
 XLA_WAIT = re.compile(r"^%?(?:copy|send|recv|async|slice|collective-permute)-done")
 DEVICE_NAME = "gpu_device_name"  # [S]
@@ -262,6 +272,7 @@ TENSOR_CORE = re.compile(
 MATRIX_KERNEL = re.compile(
     r"(?i)gemm|[a-z\d]cudnn_|cutlass|conv(?!er)|wgrad|dgrad|fprop|gemv|Cijk_|xmma|nvjet|dot_general|winograd|fmha|sdpa"
 )
+XLA_MATRIX_KERNEL = re.compile(r"gemm_fusion|__?triton_gemm")  # XLA's own, on tensor cores where the format has any [H]
 # Of these the ones that memory bounds, whatever computes: a matrix times a vector, one filter a channel.
 STREAMED_MATRIX_KERNEL = re.compile(r"(?i)gemv|depthwise|grouped_direct")
 ALIGNMENT = re.compile(r"_align(\d+)")  # elements that a kernel of CUTLASS reads at once: "…_nhwc_align4"

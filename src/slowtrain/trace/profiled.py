@@ -20,6 +20,7 @@ from slowtrain.trace import (
     Pageable,
     Steps,
     Trace,
+    ahead,
     cadence,
     horizon,
     hosted,
@@ -30,6 +31,7 @@ from slowtrain.trace import (
     names,
     observed,
     pools,
+    tensor_cores,
     timeline,
     xplane,
 )
@@ -106,6 +108,8 @@ def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequenc
         whole = timeline.read(spaces, horizon.MOST_DEEP_EVENTS)  # one stretch, all of which is looked into deeply
         device = whole.active[0] if whole.active else None
         found = cadence.find(whole, device)
+    if device is not None and found.source:
+        found = ahead.steps(found, whole, device)
     if device is not None and any(map(lacking.dropped, spaces)):
         found = lacking.recorded(found, whole, device)
     told = lacking.notes(spaces, whole, device, len(found) if found.source else 0)
@@ -135,10 +139,10 @@ def _with_host(
     threads = [t for t in whole.threads if t.host == hosts[mine]]
     some = _some(spaces[mine], whole, found)
     deep = _kernels(spaces[mine], device, found, some)
-    singly = hosted.op_by_op(threads, found)
+    singly = hosted.op_by_op(threads, found.on_host)
     deep = replace(deep, eager_ops=singly) if deep is not None and singly else deep
-    fed = observed.pipelines(spaces[mine], threads, some)
-    made = observed.producers(fed) or hosted.producers(threads, found)
+    fed = observed.pipelines(spaces[mine], threads, some.on_host)
+    made = observed.producers(fed) or hosted.producers(threads, found.on_host)
     traced = hosted.traces(threads)
     framed, nodes = hosted.framed(threads), any(p.nodes for p in fed)
     signals = set(trace.signals)
@@ -153,7 +157,7 @@ def _with_host(
     feeding = observed.busy_ms(fed[0]) / max(len(some), 1) if nodes else sum(p.ms_per_step for p in made)
     facts = {
         "notes": [*trace.facts["notes"], *_buffered(fed)],
-        "eager_step": bool(singly) or hosted.eagerly(threads, found),
+        "eager_step": bool(singly) or hosted.eagerly(threads, found.on_host),
         "jax": hosted.in_jax(threads),
         "usable_cores": max([LEAST_CORES, hosted.pool_cores(threads), *(p.cpu_budget or 0.0 for p in fed)]),
         "step_cpu_ms": own,
@@ -174,7 +178,7 @@ def _some(space: xplane.Space, whole: Timeline, found: Cadence) -> Cadence:
     if part * sum(line.size_bytes for line in lines) > horizon.MOST_DEEP_EVENTS * horizon.LEAST_EVENT_BYTES:
         far = horizon.of(lines, horizon.MOST_DEEP_EVENTS)
         count = count if far is None else max(int(np.searchsorted(found.end_ms[:count], far.ps / 1e9, "right")), 1)
-    return Cadence(found.start_ms[:count], found.end_ms[:count], found.source)
+    return found.first(count)
 
 
 def _buffered(fed: Sequence[Pipeline]) -> Iterable[str]:
@@ -199,6 +203,7 @@ def of_window(window: kernels.Window) -> tuple[Device, Kernels] | None:
         return None
     origin_ms = kernels.origin_ms(space, window)
     found = Cadence(window.start_ms - origin_ms, window.end_ms - origin_ms, "the recorder's own steps")
+    found = ahead.steps(found, whole, device)
     waits, _ = divided(whole, device, found)
     return _summary(whole, device, found, waits), _by_op(device.activities, found)
 
@@ -278,20 +283,9 @@ def _summary(whole: Timeline, device: timeline.Device, found: Cadence, waits: id
     kernels = inside.of(KERNEL, COLLECTIVE)
     span = intervals.union(found.start_ms, found.end_ms)
     busy = intervals.total(intervals.intersect(span, inside.busy(*range(len(KINDS)))))
-    precision: dict[str, float] = {}
-    matrix: dict[str, float] = {}
-    cores = 0.0
     by_kernel = _table(kernels, kernels.name, steps)
     by_op = by_kernel if inside is kernels and kernels.op is kernels.name else _table(inside, inside.op, steps)
-    for name, (ms, _) in by_kernel.items():
-        format_ = names.kernel_precision(name)
-        if format_ is not None:
-            precision[format_] = precision.get(format_, 0.0) + ms
-        if names.GRAPH_RUN.match(name):
-            matrix["unknown"] = matrix.get("unknown", 0.0) + ms  # of whatever kernels it hides
-        if names.MATRIX_KERNEL.search(name):
-            matrix[format_ or "unknown"] = matrix.get(format_ or "unknown", 0.0) + ms
-            cores += ms if names.TENSOR_CORE.search(name) else 0.0
+    precision, matrix, cores = _formats(kernels, steps)
     delay, queued = _launches(whole, device, kernels)
     origin = float(found.start_ms[0]) if len(found) else whole.start_ms
     return Device(
@@ -304,6 +298,34 @@ def _summary(whole: Timeline, device: timeline.Device, found: Cadence, waits: id
         {reason: intervals.total(spans) / steps for reason, spans in waits.reasons.items()},
         idle.longest(whole, device, waits, origin), precision, matrix, cores, delay, queued,
     )  # fmt: skip
+
+
+def _formats(kernels: Activities, steps: int) -> tuple[dict[str, float], dict[str, float], float]:
+    """Ms a step by number format, the same of matrix work, and how much of that ran on tensor cores.
+
+    Kernels' own names tell it, else the operands of their ops. All that a convolution's op runs is matrix work: a
+    library that takes it through Fourier's or Winograd's transforms does so for want of a quicker unit.
+    """
+    precision: dict[str, float] = {}
+    matrix: dict[str, float] = {}
+    cores = 0.0
+    different = np.stack([kernels.name, kernels.op])
+    pairs, which = np.unique(different, axis=1, return_inverse=True)
+    spent = np.bincount(which.reshape(-1), kernels.ms, minlength=pairs.shape[1]) / steps
+    for (name, op), ms in zip(pairs.T.tolist(), spent.tolist(), strict=True):
+        text = kernels.texts[name]
+        of = kernels.texts[op] if op >= 0 else ""
+        told = tensor_cores.product_format(of)
+        format_ = names.kernel_precision(text) or told
+        if format_ is not None:
+            precision[format_] = precision.get(format_, 0.0) + ms
+        if names.GRAPH_RUN.match(text):
+            matrix["unknown"] = matrix.get("unknown", 0.0) + ms  # of whatever kernels it hides
+        elif names.MATRIX_KERNEL.search(text) or told is not None:
+            matrix[format_ or "unknown"] = matrix.get(format_ or "unknown", 0.0) + ms
+            by_xla = names.XLA_MATRIX_KERNEL.match(text) is not None and format_ in tensor_cores.MULTIPLE
+            cores += ms if by_xla or names.TENSOR_CORE.search(text) else 0.0
+    return precision, matrix, cores
 
 
 def _inside(acts: Activities, found: Cadence) -> Activities:
@@ -363,7 +385,7 @@ def _kernels(space: xplane.Space, device: timeline.Device | None, found: Cadence
     """Ops in the words that causes of recordings know; of an accelerator's with what its host adds to them."""
     if not len(found):
         return None
-    host = kernels.of(space, 0.0, some.start_ms, some.end_ms)
+    host = kernels.of(space, 0.0, some.on_host.start_ms, some.on_host.end_ms)
     if device is None or device.kind == "CPU":
         return host
     own = _by_op(device.activities, found)

@@ -30,6 +30,7 @@ AMD = {
 MULTIPLE = {"float16": 8, "bfloat16": 8, "tf32": 4}
 DTYPES = {"half": "float16", "bfloat16": "bfloat16", "float": "float32", "double": "float64", "uint8": "uint8",
            "int32": "int32", "int64": "int64", "bool": "bool"}  # as TensorFlow's annotations write them  # fmt: skip
+_FORMATS = frozenset({"float16", "bfloat16", "tf32", "float32", "float64"})
 _MOST_SHAPES, _MOST_DIMS = 16, 8
 
 
@@ -89,11 +90,20 @@ def operands(text: str) -> tuple[Operand, ...]:
     return tuple(result)
 
 
+def product_format(text: str) -> str | None:
+    """The number format of a matrix product or convolution by its operands; None for other ops, or where none stand."""
+    parsed = names.graph_op(text.partition("#")[0])
+    if parsed is None or not (names.MATMUL_OP.match(parsed[1]) or names.CONV_OP.match(parsed[1])):
+        return None
+    formats = [o.dtype for o in operands(text) if o.dtype in _FORMATS]
+    return formats[0] if formats else None
+
+
 def ops(device: Device) -> list[tuple[work.Op, tuple[Operand, ...]]]:
     """TensorFlow's ops by the time of their kernels, with their inputs as far as the profile tells."""
     found = []
     for text, (ms, count) in device.by_op.items():
-        parsed = names.graph_op(text.split("#")[0])
+        parsed = names.graph_op(text.partition("#")[0])
         if parsed is not None:
             found.append((work.Op(parsed[0], parsed[1], ms, count), operands(text)))
     return found

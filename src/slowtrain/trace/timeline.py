@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from slowtrain.trace import Bools, Floats, Ints, called, horizon, intervals, names, xplane
+from slowtrain.trace import Bools, Floats, Ints, called, horizon, intervals, names, programs, xplane
 from slowtrain.trace.activities import (
     COLLECTIVE,
     D2D,
@@ -23,6 +23,7 @@ from slowtrain.trace.activities import (
     KERNEL,
     NO_INTS,
     Activities,
+    Programs,
     activity_kind,
     constant,
     joined,
@@ -64,6 +65,14 @@ class Thread:
     def makes_input(self) -> bool:
         """Whether it makes input ahead: what it is in is no wait of the step's."""
         return self.label.startswith(names.INPUT_THREADS) and not self.label.startswith(names.GET_NEXT_THREADS)
+
+    @property
+    def in_python(self) -> intervals.Intervals:
+        """When the thread ran Python's own code, as the frames of the Python tracer tell; not when it waited in it."""
+        waits = np.array([names.WAITING_FRAME.match(t) is not None for t in self.texts], dtype=bool)
+        rows = np.flatnonzero(waits[self.name]) if len(self.name) else NO_INTS
+        waiting = intervals.union(self.start_ms[rows], self.end_ms[rows])
+        return intervals.subtract(self.of("python"), waiting)
 
     def of(self, *reasons: str) -> intervals.Intervals:
         """When the thread was inside spans of these reasons."""
@@ -110,7 +119,8 @@ def read(spaces: Sequence[xplane.Space], most_events: int | None = None) -> Time
         far = horizon.of(lines(space), most_events)
         until_ps = None if far is None else far.ps
         notes += [str(far)] if far is not None else []
-        found = [_device(p, host, until_ps) for p in space.planes if p.name.startswith(names.DEVICE_PLANES)]
+        told = programs.read(space) if any(p.name.startswith(names.GPU_PLANE) and p.lines for p in space.planes) else {}
+        found = [_device(p, host, until_ps, told) for p in space.planes if p.name.startswith(names.DEVICE_PLANES)]
         busy = any(len(d.activities) for d in found)
         mine, ops = _threads(space, host, until_ps, devices=busy)
         devices += [replace(d, activities=_copies_by_call(d.activities, mine)) for d in found]
@@ -153,14 +163,14 @@ def _columns(devices: list[Device], threads: list[Thread], end: int) -> Iterator
 # -- devices
 
 
-def _device(plane: xplane.Plane, host: str, until_ps: int | None) -> Device:
+def _device(plane: xplane.Plane, host: str, until_ps: int | None, told: Programs) -> Device:
     kind = "GPU" if plane.name.startswith(names.GPU_PLANE) else plane.name.split(":")[1]
     facts = {k: v for k, v in plane.stats.items() if k in names.DEVICE_FACTS}
     lines = [line for line in plane.lines if line.name not in names.DERIVED_LINES]
     streams = [line for line in lines if names.STREAM_LINE.match(line.name) or line.name == names.OVERHEAD_LINE]
     if not streams:  # no streams: what the compiled program's ops took stands in a line of its own
         streams = [line for line in plane.lines if line.name == names.XLA_OPS_LINE]
-    parts = [part for line in streams if (part := of_line(plane, line, until_ps)) is not None]
+    parts = [part for line in streams if (part := of_line(plane, line, until_ps, told)) is not None]
     marked, programs = None, None
     for line in plane.lines:
         if line.name == names.STEPS_LINE:
@@ -260,6 +270,7 @@ def _thread(
     start = events.start_ps / 1e9
     end = start + events.duration_ps / 1e9
     reason = np.array([roles.get(int(i), -1) for i in ids], dtype=np.int8)[code]
+    reason[_begun_before(start, code, texts)] = -1
     _mark_compiled(start, end, code, texts, reason)
     parts = (_ops(line, events, start, end, code, texts), _eager(line, start, end, code, texts))
     ops = joined([part for part in parts if part is not None])
@@ -292,6 +303,16 @@ def _on_host(start: Floats, end: Floats, code: Codes, texts: tuple[str, ...], la
     calls = np.sort(launched)
     none = np.searchsorted(calls, start[rows]) == np.searchsorted(calls, end[rows], side="right")
     return np.asarray(rows[none])
+
+
+def _begun_before(start: Floats, code: Codes, texts: tuple[str, ...]) -> Ints:
+    """Python's frames of which the tracer saw only the end: it lets them begin when it began itself, all at once.
+
+    What they were before nobody knows; and a generator that is asked again leaves such an end in every step.
+    """
+    rows = np.flatnonzero(np.array([t.startswith(names.PYTHON_CALL) for t in texts], dtype=bool)[code])
+    first = rows[start[rows] == start[rows].min(initial=np.inf)]
+    return first if len(first) > 1 else NO_INTS
 
 
 def _mark_compiled(start: Floats, end: Floats, code: Codes, texts: tuple[str, ...], reason: Codes) -> None:

@@ -1,0 +1,54 @@
+"""Steps of a device that is behind its host: the host has called the next ones while this one is still computed.
+
+JAX returns from a call as soon as the work is queued, TensorFlow from a function's asynchronous ops: what the host
+marks as a step of 0.4 ms may be 97 ms of the device's. Then a step lasts from the first kernel that was launched in
+it to the first of the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from slowtrain.trace import intervals
+from slowtrain.trace.activities import COLLECTIVE, KERNEL
+from slowtrain.trace.cadence import Cadence
+from slowtrain.trace.timeline import Device, Timeline, calls
+
+BEHIND = 0.1  # of what steps launched, computed outside the step that launched it: below it the host's marks will do
+WHOLE = 0.9  # of the usual number of kernels: a last step with fewer was cut off by the end of the profile
+
+
+def steps(found: Cadence, whole: Timeline, device: Device) -> Cadence:
+    """``found``, which the host's spans tell, or the same steps as ``device`` took them where it was behind."""
+    work = device.activities.of(KERNEL, COLLECTIVE)
+    if device.kind == "CPU" or found.by_device or not len(work) or not len(found):
+        return found
+    threads = [t for t in whole.threads if t.host == device.host]
+    _, called, _ = calls(threads, work.correlation)
+    # What was launched between two steps belongs to the one before: its callbacks, its metrics.
+    at = intervals.before(found.start_ms, called, "right") - 1
+    mine = (at >= 0) & np.isfinite(called) & (called < np.append(found.start_ms[1:], np.inf)[np.maximum(at, 0)])
+    mine &= called < found.end_ms[-1]
+    work, at = work.where(mine), at[mine]
+    if not len(work):
+        return found
+    inside = np.minimum(work.end_ms, found.end_ms[at]) - np.maximum(work.start_ms, found.start_ms[at])
+    if np.maximum(inside, 0.0).sum() >= (1 - BEHIND) * work.ms.sum():
+        return found
+    count = np.bincount(at, minlength=len(found))
+    began = np.full(len(found), np.inf)
+    np.minimum.at(began, at, work.start_ms)
+    # The device takes steps in the order in which they were called; one without a kernel is part of the one before.
+    taken = np.flatnonzero(count)
+    last = taken[-1]
+    if len(taken) > 1 and count[last] < WHOLE * float(np.median(count[taken])):
+        taken = taken[:-1]
+        end = np.append(began[taken[1:]], began[last])
+    else:
+        end = np.append(began[taken[1:]], work.end_ms[at == last].max())
+    start = np.maximum.accumulate(began[taken])
+    says = f"{found.source}, as the device took them: the host was ahead of it"
+    host = (found.start_ms[taken], found.end_ms[taken])
+    return replace(found, start_ms=start, end_ms=np.maximum(end, start), source=says, called=host)

@@ -1,0 +1,356 @@
+"""XLA's programs as a profile holds them: which op of the user's each kernel computes, of what shapes, at which line.
+
+A kernel that XLA wrote bears the name of the instruction it computes, and others carry it as a statistic. The
+program tells the rest. What it tells becomes text in TensorFlow's own manner
+(``dense/MatMul:MatMul#shape=(half[32,8];half[8,4])#``): nothing behind this module has to know of two sorts of ops.
+
+The schema is xla/service/hlo.proto; a field it lacks is skipped, and a program that cannot be read tells nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from slowtrain.errors import InputError
+from slowtrain.model import Place
+from slowtrain.trace import names, xplane
+from slowtrain.trace.wire import LEN, VARINT, File, field_tag
+
+MOST_BYTES = 24 << 20  # of all programs of a profile: some seconds of reading; those of large models have one to five
+FEW = 3  # instructions that compute in a program: then Python started the op by itself
+LETTERS = 120  # of a scope
+LIBRARY = ""  # where an op stands that every product which a library computes in a program is like
+
+_MODULE = field_tag(1)  # of HloProto
+_COMPUTATION, _FRAMES = field_tag(3), field_tag(17)  # of HloModuleProto
+_INSTRUCTION, _COMPUTATION_ID = field_tag(2), field_tag(5, VARINT)  # of HloComputationProto
+_NAME, _OPCODE, _SHAPE, _METADATA = field_tag(1), field_tag(2), field_tag(3), field_tag(7)  # of HloInstructionProto
+_TARGET, _ID, _OPERANDS, _CALLED = field_tag(28), field_tag(35, VARINT), field_tag(36), field_tag(38)
+_CONVOLUTION = field_tag(16)  # ConvolutionDimensionNumbers: of the filter input = 3, output = 4, space = 6
+_PRECISION = field_tag(51)  # PrecisionConfig: operand_precision = 1, 0 for "as the device likes best"
+_ELEMENT, _DIMENSIONS, _PARTS = field_tag(2, VARINT), field_tag(3), field_tag(4)  # of ShapeProto
+_OP_NAME, _FRAME = field_tag(2), field_tag(15, VARINT)  # of OpMetadata
+# xla/xla_data.proto PrimitiveType, as TensorFlow's annotations write the types
+_TYPES = {1: "bool", 4: "int32", 5: "int64", 6: "uint8", 10: "half", 11: "float", 12: "double", 16: "bfloat16"}
+_NOT_COMPUTING = frozenset(
+    "parameter constant tuple get-tuple-element bitcast bitcast-convert copy copy-start copy-done broadcast reshape "
+    "convert iota after-all opt-barrier transpose".split()
+)
+_LIBRARY = (  # what a call of a library computes, by its target and its instruction's name
+    (re.compile(r"(?i)conv.*(?:bw|backward).*filter"), "Conv2DBackpropFilter"),
+    (re.compile(r"(?i)conv.*(?:bw|backward).*input"), "Conv2DBackpropInput"),
+    (re.compile(r"(?i)conv"), "Conv2D"),
+    (re.compile(r"(?i)gemm|matmul|dot"), "MatMul"),
+    (re.compile(r"(?i)rnn"), "CudnnRNN"),
+)
+_ELEMENTWISE = {  # instructions as TensorFlow calls them, of those that read and write each element once
+    "abs": "Abs", "add": "AddV2", "and": "LogicalAnd", "ceil": "Ceil", "clamp": "ClipByValue", "compare": "Equal",
+    "cosine": "Cos", "divide": "RealDiv", "erf": "Erf", "exponential": "Exp", "floor": "Floor", "log": "Log",
+    "logistic": "Sigmoid", "maximum": "Maximum", "minimum": "Minimum", "multiply": "Mul", "negate": "Neg",
+    "not": "LogicalNot", "or": "LogicalOr", "power": "Pow", "rsqrt": "Rsqrt", "select": "SelectV2", "sign": "Sign",
+    "sine": "Sin", "sqrt": "Sqrt", "subtract": "Sub", "tanh": "Tanh",
+}  # fmt: skip
+_JIT = re.compile(r"^(?:p?jit\([^()]*\)/)+")  # the compiled function itself
+_WRAPPED = re.compile(r"\b(?:jvp|vmap|remat|checkpoint|custom_jvp|custom_vjp|p?jit)\(([^()]*)\)")
+_BACKWARD = re.compile(r"\btranspose\(([^()]*)\)")
+_CALLS = re.compile(r"(?:^|(?<=/))(?:eval_jaxpr|body|cond|closed_call|core_call)(?:/|$)")
+_FOREIGN = re.compile(r"site-packages|dist-packages|/lib/python\d|/(?:keras/src|jax/_src|flax|optax)/|^<")
+_RUNNING = frozenset("while call conditional async-start".split())  # computations whose instructions are kernels
+
+
+@dataclass(frozen=True)
+class Shape:
+    dtype: str
+    dims: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.dims))}]"
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One of a program. ``frame`` leads to its line, ``called`` to the computations it consists of."""
+
+    name: str
+    opcode: str
+    shape: Shape | None
+    scope: str
+    frame: int
+    operands: tuple[int, ...]
+    called: tuple[int, ...]
+    target: str
+    filter: tuple[int, ...]  # of a convolution: in which dimensions its filter has space, input and output channels
+    rounded: bool  # operands may be rounded to what the device multiplies fastest
+
+
+@dataclass(frozen=True)
+class Op:
+    """What a kernel computes, as text in TensorFlow's manner, and the user's line."""
+
+    text: str
+    place: Place | None
+
+
+def read(space: xplane.Space) -> dict[int, dict[str, Op]]:
+    """For each program by its number the ops of its instructions, by the names that their kernels bear."""
+    found: dict[int, dict[str, Op]] = {}
+    left = MOST_BYTES
+    for plane in space.planes:
+        if plane.name != names.METADATA_PLANE:
+            continue
+        for key, stats in plane.metadata_stats((names.HLO_PROTO,)).items():
+            number = names.PROGRAM_NAME.fullmatch(plane.event_names.get(key, ""))
+            data = stats.get(names.HLO_PROTO)
+            if number is None or not isinstance(data, bytes) or len(data) > left:
+                continue
+            left -= len(data)
+            try:
+                found[int(number[1])] = _Program(data).ops()
+            except InputError:
+                continue
+    return found
+
+
+def bare(kernel: str) -> str:
+    """A kernel's or an instruction's name with the letters that both may have."""
+    return re.sub(r"[^A-Za-z0-9]", "_", kernel)
+
+
+class _Program:
+    """One HloProto, decoded as far as is needed. Raises ``InputError`` for broken bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self.file = File(data, "a program of XLA's")
+        self.computations: dict[int, list[int]] = {}
+        self.instructions: dict[int, Instruction] = {}
+        self.frames = _Frames()
+        for tag, start, stop in self.file.fields(0, len(data)):
+            if tag == _MODULE:
+                self._module(start, stop)
+
+    def _module(self, start: int, stop: int) -> None:
+        for tag, begin, end in self.file.fields(start, stop):
+            if tag == _COMPUTATION:
+                self._computation(begin, end)
+            elif tag == _FRAMES:
+                self.frames.read(self.file, begin, end)
+
+    def _computation(self, start: int, stop: int) -> None:
+        inside: list[int] = []
+        for tag, value, end in self.file.fields(start, stop):
+            if tag == _INSTRUCTION:
+                number, one = self._instruction(value, end)
+                self.instructions[number] = one
+                inside.append(number)
+            elif tag == _COMPUTATION_ID:
+                self.computations[value] = inside
+
+    def _instruction(self, start: int, stop: int) -> tuple[int, Instruction]:
+        name = opcode = scope = target = ""
+        number = frame = 0
+        shape: Shape | None = None
+        operands: tuple[int, ...] = ()
+        called: tuple[int, ...] = ()
+        filter_: tuple[int, ...] = ()
+        rounded = True
+        file = self.file
+        for tag, value, end in file.fields(start, stop):
+            if tag == _NAME:
+                name = file.text(value, end)
+            elif tag == _OPCODE:
+                opcode = file.text(value, end)
+            elif tag == _SHAPE:
+                shape = self._shape(value, end)
+            elif tag == _METADATA:
+                scope, frame = self._told(value, end)
+            elif tag == _TARGET:
+                target = file.text(value, end)
+            elif tag == _ID:
+                number = value
+            elif tag in (_OPERANDS, _CALLED):
+                listed = tuple(file.packed(value, end))
+                operands, called = (listed, called) if tag == _OPERANDS else (operands, listed)
+            elif tag == _CONVOLUTION:
+                row = _numbers(file, value, end)
+                space = [n for t, a, b in file.fields(value, end) if t == field_tag(6) for n in file.packed(a, b)]
+                filter_ = (*space, row.get(3, 0), row.get(4, 0))
+            elif tag == _PRECISION:
+                rounded = not any(
+                    any(file.packed(a, b)) for inner, a, b in file.fields(value, end) if inner == field_tag(1, LEN)
+                )
+        found = Instruction(name, opcode, shape, scope, frame, operands, called, target, filter_, rounded)
+        return number, found
+
+    def _shape(self, start: int, stop: int) -> Shape | None:
+        """Of a tuple its first part: what an op gives stands before its workspace."""
+        element = 0
+        dims: tuple[int, ...] = ()
+        for tag, value, end in self.file.fields(start, stop):
+            if tag == _ELEMENT:
+                element = value
+            elif tag == _DIMENSIONS:
+                dims = tuple(self.file.packed(value, end))
+            elif tag == _PARTS:
+                return self._shape(value, end)
+        return Shape(_TYPES.get(element, "other"), dims) if element else None
+
+    def _told(self, start: int, stop: int) -> tuple[str, int]:
+        scope, frame = "", 0
+        for tag, value, end in self.file.fields(start, stop):
+            if tag == _OP_NAME:
+                scope = self.file.text(value, end)
+            elif tag == _FRAME:
+                frame = value
+        return scope, frame
+
+    # -- what it says of kernels
+
+    def ops(self) -> dict[str, Op]:
+        computing = sum(i.opcode not in _NOT_COMPUTING and i.opcode != "fusion" for i in self.instructions.values())
+        alone = computing <= FEW
+        parts = {n for i in self.instructions.values() if i.opcode not in _RUNNING for n in i.called}
+        inner = {i for number in parts for i in self.computations.get(number, ())}
+        alike: dict[tuple[str, ...], set[str]] = {}
+        told: dict[str, tuple[Instruction, str, tuple[str, ...]]] = {}
+        for number, one in self.instructions.items():
+            main = self._main(one)
+            kind = _kind(main, alone) if number not in inner else None
+            if kind is None:
+                continue
+            shapes = self._operands(main)
+            key = (kind, shapes, str(one.shape), *sorted(i.opcode for i in self._inside(one)))
+            alike.setdefault(key, set()).add(clean(main.scope))
+            told[bare(one.name)] = main, shapes, key
+        found = {}
+        for name, (main, shapes, key) in told.items():
+            scope = _common(alike[key])  # XLA writes one kernel for all instructions that are alike
+            text = f"{scope}:{key[0]}" if scope else f"{key[0]}:{key[0]}"
+            found[name] = Op(text + (f"#shape=({shapes})#" if shapes else ""), self.frames.users(main.frame))
+        # Kernels of a library in a command buffer name no instruction: where all are alike, they need none.
+        called = {text: main for text, (main, _, _) in told.items() if main.opcode == "custom-call" and _product(main)}
+        kinds = {told[name][1:2] + told[name][2][:1] for name in called}
+        if len(kinds) == 1:
+            scope = _common({clean(main.scope) for main in called.values()})
+            kind, shapes = kinds.pop()[::-1]
+            found[LIBRARY] = Op(f"{scope or kind}:{kind}" + (f"#shape=({shapes})#" if shapes else ""), None)
+        return found
+
+    def _inside(self, one: Instruction) -> Iterator[Instruction]:
+        for number in one.called if one.opcode == "fusion" else ():
+            yield from (self.instructions[i] for i in self.computations.get(number, ()))
+
+    def _main(self, one: Instruction) -> Instruction:
+        """What of a fusion takes its time: a product if there is one, else what its own name and scope tell."""
+        inside = [i for i in self._inside(one) if i.opcode not in _NOT_COMPUTING]
+        products = [i for i in inside if i.opcode in ("dot", "convolution")]
+        if products:
+            return max(products, key=lambda i: prod(i.shape.dims) if i.shape else 0)
+        if len(inside) == 1:
+            return inside[0]
+        return one
+
+    def _operands(self, one: Instruction) -> str:
+        """The inputs of a product in TensorFlow's order, a convolution's filter with its channels last."""
+        kind = _product(one)
+        given = [self.instructions[i].shape for i in one.operands[:2] if i in self.instructions]
+        shapes = [g for g in given if g is not None]
+        if kind is None or len(shapes) < 2 or kind == "CudnnRNN":
+            return ""
+        if kind in ("Conv2D", "Conv2DBackpropInput"):
+            filter_ = shapes[1]
+            if sorted(one.filter) != list(range(len(filter_.dims))):
+                return ""
+            shapes[1] = Shape(filter_.dtype, tuple(filter_.dims[i] for i in one.filter))
+            shapes = shapes if kind == "Conv2D" else shapes[::-1]
+        return ";".join(str(Shape("tf32", s.dims) if s.dtype == "float" and one.rounded else s) for s in shapes)
+
+
+def _product(one: Instruction) -> str | None:
+    if one.opcode == "dot":
+        return "MatMul"
+    if one.opcode == "convolution":
+        return "Conv2D"
+    if one.opcode == "custom-call":
+        return next((kind for pattern, kind in _LIBRARY if pattern.search(f"{one.target} {one.name}")), None)
+    return None
+
+
+def _kind(one: Instruction, alone: bool) -> str | None:
+    """The type of op as TensorFlow calls it; of a fusion of XLA's own making none of these."""
+    if one.opcode in _NOT_COMPUTING:
+        return None
+    product = _product(one)
+    if product is not None:
+        return product
+    if alone and one.opcode in _ELEMENTWISE:
+        return _ELEMENTWISE[one.opcode]
+    return "Xla" + "".join(part.capitalize() for part in one.opcode.split("-"))  # no op of TensorFlow's: XLA made it
+
+
+def clean(scope: str) -> str:
+    """``jit(train_step)/transpose(jvp(dense))/dot_general`` -> ``gradient_tape/dense/dot_general``."""
+    text = _JIT.sub("", scope[: 4 * LETTERS])
+    for _ in range(4):
+        inner = _WRAPPED.sub(r"\1", text)
+        if inner == text:
+            break
+        text = inner
+    backward = _BACKWARD.sub(r"\1", text)
+    text = _CALLS.sub("", f"gradient_tape/{backward}" if backward != text else backward)
+    return re.sub(r"[^A-Za-z0-9_./>-]", "_", re.sub(r"/{2,}", "/", text)).strip("/")[:LETTERS]
+
+
+def _common(scopes: set[str]) -> str:
+    """One scope for several: what they share from the left, and from a name with a number what is before that."""
+    if len(scopes) == 1:
+        return next(iter(scopes))
+    without = {re.sub(r"_\d+(?=/|$)", "", scope) for scope in scopes}
+    if len(without) == 1:
+        return next(iter(without))
+    shared: list[str] = []
+    for parts in zip(*(scope.split("/") for scope in sorted(without)), strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    return "/".join(shared)
+
+
+class _Frames:
+    """The stack of each op when it was traced: where it was written."""
+
+    def __init__(self) -> None:
+        self.files: list[str] = []
+        self.functions: list[str] = []
+        self.locations: list[tuple[int, int]] = []  # file's number, line
+        self.frames: list[tuple[int, int]] = []  # location's number, parent's; all numbers count from 1
+
+    def read(self, file: File, start: int, stop: int) -> None:
+        for tag, begin, end in file.fields(start, stop):
+            if tag == field_tag(1):
+                self.files.append(file.text(begin, end))
+            elif tag == field_tag(3):
+                row = _numbers(file, begin, end)
+                self.locations.append((row.get(1, 0), row.get(3, 0)))
+            elif tag == field_tag(4):
+                row = _numbers(file, begin, end)
+                self.frames.append((row.get(1, 0), row.get(2, 0)))
+
+    def users(self, frame: int) -> Place | None:
+        """The innermost line that stands in no package."""
+        for _ in range(200):
+            if not 0 < frame <= len(self.frames):
+                return None
+            location, frame = self.frames[frame - 1]
+            if 0 < location <= len(self.locations):
+                number, line = self.locations[location - 1]
+                name = self.files[number - 1] if 0 < number <= len(self.files) else ""
+                if name and line > 0 and not _FOREIGN.search(name):
+                    return Place(name, line)
+        return None
+
+
+def _numbers(file: File, start: int, stop: int) -> Mapping[int, int]:
+    return {tag >> 3: value for tag, value, _ in file.fields(start, stop) if tag & 7 == VARINT}
