@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from threading import get_ident
 from types import FunctionType
 from typing import Any
@@ -26,8 +27,11 @@ HOOKS = (
 class CallbackPatches:
     """Installs itself through import hooks. Classes are patched when a list of callbacks is made with one of theirs."""
 
-    def __init__(self, recorder: Recorder, datasets: DatasetPatches) -> None:
+    def __init__(
+        self, recorder: Recorder, datasets: DatasetPatches, epoch_ends: Callable[[Any], None] = lambda _: None
+    ) -> None:
         self.recorder = recorder
+        self.epoch_ends = epoch_ends  # told of the list of callbacks
         self.datasets = datasets
         self._done: set[type] = set()
 
@@ -116,9 +120,10 @@ class CallbackPatches:
     # -- the edges of epochs
 
     def _epoch_end(self, original: Wrapper) -> Wrapper:
-        recorder, datasets = self.recorder, self.datasets
+        recorder, datasets, epoch_ends = self.recorder, self.datasets, self.epoch_ends
 
         def on_epoch_end(self: Any, *args: Any, **kwargs: Any) -> Any:
+            recorder.guard("epoch's end", epoch_ends, self)
             start = now()
             recorder.guard("epoch's end", datasets.epoch_ended)
             result = original(self, *args, **kwargs)

@@ -15,7 +15,7 @@ from typing import Any
 
 import wrapt
 
-from slowtrain.capture import failing, patching, probe, tracebacks
+from slowtrain.capture import failing, jax, patching, probe, tracebacks
 from slowtrain.capture.callbacks import CallbackPatches
 from slowtrain.capture.checked import MODES, VARIABLE, Checking
 from slowtrain.capture.datasets import DatasetPatches
@@ -72,9 +72,12 @@ def install(
     datasets.install()
     TensorFlowPatches(recorder, state, progress, checking).install()
     TensorPatches(recorder, state).install()
-    KerasPatches(recorder, state, progress, ItemPatches(recorder, state, lines).watch, checking).install()
-    CallbackPatches(recorder, datasets).install()
-    Windows(recorder, progress, enabled=windows)
+    on_jax = jax.JaxPatches(recorder, state, progress)
+    on_jax.install()
+    watch = ItemPatches(recorder, state, lines).watch
+    KerasPatches(recorder, state, progress, watch, checking, on_jax.settle).install()
+    CallbackPatches(recorder, datasets, on_jax.epoch_ends).install()
+    Windows(recorder, progress, enabled=windows, settle=on_jax.settle_step)
     if checking is not None:
         checking.install()
         recorder.every(0.25, checking.subnormals)
@@ -161,11 +164,17 @@ class FrameworkFacts:
         if self.progress.steps and "settings" not in self._read:
             self._read.add("settings")
             for key, read in _SETTINGS.items():
-                if key in _OF_TENSORFLOW and "tensorflow" not in sys.modules:
+                if key in _OF_TENSORFLOW and jax.at_work() is not None:
+                    read = _OF_JAX.get(key, _nothing)
+                elif key in _OF_TENSORFLOW and "tensorflow" not in sys.modules:
                     continue  # Keras on another backend
                 value = self.recorder.guard(key, read)
                 if value is not None:
                     self.recorder.fact(key, value)
+
+
+def _nothing() -> None:
+    return None
 
 
 def _devices() -> list[dict[str, Any]]:
@@ -233,6 +242,7 @@ def _modules() -> dict[str, str]:
 
 
 _OF_TENSORFLOW = frozenset({"devices", "build", "threads", "functions_eager"})
+_OF_JAX: dict[str, Callable[[], Any]] = {"devices": jax.devices, "build": jax.build}
 _SETTINGS: dict[str, Callable[[], Any]] = {
     "affinity_cores": _affinity,
     "devices": _devices,

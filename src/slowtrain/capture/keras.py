@@ -33,8 +33,10 @@ class KerasPatches:
         progress: Progress,
         watch_items: Callable[[Any], None] = lambda _: None,
         checking: Checking | None = None,
+        settle: Callable[[Any], None] = lambda _: None,
     ) -> None:
         self.checking = checking
+        self.settle = settle  # told of the model before a loop within its loop, as validation is
         self.watch_items = watch_items  # told of what a loop is given
         self.recorder = recorder
         self.state = state
@@ -69,16 +71,19 @@ class KerasPatches:
                 replace(trainer, name, partial(self._on_batch, phase))
         for phase in PHASES:
             if f"make_{phase}_function" in trainer.__dict__:
-                replace(trainer, f"make_{phase}_function", partial(self._step_function, phase))
+                replace(trainer, f"make_{phase}_function", partial(self._step_function, phase, _on_jax(trainer)))
 
     def _loop(self, loop: str, original: Wrapper) -> Wrapper:
         recorder, state, override, watch = self.recorder, self.state, self._patch_override, self.watch_items
+        settle = self.settle
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
             me = state.me
             if not recorder.active or me.tracing:
                 return original(self, *args, **kwargs)
             outer = me.loops
+            if outer:
+                recorder.guard(loop, settle, self)
             recorder.guard(loop, override, type(self))
             about = recorder.guard(loop, _arguments, loop, self, args, kwargs)
             recorder.guard(loop, watch, args[0] if args else kwargs.get("x"))
@@ -108,13 +113,17 @@ class KerasPatches:
             name = f"make_{phase}_function"
             owner = next((c for c in model.__mro__ if name in c.__dict__), None)
             if owner is not None and not hasattr(owner.__dict__[name], "_slowtrain_make"):
-                replace(owner, name, partial(self._step_function, phase))
+                replace(owner, name, partial(self._step_function, phase, _on_jax(model)))
 
-    def _step_function(self, phase: str, original: Wrapper) -> Wrapper:
+    def _step_function(self, phase: str, on_jax: bool, original: Wrapper) -> Wrapper:
         recorder, state, progress, emit = self.recorder, self.state, self.progress, self.recorder.emit
-        attribute = f"{phase}_function"
+        timed = self._timed
         name = recorder.name("step", phase)
         kind = {"train": 5, "test": 4, "predict": 4}[phase]
+        # What a step on JAX does once its batch is there: it starts what was compiled.
+        started = (
+            recorder.name("function", f"{phase}_step", ("jit", phase), number=f"jit {phase}_step") if on_jax else 0
+        )
 
         def step(function: Any, _instance: Any, args: Any, kwargs: Any) -> Any:
             me = state.me
@@ -123,7 +132,9 @@ class KerasPatches:
             if kind == progress.kind and progress.boundary is None:
                 progress.steps += 1  # as progress.step, without the call
             else:
+                progress.given = args
                 progress.step(kind)
+                progress.given = None
             me.steps = 1
             me.loops += 1
             start = now()
@@ -140,33 +151,35 @@ class KerasPatches:
                 if not me.left:
                     me.look(recorder.active)
                 emit((name, start, end, me.ident, 1))
+                if started:
+                    emit((started, max(start, me.fed), end, me.ident, 0))
 
         passed_over(step)
-
-        def timed(model: Any, result: Any) -> Any:
-            """Wraps the function that was made, where Keras keeps it and where it is given back."""
-            function = model.__dict__.get(attribute)
-            given, function = function, _bare(function, step)
-            if function is None or isinstance(function, StepFunction):
-                return result
-            wrapped = StepFunction(self._checked(phase, model, function), step)
-            setattr(model, attribute, wrapped)
-            return wrapped if result is given else result
 
         def make_function(self: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(self, *args, **kwargs)
             if recorder.active:
-                made = recorder.guard("step function", timed, self, result)
+                made = recorder.guard("step function", timed, phase, step, self, result)
                 return result if made is None else made
             return result
 
         make_function._slowtrain_make = original  # type: ignore[attr-defined]
         return make_function
 
+    def _timed(self, phase: str, step: Wrapper, model: Any, result: Any) -> Any:
+        """Wraps the function that was made, where Keras keeps it and where it is given back."""
+        attribute = f"{phase}_function"
+        function = model.__dict__.get(attribute)
+        given, function = function, _bare(function, step)
+        if function is None or isinstance(function, StepFunction):
+            return result
+        wrapped = StepFunction(self._checked(phase, model, function), step)
+        setattr(model, attribute, wrapped)
+        return wrapped if result is given else result
+
     def _checked(self, phase: str, model: Any, function: Wrapper) -> Wrapper:
         """With `run --on-nonfinite`, a training function on JAX that is looked after; else as it is."""
-        on_jax = any(c.__name__ == "JAXTrainer" for c in type(model).__mro__)
-        checking = self.checking if on_jax and phase == "train" else None
+        checking = self.checking if _on_jax(type(model)) and phase == "train" else None
         return function if checking is None else checking.jax.wrapped(model, function)
 
     def _on_batch(self, phase: str, original: Wrapper) -> Wrapper:
@@ -238,6 +251,10 @@ class KerasPatches:
         replace(layer, "__init__", make)
 
 
+def _on_jax(model: type) -> bool:
+    return any(c.__name__ == "JAXTrainer" for c in model.__mro__)
+
+
 class StepFunction(wrapt.FunctionWrapper):  # type: ignore[misc, type-arg, unused-ignore]
     """A step function with all its attributes, for scripts that ask it how often it was traced."""
 
@@ -300,6 +317,8 @@ def _compiled(model: Any) -> dict[str, Any]:
     about: dict[str, Any] = {}
     for name in ("run_eagerly", "steps_per_execution", "jit_compile"):
         value = getattr(model, name, None)
+        if name == "jit_compile" and _on_jax(type(model)):
+            continue  # nobody's choice there: what is not compiled as a whole runs op by op
         if isinstance(value, (bool, int, str)):
             about[name] = value
     optimizer = getattr(model, "optimizer", None)

@@ -38,6 +38,17 @@ def replace(owner: Any, name: str, make: Callable[[Wrapper], Wrapper]) -> None:
     _done.append((owner, name, original))
 
 
+def replace_property(owner: type, name: str, make: Callable[[Wrapper], Wrapper]) -> None:
+    """The same for a property that is read. Does nothing where ``name`` is none."""
+    original = owner.__dict__.get(name)
+    if not isinstance(original, property) or original.fget is None:
+        return
+    if any(known is owner and name == other for known, other, _ in _done):
+        return
+    setattr(owner, name, property(passed_over(make(original.fget)), original.fset, original.fdel, original.__doc__))
+    _done.append((owner, name, original))
+
+
 def passed_over(wrapper: Wrapper) -> Wrapper:
     """The same function, with frames that ``warnings`` does not count; see :data:`MARK`."""
     code = wrapper.__code__

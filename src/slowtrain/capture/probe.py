@@ -22,7 +22,7 @@ from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.redirect import Redirect, replace
 from slowtrain.capture.requests import Requests
 from slowtrain.capture.scratch import Scratch
-from slowtrain.capture.state import Progress
+from slowtrain.capture.state import Progress, scalar
 
 VARIABLE = "SLOWTRAIN_PROBE"
 COMMAND = "from slowtrain.capture import probe; probe.main()"
@@ -149,7 +149,7 @@ class Stop:
         kept = self.progress.trajectory or []
         strongest = max((kind for kind, _ in kept), default=0)
         return [
-            {name: float(value._numpy_internal()) for name, value in scalars}
+            {name: number for name, value in scalars if (number := scalar(value, wait=True)) is not None}
             for kind, scalars in kept
             if kind == strongest
         ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from slowtrain.capture import frames
 from slowtrain.capture.recorder import Recorder, now
-from slowtrain.capture.state import Progress
+from slowtrain.capture.state import Progress, scalar
 
 if TYPE_CHECKING:
     from slowtrain.capture.checked import Checking
@@ -116,7 +116,12 @@ class LossWatch:
         steps = self.progress.steps
         self.progress.wanted = not self.found
         for name, value in scalars:
-            number = float(value._numpy_internal())
+            if self.checking is not None and not hasattr(value, "_numpy_internal"):
+                return  # a step on JAX, whose results checked_jax looks at
+            number = scalar(value)
+            if number is None:  # the host runs ahead of the device: the same one is looked at next time
+                self.progress.last_scalars, self.progress.wanted = scalars, False
+                return
             if not math.isfinite(number):
                 self.found = True
                 if self.checking is not None:

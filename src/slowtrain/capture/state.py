@@ -61,6 +61,7 @@ class Flags:
     __slots__ = (
         "asked",
         "busy",
+        "fed",
         "graph",
         "ident",
         "last_trace",
@@ -82,6 +83,7 @@ class Flags:
         self.tracing = 0  # counted in busy as well
         self.traces = 0
         self.steps = 0  # Keras steps under way (a step inside a step is not counted)
+        self.fed = 0  # on JAX: when the newest batch was there
         self.loops = 0  # Keras fit, evaluate, predict under way
         self.training = False  # a gradient was taken during the trace under way
         self.last_trace: dict[str, Any] | None = None
@@ -111,6 +113,7 @@ class Progress:
         self.steps = 0
         self.kind = 0  # the strongest kind of step seen: a Keras step counts over the functions in it
         self.boundary: Callable[[int], None] | None = None
+        self.given: Any = None  # of a Keras step that is about to begin: its arguments, while the boundary is called
         self.wanted = False  # whether the next step's result is to be looked at
         self.last_scalars: list[tuple[str, Any]] = []
         self.trajectory: list[tuple[int, list[tuple[str, Any]]]] | None = None  # a probe keeps its first
@@ -132,13 +135,15 @@ class Progress:
         ``kind`` is that of :meth:`step`; of a probe's losses those of the strongest kind count.
         """
         self.wanted = False
+        if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], dict):
+            result = result[0]  # on JAX: beside the new state
         items = list(result.items()) if isinstance(result, dict) else [("result", result)]
         if isinstance(result, (list, tuple)):
             items = [(f"result[{i}]", v) for i, v in enumerate(result[:8])]
         found = []
         for name, value in items[:16]:
             dtype = getattr(value, "dtype", None)
-            if getattr(dtype, "is_floating", False) and getattr(value, "shape", None) == ():
+            if _floating(dtype) and getattr(value, "shape", None) == ():
                 found.append((str(name), value))
         self.last_scalars = found
         if self.trajectory is None:
@@ -146,3 +151,16 @@ class Progress:
         self.wanted = True
         if len(self.trajectory) < MOST_KEPT:
             self.trajectory.append((kind, found))
+
+
+def _floating(dtype: Any) -> bool:
+    known = getattr(dtype, "is_floating", None)  # TensorFlow's; JAX has NumPy's
+    return bool(known) if known is not None else str(dtype).startswith(("float", "bfloat"))
+
+
+def scalar(value: Any, *, wait: bool = False) -> float | None:
+    """The number that a framework's scalar holds; None where its device has yet to compute it, unless we ``wait``."""
+    read = getattr(value, "_numpy_internal", None)
+    if read is not None:
+        return float(read())
+    return float(value) if wait or value.is_ready() else None

@@ -9,8 +9,11 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from slowtrain.capture import profilers
 from slowtrain.capture.lines import LineTracer, rows
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
@@ -25,18 +28,24 @@ ENOUGH_NS = 300_000_000
 LONGEST_NS = 1_000_000_000
 NEVER = 1 << 62
 SECOND_NS = 30_000_000_000  # the second window, this long after the first
-USERS_PROFILER = "tensorflow.python.profiler.profiler_v2"
-OPTIONS = {"host_tracer_level": 2, "device_tracer_level": 1, "python_tracer_level": 0}
+USERS = ((profilers.USERS_PROFILER, "start"), (profilers.JAX_PROFILER, "start_trace"), ("jax.profiler", "start_trace"))
 
 
 class Windows:
     """Called at each step boundary, but not while the next window is far away: the recorder's thread arms it again."""
 
-    def __init__(self, recorder: Recorder, progress: Progress, enabled: bool = True) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        progress: Progress,
+        enabled: bool = True,
+        settle: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.settle = settle  # waits until the device has done what the steps so far have started
         self.recorder = recorder
         self.progress = progress
         self.main = threading.main_thread().ident
-        self._sessions: list[Any] = []  # the profiler at work, if any; popped by whoever ends it, in any thread
+        self._sessions: list[profilers.End] = []  # what ends the one at work, if any; popped by whoever calls it
         self._tracer: LineTracer | None = None
         self._first_ns = 0
         self._begun_ns = 0
@@ -52,7 +61,8 @@ class Windows:
             recorder.at_fork.append(self._abandon)
             recorder.at_end.append(self._ended)
             recorder.every(0.5, self._overdue)
-            on_import(recorder, USERS_PROFILER, self._patch_profiler)
+            for module, name in USERS:
+                on_import(recorder, module, partial(self._patch_profiler, name))
 
     def _at_boundary(self, steps: int) -> None:
         try:
@@ -71,7 +81,10 @@ class Windows:
             self._until = 0
         if self._sessions:
             if self._over(steps, at):
-                self._end_profile(steps, at)
+                # A device that works off a queue has not done the window's last steps yet: without them there would
+                # be more steps than work. It is waited for here alone, and the wait is a part of the window.
+                self.recorder.guard("device", self.settle)
+                self._end_profile(steps, now())
         elif self._tracer is not None:
             if self._over(steps, at):
                 self._end_lines(steps, at)
@@ -99,16 +112,13 @@ class Windows:
                 self._schedule(at)
 
     def _begin_profile(self) -> None:
-        users = sys.modules.get(USERS_PROFILER)
-        if getattr(users, "_profiler", None) is not None or not self.recorder.folder.is_dir():
+        if not self.recorder.folder.is_dir():
             return
-        from tensorflow.python.profiler.internal import _pywrap_profiler
-
-        session = _pywrap_profiler.ProfilerSession()
         self._clock_ns = time.time_ns() - now()
-        session.start(str(self.recorder.folder / f"window-{self._done // 2 + 1}"), OPTIONS)
+        end = profilers.begin(self.recorder.folder / f"window-{self._done // 2 + 1}")
         self._begun_ns = now()
-        self._sessions.append(session)
+        if end is not None:
+            self._sessions.append(end)
 
     def _schedule(self, at: int) -> None:
         """The line window follows the profile at once; the second pair comes much later, once."""
@@ -121,12 +131,12 @@ class Windows:
 
     def _end_profile(self, steps: int, at: int) -> None:
         try:
-            session = self._sessions.pop()
+            close = self._sessions.pop()
         except IndexError:  # the other thread was first
             return
         folder = f"window-{self._done // 2 + 1}"
         if self.recorder.folder.is_dir():  # else it would be made anew
-            self.recorder.guard("profiler", session.export_to_tb)
+            self.recorder.guard("profiler", close)
         end = now()
         self.recorder.event(
             "window", "profile", self._start_ns, end,
@@ -143,7 +153,7 @@ class Windows:
         if self._sessions and at - self._begun_ns > 2 * LONGEST_NS:
             self._end_profile(self.progress.steps, at)
 
-    def _patch_profiler(self, module: Any) -> None:
+    def _patch_profiler(self, name: str, module: Any) -> None:
         """The user's own profiler goes first: there can be only one, and theirs would fail."""
 
         def start(original: Wrapper) -> Wrapper:
@@ -154,7 +164,7 @@ class Windows:
 
             return start
 
-        replace(module, "start", start)
+        replace(module, name, start)
 
     def _ended(self) -> None:
         """Recording has ended before the script did."""

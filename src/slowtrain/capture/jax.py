@@ -1,0 +1,228 @@
+"""Patches of Keras 3 on JAX: where a step waits for its batch, for its compiler, and for the device.
+
+On this backend a step function asks a Python iterator for its batch and starts the compiled step, which returns before
+the device is done: the host runs ahead, by some dozens of steps at most, and waits once a value is looked at or an
+epoch ends. So three moments are noted beside the step itself: when its batch was there, after which the rest of the
+step function starts the compiled step (lane ``function``); and when all that was started is done (lane ``sync``), by
+which the reader can tell how long the device's own steps take.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+from slowtrain.capture.patching import Wrapper, on_import, replace, replace_property
+from slowtrain.capture.recorder import Recorder, now
+from slowtrain.capture.state import Flags, Progress, ThreadState
+
+TRAINER = "keras.src.backend.jax.trainer"
+COMPILING = "/jax/core/compile/"  # JAX's own events: tracing, lowering, the backend's compiler
+TRACED, COMPILED = "jaxpr_trace_duration", "backend_compile_duration"
+STEPS = ("train_step", "test_step", "predict_step")  # what the compiled functions of Keras' steps are called
+
+
+class Batches(Iterator[Any]):
+    """The iterator that Keras gives its step function; notes how long each batch was waited for."""
+
+    __slots__ = ("_given", "_patches")
+
+    def __init__(self, given: Iterator[Any], patches: JaxPatches) -> None:
+        self._given = given
+        self._patches = patches
+
+    def __next__(self) -> Any:
+        patches = self._patches
+        me = patches.state.me
+        if me.busy:
+            return next(self._given)
+        start = now()
+        try:
+            return next(self._given)
+        finally:
+            me.fed = end = now()
+            me.left -= 1
+            if not me.left:
+                me.look(patches.recorder.active)
+            patches.recorder.emit((patches.asked, start, end, me.ident, 0))
+
+
+class JaxPatches:
+    """Installs itself through import hooks."""
+
+    def __init__(self, recorder: Recorder, state: ThreadState, progress: Progress) -> None:
+        self.recorder = recorder
+        self.state = state
+        self.progress = progress
+        self.asked = 0
+        self._traced: dict[str, tuple[int, int]] = {}  # of a step's function: how often it was compiled, traced since
+        self._hear: Any = self._heard  # one object, to be found again in JAX's list
+
+    def install(self) -> None:
+        on_import(self.recorder, TRAINER, self._patch_trainer)
+        on_import(self.recorder, "jax._src.array", self._patch_readback)
+        on_import(self.recorder, "jax._src.monitoring", self._listen)
+        self.recorder.at_exit.append(self._deafen)
+
+    # -- batches
+
+    def _patch_trainer(self, module: Any) -> None:
+        self.asked = self.recorder.name("next", "next", "next", site=None)
+        epochs = getattr(module, "JAXEpochIterator", None)
+        if epochs is not None and "_get_iterator" in epochs.__dict__:
+            replace(epochs, "_get_iterator", self._batches)
+        if hasattr(module, "_distribute_data"):
+            replace(module, "_distribute_data", self._feed)
+
+    def _batches(self, original: Wrapper) -> Wrapper:
+        recorder = self.recorder
+
+        def _get_iterator(*args: Any, **kwargs: Any) -> Any:
+            given = original(*args, **kwargs)
+            return Batches(iter(given), self) if recorder.active else given
+
+        return _get_iterator
+
+    def _feed(self, original: Wrapper) -> Wrapper:
+        """Batches that are put on the device; what JAX leaves to threads of its own is not in it."""
+        recorder, state = self.recorder, self.state
+        name = recorder.name("feed", "device_put", "device_put", site=None)
+
+        def _distribute_data(*args: Any, **kwargs: Any) -> Any:
+            me = state.me
+            if me.busy or not me.main or not recorder.active:
+                return original(*args, **kwargs)
+            start = now()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                recorder.emit((name, start, now(), me.ident, 0))
+
+        return _distribute_data
+
+    # -- values that are looked at
+
+    def _patch_readback(self, module: Any) -> None:
+        """Python's numbers, and NumPy's arrays where they are copies, come out of an array by one property."""
+        recorder, state = self.recorder, self.state
+
+        def make(original: Wrapper) -> Wrapper:
+            def _value(self: Any) -> Any:
+                me = state.me
+                if me.busy or not me.main or not recorder.active:
+                    return original(self)
+                start = now()
+                try:
+                    return original(self)
+                finally:
+                    recorder.guard("readback", done, me, start, now(), sys._getframe(1))
+
+            return _value
+
+        def done(me: Flags, start: int, end: int, frame: FrameType) -> None:
+            # Keras' own readings, at the end of an epoch, belong to no line.
+            name = recorder.name_at(None if me.loops else frame, "readback", "value", "readback")
+            recorder.emit((name, start, end, me.ident, 0))
+
+        replace_property(module.ArrayImpl, "_value", make)
+
+    # -- the device
+
+    def epoch_ends(self, callbacks: Any) -> None:
+        """Waits until the device has done the epoch's steps, just before Keras does so itself to read its metrics."""
+        self.settle(callbacks.__dict__.get("_model"))
+
+    def settle(self, model: Any) -> None:
+        """The same for what a model's steps have started, if Keras keeps it."""
+        state = getattr(model, "__dict__", {}).get("_jax_state")
+        if state:
+            self._wait(list(state.values())[::-1])
+
+    def settle_step(self) -> None:
+        """Waits for all the steps before the one that is about to begin: they made the state that it is given."""
+        if self.progress.given and TRAINER in sys.modules:
+            self._wait(self.progress.given[0])
+
+    def _wait(self, made: Any) -> None:
+        array = _first_array(made)
+        if array is None or not self.state.me.main:
+            return
+        start = now()
+        array.block_until_ready()  # one is enough: a program's results are there all at once
+        self.recorder.span(self.recorder.name("sync", "device"), start, now())
+
+    # -- compiling
+
+    def _listen(self, module: Any) -> None:
+        """JAX tells whoever asks what it traced and compiled, and how long that took."""
+        module.register_event_duration_secs_listener(self._hear)
+
+    def _deafen(self) -> None:
+        module = sys.modules.get("jax._src.monitoring")
+        listeners = getattr(module, "_event_duration_secs_listeners", [])
+        if self._hear in listeners:
+            listeners.remove(self._hear)
+
+    def _heard(self, event: str, duration_s: float, **about: Any) -> None:
+        if self.recorder.active and event.startswith(COMPILING):
+            self.recorder.guard("compiling", self._note, event[len(COMPILING) :], duration_s, about)
+
+    def _note(self, what: str, duration_s: float, about: dict[str, Any]) -> None:
+        recorder, me, end = self.recorder, self.state.me, now()
+        start = end - int(duration_s * 1e9)
+        recorder.span(recorder.name("trace", "jit"), start, end)
+        text = str(about.get("fun_name") or "").removeprefix("jit(").removesuffix(")")
+        if not me.steps or text not in STEPS:
+            return
+        count, since = self._traced.get(text, (0, start))
+        if what == TRACED:
+            self._traced[text] = count, start
+        elif what == COMPILED:
+            self._traced[text] = count + 1, start
+            trains = text == STEPS[0]
+            more = {"number": f"jit {text}", "nth": count + 1, "training": trains, "keras": True, "jit": True}
+            recorder.event("trace", text, max(since, 0), end, **more)
+
+
+def _first_array(made: Any) -> Any:
+    """One array of JAX's out of lists of lists of them, which was not given away."""
+    stack = [made]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, (list, tuple)):
+            stack.extend(reversed(one))
+        elif hasattr(one, "block_until_ready") and not one.is_deleted():
+            return one
+    return None
+
+
+# -- facts
+
+
+def at_work() -> Any:
+    """JAX, where Keras runs on it or TensorFlow is not there, and the script has opened its devices; else None.
+
+    It is never us who open them: that takes memory, and settings that the script makes later would come too late.
+    """
+    jax, bridge = sys.modules.get("jax"), sys.modules.get("jax._src.xla_bridge")
+    if jax is None or ("tensorflow" in sys.modules and TRAINER not in sys.modules):
+        return None
+    return jax if getattr(bridge, "_backends", None) else None
+
+
+def devices() -> list[dict[str, Any]]:
+    return [{"kind": kind(d), "name": str(d), "model": str(d.device_kind)} for d in at_work().local_devices()]
+
+
+def kind(device: Any) -> str:
+    """As TensorFlow says it: CPU, GPU, TPU."""
+    platform = str(device.platform)
+    return "GPU" if platform in ("gpu", "cuda", "rocm") else platform.upper()
+
+
+def build() -> dict[str, Any]:
+    from slowtrain.capture import builds  # not while the script starts
+
+    return builds.BUILDS["jax"]()
