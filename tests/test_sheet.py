@@ -27,6 +27,7 @@ FILES = sorted(FIXTURES.glob("*.json"))
 WRONG = {
     "healthy_t4": {},
     "cpu_only_vm": {},
+    "h100_vm": {},
     "cpu_wheel": {"machine/gpu-unseen": "tensorflow[and-cuda]==2.21.0"},
     "missing_cudnn": {"machine/gpu-unseen": "nvidia-cudnn-cu12"},
     "container_without_gpu": {"machine/gpu-unseen": "--gpus all", "machine/limited-host": "--cpus"},
@@ -179,6 +180,67 @@ def test_a_driver_updated_under_a_running_system_wants_a_reboot() -> None:
     found = facts("healthy_t4")
     found["gpu"] = {"unmeasured": "Driver/library version mismatch", "devices": []}
     assert "reboot" in (named(found, "machine/gpu-unseen", "driver").remedy or "")
+
+
+def test_a_real_card_in_order() -> None:
+    """As `nvidia-smi -q` gave it at the same time: PCIe 5 x16, 1980 MHz, 700 W, 480 MiB reserved, no errors."""
+    found = facts("h100_vm")
+    said = {(c.cause, c.name): c for c in judge(found)}
+    link, kept = said["transfer/slow-link", "link"], said["machine/busy-gpu", "processes"]
+    assert link.state is State.FINE
+    assert link.numbers["link_gbps"] == pytest.approx(16 * 3.938)
+    assert "PCIe 5.0 x16" in link.says
+    assert "54.5 GB/s" in link.says
+    assert kept.says == "no other process computes on it (480 MiB kept by the driver)"
+    assert said["machine/throttled-clock", "power limit"].says == "700 W, its default"
+    assert said["machine/faulty-gpu", "memory errors"].state is State.FINE
+    assert said["startup/jit-from-ptx", "torch code"].state is State.FINE
+    # At that time its load was copies alone, at 128 of 700 W: nothing of heat or power could show.
+    clock = said["machine/throttled-clock", "clock"]
+    assert clock.state is State.UNCHECKED
+    assert "1980 of 1980 MHz, 128 W, 35 °C, slows down at 89 °C" in clock.says
+    found["load"]["devices"][0]["computed_seconds"] = 2.0
+    assert named(found, "machine/throttled-clock", "clock").state is State.FINE
+
+
+def test_libraries_that_lie_there_and_are_not_loaded_are_none_of_its_matter() -> None:
+    """The loader finds cuDNN 9.14 there; PyTorch and JAX load 9.19 from its wheel."""
+    found = facts("h100_vm")
+    assert not any("9.14" in c.says or c.name.endswith("duplicates") for c in judge(found))
+    files: list[dict[str, str | None]] = [{"file": "/usr/lib/libcudnn.so.9.14.0", "version": "9.14.0"}]
+    found["frameworks"]["torch"]["loaded"] = files
+    found["frameworks"]["torch"] |= {"cudnn_version": "9.19.0", "cudnn_loaded": None}
+    check = named(found, "machine/library-mismatch", "torch cuDNN")
+    assert check.state is State.WRONG
+    assert check.says == (
+        "PyTorch 2.11.0+cu130 was built with cuDNN 9.19.0 and loads 9.14.0 (/usr/lib/libcudnn.so.9.14.0)"
+    )
+    assert "'nvidia-cudnn-cu13>=9.19,<10'" in str(check.remedy)
+    files[0]["version"] = "9.20.1"
+    assert named(found, "machine/library-mismatch", "torch cuDNN").state is State.FINE
+    files.append({"file": "/opt/other/libcudnn.so.9", "version": None})
+    assert named(found, "machine/library-mismatch", "torch cuDNN").state is State.UNCHECKED  # which of them?
+    assert "has loaded libcudnn 2 times" in named(found, "machine/library-mismatch", "torch duplicates").says
+
+
+@pytest.mark.parametrize(
+    ("built", "file", "version", "state"),
+    [
+        ("9", "/venv/nvidia/cudnn/lib/libcudnn.so.9", None, State.FINE),  # TensorFlow tells the major version alone
+        ("9", "/venv/nvidia/cudnn/lib/libcudnn.so.9", "9.3.0.75", State.FINE),
+        ("9.3", "/venv/nvidia/cudnn/lib/libcudnn.so.9", None, State.UNCHECKED),
+        ("9.3", "/venv/nvidia/cudnn/lib/libcudnn.so.9", "9.1.0.70", State.WRONG),
+        ("8", "/usr/lib/libcudnn.so.9", None, State.WRONG),
+        ("9", None, None, State.UNCHECKED),
+    ],
+)
+def test_cudnn_as_it_is_loaded(built: str, file: str | None, version: str | None, state: State) -> None:
+    found = facts("healthy_t4")
+    found["frameworks"]["tensorflow"] |= {
+        "cudnn_version": built,
+        "loaded": [{"file": file, "version": version}] if file else [],
+    }
+    assert named(found, "machine/library-mismatch", "tensorflow cuDNN").state is state
 
 
 def test_a_framework_beside_the_one_in_use_may_be_blind() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -40,7 +41,53 @@ def test_a_build_that_says_nothing_of_cuda() -> None:
 @pytest.mark.parametrize(("number", "version"), [(8907, "8.9.7"), (90100, "9.1.0"), (91002, "9.10.2"), (None, None)])
 def test_cudnns_numbers(number: int | None, version: str | None) -> None:
     torch = SimpleNamespace(backends=SimpleNamespace(cudnn=SimpleNamespace(version=lambda: number)))
-    assert builds._torch_cudnn(torch) == version
+    assert builds._torch_cudnn(torch) == {"cudnn_version": None, "cudnn_loaded": version}
+
+
+def test_pytorch_tells_what_it_was_built_with_and_what_it_loaded() -> None:
+    def refuses() -> int:
+        raise RuntimeError("cuDNN version incompatibility")
+
+    own = SimpleNamespace(getCompileVersion=lambda: (9, 19, 0), getRuntimeVersion=lambda: (9, 14, 0))
+    cudnn = SimpleNamespace(version=refuses)
+    torch = SimpleNamespace(_C=SimpleNamespace(_cudnn=own), backends=SimpleNamespace(cudnn=cudnn))
+    assert builds._torch_cudnn(torch) == {"cudnn_version": "9.19.0", "cudnn_loaded": "9.14.0"}
+
+
+def test_jax_tells_by_its_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> int:
+        raise RuntimeError("no cuDNN")
+
+    versions = SimpleNamespace(cudnn_build_version=lambda: 91200, cudnn_get_version=lambda: 91900)
+    monkeypatch.setitem(sys.modules, "jax_cuda13_plugin", SimpleNamespace(__path__=[]))
+    monkeypatch.setitem(sys.modules, "jax_cuda13_plugin._versions", versions)
+    assert builds._jax_cudnn("jax-cuda13-plugin") == {"cudnn_version": "9.12.0", "cudnn_loaded": "9.19.0"}
+    versions.cudnn_get_version = none
+    assert builds._jax_cudnn("jax-cuda13-plugin") == {"cudnn_version": "9.12.0", "cudnn_loaded": None}
+    assert (
+        builds._jax_cudnn("jax-cuda12-plugin")
+        == builds._jax_cudnn(None)
+        == dict.fromkeys(("cudnn_version", "cudnn_loaded"))
+    )
+
+
+def test_the_files_that_a_process_has_loaded(tmp_path: Path) -> None:
+    wheel = "/venv/site-packages/nvidia/cudnn/lib"
+    rows = [
+        f"7f0 r-xp 0 08:01 11 {wheel}/libcudnn.so.9",
+        f"7f1 r--p 0 08:01 11 {wheel}/libcudnn.so.9",
+        f"7f2 r-xp 0 08:01 12 {wheel}/libcudnn_ops.so.9",
+        "7f3 r-xp 0 08:01 13 /a folder/libcudart-a7b20f20.so.11.0",
+        "7f4 r-xp 0 08:01 14 /usr/lib/libcublas.so.12 (deleted)",
+        "7f5 r-xp 0 08:01 15 /usr/lib/libc.so.6",
+        "7f6 rw-p 0 00:00 0 [heap]",
+    ]
+    maps = tmp_path / "maps"
+    maps.write_text("\n".join(rows))
+    assert builds.mapped(maps) == [
+        "/a folder/libcudart-a7b20f20.so.11.0", "/usr/lib/libcublas.so.12", f"{wheel}/libcudnn.so.9"
+    ]  # fmt: skip
+    assert builds.mapped(tmp_path / "none") is None
 
 
 def test_a_framework_that_cannot_be_imported_is_an_error_and_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,8 +114,10 @@ def test_tensorflow_is_asked_in_a_child() -> None:
 @pytest.mark.tensorflow
 def test_the_load_copies_and_tells_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "COPY_BYTES", 1 << 20)
+    monkeypatch.setattr(load, "SIDE", 64)
     said: list[dict[str, Any]] = []
     load.run("tensorflow", 0.05, "CPU", lambda line: said.append(json.loads(line)))
     begun, ended = said
     assert begun == {"device": 0, "begun": True}
     assert ended["bytes_per_second"] > 1e6
+    assert ended["computed_seconds"] >= 0.05

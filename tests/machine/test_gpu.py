@@ -52,7 +52,10 @@ class FakeNvml:
     def nvmlDeviceGetName(self, handle: str) -> bytes:  # noqa: N802
         return b"Drawn T4"
 
-    def nvmlDeviceGetMemoryInfo(self, handle: str) -> Any:  # noqa: N802
+    def nvmlDeviceGetMemoryInfo(self, handle: str, version: int | None = None) -> Any:  # noqa: N802
+        # The second version of the call counts apart what the driver keeps for itself.
+        if version:
+            return SimpleNamespace(version=version, total=16_000, reserved=500, used=3_500)
         return SimpleNamespace(total=16_000, used=4_000)
 
     def nvmlDeviceGetUtilizationRates(self, handle: str) -> Any:  # noqa: N802
@@ -96,6 +99,7 @@ def test_a_good_card() -> None:
     assert device["power_watts"] == 65
     assert device["throttle_reasons"] == ["power limit", "too hot (software)"]
     assert device["compute_processes"] == [{"pid": 41, "memory_used_bytes": None}]
+    assert (device["memory_used_bytes"], device["memory_reserved_bytes"]) == (4_000, 500)
     assert device["mig_mode"] is False
 
 

@@ -16,7 +16,7 @@ from slowtrain.machine import document, folder, frameworks, kernel_log, loading
 from slowtrain.machine.devices import devices
 from slowtrain.machine.environment import keras_backend
 from slowtrain.machine.gpu import Gpus
-from slowtrain.machine.libraries import libraries
+from slowtrain.machine.libraries import libraries, taken
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads what only Linux has")
 OPEN_DRIVER = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.10  Release Build\n"
@@ -45,6 +45,9 @@ class Nvml:
     def nvmlDeviceGetCurrPcieLinkGeneration(self, handle: int) -> int:  # noqa: N802
         self.asked += 1
         return 1 if self.asked == 1 else 4
+
+    def nvmlDeviceGetClockInfo(self, handle: int, kind: int) -> int:  # noqa: N802
+        return 1980 if self.asked < 2 else 1500
 
     def nvmlDeviceGetCurrentClocksEventReasons(self, handle: int) -> int:  # noqa: N802
         return 0x4 if self.asked == 1 else 0x20
@@ -117,6 +120,17 @@ def test_libraries_are_tried_as_the_loader_would(tmp_path: Path) -> None:
     assert there["loaded"].endswith("libc.so.6")
 
 
+def test_versions_of_what_a_process_has_loaded(tmp_path: Path) -> None:
+    """The wheel of cuDNN's frontend lies beside it and has another count of its own."""
+    file = tmp_path / "nvidia/cudnn/lib/libcudnn.so.9"
+    for name in ("nvidia_cudnn_cu13-9.19.0.56", "nvidia_cudnn_frontend-1.15.0"):
+        (tmp_path / f"{name}.dist-info").mkdir()
+    rows = taken([str(file), "/usr/lib/libcudnn.so.9.14.0", "/usr/lib/libcudart.so.13"])
+    assert [row["version"] for row in rows] == ["9.19.0.56", "9.14.0", None]
+    (tmp_path / "nvidia_cudnn_cu12-9.10.2.21.dist-info").mkdir()
+    assert taken([str(file)])[0]["version"] is None  # both wheels write that file
+
+
 @LINUX
 def test_a_folder_is_read_past_the_cache_within_its_budget(tmp_path: Path) -> None:
     for i in range(30):
@@ -178,19 +192,28 @@ def test_faults_in_the_kernels_log() -> None:
     assert kernel_log.kernel_log("")["xids"] == []
 
 
+def test_an_empty_kernel_log_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "slowtrain.machine.kernel_log.subprocess.run", lambda *_, **__: SimpleNamespace(returncode=0, stdout=b"\n")
+    )
+    assert kernel_log.kernel_log() == {"xids": None, "unmeasured": "dmesg shows nothing here"}
+
+
 def test_a_card_is_read_while_it_works() -> None:
     """The child is a stand-in: it says that it copies, and for how long."""
     code = (
         "import time\n"
         f'print({loading.MARK!r} + \'{{"device": 0, "begun": true}}\', flush=True)\ntime.sleep(0.5)\n'
-        f'print({loading.MARK!r} + \'{{"device": 0, "begun": false, "bytes_per_second": 6e9}}\', flush=True)\n'
+        f'print({loading.MARK!r} + \'{{"device": 0, "begun": false, "bytes_per_second": 6e9,\''
+        " + '\"computed_seconds\": 0.25}', flush=True)\n"
     )
     found = loading.load(Gpus(Nvml()), None, [sys.executable, "-c", code])
     assert found["unmeasured"] is None
     (row,) = found["devices"]
     assert row["pcie_generation"] == 4  # its best at work, not what it was at rest
     assert row["throttle_bits"] == 0x24  # any reason that was given
-    assert row["bytes_per_second"] == 6e9
+    assert (row["bytes_per_second"], row["computed_seconds"]) == (6e9, 0.25)
+    assert row["sm_mhz"] == 1500  # the middle: the first reading was before the power limit held it down
 
 
 def test_a_load_that_cannot_run_says_why() -> None:

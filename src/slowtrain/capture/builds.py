@@ -10,11 +10,17 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+from slowtrain.machine.rules import WHEELS
+
 MARK = "slowtrain.build:"
+# libcudnn.so.9, libcudart-a7b20f20.so.11.0 (as PyTorch's older wheels name their own), and not libcudnn_ops.so.9.
+LIBRARY = re.compile(r"(lib[A-Za-z]+)(?:-[0-9a-f]{8})?\.so[.\d]*")
 
 
 def tensorflow_build(tf: Any) -> dict[str, Any]:
@@ -55,15 +61,30 @@ def _torch() -> dict[str, Any]:
         "cuda_build": built is not None,
         "rocm_build": getattr(torch.version, "hip", None) is not None,
         "cuda_version": _version(built),
-        "cudnn_version": _torch_cudnn(torch) if built else None,
+        **(_torch_cudnn(torch) if built else {"cudnn_version": None}),
         # Empty where the driver is missing, though the build may have code for many.
         "capabilities": [str(c) for c in torch.cuda.get_arch_list()],
         "gpus": int(torch.cuda.device_count()) if torch.cuda.is_available() else 0,
     }
 
 
-def _torch_cudnn(torch: Any) -> str | None:
-    number = torch.backends.cudnn.version()
+def _torch_cudnn(torch: Any) -> dict[str, str | None]:
+    """The cuDNN that it was built with, and the one that it has loaded: the latter is what ``version()`` tells."""
+    own = getattr(getattr(torch, "_C", None), "_cudnn", None)
+    built, loaded = (_triple(own, name) for name in ("getCompileVersion", "getRuntimeVersion"))
+    if loaded is None:
+        loaded = cudnn_number(torch.backends.cudnn.version())
+    return {"cudnn_version": built, "cudnn_loaded": loaded}
+
+
+def _triple(module: Any, name: str) -> str | None:
+    """(9, 19, 0) as 9.19.0."""
+    call = getattr(module, name, None)
+    return ".".join(str(int(part)) for part in call()) if call is not None else None
+
+
+def cudnn_number(number: int | None) -> str | None:
+    """91900 as 9.19.0, 8907 as 8.9.7."""
     if not number:
         return None
     scale = 10_000 if number >= 90_000 else 1_000  # cuDNN 9 counts its minor versions in hundreds of hundreds
@@ -85,10 +106,22 @@ def _jax() -> dict[str, Any]:
         "cuda_build": cuda is not None,
         "rocm_build": any("rocm" in name for name in plugins),
         "cuda_version": cuda.removeprefix("jax-cuda").removesuffix("-plugin") if cuda else None,
-        "cudnn_version": None,
         "capabilities": [],  # it compiles for the card that it finds
         "gpus": sum(1 for device in jax.devices() if device.platform in ("gpu", "cuda", "rocm")),
+        **_jax_cudnn(cuda),
     }
+
+
+def _jax_cudnn(plugin: str | None) -> dict[str, str | None]:
+    """What JAX's plugin says of cuDNN: it checks both by itself when it is loaded, so nothing is loaded for this."""
+    found: dict[str, str | None] = {"cudnn_version": None, "cudnn_loaded": None}
+    try:
+        versions = importlib.import_module(f"{(plugin or '').replace('-', '_')}._versions")
+        found["cudnn_version"] = cudnn_number(versions.cudnn_build_version())
+        found["cudnn_loaded"] = cudnn_number(versions.cudnn_get_version())
+    except Exception:
+        return found  # no plugin, one of another make, or one that finds no cuDNN: not told
+    return found
 
 
 def _installed(name: str) -> str | None:
@@ -101,10 +134,21 @@ def _installed(name: str) -> str | None:
 BUILDS: Mapping[str, Callable[[], dict[str, Any]]] = {"tensorflow": _tensorflow, "torch": _torch, "jax": _jax}
 
 
-def main(name: str) -> str:
-    """The line to print for one framework."""
+def mapped(maps: Path = Path("/proc/self/maps")) -> list[str] | None:
+    """The files of CUDA's libraries that are in this process; None where the system does not show them."""
     try:
-        found = BUILDS[name]()
+        lines = maps.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    files = dict.fromkeys(line[line.index("/") :].removesuffix(" (deleted)") for line in lines if "/" in line)
+    named = ((file, LIBRARY.fullmatch(file.rpartition("/")[2])) for file in files)
+    return sorted(file for file, found in named if found and found[1] in WHEELS)
+
+
+def main(name: str) -> str:
+    """The line to print for one framework. Which files it took is told by the process, once it was asked for GPUs."""
+    try:
+        found = {**BUILDS[name](), "loaded": mapped()}
     except Exception as error:
         found = {"error": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
     return MARK + json.dumps(found)

@@ -1,9 +1,11 @@
-"""A short load on each GPU: copies to it, with some arithmetic between them, in a child process of its own.
+"""A short load on each GPU: copies to it, then products of matrices on it, in a child process of its own.
 
     python -m slowtrain.capture.load tensorflow SECONDS
 
-Writes a line for each second that was asked for (after :data:`MARK`): the best rate of copying so far, in bytes a
-second and by device. While it runs, whoever started it reads the link and the clocks.
+Writes a line when it begins with a device and one when it is done with it (after :data:`MARK`): the best rate of
+copying in bytes a second, and for how long it computed. Meanwhile whoever started it reads the link and the clocks:
+the link falls back where nothing is copied, and only arithmetic draws the power and makes the heat that hold a clock
+down.
 """
 
 from __future__ import annotations
@@ -18,13 +20,14 @@ from typing import Any
 
 MARK = "slowtrain.load:"
 COPY_BYTES = 64 << 20  # long beside the time that starting a copy takes, little beside any card's memory
-SIDE = 2048
+SIDE = 4096  # of square matrices: 137 GFLOP a product, which fills every card
+PRODUCTS = 8  # one after another before the host waits
 
-Copy = Callable[[], None]
+Turns = tuple[Callable[[], None], Callable[[], None]]
 
 
-def _tensorflow(kind: str) -> Iterator[Copy]:
-    """For each device a function that copies to it once and computes a little there, to the end."""
+def _tensorflow(kind: str) -> Iterator[Turns]:
+    """For each device a function that copies to it once, and one that computes there, both to the end."""
     tf = importlib.import_module("tensorflow")
     for device in tf.config.list_physical_devices("GPU"):
         tf.config.experimental.set_memory_growth(device, True)
@@ -36,10 +39,20 @@ def _tensorflow(kind: str) -> Iterator[Copy]:
                 # convert_to_tensor may share NumPy's memory on a CPU; identity to a GPU is the copy.
                 float(tf.identity(tf.convert_to_tensor(data))[0])
 
-        yield copy
+        with tf.device(device.name):
+            matrix = tf.fill((SIDE, SIDE), 1.0 / SIDE)
+
+        def compute(name: str = device.name, matrix: Any = matrix) -> None:
+            with tf.device(name):
+                product = matrix
+                for _ in range(PRODUCTS):
+                    product = tf.linalg.matmul(product, matrix)
+                float(product[0, 0])
+
+        yield copy, compute
 
 
-def _torch(kind: str) -> Iterator[Copy]:
+def _torch(kind: str) -> Iterator[Turns]:
     torch = importlib.import_module("torch")
     data = torch.from_numpy(_data())
     for index in range(torch.cuda.device_count() if kind == "GPU" else 0):
@@ -49,10 +62,18 @@ def _torch(kind: str) -> Iterator[Copy]:
             pinned.to(f"cuda:{index}", non_blocking=True)
             torch.cuda.synchronize(index)
 
-        yield copy
+        matrix = torch.full((SIDE, SIDE), 1.0 / SIDE, device=f"cuda:{index}")
+
+        def compute(index: int = index, matrix: Any = matrix) -> None:
+            product = matrix
+            for _ in range(PRODUCTS):
+                product = product @ matrix
+            torch.cuda.synchronize(index)
+
+        yield copy, compute
 
 
-def _jax(kind: str) -> Iterator[Copy]:
+def _jax(kind: str) -> Iterator[Turns]:
     jax = importlib.import_module("jax")
     data = _data()
     for device in jax.devices():
@@ -61,7 +82,15 @@ def _jax(kind: str) -> Iterator[Copy]:
             def copy(device: Any = device) -> None:
                 jax.device_put(data, device).block_until_ready()
 
-            yield copy
+            matrix = jax.device_put(jax.numpy.full((SIDE, SIDE), 1.0 / SIDE), device)
+
+            def compute(matrix: Any = matrix) -> None:
+                product = matrix
+                for _ in range(PRODUCTS):
+                    product = product @ matrix
+                product.block_until_ready()
+
+            yield copy, compute
 
 
 def _data() -> Any:
@@ -73,19 +102,28 @@ LOADS = {"tensorflow": _tensorflow, "torch": _torch, "jax": _jax}
 
 
 def run(name: str, seconds: float, kind: str, say: Callable[[str], None]) -> None:
-    """Copies for that long to each device in turn; says what was reached."""
+    """For that long copies to each device in turn, and as long computes there; says what was reached."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    copies = list(LOADS[name](kind))
-    rates = [0.0] * len(copies)
-    for index, copy in enumerate(copies):
-        copy()  # the first pays for opening the device
+    for index, (copy, compute) in enumerate(LOADS[name](kind)):
+        for turn in (copy, compute):
+            turn()  # the first pays for opening the device and for choosing kernels
         say(json.dumps({"device": index, "begun": True}))
-        deadline = time.perf_counter() + seconds
-        while time.perf_counter() < deadline:
-            begun = time.perf_counter()
-            copy()
-            rates[index] = max(rates[index], COPY_BYTES / (time.perf_counter() - begun))
-        say(json.dumps({"device": index, "begun": False, "bytes_per_second": rates[index]}))
+        rate = max(COPY_BYTES / took for took in _turns(copy, seconds))
+        computed = sum(_turns(compute, seconds))
+        done = {"device": index, "begun": False, "bytes_per_second": rate, "computed_seconds": computed}
+        say(json.dumps(done))
+
+
+def _turns(turn: Callable[[], None], seconds: float) -> Iterator[float]:
+    """Seconds that each took, one after another until that many have passed; one at least."""
+    deadline = time.perf_counter() + seconds
+    while True:
+        begun = time.perf_counter()
+        turn()
+        ended = time.perf_counter()
+        yield ended - begun
+        if ended >= deadline:
+            return
 
 
 def _say(line: str) -> None:

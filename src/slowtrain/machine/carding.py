@@ -66,8 +66,14 @@ def _company(gpu: Facts) -> Iterator[Check]:
         numbers = {"processes": float(len(others)), "held_bytes": held}
         yield Check(BUSY, name, State.WRONG, says, remedy, numbers, ("nvml",))
     else:
-        used = figure(gpu.get("memory_used_bytes")) or 0.0
-        says = "no other process computes on it" + (f" ({gib(used)} in use)" if used else "")
+        used, kept = figure(gpu.get("memory_used_bytes")) or 0.0, figure(gpu.get("memory_reserved_bytes"))
+        says = "no other process computes on it"
+        if kept:
+            held = max(used - kept, 0.0)
+            says += f" ({gib(held)} in use, and " if held else " ("
+            says += f"{gib(kept)} kept by the driver)"
+        elif used:
+            says += f" ({gib(used)} in use, what the driver keeps for itself among it)"
         yield Check(BUSY, name, State.FINE, says, sources=("nvml",))
     if gpu.get("display_active"):
         says = "it drives a display, which takes some of its memory and time"
@@ -106,8 +112,11 @@ def _clock(facts: Facts, gpu: Facts) -> Iterator[Check]:
 
 def _at_work(gpu: Facts, load: Facts, bits: int, heat: str) -> Check:
     name = "clock"
-    clock, most = figure(load.get("sm_mhz")), figure(gpu.get("sm_mhz_max"))
-    says = f"at work: {clock:g} of {most:g} MHz, {heat}" if clock and most else f"at work: {heat}"
+    clock, most, drawn = figure(load.get("sm_mhz")), figure(gpu.get("sm_mhz_max")), figure(load.get("power_watts"))
+    computed = figure(load.get("computed_seconds"))
+    figures = f"{clock:g} of {most:g} MHz, " if clock and most else ""
+    figures += f"{drawn:.0f} W, {heat}" if drawn else heat
+    says = f"{'at work' if computed else 'while copying'}: {figures}"
     reasons = throttle_reasons(bits) or []
     if bits & (HOT | BRAKED):
         return Check(
@@ -115,7 +124,11 @@ def _at_work(gpu: Facts, load: Facts, bits: int, heat: str) -> Check:
         )
     if bits & (POWER | SET_CLOCKS):
         return Check(CLOCK, name, State.NOTED, f"{says}; held down: {', '.join(reasons)}", sources=("nvml",))
-    return Check(CLOCK, name, State.FINE, f"{says}; nothing holds it down", sources=("nvml",))
+    if not computed:
+        # Copies make neither the heat nor the draw that hold a clock down.
+        says = f"not read while it computes; {says}"
+        return Check(CLOCK, name, State.UNCHECKED, says, missing=(Signal.LOAD,))
+    return Check(CLOCK, name, State.FINE, f"nothing holds it down {says}", sources=("nvml",))
 
 
 def _cool(bits: int) -> str:
@@ -210,7 +223,7 @@ def _link(facts: Facts, gpu: Facts) -> Check:
         return Check(LINK, name, State.UNCHECKED, says, missing=(Signal.LOAD,))
     reached = figure((load or {}).get("bytes_per_second"))
     said = f"; copies reach {plain(reached / 1e9)} GB/s" if reached else ""
-    says = f"at work: PCIe {now[0]:g}.0 x{now[1]:g}, {plain(rate * now[1])} GB/s"
+    says = f"at work PCIe {now[0]:g}.0 x{now[1]:g}, {plain(rate * now[1])} GB/s"
     numbers = {"link_gbps": rate * now[1], "possible_gbps": possible * most[1]}
     if rate * now[1] < possible * most[1]:
         says += f", where {most[0]:g}.0 x{most[1]:g}, {plain(possible * most[1])} GB/s, is possible{said}"
@@ -219,5 +232,5 @@ def _link(facts: Facts, gpu: Facts) -> Check:
         )
         remedy += "to automatic in the firmware; in a rented machine take another"
         return Check(LINK, name, State.WRONG, says, remedy, numbers, ("pcie-rate", "nvml"))
-    says += f", the most that card and slot can do{said}"
+    says += f", the most here{said}"
     return Check(LINK, name, State.FINE, says, None, numbers, ("pcie-rate",))

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from slowtrain.machine import libraries
+
 MODULE = "slowtrain.capture.builds"  # by its name: what imports a framework lives in capture/ alone
 MARK = "slowtrain.build:"
 NAMES = ("tensorflow", "torch", "jax")
@@ -42,6 +44,8 @@ def framework(name: str, environ: Mapping[str, str] | None = None) -> dict[str, 
     for line in reversed(done.stdout.decode(errors="replace").splitlines()):
         if line.startswith(MARK):
             found = json.loads(line.removeprefix(MARK))
+            if isinstance(found.get("loaded"), list):
+                found["loaded"] = libraries.taken(found["loaded"])
             return {**found, "said": telling(said)}
     last = next((line for line in reversed(said) if line.strip()), "no answer")
     return {"error": f"ended with exit code {done.returncode}: {last.strip()[:200]}", "said": telling(said)}

@@ -81,6 +81,7 @@ class Gpus:
             "name": _text(self._ask("nvmlDeviceGetName", handle)),
             "memory_total_bytes": getattr(memory, "total", None),
             "memory_used_bytes": getattr(memory, "used", None),
+            "memory_reserved_bytes": self._reserved(handle),
             "compute_capability": ".".join(map(str, capability)) if capability else None,
             "pcie_generation": self._ask("nvmlDeviceGetCurrPcieLinkGeneration", handle),
             "pcie_generation_max": self._ask("nvmlDeviceGetMaxPcieLinkGeneration", handle),
@@ -105,6 +106,12 @@ class Gpus:
             "display_active": _flag(self._ask("nvmlDeviceGetDisplayActive", handle)),
             **self._health(handle),
         }
+
+    def _reserved(self, handle: Any) -> int | None:
+        """What of the card's memory the driver keeps for itself; the first version of the call counts it as used."""
+        memory = self._ask("nvmlDeviceGetMemoryInfo", handle, self._constant("nvmlMemory_v2", 0x02000028))
+        reserved = getattr(memory, "reserved", None)
+        return None if reserved is None else int(reserved)
 
     def _health(self, handle: Any) -> dict[str, Any]:
         """Errors of the card's memory, since the driver was loaded and ever, and what was done about them."""

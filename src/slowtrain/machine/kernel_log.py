@@ -21,6 +21,8 @@ def kernel_log(said: str | None = None) -> dict[str, Any]:
         if done.returncode:
             return {"xids": None, "unmeasured": "dmesg is for root here: try sudo dmesg | grep -i xid"}
         said = done.stdout.decode(errors="replace")
+        if not said.strip():
+            return {"xids": None, "unmeasured": "dmesg shows nothing here"}
     counted = Counter((match[1], int(match[2])) for match in XID.finditer(said))
     return {
         "xids": [{"address": a, "code": code, "count": n} for (a, code), n in sorted(counted.items())],

@@ -1,4 +1,8 @@
-"""The shared libraries of CUDA: which files there are, which the loader takes, and which are there twice."""
+"""The shared libraries of CUDA: which files there are, and whether the loader finds one of each name.
+
+Which of them a framework takes is not told by that: its wheels name places of their own (RPATH), or load by path. The
+framework's own process tells it (``taken``).
+"""
 
 from __future__ import annotations
 
@@ -79,7 +83,7 @@ def libraries(
         return None
     if not isinstance(said, list):
         return None
-    return [{**row, "version": _wheel_version(str(row.get("loaded") or ""))} for row in said]
+    return [{**row, "version": wheel_version(str(row.get("loaded") or ""))} for row in said]
 
 
 def _folders(environ: Mapping[str, str], root: Path, packages: Iterable[str]) -> Iterable[Path]:
@@ -103,16 +107,27 @@ def _files(name: str, folders: Iterable[Path]) -> list[str]:
     return list(found)
 
 
-def _wheel_version(path: str) -> str | None:
+def wheel_version(path: str) -> str | None:
     """Of a file in one of NVIDIA's wheels (nvidia/cudnn/lib/…), whose name tells no more than the major version."""
     place = Path(path)
     if place.parent.name != "lib" or len(place.parents) < 4:
         return None
-    part, packages = place.parents[1].name, place.parents[3]
+    part, packages, found = place.parents[1].name, place.parents[3], set()
     with contextlib.suppress(OSError):
         for about in packages.glob(f"nvidia_{part}*.dist-info"):
-            return about.name.removesuffix(".dist-info").rpartition("-")[2]
-    return None
+            name, _, version = about.name.removesuffix(".dist-info").rpartition("-")
+            if re.fullmatch(rf"nvidia_{re.escape(part)}(_cu\d+)?", name):  # and not nvidia_cudnn_frontend
+                found.add(version)
+    return found.pop() if len(found) == 1 else None  # of two wheels that bring the same file nobody knows whose it is
+
+
+def taken(files: Iterable[str]) -> list[dict[str, str | None]]:
+    """Files that a process has loaded, each with its version where its name or its wheel tells."""
+    return [{"file": file, "version": _dotted(file_version(file)) or wheel_version(file)} for file in files]
+
+
+def _dotted(version: tuple[int, ...] | None) -> str | None:
+    return ".".join(map(str, version)) if version else None
 
 
 def file_version(path: str) -> tuple[int, ...] | None:

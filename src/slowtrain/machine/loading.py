@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import threading
@@ -14,8 +15,8 @@ from slowtrain.machine.gpu import Gpus
 
 MODULE = "slowtrain.capture.load"
 MARK = "slowtrain.load:"
-SECONDS = 2.0  # of copying on each card: links and clocks rise in a fraction of one
-MOST_SECONDS = 90.0
+SECONDS = 2.0  # of copying to each card, and of computing there: links and clocks rise in a fraction of one
+MOST_SECONDS = 150.0  # for all cards of a machine together
 EVERY_S = 0.1
 FIGURES = ("gpu_pcie_generation", "gpu_pcie_width", "gpu_sm_mhz", "gpu_celsius", "gpu_power_watts", "gpu_throttle_bits")
 
@@ -68,7 +69,8 @@ class _Watch:
             self._thread.start()
         else:
             self.end()
-            self.rows.setdefault(index, {"index": index})["bytes_per_second"] = float(line["bytes_per_second"])
+            row = self.rows.setdefault(index, {"index": index})
+            row |= {name: float(line[name]) for name in ("bytes_per_second", "computed_seconds") if name in line}
 
     def end(self) -> None:
         self._stop.set()
@@ -77,8 +79,12 @@ class _Watch:
             self._thread = None
 
     def _look(self, index: int, stop: threading.Event) -> None:
-        """The most of each figure: a card at its work; of the reasons for a lower clock, all that were given."""
+        """The most of each figure: a card at its work; of the reasons for a lower clock, all that were given.
+
+        Of the clock the middle: its most is from before anything could hold it down.
+        """
         row: dict[str, Any] = {"index": index}
+        clocks: list[float] = []
         while True:
             found = self.gpus.sample()
             for name in FIGURES:
@@ -87,7 +93,12 @@ class _Watch:
                 if value is None:
                     continue
                 key = name.removeprefix("gpu_")
+                if key == "sm_mhz":
+                    clocks.append(value)
+                    continue
                 row[key] = int(row.get(key, 0)) | int(value) if "bits" in key else max(row.get(key, value), value)
             if stop.wait(EVERY_S):
                 break
+        if clocks:
+            row["sm_mhz"] = statistics.median_high(clocks)
         self.rows[index] = row

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from slowtrain.machine import kernels
-from slowtrain.machine.libraries import file_version
+from slowtrain.machine.libraries import major
 from slowtrain.machine.reading import Facts, at, builds, called, card, cards, present, rows, version
+from slowtrain.machine.rules import WHEELS
 from slowtrain.model import Signal
 from slowtrain.model.sheet import Check, State
 
@@ -23,11 +25,11 @@ def matching(facts: Facts) -> Iterator[Check]:
         return
     for name, build in made.items():
         yield _driver(facts, name, build)
-        yield from _cudnn(facts, name, build)
+        yield from _cudnn(name, build)
         for gpu in cards(facts):
             for check in _code(facts, name, build, gpu):
                 yield replace(check, where=card(gpu))
-    yield from _twice(facts)
+    yield from _twice(made)
 
 
 def _nothing(facts: Facts, made: bool) -> Iterator[Check]:
@@ -58,33 +60,45 @@ def _driver(facts: Facts, name: str, build: Facts) -> Check:
     return Check(CAUSE, f"{name} driver", State.FINE, says, sources=("cuda-driver",))
 
 
-def _cudnn(facts: Facts, name: str, build: Facts) -> Iterator[Check]:
-    """The cuDNN that would be loaded, against the build's own."""
+def _cudnn(build_name: str, build: Facts) -> Iterator[Check]:
+    """The cuDNN that the framework has loaded, against the one that it was built with."""
     built = version(build.get("cudnn_version"))
-    if built is None:
+    has, file = _loaded_cudnn(build)
+    name, who = f"{build_name} cuDNN", called(build_name, build)
+    if built is None and has is None:
         return
-    row = next((r for r in rows(at(facts, "libraries")) if str(r.get("name")).startswith("libcudnn.so.")), None)
-    loaded = str(row.get("loaded") or "") if row else ""
-    has, who = version(row.get("version")) if row else None, called(name, build)
-    has = has or file_version(loaded)
-    if has is None and len(built) == 1 and loaded and str(row.get("name") if row else "").endswith(f".so.{built[0]}"):
-        yield Check(CAUSE, f"{name} cuDNN", State.FINE, f"cuDNN {built[0]}, as built", sources=("cudnn-minor",))
+    shown, made = ".".join(map(str, has or ())), ".".join(map(str, built or ()))
+    place = f" ({file})" if file else ""
+    # A major version alone is enough where the build tells no more of its own.
+    if built is None or has is None or (has[0] == built[0] and len(has) == 1 < len(built)):
+        says = f"loads cuDNN {shown}{place}" if has else f"built with cuDNN {made}"
+        lacks = "what it was built with" if built is None else "which one it loads"
+        says += f"; {lacks if has is None or built is None else 'its minor version'} is not told"
+        yield Check(CAUSE, name, State.UNCHECKED, says, missing=(Signal.BUILD,))
         return
-    if has is None:
-        says = f"built with cuDNN {build.get('cudnn_version')}; the version of the one found is not told"
-        yield Check(CAUSE, f"{name} cuDNN", State.UNCHECKED, says, missing=(Signal.BUILD,))
+    if has[0] != built[0] or (len(built) > 1 and has[1] < built[1]):
+        least, cuda = ".".join(map(str, built[:2])), major(build.get("cuda_version"))
+        says = f"{who} was built with cuDNN {made} and loads {shown}{place}"
+        wheel = f"{WHEELS['libcudnn']}-cu{cuda}" if cuda else WHEELS["libcudnn"]
+        remedy = f"`pip install -U '{wheel}>={least},<{built[0] + 1}'`"
+        remedy += f", and take {file} off LD_LIBRARY_PATH" if file and "site-packages" not in file else ""
+        yield Check(CAUSE, name, State.WRONG, says, remedy, sources=("cudnn-minor",))
         return
-    shown = ".".join(map(str, has))
-    says = f"{who} was built with cuDNN {build.get('cudnn_version')}, the loader takes {shown} ({loaded})"
-    if len(built) > 1 and (has[0] != built[0] or has[1] < built[1]):
-        least = ".".join(map(str, built[:2]))
-        remedy = f"`pip install -U 'nvidia-cudnn-cu12>={least},<{built[0] + 1}'`, and take {loaded} off LD_LIBRARY_PATH"
-        if str(build.get("cuda_version") or "").startswith("12") is False:
-            remedy = f"install cuDNN {least} or a newer {built[0]}, and take {loaded} off LD_LIBRARY_PATH"
-        yield Check(CAUSE, f"{name} cuDNN", State.WRONG, says, remedy, sources=("cudnn-minor",))
-    else:
-        fine = f"cuDNN {shown}; built with {build.get('cudnn_version')}"
-        yield Check(CAUSE, f"{name} cuDNN", State.FINE, fine, sources=("cudnn-minor",))
+    says = f"{who} loads cuDNN {shown}, built with {made}"
+    yield Check(CAUSE, name, State.FINE, says, sources=("cudnn-minor",))
+
+
+def _loaded_cudnn(build: Facts) -> tuple[tuple[int, ...] | None, str]:
+    """Its version and its file. What the loader would find says nothing of it: frameworks bring places of their own."""
+    found = [row for row in rows(build.get("loaded")) if _base(row.get("file")).startswith("libcudnn.so")]
+    row: Facts = found[0] if len(found) == 1 else {}
+    file = str(row.get("file") or "")
+    said = version(build.get("cudnn_loaded")) or version(row.get("version"))
+    return said or version(_base(file).removeprefix("libcudnn.so.")), file
+
+
+def _base(file: object) -> str:
+    return str(file or "").rpartition("/")[2]
 
 
 def _code(facts: Facts, name: str, build: Facts, gpu: Facts) -> Iterator[Check]:
@@ -133,11 +147,19 @@ def _compiled(facts: Facts, name: str, build: Facts, gpu: Facts, listed: str) ->
     return Check(COMPILED, f"{name} code", State.WRONG, says, remedy, sources=tuple(sources))
 
 
-def _twice(facts: Facts) -> Iterator[Check]:
-    """Libraries of which several different files can be found: the order of the path decides."""
-    several = [row for row in rows(at(facts, "libraries")) if len(row.get("found") or ()) > 1]
-    if several:
-        row = several[0]
-        more = f" (and {len(several) - 1} more)" if len(several) > 1 else ""
-        says = f"{row.get('name')} is there {len(row['found'])} times{more}: {', '.join(map(str, row['found']))}"
-        yield Check(CAUSE, "duplicates", State.NOTED, says)
+def _twice(made: Mapping[str, Facts]) -> Iterator[Check]:
+    """Two files of one library in one process: which of them a call reaches is chance.
+
+    Of files that lie on the disk and are not loaded nothing is said: each framework takes those of its own place.
+    """
+    for name, build in made.items():
+        files: dict[str, list[str]] = {}
+        for row in rows(build.get("loaded")):
+            stem = re.split(r"-[0-9a-f]{8}\.so|\.so", _base(row.get("file")))[0]
+            files.setdefault(stem, []).append(str(row.get("file")))
+        several = [(stem, found) for stem, found in files.items() if len(found) > 1]
+        if several:
+            stem, found = several[0]
+            more = f" (and {len(several) - 1} more)" if len(several) > 1 else ""
+            says = f"{called(name, build)} has loaded {stem} {len(found)} times{more}: {', '.join(found)}"
+            yield Check(CAUSE, f"{name} duplicates", State.NOTED, says)

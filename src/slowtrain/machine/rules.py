@@ -72,8 +72,10 @@ SOURCES: Mapping[str, Source] = {
         ),
         Source(
             "cudnn-minor",
-            "TensorFlow needs the cuDNN major version that it was built with, and an equal or higher minor version",
-            "TensorFlow, cuda_dnn.cc: the error at loading another one",
+            "TensorFlow needs the cuDNN major version that it was built with, and an equal or higher minor version; "
+            "PyTorch and JAX check the same when they start",
+            "TensorFlow, cuda_dnn.cc: the error at loading another one; PyTorch, torch/backends/cudnn/__init__.py; "
+            "JAX, jax_plugins/cuda/__init__.py",
             READ,
         ),
         Source(
