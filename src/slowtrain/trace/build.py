@@ -19,6 +19,7 @@ from slowtrain.trace import (
     Steps,
     Trace,
     attribution,
+    behind,
     beside,
     counters,
     growth,
@@ -53,14 +54,16 @@ Deep = tuple[Kernels | None, Device | None]
 
 def build(raw: Recording, seen: Deep | None = None) -> Trace:
     """``seen``: what windows of the run showed, where it is known already (else they are read)."""
-    found = steps.find(raw)
+    late = behind.find(raw, steps.find(raw))
+    found = late.steps
     batches = _batches(raw, found)
     fed = [p.grouped(batches) for p in _pipelines(raw, found)]
     deep, device = seen or deep_windows(raw, found)
     eager = _is_eager(raw, found)
-    inside = attribution.Inside(_wait_ms(raw, found, fed, deep), deep, eager)
-    columns = attribution.categories(raw, found, inside) if len(found) else {}
+    inside = attribution.Inside(_wait_ms(raw, found, fed, deep), deep, eager, behind.idle_ms(raw, device))
+    columns = late.divided(attribution.categories(raw, found, inside)) if len(found) else {}
     facts = {**raw.facts, "eager_step": eager, "launch": dict(raw.launch)}
+    facts |= {"notes": [behind.NOTE]} if late.known else {}
     facts["usable_cores"] = _usable_cores(facts)
     samples = _samples(raw)
     if found.steady.any():
@@ -376,12 +379,9 @@ def _lines(rows: list[Any], per: float) -> tuple[Line, ...]:
 
 
 def _loop_lines(raw: Recording) -> tuple[Line, ...]:
-    rows, count = [], 0
-    for event in raw.events:
-        if event.lane == "window" and event.name == "lines":
-            rows += event.data["lines"]
-            count += int(event.data.get("steps") or 0)
-    return _lines(rows, count) if count else ()
+    done = [e.data for e in raw.events if e.lane == "window" and e.name == "lines"]
+    count = sum(int(data.get("steps") or 0) for data in done)
+    return _lines([row for data in done for row in data["lines"]], count) if count else ()
 
 
 def _stacks(raw: Recording) -> tuple[Line, ...]:

@@ -1,0 +1,116 @@
+"""Steps of a recording whose device is behind its host.
+
+A framework that only starts its steps (JAX) lets the host run ahead: its own turns say how fast it starts them, and the
+wait for all of them stands at the end of an epoch. The recorder notes when all that was started was done (lane
+``sync``). Where the host had to wait there, the steps before it were the device's: with as long for each as lets the
+last end when it did, none begins before it was started, nor before the one before it was done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slowtrain.model import Category
+from slowtrain.trace import Bools, Device, Floats, Ints, Steps
+from slowtrain.trace.recording import Recording
+
+LEAST_STEPS = 3
+AHEAD = 1.8  # steps of the device's that were not done when the last was started: with fewer the host sets the pace
+SLOWER = 1.1  # times the host's own turn: a device that is no slower is behind only where its queue is full
+QUEUED = 8.0  # steps in a queue that is full (JAX's holds 32); less may be a hiccup at an epoch's end
+MOST = 0.5  # of the steady steps: then the reader is told what a step is here
+NOTE = (
+    "the host runs ahead of the device: a step here is what the device takes for one, whatever the host does meanwhile"
+)
+
+
+@dataclass(frozen=True)
+class Behind:
+    """Steps with the device's own for those in which it was behind; ``device_ms`` of each, 0 for all others."""
+
+    steps: Steps
+    device_ms: Floats
+
+    @property
+    def known(self) -> bool:
+        """Whether most steps are the device's."""
+        steady = self.steps.steady
+        return bool((self.device_ms[steady] > 0).sum() > MOST * steady.sum())
+
+    def divided(self, columns: Mapping[Category, Floats]) -> dict[Category, Floats]:
+        """In those steps what the host did counts only for as long as the device had nothing to do."""
+        mine = self.device_ms > 0
+        if not mine.any():
+            return dict(columns)
+        idle = np.maximum(self.steps.ms - self.device_ms, 0.0)
+        left = np.where(mine, np.divide(idle, self.steps.ms, out=np.zeros_like(idle), where=self.steps.ms > 0), 1.0)
+        found = {category: column * left for category, column in columns.items()}
+        busy = np.where(mine, np.minimum(self.device_ms, self.steps.ms), 0.0)
+        found[Category.DEVICE] = found.get(Category.DEVICE, 0.0) + busy
+        return found
+
+
+def find(recording: Recording, steps: Steps) -> Behind:
+    """``steps`` as they are where the host never waited, or a part of the recording was thinned."""
+    start, end, device = steps.start_ms.copy(), steps.end_ms.copy(), np.zeros(len(steps))
+    for rows, started, done_ms in _stretches(recording, steps):
+        each, queued_ms = pace(started, done_ms), done_ms - float(started[-1])
+        slower = each >= SLOWER * float(np.median(np.diff(steps.start_ms[rows])))
+        if queued_ms < (AHEAD if slower else QUEUED) * each:
+            continue
+        at = float(start[rows[0]])
+        for row, begun in zip(rows, started, strict=True):
+            start[row], at = at, max(at, float(begun)) + each
+            end[row], device[row] = at, each
+        end[rows[-1]] = done_ms
+    if not device.any():
+        return Behind(steps, device)
+    moved = device > 0
+    windowed = np.where(moved, _windowed(recording, start, end), steps.windowed)
+    counted = np.arange(len(steps)) >= int(np.argmax(steps.steady | steps.windowed))
+    steady = counted & ~windowed
+    steady = steady if steady.sum() >= LEAST_STEPS else counted
+    return Behind(replace(steps, start_ms=start, end_ms=end, windowed=windowed, steady=steady), device)
+
+
+def idle_ms(recording: Recording, device: Device | None) -> float | None:
+    """What an accelerator had nothing to do in a step, where calls only start it and wait for room in its queue."""
+    if device is None or (recording.facts.get("keras") or {}).get("backend") != "jax":
+        return None
+    return max(device.step_ms - device.busy_ms, 0.0)
+
+
+def pace(started: Floats, done_ms: float) -> float:
+    """The device's time for one of the steps started at these moments, of which the last was done at ``done_ms``."""
+    return float(((done_ms - started) / np.arange(len(started), 0, -1)).min())
+
+
+def _stretches(recording: Recording, steps: Steps) -> Iterator[tuple[Ints, Floats, float]]:
+    """Steps of one epoch before a wait for the device: which, when each had been started, when all were done."""
+    waits, calls = recording.lanes.get("sync"), recording.lanes.get("step")
+    if waits is None or calls is None or recording.holes or len(steps) < LEAST_STEPS:
+        return
+    at = np.minimum(np.searchsorted(calls.start_ms, steps.start_ms), len(calls) - 1)
+    started = calls.end_ms[at]
+    first = 0
+    for start_ms, end_ms in zip(waits.start_ms, waits.end_ms, strict=True):
+        last = int(np.searchsorted(started, start_ms, side="right"))
+        rows = np.arange(first, last)
+        first = last
+        rows = rows[steps.block[rows] == steps.block[rows[-1]]] if len(rows) else rows
+        if len(rows) < LEAST_STEPS:
+            continue
+        # Else the device may have been done long before anybody asked.
+        if end_ms - start_ms >= float(np.median(np.diff(steps.start_ms[rows]))):
+            yield rows, started[rows], float(end_ms)
+
+
+def _windowed(recording: Recording, start: Floats, end: Floats) -> Bools:
+    inside = np.zeros(len(start), dtype=bool)
+    for event in recording.events:
+        if event.lane == "window":
+            inside |= (end > event.start_ms) & (start < event.end_ms)
+    return inside

@@ -1,0 +1,126 @@
+"""Steps of a device that its host runs ahead of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slowtrain.model import Category
+from slowtrain.trace import Event, Name, Spans, attribution, behind, build, steps
+from slowtrain.trace.recording import Recording
+
+STEP, CALL, NEXT, SYNC = 1, 2, 3, 4
+NAMES = (
+    Name("", "?"),
+    Name("step", "train"),
+    Name("function", "train_step", {"number": "jit train_step"}),
+    Name("next", "next"),
+    Name("sync", "device"),
+)
+
+
+def spans(name: int, rows: list[tuple[float, float]]) -> Spans:
+    start, end = np.array(rows, dtype=float).reshape(-1, 2).T
+    ones = np.ones(len(start), dtype=np.int64)
+    return Spans(start, end, name * ones, ones, ones)
+
+
+def recorded(
+    turn_ms: float, done_ms: float, count: int = 20, epochs: int = 2, waits: float | None = None, fed_ms: float = 0.5
+) -> Recording:
+    """Epochs of ``count`` turns of the host; the device is done ``done_ms`` after the epoch's start."""
+    rows: dict[int, list[tuple[float, float]]] = {STEP: [], CALL: [], NEXT: [], SYNC: []}
+    events: list[Event] = []
+    length = max(done_ms, count * turn_ms) + 5.0
+    for epoch in range(epochs):
+        begun = 10.0 + epoch * length
+        events.append(Event("epoch", "begin", begun - 1, begun - 1, {"epoch": epoch}))
+        for i in range(count):
+            at = begun + i * turn_ms
+            rows[NEXT].append((at, at + fed_ms))
+            rows[CALL].append((at + fed_ms, at + 0.9 * turn_ms))
+            rows[STEP].append((at, at + 0.9 * turn_ms))
+        asked = begun + count * turn_ms
+        rows[SYNC].append((asked if waits is None else begun + done_ms - waits, max(begun + done_ms, asked)))
+        events.append(Event("epoch", "end", begun + length - 2, begun + length - 2, {"epoch": epoch}))
+    end_ms = 10.0 + epochs * length
+    fit: dict[str, Any] = {"site": ["train.py", 5], "nested": 0}
+    events.append(Event("loop", "fit", 5.0, end_ms, fit))
+    lanes = {NAMES[name].lane: spans(name, found) for name, found in rows.items()}
+    facts = {"keras": {"backend": "jax"}}
+    return Recording(Path("nowhere"), NAMES, lanes, 1, tuple(events), facts, end_ms=end_ms)
+
+
+def test_each_of_a_slow_devices_steps_takes_as_long_as_lets_the_last_end_when_it_did() -> None:
+    raw = recorded(turn_ms=1.0, done_ms=200.9)  # the first is started after 0.9 ms
+    found = behind.find(raw, steps.find(raw))
+    assert found.known
+    assert np.median(found.steps.steady_ms) == pytest.approx(10.0)
+    assert found.device_ms == pytest.approx(10.0)
+    assert found.steps.ms[20] == pytest.approx(10.9), "an epoch's first begins with its start"
+    first = found.steps.block == 0
+    assert found.steps.end_ms[first][-1] == pytest.approx(10.0 + 200.9)
+    assert found.steps.start_ms[first][1:] == pytest.approx(found.steps.end_ms[first][:-1]), "one after the other"
+
+
+def test_what_the_host_does_meanwhile_costs_nothing() -> None:
+    trace = build.build(recorded(turn_ms=1.0, done_ms=200.9))
+    assert trace.mean(Category.DEVICE) == pytest.approx(10.0)
+    assert trace.step_ms == pytest.approx(10.0 + 0.9 / 38), "of 38 steady ones one begins an epoch"
+    assert sum(map(trace.mean, trace.categories)) == pytest.approx(trace.step_ms)
+    assert trace.fact("notes") == [behind.NOTE]
+
+
+def test_a_device_that_keeps_up_leaves_the_hosts_steps_as_they_are() -> None:
+    raw = recorded(turn_ms=10.0, done_ms=204.0)  # its last step's own 5 ms
+    found = behind.find(raw, steps.find(raw))
+    assert not found.known
+    assert np.array_equal(found.steps.start_ms, steps.find(raw).start_ms)
+    assert trace_notes(raw) == ()
+
+
+def test_a_wait_that_was_none_tells_nothing_of_the_device() -> None:
+    """What the host does at an epoch's end may take longer than a step; the device was done before."""
+    raw = recorded(turn_ms=1.0, done_ms=30.0, waits=0.001)
+    assert not behind.find(raw, steps.find(raw)).known
+
+
+def test_a_hiccup_at_the_end_of_an_epoch_is_no_queue() -> None:
+    raw = recorded(turn_ms=1.0, done_ms=202.5, count=200)
+    assert not behind.find(raw, steps.find(raw)).known
+
+
+def test_a_host_that_waits_for_room_in_the_queue_takes_as_long_as_the_device() -> None:
+    raw = recorded(turn_ms=1.0, done_ms=232.0, count=200)
+    found = behind.find(raw, steps.find(raw))
+    assert found.known
+    assert found.steps.steady_ms == pytest.approx(np.full(398, 1.1555), abs=0.91)
+    assert np.median(found.steps.steady_ms) == pytest.approx(1.1555)
+
+
+def test_a_device_that_had_nothing_to_do_for_a_while_is_not_slower_for_it() -> None:
+    started = np.array([0.0, 1.0, 2.0, 103.0, 104.0])
+    assert behind.pace(started, 123.0) == pytest.approx(20.0 / 2, rel=0.4)
+    assert behind.pace(np.arange(10.0), 100.0) == pytest.approx(10.0)
+
+
+def test_in_an_accelerators_recording_nobody_waits_while_it_has_nothing_to_do() -> None:
+    raw = recorded(turn_ms=10.0, done_ms=204.0, fed_ms=2.0)
+    found = steps.find(raw)
+    raw = replace(raw, events=(*raw.events, Event("window", "profile", 9.0, 115.0, {})))
+    kernels = build.Kernels(10, 10.0, 8.0, 8.0, 5.0, 0.0, {}, {})
+    without = attribution.categories(raw, found, attribution.Inside(0.0, kernels, False))
+    busy = attribution.categories(raw, found, attribution.Inside(0.0, kernels, False, 2.0))
+    assert found.mean_of(without[Category.DISPATCH]) == pytest.approx(0.0), "a call computes, where calls compute"
+    assert found.mean_of(busy[Category.DISPATCH]) == pytest.approx(2.0)
+    idle = attribution.categories(raw, found, attribution.Inside(0.0, kernels, False, 9.0))
+    assert found.mean_of(idle[Category.DEVICE]) == 0.0
+    assert found.mean_of(idle[Category.INPUT]) == pytest.approx(2.0)
+
+
+def trace_notes(raw: Recording) -> Any:
+    return build.build(raw).fact("notes", default=())
