@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
+from slowtrain.capture import signatures
 from slowtrain.capture.patching import Wrapper, on_import, replace, replace_property
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Flags, Progress, ThreadState
@@ -27,11 +28,12 @@ STEPS = ("train_step", "test_step", "predict_step")  # what the compiled functio
 class Batches(Iterator[Any]):
     """The iterator that Keras gives its step function; notes how long each batch was waited for."""
 
-    __slots__ = ("_given", "_patches")
+    __slots__ = ("_given", "_patches", "_seen")
 
     def __init__(self, given: Iterator[Any], patches: JaxPatches) -> None:
         self._given = given
         self._patches = patches
+        self._seen = False
 
     def __next__(self) -> Any:
         patches = self._patches
@@ -40,13 +42,17 @@ class Batches(Iterator[Any]):
             return next(self._given)
         start = now()
         try:
-            return next(self._given)
+            batch = next(self._given)
         finally:
             me.fed = end = now()
             me.left -= 1
             if not me.left:
                 me.look(patches.recorder.active)
             patches.recorder.emit((patches.asked, start, end, me.ident, 0))
+        if not self._seen:
+            self._seen = True
+            patches.recorder.guard("batch", patches.sized, batch, me.loops)
+        return batch
 
 
 class JaxPatches:
@@ -84,6 +90,15 @@ class JaxPatches:
             return Batches(iter(given), self) if recorder.active else given
 
         return _get_iterator
+
+    def sized(self, batch: Any, loops: int) -> None:
+        """How many samples a batch of the loop's holds, where nothing that it was given tells: a PyDataset's, say."""
+        about = self.progress.loop
+        if about is None or loops > 2 or about.get("batch_size") or "shape" in (about.get("data") or {}):
+            return
+        size = signatures.batch_size(tuple(batch) if isinstance(batch, (tuple, list)) else (batch,))
+        if size:
+            about["batch_size"] = size
 
     def _feed(self, original: Wrapper) -> Wrapper:
         """Batches that are put on the device; what JAX leaves to threads of its own is not in it."""

@@ -75,7 +75,7 @@ class KerasPatches:
 
     def _loop(self, loop: str, original: Wrapper) -> Wrapper:
         recorder, state, override, watch = self.recorder, self.state, self._patch_override, self.watch_items
-        settle = self.settle
+        settle, progress = self.settle, self.progress
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
             me = state.me
@@ -87,6 +87,8 @@ class KerasPatches:
             recorder.guard(loop, override, type(self))
             about = recorder.guard(loop, _arguments, loop, self, args, kwargs)
             recorder.guard(loop, watch, args[0] if args else kwargs.get("x"))
+            if not outer:
+                progress.loop = about
             start = now()
             recorder.guard(loop, began, about or {}, outer, start, sys._getframe(1))
             me.loops = outer + 1

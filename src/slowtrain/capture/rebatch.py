@@ -34,6 +34,7 @@ class Rebatch:
         on_import(self.recorder, "tensorflow.python.data.ops.dataset_ops", self._patch_datasets)
         for module, owner in (
             ("keras.src.backend.tensorflow.trainer", "TensorFlowTrainer"),
+            ("keras.src.backend.jax.trainer", "JAXTrainer"),
             ("keras.src.engine.training", "Model"),
             ("tf_keras.src.engine.training", "Model"),
         ):

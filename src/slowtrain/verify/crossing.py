@@ -23,6 +23,10 @@ DEEP = Rule(seconds=2.0, steps=60, windows=True)  # the recorder's own windows o
 ROUNDS = 3
 SPREAD = 4  # times the script's own batch, and a part of it: where nothing else is asked for
 _SETTING = re.compile(r"cpu(?::threads=(\d{1,4}))?\Z")
+# JAX fails where its plugin for GPUs is installed and sees none, unless it is told not to look.
+CPU = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
+# The last two are XLA's for the pool of its CPU client, in which JAX computes: by the first name, older versions'.
+THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS", "NPROC", "PJRT_NPROC")
 FAR = 1.2  # times: a mean further off the line than this is said
 LEAST_S = 5.0
 PARTS = {
@@ -57,9 +61,9 @@ def _treatment(name: str, text: str) -> tuple[str, Treatment]:
     found = _SETTING.match(name)
     if found is None or found[1] == "0":
         raise InputError(f"--devices {text}: {name} is none; write gpu, cpu or cpu:threads=N")
-    environment = {"CUDA_VISIBLE_DEVICES": "-1"}
+    environment = dict(CPU)
     if found[1]:
-        environment |= dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"), found[1])
+        environment |= dict.fromkeys(THREADS, found[1])
     return name, Treatment(environment=environment)
 
 
