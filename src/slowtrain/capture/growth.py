@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slowtrain.capture import holders
+from slowtrain.capture import jax as on_jax
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress
 
@@ -52,7 +53,7 @@ class GrowthWatch:
         self.walks = 0
         self.spent_ns = 0
         self._read = _reader()
-        self._devices: list[tuple[int, str]] | None = None
+        self._devices: list[tuple[int, Callable[[], int | None]]] | None = None
         self._made_ns = now()
         self._begun_ns = 0
         self._walk_due_ns = 0
@@ -86,18 +87,15 @@ class GrowthWatch:
             recorder.span(recorder.name(MEMORY, "anonymous"), at, at, self._bytes)
         if self._devices is None:
             self._devices = recorder.guard("devices", self._gpus) or []
-        for name, device in self._devices:
-            used = sys.modules["tensorflow"].config.experimental.get_memory_info(device)["current"]
-            at = now()
-            recorder.span(name, at, at, int(used))
+        for name, used in self._devices:
+            count, at = used(), now()
+            if count is not None:
+                recorder.span(name, at, at, count)
 
-    def _gpus(self) -> list[tuple[int, str]]:
-        """The GPUs that TensorFlow uses: steps were taken, so that asking wakes nothing."""
-        tensorflow = sys.modules.get("tensorflow")
-        if tensorflow is None:
-            return []
-        names = [f"GPU:{i}" for i in range(len(tensorflow.config.list_logical_devices("GPU")))]
-        return [(self.recorder.name(MEMORY, name), name) for name in names[:MOST_DEVICES]]
+    def _gpus(self) -> list[tuple[int, Callable[[], int | None]]]:
+        """The GPUs that the framework uses: steps were taken, so that asking wakes nothing."""
+        readers = on_jax.memory() if on_jax.at_work() is not None else _of_tensorflow()
+        return [(self.recorder.name(MEMORY, f"GPU:{i}"), read) for i, read in enumerate(readers[:MOST_DEVICES])]
 
     @property
     def _suspected(self) -> bool:
@@ -162,6 +160,16 @@ def _reader() -> Callable[[], int] | None:
         return (int(fields[1]) - int(fields[2])) * page_bytes
 
     return read
+
+
+def _of_tensorflow() -> list[Callable[[], int | None]]:
+    """For each GPU a reader of what TensorFlow's allocator has given out there."""
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is None:
+        return []
+    info = tensorflow.config.experimental.get_memory_info
+    count = len(tensorflow.config.list_logical_devices("GPU"))
+    return [lambda device=f"GPU:{i}": int(info(device)["current"]) for i in range(count)]  # type: ignore[misc]
 
 
 def _graph_nodes() -> int:

@@ -10,7 +10,7 @@ which the reader can tell how long the device's own steps take.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -229,6 +229,19 @@ def at_work() -> Any:
 
 def devices() -> list[dict[str, Any]]:
     return [{"kind": kind(d), "name": str(d), "model": str(d.device_kind)} for d in at_work().local_devices()]
+
+
+def memory() -> list[Callable[[], int | None]]:
+    """For each GPU a reader of what JAX's allocator has given out there; None where it does not say."""
+
+    def reader(device: Any) -> Callable[[], int | None]:
+        def used() -> int | None:
+            count = (device.memory_stats() or {}).get("bytes_in_use")
+            return None if count is None else int(count)
+
+        return used
+
+    return [reader(d) for d in at_work().local_devices() if kind(d) == "GPU"]
 
 
 def kind(device: Any) -> str:

@@ -25,8 +25,8 @@ class FasterOnCpu(Cause):
     that measurement this is unchecked: no rule of thumb tells it.
 
     ## What to do
-    Set `CUDA_VISIBLE_DEVICES=-1` for this script. Or make the work larger: from the batch that the measurement names
-    the GPU wins.
+    Set `CUDA_VISIBLE_DEVICES=-1` for this script, on JAX `JAX_PLATFORMS=cpu`. Or make the work larger: from the batch
+    that the measurement names the GPU wins.
 
     ## When it is not worth it
     When the model or the batch is about to grow, or the run ends before the difference can be noticed.
@@ -59,9 +59,9 @@ class FasterOnCpu(Cause):
         return [Drop({c: ms for c, ms in parts.items() if ms > 0})]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription(
-            "setting", Effect.EQUIVALENT, "set CUDA_VISIBLE_DEVICES=-1 for this script: it runs on the CPU"
-        )
+        on_jax = trace.fact("keras", "backend") == "jax"
+        setting = "JAX_PLATFORMS=cpu" if on_jax else "CUDA_VISIBLE_DEVICES=-1"
+        yield Prescription("setting", Effect.EQUIVALENT, f"set {setting} for this script: it runs on the CPU")
         start = (trace.fact("crossover") or {}).get("from_batch") or {}
         if start.get("value"):
             says = f"or take a batch above {start['value']:,.0f}, from which the GPU wins"

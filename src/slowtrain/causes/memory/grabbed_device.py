@@ -32,7 +32,8 @@ class GrabbedDevice(Cause):
 
     ## What to do
     `tf.config.experimental.set_memory_growth(gpu, True)` (or `TF_FORCE_GPU_ALLOW_GROWTH=true`), or a `LogicalDevice`
-    with a `memory_limit` for each process; or one process a card, by `CUDA_VISIBLE_DEVICES`.
+    with a `memory_limit` for each process; on JAX `XLA_PYTHON_CLIENT_PREALLOCATE=false`, or
+    `XLA_PYTHON_CLIENT_MEM_FRACTION`; or one process a card, by `CUDA_VISIBLE_DEVICES`.
 
     ## When it is not worth it
     When the process has the card to itself: memory taken and not used costs nothing then.
@@ -75,9 +76,10 @@ class GrabbedDevice(Cause):
         return []  # it is the other process that gains
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        yield Prescription(
-            "setting", Effect.EXACT, "TF_FORCE_GPU_ALLOW_GROWTH=true, or a memory_limit for each process"
-        )
+        on_jax = trace.fact("keras", "backend") == "jax"
+        grow = "XLA_PYTHON_CLIENT_PREALLOCATE=false" if on_jax else "TF_FORCE_GPU_ALLOW_GROWTH=true"
+        part = "XLA_PYTHON_CLIENT_MEM_FRACTION" if on_jax else "a memory_limit"
+        yield Prescription("setting", Effect.EXACT, f"{grow}, or {part} for each process")
         yield Prescription("setting", Effect.EXACT, "one process a card: CUDA_VISIBLE_DEVICES")
 
     fires = (
