@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import io
 import json
@@ -56,6 +57,51 @@ def test_a_real_step(version: str, outcome: Outcome) -> None:
     assert str(one.dump.request.place) == "/home/user/mlp.py:6"
     assert one.dump.request.op.endswith(("dense/Relu", "dense_1/MatMul/MatMul"))
     assert one.dump.request.dtype == "float"
+
+
+def test_a_real_full_card_under_jax() -> None:
+    """A loop that keeps each result of 8192 x 8192 floats: 237 of them, and no room for a product's workspace."""
+    found = dumps.read(DATA / "jax-h100-full.log.gz", "log")
+    (one,) = found.findings
+    dump_ = one.dump
+    assert (one.outcome, dump_.jax, dump_.whole, dump_.pool) == (Outcome.FULL, True, True, Pool.DEVICE)
+    assert dump_.request.needed == 301990144
+    assert [(h.name, h.count) for h in dump_.by_op] == [("jit_grow", 237)]
+    assert [(h.each_bytes, h.count) for h in dump_.by_size] == [(256 * MIB, 236), (256 * MIB + 512, 1)]
+    assert (dump_.in_use_bytes or 0) + (dump_.free_bytes or 0) == dump_.pool_bytes == 63763906560
+    assert dump_.largest_free_bytes == dump_.free_bytes == 144702976
+    assert "150 MiB short" in one.says
+    assert one.advice[0].says.startswith("jit_grow made 236 pieces of 256 MiB that are still held")
+    assert "XLA_PYTHON_CLIENT_MEM_FRACTION=0.95" in one.advice[1].says
+    assert any("raises where a result is first waited for" in note for note in found.notes)
+
+
+def test_a_real_fragmented_card_under_jax() -> None:
+    """Every second of 150 arrays of 384 MiB is freed, then 20 GiB are asked for."""
+    (one,) = dumps.read(DATA / "jax-h100-fragmented.log.gz", "log").findings
+    dump_ = one.dump
+    assert (one.outcome, dump_.jax, dump_.whole) == (Outcome.FRAGMENTED, True, True)
+    assert dump_.request.needed == 20 << 30
+    assert [(h.name, h.count) for h in dump_.by_op] == [("jit_broadcast_in_dim", 75), ("jit_convert_element_type", 1)]
+    # 74 freed pieces, what was never used behind them with the last one, and 256 bytes.
+    assert (dump_.free_pieces, dump_.largest_free_bytes) == (76, 3768581632)
+    assert "cuda_async" in one.advice[0].says
+    assert one.advice[0].enough is True
+
+
+@pytest.mark.parametrize("kind", ["full", "fragmented"])
+def test_of_jax_no_setting_of_tensorflow(kind: str) -> None:
+    found = dumps.read(DATA / f"jax-h100-{kind}.log.gz", "log")
+    said = " ".join(advice.says for one in found.findings for advice in one.advice)
+    for word in ("TF_GPU", "set_memory_growth", "LogicalDevice", "TF_CPU", "drop_remainder"):
+        assert word not in said
+
+
+def test_a_real_compilation_that_found_little_room() -> None:
+    found = dumps.read(DATA / "jax-h100-keras.log.gz", "log")
+    assert (found.findings, found.jax, dict(found.retries)) == ((), True, {"GPU_0_bfc": 3})
+    assert oom.headline(found) == ("nothing failed for lack of memory, but 3 requests of up to 16.4 GiB found no room")
+    assert "while it compiles" in oom.render(found)
 
 
 # -- every version
@@ -175,6 +221,97 @@ def test_xla_and_its_buffers() -> None:
     (one,) = read(lines).findings
     assert (one.outcome, one.dump.request.bytes) == (Outcome.UNKNOWN, 6291456)
     assert [h.name for h in one.dump.by_op] == ["jit(f)/concatenate", "f32[256,128,3]"]
+
+
+# What JAX leaves in a log by itself: its dump's lines are information, which TF_CPP_MIN_LOG_LEVEL=1 leaves out.
+JAX_USUAL = r"""
+W0513 09:18:45.1 1 hlo_rematerialization.cc:3021] Can't reduce memory use below 67.69GiB (72678595712 bytes) by \
+rematerialization; only reduced to 95.40GiB (102432320060 bytes), down from 95.40GiB (102432320060 bytes) originally
+W0513 09:18:55.2 1 bfc_allocator.cc:501] Allocator (GPU_0_bfc) ran out of memory trying to allocate 95.40GiB \
+(rounded to 102432004352)requested by op
+If the cause is memory fragmentation maybe the environment variable 'TF_GPU_ALLOCATOR=cuda_malloc_async' will improve
+Current allocation summary follows.
+W0513 09:18:55.3 1 bfc_allocator.cc:512] ****
+E0513 09:18:55.4 1 pjrt_stream_executor_client.cc:2908] Execution of replica 0 failed: RESOURCE_EXHAUSTED: \
+Out of memory while trying to allocate 102432004144 bytes.
+Traceback (most recent call last):
+  File "/home/user/train.py", line 17, in <module>
+  File "/home/user/venv/lib/python3.12/site-packages/jax/_src/api.py", line 9, in fun
+jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 95.40GiB.
+""".replace("\\\n", "").replace("****", "****" + "_" * 96)
+
+
+def test_jax_without_its_dump() -> None:
+    found = read(JAX_USUAL.encode())
+    (one,) = found.findings
+    assert (found.dumps, one.outcome, one.dump.jax) == (1, Outcome.UNKNOWN, True)
+    assert (one.dump.request.needed, str(one.dump.request.place)) == (102432004352, "/home/user/train.py:17")
+    assert "its map has 4% of the pool in use" in one.says
+    assert any("needs 95.4 GiB at its peak" in note and "67.7 GiB" in note for note in found.notes)
+    assert any("TF_CPP_MIN_LOG_LEVEL=0" in advice.says for advice in one.advice)
+
+
+@pytest.mark.parametrize(
+    ("said", "bytes_"),
+    [
+        ("XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 6291456 bytes.", 6291456),
+        ("jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 20.00GiB.", 20 << 30),
+        ("XlaRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate request for 2.99GiB (3206250496B) on device 0",
+         3206250496),
+    ],
+)  # fmt: skip
+def test_jaxs_error_alone(said: str, bytes_: int) -> None:
+    (one,) = read(["Traceback (most recent call last):", '  File "train.py", line 3, in <module>', said]).findings
+    assert (one.outcome, one.dump.jax, one.dump.request.needed) == (Outcome.UNKNOWN, True, bytes_)
+    assert str(one.dump.request.place) == "train.py:3"
+    assert any("XLA_PYTHON_CLIENT_MEM_FRACTION" in advice.says for advice in one.advice)
+
+
+def test_the_same_error_of_tensorflow_is_not_jaxs() -> None:
+    said = "ResourceExhaustedError: Out of memory while trying to allocate 6291456 bytes. [Op:__inference_step_9]"
+    (one,) = read([f"tensorflow.python.framework.errors_impl.{said}"]).findings
+    assert not one.dump.jax
+    assert not any("XLA_PYTHON_CLIENT" in advice.says for advice in one.advice)
+
+
+def test_what_a_program_of_xla_needs_by_its_own_sums() -> None:
+    lines = [
+        "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4770354232 bytes.",
+        "BufferAssignment OOM Debugging.",
+        "BufferAssignment stats:",
+        "             parameter allocation:  372.76MiB",
+        "              constant allocation:         0B",
+        "        maybe_live_out allocation:    9.64GiB",
+        "     preallocated temp allocation:    4.44GiB",
+        "                 total allocation:   14.44GiB",
+        "              total fragmentation:  680.30MiB (4.60%)",
+        "",
+        "Epoch 2/9",
+    ]
+    (one,) = read(lines).findings
+    assert [h.name for h in one.dump.by_op] == ["its results", "its temporaries", "the program's arguments"]
+    (one,) = read([*lines[:9], "Peak buffers:", "\tBuffer 1:", "\t\tSize: 6.00MiB", "\t\tXLA Label: fusion"]).findings
+    assert [(h.name, h.bytes) for h in one.dump.by_op] == [("fusion", 6 * MIB)]
+
+
+def test_a_card_that_another_process_holds_when_jax_starts() -> None:
+    said = "failed to allocate 59.38GiB (63763906560 bytes) from device: RESOURCE_EXHAUSTED: CUDA_ERROR_OUT_OF_MEMORY"
+    found = read([f"E0101 10:00:00.000001 7 cuda_executor.cc:1059] {said}: out of memory"])
+    assert (found.findings, found.refusals) == ((), 1)
+    assert "others hold the card's memory" in oom.render(found)
+
+
+@pytest.mark.parametrize("kind", ["full", "fragmented"])
+def test_a_real_log_of_jax_cut_anywhere_gives_no_wrong_answer(kind: str) -> None:
+    whole = gzip.decompress((DATA / f"jax-h100-{kind}.log.gz").read_bytes()).splitlines(keepends=True)
+    right = Outcome.FULL if kind == "full" else Outcome.FRAGMENTED
+    for at in range(1, len(whole), 7):
+        for part in (whole[at:], whole[:at]):
+            try:
+                found = read(b"".join(part))
+            except InputError:
+                continue
+            assert {f.outcome for f in found.findings} <= {right, Outcome.UNKNOWN}
 
 
 OLD = "(GPU 0; 10.76 GiB total capacity; 643.57 MiB already allocated; 8.20 GiB free; 32.43 MiB cached)"
@@ -359,6 +496,7 @@ def test_memory_does_not_grow_with_the_log() -> None:
         before = tracemalloc.get_traced_memory()[0]
         for _ in range(5):
             reader.feed(block)
+        gc.collect()  # freed tuples that the interpreter keeps for itself are not the reader's
         assert tracemalloc.get_traced_memory()[0] - before < 200_000
     finally:
         tracemalloc.stop()

@@ -10,11 +10,13 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from slowtrain.dumps import judging, lines
 from slowtrain.dumps.reading import BLOCK, Reader
+from slowtrain.dumps.wording import size
 from slowtrain.errors import InputError
 from slowtrain.model.exhaustion import Exhaustion, Outcome
 
@@ -32,7 +34,7 @@ def read(source: Path | IO[bytes], path: str) -> Exhaustion:
         raise InputError(f"cannot read {path} ({getattr(error, 'strerror', None) or error})") from error
     found.close()
     told = exhaustion(found, path)
-    if not told.findings and not told.retries:
+    if not told.findings and not told.retries and not told.refusals:
         raise InputError(
             f"{path}: no allocator ran out of memory in these {found.lines:,} lines; give the log of the run's stderr "
             "(python train.py 2> train.log), without TF_CPP_MIN_LOG_LEVEL"
@@ -42,7 +44,7 @@ def read(source: Path | IO[bytes], path: str) -> Exhaustion:
 
 def exhaustion(found: Reader, path: str) -> Exhaustion:
     """What a reader has found, judged. First comes what ended in an error, then what is understood, then the first."""
-    judged = [judging.judged(dump) for dump in found.dumps.values()]
+    judged = [judging.judged(replace(dump, jax=dump.rank in found.jax)) for dump in found.dumps.values()]
     judged.sort(
         key=lambda f: (
             f.dump.request.shape is None and f.dump.request.place is None,
@@ -55,12 +57,31 @@ def exhaustion(found: Reader, path: str) -> Exhaustion:
         notes.append(
             f"{found.mixed} of the dumps are cut or mixed with another's lines: their holders are told as far as known"
         )
+    if found.jax and judged and not found.raised:
+        notes.append(
+            "no error follows in this log: JAX runs ahead of Python, and raises where a result is first waited for; "
+            "jax.block_until_ready() behind a step shows which step it was"
+        )
+    for needs, limit in list(found.programs.values())[:1]:
+        notes.append(
+            f"XLA said while it compiled that a program needs {size(needs)} at its peak, whatever it computes again, "
+            f"where it was to keep to {size(limit)}"
+        )
     if found.refusals:
         notes.append(f"the driver refused {found.refusals} requests of a pool that wanted to grow")
     if len(judged) > MOST_FINDINGS:
         notes.append(f"{len(judged) - MOST_FINDINGS} more kinds of dumps are left out")
     return Exhaustion(
-        path, found.bytes, found.lines, tuple(judged[:MOST_FINDINGS]), found.count, dict(found.retries), tuple(notes)
+        path,
+        found.bytes,
+        found.lines,
+        tuple(judged[:MOST_FINDINGS]),
+        found.count,
+        dict(found.retries),
+        retried_bytes=dict(found.retried_bytes),
+        refusals=found.refusals,
+        jax=bool(found.jax),
+        notes=tuple(notes),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slowtrain.dumps.judging import size
+from slowtrain.dumps.wording import size
 from slowtrain.model.exhaustion import Exhaustion
 
 MOST = 6

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+from slowtrain.model import Place
 from slowtrain.model.exhaustion import Dump, Holder, Request
 
 MOST_SIZES = 20_000  # distinct sizes or ops that are told apart; what comes then is one
@@ -53,6 +54,10 @@ class Builder:
     limit_bytes: int | None = None
     growth_bytes: int | None = None
     driver_free_bytes: int | None = None
+    told_free_bytes: int | None = None  # as one line sums it up, with three digits
+    told_pool_bytes: int | None = None
+    usable_bytes: int | None = None  # the largest free piece that this request could have had
+    map: bytes = b""  # a hundredth of the pool in each letter, _ where nothing is in use
     listed: bool = False  # the log has a list of chunks or buffers of this dump
 
     def region(self, bytes_: int) -> None:
@@ -84,27 +89,33 @@ class Builder:
         told = self.total_bytes if self.total_bytes is not None else self.stats.get("InUse")
         whole = self.listed and told is not None and abs(self.used_bytes - told) <= CLOSE * max(told, 1)
         # Chunks that could not be told from another dump's, or of which the beginning is cut off.
-        in_use = self.used_bytes if whole else told if told is not None else (self.used_bytes or None)
+        # Of a list that ends before its sum nobody knows how much of it is missing.
+        in_use = self.used_bytes if whole else told
         pool = self.pool_bytes if self.pool_bytes is not None else self._pool(whole)
         growth = self.growth_bytes
         if growth is None and limit is not None and pool is not None:
             growth = max(limit - pool, 0)
             growth = 0 if growth <= CLOSE * limit else growth  # a limit told with three digits
-        free, largest = (self.free_bytes, self.largest_bytes) if whole else (None, None)
+        free, largest = (self.free_bytes, self.largest_bytes) if whole else (self.told_free_bytes, self.usable_bytes)
+        if self.usable_bytes is not None and largest is not None and self.usable_bytes < largest * (1 - CLOSE):
+            largest = self.usable_bytes  # the largest piece lies at the end that is kept for others
         if free is None and pool is not None and in_use is not None:
             free = max(pool - in_use, 0)
         return Dump(
             self.allocator, self.request, self.line, self.rank, limit, pool, in_use, self.stats.get("MaxInUse"),
             free, largest, self.free if whole else None, self.regions if whole and self.regions else None, growth,
-            self.driver_free_bytes, self._by_size(whole), self._by_op(), whole,
+            self.driver_free_bytes, self._by_size(whole), self._by_op(), whole, used_share=self._used_share(),
         )  # fmt: skip
+
+    def _used_share(self) -> float | None:
+        return None if not self.map else 1 - self.map.count(b"_") / len(self.map)
 
     def _pool(self, whole: bool) -> int | None:
         if whole and self.region_bytes:
             return self.region_bytes
         if whole:
             return self.used_bytes + self.free_bytes
-        return self.bins_bytes or None
+        return self.told_pool_bytes or self.bins_bytes or None
 
     def _by_size(self, whole: bool) -> tuple[Holder, ...]:
         sizes = self.sizes if whole or not self.sums else self.sums
@@ -114,6 +125,20 @@ class Builder:
     def _by_op(self) -> tuple[Holder, ...]:
         found = [Holder(bytes_, count, None, op) for op, (bytes_, count) in self.ops.items()]
         return tuple(sorted(found, key=lambda h: (-h.bytes, h.name))[:MOST_HOLDERS])
+
+
+@dataclass
+class Rank:
+    """One writer of the log: its dumps under way by thread, and what its newest traceback said."""
+
+    name: str
+    open: dict[str, Builder] = field(default_factory=dict)
+    told: Builder | None = None  # whose stats, buffers or usage the next lines without a prefix are
+    listing: str = ""  # of what: stats, usage, buffers, histogram
+    place: Place | None = None
+    tracing: bool = False
+    node: str = ""
+    last: tuple[str, str, int | None, str] | None = None  # key of the dump that ended last
 
 
 def known(dump: Dump, **more: object) -> Dump:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from slowtrain.dumps import advising
 from slowtrain.dumps.building import CLOSE
-from slowtrain.figures import plain
+from slowtrain.dumps.wording import size
 from slowtrain.model.exhaustion import Advice, Dump, Finding, Outcome, Pool
 
 FLOATS = ("float", "float32")
@@ -86,12 +87,18 @@ def _says(dump: Dump, outcome: Outcome) -> str:
         return f"{asked} in one piece, more than the whole pool of {size(dump.limit_bytes)}: it can never fit"
     if dump.request.needed is None:
         return f"{where} ran out; the log is cut before it says how much was asked for"
-    return f"{asked}; the log does not hold the allocator's dump, so whether it was full or fragmented is not known"
+    says = f"{asked}; the log does not hold the allocator's dump, so whether it was full or fragmented is not known"
+    if dump.used_share is not None:
+        says += f" (its map has {dump.used_share:.0%} of the pool in use)"
+    return says
 
 
 def _advice(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
     if dump.pool is Pool.PINNED:
         yield from _for_pinned(dump)
+        return
+    if dump.jax and dump.pool is Pool.DEVICE:
+        yield from advising.jax(dump, outcome, tuple(_smaller(dump, outcome)))
         return
     if outcome is Outcome.TAKEN:
         yield from _for_taken(dump)
@@ -166,21 +173,3 @@ def _smaller(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
         yield Advice("mixed_float16 halves this tensor and every activation like it", gain, enough)
     if outcome is Outcome.TOO_LARGE:
         yield Advice("compute it in parts: no setting of the allocator makes one piece larger than the pool")
-
-
-def size(value: int | None) -> str:
-    """Bytes in words, as sentences use them."""
-    if value is None:
-        return "an unknown amount"
-    scaled = float(value)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if scaled < 1023.5:
-            return (
-                f"{scaled:.0f} B"
-                if unit == "B"
-                else f"{plain(scaled)} {unit}"
-                if scaled < 999.5
-                else f"{scaled:.0f} {unit}"
-            )
-        scaled /= 1024
-    return f"{plain(scaled)} TiB"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from slowtrain.dumps import lines, saying
-from slowtrain.dumps.building import Builder, known, size
+from slowtrain.dumps import lines, saying, xla
+from slowtrain.dumps.building import Builder, Rank, known, size
 from slowtrain.model import Place
 from slowtrain.model.exhaustion import Dump, Request
 
@@ -18,23 +18,11 @@ MOST_DUMPS = 200  # of different kinds
 # several times as fast as for all with one pattern.
 WORDS = (
     b"bfc_allocator", b"ut of memory", b"OOM when", b"OUT_OF_MEMORY", b"xhausted", b"EXHAUSTED", b"cudamallocasync",
-    b"Traceback", b"Current usage from device", b"MemAlloc",
+    b"Traceback", b"Current usage from device", b"MemAlloc", b"XLA backend", b"rematerialization",
 )  # fmt: skip
 BLOCK = 1 << 20
-
-
-@dataclass
-class Rank:
-    """One writer of the log: its dumps under way by thread, and what its newest traceback said."""
-
-    name: str
-    open: dict[str, Builder] = field(default_factory=dict)
-    told: Builder | None = None  # whose stats, buffers or usage the next lines without a prefix are
-    listing: str = ""  # of what: stats, usage, buffers, histogram
-    place: Place | None = None
-    tracing: bool = False
-    node: str = ""
-    last: tuple[str, str, int | None, str] | None = None  # key of the dump that ended last
+# Lists that XLA writes, one line after another.
+_BUFFERS = {"buffers": xla.buffer, "parts": xla.part}
 
 
 class Reader:
@@ -47,6 +35,10 @@ class Reader:
         self.dumps: dict[tuple[str, str, int | None, str], Dump] = {}
         self.count = 0
         self.retries: dict[str, int] = {}
+        self.retried_bytes: dict[str, int] = {}  # the most that one of these asked for
+        self.jax: set[str] = set()  # ranks in whose lines JAX speaks
+        self.raised = False  # XLA's error stands in the log, and not the dump alone
+        self.programs: dict[str, tuple[int, int]] = {}  # by rank: bytes that a program needs, and that it may have
         self.refusals = 0
         self.lines = 0
         self.bytes = 0
@@ -129,6 +121,12 @@ class Reader:
             self._error(rank, text)
         elif b"OUT_OF_MEMORY" in text and b"lloc" in text:
             self.refusals += 1
+        elif xla.BACKEND.match(text):
+            self.jax.add(rank.name)
+        elif program := xla.program(text):
+            self.programs[rank.name] = max(program, self.programs.get(rank.name, (0, 0)))
+        else:
+            self._compiled(rank, text)
 
     def _allocator(self, rank: Rank, thread: str, text: bytes) -> None:
         builder = rank.open.get(thread)
@@ -137,14 +135,19 @@ class Reader:
             builder = builder or self._begin(rank, thread, "")
             op = chunk["op"]
             bytes_ = size(chunk["size"] or chunk["size2"] or b"")
+            made = xla.made_by(chunk["program"]) if chunk["program"] else saying.name(op) if op else ""
+            if chunk["program"]:
+                self.jax.add(rank.name)
             if bytes_ is not None:
-                builder.chunk(chunk["kind"] != b"Free", bytes_, saying.name(op) if op else "")
+                builder.chunk(chunk["kind"] != b"Free", bytes_, made)
             return
         asked = saying.ASKED.search(text)
         if asked is not None:
             allocator = saying.name(asked["allocator"])
             if saying.RETRIED in text:
                 self.retries[allocator] = self.retries.get(allocator, 0) + 1
+                asked_bytes = size(asked["number"], asked["unit"]) or 0
+                self.retried_bytes[allocator] = max(self.retried_bytes.get(allocator, 0), asked_bytes)
                 return
             builder = self._begin(rank, thread, allocator)
             rounded = size(asked["rounded"]) if asked["rounded"] else None
@@ -177,10 +180,13 @@ class Reader:
         elif pool := saying.POOL.match(text):
             builder.pool_bytes, builder.limit_bytes = size(pool[1]), size(pool[2])
             builder.growth_bytes = size(pool[3])
+        elif xla.summary(builder, text):
+            return
         elif text.startswith(b"Stats:"):
             rank.told, rank.listing = builder, "stats"
             self._stat(builder, text[6:])
         elif saying.MAP.match(text):
+            builder.map = text.strip()
             self._end(rank, thread)
 
     def _asynchronous(self, rank: Rank, thread: str, text: bytes) -> None:
@@ -217,7 +223,7 @@ class Reader:
         elif rank.listing == "usage" and (left := saying.REMAINING.match(line)):
             builder.made("all others", size(left[2], left[3]) or 0, int(left[1]))
             return
-        elif rank.listing == "buffers" and self._buffer(builder, line):
+        elif rank.listing in _BUFFERS and _BUFFERS[rank.listing](builder, line):
             return
         if line.strip():
             rank.listing = ""
@@ -231,19 +237,6 @@ class Reader:
         if value is not None:
             builder.stats[found[1].decode()] = value
         return True
-
-    def _buffer(self, builder: Builder, line: bytes) -> bool:
-        """XLA's list of the buffers that live when most memory is used."""
-        if sized := saying.BUFFER.match(line):
-            builder.stats["buffer"] = size(sized[1], sized[2]) or 0
-            builder.listed = True
-            return True
-        if named := saying.OPERATOR.match(line) or saying.LABEL.match(line):
-            bytes_ = builder.stats.pop("buffer", 0)
-            if bytes_:
-                builder.made(saying.name(named[1]), bytes_)
-            return True
-        return saying.BUFFER_REST.match(line) is not None
 
     def _written(self, rank: Rank, line: bytes) -> None:
         """What Python and other frameworks wrote."""
@@ -264,9 +257,11 @@ class Reader:
         elif b"CUDA out of memory" in line:
             self._torch(rank, line)
         elif b"Peak buffers" in line and rank.last is not None:
-            self._buffers(rank)
-        elif found := saying.XLA.search(line):
-            self._compiled(rank, found)
+            self._buffers(rank, "buffers")
+        elif b"BufferAssignment stats" in line and rank.last is not None:
+            self._buffers(rank, "parts")
+        else:
+            self._compiled(rank, line)
 
     def _frame(self, rank: Rank, line: bytes) -> None:
         found = saying.FRAME.search(line)
@@ -323,9 +318,9 @@ class Reader:
         rank.told, rank.listing = builder, "usage"
         rank.open["usage"] = builder
 
-    def _buffers(self, rank: Rank) -> None:
+    def _buffers(self, rank: Rank, listing: str) -> None:
         builder = Builder("", self.lines, rank.name)
-        rank.told, rank.listing = builder, "buffers"
+        rank.told, rank.listing = builder, listing
         rank.open["buffers"] = builder
         self._busy = 2
 
@@ -341,9 +336,14 @@ class Reader:
         one.growth_bytes = found.get("free")
         self._keep(rank, one.dump())
 
-    def _compiled(self, rank: Rank, found: re.Match[bytes]) -> None:
+    def _compiled(self, rank: Rank, line: bytes) -> None:
         """XLA's own error; where the allocator's dump came before it, they are one."""
-        asked = size(found[1], found[2] or b"")
+        said, asked = xla.asked(line)
+        if not said:
+            return
+        self.raised = True
+        if xla.ERROR.search(line):
+            self.jax.add(rank.name)
         for thread in list(rank.open):
             self._end(rank, thread)
         for key in reversed(self.dumps):

@@ -1,7 +1,7 @@
 """What allocators and frameworks say when memory runs out, as patterns; in one place, for versions differ.
 
-TensorFlow 0.7 to 2.21 (bfc_allocator.cc), its CUDA pool (gpu_cudamallocasync_allocator.cc), XLA, PyTorch 1 and 2.
-Bounded everywhere: a line may hold anything.
+TensorFlow 0.7 to 2.21 and JAX (bfc_allocator.cc), their CUDA pool (gpu_cudamallocasync_allocator.cc), PyTorch 1 and 2;
+what XLA says beside that is in ``xla.py``. Bounded everywhere: a line may hold anything.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import re
 
 from slowtrain.dumps.building import size
 
-_SIZE = rb"([\d.]{1,20}) ?([KMGT]?i?B?)"
+SIZE = rb"([\d.]{1,20}) ?([KMGT]?i?B?)"
 # "Chunk at 0x.. of size N" (until 1.13), "InUse at 0x.. next 1 of size N" (1.14, 2.0), "InUse at 7f.. of size N
 # [by op NAME action_count N step N] next N [freed_at_count N]" (from 2.1).
 CHUNK = re.compile(
     rb" *(?P<kind>Chunk|InUse|Free) {1,3}at (?:0x)?[0-9a-fA-F]{1,16}"
     rb"(?: next \d+ of size (?P<size2>\d{1,19})| of size (?P<size>\d{1,19}))"
     rb"(?: by op (?P<op>.{0,500}?) action_count \d+)?"
+    rb"(?: tag \w{1,30}(?: allocation_annotation (?P<program>.{0,500}?) next \d)?)?"  # jaxlib 0.11
 )
 # The same from the line's beginning, where nothing stands around it and no op is named.
 QUICK = re.compile(
@@ -26,6 +27,7 @@ QUICK = re.compile(
 ASKED = re.compile(
     rb"Allocator \((?P<allocator>[^)]{1,100})\) ran out of memory trying to allocate "
     rb"(?P<number>[\d.]{1,20}) ?(?P<unit>[KMGT]?i?B?)\b(?: \(rounded to (?P<rounded>\d{1,19})\))?"
+    rb"(?: from the \w{1,20} end)?"
     rb"(?: ?requested by op (?P<op>[^\s]{0,500}))?"
 )
 RETRIED = b"not a failure"
@@ -34,17 +36,15 @@ INSIDE = re.compile(rb" *(?:Bin \(|Bin for|Next region of|\d+ Chunks of size|Sum
 BIN = re.compile(
     rb"Bin \(\d+\):\s+Total Chunks: \d+, Chunks in use: \d+\.? (?P<number>[\d.]{1,20})(?P<unit>[KMGT]?i?B) allocated"
 )
-BIN_FOR = re.compile(rb" *Bin for " + _SIZE + rb" was ")
+BIN_FOR = re.compile(rb" *Bin for " + SIZE + rb" was ")
 REGION = re.compile(rb" *Next region of size (\d{1,19})")
 SUMMED = re.compile(rb" *(\d{1,15}) Chunks of size (\d{1,19}) totalling")
-TOTAL = re.compile(rb" *Sum Total of in-use chunks: " + _SIZE)
+TOTAL = re.compile(rb" *Sum Total of in-use chunks: " + SIZE)
 POOL = re.compile(
     rb" *(?:Total bytes in pool|total_region_allocated_bytes_): ?(\d{1,19}) memory_limit_: ?(\d{1,19})"
     rb" available bytes: ?(\d{1,19})"
 )
-STAT = re.compile(
-    rb"\s*(Limit|InUse|MaxInUse|NumAllocs|MaxAllocSize|Reserved|PeakReserved|LargestFreeBlock): +" + _SIZE
-)
+STAT = re.compile(rb"\s*(Limit|InUse|MaxInUse|NumAllocs|MaxAllocSize|Reserved|PeakReserved|LargestFreeBlock): +" + SIZE)
 MAP = re.compile(rb"[*_x]{20,200}\s*$")
 
 ASYNC = re.compile(rb"(\w{1,60}) cu\w{1,30} failed to allocate (\d{1,19}) bytes")
@@ -63,31 +63,23 @@ FRAME = re.compile(rb"File \"([^\"]{1,1000})\", line (\d{1,8})")
 LIBRARY = re.compile(rb"site-packages|dist-packages|[/\\]lib(?:64)?[/\\]python\d|<frozen|\A<|[/\\]Lib[/\\]\w+\.py\Z")
 
 USAGE = re.compile(rb"Current usage from device:[^,]{0,200}, allocator: (\S{1,100})")
-USED = re.compile(rb"\s+" + _SIZE + rb" from (\S{1,500})")
-REMAINING = re.compile(rb"\s*Remaining (\d{1,15}) nodes with " + _SIZE)
-
-XLA = re.compile(rb"Out of memory while trying to allocate " + _SIZE)
-BUFFER = re.compile(rb"\s+Size: " + _SIZE)
-OPERATOR = re.compile(rb"\s+Operator: op_name=\"([^\"]{1,1000})\"")
-LABEL = re.compile(rb"\s+(?:XLA Label: |Entry Parameter Subshape: )(\S{1,200})")
-BUFFER_REST = re.compile(
-    rb"\s*$|\s+(?:Buffer \d+:|XLA Label|Shape:|Entry Parameter|=====|Allocation type|deduplicated)"
-)
+USED = re.compile(rb"\s+" + SIZE + rb" from (\S{1,500})")
+REMAINING = re.compile(rb"\s*Remaining (\d{1,15}) nodes with " + SIZE)
 
 # From 1.0 on "(GPU 0; 10.76 GiB total capacity; 643.57 MiB already allocated; 8.20 GiB free; 32.43 MiB cached)", where
 # later versions say "reserved in total by PyTorch"; from 2.1 on in sentences.
-_TORCH_ASKED = re.compile(rb"CUDA out of memory\. Tried to allocate " + _SIZE)
+_TORCH_ASKED = re.compile(rb"CUDA out of memory\. Tried to allocate " + SIZE)
 _TORCH = {
-    "limit": (re.compile(_SIZE + rb" total capacity"), re.compile(rb"total capacity of " + _SIZE)),
-    "free": (re.compile(_SIZE + rb" free;"), re.compile(rb"of which " + _SIZE + rb" is free")),
+    "limit": (re.compile(SIZE + rb" total capacity"), re.compile(rb"total capacity of " + SIZE)),
+    "free": (re.compile(SIZE + rb" free;"), re.compile(rb"of which " + SIZE + rb" is free")),
     "in_use": (
-        re.compile(_SIZE + rb" already allocated"),
-        re.compile(rb"memory " + _SIZE + rb" is allocated by PyTorch"),
+        re.compile(SIZE + rb" already allocated"),
+        re.compile(rb"memory " + SIZE + rb" is allocated by PyTorch"),
     ),
-    "pool": (re.compile(_SIZE + rb" reserved in total"),),
+    "pool": (re.compile(SIZE + rb" reserved in total"),),
     "idle": (
-        re.compile(_SIZE + rb" cached"),
-        re.compile(rb"and " + _SIZE + rb" is reserved by PyTorch but unallocated"),
+        re.compile(SIZE + rb" cached"),
+        re.compile(rb"and " + SIZE + rb" is reserved by PyTorch but unallocated"),
     ),
 }
 _DTYPE_BYTES = {"float": 4, "float32": 4, "half": 2, "float16": 2, "bfloat16": 2, "double": 8, "float64": 8, "int32": 4,

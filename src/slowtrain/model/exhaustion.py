@@ -63,7 +63,8 @@ class Dump:
 
     ``growth_bytes`` is what it was still allowed to ask of the driver. ``driver_free_bytes`` is what the card had left.
     ``whole`` says that the list of chunks was complete: their sum is what the allocator says is in use.
-    ``by_op`` where the log tells who allocated. ``repeats`` counts dumps of the same kind that followed.
+    ``by_op`` where the log tells who allocated. ``repeats`` counts dumps of the same kind that followed. ``jax``: JAX
+    wrote it, whose settings are others than TensorFlow's.
     """
 
     allocator: str
@@ -84,6 +85,8 @@ class Dump:
     by_op: tuple[Holder, ...] = ()
     whole: bool = False
     repeats: int = 0
+    used_share: float | None = None  # of the pool, as the map at the dump's end draws it: from above
+    jax: bool = False
 
     @property
     def pool(self) -> Pool:
@@ -125,4 +128,7 @@ class Exhaustion:
     findings: tuple[Finding, ...] = ()
     dumps: int = 0
     retries: Mapping[str, int] = field(default_factory=dict)
+    retried_bytes: Mapping[str, int] = field(default_factory=dict)  # the most that one of these asked for
+    refusals: int = 0  # of the driver, to a pool that wanted to grow
+    jax: bool = False
     notes: tuple[str, ...] = ()

@@ -29,6 +29,14 @@ def headline(found: Exhaustion) -> str:
     if found.findings:
         return found.findings[0].says
     times = sum(found.retries.values())
+    if not times:
+        return (
+            f"no request failed in this log, but the driver refused {found.refusals:,} to a pool that wanted to grow: "
+            "others hold the card's memory"
+        )
+    if found.jax:
+        most = wording.size(max(found.retried_bytes.values(), default=0))
+        return f"nothing failed for lack of memory, but {times:,} requests of up to {most} found no room"
     return f"nothing failed for lack of memory, but {times:,} requests found none at first: it is nearly full"
 
 
@@ -52,7 +60,10 @@ def _first(one: Finding, paper: Paper) -> Iterator[str]:
     rows = memory(one.dump)
     if rows:
         yield from _wrapped(paper, f"  {'memory':<11}", ", ".join(f"{name} {said}" for name, said in rows))
-    for title, holders in (("What held it, by op", one.dump.by_op), ("What held it, by size", one.dump.by_size)):
+    for title, holders in (
+        (f"What held it, by {maker(one.dump)}", one.dump.by_op),
+        ("What held it, by size", one.dump.by_size),
+    ):
         if holders:
             yield ""
             yield paper.style(title, "bold")
@@ -91,6 +102,13 @@ def _others(found: Exhaustion, paper: Paper) -> Iterator[str]:
 
 def _retried(found: Exhaustion) -> Iterator[str]:
     for allocator, times in sorted(found.retries.items()):
+        if found.jax:
+            yield (
+                f"{allocator} could not give what was asked {times:,} times, and the program goes on: XLA asks for "
+                "such while it compiles, to try algorithms out, and leaves out those that do not fit, which may be "
+                "the fastest"
+            )
+            continue
         yield (
             f"{allocator} could not give what was asked {times:,} times and the op went on with less workspace, "
             "which is slower: memory is nearly full"
@@ -123,7 +141,7 @@ def request(dump: Dump) -> list[tuple[str, str]]:
 
 
 def memory(dump: Dump) -> list[tuple[str, str]]:
-    pieces = f" in {dump.free_pieces:,} pieces" if dump.free_pieces is not None else ""
+    pieces = f" in {dump.free_pieces:,} piece{'' if dump.free_pieces == 1 else 's'}" if dump.free_pieces else ""
     rows = [
         ("limit", dump.limit_bytes, ""),
         ("in use", dump.in_use_bytes, ""),
@@ -133,6 +151,11 @@ def memory(dump: Dump) -> list[tuple[str, str]]:
         ("left on the card", dump.driver_free_bytes, ""),
     ]
     return [(name, wording.size(value) + more) for name, value, more in rows if value is not None]
+
+
+def maker(dump: Dump) -> str:
+    """What the names among the holders are of: JAX's allocator is told of whole programs."""
+    return "program" if dump.jax and dump.whole else "op"
 
 
 def holder(one: Holder) -> str:

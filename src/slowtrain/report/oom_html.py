@@ -33,7 +33,9 @@ def _finding(one: Finding, *, first: bool) -> Markup:
     rows = [el("tr", el("td", name), el("td", el("code", said))) for name, said in facts]
     title = "What was asked, and what there was" if first else one.says
     parts: list[Markup | None] = [_pool(dump), el("table", el("tbody", rows))]
-    parts += [_holders(name, holders, dump) for name, holders in (("op", dump.by_op), ("size", dump.by_size))]
+    parts += [
+        _holders(name, holders, dump) for name, holders in ((oom.maker(dump), dump.by_op), ("size", dump.by_size))
+    ]
     if one.advice:
         parts.append(el("h3", "What to do"))
         parts.append(el("ol", [el("li", oom.told(advice)) for advice in one.advice]))

@@ -1,0 +1,83 @@
+"""What to do about JAX's memory: its settings, and what its programs can do, with the worth in bytes where it is known.
+
+Its allocator is TensorFlow's, and so are its dumps, down to the advice in them; its settings have other names. They are
+those of https://docs.jax.dev/en/latest/201/gpu-memory.html and of jaxlib's ``generate_pjrt_gpu_plugin_options``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from slowtrain.dumps.wording import size
+from slowtrain.model.exhaustion import Advice, Dump, Outcome
+
+FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"  # newer versions name it XLA_CLIENT_MEM_FRACTION, and take this one too
+USUAL, MOST = 0.75, 0.95  # of the card: what JAX takes by itself, and what is left to take beside the driver
+ALIKE = 32  # pieces of one size and one maker: more than a model has layers of one shape, as a rule
+
+
+def jax(dump: Dump, outcome: Outcome, smaller: Sequence[Advice]) -> Iterator[Advice]:
+    if outcome is Outcome.TAKEN:
+        yield from _taken(dump)
+        return
+    if outcome is Outcome.FRAGMENTED:
+        yield from _fragments(dump)
+    elif outcome is not Outcome.TOO_LARGE:
+        yield from _kept(dump)
+    yield from _whole_card(dump)
+    yield from smaller
+    yield Advice(
+        "recompute instead of keeping: jax.checkpoint around blocks of the model (keras.RematScope), where gradients "
+        "are taken"
+    )
+    if outcome is not Outcome.FRAGMENTED:
+        yield Advice("in a training loop of your own: jax.jit(step, donate_argnums=0), so that the new state takes the "
+                     "old one's place")  # fmt: skip
+    if outcome is Outcome.UNKNOWN:
+        yield Advice("for the allocator's dump, which JAX leaves out by default, run it with TF_CPP_MIN_LOG_LEVEL=0")
+
+
+def _taken(dump: Dump) -> Iterator[Advice]:
+    gain = dump.growth_bytes
+    enough = None if gain is None else gain + (dump.free_bytes or 0) >= (dump.request.needed or 0)
+    yield Advice("end the other processes on this card (nvidia-smi lists them), or use another card", gain, enough)
+    yield Advice(
+        f"where both are yours, give each a share: {FRACTION}=0.45, or XLA_PYTHON_CLIENT_PREALLOCATE=false; "
+        "TensorFlow beside JAX takes all of it unless tf.config.set_visible_devices([], 'GPU') keeps it off"
+    )
+
+
+def _fragments(dump: Dump) -> Iterator[Advice]:
+    usable = dump.free_bytes
+    enough = usable is not None and usable >= (dump.request.needed or 0)
+    yield Advice("set XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async, whose pool can join free pieces", usable, enough)
+    if (dump.regions or 0) > 1:
+        yield Advice(
+            f"the pool grew in {dump.regions} regions, which are never joined: leave XLA_PYTHON_CLIENT_PREALLOCATE at "
+            "true, so that it is one"
+        )
+    yield Advice("allocate what is large and stays first, and keep shapes the same: freed pieces then fit again")
+
+
+def _kept(dump: Dump) -> Iterator[Advice]:
+    """Very many pieces of one size from one program: its results, of which somebody holds every one."""
+    if not dump.by_op or not dump.by_size or dump.in_use_bytes is None:
+        return
+    by, each = dump.by_op[0], dump.by_size[0]
+    if by.count >= each.count >= ALIKE and each.bytes >= 0.5 * dump.in_use_bytes:
+        yield Advice(
+            f"{by.name} made {each.count} pieces of {size(each.each_bytes)} that are still held: where a list keeps a "
+            "result of every step, keep float(x) or numpy.asarray(x) instead"
+        )
+
+
+def _whole_card(dump: Dump) -> Iterator[Advice]:
+    limit = dump.limit_bytes
+    if limit is None:
+        yield Advice(f"let the pool have more of the card than its default, 75%: {FRACTION}=0.95")
+        return
+    more = round(limit * (MOST / USUAL - 1))
+    yield Advice(
+        f"let the pool have more of the card: {FRACTION}=0.95; where {size(limit)} is the default of 75%, that is "
+        f"{size(more)} more"
+    )

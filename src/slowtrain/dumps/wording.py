@@ -1,0 +1,22 @@
+"""Bytes in words, as the sentences about dumps use them."""
+
+from __future__ import annotations
+
+from slowtrain.figures import plain
+
+
+def size(value: int | None) -> str:
+    if value is None:
+        return "an unknown amount"
+    scaled = float(value)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if scaled < 1023.5:
+            return (
+                f"{scaled:.0f} B"
+                if unit == "B"
+                else f"{plain(scaled)} {unit}"
+                if scaled < 999.5
+                else f"{scaled:.0f} {unit}"
+            )
+        scaled /= 1024
+    return f"{plain(scaled)} TiB"

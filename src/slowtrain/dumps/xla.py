@@ -1,0 +1,97 @@
+"""What XLA and JAX say beside the allocator's own lines: buffers of a program, who allocated, how large the pool is."""
+
+from __future__ import annotations
+
+import re
+
+from slowtrain.dumps.building import Builder, size
+from slowtrain.dumps.saying import SIZE, name
+
+# "Out of memory while trying to allocate 20.00GiB."; with XLA_PYTHON_CLIENT_ALLOCATOR=platform (and before jaxlib 0.4)
+# "Failed to allocate request for 2.99GiB (3206250496B) on device ordinal 0".
+ASKED = re.compile(
+    rb"(?:Out of memory while trying to allocate "
+    + SIZE
+    + rb"|[Ff]ailed to allocate request for [\d.]{1,20}[KMGT]?i?B \((\d{1,19})B\))"
+)
+# The pool of a JAX process, at its start; "will use up to" where it is not taken at once.
+BACKEND = re.compile(rb"XLA backend (?:allocating|will use up to) ")
+# jaxlib.xla_extension.XlaRuntimeError, jax.errors.JaxRuntimeError; TensorFlow's error for the same is its own.
+ERROR = re.compile(rb"\b(?:Xla|Jax)RuntimeError\b|\bjax\.errors\.")
+PROGRAM = re.compile(
+    rb"reduce memory use below [\d.]{1,20}[KMGT]?i?B \((\d{1,19}) bytes\) by rematerialization; only reduced to "
+    rb"[\d.]{1,20}[KMGT]?i?B \((\d{1,19}) bytes\)"
+)
+SUMMARY = re.compile(
+    rb" *Allocator memory summary: rounded request " + SIZE + rb", total free in pool " + SIZE + rb", largest free "
+    rb"chunk usable by \w{1,20} end " + SIZE + rb", unallocated bytes " + SIZE + rb", pool size " + SIZE
+)
+EXECUTABLE = re.compile(rb"executable=([^,}\s]{1,300})")
+BUFFER = re.compile(rb"\s+Size: " + SIZE)
+OPERATOR = re.compile(rb"\s+Operator: op_name=\"([^\"\[]{1,1000})")
+LABEL = re.compile(rb"\s+(?:XLA Label: |Entry Parameter Subshape: )(\S{1,200})")
+BUFFER_REST = re.compile(
+    rb"\s*$|\s+(?:Buffer \d+:|XLA Label|Shape:|Entry Parameter|=====|Allocation type|deduplicated)"
+)
+ASSIGNED = re.compile(rb"\s+(parameter|constant|maybe_live_out|preallocated temp) allocation: +" + SIZE)
+PARTS = {
+    b"parameter": "the program's arguments",
+    b"constant": "its constants",
+    b"maybe_live_out": "its results",
+    b"preallocated temp": "its temporaries",
+}
+
+
+def made_by(annotation: bytes) -> str:
+    """The program in ``xla.execute{executable=jit_step}``, else all of it."""
+    found = EXECUTABLE.search(annotation)
+    return name(found[1] if found else annotation)
+
+
+def asked(line: bytes) -> tuple[bool, int | None]:
+    """Whether XLA says that memory ran out, and how much it wanted."""
+    found = ASKED.search(line)
+    if found is None:
+        return False, None
+    return True, size(found[3]) if found[3] else size(found[1], found[2] or b"")
+
+
+def program(text: bytes) -> tuple[int, int] | None:
+    """What a program needs at its peak by the compiler's own account, and what it had to keep to."""
+    found = PROGRAM.search(text)
+    needs, limit = (size(found[2]), size(found[1])) if found else (None, None)
+    return (needs, limit) if needs and limit else None
+
+
+def summary(builder: Builder, text: bytes) -> bool:
+    """The allocator's figures in one line, three digits each (jaxlib 0.11)."""
+    found = SUMMARY.match(text)
+    if found is None:
+        return False
+    _, free, largest, growth, pool = (size(found[i], found[i + 1] or b"") for i in range(1, 11, 2))
+    builder.told_free_bytes, builder.usable_bytes = free, largest
+    builder.growth_bytes, builder.told_pool_bytes = growth, pool
+    return True
+
+
+def buffer(builder: Builder, line: bytes) -> bool:
+    """A line of the list of buffers that live when most memory is used."""
+    if sized := BUFFER.match(line):
+        builder.stats["buffer"] = size(sized[1], sized[2]) or 0
+        builder.listed = True
+        return True
+    if named := OPERATOR.match(line) or LABEL.match(line):
+        bytes_ = builder.stats.pop("buffer", 0)
+        if bytes_:
+            builder.made(name(named[1]), bytes_)
+        return True
+    return BUFFER_REST.match(line) is not None
+
+
+def part(builder: Builder, line: bytes) -> bool:
+    """A line of the program's own sums (BufferAssignment stats)."""
+    found = ASSIGNED.match(line)
+    bytes_ = size(found[2], found[3] or b"") if found else None
+    if found and bytes_:
+        builder.made(PARTS[found[1]], bytes_)
+    return found is not None or b" fragmentation: " in line or b"total allocation: " in line
