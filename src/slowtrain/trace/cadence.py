@@ -18,6 +18,7 @@ from slowtrain.trace.activities import COLLECTIVE, KERNEL, Activities
 from slowtrain.trace.timeline import Device, Thread, Timeline
 
 TURNS = 3  # a repetition seen less often may be chance
+MOSTLY = 0.5  # of the time in calls of compiled functions: then the one that has it is the step
 ALIKE = 0.9  # of the kernels of a turn that must come again in the next
 LONGEST_TURN = 200_000  # kernels: longer turns are not looked for
 _NUMBER = re.compile(r"_\d+$")
@@ -59,6 +60,7 @@ def find(timeline: Timeline, device: Device | None) -> Cadence:
     if found is None and device is not None:
         found = _programs(device) or _kernels(device)
         found = found and replace(found, by_device=True)
+    found = found or _pjit(threads, whatever=True)
     found = found or _fetches(threads)
     if found is not None:
         return found
@@ -110,8 +112,11 @@ def _functions(threads: Sequence[Thread]) -> Cadence | None:
     return _most(found, "calls of the function", names.KERAS_FUNCTIONS)
 
 
-def _pjit(threads: Sequence[Thread]) -> Cadence | None:
-    """Calls of JAX's compiled functions; the one with most time on the host's clock."""
+def _pjit(threads: Sequence[Thread], *, whatever: bool = False) -> Cadence | None:
+    """Calls of JAX's compiled functions; the one with most time on the host's clock.
+
+    Of those that are called a step, or ``whatever`` they are called, where one has most of the time in such calls.
+    """
     found: dict[str, tuple[list[float], list[float]]] = {}
     for thread in threads:
         for i, text in enumerate(thread.texts):
@@ -124,6 +129,9 @@ def _pjit(threads: Sequence[Thread]) -> Cadence | None:
                 rows[0].extend(thread.start_ms[outer].tolist())
                 rows[1].extend(thread.end_ms[outer].tolist())
     whole = {n: r for n, r in found.items() if n in names.JAX_TRAINING or "step" in n}
+    if whatever:
+        spent = {n: sum(ends) - sum(starts) for n, (starts, ends) in found.items() if len(starts) >= TURNS}
+        whole = {n: found[n] for n in spent if spent[n] >= MOSTLY * sum(spent.values())}
     return _most(whole, "calls of the compiled function", names.JAX_TRAINING)
 
 

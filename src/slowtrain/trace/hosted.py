@@ -111,6 +111,11 @@ def in_jax(threads: Sequence[Thread]) -> bool:
     return any(text.startswith(names.PJIT_CALL) for thread in threads for text in thread.texts)
 
 
+def fed_by_keras(threads: Sequence[Thread]) -> bool:
+    """Whether it is Keras' own loop that hands batches to the device, as the Python tracer's frames tell."""
+    return any(names.KERAS_FEEDS.match(text) for thread in threads for text in thread.texts)
+
+
 def _inside(start: Floats, found: Cadence) -> Bools:
     at = np.searchsorted(found.start_ms, start, side="right") - 1
     return np.asarray((at >= 0) & (start < found.end_ms[np.maximum(at, 0)]))

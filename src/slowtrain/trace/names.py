@@ -125,6 +125,9 @@ KERAS_DATA = re.compile(
     r"\$(?:\w+_adapter|data_adapter\w*|epoch_iterator|trainer|tree_api|optree_impl|ops|core|tensor_shape|threading|queue)\.py:"
 )
 
+# Keras' own loop on JAX hands each batch to the device. [C, source of Keras 3.15]
+KERAS_FEEDS = re.compile(r"\$trainer\.py:\d+ (?:_distribute_data|_one_batch_ahead_iterator|_get_distributed_iterator)")
+
 # ---- kinds of copies, on streams and as host calls [S O V J] ----------------------------------------------------
 
 COPY = re.compile(

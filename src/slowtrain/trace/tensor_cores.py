@@ -25,6 +25,15 @@ AMD = {
     (9, 0): (95.7, None, 383.0),  # MI250X
     (9, 4): (163.4, 653.7, 1307.4),  # MI300X
 }
+# Float64, matrix units included where they do it; same sheets. NVIDIA's and AMD's capabilities are not each other's.
+NVIDIA_DOUBLE = {(7, 0): 7.8, (7, 5): 0.25, (8, 0): 19.5, (8, 6): 0.56, (8, 9): 1.29, (9, 0): 66.9, (10, 0): 37.0,
+                 (12, 0): 1.64}  # fmt: skip
+AMD_DOUBLE = {(9, 0): 95.7, (9, 4): 163.4}
+# Of the ratio of two peaks what products gain, by how long each takes in the slower format. On an H100 squares of 4,096
+# and 8,192 gained 0.95 to 1.07 of it from float32 to TF32 and bfloat16 (7.4, 7.8, 13.8 and 15.3 times), from float64
+# to TF32 0.83 and 0.89, those of 2,048 (0.3 ms each) 0.89 and 0.73; of 1,024 and less nothing: launching bounds them.
+LONG_MS = 0.2
+REACHED_LONG, REACHED_SHORT = 0.85, 0.4
 # Elements that fill the 16 bytes which a tensor core's operands are read in at once (NVIDIA's guide to the performance
 # of matrix products); dimensions that are no multiple of it are read in smaller pieces, or padded.
 MULTIPLE = {"float16": 8, "bfloat16": 8, "tf32": 4}
@@ -47,6 +56,22 @@ class Card:
         table = NVIDIA if self.vendor == "nvidia" else AMD
         kin = [peaks for (major, _), peaks in table.items() if major == self.capability[0]]
         return table.get(self.capability) or min(kin, key=lambda p: p[2] / p[0], default=None)
+
+    @property
+    def double(self) -> float | None:
+        """Float64 in TFLOP/s; None for a card that is not listed."""
+        return (NVIDIA_DOUBLE if self.vendor == "nvidia" else AMD_DOUBLE).get(self.capability)
+
+
+def reached(device: Device, format_: str) -> float:
+    """The part of the ratio of two peaks that products in ``format_`` can be expected to gain."""
+    rows = [
+        (ms, ms / count) for name, (ms, count) in device.by_kernel.items()
+        if names.MATRIX_KERNEL.search(name) and names.kernel_precision(name) == format_ and count
+    ]  # fmt: skip
+    total = sum(ms for ms, _ in rows)
+    long = sum(ms for ms, each in rows if each >= LONG_MS)
+    return REACHED_SHORT + (REACHED_LONG - REACHED_SHORT) * (long / total if total else 0.5)
 
 
 def card(trace: Trace) -> Card | None:

@@ -78,7 +78,7 @@ def profiled(folder: Path, step: Callable[[int], Any], *, steps: int = STEPS, fr
 
 
 def fitted(folder: Path, model: Any, data: Any, *callbacks: Any, steps: int = STEPS) -> None:
-    """``fit`` with a profile of some of its steps; not by a callback, for any of which Keras reads every step's loss."""
+    """``fit`` with a profile of some of its steps; not by a callback: for any of those Keras reads each step's loss."""
     model.make_train_function()
     function, taken = model.train_function, iter(range(1 << 30))
     begun = 0.0

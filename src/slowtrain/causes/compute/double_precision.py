@@ -87,12 +87,17 @@ class DoublePrecision(Cause):
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         device, products, conv = (evidence.numbers[k] for k in ("device_ms", "matmul_share", "conv_share"))
         if trace.on_accelerator:
+            kept = _kept_by_card(trace)
+            if kept is not None:
+                return [_drop(trace, device * (1 - kept), (0.6, 1.1))]
             return [_drop(trace, device * (1 - 1 / ACCELERATOR), (0.6, 1.9))]
         kept = products / MATMUL + conv / CONV + (1 - products - conv) / REST
         return [_drop(trace, device * (1 - kept), (0.7, 1.25))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         says = "compute in float32: drop set_floatx('float64'), make the data float32"
+        if trace.fact("jax"):
+            says = "compute in float32: drop jax_enable_x64 and set_floatx('float64'), make the data float32"
         yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=_in_single(trace))
 
     def spot(self, source: Source) -> Iterable[Spot]:
@@ -192,6 +197,21 @@ def _in_kernels(trace: Trace) -> Evidence | None:
         f"{double / known:.0%} of the matrix products and convolutions among them",
         {"float64_share": double / known, "device_ms": ms, "matmul_share": 0.0, "conv_share": 0.0},
     )
+
+
+def _kept_by_card(trace: Trace) -> float | None:
+    """Of the time of float64's kernels what they keep in float32, by the card's peaks; None where those are not known.
+
+    Frameworks let float32 be rounded to TF32 where the card has it; what memory bounds moves half the bytes.
+    """
+    device, card = trace.device, tensor_cores.card(trace)
+    if device is None or card is None or card.double is None or card.peaks is None:
+        return None
+    single = max(card.peaks[0], card.peaks[1] or 0.0)
+    matrix = device.matrix_ms.get("float64", 0.0)
+    share = min(matrix / max(device.precision.get("float64", matrix), matrix), 1.0) if matrix else 0.0
+    gain = max(1 + tensor_cores.reached(device, "float64") * (single / card.double - 1), ACCELERATOR)
+    return share / gain + (1 - share) / ACCELERATOR
 
 
 def _computing_ms(trace: Trace) -> float:

@@ -15,7 +15,6 @@ from slowtrain.whatif import Drop, Remedy
 
 MOSTLY = 0.5  # of the matrix work of known format: less, and the layers left in float32 were left so on purpose
 TWICE = 2.0  # as fast at best is what memory bounds, for half the bytes
-REACHED = 0.5  # of the ratio of the peaks, assumed: products of training come nearer to float32's peak than to 16 bits'
 LEAST_GAIN = 1.5  # at which small products, which fill neither unit, end
 
 
@@ -41,13 +40,15 @@ class FullPrecision(Cause):
     ## How it is recognised
     At least half of the device's time in matrix products and convolutions is in kernels of float32, by their
     names, on a card with tensor cores. Kernels whose names do not tell their format do not count.
-    The saving is an estimate from the card's peaks by kernel class: half of the peaks' ratio where
-    arithmetic bounds, at most twice where memory does. Its range is wide, for shapes decide.
+    The saving is an estimate from the card's peaks by kernel class: most of the peaks' ratio where arithmetic bounds
+    kernels that take long, less of it of short ones, and at most twice where memory bounds. Its range is wide,
+    for shapes decide.
 
     ## What to do
     `keras.mixed_precision.set_global_policy("mixed_float16")`, with `"mixed_bfloat16"` on Ampere and
     later; in a loop of your own, with a `LossScaleOptimizer` for float16. If TF32 was switched off
-    (`tf.config.experimental.enable_tensor_float_32_execution(False)`), switch it on again.
+    (`tf.config.experimental.enable_tensor_float_32_execution(False)`, in JAX `jax_default_matmul_precision` of
+    `"highest"` or `"float32"`), switch it on again.
 
     ## When it is not worth it
     When the step waits for something else than the device; and where small differences between large numbers matter,
@@ -82,7 +83,8 @@ class FullPrecision(Cause):
         found = _work(trace)
         if found is None:
             return []
-        usual = max(1 + REACHED * (found.gain - 1), LEAST_GAIN)
+        reached = tensor_cores.reached(trace.device, "float32") if trace.device is not None else 0.0
+        usual = max(1 + reached * (found.gain - 1), LEAST_GAIN)
 
         def saved(gain: float, streamed: float, other: float) -> float:
             return (found.matrix_ms * (1 - 1 / gain) + found.streamed_ms * (1 - 1 / streamed)
@@ -97,6 +99,8 @@ class FullPrecision(Cause):
         device = trace.device
         if card and card.peaks and card.peaks[1] and card.vendor == "nvidia" and device and _of(device, "tf32") <= 0:
             on = "switch TF32 on: tf.config.experimental.enable_tensor_float_32_execution(True)"
+            if trace.fact("jax"):
+                on = 'switch TF32 on: jax.config.update("jax_default_matmul_precision", "default")'
             switched = everywhere(trace, models.tensor_float)
             yield Prescription("edit" if switched else "setting", Effect.EQUIVALENT, on, edits=switched)
         format_ = "mixed_bfloat16" if card is not None and card.capability >= (8, 0) else "mixed_float16"

@@ -17,6 +17,8 @@ from slowtrain.whatif import Drop, Remedy
 # Of the device's time: where elementwise ops take less, no fusing of them gives more than a few per cent, for a
 # third to a half of the passes stays, and compiling with XLA has a price of its own.
 SHARE = 0.25
+MOSTLY = 0.5  # of the step
+MOST_SAVED = 0.97  # of their time: of however many, one pass stays
 SHORTEST = 2.0  # ops in a chain, where the profile names kernels only: the least that can be fused
 LETTERS = 60  # of a layer's name
 LEAST_PART = 0.05  # of its scope's time, for a type of op to count: an optimizer has scalars of its own
@@ -47,7 +49,8 @@ class UnfusedElementwise(Cause):
 
     ## How it is recognised
     A quarter of the device's time or more in elementwise kernels of TensorFlow's own, by the names of ops or kernels.
-    Ops of one scope count as a chain. Kernels that XLA fused are none of these.
+    Ops of one scope count as a chain. Kernels that XLA fused are none of these, unless Python started each by itself:
+    an op of JAX outside `jax.jit` is a program of its own. Where the device waits for such ops, it is `eager-step`.
     The saving leaves one pass for each chain; how much XLA really fuses differs, and its range is wide.
 
     ## What to do
@@ -64,6 +67,8 @@ class UnfusedElementwise(Cause):
     def examine(self, trace: Trace) -> Evidence | None:
         found = _chains(trace.device) if trace.device is not None else None
         total = trace.device.kernel_ms if trace.device is not None else 0.0
+        if trace.fact("jax") and trace.eager and trace.share(Category.DEVICE) < MOSTLY:
+            return None
         if found is None or not total or found.ms < SHARE * total:
             return None
         share = found.ms / total
@@ -83,9 +88,14 @@ class UnfusedElementwise(Cause):
         # With the kernels go the gaps between those that were queued one behind the other.
         gaps = device.idle.get("queue", 0.0) * (found.kernels - found.left) / device.kernels
         saved = {Category.DEVICE: scale * (found.ms - found.left_ms), Category.DISPATCH: gaps}
-        return [Drop(saved, 0.0, (0.3, 1.2))]
+        most = MOST_SAVED * found.ms / (found.ms - found.left_ms) if found.ms > found.left_ms else 1.0
+        return [Drop(saved, 0.0, (0.3, max(min(1.2, most), 1.0)))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        if trace.fact("jax"):
+            whole = "put @jax.jit on the function that calls them, so that XLA sees the chains whole"
+            yield Prescription("edit", Effect.EQUIVALENT, whole)
+            return
         fused = everywhere(trace, models.fused_steps)
         says = "compile(..., jit_compile=True), so that XLA fuses the chains"
         yield Prescription("edit", Effect.EQUIVALENT, says, edits=fused, treatment="xla")
@@ -138,7 +148,7 @@ def _chains(device: Device) -> Chains | None:
 
 
 def _by_scope(ops: Sequence[work.Op]) -> Chains | None:
-    """Ops of one scope are as many chains as its rarest type of op (of any weight) comes in it."""
+    """Ops of one scope are as many chains as its rarest type of op (of any weight) runs in it."""
     scopes: dict[str, list[work.Op]] = {}
     for op in ops:
         scopes.setdefault(_INNER.sub("", op.name.rpartition("/")[0]), []).append(op)
@@ -146,11 +156,11 @@ def _by_scope(ops: Sequence[work.Op]) -> Chains | None:
     saved: dict[str, float] = {}
     for scope, mine in scopes.items():
         ms, count = sum(o.ms for o in mine), sum(o.count for o in mine)
-        chains = _rarest(mine, ms)
+        chains = min(_rarest(mine, ms), count)
         # A fused kernel still does the largest of its passes.
-        largest = max(o.ms for o in mine) if chains == 1 else 0.0
-        kept = min(max(ms * chains / len(mine), largest), ms)
-        left_ms, left = left_ms + kept, left + count * chains / len(mine)
+        largest = max(o.ms / max(o.count, 1.0) for o in mine) if chains <= 1 else 0.0
+        kept = min(max(ms * chains / count, largest), ms) if count else ms
+        left_ms, left = left_ms + kept, left + chains
         layer = _NUMBER.sub("", scope.rpartition("/")[2][:LETTERS])
         saved[layer] = saved.get(layer, 0.0) + ms - kept
     total = sum(o.ms for o in ops)
@@ -159,9 +169,10 @@ def _by_scope(ops: Sequence[work.Op]) -> Chains | None:
     return Chains(total, sum(o.count for o in ops), left_ms, left, mostly) if total > 0 else None
 
 
-def _rarest(ops: Sequence[work.Op], ms: float) -> int:
-    """How many ops the rarest type has, of the types that take a part of the scope's time."""
-    kinds: dict[str, list[float]] = {}
+def _rarest(ops: Sequence[work.Op], ms: float) -> float:
+    """How often ops of the rarest type run, of the types that take a part of the scope's time."""
+    kinds: dict[str, list[work.Op]] = {}
     for op in ops:
-        kinds.setdefault(op.kind, []).append(op.ms)
-    return min((len(k) for k in kinds.values() if sum(k) >= LEAST_PART * ms), default=len(ops))
+        kinds.setdefault(op.kind, []).append(op)
+    often = (sum(o.count for o in k) for k in kinds.values() if sum(o.ms for o in k) >= LEAST_PART * ms)
+    return min(often, default=sum(o.count for o in ops))

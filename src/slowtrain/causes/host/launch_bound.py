@@ -25,6 +25,7 @@ MOST_NEXT_MS = 0.15  # fetching a batch that is ready, from Python: vanishes wit
 # On a device the host's launching shows as gaps between kernels. A launch takes the host 5 to 20 µs in a graph and
 # up to 0.1 ms for a compiled op by itself (profiles of a V100 and an MI300X); gaps of more were something else.
 MOST_LAUNCH_MS = 0.2
+SMALL_BYTES = 1 << 16  # of a copy to the device: below it the call is what takes its time, not the bytes
 AHEAD = 0.5  # of the kernels whose launch was over before the kernel before them: then the host keeps up
 # What is left of such gaps when ops are fused, or many steps run in one call: assumed, hence a wide range.
 GAPS_STAY, GAPS_SPREAD = 0.4, (0.4, 1.4)
@@ -66,7 +67,7 @@ class LaunchBound(Cause):
         if trace.eager:
             return None
         if trace.fact("profile"):
-            return _seen_on_device(trace) if trace.on_accelerator else _seen_on_host(trace)
+            return (_seen_on_device(trace) or _called(trace)) if trace.on_accelerator else _seen_on_host(trace)
         kernels = trace.kernels
         if kernels is None or not _one_graph_a_step(trace):
             return None
@@ -89,8 +90,10 @@ class LaunchBound(Cause):
             return [Drop({Category.DISPATCH: (1 - GAPS_STAY) * evidence.numbers["gaps_ms"]}, spread=GAPS_SPREAD)]
         if trace.fact("profile"):
             saved = evidence.numbers["overhead_ms"]
-            dispatch = min(saved, trace.mean(Category.DISPATCH))
-            return [Drop({Category.DISPATCH: dispatch, Category.PYTHON: saved - dispatch}, spread=(0.5, 1.1))]
+            drops: dict[Category, float] = {}
+            for category in (Category.DISPATCH, Category.PYTHON, Category.FEED):
+                drops[category] = min(saved - sum(drops.values()), trace.mean(category))
+            return [Drop(drops, spread=(0.5, 1.1))]
         fetch = min(trace.mean(Category.INPUT), MOST_NEXT_MS) if trace.steps.source.startswith("function") else 0.0
         most = MOST_FIT_CALL_MS if trace.steps.source == "fit" else MOST_CALL_MS
         return [Drop({Category.DISPATCH: _saved_ms(trace, most), Category.INPUT: fetch}, spread=(0.75, 1.1))]
@@ -101,6 +104,9 @@ class LaunchBound(Cause):
             yield Prescription("edit", Effect.EQUIVALENT, fuse)
             says = "in Keras, compile(..., steps_per_execution=50)"
             yield Prescription("edit", Effect.EXACT, says, treatment="several-steps")
+        elif trace.fact("jax"):
+            many = "run many steps in one call: jax.lax.scan over stacked batches; in Keras, steps_per_execution"
+            yield Prescription("edit", Effect.EXACT, many)
         elif trace.steps.source == "fit":
             several = measured.first(trace, evidence.where, kerascalls.several_steps)
             says = "compile(..., steps_per_execution=50)"
@@ -212,6 +218,27 @@ def _seen_on_device(trace: Trace) -> Evidence | None:
         "waits for the host to launch the next of "
         f"{device.kernels:,.0f} kernels, whose median takes {plain(device.median_kernel_us)} µs{delay}",
         numbers,
+    )
+
+
+def _called(trace: Trace) -> Evidence | None:
+    """In a profile of a GPU, where one call a step starts all kernels, as of a CUDA graph: the call takes the time."""
+    device = trace.device
+    if device is None or not trace.fact("told_steps", default=False) or device.idle.get("eager", 0.0) > 0:
+        return None
+    copies = device.copies.get("h2d")
+    small = copies is not None and copies.bytes <= SMALL_BYTES * max(copies.count, 1.0)
+    starting = trace.mean(Category.DISPATCH) + (trace.mean(Category.FEED) if small else 0.0)
+    # Of Python between calls a profile cannot tell whose it is: no more of it than of the framework.
+    starting += min(trace.mean(Category.PYTHON), starting)
+    busy = trace.mean(Category.DEVICE)
+    overhead = min((1 - STAYS) * starting, MOST_CALL_MS)
+    if starting < DOMINATES * trace.step_ms or overhead < WORTHWHILE * trace.step_ms or busy > starting:
+        return None
+    return Evidence(
+        f"the device computes for {plain(busy, 2)} of each step's {plain(trace.step_ms)} ms; "
+        f"for {plain(starting)} ms it waits for the host to get from one call to the next",
+        {"step_ms": trace.step_ms, "busy_ms": busy, "overhead_ms": overhead, "ops": device.kernels},
     )
 
 

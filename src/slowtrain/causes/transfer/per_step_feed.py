@@ -263,6 +263,8 @@ def _copied(trace: Trace) -> Evidence | None:
     waited = trace.mean(Category.FEED)
     if device is None or waited < LITTLE * trace.step_ms or device.idle.get("h2d", 0.0) < BY_HAND * waited:
         return None
+    if trace.fact("fed_by_keras"):
+        return None  # not by hand
     if trace.share(Category.INPUT) >= LITTLE or trace.pipelines:
         return None
     count = copies.count if copies is not None else 0.0
