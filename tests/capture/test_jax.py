@@ -1,0 +1,295 @@
+"""Keras on the JAX backend: what a step waits for, what its device does, and that nothing of the script's changes."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slowtrain.capture import builds, growth, jax, patching, profilers
+from slowtrain.capture.recorder import Recorder
+from slowtrain.capture.state import Progress, ThreadState, scalar
+from slowtrain.model import Category, Signal
+from slowtrain.trace import Trace, build
+
+from . import running
+
+ITEMS = """
+import numpy as np, keras
+
+class Photos(keras.utils.PyDataset):
+    def __len__(self):
+        return 60
+
+    def __getitem__(self, index):
+        picture = np.full((16, 32, 32, 3), 0.5, "float32")
+        for _ in range(100):
+            picture = np.clip(picture * 1.01, 0, 1)  # the hot line
+        return picture, np.zeros(16)
+
+keras.utils.set_random_seed(1)
+layers = [keras.layers.Input((32, 32, 3)), keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(1)]
+model = keras.Sequential(layers)
+model.compile("sgd", "mse")
+log = model.fit(Photos(), epochs=5, verbose=0)
+print([repr(v) for v in log.history["loss"]])
+"""
+ARRAYS = """
+import numpy as np, keras
+keras.utils.set_random_seed(1)
+x = np.random.default_rng(0).random((640, 32, 32, 3), dtype="float32")
+blocks = [keras.layers.Conv2D(24, 3, padding="same", activation="relu") for _ in range(3)]
+model = keras.Sequential([keras.layers.Input((32, 32, 3)), *blocks, keras.layers.GlobalAveragePooling2D()])
+model.compile("sgd", "mse")
+log = model.fit(x, np.zeros((640, 24)), batch_size=40, epochs=4, verbose=0)
+"""
+
+
+def run(folder: Path, script: str, windows: bool = True) -> tuple[running.Done, Trace]:
+    for module in ("jax", "keras"):
+        if importlib.util.find_spec(module) is None:  # not imported: Keras would look for TensorFlow
+            pytest.skip(f"{module} is not installed here")
+    path = running.write(folder, script)
+    done = running.recorded(folder / "run", path, windows=windows, env={"KERAS_BACKEND": "jax"})
+    assert done.code == 0, done.err
+    trace = build.load(done.folder)
+    assert trace.facts.get("faults", []) == []
+    return done, trace
+
+
+def line(script: str, text: str) -> int:
+    return next(i for i, one in enumerate(script.splitlines(), 1) if text in one)
+
+
+def test_a_dataset_in_python_is_what_its_steps_wait_for(tmp_path: Path) -> None:
+    done, trace = run(tmp_path, ITEMS)
+    plain = running.plain(tmp_path / "script.py", env={"KERAS_BACKEND": "jax"})
+    assert done.out == plain.out, "the same losses, to the last digit"
+    assert trace.share(Category.INPUT) > 0.5
+    (producer,) = trace.producers
+    assert producer.lines[0].place.line == line(ITEMS, "the hot line")
+    assert set(trace.steps.size) == {16}, "as its first batch tells"
+    assert {n.text for n in trace.names if n.lane == "function"} >= {"train_step"}
+    (traced,) = trace.events_of("trace")
+    assert (traced.name, traced.data["nth"], traced.data["training"]) == ("train_step", 1, True)
+    assert trace.fact("devices")[0]["kind"] == "CPU"
+    assert not trace.on_accelerator
+    assert Signal.KERNELS in trace.signals, "JAX's own profiler was at work"
+    assert list((done.folder / "window-1").glob("plugins/profile/*/*.xplane.pb"))
+
+
+def test_the_device_is_waited_for_at_the_end_of_an_epoch_and_its_steps_are_the_epochs(tmp_path: Path) -> None:
+    done, trace = run(tmp_path, ARRAYS, windows=False)
+    waits = trace.lane("sync")
+    assert len(waits) == 4, "an epoch each"
+    epochs = [e for e in trace.events_of("epoch") if e.name == "end"]
+    last = trace.steps.end_ms[trace.steps.block == 3][-1]
+    assert last <= epochs[-1].start_ms + 1.0
+    taken = last - trace.steps.start_ms[trace.steps.block == 3][0]
+    assert trace.steps.ms[trace.steps.block == 3].sum() == pytest.approx(taken), "they leave nothing out"
+    assert set(trace.steps.size) == {40}
+    assert not done.err
+
+
+# -- without JAX
+
+
+class Array:
+    """As far as an array of JAX's is looked at."""
+
+    def __init__(self, deleted: bool = False, ready: bool = True) -> None:
+        self.waited = 0
+        self._deleted = deleted
+        self._ready = ready
+
+    def is_deleted(self) -> bool:
+        return self._deleted
+
+    def is_ready(self) -> bool:
+        return self._ready
+
+    def block_until_ready(self) -> None:
+        self.waited += 1
+
+    def __float__(self) -> float:
+        return 0.5
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Recorder:
+    return Recorder(tmp_path)
+
+
+def patches(recorder: Recorder) -> jax.JaxPatches:
+    return jax.JaxPatches(recorder, ThreadState(), Progress())
+
+
+def lanes(recorder: Recorder) -> list[str]:
+    lane = {number: lane for number, lane, _, _ in recorder._new_names}
+    return [lane[span[0]] for span in recorder._spans]
+
+
+def fake_trainer(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    module = types.ModuleType(jax.TRAINER)
+
+    class JAXEpochIterator:
+        def _get_iterator(self) -> Any:
+            yield from ("one", "two")
+
+    module.JAXEpochIterator = JAXEpochIterator  # type: ignore[attr-defined]
+    module._distribute_data = lambda data: [data]  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, jax.TRAINER, module)
+    return module
+
+
+def test_each_batch_is_a_wait_and_comes_as_it_would(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, mine = fake_trainer(monkeypatch), patches(recorder)
+    mine._patch_trainer(module)
+    given = module.JAXEpochIterator()._get_iterator()
+    assert list(given) == ["one", "two"]
+    assert module._distribute_data("x") == ["x"]
+    assert lanes(recorder) == ["next", "next", "next", "feed"], "the end is waited for, too"
+    assert mine.state.me.fed >= recorder._spans[-2][1]
+    patching.undo()
+    assert not isinstance(module.JAXEpochIterator()._get_iterator(), jax.Batches)
+
+
+def test_once_recording_has_ended_nothing_is_noted(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, mine = fake_trainer(monkeypatch), patches(recorder)
+    mine._patch_trainer(module)
+    recorder.active = False
+    assert list(module.JAXEpochIterator()._get_iterator()) == ["one", "two"]
+    assert not recorder._spans
+    patching.undo()
+
+
+def test_of_a_state_one_array_is_waited_for_and_none_that_was_given_away(recorder: Recorder) -> None:
+    mine, left, there = patches(recorder), Array(deleted=True), Array()
+    model = types.SimpleNamespace(_jax_state={"trainable_variables": [left, there], "metrics_variables": None})
+    mine.settle(model)
+    assert (left.waited, there.waited) == (0, 1)
+    assert lanes(recorder) == ["sync"]
+    mine.settle(types.SimpleNamespace(_jax_state=None))
+    mine.settle(object())
+    assert lanes(recorder) == ["sync"]
+
+
+def test_what_jax_says_of_compiling_becomes_a_trace_inside_steps_only(recorder: Recorder) -> None:
+    mine = patches(recorder)
+    for steps in (0, 1):
+        mine.state.me.steps = steps
+        for what in ("jaxpr_trace_duration", "jaxpr_to_mlir_module_duration", "backend_compile_duration"):
+            name = "train_step" if what.startswith("jaxpr_trace") else "jit(train_step)"
+            mine._heard(jax.COMPILING + what, 0.01, fun_name=name)
+        mine._heard(jax.COMPILING + jax.COMPILED, 0.01, fun_name="jit(broadcast_in_dim)")
+    mine._heard("/jax/other", 1.0)
+    assert lanes(recorder) == ["trace"] * 8
+    ((start, end, lane, name, data),) = recorder._events
+    assert (lane, name, data["nth"], data["training"]) == ("trace", "train_step", 1, True)
+    assert end - start >= 10_000_000
+
+
+def test_a_scalar_is_not_waited_for(recorder: Recorder) -> None:
+    assert scalar(Array()) == 0.5
+    assert scalar(Array(ready=False)) is None
+    assert scalar(Array(ready=False), wait=True) == 0.5
+
+
+def test_a_property_is_put_back() -> None:
+    class Owner:
+        @property
+        def value(self) -> int:
+            return 1
+
+    before = Owner.__dict__["value"]
+    patching.replace_property(Owner, "value", lambda original: lambda self: original(self) + 1)
+    patching.replace_property(Owner, "missing", lambda original: original)
+    assert Owner().value == 2
+    patching.undo()
+    assert Owner.__dict__["value"] is before
+
+
+# -- its devices
+
+
+class Device:
+    platform, device_kind = "gpu", "NVIDIA H100 80GB HBM3"
+
+    def __str__(self) -> str:
+        return "cuda:0"
+
+    def memory_stats(self) -> dict[str, int]:
+        return {"bytes_in_use": 12_000}
+
+
+def fake_jax(monkeypatch: pytest.MonkeyPatch, opened: bool) -> None:
+    bridge = types.SimpleNamespace(_backends={"cuda": object()} if opened else {})
+    monkeypatch.setitem(sys.modules, "jax", types.SimpleNamespace(local_devices=lambda: [Device()]))
+    monkeypatch.setitem(sys.modules, "jax._src.xla_bridge", bridge)
+    monkeypatch.setitem(sys.modules, jax.TRAINER, types.ModuleType(jax.TRAINER))
+
+
+def test_devices_are_asked_for_only_where_the_script_has_opened_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_jax(monkeypatch, opened=False)
+    assert jax.at_work() is None
+    fake_jax(monkeypatch, opened=True)
+    assert jax.devices() == [{"kind": "GPU", "name": "cuda:0", "model": "NVIDIA H100 80GB HBM3"}]
+    monkeypatch.setitem(builds.BUILDS, "jax", lambda: {"version": "0.10"})  # type: ignore[arg-type]
+    assert jax.build() == {"version": "0.10"}
+
+
+def test_a_devices_memory(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_jax(monkeypatch, opened=True)
+    growth.GrowthWatch(recorder, Progress())._sample()
+    assert [span[4] for span in recorder._spans][-1] == 12_000
+    assert ("memory", "GPU:0") in {(lane, name) for _, lane, name, _ in recorder._new_names}
+
+
+# -- its profiler
+
+
+class Options:
+    host_tracer_level = python_tracer_level = 7
+    enable_hlo_proto = True
+
+
+class Session:
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        made.append(self)
+
+    def stop(self) -> bytes:
+        return b"space"
+
+
+made: list[Session] = []
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_window_of_jaxs_profiler_is_one_whole_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, older: bool
+) -> None:
+    fake_jax(monkeypatch, opened=True)
+    native = types.SimpleNamespace(ProfileOptions=Options, ProfilerSession=Session)
+    state = types.SimpleNamespace(profile_session=None)
+    where = {"xla_client": types.SimpleNamespace(profiler=native)} if older else {"_profiler": native}
+    monkeypatch.setitem(
+        sys.modules,
+        profilers.JAX_PROFILER,
+        types.SimpleNamespace(_profile_state=state, **where),  # type: ignore[arg-type]
+    )
+    end = profilers.begin(tmp_path / "window-1")
+    assert end is not None
+    options = made[-1].options
+    assert (options.host_tracer_level, options.python_tracer_level, options.enable_hlo_proto) == (2, 0, False)
+    assert not hasattr(options, "device_tracer_level"), "what a version does not know is left out"
+    end()
+    (file,) = (tmp_path / "window-1").glob("plugins/profile/*/*")
+    assert file.name.endswith(".xplane.pb")
+    assert file.read_bytes() == b"space"
+    state.profile_session = object()
+    assert profilers.begin(tmp_path / "window-2") is None, "the user's own goes first"
