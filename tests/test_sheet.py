@@ -287,6 +287,40 @@ def test_in_a_run_the_framework_of_the_run_speaks() -> None:
     assert facts_of(trace)["frameworks"]["tensorflow"]["gpus"] == 0
 
 
+def test_in_a_run_on_jax_jax_is_judged() -> None:
+    machine = facts("h100_vm")
+    build = {**machine.pop("frameworks")["jax"], "cudnn_version": "9.12.0", "cudnn_loaded": "9.19.0"}
+    machine["keras_backend"] = "tensorflow"  # the script chose JAX by itself
+    run = {"machine": machine, "devices": [{"kind": "GPU"}], "build": build, "keras": {"backend": "jax"}}
+    trace = Trace(signals=frozenset(Signal), facts=run)
+    asked = {"machine/gpu-unseen", "machine/library-mismatch", "startup/jit-from-ptx"}
+    found = diagnose.examine(trace, [c for c in causes() if c.id in asked])
+    assert (found.diagnoses, found.unchecked) == ((), ())
+    said = [c.says for c in judge(facts_of(trace)) if c.cause in asked]
+    assert "JAX 0.11.2 loads cuDNN 9.19.0, built with 9.12.0" in said
+    assert not any("TensorFlow" in one for one in said)
+    run["devices"] = [{"kind": "CPU"}]
+    found = diagnose.examine(Trace(signals=frozenset(Signal), facts=run), [c for c in causes() if c.id in asked])
+    assert [d.cause for d in found.diagnoses] == ["machine/gpu-unseen"]
+    assert "JAX 0.11.2 sees no GPU" in found.diagnoses[0].evidence.says
+
+
+def test_settings_of_jax() -> None:
+    found = facts("h100_vm")
+    said = {"JAX_PLATFORMS": "cpu", "JAX_DEBUG_NANS": "1", "XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}
+    found["environment"] = said | {"JAX_DEFAULT_MATMUL_PRECISION": "highest", "JAX_DISABLE_JIT": "0"}
+    states = {c.name: c.state for c in judge(found) if c.cause == "machine/slowing-setting"}
+    assert states == {
+        "JAX_DEBUG_NANS": State.WRONG, "XLA_PYTHON_CLIENT_ALLOCATOR": State.WRONG,
+        "JAX_DEFAULT_MATMUL_PRECISION": State.NOTED,
+    }  # fmt: skip
+    assert named(found, "machine/gpu-unseen", "jax").state is State.FINE  # it sees one all the same
+    found["frameworks"]["jax"]["gpus"] = 0
+    assert "JAX_PLATFORMS=cpu leaves it out" in named(found, "machine/gpu-unseen", "jax").says
+    found["environment"]["JAX_PLATFORMS"] = "cuda,cpu"
+    assert "JAX_PLATFORMS" not in named(found, "machine/gpu-unseen", "jax").says
+
+
 def test_in_a_container_one_process_on_the_card_may_be_the_run_itself() -> None:
     machine = changed("worn_v100", "devices", "own_pid_namespace", to=True)
     busy = [c for c in causes() if c.id == "machine/busy-gpu"]

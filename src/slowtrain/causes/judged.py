@@ -29,8 +29,10 @@ def facts_of(trace: Trace) -> Mapping[str, Any]:
         return found
     gpus = sum(1 for d in devices if isinstance(d, Mapping) and d.get("kind") == "GPU")
     said = dict(build) if isinstance(build, Mapping) else {}
-    said.setdefault("version", trace.fact("version.tensorflow"))
-    found["frameworks"] = {"tensorflow": {**said, "gpus": gpus}}
+    name = "jax" if "jaxlib_version" in said or trace.fact("keras", "backend") == "jax" else "tensorflow"
+    said.setdefault("version", trace.fact(f"version.{name}"))
+    found["frameworks"] = {name: {**said, "gpus": gpus}}
+    found["keras_backend"] = name  # whatever the environment says: this one ran
     return found
 
 

@@ -1,4 +1,4 @@
-"""Environment variables that change how fast TensorFlow trains, each with its reason."""
+"""Environment variables that change how fast TensorFlow or JAX trains, each with its reason."""
 
 from __future__ import annotations
 
@@ -44,6 +44,11 @@ ENVIRONMENT: Mapping[str, str] = {
     "TF_CUDNN_USE_FRONTEND": "which interface of cuDNN chooses convolutions",
     "TF_CUDNN_WORKSPACE_LIMIT_IN_MB": "a small workspace rules out the fastest convolutions",
     "HIP_VISIBLE_DEVICES": "which AMD GPUs can be seen",
+    "JAX_PLATFORMS": "which devices JAX opens; cpu alone leaves the GPU out",
+    "XLA_PYTHON_CLIENT_ALLOCATOR": "platform asks the driver for every piece, which is slow",
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false takes JAX's memory bit by bit, so that used memory means something",
+    "XLA_PYTHON_CLIENT_MEM_FRACTION": "how much of the GPU's memory JAX takes at once",
+    "XLA_CLIENT_MEM_FRACTION": "its newer name",
     # compilation and numbers
     "TF_XLA_FLAGS": "turns XLA's automatic clustering on or off",
     "XLA_FLAGS": "options of XLA; dumps and checks slow every compile",
@@ -53,9 +58,16 @@ ENVIRONMENT: Mapping[str, str] = {
     "TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_LEVEL": "how far that goes",
     "TF_DISABLE_MKL": "1 turns the faster CPU kernels off",
     "TF_FUNCTION_JIT_COMPILE_DEFAULT": "1 compiles every tf.function with XLA",
+    "JAX_DEFAULT_MATMUL_PRECISION": "highest keeps float32 matrix work off the tensor cores",
+    "JAX_DISABLE_JIT": "1 runs every op by itself",
+    "JAX_ENABLE_X64": "1 lets numbers be 64 bits wide",
+    "JAX_COMPILATION_CACHE_DIR": "where compiled programs are kept from one start to the next",
     "TF_USE_LEGACY_KERAS": "1 makes tf.keras Keras 2",
     "KERAS_BACKEND": "what Keras 3 runs on; anything but tensorflow is another program",
     # logging, checks, distribution
+    "JAX_DEBUG_NANS": "1 looks at every result, and waits for it",
+    "JAX_DEBUG_INFS": "1 looks at every result, and waits for it",
+    "JAX_ENABLE_CHECKS": "1 checks JAX's own work as it goes",
     "TF_CPP_MIN_LOG_LEVEL": "2 and more hide warnings that explain slowness",
     "TF_CPP_MAX_VLOG_LEVEL": "above 0 TensorFlow logs in its hot paths",
     "TF_CPP_MIN_VLOG_LEVEL": "the older name of TF_CPP_MAX_VLOG_LEVEL",

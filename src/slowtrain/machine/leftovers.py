@@ -118,6 +118,25 @@ SETTINGS = (
     Setting(
         "TF_ENABLE_ONEDNN_OPTS", _off, "oneDNN's faster kernels of the CPU are off", "tensorflow-onednn", chosen=True
     ),
+    Setting("JAX_DISABLE_JIT", _on, "JAX compiles nothing and runs every op by itself", "jax-flags"),
+    Setting("JAX_DEBUG_NANS", _on, "JAX waits for every result to look for a NaN", "jax-flags"),
+    Setting("JAX_DEBUG_INFS", _on, "JAX waits for every result to look for an infinity", "jax-flags"),
+    Setting("JAX_ENABLE_CHECKS", _on, "JAX checks its own work, which makes it slower", "jax-flags"),
+    Setting(
+        "JAX_DEFAULT_MATMUL_PRECISION",
+        lambda v: v.strip().lower() in ("highest", "float32"),
+        "matrix work in float32 keeps off the tensor cores",
+        "jax-flags",
+        gpu=True,
+        chosen=True,
+    ),
+    Setting(
+        "XLA_PYTHON_CLIENT_ALLOCATOR",
+        _has("platform"),
+        "JAX asks the driver for every piece of memory",
+        "jax-memory",
+        gpu=True,
+    ),
     Setting("PYTHONDEVMODE", _any, "Python checks every allocation", "python-variables"),
     Setting("PYTHONMALLOC", _has("debug"), "Python checks every allocation", "python-variables"),
     Setting("PYTHONTRACEMALLOC", _above_zero, "Python keeps a record of every allocation", "python-variables"),

@@ -199,6 +199,19 @@ SOURCES: Mapping[str, Source] = {
             READ,
         ),
         Source(
+            "jax-flags",
+            "JAX_PLATFORMS names the devices that are opened; JAX_DISABLE_JIT, JAX_DEBUG_NANS, JAX_DEBUG_INFS, "
+            "JAX_ENABLE_CHECKS and JAX_DEFAULT_MATMUL_PRECISION trade speed for checks or precision",
+            "JAX 0.10.2, jax/_src/config.py",
+            READ,
+        ),
+        Source(
+            "jax-memory",
+            "XLA_PYTHON_CLIENT_ALLOCATOR=platform allocates and frees each piece by the driver, which is very slow",
+            "JAX, GPU memory allocation: https://docs.jax.dev/en/latest/201/gpu-memory.html",
+            READ,
+        ),
+        Source(
             "python-variables",
             "PYTHONDEVMODE, PYTHONMALLOC=debug and PYTHONTRACEMALLOC check or record allocations",
             "https://docs.python.org/3/using/cmdline.html#environment-variables",

@@ -137,6 +137,9 @@ def _blind(facts: Facts, name: str, build: Facts) -> tuple[str, str, tuple[str, 
             "`unset CUDA_VISIBLE_DEVICES`, or name the GPUs: `export CUDA_VISIBLE_DEVICES=0`",
             ("cuda-variables",),
         )
+    platforms = at(facts, "environment", "JAX_PLATFORMS") if name == "jax" else None
+    if isinstance(platforms, str) and platforms and not {"gpu", "cuda", "rocm"} & set(platforms.lower().split(",")):
+        return f"JAX_PLATFORMS={platforms[:60]} leaves it out", "`unset JAX_PLATFORMS`", ("jax-flags",)
     if not build.get("cuda_build") and not build.get("rocm_build"):
         return "this is a build for the CPU alone", _cuda_build(facts, name, number), ("tensorflow-cuda-wheels",)
     if not cards(facts):
