@@ -188,7 +188,7 @@ class JaxPatches:
         recorder, me, end = self.recorder, self.state.me, now()
         start = end - int(duration_s * 1e9)
         recorder.span(recorder.name("trace", "jit"), start, end)
-        text = str(about.get("fun_name") or "").removeprefix("jit(").removesuffix(")")
+        text = str(about.get("fun_name") or "").removeprefix("jit(").removesuffix(")").removeprefix("compiled_")
         if not me.steps or text not in STEPS:
             return
         count, since = self._traced.get(text, (0, start))

@@ -153,8 +153,8 @@ class KerasPatches:
                 if not me.left:
                     me.look(recorder.active)
                 emit((name, start, end, me.ident, 1))
-                if started:
-                    emit((started, max(start, me.fed), end, me.ident, 0))
+                if started:  # inside the step, also where it was given its batch: of two alike neither is
+                    emit((started, max(start + 1, me.fed), end, me.ident, 0))
 
         passed_over(step)
 
