@@ -108,18 +108,20 @@ def test_a_device_that_had_nothing_to_do_for_a_while_is_not_slower_for_it() -> N
     assert behind.pace(np.arange(10.0), 100.0) == pytest.approx(10.0)
 
 
-def test_in_an_accelerators_recording_nobody_waits_while_it_has_nothing_to_do() -> None:
+def test_what_the_host_does_while_an_accelerator_works_costs_nothing() -> None:
     raw = recorded(turn_ms=10.0, done_ms=204.0, fed_ms=2.0)
-    found = steps.find(raw)
-    raw = replace(raw, events=(*raw.events, Event("window", "profile", 9.0, 115.0, {})))
-    kernels = build.Kernels(10, 10.0, 8.0, 8.0, 5.0, 0.0, {}, {})
-    without = attribution.categories(raw, found, attribution.Inside(0.0, kernels, False))
-    busy = attribution.categories(raw, found, attribution.Inside(0.0, kernels, False, 2.0))
-    assert found.mean_of(without[Category.DISPATCH]) == pytest.approx(0.0), "a call computes, where calls compute"
-    assert found.mean_of(busy[Category.DISPATCH]) == pytest.approx(2.0)
-    idle = attribution.categories(raw, found, attribution.Inside(0.0, kernels, False, 9.0))
-    assert found.mean_of(idle[Category.DEVICE]) == 0.0
-    assert found.mean_of(idle[Category.INPUT]) == pytest.approx(2.0)
+    late = behind.find(raw, steps.find(raw))
+    found = late.steps
+    columns = attribution.categories(raw, found, attribution.Inside(0.0, None, False))
+    assert found.mean_of(columns[Category.INPUT]) == pytest.approx(2.0)
+    keeps_up, all_along = late.divided(columns, 1.0), late.divided(columns, 9.9)
+    for divided in (keeps_up, all_along):
+        assert sum(map(found.mean_of, divided.values())) == pytest.approx(found.mean_ms)
+    assert found.mean_of(keeps_up[Category.DEVICE]) == pytest.approx(1.0)
+    assert found.mean_of(keeps_up[Category.INPUT]) == pytest.approx(1.8, abs=0.01), "of what is left its share"
+    assert found.mean_of(all_along[Category.DEVICE]) == pytest.approx(9.9, abs=0.1)
+    assert found.mean_of(all_along[Category.INPUT]) < 0.05
+    assert late.divided(columns, None) == columns
 
 
 def trace_notes(raw: Recording) -> Any:

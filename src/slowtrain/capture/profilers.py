@@ -18,8 +18,9 @@ from slowtrain.capture import jax
 
 USERS_PROFILER = "tensorflow.python.profiler.profiler_v2"
 OPTIONS = {"host_tracer_level": 2, "device_tracer_level": 1, "python_tracer_level": 0}
-# Not the programs themselves, which are megabytes of a large model.
-JAX_OPTIONS = {**OPTIONS, "enable_hlo_proto": False}
+JAX_OPTIONS = {**OPTIONS, "enable_hlo_proto": True}  # XLA's programs: layers, shapes and lines of the device's kernels
+MOST_BYTES = 24 << 20  # with them, which hold whatever arrays a compiled function closed over
+PROGRAMS = b"\x12\x0e/host:metadata"  # the name of the plane that they stand in, as the file has it
 JAX_PROFILER = "jax._src.profiler"
 
 End = Callable[[], None]
@@ -59,9 +60,31 @@ def _jax(folder: Path) -> End | None:
     session = native.ProfilerSession(options)
 
     def end() -> None:
-        write(folder, session.stop())
+        space = session.stop()
+        write(folder, space if len(space) <= MOST_BYTES else without_programs(space))
 
     return end
+
+
+def without_programs(space: bytes) -> bytes:
+    """An XSpace without the plane of XLA's programs: its planes are fields of the outermost message, one by one."""
+    kept, at = [], 0
+    while at < len(space):
+        begin, tag = at, space[at]
+        length = shift = 0
+        while True:  # the field's length, seven bits in a byte
+            at += 1
+            length |= (space[at] & 0x7F) << shift
+            shift += 7
+            if space[at] < 0x80:
+                break
+        body = at + 1
+        at = body + length
+        if tag & 7 != 2:
+            return space  # of another making than is known here
+        if PROGRAMS not in space[body : body + 64]:
+            kept.append(space[begin:at])
+    return b"".join(kept)
 
 
 def write(folder: Path, space: bytes) -> None:

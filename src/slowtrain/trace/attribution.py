@@ -39,15 +39,11 @@ HOLES = 4  # phases that are known of thinned stretches, too: launch, end, windo
 
 @dataclass(frozen=True)
 class Inside:
-    """What is known of the time inside function calls: ``wait_ms`` a step for input (None: not measured).
-
-    ``idle_ms``: what the device had nothing to do in a step, where a call only starts it (else None).
-    """
+    """What is known of the time inside function calls: ``wait_ms`` a step for input (None: not measured)."""
 
     wait_ms: float | None
     kernels: Kernels | None
     eager: bool
-    idle_ms: float | None = None
 
 
 def by_lane(recording: Recording, steps: Steps) -> dict[str, Floats]:
@@ -130,8 +126,6 @@ def _divide(
     # of what the windowed steps' own calls took, not of their steps, in which Python has a part.
     inside_ms = (kernels.step_ms if windowed_ms is None else windowed_ms) - kernels.wait_ms
     share = kernels.busy_ms / max(kernels.busy_ms, inside_ms)
-    if inside.idle_ms is not None:  # while it has nothing to do nobody waits for it
-        share = max(1 - inside.idle_ms / max(inside_ms, 1e-9), 0.0)
     busy = np.minimum(rest, np.maximum(rest * share, 0.0))
     found[Category.DEVICE] += busy
     found[Category.DISPATCH] += rest - busy

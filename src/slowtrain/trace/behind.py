@@ -40,16 +40,22 @@ class Behind:
         steady = self.steps.steady
         return bool((self.device_ms[steady] > 0).sum() > MOST * steady.sum())
 
-    def divided(self, columns: Mapping[Category, Floats]) -> dict[Category, Floats]:
-        """In those steps what the host did counts only for as long as the device had nothing to do."""
+    def divided(self, columns: Mapping[Category, Floats], busy_ms: float | None) -> dict[Category, Floats]:
+        """What the host did counts only for as long as the device had nothing to do.
+
+        In those steps it worked all the time, in the others for ``busy_ms``, where that is known.
+        """
         mine = self.device_ms > 0
-        if not mine.any():
+        if not mine.any() and busy_ms is None:
             return dict(columns)
-        idle = np.maximum(self.steps.ms - self.device_ms, 0.0)
-        left = np.where(mine, np.divide(idle, self.steps.ms, out=np.zeros_like(idle), where=self.steps.ms > 0), 1.0)
-        found = {category: column * left for category, column in columns.items()}
-        busy = np.where(mine, np.minimum(self.device_ms, self.steps.ms), 0.0)
-        found[Category.DEVICE] = found.get(Category.DEVICE, 0.0) + busy
+        length = self.steps.ms
+        at_work = np.minimum(np.where(mine, self.device_ms, busy_ms or 0.0), length)
+        told = mine | (busy_ms is not None)
+        host = sum((c for k, c in columns.items() if k != Category.DEVICE), np.zeros(len(length)))
+        left = np.divide(length - at_work, host, out=np.zeros_like(host), where=host > 0)
+        found = {k: np.where(told, c * np.minimum(left, 1.0), c) for k, c in columns.items() if k != Category.DEVICE}
+        rest = length - sum(found.values(), np.zeros(len(length)))
+        found[Category.DEVICE] = np.where(told, np.maximum(rest, 0.0), columns.get(Category.DEVICE, 0.0))
         return found
 
 
@@ -71,16 +77,16 @@ def find(recording: Recording, steps: Steps) -> Behind:
     moved = device > 0
     windowed = np.where(moved, _windowed(recording, start, end), steps.windowed)
     counted = np.arange(len(steps)) >= int(np.argmax(steps.steady | steps.windowed))
-    steady = counted & ~windowed
+    steady = counted & ~windowed & (steps.steady | steps.windowed)
     steady = steady if steady.sum() >= LEAST_STEPS else counted
     return Behind(replace(steps, start_ms=start, end_ms=end, windowed=windowed, steady=steady), device)
 
 
-def idle_ms(recording: Recording, device: Device | None) -> float | None:
-    """What an accelerator had nothing to do in a step, where calls only start it and wait for room in its queue."""
+def busy_ms(recording: Recording, device: Device | None) -> float | None:
+    """What an accelerator worked in each step of the window, where calls only start it; None where they wait for it."""
     if device is None or (recording.facts.get("keras") or {}).get("backend") != "jax":
         return None
-    return max(device.step_ms - device.busy_ms, 0.0)
+    return device.busy_ms
 
 
 def pace(started: Floats, done_ms: float) -> float:

@@ -20,6 +20,7 @@ BREAK = 10.0  # a gap this many times the median ends a block of steps
 LEAST_BREAK_MS = 20.0
 LEAST_STEPS = 3
 LEAST_STEADY = 2
+FIRST_SEEN = 2  # steps after warm-up that trace
 LEAST_TRAINING = 0.1  # of what the widest candidate covers: below it training is a side matter of the run
 
 
@@ -293,8 +294,12 @@ def _windowed(recording: Recording, start: Floats, end: Floats) -> Bools:
 
 
 def _steady(recording: Recording, best: Candidate, end: Floats, windowed: Bools) -> Bools:
-    """After warm-up and outside windows. Warm-up ends two steps after the first traces; later ones are no warm-up."""
+    """After warm-up and outside windows. Warm-up ends two steps after the first traces; later ones are no warm-up.
+
+    One or two later steps that trace see a shape for the first time, as an epoch's last batch has; more are retracing.
+    """
     n = len(end)
+    once = np.zeros(n, dtype=bool)
     warm = min(2, max(n - LEAST_STEPS, 0))
     traces = np.array([e.start_ms for e in recording.events if e.lane == "trace"])
     if len(traces):
@@ -302,6 +307,8 @@ def _steady(recording: Recording, best: Candidate, end: Floats, windowed: Bools)
         early = np.flatnonzero(traced[: max(3, n // 20)])
         if len(early):
             warm = max(warm, min(int(early[-1]) + 2, n - LEAST_STEADY))
-    steady = np.arange(n) >= max(warm, 0)
+        later = np.flatnonzero(traced & (np.arange(n) >= warm))
+        once[later] = len(later) <= FIRST_SEEN
+    steady = (np.arange(n) >= max(warm, 0)) & ~once
     rest = steady & ~windowed
     return rest if rest.sum() >= LEAST_STEADY else steady

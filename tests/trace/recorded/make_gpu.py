@@ -368,42 +368,41 @@ def gpu_retracing(folder: Path) -> None:
     profiled(folder, lambda i: step(weights, given[i]).block_until_ready())
 
 
+def sorting(folder: Path, ranks: Callable[[Any], Any]) -> None:
+    """A step of which ``ranks`` is a part; what it works on is no constant of its program."""
+    import jax
+    import jax.numpy as jnp
+
+    @jax.jit
+    def train_step(weights: Any, x: Any) -> Any:
+        return weights - 0.01 * (x.T @ ranks(jnp.tanh(x @ weights)))
+
+    x, weights = (jax.random.normal(jax.random.PRNGKey(i), (2048, 2048)) for i in range(2))
+    state = [weights]
+
+    def step(_: int) -> None:
+        state[0] = train_step(state[0], x)
+
+    profiled(folder, step)
+
+
 @profile
 def gpu_host_ops(folder: Path) -> None:
     """Part of the step is NumPy, called from the compiled program."""
     import jax
-    import jax.numpy as jnp
 
-    x = jax.random.normal(jax.random.PRNGKey(0), (2048, 2048))
+    def ranks(y: Any) -> Any:
+        return jax.pure_callback(lambda a: np.sort(np.asarray(a), axis=1), jax.ShapeDtypeStruct(y.shape, y.dtype), y)
 
-    @jax.jit
-    def train_step(weights: Any) -> Any:
-        y = jnp.tanh(x @ weights)
-        ranks = jax.pure_callback(lambda a: np.sort(np.asarray(a), axis=1), jax.ShapeDtypeStruct(y.shape, y.dtype), y)
-        return weights - 0.01 * (x.T @ ranks)
-
-    state = [jax.random.normal(jax.random.PRNGKey(1), (2048, 2048))]
-
-    def step(_: int) -> None:
-        state[0] = train_step(state[0])
-
-    profiled(folder, step)
+    sorting(folder, ranks)
 
 
 @profile
 def gpu_device_ops(folder: Path) -> None:
     """The pair of it: sorted on the device."""
-    import jax
     import jax.numpy as jnp
 
-    x = jax.random.normal(jax.random.PRNGKey(0), (2048, 2048))
-    train_step = jax.jit(lambda weights: weights - 0.01 * (x.T @ jnp.sort(jnp.tanh(x @ weights), axis=1)))
-    state = [jax.random.normal(jax.random.PRNGKey(1), (2048, 2048))]
-
-    def step(_: int) -> None:
-        state[0] = train_step(state[0])
-
-    profiled(folder, step)
+    sorting(folder, lambda y: jnp.sort(y, axis=1))
 
 
 # -- between host and device
@@ -504,14 +503,14 @@ def small(folder: Path, count: int) -> None:
     deep = jax.random.normal(jax.random.PRNGKey(1), (2048, 2048)) / 45
 
     @jax.jit
-    def train_step(weights: Any, given: Any) -> Any:
+    def train_step(weights: Any, deep: Any, given: Any) -> Any:
         x = jnp.concatenate(list(given.values()))
         return weights - 0.01 * jax.grad(lambda w: jnp.mean((jnp.tanh(x @ w) @ deep) ** 2))(weights)
 
     state = [weights]
 
     def step(i: int) -> None:
-        state[0] = train_step(state[0], given[i % 4])
+        state[0] = train_step(state[0], deep, given[i % 4])
 
     profiled(folder, step)
 
