@@ -28,30 +28,30 @@ STEPS = ("train_step", "test_step", "predict_step")  # what the compiled functio
 class Batches(Iterator[Any]):
     """The iterator that Keras gives its step function; notes how long each batch was waited for."""
 
-    __slots__ = ("_given", "_patches", "_seen")
+    __slots__ = ("_emit", "_name", "_next", "_patches", "_seen", "_state")
 
     def __init__(self, given: Iterator[Any], patches: JaxPatches) -> None:
-        self._given = given
+        self._next = given.__next__
         self._patches = patches
+        self._state, self._emit, self._name = patches.state, patches.recorder.emit, patches.asked
         self._seen = False
 
     def __next__(self) -> Any:
-        patches = self._patches
-        me = patches.state.me
+        me = self._state.me
         if me.busy:
-            return next(self._given)
+            return self._next()
         start = now()
         try:
-            batch = next(self._given)
+            batch = self._next()
         finally:
             me.fed = end = now()
             me.left -= 1
             if not me.left:
-                me.look(patches.recorder.active)
-            patches.recorder.emit((patches.asked, start, end, me.ident, 0))
+                me.look(self._patches.recorder.active)
+            self._emit((self._name, start, end, me.ident, 0))
         if not self._seen:
             self._seen = True
-            patches.recorder.guard("batch", patches.sized, batch, me.loops)
+            self._patches.recorder.guard("batch", self._patches.sized, batch, me.loops)
         return batch
 
 

@@ -29,7 +29,7 @@ def facts_of(trace: Trace) -> Mapping[str, Any]:
         return found
     gpus = sum(1 for d in devices if isinstance(d, Mapping) and d.get("kind") == "GPU")
     said = dict(build) if isinstance(build, Mapping) else {}
-    name = "jax" if "jaxlib_version" in said or trace.fact("keras", "backend") == "jax" else "tensorflow"
+    name = "jax" if "jaxlib_version" in said or trace.on_jax else "tensorflow"
     said.setdefault("version", trace.fact(f"version.{name}"))
     found["frameworks"] = {name: {**said, "gpus": gpus}}
     found["keras_backend"] = name  # whatever the environment says: this one ran

@@ -373,5 +373,10 @@ class Trace:
         return bool(self.fact("eager_step", default=False))
 
     @property
+    def on_jax(self) -> bool:
+        """Whether JAX computes, by itself or behind Keras."""
+        return bool(self.fact("jax")) or self.fact("keras", "backend") == "jax"
+
+    @property
     def on_accelerator(self) -> bool:
         return any(d.get("kind") != "CPU" for d in self.fact("devices", default=()) or ())

@@ -96,7 +96,7 @@ class DoublePrecision(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         says = "compute in float32: drop set_floatx('float64'), make the data float32"
-        if trace.fact("jax"):
+        if trace.on_jax:
             says = "compute in float32: drop jax_enable_x64 and set_floatx('float64'), make the data float32"
         yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=_in_single(trace))
 

@@ -59,7 +59,7 @@ class FasterOnCpu(Cause):
         return [Drop({c: ms for c, ms in parts.items() if ms > 0})]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        on_jax = trace.fact("keras", "backend") == "jax"
+        on_jax = trace.on_jax
         setting = "JAX_PLATFORMS=cpu" if on_jax else "CUDA_VISIBLE_DEVICES=-1"
         yield Prescription("setting", Effect.EQUIVALENT, f"set {setting} for this script: it runs on the CPU")
         start = (trace.fact("crossover") or {}).get("from_batch") or {}

@@ -99,7 +99,7 @@ class FullPrecision(Cause):
         device = trace.device
         if card and card.peaks and card.peaks[1] and card.vendor == "nvidia" and device and _of(device, "tf32") <= 0:
             on = "switch TF32 on: tf.config.experimental.enable_tensor_float_32_execution(True)"
-            if trace.fact("jax"):
+            if trace.on_jax:
                 on = 'switch TF32 on: jax.config.update("jax_default_matmul_precision", "default")'
             switched = everywhere(trace, models.tensor_float)
             yield Prescription("edit" if switched else "setting", Effect.EQUIVALENT, on, edits=switched)

@@ -110,7 +110,7 @@ class SmallBatch(Cause):
         changed = _raised(trace, evidence)
         says = f"use a batch of {goal:.0f} or more, with a learning rate to match"
         yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=changed)
-        if trace.steps.source == "fit":
+        if trace.steps.source == "fit" and not trace.on_jax:
             places = [e.place for e in trace.events_of("compile") if e.place is not None]
             several = measured.first(trace, places, kerascalls.several_steps)
             says = f"compile(steps_per_execution={kerascalls.STEPS}): the same updates with fewer calls"

@@ -67,7 +67,7 @@ class UnfusedElementwise(Cause):
     def examine(self, trace: Trace) -> Evidence | None:
         found = _chains(trace.device) if trace.device is not None else None
         total = trace.device.kernel_ms if trace.device is not None else 0.0
-        if trace.fact("jax") and trace.eager and trace.share(Category.DEVICE) < MOSTLY:
+        if trace.on_jax and trace.eager and trace.share(Category.DEVICE) < MOSTLY:
             return None
         if found is None or not total or found.ms < SHARE * total:
             return None
@@ -92,7 +92,7 @@ class UnfusedElementwise(Cause):
         return [Drop(saved, 0.0, (0.3, max(min(1.2, most), 1.0)))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        if trace.fact("jax"):
+        if trace.on_jax:
             whole = "put @jax.jit on the function that calls them, so that XLA sees the chains whole"
             yield Prescription("edit", Effect.EQUIVALENT, whole)
             return

@@ -84,7 +84,7 @@ class EagerStep(Cause):
         return [Drop({c: ms * saved / now for c, ms in pool.items()}, spread=spread)]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        if trace.fact("jax"):
+        if trace.on_jax:
             compiled = "put @jax.jit on the function that takes the gradient and applies it"
             yield Prescription("edit", Effect.EQUIVALENT, compiled)
         elif _set_by_compile(trace):
@@ -212,7 +212,7 @@ def _set_by_compile(trace: Trace) -> bool:
 
 def _why(trace: Trace) -> tuple[str, tuple[Place, ...]]:
     fits = [e.place for e in trace.events_of("loop") if e.name == "fit" and e.place is not None]
-    if trace.fact("jax"):
+    if trace.on_jax:
         return "without jax.jit", ()
     if trace.fact("functions_eager"):
         return "tf.config.run_functions_eagerly(True)", _gradients(trace) or tuple(fits[:1])

@@ -68,6 +68,8 @@ class LaunchBound(Cause):
             return None
         if trace.fact("profile"):
             return (_seen_on_device(trace) or _called(trace)) if trace.on_accelerator else _seen_on_host(trace)
+        if trace.on_jax and trace.on_accelerator and trace.device is not None:
+            return _called(trace)
         kernels = trace.kernels
         if kernels is None or not _one_graph_a_step(trace):
             return None
@@ -88,7 +90,7 @@ class LaunchBound(Cause):
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         if "gaps_ms" in evidence.numbers:
             return [Drop({Category.DISPATCH: (1 - GAPS_STAY) * evidence.numbers["gaps_ms"]}, spread=GAPS_SPREAD)]
-        if trace.fact("profile"):
+        if trace.fact("profile") or trace.on_jax:
             saved = evidence.numbers["overhead_ms"]
             drops: dict[Category, float] = {}
             for category in (Category.DISPATCH, Category.PYTHON, Category.FEED):
@@ -102,11 +104,13 @@ class LaunchBound(Cause):
         if "gaps_ms" in evidence.numbers:
             fuse = "compile the whole step with XLA (jit_compile=True; in JAX one jax.jit around it): fewer kernels"
             yield Prescription("edit", Effect.EQUIVALENT, fuse)
-            says = "in Keras, compile(..., steps_per_execution=50)"
-            yield Prescription("edit", Effect.EXACT, says, treatment="several-steps")
-        elif trace.fact("jax"):
-            many = "run many steps in one call: jax.lax.scan over stacked batches; in Keras, steps_per_execution"
-            yield Prescription("edit", Effect.EXACT, many)
+            if not trace.on_jax:
+                says = "in Keras, compile(..., steps_per_execution=50)"
+                yield Prescription("edit", Effect.EXACT, says, treatment="several-steps")
+        elif trace.on_jax:
+            # Keras' steps_per_execution is a loop in Python on this backend.
+            many = "run many steps in one call, a jax.lax.scan over stacked batches; or give each step more to do"
+            yield Prescription("advice", Effect.EXACT, many)
         elif trace.steps.source == "fit":
             several = measured.first(trace, evidence.where, kerascalls.several_steps)
             says = "compile(..., steps_per_execution=50)"
@@ -222,9 +226,10 @@ def _seen_on_device(trace: Trace) -> Evidence | None:
 
 
 def _called(trace: Trace) -> Evidence | None:
-    """In a profile of a GPU, where one call a step starts all kernels, as of a CUDA graph: the call takes the time."""
+    """On a GPU where one call a step starts all kernels, as of a CUDA graph: the call takes the time."""
     device = trace.device
-    if device is None or not trace.fact("told_steps", default=False) or device.idle.get("eager", 0.0) > 0:
+    told = trace.fact("told_steps", default=not trace.fact("profile"))
+    if device is None or not told or device.idle.get("eager", 0.0) > 0:
         return None
     copies = device.copies.get("h2d")
     small = copies is not None and copies.bytes <= SMALL_BYTES * max(copies.count, 1.0)
@@ -239,6 +244,7 @@ def _called(trace: Trace) -> Evidence | None:
         f"the device computes for {plain(busy, 2)} of each step's {plain(trace.step_ms)} ms; "
         f"for {plain(starting)} ms it waits for the host to get from one call to the next",
         {"step_ms": trace.step_ms, "busy_ms": busy, "overhead_ms": overhead, "ops": device.kernels},
+        () if trace.fact("profile") else _places(trace),
     )
 
 

@@ -98,7 +98,7 @@ class SmallCopies(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if "pageable_share" not in evidence.numbers:
             yield Prescription("edit", Effect.EXACT, "stack inputs of one type into one tensor before they cross")
-        elif trace.fact("jax"):
+        elif trace.on_jax:
             yield Prescription("edit", Effect.EXACT, "jax.device_put the next batch while the step before it runs")
         else:
             says = 'end the data set in tf.data.experimental.prefetch_to_device("/GPU:0"): it copies beside the step'
