@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, strategies
 
 from slowtrain import diagnose
+from slowtrain.causes import all_causes
 from slowtrain.causes.judged import facts_of
 from slowtrain.checkup.sheet import bare, causes, sheet
 from slowtrain.machine import document
@@ -330,6 +331,20 @@ def test_in_a_container_one_process_on_the_card_may_be_the_run_itself() -> None:
     run = Trace(signals=frozenset({Signal.FACTS}), facts={"machine": machine})
     assert [u.missing for u in diagnose.examine(run, busy).unchecked] == [("card",)]
     assert [d.cause for d in diagnose.examine(bare(machine), busy).diagnoses] == ["machine/busy-gpu"]
+
+
+def test_whether_a_card_was_grabbed_is_read_off_a_run() -> None:
+    """As a recording has it: no trace ever measures the card by itself, the facts hold what the driver says of it."""
+    grabbed = [c for c in all_causes() if c.id == "memory/grabbed-device"]
+    measured = frozenset({Signal.FACTS, Signal.DEVICE_MEMORY})
+    machine = facts("h100_vm")
+    found = diagnose.examine(Trace(signals=measured, facts={"machine": machine}), grabbed)
+    assert (found.healthy, found.unchecked) == (("memory/grabbed-device",), ())
+    machine["gpu"]["devices"][0]["compute_processes"] = None
+    found = diagnose.examine(Trace(signals=measured, facts={"machine": machine}), grabbed)
+    assert [u.missing for u in found.unchecked] == [("card",)]
+    found = diagnose.examine(Trace(signals=measured, facts={"machine": facts("cpu_only_vm")}), grabbed)
+    assert found.unchecked == ()
 
 
 def test_a_hot_card_in_a_run_is_priced_by_its_clock() -> None:
