@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from slowtrain.capture import builds, growth, jax, patching, profilers
-from slowtrain.capture.recorder import Recorder
+from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress, ThreadState, scalar
+from slowtrain.capture.window import Windows
 from slowtrain.model import Category, Signal
 from slowtrain.trace import Trace, build
 
@@ -41,11 +42,10 @@ print([repr(v) for v in log.history["loss"]])
 ARRAYS = """
 import numpy as np, keras
 keras.utils.set_random_seed(1)
-x = np.random.default_rng(0).random((640, 32, 32, 3), dtype="float32")
-blocks = [keras.layers.Conv2D(24, 3, padding="same", activation="relu") for _ in range(3)]
-model = keras.Sequential([keras.layers.Input((32, 32, 3)), *blocks, keras.layers.GlobalAveragePooling2D()])
+x = np.random.default_rng(0).random((640, 512), dtype="float32")
+model = keras.Sequential([keras.layers.Input((512,)), *(keras.layers.Dense(768) for _ in range(3))])
 model.compile("sgd", "mse")
-log = model.fit(x, np.zeros((640, 24)), batch_size=40, epochs=4, verbose=0)
+log = model.fit(x, np.zeros((640, 768)), batch_size=40, epochs=4, verbose=0)
 """
 
 
@@ -93,6 +93,31 @@ def test_the_device_is_waited_for_at_the_end_of_an_epoch_and_its_steps_are_the_e
     assert trace.steps.ms[trace.steps.block == 3].sum() == pytest.approx(taken), "they leave nothing out"
     assert set(trace.steps.size) == {40}
     assert not done.err
+
+
+PROFILED = ITEMS.replace("verbose=0)", "verbose=0, callbacks=[Own()])").replace(
+    "keras.utils.set_random_seed(1)",
+    """
+import jax
+class Own(keras.callbacks.Callback):
+    batches = 0
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.batches += 1
+        if self.batches in (100, 120):  # some time after ours has begun, and while it is at work or has just ended
+            jax.profiler.start_trace(f"OWN/{self.batches}")
+        if self.batches in (110, 130):
+            jax.profiler.stop_trace()
+
+keras.utils.set_random_seed(1)""",
+)
+
+
+def test_the_users_own_profiler_goes_first(tmp_path: Path) -> None:
+    done, trace = run(tmp_path, PROFILED.replace("OWN", str(tmp_path / "own")))
+    assert not done.err, "theirs would raise, were ours at work"
+    assert len(list((tmp_path / "own").glob("**/*.xplane.pb"))) == 2
+    assert trace.fact("keras", "backend") == "jax"
 
 
 # -- without JAX
@@ -238,7 +263,7 @@ def test_devices_are_asked_for_only_where_the_script_has_opened_them(monkeypatch
     assert jax.at_work() is None
     fake_jax(monkeypatch, opened=True)
     assert jax.devices() == [{"kind": "GPU", "name": "cuda:0", "model": "NVIDIA H100 80GB HBM3"}]
-    monkeypatch.setitem(builds.BUILDS, "jax", lambda: {"version": "0.10"})  # type: ignore[arg-type]
+    monkeypatch.setitem(builds.BUILDS, "jax", lambda: {"version": "0.10"})
     assert jax.build() == {"version": "0.10"}
 
 
@@ -254,7 +279,7 @@ def test_a_devices_memory(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -
 
 class Options:
     host_tracer_level = python_tracer_level = 7
-    enable_hlo_proto = True
+    enable_hlo_proto = False
 
 
 class Session:
@@ -280,12 +305,12 @@ def test_a_window_of_jaxs_profiler_is_one_whole_file(
     monkeypatch.setitem(
         sys.modules,
         profilers.JAX_PROFILER,
-        types.SimpleNamespace(_profile_state=state, **where),  # type: ignore[arg-type]
+        types.SimpleNamespace(_profile_state=state, **where),
     )
     end = profilers.begin(tmp_path / "window-1")
     assert end is not None
     options = made[-1].options
-    assert (options.host_tracer_level, options.python_tracer_level, options.enable_hlo_proto) == (2, 0, False)
+    assert (options.host_tracer_level, options.python_tracer_level, options.enable_hlo_proto) == (2, 0, True)
     assert not hasattr(options, "device_tracer_level"), "what a version does not know is left out"
     end()
     (file,) = (tmp_path / "window-1").glob("plugins/profile/*/*")
@@ -293,3 +318,43 @@ def test_a_window_of_jaxs_profiler_is_one_whole_file(
     assert file.read_bytes() == b"space"
     state.profile_session = object()
     assert profilers.begin(tmp_path / "window-2") is None, "the user's own goes first"
+
+
+def field(name: bytes, size: int) -> bytes:
+    """A plane as field 1 of an XSpace: its length in seven bits a byte, its id, its name, and more."""
+    body = b"\x08\x01\x12" + bytes([len(name)]) + name + b"\x1a" * size
+    length, size = b"", len(body)
+    while size > 0x7F:
+        length, size = length + bytes([size & 0x7F | 0x80]), size >> 7
+    return b"\x0a" + length + bytes([size]) + body
+
+
+def test_of_a_profile_that_is_too_large_only_the_programs_are_left_out() -> None:
+    host, programs, device = field(b"/host:CPU", 10), field(b"/host:metadata", 70_000), field(b"/device:GPU:0", 300)
+    assert profilers.without_programs(host + programs + device) == host + device
+    assert profilers.without_programs(b"") == b""
+
+
+def test_ours_ends_before_the_users_own_begins(recorder: Recorder) -> None:
+    order: list[str] = []
+    windows = Windows(recorder, Progress(), enabled=False)
+    windows._sessions.append(lambda: order.append("ours ended"))
+    module = types.SimpleNamespace(start_trace=lambda folder: order.append(f"theirs in {folder}"))
+    windows._patch_profiler("start_trace", module)
+    module.start_trace("own")
+    assert order == ["ours ended", "theirs in own"]
+    assert [lane for _, _, lane, _, _ in recorder._events] == ["window"]
+    patching.undo()
+
+
+def test_a_windows_end_waits_for_the_device(recorder: Recorder) -> None:
+    order: list[str] = []
+    windows = Windows(recorder, Progress(), enabled=False, settle=lambda: order.append("settled"))
+    windows._sessions.append(lambda: order.append("ended"))
+    windows._until, windows._start_ns = 5, now()
+    windows._boundary(4)
+    assert order == []
+    windows._boundary(5)
+    assert order == ["settled", "ended"]
+    ((start, end, _, _, data),) = recorder._events
+    assert start <= data["last_step_ns"] <= end

@@ -82,7 +82,7 @@ def without_programs(space: bytes) -> bytes:
         at = body + length
         if tag & 7 != 2:
             return space  # of another making than is known here
-        if PROGRAMS not in space[body : body + 64]:
+        if PROGRAMS not in space[body : min(body + 64, at)]:
             kept.append(space[begin:at])
     return b"".join(kept)
 
