@@ -18,6 +18,7 @@ from slowtrain.trace.timeline import Device, Timeline, calls
 
 BEHIND = 0.1  # of what steps launched, computed outside the step that launched it: below it the host's marks will do
 WHOLE = 0.9  # of the usual number of kernels: a last step with fewer was cut off by the end of the profile
+TURN = 0.7  # of the usual time: a last step with less lacks what the device waits for before the next one
 
 
 def steps(found: Cadence, whole: Timeline, device: Device) -> Cadence:
@@ -49,6 +50,8 @@ def steps(found: Cadence, whole: Timeline, device: Device) -> Cadence:
     else:
         end = np.append(began[taken[1:]], work.end_ms[at == last].max())
     start = np.maximum.accumulate(began[taken])
+    if len(taken) > 2 and end[-1] - start[-1] < TURN * float(np.median(end[:-1] - start[:-1])):
+        taken, start, end = taken[:-1], start[:-1], end[:-1]
     says = f"{found.source}, as the device took them: the host was ahead of it"
     host = (found.start_ms[taken], found.end_ms[taken])
     return replace(found, start_ms=start, end_ms=np.maximum(end, start), source=says, called=host)

@@ -53,7 +53,8 @@ class Behind:
         told = mine | (busy_ms is not None)
         host = sum((c for k, c in columns.items() if k != Category.DEVICE), np.zeros(len(length)))
         left = np.divide(length - at_work, host, out=np.zeros_like(host), where=host > 0)
-        found = {k: np.where(told, c * np.minimum(left, 1.0), c) for k, c in columns.items() if k != Category.DEVICE}
+        found: dict[Category, Floats] = {}
+        found |= {k: np.where(told, c * np.minimum(left, 1.0), c) for k, c in columns.items() if k != Category.DEVICE}
         rest = length - sum(found.values(), np.zeros(len(length)))
         found[Category.DEVICE] = np.where(told, np.maximum(rest, 0.0), columns.get(Category.DEVICE, 0.0))
         return found

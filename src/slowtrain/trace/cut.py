@@ -2,8 +2,9 @@
 
 An event is kept if it **starts** in the range (its start included, its end not), as long as it may last; so ranges that
 touch share no event, and together they hold them all. What goes: lines without a kept event, entries of the tables of
-names that nothing kept refers to, and the plane of HLO programs. What stays: every other plane with its own facts, even
-without an event (a silent device is a finding), and whatever a message holds that the schema here does not know.
+names that nothing kept refers to, and the HLO programs of which no kept kernel of a GPU is a part. What stays: every
+other plane with its own facts, even without an event (a silent device is a finding), and whatever a message holds that
+the schema here does not know.
 
 Entries that hold sums instead of single events (``Events.occurrences``) count as starting where their line does.
 Planes and lines are framed anew, since their lengths change. Memory follows what is kept.
@@ -74,13 +75,17 @@ def cut(data: bytes | mmap.mmap, start_ps: int, end_ps: int, label: str = "profi
     found = Cut()
     parts: list[bytes] = []
     planes = iter(space.planes)
+    ran = _programs(space, start_ps, end_ps)
     for at, tag, value, stop in _walk(file, 0, len(data)):
         if tag != xplane.PLANES:
             parts.append(data[at:stop])
             continue
         plane = next(planes)
-        payload = _plane(file, plane, (value, stop), (start_ps, end_ps), found)
-        wanted = plane.name != names.METADATA_PLANE
+        used = _Used()
+        if plane.name == names.METADATA_PLANE:
+            used.events |= {key for key, text in plane.event_names.items() if _number(text) in ran}
+        wanted = plane.name != names.METADATA_PLANE or bool(used.events)
+        payload = _plane(file, plane, (value, stop), (start_ps, end_ps), used, found)
         found.planes.count(wanted)
         if wanted:
             parts.append(_framed(tag, payload))
@@ -89,11 +94,26 @@ def cut(data: bytes | mmap.mmap, start_ps: int, end_ps: int, label: str = "profi
     return found
 
 
+def _programs(space: xplane.Space, start_ps: int, end_ps: int) -> set[int]:
+    """The numbers of the programs whose kernels start in the range, on GPUs."""
+    found: set[int] = set()
+    for plane in space.planes:
+        for line in plane.lines if plane.name.startswith(names.GPU_PLANE) else ():
+            events = line.events((names.PROGRAM_ID,))
+            inside = (events.start_ps >= start_ps) & (events.start_ps < end_ps)
+            found.update(np.unique(events.stats[names.PROGRAM_ID].filled(-1)[inside]).astype(np.int64).tolist())
+    return found - {-1}
+
+
+def _number(text: str) -> int | None:
+    found = names.PROGRAM_NAME.fullmatch(text)
+    return int(found[1]) if found else None
+
+
 def _plane(
-    file: File, plane: xplane.Plane, span: tuple[int, int], range_ps: tuple[int, int], found: Cut
+    file: File, plane: xplane.Plane, span: tuple[int, int], range_ps: tuple[int, int], used: _Used, found: Cut
 ) -> list[bytes]:
     """The plane's fields that stay. The tables may stand before what refers to them: hence several walks."""
-    used = _Used()
     lines: dict[int, list[bytes]] = {}  # by where they stand
     remaining = iter(plane.lines)
     for at, tag, value, stop in _walk(file, *span):

@@ -116,6 +116,16 @@ def fed_by_keras(threads: Sequence[Thread]) -> bool:
     return any(names.KERAS_FEEDS.match(text) for thread in threads for text in thread.texts)
 
 
+def called_back(threads: Sequence[Thread], found: Cadence) -> float:
+    """How often a step the compiled program called Python in the midst of it."""
+    count = 0
+    for thread in threads:
+        mine = np.array([names.HOST_CALLBACK.match(t) is not None for t in thread.texts], dtype=bool)
+        if mine.any():
+            count += int((mine[thread.name] & _inside(thread.start_ms, found)).sum())
+    return count / max(len(found), 1)
+
+
 def _inside(start: Floats, found: Cadence) -> Bools:
     at = np.searchsorted(found.start_ms, start, side="right") - 1
     return np.asarray((at >= 0) & (start < found.end_ms[np.maximum(at, 0)]))

@@ -61,7 +61,7 @@ def attribute(timeline: Timeline, device: Device, gaps: Intervals) -> Idle:
 
 # Of several reasons at one moment the first holds: what a thread waits for within a call, before the call.
 _ORDER = (
-    "compile", "input", "callback", "sync", "d2h", "h2d", "allocation", names.HOST_OP, "eager", "dispatch", "python"
+    "compile", "input", names.HOST_OP, "sync", "d2h", "callback", "h2d", "allocation", "eager", "dispatch", "python"
 )  # fmt: skip
 
 
@@ -76,16 +76,18 @@ def _launched(
     queued = returned <= start
     _claim(found, QUEUE, (start[queued], end[queued]))
     rest = [(start[caller < 0], end[caller < 0])]
+    copying = _all([t.of("h2d") for t in threads if t.label.startswith(names.PJRT_POOL)])
     for number in np.unique(caller[(caller >= 0) & ~queued]):
         mine = (caller == number) & ~queued
         launch = np.clip(called[mine], start[mine], end[mine])
         _claim(found, DISPATCH, _some((launch, end[mine])))
-        rest.append(_own(found, threads[number], _some((start[mine], launch))))
+        rest.append(_own(found, threads[number], _some((start[mine], launch)), copying))
     return _all(rest)
 
 
-def _own(found: dict[str, list[Intervals]], thread: Thread, left: Intervals) -> Intervals:
-    """Takes what the launching thread's own spans explain; what remains."""
+def _own(found: dict[str, list[Intervals]], thread: Thread, left: Intervals, copying: Intervals) -> Intervals:
+    """Takes what the launching thread's own spans explain; what remains. ``copying``: others copied its arguments."""
+    left = _take(found, "h2d", left, intervals.intersect(thread.awaiting_arguments, copying))
     for reason in _ORDER[:-1]:
         left = _take(found, reason, left, thread.of(reason))
     # A thread that runs Python waits for no other, whatever that one is in.

@@ -128,6 +128,15 @@ KERAS_DATA = re.compile(
 # Keras' own loop on JAX hands each batch to the device. [C, source of Keras 3.15]
 KERAS_FEEDS = re.compile(r"\$trainer\.py:\d+ (?:_distribute_data|_one_batch_ahead_iterator|_get_distributed_iterator)")
 
+# A program's call of Python in the midst of it: its arguments cross to the host, its results back. [H]
+HOST_CALLBACK = re.compile(
+    r"^(?:pure_callback|io_callback|debug_callback|xla(?:_ffi)?_python_\w{0,20}callback)(?:[._]\d+)?$"
+)
+# A call of a program, and in it where its kernels are launched: before that it waits for its arguments to be there. [H]
+PJRT_CALL = re.compile(r"^\[\d+\] PjRt\w*::Execute$")
+PJRT_LAUNCHING = re.compile(r"^\[\d+\] GpuExecutable::ExecuteThunks$")
+PJRT_POOL = "pjrt_async_work_runner"  # threads that copy arguments, among other things [H]
+
 # ---- kinds of copies, on streams and as host calls [S O V J] ----------------------------------------------------
 
 COPY = re.compile(
@@ -164,13 +173,14 @@ HOST_REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("sync", re.compile(
         r"(?:cu(?:da)?|hip)(?:Stream|Event|Device|Ctx)Synchronize|BlockHostUntil(?:Done|Ready)|BlockUntilReady|"
         r"PjRt\w*Buffer::(?:Await|ToLiteral)|\w*::ToLiteral(?:Sync)?\b|TransferFromDevice\b|"
+        r"^np\.asarray\(jax\.Array\)|"
         r"\$array\.py:\d+ (?:_value|__array__|__float__|__int__|__bool__|item|block_until_ready)|block_until_ready|"
         r"\$\w+\.py:\d+ (?:numpy|_numpy|convert_to_numpy)$|TFE_TensorHandleResolve")),
     ("d2h", re.compile(r"(?i)^(?:cu(?:da)?|hip)?mem(?:cpy)?D(?:to|2)H|CopyGPUTensorToCPU|GPU to CPU")),
     ("h2d", re.compile(
         r"(?i)^(?:cu(?:da)?|hip)?mem(?:cpy)?H(?:to|2)D|CopyCPUTensorToGPU|CPU to GPU|TransferToDevice|"
         r"BufferFromHost|batched_device_put|\$\w+\.py:\d+ (?:device_put|_batched_device_put_impl|shard_device_array)|"
-        r"LinearizeHostBuffer|H2D Dispatch")),
+        r"LinearizeHostBuffer|H2D Dispatch|^DevicePut$|CopyRawHostToDevice")),
     ("allocation", re.compile(r"(?:cu(?:da)?|hip)(?:Mem)?(?:Malloc|Alloc|Free)\w*|BFCAllocator")),
     ("callback", re.compile(
         r"\$\w+\.py:\d+ on_(?:train_|test_|predict_)?(?:batch|epoch|begin|end)\w*|CallbackList")),

@@ -159,6 +159,7 @@ def _with_host(
         "notes": [*trace.facts["notes"], *_buffered(fed)],
         "eager_step": bool(singly) or hosted.eagerly(threads, found.on_host),
         "jax": hosted.in_jax(threads),
+        "host_callbacks": hosted.called_back(threads, found.on_host),
         "fed_by_keras": hosted.fed_by_keras(threads),
         "usable_cores": max([LEAST_CORES, hosted.pool_cores(threads), *(p.cpu_budget or 0.0 for p in fed)]),
         "step_cpu_ms": own,

@@ -7,6 +7,7 @@ itself computes. All times are ms from the profile's first line.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -69,10 +70,18 @@ class Thread:
     @property
     def in_python(self) -> intervals.Intervals:
         """When the thread ran Python's own code, as the frames of the Python tracer tell; not when it waited in it."""
-        waits = np.array([names.WAITING_FRAME.match(t) is not None for t in self.texts], dtype=bool)
-        rows = np.flatnonzero(waits[self.name]) if len(self.name) else NO_INTS
-        waiting = intervals.union(self.start_ms[rows], self.end_ms[rows])
-        return intervals.subtract(self.of("python"), waiting)
+        return intervals.subtract(self.of("python"), self.named(names.WAITING_FRAME))
+
+    @property
+    def awaiting_arguments(self) -> intervals.Intervals:
+        """When it was in the call of a program, before the first launch."""
+        return intervals.subtract(self.named(names.PJRT_CALL), self.named(names.PJRT_LAUNCHING))
+
+    def named(self, pattern: re.Pattern[str]) -> intervals.Intervals:
+        """When the thread was inside spans whose names match."""
+        mine = np.array([pattern.match(t) is not None for t in self.texts], dtype=bool)
+        rows = np.flatnonzero(mine[self.name]) if len(self.name) else NO_INTS
+        return intervals.union(self.start_ms[rows], self.end_ms[rows])
 
     def of(self, *reasons: str) -> intervals.Intervals:
         """When the thread was inside spans of these reasons."""
@@ -258,7 +267,7 @@ def _telling(plane: xplane.Plane) -> Bools | None:
 
 
 def _role(text: str) -> int:
-    reason = names.host_reason(text)
+    reason = names.HOST_OP if names.HOST_CALLBACK.match(text) else names.host_reason(text)
     return names.REASONS.index(reason) if reason else -1
 
 

@@ -23,6 +23,7 @@ _PLUMBING = re.compile(
 # A tensor on its way to the host and back makes the device wait at least for two copies, for the thread that sees the
 # first one's end, and for the next launch: 10 to 20 µs each in profiles of a V100.
 ROUND_TRIP_MS = 0.05
+LEAST_CALLS = 0.5  # a step, of Python from within the compiled program
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ class HostPlacedOps(Cause):
     """Ops inside the step run on the host, for want of a kernel for the device, and the device waits for them.
 
     ## What it means
-    An op without a GPU kernel (strings, `py_function`, some of `tf.image`, `tf.unique` and ragged ops, integer
-    arithmetic of some types), or one under `tf.device("/CPU:0")`, is run by the host in the middle of the
-    graph. Its inputs are copied to the host, its results back, and what follows waits.
+    An op without a GPU kernel (strings, `py_function`, JAX's `pure_callback`, some of `tf.image`, `tf.unique` and
+    ragged ops, integer arithmetic of some types), or one under `tf.device("/CPU:0")`, is run by the host in the middle
+    of the graph. Its inputs are copied to the host, its results back, and what follows waits.
 
     ## How it is recognised
     Copies between host and device that follow an edge of the graph, in both directions and in every step, beside those
@@ -73,7 +74,7 @@ class HostPlacedOps(Cause):
             return None
         ms = found.copies_ms + found.waiting_ms
         said = f": {', '.join(found.ops[:3])}" if found.ops else ""
-        cross = f"; {plain(found.edges)} tensors a step cross to and fro{said}" if found.edges else ""
+        cross = f"; {plain(found.edges)} tensors a step cross to and fro{said}" if found.edges else said
         return Evidence(
             f"the device waits {plain(ms)} of each step's {plain(trace.step_ms)} ms for ops that the host "
             f"computes{cross}",
@@ -82,7 +83,8 @@ class HostPlacedOps(Cause):
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         copies, waiting = evidence.numbers["copies_ms"], evidence.numbers["host_op_ms"]
-        drops = {c: min(copies / 2, trace.mean(c)) for c in (Category.FEED, Category.READBACK)}
+        drops = {Category.FEED: min(copies / 2, trace.mean(Category.FEED))}
+        drops[Category.READBACK] = min(copies - drops[Category.FEED], trace.mean(Category.READBACK))
         drops[Category.DISPATCH] = waiting
         return [Drop(drops, 0.0, (0.5, 1.3))]
 
@@ -144,6 +146,9 @@ def _crossing(trace: Trace, device: Device) -> Crossing | None:
     out, back = (device.copies.get(kind, NO_COPIES) for kind in ("d2h", "h2d"))
     both = count >= 1 and out.count >= 1 and back.count >= 1
     computing = device.idle.get(names.HOST_OP, 0.0)
+    if trace.fact("host_callbacks", default=0.0) >= LEAST_CALLS:  # a program of JAX that calls Python
+        called = tuple(dict.fromkeys(gap.detail for gap in device.gaps if gap.reason == names.HOST_OP))
+        return Crossing(0.0, called, out.exposed_ms + back.exposed_ms, computing)
     if not both and computing < LITTLE * trace.step_ms:
         return None
     part = min(count / (out.count + back.count), 1.0) if both else 0.0

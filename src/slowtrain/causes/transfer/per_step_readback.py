@@ -240,6 +240,8 @@ def _copied(trace: Trace) -> Evidence | None:
     waited = trace.mean(Category.READBACK)
     if device is None or copies is None or waited < LITTLE * trace.step_ms:
         return None
+    if trace.fact("host_callbacks", default=0.0) >= LEAST_COUNT:
+        return None  # arguments of what the compiled step has the host compute
     # Tensors on their way to an op on the host come back; and waiting for the device alone reads nothing back.
     crossing = sum(count for text, (_, count) in device.by_op.items() if names.GRAPH_EDGE.search(text))
     count = copies.count - crossing / 2
