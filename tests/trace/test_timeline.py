@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -98,6 +99,54 @@ def test_python_is_what_lies_between_the_main_threads_calls() -> None:
         launches=((0, 0.1, 1), (7, 7.5, 2)),
     )  # fmt: skip
     assert waits(gpu, main) == {"dispatch": 1.5, "python": 4.5}
+
+
+def test_a_thread_that_runs_python_waits_for_no_other() -> None:
+    """Keras hands a step's logs to a thread of its own, which reads them: nothing waits for that one."""
+    gpu = device((0, 2, "a", 1), (8, 10, "b", 2))
+    main = thread("python/1", (0, 8, "$trainer.py:256 iterator_step"), launches=((0, 0.1, 1), (7, 7.5, 2)))
+    reading = thread("python/2", (2, 6, "np.asarray(jax.Array)"))
+    assert waits(gpu, main, reading) == {"dispatch": 1.0, "python": 5.0}
+    waiting = thread(
+        "python/1", (0, 8, "$fit.py:3 fit"), (2, 6, "$threading.py:355 wait"), launches=((0, 0.1, 1), (7, 7.5, 2))
+    )
+    assert waits(gpu, waiting, reading) == {"dispatch": 1.0, "python": 1.0, "sync": 4.0}
+
+
+def test_a_copy_ends_no_gap_while_the_next_kernel_is_not_even_launched() -> None:
+    """A value read back by another thread: what the device waits for is the thread that launches."""
+    gpu = device((0, 2, "a", 1), (5, 5.2, "MemcpyD2H", 2), (8, 10, "b", 3), kinds={"MemcpyD2H": D2H})
+    main = thread("python/1", (0, 8, "$trainer.py:256 iterator_step"), launches=((0, 0.1, 1), (7, 7.5, 3)))
+    reading = thread("python/2", (2, 6, "np.asarray(jax.Array)"), launches=((4.9, 5.0, 2),))
+    assert waits(gpu, main, reading) == {"dispatch": 1.0, "python": 4.8}
+
+
+def test_a_call_that_waits_for_its_arguments_waits_for_the_copy() -> None:
+    """The calling thread is inside one span; the pool copies meanwhile. Once kernels are launched it is dispatch."""
+    call, launching = "[0] PjRtStreamExecutorRawLoadedExecutable::Execute", "[0] GpuExecutable::ExecuteThunks"
+    gpu = device((0, 2, "a", 1), (8, 10, "b", 2))
+    main = thread("python/1", (1, 9, call), (6, 9, launching), launches=((0, 0.1, 1), (7, 7.5, 2)))
+    pool = thread("pjrt_async_work_runner/2", (1, 7, "H2D Dispatch"))
+    assert waits(gpu, main, pool) == {"h2d": 4.0, "dispatch": 2.0}
+    assert waits(gpu, main, thread("another/2", (1, 7, "H2D Dispatch"))) == {"dispatch": 6.0}
+
+
+def test_a_program_that_calls_python_waits_for_what_the_host_computes() -> None:
+    gpu = device((0, 2, "a", 1), (8, 10, "b", 2))
+    spans = ((1, 9, "PjitFunction(f)"), (2, 7, "pure_callback.1"), (2, 3, "MemcpyD2H"))
+    main = thread("python/1", *spans, launches=((0, 0.1, 1), (7, 7.5, 2)))
+    told = np.where(main.name == main.texts.index("pure_callback.1"), names.REASONS.index(names.HOST_OP), main.reason)
+    assert waits(gpu, replace(main, reason=told)) == {"host-op": 5.0, "dispatch": 1.0}
+
+
+def test_python_frames_of_which_only_the_end_was_seen_are_no_reason() -> None:
+    """The tracer lets them begin with itself, all at once; a generator asked again leaves one in every step."""
+    rows = [("$builtins next", 0, 30), ("$builtins next", 0, 20), ("$fit.py:3 fit", 5, 6), ("$builtins next", 7, 9)]
+    tables = b"".join(entry(4, i + 1, text) for i, (text, _, _) in enumerate(rows))
+    events = [event(i + 1, int(a * 1e9), int((b - a) * 1e9)) for i, (_, a, b) in enumerate(rows)]
+    line = nested(3, number(1, 7), nested(2, b"python"), *events)
+    [found] = timeline.read([xplane.parse(nested(1, nested(2, b"/host:CPU"), line, tables))]).threads
+    assert [t.tolist() for t in found.of("input")] == [[7.0], [9.0]]
 
 
 def test_a_pool_that_awaits_a_buffer_is_a_wait_where_the_script_is_in_nothing_else() -> None:

@@ -37,6 +37,7 @@ from slowtrain.trace.recording import Recording
 MOSTLY_STEPS = (0.9, 0.75, 0.6)  # of the time between two samples: the first that any stretch reaches
 LITTLE_SUBNORMAL = 0.001  # of all numbers: below it the recorder does not measure what they cost
 USEFUL_STACKS = 5  # fewer samples of the main thread than this say nothing
+Deep = tuple[Kernels | None, Device | None]
 
 
 def load(folder: Path) -> Trace:
@@ -47,9 +48,6 @@ def load(folder: Path) -> Trace:
         return build(raw)
     except recording.WRONG as error:  # it could be read, but what it says does not fit together
         raise recording.damaged(folder, error) from error
-
-
-Deep = tuple[Kernels | None, Device | None]
 
 
 def build(raw: Recording, seen: Deep | None = None) -> Trace:
@@ -63,8 +61,8 @@ def build(raw: Recording, seen: Deep | None = None) -> Trace:
     inside = attribution.Inside(_wait_ms(raw, found, fed, deep), deep, eager)
     busy_ms = behind.busy_ms(raw, device)
     columns = late.divided(attribution.categories(raw, found, inside), busy_ms) if len(found) else {}
-    facts = {**raw.facts, "eager_step": eager, "launch": dict(raw.launch)}
-    facts |= {"notes": [behind.NOTE]} if late.known else {}
+    noted = {"notes": [behind.NOTE]} if late.known else {}
+    facts = {**raw.facts, **noted, "eager_step": eager, "launch": dict(raw.launch)}
     facts["usable_cores"] = _usable_cores(facts)
     samples = _samples(raw)
     if found.steady.any():

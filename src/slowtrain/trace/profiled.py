@@ -13,11 +13,9 @@ from slowtrain.errors import InputError
 from slowtrain.figures import plain
 from slowtrain.model import Attribution, Category, Part, Phase, Signal
 from slowtrain.trace import (
-    Copies,
     Device,
     Floats,
     Kernels,
-    Pageable,
     Steps,
     Trace,
     ahead,
@@ -31,17 +29,16 @@ from slowtrain.trace import (
     names,
     observed,
     pools,
-    tensor_cores,
+    summed,
     timeline,
     xplane,
 )
-from slowtrain.trace.activities import COLLECTIVE, D2D, D2H, H2D, KERNEL, KINDS, MEMSET, PAGEABLE, UNTOLD, Activities
+from slowtrain.trace.activities import COLLECTIVE, D2D, D2H, H2D, KERNEL, MEMSET
 from slowtrain.trace.cadence import Cadence
 from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.pipeline import Pipeline
 from slowtrain.trace.timeline import Timeline
 
-MOST_NAMES = 2000  # of a table: models of some hundred layers have as many ops
 USED_UP = 0.25  # of the batches in a profile from buffers that were full when it began: then it says little of input
 MOST_HIDDEN = 0.05  # of the steps: kernels of graphs that the profile does not show (LITTLE of the causes)
 LEAST_CORES = 2.0  # assumed of a machine that trains, where the profile shows fewer at work
@@ -118,7 +115,7 @@ def build(spaces: Sequence[xplane.Space], label: str = "profile", notes: Sequenc
         waits, columns, summary = None, {Category.UNATTRIBUTED: steps.ms}, None
     else:
         waits, columns = divided(whole, device, found)
-        summary = _summary(whole, device, found, waits)
+        summary = summed.summary(whole, device, found, waits)
     trace = Trace(
         signals=frozenset(_signals(whole, summary, columns, waits)),
         steps=steps,
@@ -138,7 +135,7 @@ def _with_host(
     mine = hosts.index(device.host) if device is not None and device.host in hosts else 0
     threads = [t for t in whole.threads if t.host == hosts[mine]]
     some = _some(spaces[mine], whole, found)
-    deep = _kernels(spaces[mine], device, found, some)
+    deep = summed.ops(spaces[mine], device, found, some)
     singly = hosted.op_by_op(threads, found.on_host)
     deep = replace(deep, eager_ops=singly) if deep is not None and singly else deep
     fed = observed.pipelines(spaces[mine], threads, some.on_host)
@@ -207,7 +204,7 @@ def of_window(window: kernels.Window) -> tuple[Device, Kernels] | None:
     found = Cadence(window.start_ms - origin_ms, window.end_ms - origin_ms, "the recorder's own steps")
     found = ahead.steps(found, whole, device)
     waits, _ = divided(whole, device, found)
-    return _summary(whole, device, found, waits), _by_op(device.activities, found)
+    return summed.summary(whole, device, found, waits), summed.by_op(device.activities, found)
 
 
 def _steps(found: Cadence) -> Steps:
@@ -274,146 +271,3 @@ def _run(whole: Timeline, found: Cadence) -> Attribution:
     ms = intervals.total(intervals.intersect(inside, (np.array([whole.start_ms]), np.array([whole.end_ms]))))
     parts = [(str(Phase.STEPS), ms), (str(Phase.OUTSIDE), max(total - ms, 0.0))]
     return Attribution(total, tuple(Part(n, v, v / total) for n, v in parts if v > 0))
-
-
-# -- the device
-
-
-def _summary(whole: Timeline, device: timeline.Device, found: Cadence, waits: idle.Idle) -> Device:
-    inside = _inside(device.activities, found)
-    steps = max(len(found), 1)
-    kernels = inside.of(KERNEL, COLLECTIVE)
-    span = intervals.union(found.start_ms, found.end_ms)
-    busy = intervals.total(intervals.intersect(span, inside.busy(*range(len(KINDS)))))
-    by_kernel = _table(kernels, kernels.name, steps)
-    by_op = by_kernel if inside is kernels and kernels.op is kernels.name else _table(inside, inside.op, steps)
-    precision, matrix, cores = _formats(kernels, steps)
-    delay, queued = _launches(whole, device, kernels)
-    origin = float(found.start_ms[0]) if len(found) else whole.start_ms
-    return Device(
-        device.name, device.kind, device.facts, len(found),
-        float((found.end_ms - found.start_ms).mean()) if len(found) else 0.0,
-        busy / steps, float(kernels.ms.sum()) / steps, len(kernels) / steps,
-        float(np.median(kernels.ms)) * 1e3 if len(kernels) else 0.0,
-        by_kernel, by_op,
-        {KINDS[kind]: _copies(inside, kind, steps) for kind in (H2D, D2H, D2D) if (inside.kind == kind).any()},
-        {reason: intervals.total(spans) / steps for reason, spans in waits.reasons.items()},
-        idle.longest(whole, device, waits, origin), precision, matrix, cores, delay, queued,
-    )  # fmt: skip
-
-
-def _formats(kernels: Activities, steps: int) -> tuple[dict[str, float], dict[str, float], float]:
-    """Ms a step by number format, the same of matrix work, and how much of that ran on tensor cores.
-
-    Kernels' own names tell it, else the operands of their ops. All that a convolution's op runs is matrix work: a
-    library that takes it through Fourier's or Winograd's transforms does so for want of a quicker unit.
-    """
-    precision: dict[str, float] = {}
-    matrix: dict[str, float] = {}
-    cores = 0.0
-    different = np.stack([kernels.name, kernels.op])
-    pairs, which = np.unique(different, axis=1, return_inverse=True)
-    spent = np.bincount(which.reshape(-1), kernels.ms, minlength=pairs.shape[1]) / steps
-    for (name, op), ms in zip(pairs.T.tolist(), spent.tolist(), strict=True):
-        text = kernels.texts[name]
-        of = kernels.texts[op] if op >= 0 else ""
-        told = tensor_cores.product_format(of)
-        format_ = names.kernel_precision(text) or told
-        if format_ is not None:
-            precision[format_] = precision.get(format_, 0.0) + ms
-        if names.GRAPH_RUN.match(text):
-            matrix["unknown"] = matrix.get("unknown", 0.0) + ms  # of whatever kernels it hides
-        elif names.MATRIX_KERNEL.search(text) or told is not None:
-            matrix[format_ or "unknown"] = matrix.get(format_ or "unknown", 0.0) + ms
-            by_xla = names.XLA_MATRIX_KERNEL.match(text) is not None and format_ in tensor_cores.MULTIPLE
-            cores += ms if by_xla or names.TENSOR_CORE.search(text) else 0.0
-    return precision, matrix, cores
-
-
-def _inside(acts: Activities, found: Cadence) -> Activities:
-    """Activities that start in a step."""
-    if not len(found):
-        return acts
-    at = intervals.before(found.start_ms, acts.start_ms, "right") - 1
-    return acts.where((at >= 0) & (acts.start_ms < found.end_ms[np.maximum(at, 0)]))
-
-
-def _table(acts: Activities, key: Any, steps: int) -> Mapping[str, tuple[float, float]]:
-    """Ms and count a step by text, costliest first."""
-    code, ms_each = key, acts.ms
-    if not (known := key >= 0).all():
-        code, ms_each = code[known], ms_each[known]
-    if not len(code):
-        return {}
-    ms = np.bincount(code, ms_each, minlength=len(acts.texts))
-    count = np.bincount(code, minlength=len(acts.texts))
-    found: dict[str, list[float]] = {}
-    for i in np.flatnonzero(count):
-        row = found.setdefault(acts.texts[i], [0.0, 0.0])
-        row[0] += float(ms[i]) / steps
-        row[1] += float(count[i]) / steps
-    ordered = sorted(found.items(), key=lambda item: -item[1][0])[:MOST_NAMES]
-    return {name: (row[0], row[1]) for name, row in ordered}
-
-
-def _copies(acts: Activities, kind: int, steps: int) -> Copies:
-    mine = acts.where(acts.kind == kind)
-    spans = intervals.union(mine.start_ms, mine.end_ms)
-    others = acts.busy(KERNEL, COLLECTIVE, MEMSET)
-    exposed = intervals.total(intervals.subtract(spans, others)) / steps
-    found = Copies(len(mine) / steps, float(mine.bytes.sum()) / steps, float(mine.ms.sum()) / steps, exposed)
-    if not len(mine.memory) or (mine.memory == UNTOLD).any():
-        return found
-    slow = mine.where(mine.memory == PAGEABLE)
-    alone = intervals.subtract(intervals.union(slow.start_ms, slow.end_ms), others)
-    of_host = Pageable(float(slow.bytes.sum()) / steps, float(slow.ms.sum()) / steps, intervals.total(alone) / steps)
-    return replace(found, pageable=of_host)
-
-
-def _launches(whole: Timeline, device: timeline.Device, kernels: Activities) -> tuple[float | None, float | None]:
-    """Median delay from a call to its kernel in us, and the share of kernels that waited in the device's queue."""
-    threads = [t for t in whole.threads if t.host == device.host]
-    if not any(len(t.launches[0]) for t in threads):
-        return None, None
-    owner, start, stop = timeline.calls(threads, kernels.correlation)
-    hit = owner >= 0
-    if hit.sum() < 2:
-        return None, None
-    before = np.concatenate(([-np.inf], np.maximum.accumulate(kernels.end_ms)[:-1]))
-    return float(np.median((kernels.start_ms - start)[hit])) * 1e3, float((stop <= before)[hit].mean())
-
-
-def _kernels(space: xplane.Space, device: timeline.Device | None, found: Cadence, some: Cadence) -> Kernels | None:
-    """Ops in the words that causes of recordings know; of an accelerator's with what its host adds to them."""
-    if not len(found):
-        return None
-    host = kernels.of(space, 0.0, some.on_host.start_ms, some.on_host.end_ms)
-    if device is None or device.kind == "CPU":
-        return host
-    own = _by_op(device.activities, found)
-    if host is None:
-        return own
-    # What ops started from Python compute is among the device's kernels: no time of their own.
-    return replace(own, wait_ms=host.wait_ms, eager_ops=host.eager_ops, function_ms=host.function_ms,
-                   by_input=host.by_input)  # fmt: skip
-
-
-def _by_op(acts: Activities, found: Cadence) -> Kernels:
-    """An accelerator's kernels by type and name of their ops."""
-    inside = _inside(acts, found)
-    mine = inside.of(KERNEL, COLLECTIVE)
-    steps = len(found)
-    span = found.end_ms - found.start_ms
-    busy = intervals.covered(mine.busy(KERNEL, COLLECTIVE), found.start_ms, found.end_ms)
-    named = _table(mine, np.where(mine.op >= 0, mine.op, mine.name), steps)
-    by_name: dict[str, tuple[float, float]] = {}
-    by_type: dict[str, tuple[float, float]] = {}
-    for text, (ms, count) in named.items():
-        name = text.split("#")[0]
-        parsed = names.graph_op(name)
-        kind = parsed[1] if parsed else name
-        for table, key in ((by_name, name if parsed else f"{name}:{name}"), (by_type, kind)):
-            old = table.get(key, (0.0, 0.0))
-            table[key] = (old[0] + ms, old[1] + count)
-    return Kernels(steps, float(span.mean()), float(busy.mean()), float(mine.ms.sum()) / steps, len(mine) / steps, 0.0,
-                   by_type, by_name)  # fmt: skip

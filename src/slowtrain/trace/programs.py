@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from math import prod
 
 from slowtrain.errors import InputError
@@ -20,6 +21,8 @@ from slowtrain.trace import names, xplane
 from slowtrain.trace.wire import LEN, VARINT, File, field_tag
 
 MOST_BYTES = 24 << 20  # of all programs of a profile: some seconds of reading; those of large models have one to five
+MOST_FIELDS = 4_000_000  # of one program, of which a large model's has a tenth
+MOST_NESTED, MOST_DIMS, MOST_LISTED = 8, 16, 10_000  # shapes in shapes; of a shape; operands
 FEW = 3  # instructions that compute in a program: then Python started the op by itself
 LETTERS = 120  # of a scope
 LIBRARY = ""  # where an op stands that every product which a library computes in a program is like
@@ -123,7 +126,7 @@ class _Program:
     """One HloProto, decoded as far as is needed. Raises ``InputError`` for broken bytes."""
 
     def __init__(self, data: bytes) -> None:
-        self.file = File(data, "a program of XLA's")
+        self.file = File(data, "a program of XLA's", MOST_FIELDS)
         self.computations: dict[int, list[int]] = {}
         self.instructions: dict[int, Instruction] = {}
         self.frames = _Frames()
@@ -171,7 +174,7 @@ class _Program:
             elif tag == _ID:
                 number = value
             elif tag in (_OPERANDS, _CALLED):
-                listed = tuple(file.packed(value, end))
+                listed = tuple(islice(file.packed(value, end), MOST_LISTED))
                 operands, called = (listed, called) if tag == _OPERANDS else (operands, listed)
             elif tag == _CONVOLUTION:
                 row = _numbers(file, value, end)
@@ -186,16 +189,21 @@ class _Program:
 
     def _shape(self, start: int, stop: int) -> Shape | None:
         """Of a tuple its first part: what an op gives stands before its workspace."""
-        element = 0
-        dims: tuple[int, ...] = ()
-        for tag, value, end in self.file.fields(start, stop):
-            if tag == _ELEMENT:
-                element = value
-            elif tag == _DIMENSIONS:
-                dims = tuple(self.file.packed(value, end))
-            elif tag == _PARTS:
-                return self._shape(value, end)
-        return Shape(_TYPES.get(element, "other"), dims) if element else None
+        for _ in range(MOST_NESTED):
+            element = 0
+            dims: tuple[int, ...] = ()
+            part: tuple[int, int] | None = None
+            for tag, value, end in self.file.fields(start, stop):
+                if tag == _ELEMENT:
+                    element = value
+                elif tag == _DIMENSIONS:
+                    dims = tuple(islice(self.file.packed(value, end), MOST_DIMS))
+                elif tag == _PARTS and part is None:
+                    part = value, end
+            if part is None:
+                return Shape(_TYPES.get(element, "other"), dims) if element else None
+            start, stop = part
+        return None
 
     def _told(self, start: int, stop: int) -> tuple[str, int]:
         scope, frame = "", 0

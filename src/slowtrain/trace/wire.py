@@ -42,12 +42,12 @@ def field_tag(number: int, wire: int = LEN) -> int:
 class File:
     """The bytes of a profile, its name for messages, and a scalar walk over the fields of a message."""
 
-    def __init__(self, data: bytes | mmap.mmap, label: str) -> None:
+    def __init__(self, data: bytes | mmap.mmap, label: str, most_fields: int = MAX_SKELETON_FIELDS) -> None:
         self.data, self.label = data, label
         self.array: Bytes = np.frombuffer(data, np.uint8)
         self.origin_ns = 0  # set once every line's header is known
         self.lines = 0
-        self._fields_left = MAX_SKELETON_FIELDS
+        self._fields_left = self._most_fields = most_fields
         self._unusual_rounds_left = MAX_UNUSUAL_ROUNDS
         self._events_left = MAX_EVENTS_HELD
 
@@ -95,7 +95,7 @@ class File:
         while pos < end:
             self._fields_left -= 1
             if self._fields_left < 0:
-                raise self.bad(f"more than {MAX_SKELETON_FIELDS} fields outside the events")
+                raise self.bad(f"more than {self._most_fields} fields outside the events")
             found = self.field(pos, end)
             yield found
             pos = found[2]
