@@ -14,6 +14,7 @@ import numpy as np
 
 from slowtrain.model import Attribution, Category, Part, Phase
 from slowtrain.trace import Floats, Ints, Kernels, Spans, Steps, intervals, whole
+from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.recording import Recording
 
 # The category of a lane's self time on the main thread. "function" is divided further.
@@ -67,6 +68,19 @@ def by_lane(recording: Recording, steps: Steps) -> dict[str, Floats]:
     known = sum(result.values(), np.zeros(len(steps)))
     result["python"] = np.maximum(steps.ms - known, 0.0)
     return result
+
+
+def noted(recording: Recording) -> dict[str, Intervals]:
+    """When the main thread waited for a batch, handed one over or was in a callback, by the reason that it gives."""
+
+    def of(*lanes: str) -> Intervals:
+        spans = [s.where(s.thread == recording.main) for lane in lanes if (s := recording.lanes.get(lane)) is not None]
+        start, end = (np.concatenate([np.zeros(0), *(getattr(s, at) for s in spans)]) for at in ("start_ms", "end_ms"))
+        return intervals.union(start, end)
+
+    feeding = of("feed")  # within the wait for a batch, where Keras hands it over itself
+    found = {"input": intervals.subtract(of("next", "iterator"), feeding), "h2d": feeding, "callback": of("callback")}
+    return {reason: spans for reason, spans in found.items() if len(spans[0])}
 
 
 def categories(recording: Recording, steps: Steps, inside: Inside) -> dict[Category, Floats]:

@@ -223,7 +223,7 @@ def deep_windows(raw: Recording, found: Steps) -> Deep:
     windows = _windows(raw, found)
     deep = kernels.read(windows)
     most = max(windows, key=lambda w: len(w.start_ms), default=None)
-    seen = profiled.of_window(most) if most is not None else None
+    seen = profiled.of_window(most, attribution.noted(raw)) if most is not None else None
     if deep is None or seen is None:
         return deep, None
     device, ran = seen

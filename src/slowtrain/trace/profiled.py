@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -188,8 +189,14 @@ def _buffered(fed: Sequence[Pipeline]) -> Iterable[str]:
         yield f"{told}: input may be slower than it looks in so few steps; profile more of them"
 
 
-def of_window(window: kernels.Window) -> tuple[Device, Kernels] | None:
-    """What an accelerator did in the steps of a recording's own window; None where none wrote a timeline."""
+def of_window(
+    window: kernels.Window, noted: Mapping[str, Intervals] = MappingProxyType({})
+) -> tuple[Device, Kernels] | None:
+    """What an accelerator did in the steps of a recording's own window; None where none wrote a timeline.
+
+    ``noted``: what the recorder knows of the main thread, ms of the run by reason; without Python's frames the profiler
+    sees nothing of a batch that Python makes.
+    """
     try:
         space = xplane.read(window.path)
         if not any(p.name.startswith(names.DEVICE_PLANES) and p.lines for p in space.planes):
@@ -203,6 +210,10 @@ def of_window(window: kernels.Window) -> tuple[Device, Kernels] | None:
     origin_ms = kernels.origin_ms(space, window)
     found = Cadence(window.start_ms - origin_ms, window.end_ms - origin_ms, "the recorder's own steps")
     found = ahead.steps(found, whole, device)
+    for reason, (start, end) in noted.items():
+        main = idle.main_thread(whole.threads)
+        more = main and main.told(reason, "as the recorder noted", (start - origin_ms, end - origin_ms))
+        whole = replace(whole, threads=tuple(more if more and t is main else t for t in whole.threads))
     waits, _ = divided(whole, device, found)
     return summed.summary(whole, device, found, waits), summed.by_op(device.activities, found)
 

@@ -83,6 +83,17 @@ class Thread:
         rows = np.flatnonzero(mine[self.name]) if len(self.name) else NO_INTS
         return intervals.union(self.start_ms[rows], self.end_ms[rows])
 
+    def told(self, reason: str, name: str, spans: intervals.Intervals) -> Thread:
+        """The thread with spans that somebody else noted down."""
+        count = len(spans[0])
+        start, end = (np.concatenate(pair) for pair in ((self.start_ms, spans[0]), (self.end_ms, spans[1])))
+        why = np.concatenate((self.reason, np.full(count, names.REASONS.index(reason))))
+        code = np.concatenate((self.name, np.full(count, len(self.texts))))
+        step = None if self.step_num is None else np.concatenate((self.step_num, np.full(count, -1)))
+        order = np.argsort(start, kind="stable")
+        return replace(self, start_ms=start[order], end_ms=end[order], reason=why[order], name=code[order],
+                       texts=(*self.texts, name), step_num=None if step is None else step[order])  # fmt: skip
+
     def of(self, *reasons: str) -> intervals.Intervals:
         """When the thread was inside spans of these reasons."""
         mine = np.zeros(len(self.reason), dtype=bool)
