@@ -76,8 +76,11 @@ class PerStepReadback(Cause):
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         waited, cost = evidence.numbers["readback_ms"], evidence.numbers["lines_ms"]
         if trace.fact("profile"):
-            # The device idled: what waits behind the readback, launching anew, goes with it and is not counted here.
-            return [Drop({Category.READBACK: 0.98 * waited}, 0.0, (0.6, 1.1))]
+            # The device idled; and without the wait what the host does lies beside what the device does, not behind it.
+            # On an H100 two steps gained 1.84 and 5.6 times so, more than this, for launching gets quicker, too.
+            host = sum(map(trace.mean, (Category.DISPATCH, Category.PYTHON, Category.FEED, Category.CALLBACK)))
+            beside = min(trace.mean(Category.DEVICE), host)
+            return [Drop({Category.READBACK: 0.98 * waited, Category.DEVICE: beside}, 0.0, (0.6, 1.4))]
         if trace.on_accelerator:
             # What is waited for is the device at work: only what the host does meanwhile is won.
             waited = min(waited, max(trace.step_ms - waited, 0.0))
