@@ -5,6 +5,7 @@ What a profile shows comes from how it was made (recorded/make.py), never from w
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -47,6 +48,7 @@ MATRIX = {
     "gpu-float32": {"compute/full-precision"} | COMPUTES,
     "gpu-convolution": COMPUTES,
     "gpu-convolution-float32": {"compute/full-precision"} | COMPUTES,
+    "gpu-convolution-tf32": COMPUTES,
     "gpu-aligned": COMPUTES,
     "gpu-unaligned": {"compute/unaligned-shapes"} | COMPUTES,
     "gpu-single": COMPUTES,
@@ -59,6 +61,10 @@ MATRIX = {
     "gpu-launch-bound": {"host/launch-bound"},
     "gpu-launch-bound-kernels": {"host/launch-bound"},
     "gpu-eager": {"host/eager-step"},
+    "gpu-eager-compiled": {"host/launch-bound"},
+    "gpu-input-ready": set(),
+    "gpu-logs-unread": set(),
+    "gpu-loss-kept": {"host/launch-bound"},
     "gpu-retracing": {"host/retracing"},
     "gpu-host-ops": {"compute/host-placed-ops"},
     "gpu-device-ops": COMPUTES,
@@ -78,7 +84,7 @@ NEVER = {
 ON_CPU = {"transfer/per-step-readback"}  # nor of this, made on a CPU
 # Where steps wait for input, a profile cannot rule out these: it knows neither lengths, all ops, nor the machine.
 WAITING = {"input/uncached-input", "input/host-augmentation", "input/starved-host", "input/slow-storage"}
-MOST_BYTES, MOST_BYTES_TOGETHER = 260_000, 2_200_000
+MOST_BYTES, MOST_BYTES_TOGETHER = 260_000, 2_400_000
 
 each = pytest.mark.parametrize("name", MATRIX)
 
@@ -120,29 +126,32 @@ def test_steps_are_divided_without_a_rest(name: str) -> None:
     assert trace.cores >= 1
 
 
-# What a step took without the profiler, in the same process (recorded/README.md), where Python has no part in it.
-TIMED_MS = {"gpu-healthy": 8.30, "gpu-tf32": 17.05, "gpu-float32": 97.10, "gpu-convolution-float32": 55.24,
-            "gpu-aligned": 3.61, "gpu-unaligned": 14.04, "gpu-single": 1.19, "gpu-double": 5.65,
-            "gpu-elementwise-fused": 0.42, "gpu-device-ops": 0.35}  # fmt: skip
+# What a step took without the profiler, in the same process; and those in which Python has no part.
+TIMED_MS = {row["name"]: row["step_ms"] for row in map(json.loads, (RECORDED / "times.jsonl").read_text().splitlines())}
+COMPUTING = [
+    "gpu-healthy", "gpu-tf32", "gpu-float32", "gpu-convolution-float32", "gpu-convolution-tf32", "gpu-aligned",
+    "gpu-unaligned", "gpu-single", "gpu-double", "gpu-elementwise-fused", "gpu-device-ops",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TIMED_MS)
+@pytest.mark.parametrize("name", COMPUTING)
 def test_a_step_of_a_device_that_its_host_runs_ahead_of_is_as_long_as_without_the_profiler(name: str) -> None:
     trace, _ = told(name)
     assert "as the device took them" in trace.steps.source
     assert trace.step_ms == pytest.approx(TIMED_MS[name], rel=0.1)
 
 
-# The pair's other half, timed likewise, against what the cause's cure was foretold to give.
-CURED_MS = {"gpu-float32": 17.05, "gpu-convolution-float32": 20.68, "gpu-double": 1.19, "gpu-unaligned": 3.61,
-            "gpu-host-ops": 0.35}  # fmt: skip
+# The other halves of the pairs, cured. Not these: where the profiler itself makes Python slow; and gpu-elementwise, of
+# whose step of 54 kernels an unmarked profile shows a turn of nine.
+CURES = {"gpu-float32": "gpu-tf32", "gpu-convolution-float32": "gpu-convolution-tf32", "gpu-double": "gpu-single",
+         "gpu-unaligned": "gpu-aligned", "gpu-host-ops": "gpu-device-ops",
+         "gpu-loss-read": "gpu-loss-kept"}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CURED_MS)
+@pytest.mark.parametrize("name", CURES)
 def test_what_the_cure_gave_lies_in_the_range_foretold(name: str) -> None:
-    trace, findings = told(name)
-    saving = findings.diagnoses[0].saving
-    assert saving.low <= trace.step_ms / CURED_MS[name] <= saving.high
+    saving = told(name)[1].diagnoses[0].saving
+    assert saving.low <= TIMED_MS[name] / TIMED_MS[CURES[name]] <= saving.high
 
 
 def test_kernels_bear_their_layers_shapes_and_formats() -> None:

@@ -135,6 +135,7 @@ HOST_CALLBACK = re.compile(
 # A call of a program, and in it where its kernels are launched: before that it waits for its arguments to be there. [H]
 PJRT_CALL = re.compile(r"^\[\d+\] PjRt\w*::Execute$")
 PJRT_LAUNCHING = re.compile(r"^\[\d+\] GpuExecutable::ExecuteThunks$")
+PJRT_CALLBACK = "ThenExecuteCallback"  # + ":" and what is called when a stream has come so far: no op of that name [H]
 PJRT_POOL = "pjrt_async_work_runner"  # threads that copy arguments, among other things [H]
 
 # ---- kinds of copies, on streams and as host calls [S O V J] ----------------------------------------------------
@@ -360,7 +361,7 @@ def graph_op(event: str) -> tuple[str, str] | None:
     TensorFlow 2.21 ignores the option and always records level 2). Asynchronous kernels write ASYNC_START. [C]
     """
     found = _OP.fullmatch(event)
-    return (found[1], found[2]) if found else None
+    return (found[1], found[2]) if found and found[1] != PJRT_CALLBACK else None
 
 
 def eager_op(event: str) -> str | None:

@@ -194,6 +194,12 @@ def gpu_convolution_float32(folder: Path) -> None:
     fitted(folder, photos(False), batches(256, 96, 96, 3), steps=2)
 
 
+@profile
+def gpu_convolution_tf32(folder: Path) -> None:
+    """The same as JAX takes float32 by itself on this card."""
+    fitted(folder, photos(False), batches(256, 96, 96, 3), steps=2)
+
+
 def products(side: int, dtype: Any, *, count: int = 6) -> Callable[[int], Any]:
     """A chain of matrix products in JAX alone, compiled."""
     import jax
@@ -321,6 +327,12 @@ def gpu_input_bound(folder: Path) -> None:
 
 
 @profile
+def gpu_input_ready(folder: Path) -> None:
+    """The pair of it: batches at hand."""
+    fitted(folder, dense(256, 1024, 2), batches(256, 256))
+
+
+@profile
 def gpu_launch_bound(folder: Path) -> None:
     """A model that computes next to nothing."""
     fitted(folder, dense(8, 8, 6), batches(8, 8))
@@ -332,19 +344,30 @@ def gpu_launch_bound_kernels(folder: Path) -> None:
     fitted(folder, dense(8, 8, 6), batches(8, 8))
 
 
-@profile
-def gpu_eager(folder: Path) -> None:
-    """A step without jax.jit: every operation is started by itself."""
+def linear(folder: Path, compiled: Callable[[Any], Any]) -> None:
+    """One layer, its gradient and its update."""
     import jax
     import jax.numpy as jnp
 
-    weights, x = jnp.asarray(arrays(256, 256)[0]), jnp.asarray(arrays(512, 256)[0])
+    def train_step(weights: Any, x: Any) -> Any:
+        return weights - 0.01 * jax.grad(lambda w: jnp.mean(jnp.tanh(x @ w) ** 2))(weights)
 
-    def step(_: int) -> None:
-        gradient = jax.grad(lambda w: jnp.mean(jnp.tanh(x @ w) ** 2))(weights)
-        (weights - 0.01 * gradient).block_until_ready()
+    weights, x, step = jnp.asarray(arrays(256, 256)[0]), jnp.asarray(arrays(512, 256)[0]), compiled(train_step)
+    profiled(folder, lambda _: step(weights, x).block_until_ready())
 
-    profiled(folder, step)
+
+@profile
+def gpu_eager(folder: Path) -> None:
+    """A step without jax.jit: every operation is started by itself."""
+    linear(folder, lambda step: step)
+
+
+@profile
+def gpu_eager_compiled(folder: Path) -> None:
+    """The pair of it."""
+    import jax
+
+    linear(folder, jax.jit)
 
 
 @profile
@@ -423,8 +446,24 @@ def gpu_readback(folder: Path) -> None:
 
 
 @profile
+def gpu_logs_unread(folder: Path) -> None:
+    """The pair of it: no callback."""
+    fitted(folder, dense(256, 2048, 3), batches(512, 256))
+
+
+@profile
 def gpu_loss_read(folder: Path) -> None:
     """A loop of one's own that reads the loss in every step, for a line of log."""
+    losses(folder, float)
+
+
+@profile
+def gpu_loss_kept(folder: Path) -> None:
+    """The pair of it: it stays on the device."""
+    losses(folder, lambda loss: loss)
+
+
+def losses(folder: Path, read: Callable[[Any], Any]) -> None:
     import jax
     import jax.numpy as jnp
 
@@ -441,7 +480,7 @@ def gpu_loss_read(folder: Path) -> None:
 
     def step(i: int) -> None:
         lost, _ = value(weights, x)
-        lines.append(f"step {i}: loss {float(lost):.4f}")
+        lines.append((i, read(lost)))
 
     profiled(folder, step)
 

@@ -240,9 +240,10 @@ def _called(trace: Trace) -> Evidence | None:
     # Of Python between calls a profile cannot tell whose it is: no more of it than of the framework.
     starting += min(trace.mean(Category.PYTHON), starting)
     busy = trace.mean(Category.DEVICE)
-    overhead = SCANNED * starting if trace.on_jax else min((1 - STAYS) * starting, MOST_CALL_MS)
+    overhead = min((1 - STAYS) * starting, MOST_CALL_MS)  # more is no call's
     if starting < DOMINATES * trace.step_ms or overhead < WORTHWHILE * trace.step_ms or busy > starting:
         return None
+    overhead = SCANNED * starting if trace.on_jax else overhead
     return Evidence(
         f"the device computes for {plain(busy, 2)} of each step's {plain(trace.step_ms)} ms; "
         f"for {plain(starting)} ms it waits for the host to get from one call to the next",
