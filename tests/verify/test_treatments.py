@@ -62,6 +62,30 @@ def test_treatments_together(tmp_path: Path) -> None:
     assert set(trace.fact("policies")) == {"mixed_float16"}
 
 
+TOLD = """
+    import keras, numpy as np
+    x = np.ones((640, 4), "float32")
+    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(4)])
+    model.compile("sgd", "mse")
+    model.fit(x, x, batch_size=4, verbose=0, epochs=2, steps_per_epoch=36)
+    assert int(model.optimizer.iterations.numpy()) == 72, model.optimizer.iterations
+    model.fit(x, x, batch_size=4, verbose=0)
+    assert int(model.optimizer.iterations.numpy()) == 72 + 160, model.optimizer.iterations
+"""
+
+
+@pytest.mark.tensorflow
+def test_a_fit_that_is_told_its_steps_takes_no_more_of_them(tmp_path: Path) -> None:
+    """Fifty at once would be fifty in each epoch of thirty-six."""
+    script = probing.write(tmp_path / "project", TOLD)
+    treated = Candidate("one", {}, Treatment(("several-steps",)))
+    found = probes.run(Script(str(script)), treated, Rule(), tmp_path / "run", limit_s=120)
+    assert found.failed is None
+    trace = build.load(tmp_path / "run")
+    assert trace.facts.get("faults", []) == []
+    assert len(trace.lane("step")) < 20
+
+
 def test_prescriptions_name_treatments_that_there_are() -> None:
     named = set()
     for cause in all_causes():

@@ -21,6 +21,7 @@ COMPILED = (
     ("keras.src.engine.training", "Model"),
     ("tf_keras.src.engine.training", "Model"),
 )
+FITTED = (("keras.src.backend.tensorflow.trainer", "TensorFlowTrainer"), *COMPILED[1:])
 EXECUTIONS = 50  # steps at once, as the prescription says
 AUTOTUNE = -1  # tf.data.AUTOTUNE
 READY = ("Prefetch", "Options")  # nodes at a pipeline's end behind which another prefetch gives nothing
@@ -62,8 +63,22 @@ def no_eager(recorder: Recorder) -> None:
 
 
 def several_steps(recorder: Recorder) -> None:
-    """``compile`` is given ``steps_per_execution``."""
+    """``compile`` is given ``steps_per_execution``: for a ``fit`` that is told its steps, as many as come out even."""
     _compile_with(recorder, steps_per_execution=EXECUTIONS)
+
+    def fitted(original: Original, model: Any, args: Any, kwargs: Any) -> Any:
+        told = inspect.signature(original).bind_partial(*args, **kwargs).arguments.get("steps_per_epoch")
+        # Whole calls only: else it would take more steps than it was told, which is another training.
+        even = (n for n in range(EXECUTIONS, 0, -1) if not told or told % n == 0)
+        together, known = next(even, 1), getattr(model, "_steps_per_execution", None)
+        if hasattr(known, "assign"):  # Keras 2
+            known.assign(together)
+        elif getattr(model, "steps_per_execution", together) != together:
+            model.steps_per_execution, model.train_function = together, None
+        return original(*args, **kwargs)
+
+    for module, owner in FITTED:
+        _wrap(recorder, module, f"{owner}.fit", fitted)
 
 
 def xla(recorder: Recorder) -> None:
