@@ -71,7 +71,7 @@ def several_steps(recorder: Recorder) -> None:
         # Whole calls only: else it would take more steps than it was told, which is another training.
         even = (n for n in range(EXECUTIONS, 0, -1) if not told or told % n == 0)
         together, known = next(even, 1), getattr(model, "_steps_per_execution", None)
-        if hasattr(known, "assign"):  # Keras 2
+        if known is not None and hasattr(known, "assign"):  # Keras 2
             known.assign(together)
         elif getattr(model, "steps_per_execution", together) != together:
             model.steps_per_execution, model.train_function = together, None

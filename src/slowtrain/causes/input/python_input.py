@@ -131,7 +131,7 @@ class PythonInput(Cause):
                 yield Prescription("edit", Effect.EXACT, says, edits=made)
         if kind == "samples":
             return
-        effect, says = quicker.in_words(kind, quicker.hottest(trace, evidence.where))
+        effect, says = quicker.in_words(kind, quicker.hottest(trace, evidence.where), on_jax=trace.on_jax)
         yield Prescription("edit", effect, says)
 
     def spot(self, source: Source) -> Iterable[Spot]:

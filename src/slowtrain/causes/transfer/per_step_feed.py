@@ -102,6 +102,10 @@ class PerStepFeed(Cause):
         return [Drop({Category.FEED: feed, Category.PYTHON: python}, spread=(0.6, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        if trace.on_jax:
+            ahead = "jax.device_put the next batch before the step that is waited for, or keep the data on the device"
+            yield Prescription("edit", Effect.EXACT, ahead)
+            return
         says = "feed from a tf.data.Dataset that ends in .prefetch(tf.data.AUTOTUNE), or convert once before the loop"
         found = measured.by_hand_once(trace, evidence.where)
         listed = () if found else measured.first(trace, evidence.where, lists.as_array_first)

@@ -160,4 +160,5 @@ def test_the_function_is_named() -> None:
     assert quicker.named(source, 3) == "`Jitter.apply` (line 2)"
     assert quicker.named(source, 4) == quicker.named(None, 4) == ""
     assert "write `f` (line 2) in TensorFlow" in quicker.in_words("work", "`f` (line 2)")[1]
-    assert all("{" not in quicker.in_words(kind, "")[1] for kind in quicker.WORDS)
+    assert "TensorFlow" not in quicker.in_words("work", "`f` (line 2)", on_jax=True)[1]
+    assert all("{" not in quicker.in_words(k, "", on_jax=j)[1] for k in quicker.WORDS for j in (True, False))

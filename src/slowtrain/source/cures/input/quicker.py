@@ -20,6 +20,12 @@ WORDS = {
     "beside": (Effect.EXACT, "make the next batch in a background thread, or with from_generator and prefetch"),
     "work": (Effect.EQUIVALENT, "write {what} in TensorFlow ops in a parallel map, or use worker processes"),
 }
+ON_JAX = {  # where these are others: tf.data may not even be installed
+    "loop": "replace the loop over elements{where} by array code",
+    "once": "do this work{where} once, before the loop",
+    "beside": "make the next batch in a background thread",
+    "work": "write {what} for whole batches in array code, or use PyDataset(workers=8, use_multiprocessing=True)",
+}
 
 Cure = Callable[[Source, int], Sequence[Edit]]
 SAMPLES = 8.0  # calls a batch: samples are handed over one by one
@@ -35,9 +41,10 @@ def cures(calls: float, of_samples: bool) -> Iterator[tuple[str, Cure]]:
         yield "hand whole batches of the generator's samples to TensorFlow", chunks.handed_over
 
 
-def in_words(kind: str, name: str) -> tuple[Effect, str]:
+def in_words(kind: str, name: str, *, on_jax: bool = False) -> tuple[Effect, str]:
     """What is left to a person, with the function it is about where that is known."""
     effect, says = WORDS[kind]
+    says = ON_JAX.get(kind, says) if on_jax else says
     return effect, says.format(where=f" in {name}" if name else "", what=name or "it")
 
 
