@@ -35,7 +35,7 @@ SEEN = {
         1, 21.310, 665, 0.699, {"dispatch": 0.571, "queue": 0.429}, (2.383, "dispatch", "before replica_6/"), 1.63
     ),
     "jax-mi300x/attention": Seen(
-        3, 10.854, 29, 0.118, {"sync": 0.717, "dispatch": 0.208, "python": 0.039, "h2d": 0.030},
+        3, 10.854, 29, 0.118, {"sync": 0.717, "dispatch": 0.204, "python": 0.039, "h2d": 0.035},
         (20.693, "sync", "BufferSequencingEvent::Execute"), 1.18,
     ),
     "jax-mi300x/conv": Seen(
@@ -43,7 +43,7 @@ SEEN = {
         (44.463, "sync", "$api.py:3154 block_until_ready"),
     ),
     "jax-mi300x/elementwise": Seen(
-        4, 2.016, 13, 0.384, {"dispatch": 0.496, "python": 0.302, "queue": 0.100, "h2d": 0.088},
+        4, 2.016, 13, 0.384, {"dispatch": 0.476, "python": 0.302, "queue": 0.100, "h2d": 0.108},
         (0.324, "python", "$custom_derivatives.py:259 __call__"), 1.18,
     ),
 }  # fmt: skip
