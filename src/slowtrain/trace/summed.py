@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -60,23 +60,32 @@ def _formats(kernels: Activities, steps: int) -> tuple[dict[str, float], dict[st
     precision: dict[str, float] = {}
     matrix: dict[str, float] = {}
     cores = 0.0
-    different = np.stack([kernels.name, kernels.op])
-    pairs, which = np.unique(different, axis=1, return_inverse=True)
-    spent = np.bincount(which.reshape(-1), kernels.ms, minlength=pairs.shape[1]) / steps
-    for (name, op), ms in zip(pairs.T.tolist(), spent.tolist(), strict=True):
-        text = kernels.texts[name]
-        of = kernels.texts[op] if op >= 0 else ""
-        told = tensor_cores.product_format(of)
-        format_ = names.kernel_precision(text) or told
-        if format_ is not None:
-            precision[format_] = precision.get(format_, 0.0) + ms
-        if names.GRAPH_RUN.match(text):
-            matrix["unknown"] = matrix.get("unknown", 0.0) + ms  # of whatever kernels it hides
-        elif names.MATRIX_KERNEL.search(text) or told is not None:
-            matrix[format_ or "unknown"] = matrix.get(format_ or "unknown", 0.0) + ms
-            by_xla = names.XLA_MATRIX_KERNEL.match(text) is not None and format_ in tensor_cores.MULTIPLE
-            cores += ms if by_xla or names.TENSOR_CORE.search(text) else 0.0
+    for told, mine in _by_product(kernels):
+        spent = np.bincount(mine.name, mine.ms, minlength=len(mine.texts)) / steps if len(mine) else np.zeros(0)
+        for name in np.flatnonzero(spent):
+            text, ms = mine.texts[name], float(spent[name])
+            format_ = names.kernel_precision(text) or told
+            if format_ is not None:
+                precision[format_] = precision.get(format_, 0.0) + ms
+            if names.GRAPH_RUN.match(text):
+                matrix["unknown"] = matrix.get("unknown", 0.0) + ms  # of whatever kernels it hides
+            elif names.MATRIX_KERNEL.search(text) or told is not None:
+                matrix[format_ or "unknown"] = matrix.get(format_ or "unknown", 0.0) + ms
+                by_xla = names.XLA_MATRIX_KERNEL.match(text) is not None and format_ in tensor_cores.MULTIPLE
+                cores += ms if by_xla or names.TENSOR_CORE.search(text) else 0.0
     return precision, matrix, cores
+
+
+def _by_product(kernels: Activities) -> Iterator[tuple[str | None, Activities]]:
+    """Kernels by the number format of the product that their op is; None where it is none, or not told."""
+    if not len(kernels) or kernels.op is kernels.name:
+        yield None, kernels
+        return
+    formats = [tensor_cores.product_format(text) for text in kernels.texts]
+    different = sorted({f for f in formats if f is not None})
+    code = np.array([*(different.index(f) if f is not None else -1 for f in formats), -1], dtype=np.int8)[kernels.op]
+    for i, told in enumerate([*different, None]):
+        yield told, kernels.where(code == (i if told is not None else -1))
 
 
 def _inside(acts: Activities, found: Cadence) -> Activities:
