@@ -323,6 +323,9 @@ def _compiled(model: Any) -> dict[str, Any]:
             continue  # nobody's choice there: what is not compiled as a whole runs op by op
         if isinstance(value, (bool, int, str)):
             about[name] = value
+    together = getattr(getattr(model, "_steps_per_execution", None), "numpy", None)
+    if "steps_per_execution" not in about and callable(together):  # Keras 2 has it in a variable
+        about["steps_per_execution"] = int(together())
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None:
         about["optimizer"] = type(optimizer).__name__
