@@ -246,8 +246,8 @@ class KerasPatches:
 
         def noted(layer: Any) -> None:
             # Not Keras' global policy: that is one for each thread, and the recorder's own has the default.
-            if hasattr(layer, "update_state"):
-                return  # a metric, which Keras 2 makes a layer of float32 whatever the model is
+            if type(layer).__name__ == "InputLayer":
+                return  # computes nothing, and is of float32 in Keras 2 whatever the model is
             policy = str(getattr(getattr(layer, "dtype_policy", None), "name", ""))
             policies[policy] = policies.get(policy, 0) + 1
             recorder.fact("policies", dict(policies))
