@@ -164,6 +164,13 @@ def test_kernels_bear_their_layers_shapes_and_formats() -> None:
     assert told("gpu-convolution")[0].device.tensor_core_ms > 3.9  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("name", ["gpu-unaligned", "gpu-elementwise", "gpu-double", "gpu-float32"])
+def test_a_profile_names_the_users_line(name: str) -> None:
+    """Where the op was written; of Keras' layers where the fit was called."""
+    [first, *_] = told(name)[1].diagnoses
+    assert {Path(place.file).name for place in first.evidence.where} == {"make_gpu.py"}
+
+
 @pytest.mark.parametrize("name", [n for n in MATRIX if n.startswith("gpu-")])
 def test_at_least_nine_tenths_of_the_idle_time_get_a_name(name: str) -> None:
     device = told(name)[0].device

@@ -39,7 +39,7 @@ SPAN_S = 15e-6
 
 def checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:
     """``folder`` is the recording's path as the user gave it."""
-    shown = _Paths(trace.root)
+    shown = _Paths(trace)
     diagnoses = tuple(_placed(d, shown) for d in findings.diagnoses)
     step = attribution.mean(trace.categories, trace.steps) if len(trace.steps) else Attribution(0.0, ())
     verdict = words.verdict(trace, findings)
@@ -69,10 +69,14 @@ def _whole(run: Attribution) -> Attribution:
 
 
 class _Paths:
-    """Paths as the user gave them (relative inside the folder the run was started from), and their lines' text."""
+    """Paths as the user gave them (relative inside the folder the run was started from), and their lines' text.
 
-    def __init__(self, root: str) -> None:
-        self.root = root
+    Not of a profile's: it names files of whatever machine it was made on, and what lies there under such a name may be
+    another.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.root, self.here = trace.root, not trace.fact("profile")
         self._lines: dict[str, list[str]] = {}
 
     def place(self, place: Place) -> Place:
@@ -84,7 +88,7 @@ class _Paths:
     def _text(self, place: Place) -> str:
         lines = self._lines.get(place.file)
         if lines is None:
-            lines = self._lines[place.file] = _source(Path(place.file))
+            lines = self._lines[place.file] = _source(Path(place.file)) if self.here else []
         return lines[place.line - 1].strip()[:200] if 0 < place.line <= len(lines) else ""
 
 

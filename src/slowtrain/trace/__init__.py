@@ -246,7 +246,7 @@ class Device:
     ``kernel_ms`` sums over streams, ``busy_ms`` is their union; ``by_kernel`` and ``by_op`` give ``(ms, count)``;
     ``idle`` the idle ms by reason, ``gaps`` the longest ones. ``precision`` is kernel ms by number format, as far as
     names tell, ``matrix_ms`` that of matrix products and convolutions, ``tensor_core_ms`` the part of it on
-    tensor cores.
+    tensor cores; ``places`` the user's lines of some of the ops.
     """
 
     name: str
@@ -268,6 +268,7 @@ class Device:
     tensor_core_ms: float = 0.0
     launch_delay_us: float | None = None  # median, from the host's call to the kernel's start
     queued_share: float | None = None  # of kernels whose call had returned before the kernel before them ended
+    places: Mapping[str, Place] = field(default_factory=dict)
 
     @property
     def idle_ms(self) -> float:

@@ -48,6 +48,7 @@ def summary(whole: Timeline, device: timeline.Device, found: Cadence, waits: idl
         {KINDS[kind]: _copies(inside, kind, steps) for kind in (H2D, D2H, D2D) if (inside.kind == kind).any()},
         {reason: intervals.total(spans) / steps for reason, spans in waits.reasons.items()},
         idle.longest(whole, device, waits, origin), precision, matrix, cores, delay, queued,
+        {text: device.places[text] for text in by_op if text in device.places},
     )  # fmt: skip
 
 

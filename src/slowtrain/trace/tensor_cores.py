@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from slowtrain.model import Place
 from slowtrain.trace import Device, Trace, names, work
 
 UNKNOWN = "unknown"
@@ -40,6 +42,7 @@ MULTIPLE = {"float16": 8, "bfloat16": 8, "tf32": 4}
 DTYPES = {"half": "float16", "bfloat16": "bfloat16", "float": "float32", "double": "float64", "uint8": "uint8",
            "int32": "int32", "int64": "int64", "bool": "bool"}  # as TensorFlow's annotations write them  # fmt: skip
 _FORMATS = frozenset({"float16", "bfloat16", "tf32", "float32", "float64"})
+MOST_LINES = 3
 _MOST_SHAPES, _MOST_DIMS = 16, 8
 
 
@@ -122,6 +125,12 @@ def product_format(text: str) -> str | None:
         return None
     formats = [o.dtype for o in operands(text) if o.dtype in _FORMATS]
     return formats[0] if formats else None
+
+
+def lines(device: Device, wanted: Callable[[str], bool]) -> tuple[Place, ...]:
+    """The user's lines of those ops, costliest first, as far as XLA's programs tell; three at most."""
+    found = (device.places[text] for text in device.by_op if text in device.places and wanted(text))
+    return tuple(dict.fromkeys(found))[:MOST_LINES]
 
 
 def ops(device: Device) -> list[tuple[work.Op, tuple[Operand, ...]]]:

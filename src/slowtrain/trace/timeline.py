@@ -8,13 +8,14 @@ itself computes. All times are ms from the profile's first line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from slowtrain.model import Place
 from slowtrain.trace import Bools, Floats, Ints, called, horizon, intervals, names, programs, xplane
 from slowtrain.trace.activities import (
     COLLECTIVE,
@@ -45,6 +46,7 @@ class Device:
     activities: Activities
     marked: tuple[Floats, Floats] | None = None  # steps as a line of the device gives them
     programs: tuple[Floats, Floats, Ints, tuple[str, ...]] | None = None  # runs of XLA: start, end, name, names
+    places: Mapping[str, Place] = field(default_factory=dict)  # the user's line by the op
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,8 @@ def _device(plane: xplane.Plane, host: str, until_ps: int | None, told: Programs
             start = events.start_ps / 1e9
             texts, code = texts_of(plane, events.metadata_id)
             programs = (start, start + events.duration_ps / 1e9, code, texts) if len(events) else None
-    return Device(plane.name, kind, host, facts, joined(parts), marked, programs)
+    places = {op.text: op.place for ops in told.values() for op in ops.values() if op.place is not None}
+    return Device(plane.name, kind, host, facts, joined(parts), marked, programs, places)
 
 
 def _copies_by_call(found: Activities, threads: Sequence[Thread]) -> Activities:

@@ -196,6 +196,7 @@ def _in_kernels(trace: Trace) -> Evidence | None:
         f"kernels of float64 take {plain(ms)} of each step's {plain(trace.step_ms)} ms, "
         f"{double / known:.0%} of the matrix products and convolutions among them",
         {"float64_share": double / known, "device_ms": ms, "matmul_share": 0.0, "conv_share": 0.0},
+        tensor_cores.lines(device, lambda op: tensor_cores.product_format(op) == "float64"),
     )
 
 

@@ -77,6 +77,7 @@ class FullPrecision(Cause):
             f"{_units(trace)} do them up to {plain(found.most, 2)} times as fast",
             {"float32_ms": ms, "float32_share": share, "tensor_core_ms": trace.device.tensor_core_ms,
              "peak_ratio": found.most},
+            tensor_cores.lines(trace.device, lambda op: tensor_cores.product_format(op) == "float32"),
         )  # fmt: skip
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:

@@ -79,6 +79,7 @@ class UnalignedShapes(Cause):
             f"{said}{more} take {plain(ms)} of each step's {plain(trace.step_ms)} ms on the device",
             {"unaligned_ms": ms, "unaligned_share": ms / trace.step_ms if trace.step_ms else 0.0,
              "odd_ms": sum(m.ms for m in found if m.size % 2), "ops": float(len(found))},
+            tensor_cores.lines(device, lambda op: any(op.startswith(m.name) for m in found)),
         )  # fmt: skip
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:

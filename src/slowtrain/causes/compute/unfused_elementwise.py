@@ -77,6 +77,7 @@ class UnfusedElementwise(Cause):
             f"{found.kernels:,.0f} elementwise kernels take {plain(found.ms)} ms of each step, {share:.0%} of the "
             f"device's time{where}; fused, about {found.left:,.0f} would be left",
             {"elementwise_ms": found.ms, "elementwise_share": share, "kernels": found.kernels, "left": found.left},
+            tensor_cores.lines(device, _elementwise) if (device := trace.device) is not None else (),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -145,6 +146,11 @@ def _chains(device: Device) -> Chains | None:
     mine = [row for name, row in device.by_kernel.items() if names.ELEMENTWISE_KERNEL.search(name)]
     ms, kernels = sum(r[0] for r in mine), sum(r[1] for r in mine)
     return Chains(ms, kernels, ms / SHORTEST, kernels / SHORTEST, "") if ms > 0 else None
+
+
+def _elementwise(text: str) -> bool:
+    parsed = names.graph_op(text.partition("#")[0])
+    return parsed is not None and parsed[1] in names.ELEMENTWISE_OPS
 
 
 def _by_scope(ops: Sequence[work.Op]) -> Chains | None:
