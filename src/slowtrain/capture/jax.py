@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from types import FrameType
 from typing import Any
 
 from slowtrain.capture import signatures
 from slowtrain.capture.patching import Wrapper, on_import, replace, replace_property
 from slowtrain.capture.recorder import Recorder, now
-from slowtrain.capture.state import Flags, Progress, ThreadState
+from slowtrain.capture.state import Progress, ThreadState
+from slowtrain.capture.tensors import readback
 
 TRAINER = "keras.src.backend.jax.trainer"
 COMPILING = "/jax/core/compile/"  # JAX's own events: tracing, lowering, the backend's compiler
@@ -121,26 +121,7 @@ class JaxPatches:
 
     def _patch_readback(self, module: Any) -> None:
         """Python's numbers, and NumPy's arrays where they are copies, come out of an array by one property."""
-        recorder, state = self.recorder, self.state
-
-        def make(original: Wrapper) -> Wrapper:
-            def _value(self: Any) -> Any:
-                me = state.me
-                if me.busy or not me.main or not recorder.active:
-                    return original(self)
-                start = now()
-                try:
-                    return original(self)
-                finally:
-                    recorder.guard("readback", done, me, start, now(), sys._getframe(1))
-
-            return _value
-
-        def done(me: Flags, start: int, end: int, frame: FrameType) -> None:
-            # Keras' own readings, at the end of an epoch, belong to no line.
-            name = recorder.name_at(None if me.loops else frame, "readback", "value", "readback")
-            recorder.emit((name, start, end, me.ident, 0))
-
+        make = readback(self.recorder, self.state, lambda _: "value")
         replace_property(module.ArrayImpl, "_value", make)
 
     # -- the device

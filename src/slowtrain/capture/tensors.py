@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -10,6 +11,32 @@ from slowtrain.capture import signatures
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Flags, ThreadState
+
+
+def readback(
+    recorder: Recorder, state: ThreadState, called: Callable[[FrameType], str]
+) -> Callable[[Wrapper], Wrapper]:
+    """What times a getter of an array's values in the main thread; ``called`` names the call by its caller's frame."""
+
+    def make(original: Wrapper) -> Wrapper:
+        def _numpy(self: Any) -> Any:
+            me = state.me
+            if me.busy or not recorder.active or not me.main:
+                return original(self)
+            start = now()
+            try:
+                return original(self)
+            finally:
+                recorder.guard("readback", done, me, start, now(), sys._getframe(1))
+
+        return _numpy
+
+    def done(me: Flags, start: int, end: int, frame: FrameType) -> None:
+        # Keras' own readings, at the end of an epoch, belong to no line.
+        name = recorder.name_at(None if me.loops else frame, "readback", called(frame), "readback")
+        recorder.emit((name, start, end, me.ident, 0))
+
+    return make
 
 
 class TensorPatches:
@@ -24,27 +51,8 @@ class TensorPatches:
         on_import(self.recorder, "tensorflow", self._patch_feed)
 
     def _patch_readback(self, module: Any) -> None:
-        recorder, state = self.recorder, self.state
-
-        def make(original: Wrapper) -> Wrapper:
-            def _numpy(self: Any) -> Any:
-                me = state.me
-                if me.busy or not recorder.active or not me.main:
-                    return original(self)
-                start = now()
-                try:
-                    return original(self)
-                finally:
-                    recorder.guard("readback", done, me, start, now(), sys._getframe(1))
-
-            return _numpy
-
-        def done(me: Flags, start: int, end: int, frame: FrameType) -> None:
-            # Keras' own readings, at the end of an epoch, belong to no line.
-            outer = None if me.loops else frame
-            name = recorder.name_at(outer, "readback", frame.f_code.co_name, "readback")
-            recorder.emit((name, start, end, me.ident, 0))
-
+        # Its caller is the method that was asked: numpy(), __float__() and others.
+        make = readback(self.recorder, self.state, lambda frame: frame.f_code.co_name)
         replace(module._EagerTensorBase, "_numpy", make)
 
     def _patch_feed(self, module: Any) -> None:

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slowtrain.model import Category
-from slowtrain.trace import Bools, Device, Floats, Ints, Steps
+from slowtrain.trace import Device, Floats, Ints, Steps
 from slowtrain.trace.recording import Recording
+from slowtrain.trace.steps import in_windows
 
 LEAST_STEPS = 3
 AHEAD = 1.8  # steps of the device's that were not done when the last was started: with fewer the host sets the pace
@@ -76,7 +77,7 @@ def find(recording: Recording, steps: Steps) -> Behind:
     if not device.any():
         return Behind(steps, device)
     moved = device > 0
-    windowed = np.where(moved, _windowed(recording, start, end), steps.windowed)
+    windowed = np.where(moved, in_windows(recording, start, end), steps.windowed)
     counted = np.arange(len(steps)) >= int(np.argmax(steps.steady | steps.windowed))
     steady = counted & ~windowed & (steps.steady | steps.windowed)
     steady = steady if steady.sum() >= LEAST_STEPS else counted
@@ -113,11 +114,3 @@ def _stretches(recording: Recording, steps: Steps) -> Iterator[tuple[Ints, Float
         # Else the device may have been done long before anybody asked.
         if end_ms - start_ms >= float(np.median(np.diff(steps.start_ms[rows]))):
             yield rows, started[rows], float(end_ms)
-
-
-def _windowed(recording: Recording, start: Floats, end: Floats) -> Bools:
-    inside = np.zeros(len(start), dtype=bool)
-    for event in recording.events:
-        if event.lane == "window":
-            inside |= (end > event.start_ms) & (start < event.end_ms)
-    return inside
