@@ -268,7 +268,7 @@ class Device:
     tensor_core_ms: float = 0.0
     launch_delay_us: float | None = None  # median, from the host's call to the kernel's start
     queued_share: float | None = None  # of kernels whose call had returned before the kernel before them ended
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
 
     @property
     def idle_ms(self) -> float:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from slowtrain.trace import Bools, Floats, Ints, intervals, names, programs, xplane
+from slowtrain.trace.wire import Codes
 from slowtrain.trace.xstats import Stat
 
 KERNEL, H2D, D2H, D2D, MEMSET, COLLECTIVE = range(6)
@@ -96,6 +97,17 @@ def _together(columns: list[Any]) -> Any:
     return np.concatenate(columns)
 
 
+def different(ids: Ints) -> tuple[Ints, Codes]:
+    """The different numbers in order, and for each its place among them: as ``np.unique``, but quick."""
+    most = int(ids.max(initial=0))
+    if int(ids.min(initial=0)) < 0 or most > 4 * len(ids) + 1024:
+        found, code = np.unique(ids, return_inverse=True)
+        return found, code.astype(np.int32)
+    there = np.zeros(most + 1, dtype=bool)
+    there[ids] = True
+    return np.flatnonzero(there), (np.cumsum(there, dtype=np.int32) - np.int32(1))[ids]
+
+
 def texts_of(plane: xplane.Plane, ids: Ints) -> tuple[tuple[str, ...], Ints]:
     different, code = np.unique(ids, return_inverse=True)
     return tuple(plane.event_names.get(int(i), "") for i in different), code.astype(np.int64)
@@ -170,11 +182,15 @@ def _of_programs(
     texts, code = kernels
     hlo, program = events.stats[names.HLO_OP], events.stats[names.PROGRAM_ID].filled(0).astype(np.int64)
     label = hlo.labels()
-    rows, which = np.unique(np.stack([program, label, code]), axis=1, return_inverse=True)
-    found = np.full(rows.shape[1], -1, dtype=np.int64)
+    numbers, of_program = different(program)
+    # One number for all three, so that each combination is looked at once.
+    rows, which = different((of_program.astype(np.int64) * (len(hlo.texts) + 1) + label + 1) * len(texts) + code)
+    found = np.full(len(rows), -1, dtype=np.int64)
     added: dict[str, int] = {}
-    for i, (number, named, kernel) in enumerate(rows.T.tolist()):
-        known = told.get(number)
+    for i, row in enumerate(rows.tolist()):
+        rest, kernel = divmod(row, len(texts))
+        which_program, named = rest // (len(hlo.texts) + 1), rest % (len(hlo.texts) + 1) - 1
+        known = told.get(int(numbers[which_program]))
         if known is None:
             continue
         one = known.get(programs.bare(hlo.texts[named])) if named >= 0 else None
@@ -183,7 +199,7 @@ def _of_programs(
             one = known.get(programs.LIBRARY)
         if one is not None:
             found[i] = added.setdefault(one.text, len(texts) + len(ops) + len(added))
-    better = found[which.reshape(-1)]
+    better = found[which]
     return (*ops, *added), np.where(better >= 0, better, op)
 
 

@@ -30,8 +30,7 @@ def steps(found: Cadence, whole: Timeline, device: Device) -> Cadence:
     _, called, _ = calls(threads, work.correlation)
     # What was launched between two steps belongs to the one before: its callbacks, its metrics.
     at = intervals.before(found.start_ms, called, "right") - 1
-    mine = (at >= 0) & np.isfinite(called) & (called < np.append(found.start_ms[1:], np.inf)[np.maximum(at, 0)])
-    mine &= called < found.end_ms[-1]
+    mine = (at >= 0) & (called < found.end_ms[-1])
     work, at = work.where(mine), at[mine]
     if not len(work):
         return found

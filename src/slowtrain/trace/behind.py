@@ -16,7 +16,7 @@ import numpy as np
 from slowtrain.model import Category
 from slowtrain.trace import Device, Floats, Ints, Steps
 from slowtrain.trace.recording import Recording
-from slowtrain.trace.steps import in_windows
+from slowtrain.trace.steps import touching_windows
 
 LEAST_STEPS = 3
 AHEAD = 1.8  # steps of the device's that were not done when the last was started: with fewer the host sets the pace
@@ -52,12 +52,13 @@ class Behind:
         length = self.steps.ms
         at_work = np.minimum(np.where(mine, self.device_ms, busy_ms or 0.0), length)
         told = mine | (busy_ms is not None)
-        host = sum((c for k, c in columns.items() if k != Category.DEVICE), np.zeros(len(length)))
+        of_host = dict(columns)
+        computing = of_host.pop(Category.DEVICE, np.zeros(len(length)))
+        host = sum(of_host.values(), np.zeros(len(length)))
         left = np.divide(length - at_work, host, out=np.zeros_like(host), where=host > 0)
-        found: dict[Category, Floats] = {}
-        found |= {k: np.where(told, c * np.minimum(left, 1.0), c) for k, c in columns.items() if k != Category.DEVICE}
+        found = {k: np.where(told, c * np.minimum(left, 1.0), c) for k, c in of_host.items()}
         rest = length - sum(found.values(), np.zeros(len(length)))
-        found[Category.DEVICE] = np.where(told, np.maximum(rest, 0.0), columns.get(Category.DEVICE, 0.0))
+        found[Category.DEVICE] = np.where(told, np.maximum(rest, 0.0), computing)
         return found
 
 
@@ -77,7 +78,7 @@ def find(recording: Recording, steps: Steps) -> Behind:
     if not device.any():
         return Behind(steps, device)
     moved = device > 0
-    windowed = np.where(moved, in_windows(recording, start, end), steps.windowed)
+    windowed = np.where(moved, touching_windows(recording, start, end), steps.windowed)
     counted = np.arange(len(steps)) >= int(np.argmax(steps.steady | steps.windowed))
     steady = counted & ~windowed & (steps.steady | steps.windowed)
     steady = steady if steady.sum() >= LEAST_STEPS else counted

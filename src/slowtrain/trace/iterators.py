@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slowtrain.trace import Bools, Floats, Ints, intervals, kernels, names, timeline, xplane
+from slowtrain.trace import Bools, Floats, Ints, activities, intervals, kernels, names, xplane
 from slowtrain.trace.pipeline import PYTHON_OPS
 from slowtrain.trace.wire import Codes
 from slowtrain.trace.xstats import Stat
@@ -134,7 +134,7 @@ def _part(plane: xplane.Plane, line: xplane.Line, begin_ms: float, end_ms: float
         return None
     start = events.start_ps / 1e9
     end = start + events.duration_ps / 1e9
-    ids, code = timeline.different(events.metadata_id)
+    ids, code = activities.different(events.metadata_id)
     texts = tuple(plane.event_names.get(int(i), "") for i in ids)
     role = np.array([_role(t) for t in texts], dtype=np.int64)[code]
     keep = np.flatnonzero((role > 0) & (end > begin_ms) & (start < end_ms))

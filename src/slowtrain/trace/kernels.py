@@ -15,7 +15,7 @@ import numpy as np
 
 from slowtrain.errors import InputError
 from slowtrain.model import Bar
-from slowtrain.trace import Bools, Floats, Kernels, intervals, names, timeline, xplane
+from slowtrain.trace import Bools, Floats, Kernels, activities, intervals, names, xplane
 from slowtrain.trace.wire import Codes
 
 MOST_BARS = 400
@@ -142,7 +142,7 @@ def _lines(
             end = start + events.duration_ps / 1e9
             at = np.searchsorted(window.start_ms, start, side="right") - 1
             inside = (at >= 0) & (start < window.end_ms[np.maximum(at, 0)])
-            ids, inverse = timeline.different(events.metadata_id)
+            ids, inverse = activities.different(events.metadata_id)
             text = [plane.event_names.get(int(i), "") for i in ids]
             hlo = _has_stat(events, len(start))
             # Ops on tf.data's own threads make input; they are no part of the step's computing.

@@ -210,10 +210,11 @@ def of_window(
     origin_ms = kernels.origin_ms(space, window)
     found = Cadence(window.start_ms - origin_ms, window.end_ms - origin_ms, "the recorder's own steps")
     found = ahead.steps(found, whole, device)
-    for reason, (start, end) in noted.items():
-        main = idle.main_thread(whole.threads)
-        more = main and main.told(reason, "as the recorder noted", (start - origin_ms, end - origin_ms))
-        whole = replace(whole, threads=tuple(more if more and t is main else t for t in whole.threads))
+    main = more = idle.main_thread(whole.threads)
+    if main is not None and more is not None:
+        for reason, (start, end) in noted.items():
+            more = more.told(reason, "as the recorder noted", (start - origin_ms, end - origin_ms))
+        whole = replace(whole, threads=tuple(more if t is main else t for t in whole.threads))
     waits, _ = divided(whole, device, found)
     return summed.summary(whole, device, found, waits), summed.by_op(device.activities, found)
 

@@ -73,7 +73,7 @@ def find(recording: Recording) -> Steps:
         found = [_with_holes(recording, c) for c in found]
     best = _best(found, breaks)
     end, block = best.blocks(breaks)
-    windowed = in_windows(recording, best.start_ms, end)
+    windowed = touching_windows(recording, best.start_ms, end)
     steady = _steady(recording, best, end, windowed)
     kept = Steps(best.source, best.start_ms, end, steady, windowed, block, best.size, best.training, best.place)
     return (
@@ -285,7 +285,7 @@ def _rows(event: Event) -> int:
     return int(shape[0]) if shape and shape[0] else 0
 
 
-def in_windows(recording: Recording, start: Floats, end: Floats) -> Bools:
+def touching_windows(recording: Recording, start: Floats, end: Floats) -> Bools:
     """Which of these stretches a window of the recorder's touches."""
     inside = np.zeros(len(start), dtype=bool)
     for event in recording.events:

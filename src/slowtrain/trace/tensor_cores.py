@@ -31,9 +31,10 @@ AMD = {
 NVIDIA_DOUBLE = {(7, 0): 7.8, (7, 5): 0.25, (8, 0): 19.5, (8, 6): 0.56, (8, 9): 1.29, (9, 0): 66.9, (10, 0): 37.0,
                  (12, 0): 1.64}  # fmt: skip
 AMD_DOUBLE = {(9, 0): 95.7, (9, 4): 163.4}
-# Of the ratio of two peaks what products gain, by how long each takes in the slower format. On an H100 squares of 4,096
-# and 8,192 gained 0.95 to 1.07 of it from float32 to TF32 and bfloat16 (7.4, 7.8, 13.8 and 15.3 times), from float64
-# to TF32 0.83 and 0.89, those of 2,048 (0.3 ms each) 0.89 and 0.73; of 1,024 and less nothing: launching bounds them.
+# Of the ratio of two peaks what products gain, by how long each takes in the slower format (clinic/gpu/products.py). On
+# an H100 squares of 4,096 and 8,192 gained 0.95 to 1.07 of it from float32 to TF32 and bfloat16 (7.4, 7.8, 13.8 and
+# 15.3 times), from float64 to TF32 0.83 and 0.89, those of 2,048 (0.3 ms each) 0.89 and 0.73; those of 1,024 and less
+# gained nothing: launching bounds them.
 LONG_MS = 0.2
 REACHED_LONG, REACHED_SHORT = 0.85, 0.4
 # Elements that fill the 16 bytes which a tensor core's operands are read in at once (NVIDIA's guide to the performance
@@ -129,7 +130,7 @@ def product_format(text: str) -> str | None:
 
 def lines(device: Device, wanted: Callable[[str], bool]) -> tuple[Place, ...]:
     """The user's lines of those ops, costliest first, as far as XLA's programs tell; three at most."""
-    found = (device.places[text] for text in device.by_op if text in device.places and wanted(text))
+    found = (place for text in device.by_op if wanted(text) for place in device.places.get(text, ()))
     return tuple(dict.fromkeys(found))[:MOST_LINES]
 
 

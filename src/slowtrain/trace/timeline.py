@@ -28,6 +28,7 @@ from slowtrain.trace.activities import (
     Programs,
     activity_kind,
     constant,
+    different,
     joined,
     of_line,
     texts_of,
@@ -46,7 +47,7 @@ class Device:
     activities: Activities
     marked: tuple[Floats, Floats] | None = None  # steps as a line of the device gives them
     programs: tuple[Floats, Floats, Ints, tuple[str, ...]] | None = None  # runs of XLA: start, end, name, names
-    places: Mapping[str, Place] = field(default_factory=dict)  # the user's line by the op
+    places: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)  # the user's lines by the op
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,11 @@ def _device(plane: xplane.Plane, host: str, until_ps: int | None, told: Programs
             start = events.start_ps / 1e9
             texts, code = texts_of(plane, events.metadata_id)
             programs = (start, start + events.duration_ps / 1e9, code, texts) if len(events) else None
-    places = {op.text: op.place for ops in told.values() for op in ops.values() if op.place is not None}
+    places: dict[str, tuple[Place, ...]] = {}
+    for op in (op for ops in told.values() for op in ops.values()):
+        known = places.get(op.text, ())
+        if op.place is not None and op.place not in known:
+            places[op.text] = (*known, op.place)
     return Device(plane.name, kind, host, facts, joined(parts), marked, programs, places)
 
 
@@ -256,17 +261,6 @@ def _threads(space: xplane.Space, host: str, until_ps: int | None, *, devices: b
             if not devices and computing is not None and not line.name.startswith(names.INPUT_THREADS):
                 ops.append(computing)
     return found, joined(ops)
-
-
-def different(ids: Ints) -> tuple[Ints, Codes]:
-    """The different numbers in order, and for each its place among them: as ``np.unique``, but quick."""
-    most = int(ids.max(initial=0))
-    if int(ids.min(initial=0)) < 0 or most > 4 * len(ids) + 1024:
-        found, code = np.unique(ids, return_inverse=True)
-        return found, code.astype(np.int32)
-    there = np.zeros(most + 1, dtype=bool)
-    there[ids] = True
-    return np.flatnonzero(there), (np.cumsum(there, dtype=np.int32) - np.int32(1))[ids]
 
 
 def _telling(plane: xplane.Plane) -> Bools | None:

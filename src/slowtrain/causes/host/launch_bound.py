@@ -236,11 +236,8 @@ def _called(trace: Trace) -> Evidence | None:
         return None
     copies = device.copies.get("h2d")
     small = copies is not None and copies.bytes <= SMALL_BYTES * max(copies.count, 1.0)
-    starting = trace.mean(Category.DISPATCH) + (trace.mean(Category.FEED) if small else 0.0)
-    # Of Python between calls a profile cannot tell whose it is: no more of it than of the framework.
-    starting += min(trace.mean(Category.PYTHON), starting)
-    busy = trace.mean(Category.DEVICE)
-    overhead = min((1 - STAYS) * starting, MOST_CALL_MS)  # more is no call's
+    starting = _between_calls(trace, trace.mean(Category.DISPATCH) + (trace.mean(Category.FEED) if small else 0.0))
+    busy, overhead = trace.mean(Category.DEVICE), _spared(starting)
     if starting < DOMINATES * trace.step_ms or overhead < WORTHWHILE * trace.step_ms or busy > starting:
         return None
     overhead = SCANNED * starting if trace.on_jax else overhead
@@ -258,10 +255,8 @@ def _seen_on_host(trace: Trace) -> Evidence | None:
     called = trace.steps.source.startswith("calls of") or trace.fact("told_steps", default=False)
     if device is None or not called or device.idle.get("eager", 0.0) > device.idle.get("dispatch", 0.0):
         return None
-    # Between calls a profile cannot tell the framework's Python from the script's: no more of it than of the framework.
-    dispatch = trace.mean(Category.DISPATCH)
-    starting = dispatch + min(trace.mean(Category.PYTHON), dispatch)
-    overhead = min((1 - STAYS) * starting, MOST_CALL_MS)
+    starting = _between_calls(trace, trace.mean(Category.DISPATCH))
+    overhead = _spared(starting)
     if starting < DOMINATES * trace.step_ms or overhead < WORTHWHILE * trace.step_ms:
         return None
     busy = trace.mean(Category.DEVICE)
@@ -270,6 +265,16 @@ def _seen_on_host(trace: Trace) -> Evidence | None:
         f"the rest is starting them",
         {"step_ms": trace.step_ms, "busy_ms": busy, "overhead_ms": overhead, "ops": device.kernels},
     )
+
+
+def _between_calls(trace: Trace, framework_ms: float) -> float:
+    """With the Python between calls, of which nobody can tell whose it is: no more of it than of the framework."""
+    return framework_ms + min(trace.mean(Category.PYTHON), framework_ms)
+
+
+def _spared(starting_ms: float) -> float:
+    """What many steps in one call spare of it; more than ``MOST_CALL_MS`` is no call's."""
+    return min((1 - STAYS) * starting_ms, MOST_CALL_MS)
 
 
 def _one_graph_a_step(trace: Trace) -> bool:
