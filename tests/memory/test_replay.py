@@ -25,7 +25,7 @@ def request(
 ) -> Request:
     shape = more.get("shape", ())
     assert isinstance(shape, tuple)
-    return Request(op, kind, size, shape, taken, released, line, taken * 1000)
+    return Request(op, kind, size, shape, taken, released, line, taken * 1000, released_by=str(more.get("by", line)))
 
 
 def record(batch: int, extra: tuple[Request, ...] = ()) -> Measured:
@@ -120,6 +120,32 @@ def test_a_request_waits_for_the_workspace_of_another_thread() -> None:
         for b in (8, 16)
     ]
     assert not replay(scale(*mine), 8, Pool(1024 * KIB, growth=False)).fits
+
+
+def gradients(readers: dict[str, tuple[str, ...]]) -> Measured:
+    """A filter's gradient is at work in one thread when another asks for memory; it ends and frees what it read."""
+    requests = (
+        request("activation", 400 * KIB, 1, 5, line="main", by="tf_Compute/1"),
+        request("filter_gradient", 100 * KIB, 0, 6, line="tf_Compute/1"),
+        request("input_gradient", 600 * KIB, 2, 4, line="tf_Compute/2"),
+    )
+    return Measured(8, Record("GPU_0_bfc", requests, 0, 0, readers))
+
+
+@pytest.mark.parametrize(
+    ("readers", "fits"),
+    [
+        ({"activation": ("filter_gradient",)}, True),
+        ({"activation": ("shaped",), "shaped": ("filter_gradient",)}, True),  # handed on without memory of its own
+        ({"activation": ("filter_gradient", "input_gradient")}, False),  # the one that waits reads it, too
+        ({}, False),  # who reads it is not known
+    ],
+)
+def test_a_request_waits_for_what_only_an_op_at_work_still_reads(
+    readers: dict[str, tuple[str, ...]], fits: bool
+) -> None:
+    alike = [Measured(b, gradients(readers).record) for b in (8, 16)]
+    assert replay(scale(*alike), 8, Pool(1024 * KIB, growth=False)).fits is fits
 
 
 def test_the_largest_is_found_from_below_and_from_above() -> None:

@@ -1,14 +1,17 @@
 """The allocator's record of a probe's first steps: TensorFlow's profiler from its import to the last of them.
 
-At the end it is noted what the variables take, and which of them belong to an optimizer.
+At the end it is noted what the variables take, and which of them belong to an optimizer; and which op reads which, as
+the graphs ran in the end: what memory comes back when an op ends hangs on who else still reads it.
 """
 
 from __future__ import annotations
 
 import gc
+import json
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from slowtrain.capture.patching import on_import
@@ -16,6 +19,8 @@ from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress
 
 FOLDER = "requests"
+GRAPH = "graph.json"  # in it: the inputs of each op, by name
+MOST_NODES = 200_000
 OPTIONS = {"host_tracer_level": 2, "device_tracer_level": 0, "python_tracer_level": 0}
 TRAINING = (2, 3, 5)  # kinds of steps, see Progress.step: a gradient taken, a training function, a step of fit
 MOST_VARIABLES = 5000
@@ -43,6 +48,7 @@ class Requests:
         session = _pywrap_profiler.ProfilerSession()
         session.start(str(self.recorder.folder / FOLDER), OPTIONS)
         self._sessions.append(session)
+        self.recorder.guard("graphs", _collect)
 
     def _only_ours(self, module: Any) -> None:
         """There can be only one profiler; the script's own would end the probe with an error."""
@@ -61,7 +67,20 @@ class Requests:
             return
         self.recorder.guard("variables", lambda: self.recorder.fact("variables", variables()))
         self.recorder.guard("requests", self._sessions.pop().export_to_tb)
+        self.recorder.guard("graphs", lambda: self._inputs(self.recorder.folder / FOLDER / GRAPH))
         self.recorder.fact("requests", {"steps": self.progress.steps, "kind": self.progress.kind})
+
+    def _inputs(self, file: Path) -> None:
+        from tensorflow.python.eager import context
+
+        found: dict[str, set[str]] = {}
+        for function in context.context().export_run_metadata().function_graphs:
+            for graph in function.partition_graphs:
+                for node in graph.node:
+                    if len(found) < MOST_NODES:
+                        given = (i.partition(":")[0] for i in node.input if not i.startswith("^"))
+                        found.setdefault(node.name, set()).update(given)
+        file.write_text(json.dumps({op: sorted(given) for op, given in found.items()}), encoding="utf-8")
 
     def _note(self) -> None:
         for call in self.recorder.at_exit:
@@ -70,6 +89,13 @@ class Requests:
 
 
 _MAIN = threading.main_thread()
+
+
+def _collect() -> None:
+    """What ``tf.summary.trace_on(graph=True)`` calls; it is for functions that are first run after it."""
+    from tensorflow.python.eager import context
+
+    context.context().enable_graph_collection()
 
 
 def variables() -> dict[str, int]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from slowtrain.trace import Bools, names, pools, xplane
@@ -18,7 +19,8 @@ STATS = (
 class Request:
     """One piece of memory: who asked for how much, and when (of all requests and releases) it came and went.
 
-    ``released`` is None for what was still held at the end. ``line`` is the thread that asked.
+    ``released`` is None for what was still held at the end. ``line`` is the thread that asked, ``released_by`` the one
+    that gave it back: often that of the last op which read it.
     """
 
     op: str
@@ -29,31 +31,48 @@ class Request:
     released: int | None
     line: str
     taken_ps: int
+    released_by: str = ""
 
 
 @dataclass(frozen=True)
 class Record:
-    """All requests to one allocator in the order in which they came, after ``before_bytes`` were in use already."""
+    """All requests to one allocator in the order in which they came, after ``before_bytes`` were in use already.
+
+    ``readers``: the ops that read each op's results, by name; of what never ran in a graph nothing is known.
+    """
 
     allocator: str
     requests: tuple[Request, ...]
     before_bytes: int
     peak_bytes: int  # as the allocator counted while it was recorded
+    readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def find(folder: Path) -> Path | None:
     return next(iter(sorted(folder.rglob("*.xplane.pb"))), None)
 
 
-def read(file: Path) -> dict[str, Record]:
-    """A record for each allocator of the process. Raises ``InputError`` for what is no profile."""
+def read(file: Path, graph: Path | None = None) -> dict[str, Record]:
+    """A record for each allocator of the process. Raises ``InputError`` for what is no profile.
+
+    ``graph``: a JSON file of each op's inputs, where there is one.
+    """
+    readers = _readers(graph) if graph is not None and graph.exists() else {}
     rows: dict[str, list[_Row]] = {}
     for plane in xplane.read(file).planes:
         wanted = pools.of_allocators(plane, names.ALLOCATE, names.FREE)
         for line in plane.lines if wanted is not None else ():
             for row in _rows(line, wanted, plane.event_names):
                 rows.setdefault(row.allocator, []).append(row)
-    return {name: _paired(name, sorted(found, key=lambda r: r.at_ps)) for name, found in rows.items()}
+    return {name: _paired(name, sorted(found, key=lambda r: r.at_ps), readers) for name, found in rows.items()}
+
+
+def _readers(graph: Path) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for op, inputs in json.loads(graph.read_text(encoding="utf-8")).items():
+        for given in inputs:
+            found.setdefault(given, []).append(op)
+    return {op: tuple(by) for op, by in found.items()}
 
 
 @dataclass(frozen=True)
@@ -96,24 +115,24 @@ def _rows(line: xplane.Line, wanted: Bools | None, called: Mapping[int, str]) ->
         )
 
 
-def _paired(name: str, rows: list[_Row]) -> Record:
+def _paired(name: str, rows: list[_Row], readers: Mapping[str, tuple[str, ...]]) -> Record:
     """Each request with its release, by address. What was taken before the record began is one lump."""
     first = rows[0]
     before = max(first.in_use - first.size if first.taken else first.in_use + first.size, 0)
     open_at: dict[int, int] = {}
-    found: list[tuple[_Row, int, int | None]] = []
+    found: list[tuple[_Row, int, int | None, str]] = []
     for at, row in enumerate(rows):
         if row.taken:
             open_at[row.address] = len(found)
-            found.append((row, at, None))
+            found.append((row, at, None, ""))
         else:
             index = open_at.pop(row.address, None)
             if index is not None:
-                found[index] = (found[index][0], found[index][1], at)
+                found[index] = (*found[index][:2], at, row.line)
     requests = tuple(
-        Request(r.op, r.kind, r.requested, _shape(r.shape), at, end, r.line, r.at_ps) for r, at, end in found
+        Request(r.op, r.kind, r.requested, _shape(r.shape), at, end, r.line, r.at_ps, by) for r, at, end, by in found
     )
-    return Record(name, requests, before, max(r.in_use for r in rows))
+    return Record(name, requests, before, max(r.in_use for r in rows), readers)
 
 
 def _shape(text: str) -> tuple[int, ...]:

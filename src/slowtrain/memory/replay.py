@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
 from slowtrain.memory.bfc import Allocator
@@ -40,14 +41,18 @@ def replay(requests: Requests, batch: int, pool: Pool, *, holders: bool = False)
     at_peak: tuple[int, ...] = ()
     before = requests.measured.record.before_bytes
     failed = -1 if before and allocator.allocate(before) is None else None
-    for at, taken in requests.order if failed is None else ():
+    threads: _Threads | None = None
+    for place, (at, taken) in enumerate(requests.order if failed is None else ()):
         if not taken:
             if at in held:
                 allocator.free(held.pop(at))
             continue
         peak = allocator.peak_bytes
         address = allocator.allocate(sizes[at])
-        if address is None and _waited(requests, at, held, allocator):
+        if address is None:
+            threads = threads or _Threads(requests)
+            for other in threads.coming(place, held):
+                allocator.free(held.pop(other))
             address = allocator.allocate(sizes[at])
         if address is None:
             failed = at
@@ -66,23 +71,78 @@ def replay(requests: Requests, batch: int, pool: Pool, *, holders: bool = False)
     )
 
 
-def _waited(requests: Requests, at: int, held: dict[int, int], allocator: Allocator) -> bool:
-    """A request that fails waits until another thread gives memory back, ten seconds at most.
+class _Threads:
+    """What each thread takes and gives back, in order: a request that fails waits until others give memory back.
 
-    What is sure to come back is the workspace of ops at work in other threads: they end whatever this one waits for.
+    TensorFlow lets it wait ten seconds at most. What is sure to come back is what the ops give back that other threads
+    are at work on, since they end whatever this one waits for: their workspace, and of their inputs what nobody else
+    has still to read. What those threads would do next may hang on the op that waits, and is not counted on.
     """
-    mine = requests.requests[at]
-    coming = [
-        other
-        for other in held
-        if (it := requests.requests[other]).kind == "temp"
-        and it.released is not None
-        and it.op != mine.op
-        and it.line != mine.line
-    ]
-    for other in coming:
-        allocator.free(held.pop(other))
-    return bool(coming)
+
+    def __init__(self, requests: Requests) -> None:
+        self.requests = requests.requests
+        self.order = requests.order
+        self.readers = requests.measured.record.readers
+        self.of_thread: dict[str, list[int]] = {}
+        self.of_op: dict[str, list[int]] = {}
+        self.taken = {at: place for place, (at, taken) in enumerate(self.order) if taken}
+        for place, (at, taken) in enumerate(self.order):
+            request = self.requests[at]
+            self.of_thread.setdefault(request.line if taken else request.released_by, []).append(place)
+            if taken:
+                self.of_op.setdefault(request.op, []).append(place)
+
+    def coming(self, place: int, held: Container[int]) -> list[int]:
+        """The requests that other threads give back, if the one taken at ``place`` waits."""
+        mine = self.requests[self.order[place][0]]
+        found: list[int] = []
+        for line, places in self.of_thread.items():
+            next_at = bisect_left(places, place)
+            working = self._op(places[:next_at], held)
+            if line == mine.line or working in (None, mine.op):
+                continue
+            for later in places[next_at:]:
+                at, taken = self.order[later]
+                if taken:
+                    break
+                if at in held and (self.requests[at].kind == "temp" or self._read(at, place, working, mine.op)):
+                    found.append(at)
+        return found
+
+    def _op(self, past: Sequence[int], held: Container[int]) -> str | None:
+        """The op that a thread is at: it took something and gave nothing back since, or holds workspace."""
+        for place in reversed(past):
+            at, taken = self.order[place]
+            request = self.requests[at]
+            if taken and at in held:
+                return request.op if place == past[-1] or request.kind == "temp" else None
+        return None
+
+    def _read(self, at: int, place: int, working: str, waiting: str) -> bool:
+        """Whether all that read what was asked for have begun when ``place`` comes, and none of them waits."""
+        readers = self._takers(self.requests[at].op)
+        if not readers or (waiting in readers and waiting != working):
+            return False
+        return all(reader == working or self._begun(reader, self.taken[at], place) for reader in readers)
+
+    def _begun(self, op: str, after: int, before: int) -> bool:
+        places = self.of_op[op]
+        first = bisect_right(places, after)
+        return first < len(places) and places[first] < before
+
+    def _takers(self, op: str) -> set[str]:
+        """The readers of an op's result that ask for memory themselves; others hand on what they were given."""
+        found: set[str] = set()
+        seen = {op}
+        todo = [op]
+        while todo:
+            for reader in self.readers.get(todo.pop(), ()):
+                if reader in self.of_op:
+                    found.add(reader)
+                elif reader not in seen:
+                    seen.add(reader)
+                    todo.append(reader)
+        return found
 
 
 def largest(fits: Callable[[int], bool], first: int) -> int:

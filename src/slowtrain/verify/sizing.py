@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import psutil
 
-from slowtrain.capture.requests import FOLDER
+from slowtrain.capture.requests import FOLDER, GRAPH
 from slowtrain.errors import InputError
 from slowtrain.memory import record
 from slowtrain.memory.record import Record
@@ -91,7 +91,7 @@ class Sizing:
                 f"write {PLACEHOLDER} where its arguments give the batch size"
             )
         file = record.find(probe.folder / FOLDER)
-        records = record.read(file) if file is not None else {}
+        records = record.read(file, probe.folder / FOLDER / GRAPH) if file is not None else {}
         if not records:
             raise InputError(f"{self.bench.script.target} asked no allocator of TensorFlow's for memory while it ran")
         name = next((n for n in records if "gpu" in n.lower() and "cpu" not in n.lower()), max(records))
