@@ -163,6 +163,8 @@ class JaxPatches:
 
     def _heard(self, event: str, duration_s: float, **about: Any) -> None:
         if self.recorder.active and event.startswith(COMPILING):
+            if self.progress.compiling is not None:  # this event is of the tracing, which comes first
+                self.recorder.guard("compiling", self.progress.compiling)
             self.recorder.guard("compiling", self._note, event[len(COMPILING) :], duration_s, about)
 
     def _note(self, what: str, duration_s: float, about: dict[str, Any]) -> None:

@@ -113,6 +113,7 @@ class Progress:
         self.steps = 0
         self.kind = 0  # the strongest kind of step seen: a Keras step counts over the functions in it
         self.boundary: Callable[[int], None] | None = None
+        self.compiling: Callable[[], None] | None = None  # called before something new is compiled, where that is heard
         self.given: Any = None  # of a Keras step that is about to begin: its arguments, while the boundary is called
         self.loop: dict[str, Any] | None = None  # what is told of the outermost loop under way, at its end
         self.wanted = False  # whether the next step's result is to be looked at

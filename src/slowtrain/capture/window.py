@@ -27,6 +27,7 @@ LEAST_STEPS = 4
 ENOUGH_NS = 300_000_000
 LONGEST_NS = 1_000_000_000
 NEVER = 1 << 62
+AGAIN = 3  # windows that are begun anew in a run, because they had to end too early
 SECOND_NS = 30_000_000_000  # the second window, this long after the first
 USERS = ((profilers.USERS_PROFILER, "start"), (profilers.JAX_PROFILER, "start_trace"), ("jax.profiler", "start_trace"))
 
@@ -54,6 +55,8 @@ class Windows:
         self._until = 0
         self._start_ns = 0
         self._done = 0
+        self._again = AGAIN
+        self._number = 0
         self._next_ns = 0
         if enabled:
             progress.boundary = self._at_boundary
@@ -115,10 +118,28 @@ class Windows:
         if not self.recorder.folder.is_dir():
             return
         self._clock_ns = time.time_ns() - now()
-        end = profilers.begin(self.recorder.folder / f"window-{self._done // 2 + 1}")
+        self._number += 1
+        end = profilers.begin(self.recorder.folder / f"window-{self._number}")
         self._begun_ns = now()
         if end is not None:
             self._sessions.append(end)
+            self.progress.compiling = self._compiling
+
+    def _compiling(self) -> None:
+        """What is loaded onto a GPU while the profiler watches it may fail to launch once the profiler has gone.
+
+        Seen on JAX 0.11.2 with CUDA 13: a model compiled anew inside a window died in its first step after it.
+        So the window ends before the compiler begins; one that has seen too little comes again a little later.
+        """
+        if threading.get_ident() != self.main or not self._sessions:
+            return
+        at, steps = now(), self.progress.steps
+        few = steps - self._since < LEAST_STEPS
+        self._end_profile(steps, at)
+        if few and self._again > 0:
+            self._again -= 1
+            self._done -= 1
+            self._next_ns = at + WARMUP_NS
 
     def _schedule(self, at: int) -> None:
         """The line window follows the profile at once; the second pair comes much later, once."""
@@ -134,7 +155,8 @@ class Windows:
             close = self._sessions.pop()
         except IndexError:  # the other thread was first
             return
-        folder = f"window-{self._done // 2 + 1}"
+        self.progress.compiling = None
+        folder = f"window-{self._number}"
         if self.recorder.folder.is_dir():  # else it would be made anew
             self.recorder.guard("profiler", close)
         end = now()

@@ -1,0 +1,74 @@
+"""When the profiler's windows begin and end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slowtrain.capture import profilers
+from slowtrain.capture.recorder import Recorder, now
+from slowtrain.capture.state import Progress
+from slowtrain.capture.window import AGAIN, LEAST_STEPS, Windows
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[Recorder]:
+    found = Recorder(tmp_path)
+    found.active = True
+    yield found
+    found.active = False
+
+
+def begun(recorder: Recorder, monkeypatch: pytest.MonkeyPatch, steps: int) -> tuple[Windows, Progress, list[str]]:
+    """A window that is open since ``steps`` steps, and what is called when it ends."""
+    order: list[str] = []
+    monkeypatch.setattr(profilers, "begin", lambda folder: lambda: order.append(folder.name))
+    progress = Progress()
+    windows = Windows(recorder, progress, enabled=False)
+    windows._begin(progress.steps, now())
+    progress.steps += steps
+    assert windows._sessions
+    return windows, progress, order
+
+
+def test_a_window_ends_before_anything_is_compiled_in_it(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    windows, progress, order = begun(recorder, monkeypatch, LEAST_STEPS)
+    heard = progress.compiling
+    assert heard is not None
+    heard()
+    assert order == ["window-1"]
+    assert progress.compiling is None, "there is nothing to end any more"
+    assert not windows._sessions
+    ((_, _, lane, name, data),) = recorder._events
+    assert (lane, name, data["steps"]) == ("window", "profile", LEAST_STEPS)
+    assert windows._done == 1  # the tracer of lines is next
+
+
+def test_a_window_that_had_to_end_too_early_comes_again_but_not_for_ever(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows, progress, order = begun(recorder, monkeypatch, LEAST_STEPS - 1)
+    for nth in range(AGAIN):
+        assert progress.compiling is not None
+        progress.compiling()
+        assert windows._done == 0, nth
+        windows._boundary(progress.steps)
+        assert not windows._sessions, "a little later, not at once"
+        windows._begin(progress.steps, now())
+    assert progress.compiling is not None
+    progress.compiling()
+    assert windows._done == 1
+    assert order == [f"window-{n + 1}" for n in range(AGAIN + 1)]
+
+
+def test_another_threads_compiling_ends_no_window(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    windows, progress, order = begun(recorder, monkeypatch, LEAST_STEPS)
+    assert progress.compiling is not None
+    thread = threading.Thread(target=progress.compiling)
+    thread.start()
+    thread.join()
+    assert not order
+    assert windows._sessions
