@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,20 +53,38 @@ class Traced:
 def by_function(trace: Trace) -> list[Traced]:
     """Each function object with all its traces."""
     groups: dict[Any, list[Event]] = {}
-    for event in trace.events_of("trace"):
-        groups.setdefault(event.data.get("number", event.name), []).append(event)
+    for owner, event in _owned(trace):
+        groups.setdefault(owner, []).append(event)
     return [_traced(trace, events) for events in groups.values()]
 
 
 def by_definition(trace: Trace) -> list[Traced]:
     """First traces of all function objects made from one definition and called from one line."""
     groups: dict[Any, list[Event]] = {}
-    for event in trace.events_of("trace"):
+    for _, event in _owned(trace):
         if int(event.data.get("nth") or 1) == 1:
             trains = bool(event.data.get("training"))
             key = (event.data.get("file"), event.data.get("line"), event.name, str(event.data.get("site")), trains)
             groups.setdefault(key, []).append(event)
     return [_traced(trace, events) for events in groups.values()]
+
+
+def _owned(trace: Trace) -> Iterator[tuple[Any, Event]]:
+    """Each trace with the function object that it is of.
+
+    JAX names Keras' functions alone, all models' alike: there it is the model at work, which `compile` gives new ones.
+    """
+    compiled = sorted(e.start_ms for e in trace.events_of("compile"))
+    loops = [e for e in trace.events_of("loop") if e.data.get("model") is not None]
+    counts: dict[Any, int] = {}
+    for event in trace.events_of("trace"):
+        owner = event.data.get("number", event.name)
+        if event.data.get("keras") and event.data.get("jit"):
+            models = [e.data["model"] for e in loops if e.start_ms <= event.start_ms <= e.end_ms]
+            owner = (owner, models[-1] if models else None, bisect(compiled, event.start_ms))
+            counts[owner] = counts.get(owner, 0) + 1
+            event = replace(event, data={**event.data, "nth": counts[owner]})
+        yield owner, event
 
 
 def _traced(trace: Trace, events: list[Event]) -> Traced:

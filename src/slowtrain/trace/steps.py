@@ -8,6 +8,7 @@ unless it covers much less.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +22,7 @@ LEAST_BREAK_MS = 20.0
 LEAST_STEPS = 3
 LEAST_STEADY = 2
 FIRST_SEEN = 2  # steps after warm-up that trace
+BY_HAND = ("on_batch", "function", "gradient")  # lanes whose spans a loop of the user's own calls
 LEAST_TRAINING = 0.1  # of what the widest candidate covers: below it training is a side matter of the run
 
 
@@ -65,14 +67,14 @@ class Candidate:
 
 def find(recording: Recording) -> Steps:
     """The steps of a recording; without any, an empty ``Steps``."""
-    breaks = _breaks(recording)
     found = [c for c in _candidates(recording) if len(c.start_ms) >= LEAST_STEPS]
     if not found:
         return Steps()
     if recording.holes:
         found = [_with_holes(recording, c) for c in found]
+    breaks = {id(c): _breaks(recording, c) for c in found}
     best = _best(found, breaks)
-    end, block = best.blocks(breaks)
+    end, block = best.blocks(breaks[id(best)])
     windowed = touching_windows(recording, best.start_ms, end)
     steady = _steady(recording, best, end, windowed)
     kept = Steps(best.source, best.start_ms, end, steady, windowed, block, best.size, best.training, best.place)
@@ -111,20 +113,33 @@ def _pieces(recording: Recording, one: Candidate) -> Ints:
     return recording.pieces[one.lane][known[at]]
 
 
-def _best(found: list[Candidate], breaks: Floats) -> Candidate:
+def _best(found: list[Candidate], breaks: Mapping[int, Floats]) -> Candidate:
     """The candidate whose turns cover most; training before inference, unless it is next to nothing beside it."""
-    covered = {id(c): c.covered_ms(breaks) for c in found}
+    covered = {id(c): c.covered_ms(breaks[id(c)]) for c in found}
     most = max(covered.values())
     trains = [c for c in found if c.training and covered[id(c)] >= LEAST_TRAINING * most]
     return max(trains or found, key=lambda c: covered[id(c)] * c.weight)
 
 
-def _breaks(recording: Recording) -> Floats:
+def _breaks(recording: Recording, one: Candidate) -> Floats:
     """Moments at which an epoch begins or ends, or a validation begins."""
     moments = [e.start_ms for e in recording.events if e.lane == "epoch"]
-    moments += [e.start_ms for e in recording.events if e.lane == "loop"]
-    moments += [e.end_ms for e in recording.events if e.lane == "loop"]
+    loops: dict[tuple[str, str], list[Event]] = {}
+    for event in recording.events:
+        if event.lane == "loop":
+            loops.setdefault((event.name, str(event.data.get("site"))), []).append(event)
+    for events in loops.values():
+        if not _in_turns(one, events):
+            moments += [m for e in events for m in (e.start_ms, e.end_ms)]
     return np.sort(np.array(moments))
+
+
+def _in_turns(one: Candidate, events: list[Event]) -> bool:
+    """Whether most turns of a loop of the user's own call this `predict`: a part of the turn, which it does not end."""
+    if one.lane not in BY_HAND or len(one.start_ms) < 2:
+        return False
+    begun = np.searchsorted(one.start_ms, [e.start_ms for e in events])
+    return len(np.unique(begun[(begun > 0) & (begun < len(one.start_ms))])) > 0.5 * (len(one.start_ms) - 1)
 
 
 def _candidates(recording: Recording) -> list[Candidate]:

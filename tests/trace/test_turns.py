@@ -1,0 +1,83 @@
+"""What a turn of a loop by hand is, where it calls Keras' own loops; whose traces JAX's are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slowtrain.capture.store import Store
+from slowtrain.diagnose import examine
+from slowtrain.trace import Event, Trace, build
+from slowtrain.trace.retraces import by_definition, by_function
+
+MS = 10**6
+TURNS = 40
+
+
+def loop_by_hand(folder: Path, predicted: int) -> Trace:
+    """A ``train_on_batch`` of 3 ms every 8; before each of the last ``predicted`` a ``predict`` of 4 ms."""
+    store = Store(folder)
+    store.begin()
+    store.names([(1, "on_batch", "train", {"site": ["t.py", 9]})])
+    spans, events = [], []
+    for turn in range(TURNS):
+        begun = 10**9 + turn * 8 * MS
+        spans.append((1, begun, begun + 3 * MS, 77, 32))
+        if turn > TURNS - 1 - predicted:
+            at = begun - 5 * MS
+            events.append((at, at + 4 * MS, "loop", "predict", {"nested": 0, "site": ["t.py", 8], "model": 1}))
+    store.spans(np.array(spans, dtype="<i8").tobytes())
+    store.events(events)
+    store.fact("child", {"pid": 1, "begun_ns": 5 * 10**8})
+    store.commit()
+    store.close()
+    (folder / "launch.json").write_text(json.dumps({"start_ns": 4 * 10**8, "end_ns": 2 * 10**9, "cwd": "/x"}))
+    return build.load(folder)
+
+
+def test_a_predict_in_every_turn_is_part_of_the_turn(tmp_path: Path) -> None:
+    trace = loop_by_hand(tmp_path, TURNS - 1)
+    assert trace.steps.source == "train_on_batch"
+    assert trace.step_ms == pytest.approx(8, rel=0.05)
+    found = {d.cause: d for d in examine(trace).diagnoses}["host/predict-in-loop"]
+    assert found.saving.scope == "step"
+    assert [p.line for p in found.evidence.where] == [8]
+
+
+def test_a_predict_now_and_then_ends_a_stretch_of_steps(tmp_path: Path) -> None:
+    trace = loop_by_hand(tmp_path, 3)
+    assert trace.steps.block.max() == 3
+    assert trace.steps.ms[-2:] == pytest.approx([3, 3])
+
+
+def fits(models: list[int], compiled: list[bool]) -> Trace:
+    """A fit each, in which JAX compiles Keras' function; before some of them `compile` was called."""
+    events = []
+    for turn, model in enumerate(models):
+        at = turn * 1000.0
+        if compiled[turn]:
+            events.append(Event("compile", "Functional", at, at + 1))
+        data = {"number": "jit train_step", "nth": turn + 1, "training": True, "keras": True, "jit": True}
+        events.append(Event("loop", "fit", at + 2, at + 900, {"model": model, "nested": 0}))
+        events.append(Event("trace", "train_step", at + 10, at + 400, data))
+    return Trace(events=tuple(events))
+
+
+@pytest.mark.parametrize(
+    ("models", "compiled"),
+    [([1, 2, 3, 4], [True] * 4), ([1, 1, 1, 1], [True] * 4), ([1, 2, 3, 4], [False] * 4)],
+    ids=["new models", "one model, compiled again", "other models"],
+)
+def test_what_compile_made_anew_is_another_function(models: list[int], compiled: list[bool]) -> None:
+    trace = fits(models, compiled)
+    assert [len(one.again) for one in by_function(trace)] == [0, 0, 0, 0]
+    assert [len(one.events) for one in by_definition(trace)] == [4]
+
+
+def test_one_model_that_was_compiled_once_is_traced_again() -> None:
+    trace = fits([1, 1, 1, 1], [True, False, False, False])
+    assert [len(one.again) for one in by_function(trace)] == [3]
+    assert [len(one.events) for one in by_definition(trace)] == [1]
