@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,51 @@ def test_what_the_host_does_while_an_accelerator_works_costs_nothing() -> None:
     assert found.mean_of(all_along[Category.DEVICE]) == pytest.approx(9.9, abs=0.1)
     assert found.mean_of(all_along[Category.INPUT]) < 0.05
     assert late.divided(columns, None) == columns
+
+
+def by_hand(lane: str, every: int, wait_ms: float, count: int = 40, turn_ms: float = 1.0) -> Recording:
+    """A loop of the user's own that calls a compiled function and waits after ``every`` steps."""
+    texts = {"function": "step", "readback": "value", "sync": "block_until_ready"}
+    names = tuple(
+        Name(on, text, {"site": ["train.py", 5 + i], "number": i}) for i, (on, text) in enumerate(texts.items())
+    )
+    calls, waits, at = [], [], 10.0
+    for i in range(count):
+        calls.append((at, at + 0.5 * turn_ms))
+        at += turn_ms
+        if i % every == every - 1:
+            waits.append((at - 0.1, at - 0.1 + wait_ms))
+            at += wait_ms
+    trained = Event("trace", "step", 10.0, 10.4, {"training": True, "number": 0})
+    lanes = {"function": spans(0, calls), lane: spans([*texts].index(lane), waits)}
+    return Recording(Path("nowhere"), names, lanes, 1, (trained,), {"jax": True}, end_ms=at + 5.0)
+
+
+@pytest.mark.parametrize("lane", ["sync", "readback"])
+def test_a_loop_by_hand_that_waits_at_last_has_steps_of_its_device(lane: str) -> None:
+    raw = by_hand(lane, every=40, wait_ms=360.0)
+    found = behind.find(raw, steps.find(raw))
+    assert found.known
+    assert np.median(found.steps.steady_ms) == pytest.approx(10.0, rel=0.02)
+    assert build.build(raw).mean(Category.DEVICE) > 9.0
+
+
+def test_a_loop_by_hand_that_waits_in_every_step_keeps_its_own() -> None:
+    raw = by_hand("readback", every=1, wait_ms=9.0)
+    found = steps.find(raw)
+    assert not behind.find(raw, found).known
+    assert np.median(found.steady_ms) == pytest.approx(10.0)
+
+
+def test_what_tensorflow_reads_says_nothing_of_a_queue() -> None:
+    raw = replace(by_hand("readback", every=40, wait_ms=360.0), facts={})
+    assert not behind.find(raw, steps.find(raw)).known
+
+
+def test_a_wait_for_the_device_is_no_python_of_the_users() -> None:
+    trace = build.build(by_hand("sync", every=1, wait_ms=9.0))
+    assert trace.mean(Category.UNATTRIBUTED) == pytest.approx(9.5, abs=0.3), "the call and the wait, without a window"
+    assert trace.mean(Category.PYTHON) == pytest.approx(0.5, abs=0.1)
 
 
 def trace_notes(raw: Recording) -> Any:

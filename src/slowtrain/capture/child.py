@@ -15,7 +15,7 @@ from typing import Any
 
 import wrapt
 
-from slowtrain.capture import failing, jax, patching, probe, tracebacks
+from slowtrain.capture import failing, jax, jaxed, patching, probe, tracebacks
 from slowtrain.capture.callbacks import CallbackPatches
 from slowtrain.capture.checked import MODES, VARIABLE, Checking
 from slowtrain.capture.datasets import DatasetPatches
@@ -74,10 +74,17 @@ def install(
     TensorPatches(recorder, state).install()
     on_jax = jax.JaxPatches(recorder, state, progress)
     on_jax.install()
+    by_hand = jaxed.JaxLoops(recorder, state, progress)
+    by_hand.install()
     watch = ItemPatches(recorder, state, lines).watch
     KerasPatches(recorder, state, progress, watch, checking, on_jax.settle).install()
     CallbackPatches(recorder, datasets, on_jax.epoch_ends).install()
-    Windows(recorder, progress, enabled=windows, settle=on_jax.settle_step)
+
+    def settle() -> None:
+        on_jax.settle_step()
+        by_hand.settle_step()
+
+    Windows(recorder, progress, enabled=windows, settle=settle)
     if checking is not None:
         checking.install()
         recorder.every(0.25, checking.subnormals)

@@ -30,7 +30,8 @@ def replace(owner: Any, name: str, make: Callable[[Wrapper], Wrapper]) -> None:
     static = isinstance(original, (staticmethod, classmethod))
     function = original.__func__ if static else original
     wrapped = passed_over(make(function))
-    functools.update_wrapper(wrapped, function)
+    with contextlib.suppress(TypeError):  # JAX's methods in C++ have no name
+        functools.update_wrapper(wrapped, function)
     with contextlib.suppress(TypeError, ValueError):
         # Keras reads a layer's arguments with getfullargspec, which does not look behind __wrapped__.
         wrapped.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]

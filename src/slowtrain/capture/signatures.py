@@ -55,7 +55,7 @@ def host_bytes(args: tuple[Any, ...]) -> int:
     total = 0
     for value in args:
         size = getattr(value, "nbytes", None)
-        if size is not None and not hasattr(value, "device"):
+        if size is not None and getattr(value, "device", "cpu") == "cpu":  # as NumPy 2 says it; none before
             total += int(size)
         elif isinstance(value, (list, tuple)):
             total += 8 * len(value) if value and isinstance(value[0], (int, float)) else host_bytes(tuple(value[:64]))

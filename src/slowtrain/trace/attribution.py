@@ -33,6 +33,7 @@ LANES = {
     "loop": Category.DISPATCH,
     "import": Category.PYTHON,
     "function": Category.UNATTRIBUTED,
+    "sync": Category.UNATTRIBUTED,
 }
 
 HOLES = 4  # phases that are known of thinned stretches, too: launch, end, windows, validation
@@ -88,10 +89,11 @@ def categories(recording: Recording, steps: Steps, inside: Inside) -> dict[Categ
     lanes = by_lane(recording, steps)
     found = {c: np.zeros(len(steps)) for c in Category}
     for lane, column in lanes.items():
-        if lane not in ("function", "python"):
+        if lane not in ("function", "sync", "python"):
             found[LANES[lane]] += column
     found[Category.PYTHON] += lanes["python"]
-    calls = lanes.get("function", np.zeros(len(steps)))
+    # Whoever waits for the device waits for what calls have started.
+    calls = lanes.get("function", np.zeros(len(steps))) + lanes.get("sync", np.zeros(len(steps)))
     first = _first_calls(recording, steps, calls)
     found[Category.COMPILE] += first
     if inside.eager:

@@ -2,8 +2,9 @@
 
 A framework that only starts its steps (JAX) lets the host run ahead: its own turns say how fast it starts them, and the
 wait for all of them stands at the end of an epoch. The recorder notes when all that was started was done (lane
-``sync``). Where the host had to wait there, the steps before it were the device's: with as long for each as lets the
-last end when it did, none begins before it was started, nor before the one before it was done.
+``sync``), as does a loop of the user's own that asks for a value, or for all there is. Where the host had to wait
+there, the steps before it were the device's: with as long for each as lets the last end when it did, none begins before
+it was started, nor before the one before it was done.
 """
 
 from __future__ import annotations
@@ -87,9 +88,11 @@ def find(recording: Recording, steps: Steps) -> Behind:
 
 def busy_ms(recording: Recording, device: Device | None) -> float | None:
     """What an accelerator worked in each step of the window, where calls only start it; None where they wait for it."""
-    if device is None or (recording.facts.get("keras") or {}).get("backend") != "jax":
-        return None
-    return device.busy_ms
+    return device.busy_ms if device is not None and _on_jax(recording) else None
+
+
+def _on_jax(recording: Recording) -> bool:
+    return bool(recording.facts.get("jax")) or (recording.facts.get("keras") or {}).get("backend") == "jax"
 
 
 def pace(started: Floats, done_ms: float) -> float:
@@ -99,13 +102,15 @@ def pace(started: Floats, done_ms: float) -> float:
 
 def _stretches(recording: Recording, steps: Steps) -> Iterator[tuple[Ints, Floats, float]]:
     """Steps of one epoch before a wait for the device: which, when each had been started, when all were done."""
-    waits, calls = recording.lanes.get("sync"), recording.lanes.get("step")
-    if waits is None or calls is None or recording.holes or len(steps) < LEAST_STEPS:
+    by_hand = steps.source.startswith("function ")
+    calls = recording.lanes.get("function" if by_hand else "step")
+    if calls is None or recording.holes or len(steps) < LEAST_STEPS:
         return
+    start, end = _waits(recording, steps, by_hand)
     at = np.minimum(np.searchsorted(calls.start_ms, steps.start_ms), len(calls) - 1)
     started = calls.end_ms[at]
     first = 0
-    for start_ms, end_ms in zip(waits.start_ms, waits.end_ms, strict=True):
+    for start_ms, end_ms in zip(start, end, strict=True):
         last = int(np.searchsorted(started, start_ms, side="right"))
         rows = np.arange(first, last)
         first = last
@@ -115,3 +120,19 @@ def _stretches(recording: Recording, steps: Steps) -> Iterator[tuple[Ints, Float
         # Else the device may have been done long before anybody asked.
         if end_ms - start_ms >= float(np.median(np.diff(steps.start_ms[rows]))):
             yield rows, started[rows], float(end_ms)
+
+
+def _waits(recording: Recording, steps: Steps, by_hand: bool) -> tuple[Floats, Floats]:
+    """When the host waited for all that was started: in a loop by hand also where it read a value that was not there.
+
+    What is read in every step, in a part of it, says nothing of a queue.
+    """
+    lanes, found = recording.lanes, []
+    if "sync" in lanes:
+        found.append(lanes["sync"])
+    if by_hand and _on_jax(recording) and "readback" in lanes:
+        read = lanes["readback"]
+        found.append(read.where(read.ms >= float(np.median(np.diff(steps.start_ms)))))
+    start, end = (np.concatenate([np.zeros(0), *(getattr(s, at) for s in found)]) for at in ("start_ms", "end_ms"))
+    order = np.argsort(start)
+    return start[order], end[order]

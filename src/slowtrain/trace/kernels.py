@@ -16,6 +16,7 @@ import numpy as np
 from slowtrain.errors import InputError
 from slowtrain.model import Bar
 from slowtrain.trace import Bools, Floats, Kernels, activities, intervals, names, xplane
+from slowtrain.trace.hosted import LEAST_OPS, MOSTLY_ONE
 from slowtrain.trace.wire import Codes
 
 MOST_BARS = 400
@@ -92,7 +93,7 @@ def of(
         by_input, _ = _tables((_ops_of(r) for r, is_op in feeding if is_op is None), steps)
     calls = _sum(other, lambda t: t.startswith(names.EAGER_LOCAL) and names.eager_op(t) is None)
     runs = _sum(other, lambda t: t == names.EAGER_RUN)
-    eager = _count(other, lambda t: names.eager_op(t) is not None)
+    eager = _count(other, lambda t: names.eager_op(t) is not None) or _jax_singly(other, steps)
     busy = intervals.covered(intervals.union(start, end), start_ms, end_ms)
     return Kernels(
         steps,
@@ -193,6 +194,23 @@ def _sum(lines: list[_Rows], wanted: Callable[[str], bool]) -> float:
 
 def _count(lines: list[_Rows], wanted: Callable[[str], bool]) -> int:
     return sum(int(_pick(r, wanted).sum()) for r in lines)
+
+
+def _jax_singly(lines: list[_Rows], steps: int) -> int:
+    """Calls of JAX's compiled functions where many small ones make the step, an op each; else 0."""
+    count, spent = 0, dict[str, float]()
+    for rows in lines:
+        mine = np.flatnonzero(_pick(rows, lambda t: t.startswith(names.PJIT_CALL)))
+        if not len(mine):
+            continue
+        start, end = rows.start_ms[mine], rows.end_ms[mine]
+        outermost = np.concatenate(([True], start[1:] >= np.maximum.accumulate(end)[:-1]))
+        count += int(outermost.sum())
+        for i in np.flatnonzero(outermost):
+            text = rows.text[rows.code[mine[i]]]
+            spent[text] = spent.get(text, 0.0) + float(end[i] - start[i])
+    each = count / max(steps, 1)
+    return count if each >= LEAST_OPS and max(spent.values()) < MOSTLY_ONE * sum(spent.values()) else 0
 
 
 def _pick(rows: _Rows, wanted: Callable[[str], bool]) -> Bools:

@@ -9,7 +9,7 @@ from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Sig
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import functions
-from slowtrain.source.reading import finding, index, recorded
+from slowtrain.source.reading import finding, index, recorded, settings, shown
 from slowtrain.source.spots.host import eager
 from slowtrain.trace import Kernels, Trace
 from slowtrain.trace.host import graph_ms, per_step
@@ -213,13 +213,38 @@ def _set_by_compile(trace: Trace) -> bool:
 def _why(trace: Trace) -> tuple[str, tuple[Place, ...]]:
     fits = [e.place for e in trace.events_of("loop") if e.name == "fit" and e.place is not None]
     if trace.on_jax:
-        return "without jax.jit", ()
+        return "without jax.jit", _gradients(trace)
     if trace.fact("functions_eager"):
-        return "tf.config.run_functions_eagerly(True)", _gradients(trace) or tuple(fits[:1])
+        ran = _gradients(trace) or tuple(fits[:1])
+        return "tf.config.run_functions_eagerly(True)", shown.together(shown.lines(trace, _switches), ran)
     if _set_by_compile(trace):
         places = [e.place for e in trace.events_of("compile") if e.data.get("run_eagerly") and e.place is not None]
         return "run_eagerly=True", tuple(dict.fromkeys((*places, *fits)))[:3]
-    return "the gradient is taken outside any tf.function", _gradients(trace)
+    return "the gradient is taken outside any tf.function", shown.together(_steps(trace), _gradients(trace))
+
+
+def _switches(source: Source) -> Iterable[int]:
+    """Where all functions are made eager, and before that the True itself where it stands elsewhere."""
+    for call in index.of(source).called(*functions.SWITCHES):
+        given = finding.keyword(call, "run_eagerly", 0)
+        literal = settings.literal(source, given) if given is not None else None
+        if literal is None or literal.value:
+            yield from (shown.number(source, given) if given is not None else ())
+            yield call.lineno
+
+
+def _steps(trace: Trace) -> tuple[Place, ...]:
+    """The functions that take and apply the gradient, of those that took one here: they want the decorator."""
+    taken = {place for place in _gradients(trace) if place is not None}
+
+    def named(source: Source) -> Iterable[int]:
+        within = [source.function_at(place.line) for place in taken if place.file == source.file]
+        for tape in eager.steps(source):
+            function = finding.function(source, tape)
+            if function is not None and function in within:
+                yield eager.named(source, tape)[0][0]
+
+    return shown.lines(trace, named)
 
 
 def _gradients(trace: Trace) -> tuple[Place, ...]:

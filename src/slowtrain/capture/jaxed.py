@@ -1,0 +1,379 @@
+"""Patches of JAX for training loops of the script's own: what ``jax.jit`` compiles, gradients that are taken.
+
+Only names of the module ``jax`` are replaced, as scripts and libraries of theirs see them: JAX calls its own by other
+ones. A call of a compiled function returns once its work is queued (see :mod:`jax`), so that its span says how long it
+took to start it; where the script waits, for a value or for all there is, stands in the lanes ``readback`` and
+``sync``.
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import wrapt
+
+from slowtrain.capture import frames, jaxargs, signatures
+from slowtrain.capture.jax import COMPILED, COMPILING, TRACED
+from slowtrain.capture.patching import MARK, Wrapper, on_import, passed_over, replace
+from slowtrain.capture.recorder import Recorder, now
+from slowtrain.capture.state import ALL, EVERY, Flags, Known, Progress, ThreadState
+
+OWN = ("jax", "jaxlib", "keras")  # whose functions are theirs: Keras' own steps are recorded as such
+TRAINS, CALLS, EAGER = 3, 1, 2  # as Progress.step counts
+
+
+class Transparent(wrapt.FunctionWrapper):  # type: ignore[misc, type-arg, unused-ignore]
+    """Looks like what it wraps; copies and pickles are of that, without us."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return operator.getitem, ([self.__wrapped__], 0)
+
+    def __reduce__(self) -> Any:
+        return operator.getitem, ([self.__wrapped__], 0)
+
+    def __copy__(self) -> Any:
+        return copy.copy(self.__wrapped__)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return copy.deepcopy(self.__wrapped__, memo)
+
+    def __repr__(self) -> str:
+        return repr(self.__wrapped__)
+
+
+class Function(Known):
+    """What is known of one compiled function; ``data`` is where among its arguments the batch stands."""
+
+    __slots__ = ("about", "data", "static")
+
+    def __init__(self, about: dict[str, Any], static: jaxargs.Static) -> None:
+        super().__init__(CALLS)
+        self.about = about
+        self.static = static
+        self.data: jaxargs.Where | None = None
+
+
+class JaxLoops:
+    """Installs itself through import hooks; only what the main thread does is noted."""
+
+    def __init__(self, recorder: Recorder, state: ThreadState, progress: Progress) -> None:
+        self.recorder = recorder
+        self.state = state
+        self.progress = progress
+        self.given: Any = None  # of a step that is about to begin: its arguments, while the boundary is called
+        self._functions = 0
+        self._clean: Callable[[], bool] = lambda: True
+        self._hear: Any = self._heard  # one object, to be found again in JAX's list
+
+    def install(self) -> None:
+        on_import(self.recorder, "jax", self._patch)
+        on_import(self.recorder, "jax.numpy", self._patch_numpy)
+        on_import(self.recorder, "jax._src.core", self._look_at_traces)
+        on_import(self.recorder, "jax._src.array", self._patch_array)
+        on_import(self.recorder, "jax._src.monitoring", self._listen)
+        on_import(self.recorder, "jax._src.source_info_util", self._pass_over)
+        self.recorder.at_exit.append(self._deafen)
+
+    def _patch(self, module: Any) -> None:
+        for name, make in (
+            ("jit", partial(self._making, self._compiled)),
+            ("pmap", partial(self._making, self._compiled)),
+            ("grad", partial(self._making, partial(self._differentiated, False))),
+            ("value_and_grad", partial(self._making, partial(self._differentiated, True))),
+            ("vjp", self._vjp),
+            ("eval_shape", _unwrapping),
+            ("block_until_ready", self._waiting),
+            ("device_put", self._feeding),
+        ):
+            if hasattr(module, name):
+                replace(module, name, make)
+
+    def _patch_numpy(self, module: Any) -> None:
+        for name in ("asarray", "array"):
+            replace(module, name, self._feeding)
+
+    def _patch_array(self, module: Any) -> None:
+        replace(module.ArrayImpl, "block_until_ready", self._waiting)
+
+    def _look_at_traces(self, module: Any) -> None:
+        """How JAX tells that it is not tracing anything: what is called then runs."""
+        context = getattr(module, "trace_ctx", None)
+        self._clean = getattr(context, "is_top_level", None) or module.trace_state_clean
+
+    def _pass_over(self, module: Any) -> None:
+        """The line of an op is the script's, not ours: it goes into the programs."""
+        module.register_exclusion(MARK)
+
+    # -- functions that are made
+
+    def _making(self, wrapped: Callable[..., Any], original: Wrapper) -> Wrapper:
+        """``jax.jit(f)``, ``jax.jit(f, …)``, ``jax.jit(…)(f)``, and the like."""
+        recorder = self.recorder
+
+        def make(*args: Any, **kwargs: Any) -> Any:
+            made = original(*args, **kwargs)
+            caller = sys._getframe(1)
+            if not recorder.active or _of_library(caller):
+                return made
+            if args or "fun" in kwargs:
+                return recorder.guard("jax", wrapped, made, args[0] if args else kwargs["fun"], kwargs, caller) or made
+
+            def decorate(function: Any) -> Any:
+                last = made(function)
+                return recorder.guard("jax", wrapped, last, function, kwargs, sys._getframe(1)) or last
+
+            return passed_over(decorate)
+
+        return make
+
+    def _compiled(self, made: Any, python: Any, settings: dict[str, Any], frame: FrameType) -> Any:
+        self._functions += 1
+        about = frames.describe(python)
+        about["number"] = f"jax {self._functions}"
+        about["made"] = None if self.state.me.loops else frames.place(frame)
+        known = Function(about, jaxargs.static(python, settings))
+        return Transparent(made, self._call(known))
+
+    def _call(self, known: Function) -> Wrapper:
+        recorder, state, progress, clean = self.recorder, self.state, self.progress, self._clean
+        emit, guard, getframe = recorder.emit, recorder.guard, sys._getframe
+        traced, named, looked, begins = self._traced, self._named, self._looked, self._begins
+
+        def call(function: Any, _instance: Any, args: Any, kwargs: Any) -> Any:
+            me = state.me
+            if me.busy or me.loops or not me.main or not clean():
+                return function(*args, **kwargs)
+            if known.kind == progress.kind and progress.boundary is None:
+                progress.steps += 1  # as progress.step, without the call
+            else:
+                begins(known.kind, (args, kwargs))
+            traces = me.traces
+            me.busy += 1
+            me.training = False
+            result = None
+            start = now()
+            try:
+                result = function(*args, **kwargs)
+            finally:
+                end = now()
+                me.busy -= 1
+                frame = getframe(1)
+                if me.training or me.traces != traces:
+                    guard("trace", traced, known, function, (args, kwargs), result, start, end, frame)
+                if known.at != frame.f_lasti or known.code is not frame.f_code:
+                    guard("function", named, known, frame)
+                known.left -= 1
+                if not known.left:
+                    guard("function", looked, known, me, args, kwargs)
+                emit((known.name, start, end, me.ident, known.size))
+            if progress.wanted:
+                guard("loss", progress.keep, result, known.kind)
+            return result
+
+        return passed_over(call)
+
+    def _begins(self, kind: int, given: Any) -> None:
+        self.given = given
+        try:
+            self.progress.step(kind)
+        finally:
+            self.given = None
+
+    def _named(self, known: Function, frame: FrameType) -> None:
+        """A function's first call, or the first from another place."""
+        known.remember(frame, False)
+        about = known.about
+        known.name = self.recorder.name_at(frame, "function", str(about["qualname"]), about["number"], **about)
+        self.recorder.fact("jax", True)
+
+    def _looked(self, known: Function, me: Flags, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """In one call of a few: what changes seldom."""
+        known.looks += 1
+        known.left = 1 if known.looks < ALL else EVERY
+        me.look(self.recorder.active)
+        known.size = jaxargs.size(known.data, args, kwargs)
+
+    def _traced(
+        self, known: Function, function: Any, given: Any, result: Any, start: int, end: int, frame: FrameType
+    ) -> None:
+        """Notes a call that traced its function, with what was given to it."""
+        me, about = self.state.me, known.about
+        if me.training:
+            about["training"], me.training, known.kind = True, False, TRAINS
+        compiled, me.last_trace = me.last_trace, None
+        if compiled is None:
+            return  # with jax.disable_jit(): run in Python
+        args, kwargs = given
+        known.data = jaxargs.batch(args, kwargs, known.static, result)
+        about["traces"] = about.get("traces", 0) + 1
+        self.recorder.event(
+            "trace",
+            str(about["qualname"]),
+            start,
+            end,
+            number=about["number"],
+            file=about.get("file"),
+            line=about.get("line"),
+            nth=about["traces"],
+            trace_ns=compiled["ns"],
+            training=bool(about.get("training")),
+            keras=False,
+            jax=True,
+            site=frames.place(frame),
+            signature=jaxargs.describe(function, args, kwargs, known.static),
+            graph=None,
+        )
+
+    # -- gradients
+
+    def _differentiated(self, valued: bool, made: Any, _python: Any, _settings: Any, _frame: Any) -> Any:
+        def call(function: Any, _instance: Any, args: Any, kwargs: Any) -> Any:
+            return gradient(sys._getframe(1), function, args, kwargs)
+
+        gradient = partial(self._gradient, valued)
+        return Transparent(made, passed_over(call))
+
+    def _vjp(self, original: Wrapper) -> Wrapper:
+        def vjp(*args: Any, **kwargs: Any) -> Any:
+            return self._gradient(True, sys._getframe(1), original, args, kwargs)
+
+        return vjp
+
+    @passed_over
+    def _gradient(self, valued: bool, frame: FrameType, function: Any, args: Any, kwargs: Any) -> Any:
+        """A gradient is taken: in a trace, which then is one of a function that trains, or here and now."""
+        me = self.state.me
+        if me.busy or me.loops or not me.main or not self.recorder.active or not self._clean():
+            if me.busy and not me.loops:
+                me.training = True
+            return function(*args, **kwargs)
+        self._begins(EAGER, (args, kwargs))
+        me.busy += 1
+        start = now()
+        try:
+            result = function(*args, **kwargs)
+        finally:
+            end = now()
+            me.busy -= 1
+            me.last_trace = None
+            self.recorder.guard("gradient", self._took, start, end, frame)
+        if valued and (self.progress.wanted or self.progress.trajectory is not None):
+            self.recorder.guard("loss", self.progress.keep, {"loss": _value(result)}, EAGER)
+        return result
+
+    def _took(self, start: int, end: int, frame: FrameType) -> None:
+        self.recorder.span(self.recorder.name_at(frame, "gradient", "gradient", "gradient"), start, end)
+        self.recorder.fact("jax", True)
+
+    # -- what is compiled
+
+    def _listen(self, module: Any) -> None:
+        module.register_event_duration_secs_listener(self._hear)
+
+    def _deafen(self) -> None:
+        listeners = getattr(sys.modules.get("jax._src.monitoring"), "_event_duration_secs_listeners", [])
+        if self._hear in listeners:
+            listeners.remove(self._hear)
+
+    def _heard(self, event: str, duration_s: float, **_: Any) -> None:
+        """Something is traced or compiled in a call of the script's: that call is one that traces."""
+        me = self.state.me
+        if not me.busy or me.loops or not event.startswith(COMPILING):
+            return
+        what = event[len(COMPILING) :]
+        if what == TRACED:  # the outermost one ends last, and holds the others
+            known = me.last_trace or {"ns": 0}
+            me.last_trace = {"ns": max(known["ns"], int(duration_s * 1e9))}
+        elif what == COMPILED:
+            me.last_trace = me.last_trace or {"ns": 0}
+            me.traces += 1
+
+    # -- waiting, and data that is handed over
+
+    def _waiting(self, original: Wrapper) -> Wrapper:
+        recorder, state = self.recorder, self.state
+
+        def block_until_ready(*args: Any, **kwargs: Any) -> Any:
+            me = state.me
+            if me.busy or me.loops or not me.main or not recorder.active:
+                return original(*args, **kwargs)
+            me.busy += 1
+            start = now()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                me.busy -= 1
+                recorder.guard("sync", done, start, now(), sys._getframe(1))
+
+        def done(start: int, end: int, frame: FrameType) -> None:
+            recorder.span(recorder.name_at(frame, "sync", "block_until_ready", "block_until_ready"), start, end)
+
+        return block_until_ready
+
+    def _feeding(self, original: Wrapper) -> Wrapper:
+        recorder, state = self.recorder, self.state
+
+        def convert(*args: Any, **kwargs: Any) -> Any:
+            me = state.me
+            if me.busy or me.loops or not args or not me.main or not recorder.active or hasattr(args[0], "aval"):
+                return original(*args, **kwargs)
+            start = now()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                recorder.guard("feed", done, args[0], start, now(), sys._getframe(1))
+
+        def done(given: Any, start: int, end: int, frame: FrameType) -> None:
+            parts = tuple(given.values()) if isinstance(given, dict) else (given,)
+            size = signatures.host_bytes(parts)
+            if size:
+                recorder.span(recorder.name_at(frame, "feed", original.__name__, "feed"), start, end, size)
+
+        return convert
+
+    def settle_step(self) -> None:
+        """Waits for the steps before the one that is about to begin: they made what it is given."""
+        if self.given is None:
+            return
+        me, start = self.state.me, now()
+        me.busy += 1
+        try:
+            for array in _arrays(self.given):
+                array.block_until_ready()
+        finally:
+            me.busy -= 1
+        self.recorder.span(self.recorder.name("sync", "device"), start, now())
+
+
+def _of_library(frame: FrameType) -> bool:
+    """Whether JAX or Keras makes the function, for itself."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in OWN
+
+
+def _unwrapping(original: Wrapper) -> Wrapper:
+    """For functions that ask for the very type of what they are given."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if args and type(args[0]) is Transparent:
+            args = (args[0].__wrapped__, *args[1:])
+        return original(*args, **kwargs)
+
+    return call
+
+
+def _value(result: Any) -> Any:
+    """The loss that stands before the gradients, by itself or before what the function gives beside it."""
+    loss = result[0]
+    return loss[0] if isinstance(loss, tuple) and loss else loss
+
+
+def _arrays(given: Any) -> Iterator[Any]:
+    for one in jaxargs.leaves(given):
+        if hasattr(one, "block_until_ready") and not one.is_deleted():
+            yield one
