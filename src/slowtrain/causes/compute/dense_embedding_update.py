@@ -8,6 +8,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source
 from slowtrain.source.cures.compute import gradients, models, ops
+from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import everywhere
 from slowtrain.source.spots.compute import ops as spotted
 from slowtrain.trace import Trace, work
@@ -80,7 +81,7 @@ class DenseEmbeddingUpdate(Cause):
         return Evidence(
             f"ops over all rows of {which} take {plain(spent)} ms of each step ({ms / total:.0%} of op time){used}",
             {"table_ms": spent, "table_share": ms / total, "rows": float(rows), "touched_rows": float(touched or 0)},
-            _where(trace),
+            shown.together(_whole(trace), _where(trace)),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -292,6 +293,14 @@ def _looked_up(trace: Trace) -> int | None:
             if found:
                 return sum(found)
     return None
+
+
+def _whole(trace: Trace) -> tuple[Place, ...]:
+    """Where the text works on all rows of a table, or makes their gradient a whole one."""
+    first = shown.changed(everywhere(trace, ops.looked_up_first))[:1]  # the op; then what looks up its result
+    kinds = (spotted.whole_tables, spotted.penalised_tables, spotted.made_dense)
+    seen = shown.lines(trace, lambda source: [one.start[0] for kind in kinds for one in kind(source)])
+    return shown.together(first, seen)[:2]
 
 
 def _where(trace: Trace) -> tuple[Place, ...]:

@@ -7,7 +7,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures.compute import precision
-from slowtrain.source.reading import finding
+from slowtrain.source.reading import finding, shown
 from slowtrain.source.reading.recorded import texts_of
 from slowtrain.source.spots.numerics import numbers
 from slowtrain.trace import Trace, tensor_cores, work
@@ -81,8 +81,13 @@ class DoublePrecision(Cause):
                 "matmul_share": _share(trace, 0),
                 "conv_share": _share(trace, 1),
             },
-            _where(trace),
+            shown.together(self._made(trace), _where(trace)),
         )
+
+    def _made(self, trace: Trace) -> tuple[Place, ...]:
+        """Where the text makes numbers of double precision: what is computed with them only takes their width."""
+        seen = shown.lines(trace, lambda source: [spot.start[0] for spot in self.spot(source)])
+        return (seen or shown.changed(_in_single(trace)))[:2]
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         device, products, conv = (evidence.numbers[k] for k in ("device_ms", "matmul_share", "conv_share"))

@@ -227,15 +227,17 @@ def _switches(source: Source) -> Iterable[int]:
     """Where all functions are made eager, and before that the True itself where it stands elsewhere."""
     for call in index.of(source).called(*functions.SWITCHES):
         given = finding.keyword(call, "run_eagerly", 0)
+        if isinstance(given, ast.Constant) and not given.value:
+            continue
         literal = settings.literal(source, given) if given is not None else None
-        if literal is None or literal.value:
-            yield from (shown.number(source, given) if given is not None else ())
-            yield call.lineno
+        if given is not None and literal is not None and literal.value:  # else the command line switched it on
+            yield from shown.number(source, given)
+        yield call.lineno
 
 
 def _steps(trace: Trace) -> tuple[Place, ...]:
     """The functions that take and apply the gradient, of those that took one here: they want the decorator."""
-    taken = {place for place in _gradients(trace) if place is not None}
+    taken = set(_gradients(trace))
 
     def named(source: Source) -> Iterable[int]:
         within = [source.function_at(place.line) for place in taken if place.file == source.file]

@@ -14,6 +14,7 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.cures.host.rarer import guarded
+from slowtrain.source.reading import shown
 from slowtrain.source.spots.host import counting
 from slowtrain.source.spots.host import fits as spotted
 from slowtrain.trace import Event, Trace
@@ -85,7 +86,7 @@ class FrequentValidation(Cause):
                 "validation_ms": found.ms,
                 "training_ms": found.training_ms,
             },
-            found.places,
+            shown.together(_decided(trace, found), found.places),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -208,6 +209,19 @@ def _validation(trace: Trace) -> Validation | None:
     ways = ((_nested(trace), LEAST), *((way(trace), LEAST_OWN) for way in (_called, _by_hand, _saved)))
     candidates = [v for v, least in ways if v is not None and v.passes >= least and v.ms > SHARE * v.training_ms]
     return max(candidates, key=lambda v: v.ms) if candidates else None
+
+
+def _decided(trace: Trace, found: Validation) -> tuple[Place, ...]:
+    """How often a script validates: the number, where it is written apart, and the condition around the pass."""
+
+    def often(source: Source, line: int) -> Iterable[int]:
+        around = kerascalls.guard(source, line)
+        turns = kerascalls.divided_by(around) if around is not None else None
+        if around is not None and turns is not None:
+            yield from shown.number(source, turns)
+            yield around.lineno
+
+    return tuple(p for place in found.places for p in shown.at(trace, place, often))
 
 
 def _nested(trace: Trace) -> Validation | None:

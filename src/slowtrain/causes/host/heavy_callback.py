@@ -11,6 +11,8 @@ from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescriptio
 from slowtrain.source import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import callbacks
+from slowtrain.source.reading import index, shown
+from slowtrain.source.reading.recorded import texts_of
 from slowtrain.source.spots.host import callbacks as spotted
 from slowtrain.trace import Name, Trace
 from slowtrain.trace.host import anywhere, in_steady, in_windows, outermost, training_begins
@@ -207,12 +209,22 @@ def _places(trace: Trace, name: Name) -> tuple[Place, ...]:
     calls = [e.place for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
     fits = [p for p in calls if p is not None]
     if name.place is not None:
-        return (name.place, *fits[:1])
+        return shown.together(_handed(trace, name), (name.place, *fits[:1]))
     if not (file and line and name.detail.get("user")):
         return tuple(fits[-1:])
     own = Place(str(file), int(line))
     hot = [s.place for s in trace.stacks if s.place.file == file and _inside(trace, s.place, name)]
-    return tuple(dict.fromkeys((own, *hot[:2], *fits[-1:])))
+    return shown.together(_handed(trace, name), (own, *hot[:2], *fits[-1:]))
+
+
+def _handed(trace: Trace, name: Name) -> tuple[Place, ...]:
+    """Where a function is made a callback that Keras calls as often as this hook; one of a class is one by its name."""
+    kind, _, hook = name.text.partition(".")
+    if kind != "LambdaCallback":
+        return ()
+    given = [(text, k.value) for text in texts_of(trace) for c in index.of(text).called(kind)
+             for k in c.keywords if k.arg == hook]  # fmt: skip
+    return tuple(Place(text.file, value.lineno) for text, value in given) if len(given) == 1 else ()
 
 
 def _inside(trace: Trace, place: Place, name: Name) -> bool:

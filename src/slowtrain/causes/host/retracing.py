@@ -8,11 +8,12 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import fielded, retraced
-from slowtrain.source.reading import finding, index
+from slowtrain.source.reading import finding, index, objects, shown
+from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.host import retraces
 from slowtrain.trace import Event, Floats, Trace
 from slowtrain.trace.retraces import Traced, by_function, changes
@@ -63,7 +64,7 @@ class Retracing(Cause):
         return Evidence(
             f"{worst.name} was traced again {count} times in {calls} calls, {plain(each)} ms each: {what}",
             {"retraces": float(count), "calls": float(calls), "retrace_ms": each, "usual_ms": worst.usual_ms},
-            tuple(dict.fromkeys(places)),
+            shown.together(_made(trace, worst), places),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -293,6 +294,37 @@ def _added(trace: Trace, events: list[tuple[Traced, Event]]) -> tuple[Floats, np
         if i >= 0:
             column[i] += function.extra_ms(event)
     return column, column > 0
+
+
+def _made(trace: Trace, worst: Traced) -> tuple[Place, ...]:
+    """Where what changes is put into an argument that holds more, or the object is made that is new in each call."""
+    written = text_of(trace, worst.written.file) if worst.written is not None else None
+    function = _definition(written, worst.written.line) if written is not None and worst.written is not None else None
+    if trace.fact("profile") or worst.place is None or written is None or function is None:
+        return ()
+    given, found = objects.places(written, function), list[Place]()
+    for name, _, text in changes(worst.events):
+        base = re.split(r"[.\[]", name, maxsplit=1)[0]
+        inside = name[len(base) :]
+        if base not in given or not (inside or NEW_OBJECT.fullmatch(text)):
+            continue
+        argument = (base, given.index(base))
+        found += shown.at(
+            trace,
+            worst.place,
+            lambda source, line, argument=argument, inside=inside: shown.part(  # type: ignore[misc]
+                source, line, worst.name, argument, inside
+            ),
+        )
+    return tuple(found)
+
+
+def _definition(source: Source, line: int) -> ast.FunctionDef | None:
+    """The function whose definition, decorators included, begins on a line."""
+    for one in index.nodes(source, ast.FunctionDef):
+        if isinstance(one, ast.FunctionDef) and line in (one.lineno, *(d.lineno for d in one.decorator_list)):
+            return one
+    return None
 
 
 def _what(worst: Traced) -> str:

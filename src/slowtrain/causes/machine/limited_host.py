@@ -11,7 +11,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures.machine import settings
-from slowtrain.source.reading import visible
+from slowtrain.source.reading import finding, shown, visible
 from slowtrain.source.reading.recorded import everywhere, text_of
 from slowtrain.source.spots.input import threads
 from slowtrain.trace import Trace, work
@@ -228,5 +228,12 @@ def _where(trace: Trace, limit: Limit) -> tuple[Place, ...]:
                 and not line.lstrip().startswith("#")
                 and "hasattr" not in line
             ):
-                found.append(Place(script, number))
-    return tuple(found)
+                decided = [] if text is None else _decided(text, number, limit.kind)
+                found += [Place(script, line) for line in (*decided, number)]
+    return shown.together(found)
+
+
+def _decided(source: Source, line: int, kind: str) -> list[int]:
+    """Where what a setter at ``line`` is given is decided on: in a call of its function, among settings."""
+    calls = finding.calls(source, line, *SETTERS[kind])
+    return [found for call in calls for found in shown.limiting(source, call)]

@@ -142,7 +142,7 @@ def number(source: Source, node: ast.expr | None) -> int | None:
 
 def rarer_turns(source: Source, line: int, rarer: int) -> list[Edit]:
     """``if step % 5 == 0:`` around ``line`` with a larger number; a multiple that the numbers inside divide by."""
-    outer = _guard(source, line)
+    outer = guard(source, line)
     modulus = divided_by(outer) if outer is not None else None
     now = number(source, modulus)
     if outer is None or modulus is None or not now or rarer < 2 or _breaks(outer) or _leaves_traces(source, outer):
@@ -158,7 +158,7 @@ def rarer_turns(source: Source, line: int, rarer: int) -> list[Edit]:
     return [edits.replace(source, modulus, f"({best} * {text})")]
 
 
-def _guard(source: Source, line: int, depth: int = 3) -> ast.If | None:
+def guard(source: Source, line: int, depth: int = 3) -> ast.If | None:
     """The outermost ``if step % 5 == 0:`` around ``line``, or around the one call of the function that holds it."""
     tests = [
         n
@@ -169,7 +169,7 @@ def _guard(source: Source, line: int, depth: int = 3) -> ast.If | None:
         return min(tests, key=lambda n: n.lineno, default=None)
     name = getattr(source.function_at(line), "name", "")
     calls = index.of(source).called(name) if name else []
-    return _guard(source, calls[0].lineno, depth - 1) if len(calls) == 1 else None
+    return guard(source, calls[0].lineno, depth - 1) if len(calls) == 1 else None
 
 
 def _leaves_traces(source: Source, guard: ast.If) -> bool:

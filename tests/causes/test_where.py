@@ -1,0 +1,266 @@
+"""The line to change, which a run does not measure, stands first among the places that the evidence names."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import replace
+
+import pytest
+
+from slowtrain.causes import all_causes
+from slowtrain.model import Place
+from slowtrain.source.reading import finding, shown
+from slowtrain.trace import Trace
+from slowtrain.trace.drawn import FILE, drawn
+
+EAGER = """
+step     1111111111
+dispatch ddddddddd.
+device   .........k
+@fact eager_step=true
+@kernels busy=0 count=0 eager_ops=600 eager_ms=1.5 step=14
+"""
+RETRACED = """
+step    1111111111
+compile ccccccccc.
+device  .........k
+"""
+DENSE = """
+step     1111111111
+device   kkkkkkkkk.
+@event compile name=Model start=0 end=0 data={"site":["train.py",9]}
+@event trace name=step data={"training":true,"graph":{"tables":[[200000,32,900]],"weights":6410000}}
+@kernels busy=9 ms=9 ops={"adam/Mul_1:Mul": [4, 1], "adam/UnsortedSegmentSum:UnsortedSegmentSum": [4, 1], \
+    "m/dense/MatMul:MatMul": [1, 3]}
+"""
+DOUBLE = """
+step     111111
+device   kkkkk.
+@event trace name=step data={"training": true, "number": 1, "file": "train.py", "line": 20, \
+    "graph": {"matrix": {"float64": 8}, "double": [["train.py", 9]]}}
+@kernels busy=5 ms=5 ops={"dense/MatMul:MatMul": [4.5, 8], "dense/Relu:Relu": [0.5, 2]}
+"""
+VALIDATED = """
+step     1111111111 11111222222222222222
+device   kkkkkkkkkk kkkkk...............
+"""
+BOUND = """
+step    1111111111
+device  dddddddddd
+@fact usable_cores=1 affinity_cores=1 cpu_ms_per_step=9.5 devices=[{"kind":"CPU"}]
+@fact machine={"cpu":{"logical_cores":4,"usable_cores":4}} launch={"argv":["python","train.py"]}
+@kernels busy=9 ms=9 count=20 step=10 types={"MatMul":[8,10],"Mul":[1,500]}
+"""
+CALLED = """
+step     1111111111
+callback ccccc.....
+device   .....kkkkk
+"""
+
+
+def recorded(drawing: str, text: str) -> Trace:
+    """A trace whose recording kept the script's text."""
+    trace = drawn(drawing)
+    return replace(trace, facts={**trace.facts, "sources": {FILE: textwrap.dedent(text).lstrip()}})
+
+
+def named(cause: str, drawing: str, text: str) -> list[int]:
+    """The lines that the evidence names."""
+    found = next(c for c in all_causes() if c.id == cause).examine(recorded(drawing, text))
+    assert found is not None
+    return [place.line for place in found.where]
+
+
+def test_the_switch_that_makes_everything_eager() -> None:
+    drawing = EAGER + '@fact functions_eager=true\n@event loop name=fit start=0 end=9 data={"site":["train.py",30]}\n'
+    text = """
+        import tensorflow as tf
+        def same(seed):
+            tf.random.set_seed(seed)
+            tf.config.run_functions_eagerly({})
+        """
+    assert named("host/eager-step", drawing, text.format("True")) == [4, 30]
+    assert named("host/eager-step", drawing, text.format("False")) == [30]  # another file's, or the environment's
+
+
+def test_the_setting_that_the_switch_is_given() -> None:
+    drawing = EAGER + '@fact functions_eager=true\n@event loop name=fit start=0 end=9 data={"site":["train.py",30]}\n'
+    text = """
+        import tensorflow as tf
+        DEBUG = True
+
+        tf.config.run_functions_eagerly(DEBUG)
+        """
+    assert named("host/eager-step", drawing, text) == [2, 4, 30]
+
+
+def test_the_function_that_wants_the_decorator() -> None:
+    text = """
+        import tensorflow as tf
+        def inner(w):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(w * w)
+            return tape.gradient(loss, w)
+        def outer(w, opt):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(w * w)
+            opt.apply_gradients([(tape.gradient(loss, w), w)])
+        for i in range(40):
+            outer(w, opt)
+        """
+    step = "@span gradient gradient start=3 end=5 line=9 times=40 every=10\n"
+    assert named("host/eager-step", EAGER + step, text) == [6, 9]
+    assert named("host/eager-step", EAGER + step.replace("line=9", "line=5"), text) == [5]  # applied by nobody
+
+
+def retraced(argument: str, line: int, function: int) -> str:
+    """``argument`` is traced for another Python number in each call at ``line``."""
+    leaves = f'{{"{argument}":{{"kind":"python","type":"float","value":"%s"}}}}'
+    events = "".join(
+        f'@event trace name=step start={10 * i} end={10 * i + 9} data={{"nth":{i + 1},"number":1,'
+        f'"site":["train.py",{line}],"file":"train.py","line":{function},"signature":{leaves % (i / 10)}}}\n'
+        for i in range(40)
+    )
+    return RETRACED + events
+
+
+TABLES = """
+    import collections
+    import tensorflow as tf
+    Rate = collections.namedtuple("Rate", "beta tau")
+    def rate_at(i):
+        share = i / 100
+        return Rate(share, 2.0)
+    @tf.function
+    def step(x, rate):
+        return x * rate[0]
+    for i in range(40):
+        step(x, rate_at(i))
+    for i in range(40):
+        batch = {}
+        batch["beta"] = i / 100
+        step(x, batch)
+    for i in range(40):
+        step(x, i / 100)
+    """
+
+
+@pytest.mark.parametrize(
+    ("argument", "line", "found"),
+    [("rate[0]", 11, [6, 11, 7]), ("rate['beta']", 15, [14, 15, 7]), ("rate", 17, [17, 7])],
+)
+def test_where_the_part_of_an_argument_that_changes_is_put_in(argument: str, line: int, found: list[int]) -> None:
+    assert named("host/retracing", retraced(argument, line, 7), TABLES) == found
+
+
+def test_the_op_on_the_whole_table_before_the_start_of_training() -> None:
+    text = """
+        import tensorflow as tf
+        words = tf.Variable(tf.random.normal((200_000, 32)))
+        @tf.function
+        def step(ids):
+            with tf.GradientTape() as tape:
+                unit = tf.math.l2_normalize(words, axis=-1)
+                loss = tf.reduce_sum(tf.gather(unit, ids))
+            return tape.gradient(loss, words)
+        """
+    assert named("compute/dense-embedding-update", DENSE, text)[:2] == [6, 9]
+
+
+def test_the_penalty_of_the_whole_table() -> None:
+    text = """
+        import keras
+        from keras import layers, regularizers
+        model = keras.Sequential([
+            layers.Embedding(200_000, 32, {}),
+            layers.Flatten(),
+            layers.Dense(1),
+        ])
+        optimizer = keras.optimizers.SGD(0.1)
+        model.compile(optimizer, "mse")
+        model.fit(x, y)
+        """
+    penalty = "embeddings_regularizer=regularizers.L2(1e-6)"
+    assert named("compute/dense-embedding-update", DENSE, text.format(penalty)) == [4, 9]
+    assert named("compute/dense-embedding-update", DENSE, text.format("name='table'")) == [9]
+
+
+def test_where_numbers_of_double_precision_are_made() -> None:
+    text = """
+        import numpy as np
+        import tensorflow as tf
+        def layer(n, m):
+            return tf.Variable(np.random.normal(size=(n, m)))
+        first = layer(8, 8)
+        """
+    assert named("compute/double-precision", DOUBLE, text) == [4, 9, 20]
+
+
+VALIDATING = """
+    class Plan:
+        every = 8
+    def look():
+        return model.evaluate(x, y)
+    for step in range(320):
+        train()
+        if step % {} == 0:
+            look()
+    """
+
+
+@pytest.mark.parametrize(("turns", "found"), [("8", [7, 4]), ("Plan.every", [2, 7, 4])])
+def test_how_often_a_loop_validates(turns: str, found: list[int]) -> None:
+    called = '@event loop name=evaluate start=15 end=29 times=20 every=30 data={"site":["train.py",4],"nested":0}\n'
+    assert named("host/frequent-validation", VALIDATED + called, VALIDATING.format(turns)) == found
+
+
+def test_who_asks_for_fewer_cores() -> None:
+    text = """
+        import os
+        def claim(rank, cores):
+            mine = sorted(os.sched_getaffinity(0))
+            first = (rank * cores) % len(mine)
+            os.sched_setaffinity(0, {})
+        claim(0, cores=1)
+        """
+    assert named("machine/limited-host", BOUND, text.format("mine[first:first + cores]")) == [6, 5]
+    assert named("machine/limited-host", BOUND, text.format("mine[:1]")) == [5]  # no caller can change it
+
+
+def test_where_a_function_is_made_a_callback_of_each_batch() -> None:
+    text = """
+        import keras
+        def watch(batch, logs):
+            print(sum(w.sum() for w in model.get_weights()))
+        hooks = [
+            keras.callbacks.LambdaCallback(
+                on_train_end=watch,
+                on_train_batch_end=watch,
+            ),
+        ]
+        """
+    called = "@span callback {}.on_train_batch_end start=0 end=5 times=40 every=10 line=2\n"
+    assert named("host/heavy-callback", CALLED + called.format("LambdaCallback"), text) == [7, 2]
+    assert named("host/heavy-callback", CALLED + called.format("Watch"), text) == [2]
+
+
+def test_a_text_that_is_nested_too_deeply_shows_nothing() -> None:
+    def lost(_: object) -> list[int]:
+        raise RecursionError
+
+    assert shown.lines(recorded(EAGER, "x = 1\n"), lost) == ()
+
+
+def test_each_place_once_and_not_too_many() -> None:
+    several = [Place(FILE, line) for line in (3, 1, 3, 2, 4, 5)]
+    assert [p.line for p in shown.together(several[:2], several)] == [3, 1, 2, 4]
+
+
+def test_a_literal_in_its_place_is_no_other_line() -> None:
+    trace = recorded(EAGER, "n = 8\nf(8)\nf(n)\n")
+
+    def given(source: object) -> list[int]:
+        calls = [c for line in (2, 3) for c in finding.calls(source, line, "f")]  # type: ignore[arg-type]
+        return [line for call in calls for line in shown.number(source, call.args[0])]  # type: ignore[arg-type]
+
+    assert [p.line for p in shown.lines(trace, given)] == [1]
