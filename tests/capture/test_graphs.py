@@ -64,6 +64,7 @@ def test_tables_weights_and_arithmetic_of_a_loop(tmp_path: Path) -> None:
     assert closed["tables"] == [[600, 4, 80]]
     assert closed["weights"] == 600 * 4 + 40 * 3 + 3 * 3 * 2
     assert closed["multiply_adds"] == 8 * 40 * 3 + 8 * 4 * 4 * 2 * 9
+    assert closed["convolved"] == 4 * 4 * 2 * 9  # of one sample
     assert opened["tables"] == []  # values picked by an index, of no table
     assert opened["multiply_adds"] is None
     assert graphs["row_step"]["tables"] == []  # rows that were looked up before, however many they are

@@ -49,6 +49,7 @@ class GraphSummary:
         self.double: list[tuple[str, int]] = []
         self.tables: dict[tuple[int, int], int] | None = {}  # rows and columns: rows looked up; None: sizes not told
         self.multiply_adds: int | None = 0  # of the forward pass; None: a batch of no fixed size, or an op not known
+        self.convolved: float = 0.0  # multiply-adds of the forward pass's convolutions for one sample
         self.weights = 0  # numbers in the trainable variables
         self.loops: list[list[Any]] = []
         self._bodies: dict[str, int] = {}  # ops of a turn, by body, of loops in which no turn needs the one before
@@ -64,6 +65,8 @@ class GraphSummary:
                 if not _OTHERS.search(op.name) and self.multiply_adds is not None:
                     count = _multiply_adds(op, kind)
                     self.multiply_adds = None if count is None else self.multiply_adds + count
+                if "onv" in kind and not _OTHERS.search(op.name):
+                    self.convolved += _convolved(op, kind)
         if type(graph).__name__ == "WhileBodyFuncGraph" and not _carries(graph):
             self._bodies[graph.name] = sum(kind not in _IDLE for kind in kinds)
         self._repetitions([(op, kind) for op, kind in zip(ops, kinds, strict=True) if kind not in _IDLE])
@@ -145,6 +148,7 @@ class GraphSummary:
             "tables": None if self.tables is None else [[*size, rows] for size, rows in self.tables.items()],
             "weights": self.weights,
             "multiply_adds": self.multiply_adds,
+            "convolved": self.convolved,
             "loops": self.loops,
         }
 
@@ -200,6 +204,17 @@ def _multiply_adds(op: Any, kind: str) -> int | None:
     else:  # of a filter, the rows, columns and, where all are summed, channels
         inner = int(math.prod(one[:2] if kind == "DepthwiseConv2dNative" else one[:-1]))
     return int(out.num_elements()) * inner
+
+
+def _convolved(op: Any, kind: str) -> float:
+    """Multiply-adds of a convolution for one sample, whatever the batch; 0 where the shapes do not tell."""
+    if kind not in ("Conv2D", "Conv3D", "DepthwiseConv2dNative"):
+        return 0.0
+    out, kernel = op.outputs[0].shape, op.inputs[1].shape
+    if out.rank is None or not out[1:].is_fully_defined() or not kernel.is_fully_defined():
+        return 0.0
+    inner = math.prod(kernel[:2] if kind == "DepthwiseConv2dNative" else kernel[:-1])
+    return float(math.prod(out[1:]) * inner)
 
 
 def _products(op: Any) -> list[str]:

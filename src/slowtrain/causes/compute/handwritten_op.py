@@ -13,7 +13,7 @@ from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Sig
 from slowtrain.source import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.compute import heads, mapped, mapped_functions, ops, windows
-from slowtrain.source.reading.recorded import text_of
+from slowtrain.source.reading.recorded import made_in, text_of
 from slowtrain.source.spots.compute import ops as spotted
 from slowtrain.trace import Line, Trace, work
 from slowtrain.trace.host import loops_around, parsed
@@ -171,6 +171,19 @@ class HandwrittenOp(Cause):
         """,
     )  # fmt: skip
     quiet = (
+        # A loop that makes the batch: input's, not an op's.
+        """
+        step    1111111111
+        python  ppppppp...
+        device  .......kkk
+        @steps source=train_step line=5
+        @fact cpu_ms_per_step=10
+        @fact sources={"train.py":"for i in r:\\n a = []\\n for p in b[i]:\\n  a.append(f(p))\\n train_step(a)\\n"}
+        @line 3 ms=3 visits=900
+        @line 4 ms=4 visits=900
+        @line 5 ms=3
+        @span function train_step start=7 end=10 line=5 times=40 every=10
+        """,
         # An optimizer by hand: each turn changes another variable.
         """
         step     1111111111
@@ -354,10 +367,12 @@ def _called_back(trace: Trace) -> Evidence | None:
 
 
 def _python_loop(trace: Trace) -> Evidence | None:
-    """A loop of the user's, of hundreds of turns in each step, that neither reads tensors back nor makes them."""
+    """A loop of the user's, of hundreds of turns in each step, that neither reads tensors back nor makes input."""
     own = trace.mean(Category.PYTHON) + (trace.mean(Category.DISPATCH) if trace.eager else 0.0)
     touched = {p for lane in ("readback", "feed", "next") for p in _places(trace, lane)}
-    hot = [line for line in trace.loop_lines if line.visits >= TURNS and not _near(line, touched)]
+    making = made_in(trace)
+    several = [line for line in trace.loop_lines if line.visits >= TURNS and line.place not in making]
+    hot = [line for line in several if not _near(line, touched)]
     part = sum(line.share for line in hot)
     if not hot or part < 0.3:
         return None

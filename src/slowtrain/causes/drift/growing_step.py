@@ -9,16 +9,17 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import histories, newest
 from slowtrain.source.cures.input import rebased
+from slowtrain.source.reading import shown
 from slowtrain.source.spots.drift import growing
 from slowtrain.trace import Trace, lengthening, moving, trend
 from slowtrain.trace.moving import Moved
 from slowtrain.trace.trend import Growth
-from slowtrain.whatif import Drop, Remedy
+from slowtrain.whatif import Drop, Remedy, Skip
 
 FIRST, LAST = 0.25, 0.75  # of the series: the quarters that are held against each other
 MEAN_GROWTH = 0.5 / (1 - FIRST)  # what a mean step has grown by, of what the last quarter is above the first
@@ -100,7 +101,7 @@ class GrowingStep(Cause):
             numbers |= {"left_ms": left[0], "left_without_ms": left[1]}
             says += f"; at this rate the rest takes {_clock(left[0])}, without the growth {_clock(left[1])}"
         says += moving.memory(trace, early, late)
-        return Evidence(says, numbers, why.where)
+        return Evidence(says, numbers, shown.together(_longer(trace, why), why.where))
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found = _found(trace)
@@ -108,11 +109,14 @@ class GrowingStep(Cause):
             return []
         grows, why = found
         more = max(trace.step_ms - grows.first_ms, 0.0)
+        between = _between(trace) if lengthening.stages(trace) is not None else 0.0
+        outside: list[Remedy] = [Skip(between, spread=(0.6, 1.1))] if between > 0 else []
         own = next((c for c in why.ms if str(c) == why.kind), None)
         if own is not None:  # the rest of the growth is not the script's: a machine that is shared gets slower as well
-            return [Drop({own: min(MEAN_GROWTH * why.ms[own], more)}, spread=(0.6, 1.1))]
+            return [Drop({own: min(MEAN_GROWTH * why.ms[own], more)}, spread=(0.6, 1.1)), *outside]
         whole = sum(why.ms.values())
-        return [Drop({c: ms / whole * more for c, ms in why.ms.items()}, spread=(0.6, 1.1))] if whole > 0 else []
+        dropped = {c: ms / whole * more for c, ms in why.ms.items()} if whole > 0 else {}
+        return [Drop(dropped, spread=(0.6, 1.1)), *outside] if dropped else outside
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = _found(trace)
@@ -267,10 +271,26 @@ def _in_steps(trace: Trace) -> tuple[Growth, Moved] | None:
     return (grows, why) if moving.tells(why, lasted, grows.grown_share) else None
 
 
+def _longer(trace: Trace, why: Moved) -> tuple[Place, ...]:
+    """What the text makes longer in each step, where the step's own call has the growth: no line beside it ran long."""
+    if why.kind not in ("", "call", str(Category.COMPILE)):
+        return ()
+    return shown.lines(trace, lambda source: [one.lineno for one, _, _ in growing.longer(source)])[:2]
+
+
 def _quarters(trace: Trace) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], ...]:
     """Indices of the first and of the last quarter of the steps that can be compared."""
     index = trend.comparable(trace).index
     return index[: int(FIRST * len(index))], index[int(LAST * len(index)) :]
+
+
+def _between(trace: Trace) -> float:
+    """Ms that the calls of `fit` took outside of their steps, beyond what one of the first ones took."""
+    fits = [e for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
+    steps = trace.steps
+    outside = [e.ms - float(steps.ms[(steps.start_ms >= e.start_ms) & (steps.start_ms < e.end_ms)].sum()) for e in fits]
+    least = min(outside[: max(len(outside) // 3, 1)], default=0.0)
+    return sum(max(ms - least, 0.0) for ms in outside)
 
 
 def _left_ms(trace: Trace, grows: Growth) -> tuple[float, float] | None:

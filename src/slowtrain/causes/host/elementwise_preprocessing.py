@@ -39,6 +39,7 @@ LEAST_SHARE = 0.1
 # elements is met at all of its instructions. Up to this share at one instruction still counts as a loop.
 RUNS_OPS = 0.3  # of a line's samples inside Keras, at the ops themselves: the rest is on the way there and back
 _EAGER_OP = re.compile(r"tensorflow/python/(?:ops/gen_\w+|eager/execute)\.py$")
+SESSION = "tensorflow/python/client/session.py"  # a graph at work, as TensorFlow 1 ran them: no element of anything
 ONE_CALL = 0.97
 # What vectorising leaves of a Python loop. Measured with NumPy on two cores: square roots element by element 0.002,
 # one-hot codes 0.04 to 0.15, images normalised one by one 0.23, numbers read from text 0.5, sums over rows of a
@@ -51,6 +52,7 @@ OF_ELEMENTS = frozenset(
     "keys values add pop update int float str bool len range ord chr abs min max round enumerate zip set dict list "
     "tuple isinstance".split()
 )
+JOINING = frozenset("concatenate append vstack hstack row_stack column_stack dstack concat insert".split())
 FILES = frozenset(
     "open read_csv load imread read read_file imread_collection urlopen load_img glob write write_file save savez "
     "savez_compressed savetxt imwrite imsave dump to_csv tofile encode_png encode_jpeg TFRecordWriter".split()
@@ -190,6 +192,15 @@ class ElementwisePreprocessing(Cause):
         @span stack f start=100 end=100 line=2 times=40 every=20 value=12
         @span stack f start=900 end=900 line=3 times=40 every=20 value=30
         """,
+        # One call of NumPy's, but of each turn's, with all that was there before.
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @steps start=2000
+        @phase preparation=2000
+        @fact source={"train.py":"xs = start\\nfor at in r:\\n    xs = np.concatenate([xs, rows[None, at]])\\n"}
+        @span stack append start=100 end=100 line=3 times=80 every=20 value=12
+        """,
     )
     quiet = (
         """
@@ -249,7 +260,8 @@ def _samples(trace: Trace) -> Spans:
     ]
     _, line = np.unique([str(trace.names[int(n)].place) for n in stack.name], return_inverse=True)
     part = np.bincount(line, runs & building) / np.maximum(np.bincount(line, building), 1) if len(line) else np.zeros(1)
-    return stack.where(~building | (part[line] >= RUNS_OPS))
+    sessions = np.array([SESSION in str(n.detail.get("leaf_file")) for n in trace.names], dtype=bool)[stack.name]
+    return stack.where((~building | (part[line] >= RUNS_OPS)) & ~sessions)
 
 
 def _one_call(trace: Trace, samples: Spans, rows: list[int]) -> bool:
@@ -263,7 +275,19 @@ def _one_call(trace: Trace, samples: Spans, rows: list[int]) -> bool:
         return False
     place = trace.names[name].place
     tree = parsed(trace, place.file) if place is not None else None
-    return tree is None or place is None or not set(_calls_at(tree, place.line)) <= OF_ELEMENTS
+    if tree is None or place is None:
+        return True
+    return not (set(_calls_at(tree, place.line)) <= OF_ELEMENTS or _copies_all(tree, place.line))
+
+
+def _copies_all(tree: ast.Module, line: int) -> bool:
+    """Whether an array is joined with one more element and takes its own place: each turn copies all that there is."""
+    for one in (n for n in trees.walk(tree) if isinstance(n, ast.Assign) and n.lineno <= line <= (n.end_lineno or 0)):
+        if isinstance(one.value, ast.Call) and called(one.value) in JOINING:
+            own = {ast.unparse(target) for target in one.targets}
+            if own & {ast.unparse(n) for given in one.value.args for n in trees.walk(given) if isinstance(n, ast.expr)}:
+                return True
+    return False
 
 
 # -- the source's syntax tree

@@ -18,6 +18,8 @@ from slowtrain.trace.host import anywhere, computing_ms, graph_ms, in_steady, in
 from slowtrain.whatif import Drop, Remedy, Skip
 
 LEAST = 8  # calls of one line: a script may well evaluate after each of a few stages
+GROWN = 1.4  # times as long at the end as in the beginning
+STEADILY = 0.9  # rank correlation of calls with their number; a machine that gets busier is far from it
 FIXED_SHARE = 0.5  # of a call: below, the call's own work is what takes the time
 
 
@@ -172,6 +174,16 @@ class PredictInLoop(Cause):
         """,
     )
     quiet = (
+        # Each call takes longer than the last: something grows, which is another cause.
+        """
+        step     1111111111
+        device   kkkkkkkkkk
+        @phase predict=300
+        @event loop name=evaluate start=400 end=430 times=4 every=100 data={"site":["train.py",21],"nested":0}
+        @event loop name=evaluate start=800 end=840 times=3 every=100 data={"site":["train.py",21],"nested":0}
+        @event loop name=evaluate start=1100 end=1150 times=4 every=100 data={"site":["train.py",21],"nested":0}
+        @span function one_step start=410 end=411 times=11 every=100
+        """,
         """
         step     1111111111
         device   kkkkkkkkkk
@@ -222,7 +234,18 @@ def _group(trace: Trace, loop: str, events: list[Event]) -> Group | None:
     if len(plain) < LEAST // 2 or len(plain) < 0.25 * len(events):
         return None
     group = Group(loop, place_of(events[0].data.get("site")), plain, len(events), _work_ms(trace, loop, plain))
+    if _grows(plain):
+        return None
     return group if group.fixed_ms >= FIXED_SHARE * group.call_ms else None
+
+
+def _grows(calls: Spans) -> bool:
+    """Whether each call takes longer than the one before: that is something that grows, not the price of a call."""
+    third = len(calls) // 3
+    if not third or np.median(calls.ms[-third:]) < GROWN * np.median(calls.ms[:third]):
+        return False
+    ranks = calls.ms.argsort().argsort()
+    return bool(np.corrcoef(ranks, np.arange(len(calls)))[0, 1] >= STEADILY)
 
 
 def _work_ms(trace: Trace, loop: str, calls: Spans) -> float:

@@ -11,7 +11,7 @@ from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Sig
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import ahead, chunks, generators, quicker
-from slowtrain.source.reading.recorded import ByHand, by_hand, follows_model, is_interpreted, text_of
+from slowtrain.source.reading.recorded import ByHand, by_hand, follows_model, is_interpreted, only_converts, text_of
 from slowtrain.source.spots.input import eagerinput, slowpython
 from slowtrain.trace import Trace, feeding
 from slowtrain.trace.pipeline import Node, Pipeline
@@ -383,7 +383,7 @@ def _in_loop(trace: Trace) -> Work | None:
     hand = by_hand(trace)
     if hand is None or hand.ms < feeding.WAITED * trace.step_ms or hand.waiting > WAITING:
         return None
-    if not hand.interpreted and follows_model(trace):
+    if not hand.interpreted and (follows_model(trace) or only_converts(trace, hand)):
         return None
     found = hand.feeding
     rest = trace.step_ms - hand.ms

@@ -27,8 +27,9 @@ from slowtrain.trace.feeding import (
     wait_share,
     written_place,
 )
+from slowtrain.trace.filling import fill
 from slowtrain.trace.pipeline import Node, Pipeline
-from slowtrain.whatif import Remedy, Supply
+from slowtrain.whatif import Remedy, Skip, Supply
 
 FITS = 0.5  # of the memory that was free throughout: the rest is for what else may grow
 LEAST_MS = 0.05
@@ -93,14 +94,16 @@ class UncachedInput(Cause):
             size = cache.written.element_bytes or 0 if cache.written is not None else 0
             kept = [ready(n, 0.0) for n in one.upstream(cache)]
             read = ready(cache, cache.elements, size * cache.elements)
-            return [Supply(pipeline=one.changed(read, *kept), share=1 - 1 / times, spread=(0.8, 1.1))]
+            share = 1 - 1 / times
+            return [Supply(pipeline=one.changed(read, *kept), share=share, spread=(0.8, 1.1)), *_filled(trace, share)]
         if found is None or pipe is None:
             return []
         node, _ = found
         count = calls(pipe, node)
         cached = [ready(n, 0.0) for n in pipe.upstream(node)]
         again = ready(node, count, (node.written.element_bytes or 0) * count if node.written else 0.0)
-        return [Supply(pipeline=pipe.changed(again, *cached), share=1 - 1 / pipe.epochs, spread=(0.8, 1.1))]
+        share = 1 - 1 / pipe.epochs
+        return [Supply(pipeline=pipe.changed(again, *cached), share=share, spread=(0.8, 1.1)), *_filled(trace, share)]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = _repeated(trace)
@@ -293,6 +296,12 @@ class UncachedInput(Cause):
         > Batch ms=0.1 > Prefetch
         """,
     )
+
+
+def _filled(trace: Trace, share: float) -> list[Remedy]:
+    """Between its epochs a run waits for a shuffle buffer to be filled: with what is kept, once it is."""
+    found = fill(trace)
+    return [Skip(share * found.outside_ms, spread=(0.6, 1.05))] if found is not None and found.outside_ms > 0 else []
 
 
 def _repeated(trace: Trace) -> tuple[Node, float] | None:

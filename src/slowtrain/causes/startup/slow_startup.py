@@ -14,13 +14,14 @@ from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import building, kerascalls
 from slowtrain.source.spots.startup import models, unrolled
-from slowtrain.trace import Event, Trace
+from slowtrain.trace import Event, Trace, work
 from slowtrain.trace.host import called, in_keras, loops_around, parsed, stands_for, training_begins, within
 from slowtrain.whatif import Remedy, Skip
 
 LEAST_MS = 1000.0  # of what could be avoided: an ordinary model traces and starts in about that
 XLA_SHARE = 0.9  # of the first call beyond tracing, where XLA compiles: without it the graph starts within a second
 USUAL_READS = 3.5  # of a variable for each write, in forward, backward and optimizer (2.5 to 4 in models of all kinds)
+USUAL_PRODUCTS = 3.0  # with a matrix of weights: forward, and for the gradients of both factors
 ROLLED_MS = 800.0  # a first step of the same layer as a loop in the graph (an LSTM of any length, two cores)
 
 
@@ -156,8 +157,31 @@ class SlowStartup(Cause):
         @event trace name=train_step start=0 end=6000 data={"nth":1,"training":true,"trace_ns":5000000000,
         & "site":["train.py",29],"graph":{"ops":9000,"types":{"ReadVariableOp":802,"AssignVariableOp":34}}}
         """,
+        # Keras' cells read their variables once: the products with them tell.
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @phase import=1800 compile=6000
+        @event loop name=fit start=0 end=9600 data={"site":["train.py",29],
+        & "weights":[{"class":"GRU","size":288,"shape":[3,96]},
+        & {"class":"GRU","size":3072,"shape":[32,96]},{"class":"Dense","size":32,"shape":[32,1]}]}
+        @event trace name=train_step start=0 end=6000 data={"nth":1,"training":true,"trace_ns":5000000000,
+        & "site":["train.py",29],"graph":{"ops":9000,"types":{"ReadVariableOp":38,"AssignVariableOp":34},
+        & "matrix":{"float32":504}}}
+        """,
     )
     quiet = (
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @phase import=1800 compile=6000
+        @event loop name=fit start=0 end=9600 data={"site":["train.py",29],
+        & "weights":[{"class":"Dense","size":288,"shape":[3,96]},
+        & {"class":"Dense","size":9216,"shape":[96,96]}]}
+        @event trace name=train_step start=0 end=6000 data={"nth":1,"training":true,"trace_ns":5000000000,
+        & "site":["train.py",29],"graph":{"ops":900,"types":{"ReadVariableOp":38,"AssignVariableOp":34},
+        & "matrix":{"float32":6}}}
+        """,
         """
         step    1111111111
         device  kkkkkkkkkk
@@ -213,15 +237,28 @@ def _unrolled(trace: Trace) -> Avoidable | None:
     )
     if event is None or not written:
         return None
-    reads = float(types.get("ReadVariableOp") or 0) / written
-    if reads < 3 * USUAL_READS:
+    times = max(float(types.get("ReadVariableOp") or 0) / written / USUAL_READS, _products(trace, event))
+    if times < 3:
         return None
-    share = 1 - USUAL_READS / reads
+    share = 1 - 1 / times
     ops = float(event.data["graph"].get("ops") or 0)
     says = f"tracing and starting a graph of {ops:.0f} operations, most of them one loop written out,"
     return Avoidable(
         says, event.ms, max(event.ms * share - ROLLED_MS, 0.0), _unique((*_unrolled_lines(trace), event.place))
     )
+
+
+def _products(trace: Trace, event: Event) -> float:
+    """How many times as often the graph multiplies by a matrix of weights as forward and both gradients do.
+
+    Keras' cells read a variable once, however often they use it. A loop in a line of the user's is handwritten-op's.
+    """
+    graph = event.data.get("graph") or {}
+    if graph.get("repeated"):
+        return 0.0
+    kernels = sum(len(w.get("shape") or ()) >= 2 and w.get("class") != "Embedding" for w in work.weights(trace))
+    made = sum(float(n) for n in (graph.get("matrix") or {}).values())
+    return made / (USUAL_PRODUCTS * kernels) if kernels else 0.0
 
 
 def _unrolled_lines(trace: Trace) -> list[Place]:

@@ -288,7 +288,8 @@ def _after(place: Place, step: Place | None) -> bool:
 def _where(fed: dict[Place, float], lines: loop.Loop, trace: Trace) -> tuple[Place, ...]:
     """The costliest of the lines that convert and of those that make."""
     scale = trace.step_ms / (sum(line.ms for line in trace.loop_lines) or trace.step_ms or 1.0)
-    cost = {line.place: line.ms * scale for line in lines.before}
+    hand = by_hand(trace)
+    cost = {line.place: line.ms * scale for line in (*lines.before, *(hand.lines if hand is not None else ()))}
     for place, ms in fed.items():
         cost[place] = max(cost.get(place, 0.0), ms)
     ordered = [p for p, _ in sorted(cost.items(), key=lambda i: -i[1])]

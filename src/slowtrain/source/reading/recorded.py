@@ -11,12 +11,17 @@ import numpy as np
 from slowtrain import source
 from slowtrain.errors import InputError
 from slowtrain.model import Category, Edit, Place
-from slowtrain.source import Feeding, edits
+from slowtrain.source import Feeding, edits, trees
+from slowtrain.source.reading import finding
 from slowtrain.trace import Line, Trace, loop
+from slowtrain.trace.host import loops_around
 
 LEAST_MS = 0.1
 INTERPRETED_US = 3.0  # a line of bytecode without calls into libraries takes 0.05 to 1 µs
 LEAST_VISITS = 50.0
+CONVERSIONS = frozenset(
+    "astype asarray asanyarray ascontiguousarray array constant convert_to_tensor cast float32 float64 int32".split()
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,36 @@ def by_hand(trace: Trace) -> ByHand | None:
         if found is not None:
             return _spent(trace, place, found)
     return None
+
+
+def made_in(trace: Trace) -> set[Place]:
+    """Lines of the user's loop that make its batch, with the loops around them: that is input's, however it is done."""
+    made = by_hand(trace)
+    lines = {line.place for line in made.lines} if made is not None else set()
+    texts = {file: text_of(trace, file) for file in {p.file for p in lines}}
+    around = {
+        Place(p.file, getattr(turn, "lineno", 0))
+        for p in lines
+        if (text := texts[p.file]) is not None
+        for turn in loops_around(text.tree, p.line)
+    }
+    return lines | around
+
+
+def only_converts(trace: Trace, hand: ByHand) -> bool:
+    """Whether most of the time goes to lines that only give arrays another type or class: no batch is made there."""
+    spent = sum(line.ms for line in hand.lines)
+    converting = sum(line.ms for line in hand.lines if _converts(trace, line, hand.feeding))
+    return spent > 0 and converting > 0.5 * spent
+
+
+def _converts(trace: Trace, line: Line, found: Feeding) -> bool:
+    text, at = text_of(trace, line.place.file), line.place.line
+    walked = trees.walk(text.tree) if text is not None else ()
+    calls = [n for n in walked if isinstance(n, ast.Call) and n.lineno <= at <= (n.end_lineno or n.lineno)]
+    if at in found.mixed and calls:  # the step's own call stands around them
+        calls.remove(max(calls, key=lambda n: (-n.lineno, n.end_lineno or 0, n.end_col_offset or 0)))
+    return bool(calls) and {finding.called(call) for call in calls} <= CONVERSIONS
 
 
 def follows_model(trace: Trace) -> bool:
