@@ -244,6 +244,23 @@ def test_where_a_function_is_made_a_callback_of_each_batch() -> None:
     assert named("host/heavy-callback", CALLED + called.format("Watch"), text) == [2]
 
 
+def test_what_gets_longer_in_the_step() -> None:
+    text = """
+        import tensorflow as tf
+        bank = tf.Variable(tf.zeros((9, 4)), shape=(None, 4))
+        @tf.function
+        def step(x):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(x @ tf.transpose(bank))
+            bank.assign(tf.concat([x, bank], 0))
+            return loss
+        for x in ds:
+            step(x)
+        """
+    drawing = "step    11111\ndevice  .kkkk\n@repeat 400\n@more device=0.2\n"
+    assert named("drift/growing-step", drawing, text)[0] == 7
+
+
 def test_a_text_that_is_nested_too_deeply_shows_nothing() -> None:
     def lost(_: object) -> list[int]:
         raise RecursionError
