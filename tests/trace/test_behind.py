@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from slowtrain.model import Category
-from slowtrain.trace import Event, Name, Spans, attribution, behind, build, steps
+from slowtrain.trace import Event, Kernels, Name, Spans, attribution, behind, build, steps
 from slowtrain.trace.recording import Recording
 
 STEP, CALL, NEXT, SYNC = 1, 2, 3, 4
@@ -171,3 +171,13 @@ def test_a_wait_for_the_device_is_no_python_of_the_users() -> None:
 
 def trace_notes(raw: Recording) -> Any:
     return build.build(raw).fact("notes", default=())
+
+
+def test_a_processor_computes_while_numpy_waits_for_it_in_a_loop_by_hand() -> None:
+    raw = by_hand("sync", every=1, wait_ms=9.0)
+    ran = Kernels(4, 20.0, 16.0, 16.0, 5.0, 0.0)
+    found = steps.find(raw)
+    assert behind.busy_ms(raw, found, None, ran) == pytest.approx(16.0 * found.mean_ms / 20.0)
+    assert behind.busy_ms(raw, found, None, None) is None
+    assert behind.busy_ms(replace(raw, facts={}), found, None, ran) is None
+    assert behind.busy_ms(raw, replace(found, source="fit"), None, ran) is None, "Keras waits where it is seen"

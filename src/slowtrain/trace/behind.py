@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slowtrain.model import Category
-from slowtrain.trace import Device, Floats, Ints, Steps
+from slowtrain.trace import Device, Floats, Ints, Kernels, Steps
 from slowtrain.trace.recording import Recording
 from slowtrain.trace.steps import touching_windows
 
@@ -86,9 +86,22 @@ def find(recording: Recording, steps: Steps) -> Behind:
     return Behind(replace(steps, start_ms=start, end_ms=end, windowed=windowed, steady=steady), device)
 
 
-def busy_ms(recording: Recording, device: Device | None) -> float | None:
-    """What an accelerator worked in each step of the window, where calls only start it; None where they wait for it."""
-    return device.busy_ms if device is not None and _on_jax(recording) else None
+def busy_ms(recording: Recording, steps: Steps, device: Device | None, ran: Kernels | None) -> float | None:
+    """What the device worked in each step of the window, where calls only start it; None where they wait for it.
+
+    A processor counts for one where the loop is the user's own: NumPy waits in there, which nobody sees.
+    """
+    if not _on_jax(recording):
+        return None
+    if device is not None:
+        return device.busy_ms
+    if ran is None or not ran.step_ms or not _by_hand(steps):
+        return None
+    return ran.busy_ms * min(steps.mean_ms / ran.step_ms, 1.0)
+
+
+def _by_hand(steps: Steps) -> bool:
+    return steps.source.startswith("function ")
 
 
 def _on_jax(recording: Recording) -> bool:
@@ -102,7 +115,7 @@ def pace(started: Floats, done_ms: float) -> float:
 
 def _stretches(recording: Recording, steps: Steps) -> Iterator[tuple[Ints, Floats, float]]:
     """Steps of one epoch before a wait for the device: which, when each had been started, when all were done."""
-    by_hand = steps.source.startswith("function ")
+    by_hand = _by_hand(steps)
     calls = recording.lanes.get("function" if by_hand else "step")
     if calls is None or recording.holes or len(steps) < LEAST_STEPS:
         return
