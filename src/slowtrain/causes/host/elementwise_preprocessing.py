@@ -53,6 +53,7 @@ OF_ELEMENTS = frozenset(
     "tuple isinstance".split()
 )
 JOINING = frozenset("concatenate append vstack hstack row_stack column_stack dstack concat insert".split())
+COMPILING = frozenset("jit pmap grad value_and_grad vjp function gradient".split())
 FILES = frozenset(
     "open read_csv load imread read read_file imread_collection urlopen load_img glob write write_file save savez "
     "savez_compressed savetxt imwrite imsave dump to_csv tofile encode_png encode_jpeg TFRecordWriter".split()
@@ -102,7 +103,7 @@ class ElementwisePreprocessing(Cause):
         if hot is None or hot.ms < min(LEAST_MS, LEAST_SHARE * trace.run_ms):
             return None
         return Evidence(
-            f"Python loops over elements for {plain(hot.ms / 1e3, 2)} s before the first step, "
+            f"Python loops over elements for {plain(hot.ms / 1e3, 2)} s{_when(trace)}, "
             f"{hot.ms / trace.run_ms:.0%} of the run ({hot.samples} samples of the main thread)",
             {"loop_ms": hot.ms, "samples": float(hot.samples)},
             hot.places,
@@ -204,6 +205,12 @@ class ElementwisePreprocessing(Cause):
     )
     quiet = (
         """
+        @phase preparation=4000
+        @fact source={"train.py":"f = jax.jit(g)\\nfor row in data:\\n    a = f(row)\\n    out.append(a)\\n"}
+        @span stack f start=100 end=100 line=3 times=40 every=20 value=12
+        @span stack append start=900 end=900 line=4 times=40 every=20 value=30
+        """,
+        """
         step    1111111111
         device  kkkkkkkkkk
         @steps start=2000
@@ -220,6 +227,10 @@ class ElementwisePreprocessing(Cause):
         @span stack <module> start=100 end=100 line=3 times=80 every=20 value=12
         """,
     )
+
+
+def _when(trace: Trace) -> str:
+    return " before the first step" if len(trace.steps) else " of a run in which no step was seen"
 
 
 def _hot(trace: Trace) -> Hot | None:
@@ -300,7 +311,27 @@ def _loops(trace: Trace, place: Place) -> bool:
         return False
     if FILES & set(_calls_at(tree, place.line)):
         return False
-    return bool(loops_around(tree, place.line)) or bool(_callers(trace, place))
+    callers = _callers(trace, place)
+    loops = [loop for line in (place.line, *callers) for loop in loops_around(tree, line)]
+    if not len(trace.steps) and _compiled(tree, (function_around(tree, place.line), *loops)):
+        return False  # it may be the training itself
+    return bool(loops or callers)
+
+
+def _compiled(tree: ast.Module, parts: Iterable[ast.AST | None]) -> bool:
+    """Whether one of these parts of a file calls what the file has compiled, or a gradient that it made."""
+    made: set[str] = set()
+    for one in trees.walk(tree):
+        if isinstance(one, ast.FunctionDef) and any(_makes(d) for d in one.decorator_list):
+            made.add(one.name)
+        elif isinstance(one, ast.Assign) and isinstance(one.value, ast.Call) and _makes(one.value):
+            made.update(named(target) for target in one.targets)
+    calls = (n for part in parts if part is not None for n in trees.walk(part) if isinstance(n, ast.Call))
+    return any(called(call) in made or _makes(call.func) for call in calls)
+
+
+def _makes(node: ast.AST) -> bool:
+    return any(named(n) in COMPILING for n in ast.walk(node))
 
 
 def _callers(trace: Trace, place: Place) -> list[int]:
