@@ -21,6 +21,7 @@ from slowtrain.whatif import Drop, Remedy
 
 LEAST = 3  # traces of one function after its first: Keras' own functions see a last, smaller batch, and relax
 DEAR = 0.2  # of the steady steps
+OTHERWISE = "give the function the same objects each time, and tensors for what changes"
 NEW_OBJECT = re.compile(r"a new (\w+) object each call")
 
 
@@ -87,7 +88,9 @@ class Retracing(Cause):
         found = _again(trace)
         rows = changes(found[0].events) if found else []
         text = rows[0][2] if rows else ""
-        if "Python" in text:
+        if trace.on_jax:
+            yield Prescription("edit", Effect.EQUIVALENT, _on_jax(rows[0][0], text) if rows else OTHERWISE)
+        elif "Python" in text:
             tensor = f"pass {rows[0][0]} as a tensor (tf.constant) or keep it in a tf.Variable"
             yield Prescription("edit", Effect.EQUIVALENT, tensor, edits=_as_tensors(trace, found[0], rows))
         elif "shape" in text or "list" in text:
@@ -101,8 +104,7 @@ class Retracing(Cause):
             says = f"pass the numbers of {rows[0][0]} as tensors: each new object is traced"
             yield Prescription("edit", Effect.EQUIVALENT, says, edits=made)
         else:
-            same = "give the function the same objects each time, and tensors for what changes"
-            yield Prescription("edit", Effect.EXACT, same)
+            yield Prescription("edit", Effect.EXACT, OTHERWISE)
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Arguments that a loop changes as Python numbers, lists or shapes; methods called on objects made anew."""
@@ -257,6 +259,15 @@ def _opened(trace: Trace, worst: Traced, rows: list[tuple[str, int, str]]) -> tu
     if worst.written is None or not all(text.startswith("shape") for _, _, text in rows):
         return ()
     return measured.first(trace, [worst.written], retraced.reduced)
+
+
+def _on_jax(name: str, changed: str) -> str:
+    """There numbers are traced by their type alone, unless the script says that they are static."""
+    if "Python" in changed:
+        return f"let {name} be traced: take it out of static_argnums and static_argnames"
+    if "shape" in changed or "list" in changed:
+        return f"pad {name} to one shape, or to a few"
+    return f"give the function {name} as the same object, or the same kind of array, each time"
 
 
 def _again(trace: Trace) -> list[Traced]:

@@ -72,7 +72,8 @@ class PerStepFeed(Cause):
         made = 0.0
         if handed and trace.steps.training and not trace.steps.source.endswith("()"):
             before, after = sum(line.ms for line in lines.before), sum(line.ms for line in lines.after)
-            part = before / (before + after) if before + after else 1.0
+            # On JAX Python may as well wait for a device that is behind, which lines alone would tell.
+            part = before / (before + after) if before + after else 0.0 if trace.on_jax else 1.0
             hand = by_hand(trace)
             waiting = hand.waiting if hand is not None and hand.waiting > WAITING else 0.0
             # Elements that Python goes through one by one are no conversion of a batch: see input/.
