@@ -6,10 +6,15 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from slowtrain.model import Signal
-from slowtrain.trace import Trace
+import numpy as np
+
+from slowtrain.model import Category, Signal
+from slowtrain.trace import Trace, work
 
 FACT = "batch"  # see beside.KEPT
+# Bytes a millisecond from ordinary memory to a device: the driver locks or copies them first (an H100 took 6 GB/s).
+PAGED = 6e6
+START_MS = 0.01  # the most that a kernel's start takes, of its own time: those that do nothing take 1 to 5 µs
 
 
 @dataclass(frozen=True)
@@ -55,3 +60,22 @@ def curve(trace: Trace) -> Curve | None:
         )
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def following_ms(trace: Trace) -> float | None:
+    """Of a step on an accelerator what follows its batch; None where no window saw the device.
+
+    That is what kernels take beyond their start, those of the optimizer aside, and making and copying the batch. The
+    rest is calls from the host, which a larger batch does not lengthen.
+    """
+    device, kernels = trace.device, trace.kernels
+    if not trace.on_accelerator or device is None or kernels is None or not kernels.by_name or not device.kernels:
+        return None
+    ops = work.ops(kernels)
+    start = min(float(np.quantile([o.ms / o.count for o in ops if o.count], 0.25)), START_MS)
+    over = sum(max(o.ms - start * o.count, 0.0) for o in ops if not o.update)
+    computing = trace.mean(Category.DEVICE) * over / (sum(o.ms for o in ops) or 1.0)
+    copied = device.copies.get("h2d")
+    copying = min(copied.bytes / PAGED, trace.mean(Category.FEED)) if copied is not None else 0.0
+    # Python of the loop's own may well go through the batch: nobody counted its turns.
+    return computing + copying + trace.mean(Category.INPUT) + trace.mean(Category.PYTHON)

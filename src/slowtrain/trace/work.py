@@ -114,7 +114,10 @@ def freed(trace: Trace, part: float, gone_ms: float) -> dict[Category, float]:
     """Ms a step that go with ops that stream through memory for ``part`` of the op time, ``gone_ms`` of them computing.
 
     Between large ops the executor waits for their threads, which goes with them; what remains finds its caches warm.
+    On an accelerator neither is the host's.
     """
+    if trace.on_accelerator:
+        return {Category.DEVICE: gone_ms}
     gone = {Category.DEVICE: gone_ms, Category.DISPATCH: 0.7 * part * executor_ms(trace)}
     for category in (Category.DEVICE, Category.DISPATCH, Category.INPUT, Category.PYTHON):
         own = gone.get(category, 0.0)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from slowtrain.causes import LITTLE, Cause
 from slowtrain.figures import plain
-from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.source.cures.compute import models
 from slowtrain.source.reading.recorded import everywhere
-from slowtrain.trace import Copies, Device, Trace, names
+from slowtrain.trace import Copies, Device, Trace, names, tensor_cores
 from slowtrain.whatif import Drop, Remedy
 
 LETTERS = 80  # of an op's name, whose last part says most
@@ -79,6 +79,7 @@ class HostPlacedOps(Cause):
             f"the device waits {plain(ms)} of each step's {plain(trace.step_ms)} ms for ops that the host "
             f"computes{cross}",
             {"host_op_ms": found.waiting_ms, "copies_ms": found.copies_ms, "edges_per_step": found.edges},
+            _where(trace, found),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -93,6 +94,10 @@ class HostPlacedOps(Cause):
         if moved:
             says = 'take the training out of tf.device("/CPU:0"): tf.device(None) leaves placing to TensorFlow'
             yield Prescription("edit", Effect.EQUIVALENT, says, edits=moved)
+        if trace.on_jax:
+            says = "write it in jax.numpy inside the step, or compute it before the step where it needs only the batch"
+            yield Prescription("edit", Effect.EQUIVALENT, says)
+            return
         yield Prescription("edit", Effect.EXACT, "move what has no kernel for the device into the input pipeline's map")
         log = "see where ops are placed: tf.debugging.set_log_device_placement(True)"
         yield Prescription("advice", Effect.EXACT, log)
@@ -157,9 +162,20 @@ def _crossing(trace: Trace, device: Device) -> Crossing | None:
     if both:
         # Where the profile does not tell the ops themselves, what each crossing costs at least.
         waiting = max(computing, min(device.idle.get("dispatch", 0.0), count / 2 * ROUND_TRIP_MS))
-    computed = (gap.detail.rpartition(":")[0][-LETTERS:] for gap in device.gaps if gap.reason == names.HOST_OP)
+    computed = (
+        (gap.detail.rpartition(":")[0] or gap.detail)[-LETTERS:] for gap in device.gaps if gap.reason == names.HOST_OP
+    )
     ops = tuple(sorted(edges, key=lambda e: -edges[e])) if both else tuple(dict.fromkeys(computed))
     return Crossing(count if both else 0.0, ops, copies, waiting)
+
+
+def _where(trace: Trace, found: Crossing) -> tuple[Place, ...]:
+    """The user's lines of the ops, where XLA's programs tell; those number what has one name (`pure_callback.1`)."""
+    called = {op.rpartition("/")[2].partition(".")[0] for op in found.ops} - {""}
+    device = trace.device
+    if device is None:
+        return ()
+    return tensor_cores.lines(device, lambda op: op.partition(":")[0].rpartition("/")[2] in called)
 
 
 def _unclear(trace: Trace, device: Device) -> bool:

@@ -46,9 +46,9 @@ class SmallBatch(Cause):
     is not that the device waits for data.
 
     ## How it is recognised
-    Fewer than sixteen samples a step; and what follows the batch (ops over samples beyond what they cost
-    for starting, input made per sample) is the smaller part of the step. Where the run has steps of
-    different batch sizes, their times say so directly. A single long sequence through a recurrent
+    Fewer than sixteen samples a step (than 64 where a GPU was seen at work); and what follows the batch (ops over
+    samples beyond what they cost for starting, input made per sample) is the smaller part of the step. Where the run
+    has steps of different batch sizes, their times say so directly. A single long sequence through a recurrent
     layer counts likewise. Where `slowtrain batch --recording RUN` has measured other batch sizes, only that counts.
 
     ## What to do
@@ -71,7 +71,7 @@ class SmallBatch(Cause):
         known = batching.curve(trace)
         if known is not None and steps.training and size > 0:
             return _by_curve(trace, known, size)
-        if not steps.training or steps.source.endswith("()") or trace.eager or not 0 < size < BALANCE:
+        if not steps.training or steps.source.endswith("()") or trace.eager or not 0 < size < _tried(trace):
             return None
         if any(sum((g.get("repeated") or {}).values()) >= UNROLLED for g in work.graphs(trace)):
             return None  # the step is dear for its loop of small ops: that is what to cure
@@ -265,6 +265,11 @@ def _goal(trace: Trace, size: float) -> float | None:
     return float(2 ** int(np.log2(goal))) if goal >= 2 * size else None
 
 
+def _tried(trace: Trace) -> int:
+    """Below it a batch is small. On a device rows ride along far beyond what a processor's caches hold."""
+    return BALANCE if batching.following_ms(trace) is None else GOAL
+
+
 def _measured(trace: Trace) -> _Fit | None:
     """From steps of different size in this run, where there are enough of each."""
     steps = trace.steps
@@ -304,7 +309,8 @@ def _fit(trace: Trace, size: float) -> _Fit | None:
             0.0,
             "the model's arithmetic is the rest",
         )
-    following += made
+    seen = batching.following_ms(trace)
+    following, matrix = (following + made, matrix) if seen is None else (seen, 0.0)
     fixed = max(trace.step_ms - following, 0.0)
     return _Fit(fixed, following / size, matrix, "ops that follow the batch were told apart")
 
