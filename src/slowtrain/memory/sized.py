@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from slowtrain.memory.replay import Outcome, Pool, largest, replay
 from slowtrain.memory.scaling import Measured, Requests, foretold, scale
@@ -18,7 +17,7 @@ NEAR = 1 / 64  # below the answer, as a share of it, that is tried too: pieces f
 
 @dataclass(frozen=True)
 class Sized:
-    """``orders`` are the last line's sizes in the order of each of its two records: which op is first varies."""
+    """``orders`` are sizes in the order of each of the records: which op is first varies, and so where pieces fall."""
 
     measured: tuple[Measured, ...]  # by batch
     orders: tuple[Requests, ...]
@@ -62,8 +61,8 @@ def sized(measured: Sequence[Measured]) -> Sized:
     if len(known) < 2:
         raise ValueError("a line needs two batches")
     errors = [_error(*three) for three in zip(known, known[1:], known[2:], strict=False)]
-    low, high = list(pairwise(known))[-1]
-    orders = (scale(low, high), scale(low, high, order=low))
+    high = known[-1]
+    orders = (scale(known[-2], high), *(scale(one, high, order=one) for one in reversed(known[:-1])))
     return Sized(known, orders, max(map(abs, errors), default=None), max([LEAST_MARGIN, *errors]))
 
 
