@@ -13,12 +13,14 @@ import wrapt
 from slowtrain.capture import frames, signatures
 from slowtrain.capture.checked import Checking
 from slowtrain.capture.datasets import held_arrays, host_arrays
+from slowtrain.capture.levels import levels
 from slowtrain.capture.patching import Wrapper, on_import, passed_over, replace
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress, ThreadState
 
 LOOPS = {"fit": "fit", "evaluate": "evaluate", "predict": "predict"}
 LISTS = (list, tuple, dict)
+LOOKS = 3  # fits whose numbers are looked at: a millisecond each, and there may be thousands
 PHASES = ("train", "test", "predict")
 ON_BATCH = {"train_on_batch": "train", "test_on_batch": "test", "predict_on_batch": "predict"}
 
@@ -42,6 +44,7 @@ class KerasPatches:
         self.state = state
         self.progress = progress
         self._policies: dict[str, int] = {}  # layers made so far by their precision policy
+        self._looks = LOOKS
 
     def install(self) -> None:
         for module, patch in (
@@ -75,7 +78,7 @@ class KerasPatches:
 
     def _loop(self, loop: str, original: Wrapper) -> Wrapper:
         recorder, state, override, watch = self.recorder, self.state, self._patch_override, self.watch_items
-        settle, progress = self.settle, self.progress
+        settle, progress, arguments = self.settle, self.progress, self._given
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
             me = state.me
@@ -85,7 +88,7 @@ class KerasPatches:
             if outer:
                 recorder.guard(loop, settle, self)
             recorder.guard(loop, override, type(self))
-            about = recorder.guard(loop, _arguments, loop, self, args, kwargs)
+            about = recorder.guard(loop, arguments, loop, self, args, kwargs)
             recorder.guard(loop, watch, args[0] if args else kwargs.get("x"))
             if not outer:
                 progress.loop = about
@@ -108,6 +111,15 @@ class KerasPatches:
             recorder.event("loop", loop, start, end, site=place, nested=outer, **about)
 
         return wrapper
+
+    def _given(self, loop: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        about = _arguments(loop, model, args, kwargs)
+        if loop == "fit" and self._looks > 0:
+            self._looks -= 1
+            found = levels(_first(args[0] if args else kwargs.get("x")))
+            if found is not None:
+                about["data"]["levels"] = found
+        return about
 
     def _patch_override(self, model: type) -> None:
         """A model of the user's may make its step functions itself."""
@@ -270,7 +282,7 @@ def _bare(function: Any, step: Wrapper) -> Any:
 
 
 def _arguments(loop: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """What a loop was given, as far as it can be told without touching the data."""
+    """What a loop was given, as far as it can be told without going through the data."""
     names = {
         "fit": ("x", "y", "batch_size", "epochs", "verbose", "callbacks", "validation_split", "validation_data"),
         "evaluate": ("x", "y", "batch_size", "verbose"),
@@ -297,12 +309,17 @@ def _arguments(loop: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, A
     return about | _compiled(model)
 
 
+def _first(x: Any) -> Any:
+    """The first array of lists, tuples and dictionaries of them."""
+    while isinstance(x, (list, tuple, dict)) and x:
+        x = next(iter(x.values())) if isinstance(x, dict) else x[0]
+    return x
+
+
 def _data(x: Any) -> dict[str, Any]:
     kind = type(x)
     about: dict[str, Any] = {"type": f"{kind.__module__}.{kind.__qualname__}"}
-    first = x
-    while isinstance(first, (list, tuple, dict)) and first:
-        first = next(iter(first.values())) if isinstance(first, dict) else first[0]
+    first = _first(x)
     shape = getattr(first, "shape", None)
     if shape is not None:
         about["shape"] = [None if d is None else int(d) for d in shape]

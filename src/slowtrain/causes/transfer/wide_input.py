@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from slowtrain.causes import LITTLE, Cause
 from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
+from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.transfer import doubles
 from slowtrain.trace import Trace, tensor_cores
+from slowtrain.trace.host import called, named
 from slowtrain.trace.pipeline import Pipeline, Written
 from slowtrain.whatif import Drop, Remedy
 
 BYTES = {"uint8": 1, "float16": 2, "bfloat16": 2, "float32": 4, "int32": 4, "float64": 8, "int64": 8}
 DECODED = ("DecodeJpeg", "DecodePng", "DecodeImage", "DecodeBmp", "DecodeGif", "DecodeAndCropJpeg")  # give uint8
 MOSTLY = 0.5  # of a batch's bytes: labels and weights beside it may be what they are
+CUT_MS = 0.15  # of cutting a batch from arrays, whatever its size
 COPY_MS = 0.02  # of a copy, whatever its size: what remains of it is bytes
 
 
@@ -47,8 +53,10 @@ class WideInput(Cause):
 
     ## How it is recognised
     The step waits for copies to the device, and the element types of the pipeline's stages say that uint8 was cast on
-    the host; or the first ops on the device are casts of as many float64 or int64 numbers as were copied. A profile
-    alone seldom tells what the data was before: then this is not checked unless copies hardly cost anything.
+    the host; or the first ops on the device are casts of as many float64 or int64 numbers as were copied; or some
+    thousand numbers from all over an array given to `fit` are so few different ones, evenly spaced, that bytes could
+    hold them. A profile alone seldom tells what the data was before: then this is not checked unless copies hardly cost
+    anything.
 
     ## What to do
     Let the pipeline hand over uint8 and put the cast into the model: `layers.Rescaling(1 / 255)` as
@@ -65,26 +73,40 @@ class WideInput(Cause):
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         told = trace.share(Category.FEED) < LITTLE or _by_casts(trace) is not None or _narrow(trace)
+        told = told or _by_array(trace) is not None
         typed = trace.pipeline is not None and any(_dtype(p) for w in trace.pipeline.written for p in _element(w))
         return super().wants(trace) | (set() if told or typed else {Signal.PIPELINE, Signal.WRITTEN})
 
     def examine(self, trace: Trace) -> Evidence | None:
-        found = _by_pipeline(trace.pipeline) or _by_casts(trace)
-        ms = _bytes_ms(trace)
+        found = _by_pipeline(trace.pipeline) or _by_casts(trace) or _by_array(trace)
+        ms, made = _bytes_ms(trace), _cut_ms(trace)
+        ms += made
         if found is None or found.share < MOSTLY or ms <= 0 or trace.device is None:
             return None
         copied = trace.device.copies["h2d"]
+        way = "cut from their arrays and on their way" if made > 0 else "on their way"
         return Evidence(
             f"each step waits {plain(ms)} of {plain(trace.step_ms)} ms for "
-            f"{plain(copied.bytes / 1e6)} MB on their way to the "
+            f"{plain(copied.bytes / 1e6)} MB {way} to the "
             f"device, {found.share:.0%} of them {found.dtype} that could be {found.narrow}",
-            {"feed_ms": ms, "wide_share": found.share, "copied_bytes": copied.bytes, "saved_share": found.saved},
+            {
+                "feed_ms": ms - made,
+                "made_ms": made,
+                "wide_share": found.share,
+                "copied_bytes": copied.bytes,
+                "saved_share": found.saved,
+            },
             (found.place,) if found.place else (),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         # The host's part, handing bytes to the driver, shrinks with them as well, but not where it is paid per call.
-        return [Drop({Category.FEED: evidence.numbers["saved_share"] * evidence.numbers["feed_ms"]}, 0.5, (0.6, 1.1))]
+        saved = evidence.numbers["saved_share"]
+        drops = {
+            Category.FEED: saved * evidence.numbers["feed_ms"],
+            Category.INPUT: saved * evidence.numbers["made_ms"],
+        }
+        return [Drop(drops, 0.5, (0.6, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if "uint8" in evidence.says:
@@ -189,6 +211,45 @@ def _bytes_ms(trace: Trace) -> float:
     if copied is None:
         return 0.0
     return max(trace.mean(Category.FEED) - copied.count * COPY_MS, 0.0)
+
+
+def _cut_ms(trace: Trace) -> float:
+    """What cutting a batch out of arrays in the step's own thread takes beyond the call: it goes with the bytes."""
+    if trace.pipelines or _by_array(trace) is None:
+        return 0.0
+    return max(trace.mean(Category.INPUT) - CUT_MS, 0.0)
+
+
+def _by_array(trace: Trace) -> Wide | None:
+    """An array given to `fit` of whose numbers so few, so evenly spaced were met that a byte could hold each."""
+    device = trace.device
+    copied = device.copies.get("h2d") if device is not None else None
+    fits = [e for e in trace.events_of("loop") if e.name == "fit" and e.place is not None]
+    given = next(((e, e.data["data"]) for e in fits if (e.data.get("data") or {}).get("levels")), None)
+    sizes = trace.steps.size[trace.steps.steady]
+    if given is None or copied is None or not copied.bytes or not len(sizes):
+        return None
+    fit, data = given
+    bytes_ = prod(data["shape"][1:]) * float(np.median(sizes)) * BYTES[data["dtype"]]
+    return Wide(data["dtype"], "uint8", min(bytes_ / copied.bytes, 1.0), _cast_line(trace, fit.place) or fit.place)
+
+
+def _cast_line(trace: Trace, fit: Place | None) -> Place | None:
+    """The last line before `fit` that casts what it is given."""
+    source = text_of(trace, fit.file) if fit is not None else None
+    if source is None or fit is None:
+        return None
+    tree = source.tree
+    calls = (c for c in ast.walk(tree) if isinstance(c, ast.Call) and c.lineno == fit.line and called(c) == "fit")
+    name = next(
+        (named(given) for c in calls for given in (*c.args[:1], *(k.value for k in c.keywords if k.arg == "x"))), ""
+    )
+    made = [
+        n.lineno for n in ast.walk(tree)
+        if isinstance(n, ast.Assign) and n.lineno < fit.line and name in map(named, n.targets)
+        and any(isinstance(c, ast.Call) and called(c) == "astype" for c in ast.walk(n.value))
+    ]  # fmt: skip
+    return Place(fit.file, max(made)) if name and made else None
 
 
 def _by_pipeline(pipe: Pipeline | None) -> Wide | None:
