@@ -237,7 +237,9 @@ def _unrolled(trace: Trace) -> Avoidable | None:
     )
     if event is None or not written:
         return None
-    times = max(float(types.get("ReadVariableOp") or 0) / written / USUAL_READS, _products(trace, event))
+    times = float(types.get("ReadVariableOp") or 0) / written / USUAL_READS
+    if times < 3:
+        times = _products(trace, event)
     if times < 3:
         return None
     share = 1 - 1 / times
