@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 import types
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from slowtrain.capture import jaxargs, jaxed, patching
+from slowtrain.capture import jax, jaxargs, jaxed, patching
 from slowtrain.capture.recorder import Recorder
 from slowtrain.capture.state import Progress, ThreadState
 from slowtrain.trace import Trace, build
@@ -246,6 +247,7 @@ def test_static_arguments_are_known_by_place_and_name() -> None:
 
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[jaxed.JaxLoops, types.ModuleType, Recorder]:
     """Patches of something with JAX's names: what is compiled is called, a gradient is what the function gives."""
+    monkeypatch.setattr(jax, "by_hand", [])
     module = types.ModuleType("jax")
     module.jit = lambda fun=None, **_: fun or (lambda f: f)  # type: ignore[attr-defined]
     module.value_and_grad = lambda fun: fun  # type: ignore[attr-defined]
@@ -308,4 +310,17 @@ def test_an_error_of_the_scripts_reaches_it(tmp_path: Path, monkeypatch: pytest.
         module.value_and_grad(failing)(8)
     assert loops.state.me.busy == 0
     assert recorder.faults == []
+    patching.undo()
+
+
+def test_a_gradient_says_that_jax_is_at_work_beside_tensorflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jax", types.ModuleType("jax"))
+    monkeypatch.setitem(sys.modules, "jax._src.xla_bridge", types.SimpleNamespace(_backends={"cpu": 1}))
+    monkeypatch.setitem(sys.modules, "tensorflow", types.ModuleType("tensorflow"))
+    monkeypatch.delitem(sys.modules, jax.TRAINER, raising=False)
+    _, module, _ = installed(tmp_path, monkeypatch)
+    module.jit(lambda a: a)(1)
+    assert jax.at_work() is None
+    module.value_and_grad(lambda a: (a, a))(1)
+    assert jax.at_work() is not None
     patching.undo()

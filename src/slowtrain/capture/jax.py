@@ -198,14 +198,16 @@ def _first_array(made: Any) -> Any:
 
 # -- facts
 
+by_hand: list[bool] = []  # filled once the script takes gradients with JAX itself, whatever else it has imported
+
 
 def at_work() -> Any:
-    """JAX, where Keras runs on it or TensorFlow is not there, and the script has opened its devices; else None.
+    """JAX, where it trains or TensorFlow is not there, and the script has opened its devices; else None.
 
     It is never us who open them: that takes memory, and settings that the script makes later would come too late.
     """
     jax, bridge = sys.modules.get("jax"), sys.modules.get("jax._src.xla_bridge")
-    if jax is None or ("tensorflow" in sys.modules and TRAINER not in sys.modules):
+    if jax is None or ("tensorflow" in sys.modules and TRAINER not in sys.modules and not by_hand):
         return None
     return jax if getattr(bridge, "_backends", None) else None
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import wrapt
 
-from slowtrain.capture import frames, jaxargs, signatures
+from slowtrain.capture import frames, jax, jaxargs, signatures
 from slowtrain.capture.jax import COMPILED, COMPILING, TRACED
 from slowtrain.capture.patching import MARK, Wrapper, on_import, passed_over, replace
 from slowtrain.capture.recorder import Recorder, now
@@ -109,6 +109,7 @@ class JaxLoops:
     def _pass_over(self, module: Any) -> None:
         """The line of an op is the script's, not ours: it goes into the programs."""
         module.register_exclusion(MARK)
+        self.recorder.at_exit.append(lambda: _not_passed_over(module))
 
     # -- functions that are made
 
@@ -206,6 +207,7 @@ class JaxLoops:
         me, about = self.state.me, known.about
         if me.training:
             about["training"], me.training, known.kind = True, False, TRAINS
+            jax.by_hand[:] = [True]
         compiled, me.last_trace = me.last_trace, None
         if compiled is None:
             return  # with jax.disable_jit(): run in Python
@@ -269,6 +271,7 @@ class JaxLoops:
 
     def _took(self, start: int, end: int, frame: FrameType) -> None:
         self.recorder.span(self.recorder.name_at(frame, "gradient", "gradient", "gradient"), start, end)
+        jax.by_hand[:] = [True]
         self.recorder.fact("jax", True)
 
     # -- what is compiled
@@ -354,6 +357,13 @@ class JaxLoops:
 def _of_library(frame: FrameType) -> bool:
     """Whether JAX or Keras makes the function, for itself."""
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] in OWN
+
+
+def _not_passed_over(module: Any) -> None:
+    if MARK in module._exclude_paths:
+        module._exclude_paths.remove(MARK)
+        for cached in ("_exclude_path_regex", "is_user_filename"):
+            getattr(module, cached).cache_clear()
 
 
 def _unwrapping(original: Wrapper) -> Wrapper:
