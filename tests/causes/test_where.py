@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from dataclasses import replace
 
@@ -281,3 +282,25 @@ def test_a_literal_in_its_place_is_no_other_line() -> None:
         return [line for call in calls for line in shown.number(source, call.args[0])]  # type: ignore[arg-type]
 
     assert [p.line for p in shown.lines(trace, given)] == [1]
+
+
+UNROLLED = """
+step    1111111111
+device  kkkkkkkkkk
+@phase import=1800 compile=6000
+@event trace name=step start=0 end=6000 data={"nth":1,"training":true,"trace_ns":5000000000,"site":["train.py",9],\
+"graph":{"ops":9000,"types":{"ReadVariableOp":802,"AssignVariableOp":34},"lines":[["train.py",2,5000,4000]]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("def f(s):\n return s * g(s)\n\ndef loss(s):\n for _ in days:\n  s = f(s)\n return s\n", [5, 9]),
+        ("for _ in days:\n s = s * g(s)\n", [1, 9]),
+        ("s = f(s)\ns = s * g(s)\n", [9]),
+    ],
+)
+def test_a_loop_that_is_written_out_into_the_graph_is_named_at_its_head(text: str, lines: list[int]) -> None:
+    drawing = f"{UNROLLED}@fact source={json.dumps({FILE: text})}\n"
+    assert named("startup/slow-startup", drawing, text) == lines

@@ -15,7 +15,16 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import building, kerascalls
 from slowtrain.source.spots.startup import models, unrolled
 from slowtrain.trace import Event, Trace, work
-from slowtrain.trace.host import called, in_keras, loops_around, parsed, stands_for, training_begins, within
+from slowtrain.trace.host import (
+    called,
+    function_around,
+    in_keras,
+    loops_around,
+    parsed,
+    stands_for,
+    training_begins,
+    within,
+)
 from slowtrain.whatif import Remedy, Skip
 
 LEAST_MS = 1000.0  # of what could be avoided: an ordinary model traces and starts in about that
@@ -244,9 +253,13 @@ def _unrolled(trace: Trace) -> Avoidable | None:
         return None
     share = 1 - 1 / times
     ops = float(event.data["graph"].get("ops") or 0)
+    places = (*_unrolled_lines(trace), *_written_out(trace, event), event.place)
     says = f"tracing and starting a graph of {ops:.0f} operations, most of them one loop written out,"
     return Avoidable(
-        says, event.ms, max(event.ms * share - ROLLED_MS, 0.0), _unique((*_unrolled_lines(trace), event.place))
+        says,
+        event.ms,
+        max(event.ms * share - ROLLED_MS, 0.0),
+        _unique(places),
     )
 
 
@@ -271,6 +284,22 @@ def _unrolled_lines(trace: Trace) -> list[Place]:
         given = [n for n in trees.walk(tree) if isinstance(n, ast.keyword)] if tree is not None else []
         found += [Place(file, k.lineno) for k in given if k.arg == "unroll" and getattr(k.value, "value", None) is True]
     return found
+
+
+def _written_out(trace: Trace, event: Event) -> list[Place]:
+    """Loops of the user's around the line that makes most of the graph's ops, or around a call of its function."""
+    for file, line, *_ in (event.data.get("graph") or {}).get("lines") or ():
+        tree = parsed(trace, str(file))
+        if tree is None:
+            continue
+        around = loops_around(tree, int(line))
+        function = function_around(tree, int(line))
+        if not around and function is not None:
+            calls = (n for n in trees.walk(tree) if isinstance(n, ast.Call) and called(n) == function.name)
+            around = next((loops for call in calls if (loops := loops_around(tree, call.lineno))), [])
+        if around:
+            return [Place(str(file), getattr(one, "lineno", 0)) for one in reversed(around)][:2]
+    return []
 
 
 def _building(trace: Trace) -> Avoidable | None:
