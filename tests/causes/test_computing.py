@@ -1,0 +1,60 @@
+"""What is said of a device that computes all the time: which op is nearly all of it, and which format it is in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slowtrain.causes.compute.compute_bound import ComputeBound
+from slowtrain.diagnose import examine
+from slowtrain.model import Place
+from slowtrain.trace import Trace
+from slowtrain.trace.drawn import drawn
+
+BUSY = """
+step    1111111111
+device  kkkkkkkkk.
+@fact devices=[{"kind":"GPU"}]
+@device busy=9 ms=9 kernels=60 ops={} matrix={"tf32":6} facts={"compute_cap_major":9,"compute_cap_minor":0}
+@kernels busy=9 ms=9 ops={"m/dense/dot_general:MatMul": [6, 9], "m/add:Add": [3, 9]}
+"""
+SCATTER = "gradient_tape/embedding/_take/scatter-add"
+
+
+def said(trace: Trace) -> str:
+    (found,) = examine(trace, [ComputeBound()]).diagnoses
+    return "; ".join(p.says for p in found.prescriptions)
+
+
+@pytest.mark.parametrize(
+    ("changed", "to", "mixed"),
+    [
+        ("9", "9", True),
+        ('"tf32":6', '"bfloat16":6', False),
+        ('"tf32":6', '"tf32":2', False),  # products are a small part of the step
+        ('_major":9', '_major":7', False),  # a card without TF32
+    ],
+)
+def test_products_in_tf32_could_be_in_sixteen_bits(changed: str, to: str, mixed: bool) -> None:
+    assert ("mixed_bfloat16" in said(drawn(BUSY.replace(changed, to)))) is mixed
+
+
+def test_one_op_that_is_nearly_all_is_named_with_its_line() -> None:
+    op = f'{{"{SCATTER}:XlaFusion": [9, 1]}}'
+    drawing = BUSY.replace('{"m/dense/dot_general:MatMul": [6, 9], "m/add:Add": [3, 9]}', op).replace(
+        "ops={}", f"ops={op}"
+    )
+    trace = drawn(drawing.replace(": [9, 1]", ":[9,1]"))
+    assert trace.device is not None
+    places = {f"{SCATTER}:XlaFusion": (Place("t.py", 5),)}
+    trace = replace(trace, device=replace(trace.device, places=places))
+    assert SCATTER in said(trace)
+    assert "nothing to cure" not in said(trace)
+    (found,) = examine(trace, [ComputeBound()]).diagnoses
+    assert found.evidence.where == (Place("t.py", 5),)
+
+
+def test_a_product_that_is_nearly_all_is_the_model() -> None:
+    trace = drawn(BUSY.replace('[6, 9], "m/add:Add": [3, 9]', "[9, 9]"))
+    assert "one op" not in said(trace)
