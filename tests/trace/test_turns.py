@@ -11,6 +11,7 @@ import pytest
 from slowtrain.capture.store import Store
 from slowtrain.diagnose import examine
 from slowtrain.trace import Event, Trace, build
+from slowtrain.trace.host import parsed
 from slowtrain.trace.retraces import by_definition, by_function
 
 MS = 10**6
@@ -81,3 +82,9 @@ def test_one_model_that_was_compiled_once_is_traced_again() -> None:
     trace = fits([1, 1, 1, 1], [True, False, False, False])
     assert [len(one.again) for one in by_function(trace)] == [3]
     assert [len(one.events) for one in by_definition(trace)] == [1]
+
+
+def test_a_recording_that_is_read_elsewhere_has_its_sources() -> None:
+    trace = Trace(facts={"sources": {"/gone/t.py": "x = 1"}})
+    assert parsed(trace, "/gone/t.py") is not None
+    assert parsed(trace, "/gone/u.py") is None

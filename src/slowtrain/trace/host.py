@@ -156,7 +156,7 @@ def _tree(text: str) -> ast.Module | None:
 
 def parsed(trace: Trace, file: str) -> ast.Module | None:
     """The syntax tree of a file of the user's; None where it is gone or does not parse."""
-    given = trace.fact("source", file)
+    given = trace.fact("source", file) or trace.fact("sources", file)  # as drawn, or as the recording keeps it
     if isinstance(given, str):
         return _tree(given)
     try:
