@@ -304,3 +304,59 @@ device  kkkkkkkkkk
 def test_a_loop_that_is_written_out_into_the_graph_is_named_at_its_head(text: str, lines: list[int]) -> None:
     drawing = f"{UNROLLED}@fact source={json.dumps({FILE: text})}\n"
     assert named("startup/slow-startup", drawing, text) == lines
+
+
+def test_where_the_model_is_made_that_each_turn_compiles() -> None:
+    text = """
+        import keras
+        def local(start):
+            model = keras.models.clone_model(start)
+            model.compile("sgd", "mse")
+            model.fit(x, y)
+        same = keras.Sequential()
+        for _ in range(9):
+            same.compile("sgd", "mse")
+        """
+    trace = recorded(EAGER, text)
+    made = [shown.at(trace, Place(FILE, n), lambda s, line: shown.receiver(s, line, "compile")) for n in (4, 8)]
+    assert [[p.line for p in places] for places in made] == [[3], []]  # of the other one there is no more than one
+
+
+def test_the_loop_whose_turns_are_ops_of_a_graph() -> None:
+    text = """
+        for _ in range(2):
+            tf.abs(x)
+        for i in range(64):
+            for j in (1, 2):
+                y = x[i] * j
+            total += tf.reduce_sum(y)
+        """
+    trace = recorded(EAGER, text)
+    assert [[p.line for p in shown.at(trace, Place(FILE, n), shown.loop)] for n in (2, 5, 6)] == [[], [], [3]]
+
+
+def test_where_a_python_function_becomes_an_op() -> None:
+    text = """
+        def count(batch):
+            return len(batch)
+        def other(batch):
+            return 0
+        def features(x):
+            return tf.numpy_function(count, [x], tf.int64)
+        """
+    trace = recorded(EAGER, text)
+    assert [[p.line for p in shown.wrapping(trace, [Place(FILE, n)])] for n in (2, 4)] == [[6], []]
+
+
+def test_where_the_batch_is_written() -> None:
+    text = """
+        FIT = {
+            "batch_size": 4,
+        }
+        rows = 8
+        model.fit(x, y, **FIT)
+        model.fit(x, y, batch_size=4)
+        model.fit(ds.batch(rows))
+        """
+    trace = recorded(EAGER, text)
+    assert [[p.line for p in shown.at(trace, Place(FILE, n), shown.batch)] for n in (5, 6, 7)] == [[2], [], [4]]

@@ -13,6 +13,7 @@ from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Sig
 from slowtrain.source import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.compute import heads, mapped, mapped_functions, ops, windows
+from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import made_in, text_of
 from slowtrain.source.spots.compute import ops as spotted
 from slowtrain.trace import Line, Trace, work
@@ -294,7 +295,8 @@ def _repeated(trace: Trace) -> Evidence | None:
     if trace.kernels is None:
         device = part * trace.mean(Category.UNATTRIBUTED)
     kinds = ", ".join(f"{n:,} {key.rpartition('/')[2]}" for key, n in sorted(alike.items(), key=lambda i: -i[1])[:3])
-    where = tuple(Place(str(row[0]), int(row[1])) for row in lines[:3])
+    rows = [Place(str(row[0]), int(row[1])) for row in lines[:3]]
+    where = shown.together((head for row in rows for head in shown.at(trace, row, shown.loop)), rows)
     key = Category.DEVICE if trace.kernels is not None else Category.UNATTRIBUTED
     return Evidence(
         f"a loop makes {count:,} ops alike in the graph ({kinds}); "

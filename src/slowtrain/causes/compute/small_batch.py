@@ -14,6 +14,7 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.compute import batches
 from slowtrain.source.cures.host import kerascalls
+from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import by_hand, text_of
 from slowtrain.source.spots.host import fits as spotted
 from slowtrain.trace import Trace, batching, work
@@ -325,12 +326,13 @@ def _arithmetic_ms(trace: Trace, size: float) -> float | None:
     shape = next((s for s in shapes if s), None)
     if trace.on_accelerator or not shape or not weights:
         return None
+    convolved = max((float(g.get("convolved") or 0) for g in work.graphs(trace)), default=0.0)
     inner = [int(d) for d in shape[1:] if d]
     embedded = any(w.get("class") == "Embedding" for w in weights)
     positions = prod(inner) if embedded else prod(inner[:-1])
     image = len(inner) >= 3
     kernels = [w["shape"] for w in weights if len(w.get("shape") or ()) >= 2 and w.get("class") != "Embedding"]
-    first = min((int(k[-1]) for k in kernels if len(k) >= 4), default=1)
+    first = next((int(k[-1]) for k in kernels if len(k) >= 4), 1)
     count = 0.0
     for kernel in kernels:
         # Where channels double, images are half as large on each side; behind them dense layers see one vector.
@@ -342,7 +344,7 @@ def _arithmetic_ms(trace: Trace, size: float) -> float | None:
             else max(positions, 1)
         )
         count += prod(int(d) for d in kernel) * seen
-    return 6 * count / (FLOPS_PER_MS * trace.cores)
+    return 6 * max(count, convolved) / (FLOPS_PER_MS * trace.cores)
 
 
 def _per_sample_input_ms(trace: Trace, size: float) -> float:
@@ -378,7 +380,8 @@ def _where(trace: Trace) -> tuple[Place, ...]:
     fits = sorted((e for e in trace.events_of("loop") if e.name == "fit" and e.place), key=lambda e: -e.ms)
     written = [w.place for p in trace.pipelines for w in p.written if w.family == "Batch" and w.place]
     found = [*written, *(e.place for e in fits), trace.steps.place]
-    return tuple(dict.fromkeys(p for p in found if p is not None))[:3]
+    places = [p for p in found if p is not None]
+    return shown.together((p for place in places for p in shown.at(trace, place, shown.batch)), places)[:3]
 
 
 def _raised(trace: Trace, evidence: Evidence) -> tuple[Edit, ...]:

@@ -11,6 +11,7 @@ from slowtrain.source import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import hoisting, rebuilding
 from slowtrain.source.cures.host.restarting import restarted
+from slowtrain.source.reading import shown
 from slowtrain.source.spots.host import builds as spotted
 from slowtrain.trace import Event, Spans, Trace
 from slowtrain.trace.host import anywhere, in_windows, outermost, sampled_places, stands_for
@@ -260,7 +261,9 @@ def _made(trace: Trace, one: Traced) -> tuple[Place, ...]:
         for event in trace.events_of("compile"):
             if event.place is not None:
                 counts[event.place] = counts.get(event.place, 0) + 1
-        places += sorted((p for p, n in counts.items() if n >= LEAST), key=lambda p: -counts[p])
+        compiled = sorted((p for p, n in counts.items() if n >= LEAST), key=lambda p: -counts[p])
+        places += [q for p in compiled for q in shown.at(trace, p, lambda s, line: shown.receiver(s, line, "compile"))]
+        places += compiled
     else:
         numbers = {e.data.get("number") for e in one.events}
         made = [n.detail.get("made") for n in trace.names if n.lane == "function" and n.detail.get("number") in numbers]

@@ -310,7 +310,9 @@ def _added(trace: Trace, events: list[tuple[Traced, Event]]) -> tuple[Floats, np
 def _made(trace: Trace, worst: Traced) -> tuple[Place, ...]:
     """Where what changes is put into an argument that holds more, or the object is made that is new in each call."""
     written = text_of(trace, worst.written.file) if worst.written is not None else None
-    function = _definition(written, worst.written.line) if written is not None and worst.written is not None else None
+    function = (
+        shown.definition(written, worst.written.line) if written is not None and worst.written is not None else None
+    )
     if trace.fact("profile") or worst.place is None or written is None or function is None:
         return ()
     given, found = objects.places(written, function), list[Place]()
@@ -328,14 +330,6 @@ def _made(trace: Trace, worst: Traced) -> tuple[Place, ...]:
             ),
         )
     return tuple(found)
-
-
-def _definition(source: Source, line: int) -> ast.FunctionDef | None:
-    """The function whose definition, decorators included, begins on a line."""
-    for one in index.nodes(source, ast.FunctionDef):
-        if isinstance(one, ast.FunctionDef) and line in (one.lineno, *(d.lineno for d in one.decorator_list)):
-            return one
-    return None
 
 
 def _what(worst: Traced) -> str:

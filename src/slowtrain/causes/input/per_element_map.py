@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets, windowing
@@ -26,7 +26,7 @@ from slowtrain.trace.feeding import (
     takes_batches,
     written_place,
 )
-from slowtrain.trace.pipeline import Node
+from slowtrain.trace.pipeline import Node, Pipeline
 from slowtrain.whatif import Remedy, Supply
 
 MOST_US = 60.0  # a longer call does work; nearly empty ones took 8 to 19 µs in recordings on two shared cores
@@ -82,7 +82,7 @@ class PerElementMap(Cause):
                 "op_us": 1e3 * inside / count,
                 "map_ms": node.ms,
             },
-            written_place(node),
+            _places(trace.pipeline, node),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -193,6 +193,14 @@ class PerElementMap(Cause):
         > Prefetch buffer=2
         """,
     )
+
+
+def _places(pipe: Pipeline, node: Node) -> tuple[Place, ...]:
+    """The map, what takes batches apart in front of it, and its function."""
+    line, *function = written_place(node) or (None,)
+    ahead = pipe.nodes[: pipe.nodes.index(node)]
+    apart = [n.written.place for n in ahead if n.family == "Unbatch" and n.written is not None]
+    return tuple(dict.fromkeys(p for p in (line, *apart, *function) if p is not None))
 
 
 def _tiny(trace: Trace) -> tuple[Node, float] | None:

@@ -11,6 +11,7 @@ from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Sig
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import ahead, chunks, generators, quicker
+from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import ByHand, by_hand, follows_model, is_interpreted, only_converts, text_of
 from slowtrain.source.spots.input import eagerinput, slowpython
 from slowtrain.trace import Trace, feeding
@@ -327,9 +328,9 @@ def _in_pipeline(trace: Trace) -> Work | None:
     if idle > WAITING * min(ms, trace.step_ms) and not interpreted:
         return None
     pipe = trace.pipeline
-    places = [line.place for line in lines[:3]] + [p.place for p in several[:2] if p.place]
-    places += [w.place for w in (pipe.python if pipe else ()) if w.place]
-    where = tuple(dict.fromkeys(places))
+    hot = [line.place for line in lines[:3]]
+    others = [*(p.place for p in several[:2]), *(w.place for w in (pipe.python if pipe else ()))]
+    where = tuple(dict.fromkeys(p for p in (*hot, *shown.wrapping(trace, hot[:1]), *others) if p is not None))
     kind, left, share = _kind(trace, calls, ms, interpreted, where)
     return Work(kind, ms, calls, where, left, share, held_ms=held)
 

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 from slowtrain.model import Edit, Place
 from slowtrain.source import Source
-from slowtrain.source.reading import finding, following, index, scopes, settings, values
+from slowtrain.source.reading import finding, following, index, scopes, settings, values, visible
 from slowtrain.source.reading.recorded import text_of, texts_of
 from slowtrain.trace import Trace
 
 MOST = 4  # places that one finding names
+WRAPPERS = ("numpy_function", "py_function", "py_func")  # of TensorFlow: a Python function as an op
 DEPTH = 3  # functions and names on the way to where a value is made
 
 
@@ -122,3 +123,54 @@ def _stores(source: Source, inside: str) -> list[ast.expr]:
     kind: type[ast.expr] = ast.Subscript if inside.endswith("]") else ast.Attribute
     every = index.nodes(source, kind)
     return [n for n in every if isinstance(n, kind) and isinstance(getattr(n, "ctx", None), ast.Store)]
+
+
+def receiver(source: Source, line: int, method: str) -> Iterator[int]:
+    """Where the object is made whose ``method`` is called at ``line``, in the same turn of the same loop."""
+    call = finding.only(source, line, method)
+    owner = call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
+    made = values.assigned(source, owner) if isinstance(owner, ast.Name) else None
+    if call is None or not isinstance(made, ast.Call) or made.lineno == line:
+        return
+    same = finding.function(source, made) is finding.function(source, call)
+    if same and scopes.loops(source, made) == scopes.loops(source, call):
+        yield made.lineno
+
+
+def loop(source: Source, line: int) -> Iterator[int]:
+    """The head of the innermost loop around a line, of many turns as far as the text tells."""
+    every = [n for n in index.nodes(source, ast.For) if isinstance(n, ast.For)]
+    inner = max((n for n in every if n.lineno < line <= (n.end_lineno or 0)), key=lambda n: n.lineno, default=None)
+    if inner is not None and not visible.few(source, inner):
+        yield inner.lineno
+
+
+def wrapping(trace: Trace, places: Iterable[Place]) -> tuple[Place, ...]:
+    """Where the functions that hold ``places`` are made ops of a graph: they stay Python's there."""
+
+    def wrapped(source: Source, line: int) -> Iterator[int]:
+        name = getattr(source.function_at(line), "name", "")
+        for call in index.of(source).called(*WRAPPERS) if name else ():
+            given = finding.keyword(call, "func", 0)
+            if given is not None and scopes.dotted(given).rpartition(".")[2] == name:
+                yield call.lineno
+
+    return tuple(found for place in places for found in at(trace, place, wrapped))
+
+
+def batch(source: Source, line: int) -> Iterator[int]:
+    """Where the number of samples is written that ``fit`` or ``batch`` at a line is given, if that is elsewhere."""
+    for call in finding.calls(source, line, "fit", "batch"):
+        given = settings.forwarded(source, call, "batch_size")
+        if given is None and finding.called(call) == "batch" and call.args:
+            given = settings.written(source, call.args[0])
+        if isinstance(given, ast.Constant) and not call.lineno <= given.lineno <= (call.end_lineno or call.lineno):
+            yield given.lineno
+
+
+def definition(source: Source, line: int) -> ast.FunctionDef | None:
+    """The function whose definition, decorators included, begins on a line."""
+    for one in index.nodes(source, ast.FunctionDef):
+        if isinstance(one, ast.FunctionDef) and line in (one.lineno, *(d.lineno for d in one.decorator_list)):
+            return one
+    return None
