@@ -360,3 +360,18 @@ def test_where_the_batch_is_written() -> None:
         """
     trace = recorded(EAGER, text)
     assert [[p.line for p in shown.at(trace, Place(FILE, n), shown.batch)] for n in (5, 6, 7)] == [[2], [], [4]]
+
+
+HAND_MADE = """
+step    1111111111
+device  kkkkkkkkkk
+@fact devices=[{"kind":"GPU"}]
+@device busy=5 ms=5 kernels=90 matrix={"float64":4,"float32":0.2} precision={"float64":4.5,"float32":0.4}
+"""
+
+
+def test_a_loop_by_hand_on_jax_is_told_by_its_kernels_and_names_the_switch() -> None:
+    text = 'import jax\njax.config.update("jax_enable_x64", True)\njax.config.update("jax_debug_nans", True)\n'
+    assert named("compute/double-precision", HAND_MADE, text) == [2]
+    off = text.replace('64", True', '64", False')
+    assert named("compute/double-precision", HAND_MADE, off) == []

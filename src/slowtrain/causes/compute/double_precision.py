@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.compute import precision
 from slowtrain.source.reading import finding, shown
 from slowtrain.source.reading.recorded import texts_of
@@ -20,6 +22,7 @@ from slowtrain.whatif import Drop, Remedy
 # GPUs for computing centres do half as many float64 operations, others 1 in 32 to 64.
 MATMUL, CONV, REST = 3.0, 4.0, 1.5
 ACCELERATOR = 2.0
+X64 = "jax_enable_x64"
 MOSTLY = 0.5  # of the matrix ops, or of the weights: fewer are a deliberate exception
 
 
@@ -65,6 +68,9 @@ class DoublePrecision(Cause):
             for dtype, count in graph.get("matrix", {}).items():
                 matrix[dtype] = matrix.get(dtype, 0) + int(count)
         weights = work.weights(trace)
+        if not matrix and not weights:  # a loop by hand on JAX: its kernels tell, where a window saw them
+            seen = _in_kernels(trace)
+            return replace(seen, where=shown.together(_switched(trace), seen.where)) if seen is not None else None
         if matrix:
             found, total, what = matrix.get("float64", 0), sum(matrix.values()), "matrix products and convolutions"
         else:
@@ -185,6 +191,16 @@ class DoublePrecision(Cause):
         @device busy=5 ms=5 kernels=90 matrix={"float32":4} precision={"float64":0.5,"float32":4}
         """,
     )
+
+
+def _switched(trace: Trace) -> tuple[Place, ...]:
+    """Where the text tells JAX to compute in double precision wherever NumPy does."""
+
+    def lines(source: Source) -> list[int]:
+        calls = (n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and len(n.args) > 1)
+        return [c.lineno for c in calls if getattr(c.args[0], "value", "") == X64 and getattr(c.args[1], "value", 0)]
+
+    return shown.lines(trace, lines)
 
 
 def _in_kernels(trace: Trace) -> Evidence | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from slowtrain.whatif import Drop, Remedy
 
 MOSTLY = 0.5  # of the readings during the steps: less, and the clock was held down for a moment only
 HELD = 0x4 | 0x8 | 0x20 | 0x40 | 0x80  # power limit, hardware slowdown, heat, power brake: nobody chose these
+POWER = 0x4
 MOST_GPUS = 16
 
 
@@ -41,7 +43,7 @@ class ThrottledClock(Judged, Cause):
     ## How it is recognised
     The driver gives the clock, its highest value and the reasons for a lower one. Only what is read at work
     counts: in a run during its steps, in `slowtrain doctor` during a short load of its own. A card at rest
-    clocks down and is fine. A power limit below the card's default is named too.
+    clocks down and is fine, and so is one that works hard within its default power limit. A limit below that is named.
 
     ## What to do
     Against heat: fans, filters, the slot beside it, the room's air. Against a power limit: `nvidia-smi -pl`
@@ -94,12 +96,31 @@ class ThrottledClock(Judged, Cause):
         step    1111111111
         device  kkkkkkkkkk
         @fact devices=[{"kind":"GPU"}]
+        @fact machine={"gpu":{"devices":[{"index":0,"name":"NVIDIA H100","sm_mhz_max":1980,"power_limit_watts":350,
+        & "power_limit_default_watts":700}]}}
+        @sample gpu_sm_mhz_0=1100 gpu_throttle_bits_0=4 gpu_util_share_0=0.98
+        @device busy=10
+        """,
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @fact devices=[{"kind":"GPU"}]
         @fact machine={"gpu":{"devices":[{"index":0,"name":"Tesla T4","sm_mhz_max":1590}]}}
         @sample gpu_sm_mhz_0=600 gpu_throttle_bits_0=32 gpu_util_share_0=0.98
         @device busy=10
         """,
     )
     quiet = (
+        # All the power that it may have by default: that is how fast this card is.
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @fact devices=[{"kind":"GPU"}]
+        @fact machine={"gpu":{"devices":[{"index":0,"name":"NVIDIA H100","sm_mhz_max":1980,"power_limit_watts":700,
+        & "power_limit_default_watts":700}]}}
+        @sample gpu_sm_mhz_0=1440 gpu_throttle_bits_0=4 gpu_util_share_0=0.98
+        @device busy=10
+        """,
         """
         step    1111111111
         device  kkkkkkkkkk
@@ -135,10 +156,17 @@ def _held(trace: Trace) -> Held | None:
             continue
         seen = inside & np.isfinite(mhz) & np.isfinite(bits)
         reasons = np.nan_to_num(bits).astype(np.int64)
-        held = seen & ((reasons & HELD) != 0)
+        ill = HELD & ~POWER if _at_its_default(gpu) else HELD
+        held = seen & ((reasons & ill) != 0)
         if not held.any() or held.sum() < MOSTLY * seen.sum():
             continue
         busy = float(np.nanmean(use[seen])) if use is not None and np.isfinite(use[seen]).any() else 0.0
-        clock, why = float(np.median(mhz[held])), int(np.bitwise_or.reduce(reasons[held])) & HELD
+        clock, why = float(np.median(mhz[held])), int(np.bitwise_or.reduce(reasons[held])) & ill
         found.append((busy, Held(card(gpu), clock, most, float(held.sum() / seen.sum()), why)))
     return max(found, key=lambda one: one[0])[1] if found else None
+
+
+def _at_its_default(gpu: Mapping[str, Any]) -> bool:
+    """Whether the card may draw all that its maker lets it: at full load such a card always clocks down a little."""
+    limit, usual = figure(gpu.get("power_limit_watts")), figure(gpu.get("power_limit_default_watts"))
+    return limit is not None and usual is not None and limit >= usual
