@@ -96,17 +96,17 @@ class ThrottledClock(Judged, Cause):
         step    1111111111
         device  kkkkkkkkkk
         @fact devices=[{"kind":"GPU"}]
-        @fact machine={"gpu":{"devices":[{"index":0,"name":"NVIDIA H100","sm_mhz_max":1980,"power_limit_watts":350,
-        & "power_limit_default_watts":700}]}}
-        @sample gpu_sm_mhz_0=1100 gpu_throttle_bits_0=4 gpu_util_share_0=0.98
+        @fact machine={"gpu":{"devices":[{"index":0,"name":"Tesla T4","sm_mhz_max":1590}]}}
+        @sample gpu_sm_mhz_0=600 gpu_throttle_bits_0=32 gpu_util_share_0=0.98
         @device busy=10
         """,
         """
         step    1111111111
         device  kkkkkkkkkk
         @fact devices=[{"kind":"GPU"}]
-        @fact machine={"gpu":{"devices":[{"index":0,"name":"Tesla T4","sm_mhz_max":1590}]}}
-        @sample gpu_sm_mhz_0=600 gpu_throttle_bits_0=32 gpu_util_share_0=0.98
+        @fact machine={"gpu":{"devices":[{"index":0,"name":"NVIDIA H100","sm_mhz_max":1980,"power_limit_watts":350,
+        & "power_limit_default_watts":700}]}}
+        @sample gpu_sm_mhz_0=1100 gpu_throttle_bits_0=4 gpu_util_share_0=0.98
         @device busy=10
         """,
     )
