@@ -103,7 +103,7 @@ class UncachedInput(Cause):
         cached = [ready(n, 0.0) for n in pipe.upstream(node)]
         again = ready(node, count, (node.written.element_bytes or 0) * count if node.written else 0.0)
         share = 1 - 1 / pipe.epochs
-        return [Supply(pipeline=pipe.changed(again, *cached), share=share, spread=(0.8, 1.1)), *_filled(trace, share)]
+        return [Supply(pipeline=pipe.changed(again, *cached), share=share, spread=(0.8, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = _repeated(trace)
@@ -299,7 +299,7 @@ class UncachedInput(Cause):
 
 
 def _filled(trace: Trace, share: float) -> list[Remedy]:
-    """Between its epochs a run waits for a shuffle buffer to be filled: with what is kept, once it is."""
+    """Between its passes a run waits for a shuffle buffer: where nobody reads what is kept, that is of this cause."""
     found = fill(trace)
     return [Skip(share * found.outside_ms, spread=(0.6, 1.05))] if found is not None and found.outside_ms > 0 else []
 
