@@ -100,6 +100,9 @@ def scripts(only: list[str]) -> list[Script]:
     found = []
     sets = ((HERE / "scripts", HERE / "labels.toml"), (HERE / "strangers", HERE / "strangers" / "labels.toml"))
     labelled = [(f, *item) for f, file in sets for item in tomllib.loads(file.read_text(encoding="utf-8")).items()]
+    names = [name for _, name, _ in labelled]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise SystemExit(f"two scripts are called {', '.join(sorted(twice))}; recordings are kept by name")
     for folder, name, label in labelled:
         slow, fixed = folder / f"{name}.slow.py", folder / f"{name}.fixed.py"
         healthy = folder / f"{name}.py"
