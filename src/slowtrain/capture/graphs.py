@@ -19,6 +19,7 @@ from typing import Any
 from slowtrain.capture import frames
 
 MATRIX = ("MatMul", "BatchMatMul", "Conv", "Einsum", "DepthwiseConv", "CudnnRNN")  # beginnings of op types
+CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")  # whose arithmetic is counted
 REPEATED = 24  # ops alike in one scope; fewer are no loop worth a look
 SAMPLED = 200  # ops of a graph whose line is looked up: an op's stack takes some 30 µs to read
 TYPES = 40
@@ -65,7 +66,7 @@ class GraphSummary:
                 if not _OTHERS.search(op.name) and self.multiply_adds is not None:
                     count = _multiply_adds(op, kind)
                     self.multiply_adds = None if count is None else self.multiply_adds + count
-                if "onv" in kind and not _OTHERS.search(op.name):
+                if kind in CONVOLUTIONS and not _OTHERS.search(op.name):
                     self.convolved += _convolved(op, kind)
         if type(graph).__name__ == "WhileBodyFuncGraph" and not _carries(graph):
             self._bodies[graph.name] = sum(kind not in _IDLE for kind in kinds)
@@ -191,7 +192,7 @@ def _reach(op: Any, depth: dict[str, int], left: int) -> int:
 
 def _multiply_adds(op: Any, kind: str) -> int | None:
     """Of a matrix product or a convolution, for a whole batch; None where its shapes do not tell."""
-    inner_at = {"MatMul": 0, "BatchMatMulV2": 0, "Conv2D": 1, "Conv3D": 1, "DepthwiseConv2dNative": 1}
+    inner_at = {"MatMul": 0, "BatchMatMulV2": 0} | dict.fromkeys(CONVOLUTIONS, 1)
     if kind not in inner_at:
         return None
     out, one = op.outputs[0].shape, op.inputs[inner_at[kind]].shape
@@ -201,20 +202,22 @@ def _multiply_adds(op: Any, kind: str) -> int | None:
         inner = int(one[0 if op.get_attr("transpose_a") else 1])
     elif kind == "BatchMatMulV2":
         inner = int(one[-2 if op.get_attr("adj_x") else -1])
-    else:  # of a filter, the rows, columns and, where all are summed, channels
-        inner = int(math.prod(one[:2] if kind == "DepthwiseConv2dNative" else one[:-1]))
+    else:
+        inner = _filtered(one, kind)
     return int(out.num_elements()) * inner
 
 
 def _convolved(op: Any, kind: str) -> float:
     """Multiply-adds of a convolution for one sample, whatever the batch; 0 where the shapes do not tell."""
-    if kind not in ("Conv2D", "Conv3D", "DepthwiseConv2dNative"):
-        return 0.0
     out, kernel = op.outputs[0].shape, op.inputs[1].shape
     if out.rank is None or not out[1:].is_fully_defined() or not kernel.is_fully_defined():
         return 0.0
-    inner = math.prod(kernel[:2] if kind == "DepthwiseConv2dNative" else kernel[:-1])
-    return float(math.prod(out[1:]) * inner)
+    return float(math.prod(out[1:]) * _filtered(kernel, kind))
+
+
+def _filtered(kernel: Any, kind: str) -> int:
+    """Products for one number of the result: of a filter, rows, columns and, where all are summed, channels."""
+    return int(math.prod(kernel[:2] if kind == "DepthwiseConv2dNative" else kernel[:-1]))
 
 
 def _products(op: Any) -> list[str]:
