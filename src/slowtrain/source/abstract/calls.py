@@ -1,0 +1,143 @@
+"""Whom a call runs, and what going through something gives."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from slowtrain.source.abstract import library, things
+from slowtrain.source.abstract.events import Event, Loop
+from slowtrain.source.abstract.values import EACH, NOTHING, UNKNOWN, Given, Value, joined, number
+from slowtrain.source.reading import objects
+
+if TYPE_CHECKING:
+    from slowtrain.source.abstract.machine import Machine
+    from slowtrain.source.abstract.names import Scope
+
+DESCRIPTORS = ("property", "staticmethod", "classmethod", "functools.cached_property")
+
+
+def decorated(machine: Machine, node: ast.expr, made: Value, scope: Scope) -> Value:
+    """A function under one of its decorators."""
+    by = machine.value(node, scope)
+    if by.kind == "graphing" or by.name == "tensorflow.function":
+        settings = dict(by.data) if by.kind == "graphing" else {}
+        return Value("graph", node=made.node, name=made.name, of=made, born=machine.born(), data=settings)
+    if by.kind == "library" and by.name in DESCRIPTORS:
+        return made.with_(dtype=by.name.rpartition(".")[2])
+    return called(machine, by, Given(node, [made])) if by.kind == "function" else made
+
+
+def called(machine: Machine, callee: Value, given: Given) -> Value:
+    """What a call of ``callee`` gives; written down."""
+    name, on, function = callee.name, callee, callee
+    if callee.kind == "method":
+        if callee.of is None:
+            owner = callee.data
+            return noted(machine, f".{name}", owner, given, lambda: library.method(machine, owner, name, given))
+        on, function = callee.data, callee.of
+        given_too = Given(given.node, [on, *given.args], given.keywords)
+    else:
+        given_too = given
+    gives: Callable[[], Value]
+    if function.kind == "function":
+        gives = lambda: machine.run(function, given_too)  # noqa: E731
+    elif function.kind == "graph":
+        on, gives = function, lambda: _graph(machine, function, given_too)
+    elif function.kind == "class":
+        gives = lambda: _made(machine, function, given)  # noqa: E731
+    elif function.kind == "library":
+        gives = lambda: library.call(machine, name, given)  # noqa: E731
+    elif function.kind == "keras":
+        name, gives = "__call__", lambda: library.applied(function, given)
+    elif function.kind == "object":
+        method = things.attribute_of(function, "__call__") or things.attribute_of(function, "call")
+        if method is None:
+            return UNKNOWN.moving(given.varies)
+        name, gives = "__call__", lambda: called(machine, method, given)
+    else:
+        return UNKNOWN.moving(given.varies)
+    return noted(machine, name, on, given, gives)
+
+
+def noted(machine: Machine, name: str, on: Value | None, given: Given, gives: Callable[[], Value]) -> Value:
+    """The call is written down before those that it leads to."""
+    place = len(machine.events)
+    result = gives()
+    if isinstance(given.node, ast.expr) and not machine.silent:
+        rare = frozenset[int]().union(*machine.rare)
+        event = Event(given.node, name, on, given, tuple(machine.loops), rare, bool(machine.graph), machine.producer,
+                      tuple(machine.path), result)  # fmt: skip
+        machine.events.insert(place, event)
+    return result
+
+
+def _graph(machine: Machine, graph: Value, given: Given) -> Value:
+    """What a tf.function gives: its Python runs when it is traced, the first time that it is called."""
+    key = "seen" if machine.silent else "traced"
+    if key not in graph.data and graph.of is not None:
+        graph.data[key] = UNKNOWN  # of a function that calls itself
+        inside = Given(given.node, [library.tensor_of(a) for a in given.args],
+                       {k: library.tensor_of(v) for k, v in given.keywords.items()})  # fmt: skip
+        with machine.tracing():
+            graph.data[key] = machine.run(graph.of, inside)
+    return library.tensors(graph.data.get(key, UNKNOWN)).moving(given.deep | set(machine.depth()))
+
+
+def _made(machine: Machine, kind: Value, given: Given) -> Value:
+    """A new object of a class of the script."""
+    made = Value("object", name=kind.name, of=kind, node=given.node, born=machine.born())
+    constructor = things.attribute_of(made, "__init__")
+    if constructor is not None:
+        called(machine, constructor, given)
+    elif isinstance(kind.node, ast.ClassDef):
+        names = objects.fields(machine.source, kind.node)
+        defaults = {n: v for n in names if (v := kind.items.get(n)) is not None}
+        made.items.update(defaults | dict(zip(names, given.args, strict=False)) | dict(given.keywords))
+        after = things.attribute_of(made, "__post_init__")
+        if after is not None:
+            called(machine, after, Given(given.node))
+    return made
+
+
+def element(machine: Machine, items: Value, loop: Loop, node: ast.AST) -> Value:
+    """What a loop's name holds in each of its turns: another one each time."""
+    if items.kind in ("list", "tuple") and list(items.items) == [0]:
+        return items.items[0]  # one turn
+    found = any_of(machine, items, node)
+    if found.kind in ("tuple", "dict"):
+        found = found.with_(items={k: _another(v, loop) for k, v in found.items.items()})
+    return _another(found, loop)
+
+
+def _another(found: Value, loop: Loop) -> Value:
+    moving = found.moving((loop.number,))
+    if EACH in moving.ragged:
+        moving = moving.with_(ragged=moving.ragged - {EACH} | {loop.number})
+    return moving if moving.known is NOTHING else moving.with_(known=NOTHING)
+
+
+def any_of(machine: Machine, items: Value, node: ast.AST) -> Value:
+    """Any one item of what can be gone through."""
+    if items.kind == "range":
+        return number("int")
+    if items.kind == "rows" and items.of is not None:
+        return items.of
+    if items.kind in ("list", "tuple") and items.items:
+        return joined(items.items.values()).with_(known=NOTHING)
+    if items.kind == "dict":
+        return Value("text")
+    if items.kind == "generator":
+        return machine.yielded(items)
+    if items.kind == "dataset":
+        return items.of or Value("tensor")
+    if items.kind in ("array", "tensor"):
+        return items.with_(items={})
+    if items.kind == "object":
+        for name in ("__iter__", "__getitem__"):
+            method = things.attribute_of(items, name)
+            if method is not None:
+                found = called(machine, method, Given(node, [number("int")] if name == "__getitem__" else []))
+                return machine.yielded(found) if found.kind == "generator" else found
+    return UNKNOWN.moving(items.varies)

@@ -1,0 +1,50 @@
+"""What is written down of a script that is gone through: calls, the loops around them, and with what."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from slowtrain.source.abstract.values import Given, Value
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A loop while it runs, or a comprehension. ``turns``: how many it takes, where the text says so.
+
+    ``items``: what it goes through.
+    """
+
+    number: int
+    node: ast.AST
+    turns: int | None
+    items: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Event:
+    """One call that the script makes.
+
+    ``name``: the full name of a library's function, ``.fit`` for a method of an object that is known, or the name of
+    one of the script's own functions. ``loops``: those around it, the outermost first, of all functions on the way.
+    ``rare``: the numbers of those in some of whose turns only it is made. ``graph``: inside a tf.function, where
+    Python's part runs once. ``producer``: what makes the input, as which it runs: "generator", "py_function",
+    "sequence" or "". ``path``: the calls of the script's functions on the way, the outermost first.
+    """
+
+    node: ast.expr
+    name: str
+    on: Value | None
+    given: Given
+    loops: tuple[Loop, ...]
+    rare: frozenset[int]
+    graph: bool
+    producer: str
+    path: tuple[ast.Call, ...]
+    result: Value
+
+    def often(self, least: int = 3) -> tuple[Loop, ...]:
+        """The loops in every turn of which it is made, those of fewer than ``least`` turns left out."""
+        return tuple(
+            one for one in self.loops if one.number not in self.rare and (one.turns is None or one.turns >= least)
+        )

@@ -1,0 +1,267 @@
+"""What an expression gives, and whom a call runs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from slowtrain.source.abstract import calls, conditions, library, things
+from slowtrain.source.abstract.events import Loop
+from slowtrain.source.abstract.values import NOTHING, UNKNOWN, Given, Value, constant, either, joined, sequence
+from slowtrain.source.reading import scopes, values
+
+if TYPE_CHECKING:
+    from slowtrain.source.abstract.machine import Machine
+    from slowtrain.source.abstract.names import Scope
+
+MOST_DIGITS = 1 << 62
+TENSORS = ("tensor", "variable")
+HELD = ("list", "tuple", "dict")
+
+
+def value(machine: Machine, node: ast.expr, scope: Scope) -> Value:
+    does = _EXPRESSIONS.get(node.__class__)
+    if does is not None:
+        found: Value = does(machine, node, scope)
+        return found
+    return joined([UNKNOWN.moving(machine.value(n, scope).varies) for n in ast.iter_child_nodes(node)
+                   if isinstance(n, ast.expr)])  # fmt: skip
+
+
+def _attribute(machine: Machine, node: ast.Attribute, scope: Scope) -> Value:
+    full = values.qualified(machine.source, node)
+    if full and scope.find(scopes.dotted(node).partition(".")[0]) is None:
+        return Value("library", name=full)
+    on = machine.value(node.value, scope)
+    if on.kind == "library":
+        return Value("library", name=f"{on.name}.{node.attr}")
+    found = things.attribute_of(on, node.attr) if on.kind in ("object", "class") else on.items.get(node.attr)
+    if found is not None and on.kind in ("object", "class", "keras"):
+        if found.kind == "method" and found.of is not None and found.of.dtype in ("property", "cached_property"):
+            made = machine.call(found, Given(node))
+            if found.of.dtype == "cached_property":
+                on.items[node.attr] = made
+            return made
+        return found
+    return library.attribute(on, node.attr)
+
+
+def _name(machine: Machine, node: ast.Name, scope: Scope) -> Value:
+    found = scope.find(node.id)
+    if found is not None:
+        return found
+    full = values.qualified(machine.source, node)
+    if full:
+        return Value("library", name=full)
+    if node.id == "__name__":
+        return constant("__main__")
+    return Value("library", name=node.id) if node.id in library.BUILTINS else UNKNOWN
+
+
+def _call(machine: Machine, node: ast.Call, scope: Scope) -> Value:
+    name = ""
+    if isinstance(node.func, ast.Attribute):
+        callee = _attribute(machine, node.func, scope)
+        if callee.kind == "unknown":
+            name = f".{node.func.attr}"
+    else:
+        callee = machine.value(node.func, scope)
+    if callee.name == "super" and callee.kind == "library":
+        return _super(scope)
+    args: list[Value] = []
+    for one in node.args:
+        given = machine.value(one.value if isinstance(one, ast.Starred) else one, scope)
+        if isinstance(one, ast.Starred):
+            args += given.items.values() if given.kind in ("list", "tuple", "dict") else [things.item(given, NOTHING)]
+        else:
+            args.append(given)
+    keywords: dict[str, Value] = {}
+    for key in node.keywords:
+        given = machine.value(key.value, scope)
+        keywords |= {key.arg: given} if key.arg else {str(k): v for k, v in given.items.items()}
+    if name and isinstance(node.func, ast.Attribute):
+        on = machine.value(node.func.value, scope) if not isinstance(node.func.value, ast.Call) else UNKNOWN
+        return calls.noted(machine, name, on, Given(node, args, keywords), lambda: UNKNOWN.moving(on.varies))
+    return machine.call(callee, Given(node, args, keywords))
+
+
+def _super(scope: Scope) -> Value:
+    """The object of a method, as its class's own base sees it."""
+    me = scope.find("self")
+    kind = scope.kind
+    if me is None or kind is None or kind.kind != "class":
+        return UNKNOWN
+    base = next((b for b in kind.data if b.kind == "class"), None)
+    return Value("object", items=me.items, of=base or Value("class", data=kind.data), born=me.born)
+
+
+# The other expressions.
+
+
+def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
+    held = machine.value(node.value, scope)
+    cut = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if not any(isinstance(one, ast.Slice) for one in cut):
+        key = machine.value(node.slice, scope)
+        found = things.item(held, NOTHING if key.varies else key.known)
+        if held.kind == "array" and key.kind == "array":  # rows by their numbers, or those that a mask leaves
+            found = found.with_(ragged=key.varies if key.dtype == "bool" else key.ragged)
+        return found.moving(key.varies)
+    parts = [machine.value(p, scope) for one in cut if isinstance(one, ast.Slice)
+             for p in (one.lower, one.upper, one.step) if p is not None]  # fmt: skip
+    varies = frozenset(v for p in parts for v in p.varies)
+    if held.kind in ("list", "tuple"):
+        return held.with_(known=NOTHING, data="open").moving(varies)
+    ragged = frozenset(v for one in cut if isinstance(one, ast.Slice) for v in _uneven(machine, one, scope))
+    return things.item(held, NOTHING).moving(varies).with_(ragged=held.ragged | ragged)
+
+
+def _uneven(machine: Machine, cut: ast.Slice, scope: Scope) -> frozenset[int]:
+    """The loops in whose turns a slice has another length: its ends do not move together."""
+    low = machine.value(cut.lower, scope).varies if cut.lower is not None else frozenset()
+    high = machine.value(cut.upper, scope).varies if cut.upper is not None else frozenset()
+    if cut.upper is None or not high:
+        return frozenset()  # the rest, or what is left of it: one turn in many, as batches go
+    if cut.lower is None:
+        return high
+    apart = isinstance(cut.lower, ast.Subscript) and isinstance(cut.upper, ast.Subscript)  # x[ends[i] : ends[i + 1]]
+    return high if apart and low & high else frozenset()
+
+
+def _comprehension(machine: Machine, node: Any, scope: Scope) -> Value:
+    made: list[Value] = []
+    turns: list[int | None] = []
+
+    def over(left: Sequence[ast.comprehension]) -> None:
+        if not left:
+            if isinstance(node, ast.DictComp):
+                machine.value(node.key, scope)
+            made.append(machine.value(node.value if isinstance(node, ast.DictComp) else node.elt, scope))
+            return
+        one = left[0]
+        items = machine.value(one.iter, scope)
+        turns.append(things.length(items))
+
+        def turn(loop: Loop) -> None:
+            machine.store(one.target, machine.each(items, loop, one), scope)
+            for test in one.ifs:
+                machine.value(test, scope)
+            over(left[1:])
+
+        machine.loop(one, things.length(items), items, turn, scope)
+
+    over(node.generators)
+    kind = "dict" if isinstance(node, ast.DictComp) else "rows" if isinstance(node, ast.GeneratorExp) else "list"
+    one = joined(made) if made else UNKNOWN
+    known = turns[0] if len(turns) == 1 and turns[0] is not None and not node.generators[0].ifs else NOTHING
+    if kind == "rows":
+        return Value("rows", known, of=one, born=machine.born())
+    return Value(kind, items={None: one}, born=machine.born(), varies=one.varies & frozenset(machine.depth()))
+
+
+def _plain(machine: Machine, node: Any, scope: Scope) -> Value:
+    parts = [machine.value(n.value if isinstance(n, ast.Starred) else n, scope) for n in node.elts]
+    kind = "tuple" if isinstance(node, ast.Tuple) else "list"
+    return sequence(kind, parts, machine.born())
+
+
+def _dict(machine: Machine, node: ast.Dict, scope: Scope) -> Value:
+    items: dict[Any, Value] = {}
+    for key, one in zip(node.keys, node.values, strict=True):
+        held = machine.value(one, scope)
+        if key is None:
+            items |= held.items
+            continue
+        name = machine.value(key, scope).known
+        items[name if isinstance(name, (str, int, float)) else None] = held
+    return Value("dict", items=items, born=machine.born())
+
+
+def _compare(machine: Machine, node: ast.Compare, scope: Scope) -> Value:
+    sides = [machine.value(n, scope) for n in (node.left, *node.comparators)]
+    varies = frozenset(v for s in sides for v in s.varies)
+    op = node.ops[0]
+    if isinstance(op, (ast.Is, ast.IsNot)) and len(sides) == 2 and sides[1].kind == "none":
+        left = sides[0]
+        sure = left.kind not in ("unknown", "none") or (left.kind == "none" and not left.varies)
+        return Value("number", (left.kind == "none") == isinstance(op, ast.Is) if sure else NOTHING, name="bool")
+    for kind in ("tensor", "variable", "array"):
+        if any(s.kind == kind for s in sides) and not isinstance(op, (ast.In, ast.NotIn, ast.Is, ast.IsNot)):
+            return Value("array" if kind == "array" else "tensor", varies=varies, dtype="bool")
+    known = NOTHING
+    if isinstance(op, (ast.Eq, ast.NotEq)) and len(sides) == 2 and NOTHING not in (sides[0].known, sides[1].known):
+        known = (sides[0].known == sides[1].known) == isinstance(op, ast.Eq)
+    return Value("number", known, varies, name="bool")
+
+
+def _either_of(machine: Machine, node: Any, scope: Scope) -> Value:
+    if isinstance(node, ast.BoolOp):
+        parts = [machine.value(n, scope) for n in node.values]
+        return joined(parts).with_(known=NOTHING)
+    test = machine.value(node.test, scope)
+    sure = conditions.truth(test)
+    if sure is not None:
+        return machine.value(node.body if sure else node.orelse, scope)
+    return either(machine.value(node.body, scope), machine.value(node.orelse, scope)).moving(test.varies)
+
+
+def _unary(machine: Machine, node: ast.UnaryOp, scope: Scope) -> Value:
+    found = machine.value(node.operand, scope)
+    if isinstance(node.op, ast.Not):
+        known = conditions.truth(found)
+        return Value("number", NOTHING if known is None else not known, found.varies, name="bool")
+    if isinstance(node.op, ast.USub) and isinstance(found.known, (int, float)):
+        return found.with_(known=-found.known)
+    return found.with_(known=NOTHING) if found.kind != "variable" else found.with_(kind="tensor", known=NOTHING)
+
+
+def _yield(machine: Machine, node: Any, scope: Scope) -> Value:
+    found = machine.value(node.value, scope) if node.value is not None else UNKNOWN
+    if isinstance(node, ast.YieldFrom):
+        found = calls.any_of(machine, found, node)
+    scope.yielded.append(found)
+    return UNKNOWN
+
+
+def _formatted(machine: Machine, node: ast.JoinedStr, scope: Scope) -> Value:
+    shown = [machine.value(n.value, scope) for n in node.values if isinstance(n, ast.FormattedValue)]
+    given = Given(node, shown)
+    return calls.noted(machine, "format", None, given, lambda: Value("text", varies=given.varies))
+
+
+def _named(machine: Machine, node: ast.NamedExpr, scope: Scope) -> Value:
+    found = machine.value(node.value, scope)
+    machine.store(node.target, found, scope)
+    return found
+
+
+_EXPRESSIONS: dict[type[ast.AST], Callable[[Machine, Any, Scope], Value]] = {
+    ast.Constant: lambda _machine, node, _scope: constant(node.value),
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Call: _call,
+    ast.Subscript: _subscript,
+    ast.BinOp: lambda machine, node, scope: things.together(
+        node.op, machine.value(node.left, scope), machine.value(node.right, scope)
+    ),
+    ast.Compare: _compare,
+    ast.BoolOp: _either_of,
+    ast.IfExp: _either_of,
+    ast.UnaryOp: _unary,
+    ast.Tuple: _plain,
+    ast.List: _plain,
+    ast.Set: _plain,
+    ast.Dict: _dict,
+    ast.ListComp: _comprehension,
+    ast.SetComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+    ast.DictComp: _comprehension,
+    ast.Lambda: lambda machine, node, scope: Value("function", node=node, data=scope, born=machine.born()),
+    ast.JoinedStr: _formatted,
+    ast.Yield: _yield,
+    ast.YieldFrom: _yield,
+    ast.Await: lambda machine, node, scope: machine.value(node.value, scope),
+    ast.NamedExpr: _named,
+    ast.Starred: lambda machine, node, scope: machine.value(node.value, scope),
+}

@@ -1,0 +1,342 @@
+"""What functions, methods and attributes of Python's, NumPy's, TensorFlow's and Keras's own give back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from slowtrain.source.abstract import running, things
+from slowtrain.source.abstract.values import (
+    EACH,
+    NOTHING,
+    UNKNOWN,
+    Given,
+    Value,
+    constant,
+    joined,
+    number,
+    sequence,
+    widest,
+)
+
+if TYPE_CHECKING:
+    from slowtrain.source.abstract.machine import Machine
+
+BUILTINS = frozenset(
+    "abs all any bool bytes callable dict divmod enumerate filter float format frozenset getattr hasattr hash id input "
+    "int isinstance iter len list map max min next object open ord pow print range repr reversed round set setattr "
+    "sorted str sum super tuple type vars zip property staticmethod classmethod".split()
+)
+CLOCKS = ("random.", "time.", "uuid.")  # another number at each call
+SHAPED = frozenset({"zeros", "ones", "empty", "full"})
+WHOLE = frozenset("integers randint randrange argmax argmin argsort permutation arange searchsorted choice".split())
+FORMATS = frozenset({"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"})
+NAMED = {"float": "float64", "double": "float64", "single": "float32", "int": "int64"}
+DRAWN = frozenset("normal standard_normal random rand randn uniform random_sample beta gamma exponential".split())
+SCALARS = frozenset("floor ceil sqrt exp log log10 sin cos tanh clip mean abs where sum power".split())
+ADDING = frozenset({"append", "extend", "insert", "appendleft", "add"})
+READING = frozenset({"numpy", "item", "tolist"})
+
+
+def attribute(on: Value, name: str) -> Value:
+    """An attribute that nothing of the script gave."""
+    if on.kind in ("tensor", "variable", "array"):
+        if name == "shape":
+            return Value("tuple", items={None: number("int", on.ragged)}, varies=on.ragged)
+        if name in ("size", "ndim", "nbytes"):
+            return number("int", on.ragged)
+        if name == "dtype":
+            return Value("text", on.dtype or NOTHING)
+        if name == "T":
+            return on
+    if on.kind in ("none", "unknown"):
+        return UNKNOWN.moving(on.varies)
+    return Value("method", name=name, data=on, born=on.born)
+
+
+def tensor_of(given: Value) -> Value:
+    """An argument of a tf.function as its body sees it."""
+    if given.kind in ("array", "tensor"):
+        return given.with_(kind="tensor")
+    if given.kind in ("list", "tuple", "dict"):
+        return given.with_(items={k: tensor_of(v) for k, v in given.items.items()})
+    return given
+
+
+def tensors(given: Value) -> Value:
+    """What a tf.function gives back: tensors, new ones at each call."""
+    if given.kind in ("number", "unknown", "array", "variable", "tensor"):
+        return given.with_(kind="tensor", known=NOTHING, name="result")
+    if given.kind in ("list", "tuple", "dict"):
+        return given.with_(items={k: tensors(v) for k, v in given.items.items()})
+    return given
+
+
+def dtype(given: Value) -> str:
+    """The number format that an argument names: a text, ``np.float32``, or ``a.dtype``."""
+    if given.kind == "text" and isinstance(given.known, str):
+        return given.known
+    last = given.name.rpartition(".")[2] if given.kind == "library" else ""
+    return NAMED.get(last, last)
+
+
+def call(machine: Machine, name: str, given: Given) -> Value:
+    """What a function or a class of a library gives."""
+    does = _BUILT_IN.get(name)
+    if does is not None:
+        return does(machine, given)
+    if name.startswith(CLOCKS):
+        kind = "int" if name.rpartition(".")[2] in WHOLE else "float"
+        return number(kind, given.varies | frozenset(machine.depth()))
+    if name.startswith("itertools.") and given.args:
+        return given.args[0] if name.endswith(("cycle", "islice")) else Value("rows", of=UNKNOWN)
+    if name.startswith("numpy."):
+        return _numpy(machine, name, given)
+    if name.startswith("tensorflow.data."):
+        return running.dataset(machine, name, given)
+    if name == "tensorflow.function":
+        return _graph_of(machine, given)
+    if name in ("tensorflow.py_function", "tensorflow.numpy_function"):
+        return running.python_function(machine, given)
+    if name.startswith("tensorflow."):
+        return _tensorflow(machine, name, given)
+    if name.startswith("keras."):
+        return _keras(machine, name, given)
+    return UNKNOWN.moving(given.varies)
+
+
+def _graph_of(machine: Machine, given: Given) -> Value:
+    """``tf.function(f)``, and ``tf.function(jit_compile=True)`` that is called with one later."""
+    if not given.args:
+        return Value("graphing", data=dict(given.keywords))
+    made = given.args[0]
+    bound = made.kind == "method" and made.of is not None  # self.update = tf.function(self._update)
+    graph = Value("graph", node=given.node, name=made.name, of=made.of if bound else made, born=machine.born(),
+                  data=dict(given.keywords))  # fmt: skip
+    return Value("method", name=made.name, of=graph, data=made.data, born=machine.born()) if bound else graph
+
+
+def _range(machine: Machine, given: Given) -> Value:  # noqa: ARG001 - as all of _BUILT_IN
+    ends = [a.known for a in given.args]
+    whole = [e for e in ends if isinstance(e, int)]
+    sure = whole and len(whole) == len(ends) and not given.varies and 0 not in whole[2:]
+    return Value("range", len(range(*whole)) if sure else NOTHING, given.varies)
+
+
+def _listed(machine: Machine, given: Given) -> Value:
+    items = given.args[0] if given.args else None
+    if items is None:
+        return Value("list", born=machine.born())
+    if items.kind not in ("rows", "generator", "range", "array", "tensor"):
+        return items
+    with machine.looping(given.node, None, items) as loop:
+        one = machine.each(items, loop, given.node)
+    return Value("list", items={None: one}, born=machine.born(), varies=items.varies)
+
+
+def _converted(name: str) -> Callable[[Machine, Given], Value]:
+    def does(machine: Machine, given: Given) -> Value:  # noqa: ARG001
+        known = given.args[0].known if given.args and name != "bool" else NOTHING
+        return Value("number", known if isinstance(known, (int, float)) else NOTHING, given.varies, name=name)
+
+    return does
+
+
+def _length(machine: Machine, given: Given) -> Value:  # noqa: ARG001
+    first = given.args[0] if given.args else UNKNOWN
+    sure = things.length(first)
+    if sure is not None:
+        return constant(sure)
+    loose = first.kind in ("list", "unknown", "array")
+    return number("int", first.ragged | (first.varies if loose else frozenset()))
+
+
+def _folded(machine: Machine, given: Given) -> Value:  # noqa: ARG001
+    """``sum``, ``min``, ``max`` and their like, of several arguments or of what one holds."""
+    first = given.args[0] if given.args else UNKNOWN
+    if len(given.args) == 1 and first.kind not in ("number", "tensor", "variable", "array"):
+        inside = joined(first.items.values()) if first.items else first.of or UNKNOWN
+        known = inside.kind in ("number", "tensor")
+        return (inside if known else UNKNOWN).with_(known=NOTHING).moving(given.varies)
+    if any(a.kind in ("tensor", "variable") for a in given.args):
+        return Value("tensor", varies=given.varies)
+    kinds = {a.name for a in given.args if a.kind == "number"}
+    return number("float" if "float" in kinds else "int" if kinds == {"int"} else "", given.varies)
+
+
+def _gotten(machine: Machine, given: Given) -> Value:
+    name = given.get("", 1).known
+    found = things.attribute_of(given.args[0], name) if given.args and isinstance(name, str) else None
+    del machine
+    return found or UNKNOWN.moving(given.varies)
+
+
+def _set(machine: Machine, given: Given) -> Value:  # noqa: ARG001
+    """``setattr``: of a name that is not known any attribute may be another one now."""
+    if len(given.args) == 3 and given.args[0].kind in ("object", "class", "keras"):
+        name = given.args[1].known
+        given.args[0].items[name if isinstance(name, str) and not given.args[1].varies else None] = given.args[2]
+    return UNKNOWN
+
+
+def _first(machine: Machine, given: Given) -> Value:  # noqa: ARG001
+    return given.args[0] if given.args else UNKNOWN
+
+
+def _text(machine: Machine, given: Given) -> Value:  # noqa: ARG001
+    return Value("text", varies=given.varies)
+
+
+_BUILT_IN: dict[str, Callable[[Machine, Given], Value]] = {
+    **dict.fromkeys(("list", "tuple", "set", "sorted"), _listed),
+    **dict.fromkeys(("iter", "reversed", "tqdm.tqdm", "tqdm.auto.tqdm"), _first),
+    **dict.fromkeys(("sum", "min", "max", "abs", "round", "pow"), _folded),
+    **dict.fromkeys(("str", "repr", "format", "input"), _text),
+    **{name: _converted(name) for name in ("float", "int", "bool")},
+    "range": _range,
+    "tqdm.trange": _range,
+    "len": _length,
+    "getattr": _gotten,
+    "setattr": _set,
+    "filter": lambda _, given: given.get("", 1),
+    "enumerate": lambda machine, given: running.zipped(machine, [Value("range"), *given.args[:1]], given.node),
+    "zip": lambda machine, given: running.zipped(machine, given.args, given.node),
+    "map": lambda machine, given: running.mapped(machine, given) if len(given.args) > 1 else UNKNOWN,
+    "next": lambda machine, given: running.next_of(machine, given.get("", 0), given.node),
+    "dict": lambda machine, given: Value("dict", items=dict(given.keywords), born=machine.born()),
+}
+
+
+def _numpy(machine: Machine, name: str, given: Given) -> Value:
+    last = name.rpartition(".")[2]
+    if last in ("default_rng", "RandomState", "Generator"):
+        return Value("library", name="numpy.random.Generator", born=machine.born())
+    if ".random" in name:
+        return drawn(machine, last, given)
+    arrays = [a for a in given.args if a.kind in ("array", "tensor", "variable")]
+    if last in SCALARS and given.args and not arrays and all(a.kind == "number" for a in given.args):
+        return Value("array", varies=given.varies, dtype="float64")  # NumPy's own number: a tensor to a graph
+    named = dtype(given.get("dtype")) or next((d for a in given.args[1:] if (d := dtype(a)) in FORMATS), "")
+    if last in SHAPED or last in ("arange", "linspace", "eye"):
+        shape = given.get("shape", 0)
+        sizes = frozenset(v for one in shape.inside(2) for v in one.varies) if last in SHAPED else given.varies
+        usual = "int64" if last == "arange" and not any(a.name == "float" for a in given.args) else "float64"
+        return Value("array", varies=given.varies, ragged=sizes | given.ragged, dtype=named or usual,
+                     born=machine.born())  # fmt: skip
+    if last in FORMATS or last in NAMED:
+        return Value("array", varies=given.varies, ragged=given.ragged, dtype=NAMED.get(last, last))
+    inside = [i for a in given.args for i in a.inside(2)]
+    kept = named or widest(*arrays)
+    if not kept and last in ("array", "asarray", "stack", "concatenate", "vstack", "hstack"):
+        held = {i.dtype for i in inside if i.kind in ("array", "tensor")}
+        kept = next(iter(held)) if len(held) == 1 else ""
+    return Value("array", varies=given.deep, ragged=given.ragged, dtype="int64" if last in WHOLE else kept,
+                 born=machine.born())  # fmt: skip
+
+
+def drawn(machine: Machine, last: str, given: Given) -> Value:
+    """What NumPy draws: an array of another content at each call."""
+    if last in ("shuffle", "seed"):
+        return UNKNOWN
+    loops = frozenset(machine.depth())
+    if last in ("permutation", "choice", "permuted") and given.args and given.args[0].kind == "array":
+        return given.args[0].moving(loops)
+    size = given.get("size", len(given.args) - 1 if given.args and last in DRAWN | WHOLE else None)
+    ragged = frozenset(v for one in size.inside(2) for v in one.varies)
+    named = dtype(given.get("dtype")) or ("int64" if last in WHOLE else "float64")
+    return Value("array", varies=loops, ragged=ragged, dtype=named, born=machine.born())
+
+
+def _tensorflow(machine: Machine, name: str, given: Given) -> Value:
+    last = name.rpartition(".")[2]
+    if name in ("tensorflow.Module", "tensorflow.GradientTape") or last.endswith(("Strategy", "Writer")):
+        return Value("keras", name=name, born=machine.born(), node=given.node)
+    first = given.get("initial_value" if last == "Variable" else "value", 0)
+    named = dtype(given.get("dtype"))
+    number_format = {"float": "float32", "int": "int32"}.get(first.name, "") if first.kind == "number" else ""
+    if last == "Variable":
+        return Value("variable", dtype=named or first.dtype or number_format, born=machine.born(), node=given.node)
+    if last in ("constant", "convert_to_tensor", "cast", "identity"):
+        kept = named or dtype(given.get("", 1)) or first.dtype or number_format
+        return Value("tensor", varies=given.deep, ragged=given.ragged, dtype=kept, born=machine.born())
+    moving = given.deep | (frozenset(machine.depth()) if ".random" in name else frozenset())
+    kept = "int32" if last == "range" else named or widest(*given.args)
+    if not kept and (".random" in name or last in ("zeros", "ones")):
+        kept = "float32"
+    return Value("tensor", varies=moving, ragged=given.ragged, dtype=kept, born=machine.born())
+
+
+def _keras(machine: Machine, name: str, given: Given) -> Value:
+    last = name.rpartition(".")[2]
+    if name.startswith(("keras.ops", "keras.random", "keras.activations")):
+        return Value("tensor", varies=given.deep, ragged=given.ragged, dtype=widest(*given.args))
+    if last == "Input":
+        return Value("tensor", dtype=dtype(given.get("dtype")) or "float32", name="symbolic")
+    if last == "pad_sequences":
+        ragged = frozenset[int]() if "maxlen" in given.keywords else given.deep
+        return Value("array", varies=given.deep, ragged=ragged, dtype="int32")
+    if last[:1].isupper() or last in ("clone_model", "load_model"):
+        return Value("keras", name=name, born=machine.born(), node=given.node, varies=given.deep,
+                     items=dict(given.keywords))  # fmt: skip
+    return UNKNOWN.moving(given.varies)
+
+
+def applied(on: Value, given: Given) -> Value:
+    """What a layer or a model of Keras's own gives."""
+    symbolic = any(one.name == "symbolic" for a in given.args for one in a.inside(2))
+    return Value("tensor", varies=given.deep | on.varies, dtype="float32", name="symbolic" if symbolic else "",
+                 node=on.node)  # fmt: skip
+
+
+def method(machine: Machine, on: Value, name: str, given: Given) -> Value:
+    """What a method gives that is none of the script's own."""
+    varies = on.varies | given.varies
+    if on.kind == "library" and on.name == "numpy.random.Generator":
+        return drawn(machine, name, given)
+    if on.kind == "dataset":
+        return running.staged(machine, on, name, given)
+    if on.kind in ("tensor", "variable"):
+        if name == "to_tensor" and "shape" not in given.keywords:  # of a ragged one: as long as its longest row
+            return on.with_(ragged=on.ragged | {EACH})
+        if name in READING:
+            return Value("array", varies=varies, ragged=on.ragged, dtype=on.dtype)
+        return Value("tensor", varies=varies, dtype=on.dtype) if not name.startswith("assign") else UNKNOWN
+    if on.kind == "array":
+        return _of_array(machine, on, name, given)
+    if on.kind == "dict":
+        return _of_mapping(on, name, given)
+    if on.kind == "list" and name in ADDING and given.args:
+        held = on.items.get(None)
+        on.items[None] = given.args[-1] if held is None else joined([held, given.args[-1]])
+        return UNKNOWN
+    if on.kind in ("list", "tuple") and name in ("pop", "popleft"):
+        return joined(on.items.values()) if on.items else UNKNOWN
+    if on.kind in ("keras", "object"):
+        return running.of_model(machine, on, name, given)
+    return UNKNOWN.moving(varies)
+
+
+def _of_array(machine: Machine, on: Value, name: str, given: Given) -> Value:
+    varies = on.varies | given.varies
+    real = "float" if on.dtype.startswith("float") else ""
+    if name == "astype":
+        return on.with_(dtype=dtype(given.get("dtype", 0)), varies=varies, born=machine.born())
+    if name == "tolist":
+        return Value("list", items={None: number(real, varies)}, varies=varies, born=machine.born())
+    if name == "item":
+        return number(real, varies)
+    return on.with_(varies=varies, node=None, dtype="int64" if name in WHOLE else on.dtype)
+
+
+def _of_mapping(on: Value, name: str, given: Given) -> Value:
+    inside = joined(on.items.values()) if on.items else UNKNOWN
+    turns = len(on.items) if None not in on.items else NOTHING
+    if name == "items":
+        return Value("rows", turns, of=sequence("tuple", [Value("text"), inside]))
+    if name in ("values", "keys"):
+        return Value("rows", turns, of=inside if name == "values" else Value("text"))
+    if name in ("get", "pop", "setdefault") and given.args:
+        return on.items.get(given.args[0].known, UNKNOWN) if given.args[0].known is not NOTHING else inside
+    if name == "update" and given.args:
+        on.items.update(given.args[0].items)
+    return UNKNOWN

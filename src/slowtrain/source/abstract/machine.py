@@ -1,0 +1,355 @@
+"""A script gone through statement by statement, as Python would, with kinds of values in place of values.
+
+A loop's body is gone through twice: once to see what it changes, which is another one in each turn then, and once to
+write down what it does. Of an ``if`` whose condition is not known both sides are taken. What is too much is left.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from slowtrain.source import FUNCTIONS, Source, kept, trees
+from slowtrain.source.abstract import calls, conditions, expressions, things
+from slowtrain.source.abstract.events import Event, Loop
+from slowtrain.source.abstract.names import Scope
+from slowtrain.source.abstract.standing import Spent, Standing
+from slowtrain.source.abstract.values import NOTHING, UNKNOWN, Given, Value, either, joined
+from slowtrain.source.reading import scopes
+
+DEEPEST = 20  # calls inside calls
+AGAIN = 2  # times that a function may be on the way to itself
+
+
+@kept(4)
+def events(source: Source) -> tuple[Event, ...]:
+    """The calls that running ``source`` as a script would make, in their order; those up to where it is too much."""
+    machine = Machine(source)
+    with suppress(Spent, RecursionError):
+        machine.module(source.tree)
+    return tuple(machine.events)
+
+
+class Machine(Standing):
+    """Goes through statements."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self.source = source
+        self._ran: set[ast.AST] = set()
+        self._stored: list[tuple[dict[Any, Value], Any, Value]] = []  # in what there was before the turn in advance
+
+    def module(self, tree: ast.Module) -> None:
+        """The whole script; then the functions and methods that it does not call itself, with nothing known."""
+        scope = Scope()
+        self.block(tree.body, scope)
+        for one in list(scope.names.values()):
+            me = [Value("object", name=one.name, of=one)] if one.kind == "class" else []
+            for function in list(one.items.values()) if me else [one]:
+                made = function.of if function.kind == "graph" else function
+                if made is not None and made.kind == "function" and made.node not in self._ran:
+                    self.call(function, Given(made.node or tree, me))
+
+    # Statements.
+
+    def block(self, body: Sequence[ast.stmt], scope: Scope) -> bool:
+        """Whether it ends there: by ``return``, ``raise``, ``break`` or ``continue``."""
+        return any(self.statement(one, scope) for one in body)
+
+    def statement(self, node: ast.stmt, scope: Scope) -> bool:
+        self.spend()
+        does = _STATEMENTS.get(node.__class__)
+        if does is not None:
+            return bool(does(self, node, scope))
+        for one in trees.children(node):
+            if isinstance(one, ast.expr):
+                self.value(one, scope)
+        return isinstance(node, (ast.Raise, ast.Break, ast.Continue))
+
+    def value(self, node: ast.expr | None, scope: Scope) -> Value:
+        self.spend()
+        return UNKNOWN if node is None else expressions.value(self, node, scope)
+
+    def _assign(self, node: Any, scope: Scope) -> None:
+        if node.value is None:
+            return
+        value = self.value(node.value, scope)
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            self.store(target, value, scope)
+
+    def _augment(self, node: ast.AugAssign, scope: Scope) -> None:
+        before = self.value(_loaded(node.target), scope)
+        value = things.together(node.op, before, self.value(node.value, scope))
+        depth = len(self.loops)
+        if isinstance(node.target, ast.Name):
+            depth = scope.elsewhere.get(node.target.id, scope).depths.get(node.target.id, 0)
+        elif isinstance(node.target, ast.Attribute):
+            depth = len(self.value(node.target.value, scope).born)
+        value = value.moving(loop.number for loop in self.loops[depth:])
+        if isinstance(node.target, ast.Name):
+            scope.elsewhere.get(node.target.id, scope).names[node.target.id] = value
+        else:
+            self.store(node.target, value, scope)
+
+    def store(self, target: ast.expr, value: Value, scope: Scope) -> None:
+        if isinstance(target, ast.Name):
+            if target.id in scope.elsewhere:
+                self._changing(scope.elsewhere[target.id].names, target.id)
+            scope.bind(target.id, value, len(self.loops))
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            for i, one in enumerate(target.elts):
+                if isinstance(one, ast.Starred):
+                    self.store(one.value, Value("list").moving(value.varies), scope)
+                else:
+                    self.store(one, things.item(value, i), scope)
+        elif isinstance(target, ast.Attribute):
+            owner = self.value(target.value, scope)
+            if owner.kind in ("object", "class", "keras"):
+                self._changing(owner.items, target.attr)
+                owner.items[target.attr] = value
+        elif isinstance(target, ast.Subscript):
+            owner, key = self.value(target.value, scope), self.value(target.slice, scope)
+            if owner.kind in ("list", "dict"):
+                place = key.known if key.known is not NOTHING and not key.varies else None
+                held = owner.items.get(place)
+                owner.items[place] = value if held is None or not self.loops else either(held, value)
+
+    def _changing(self, where: dict[Any, Value], key: Any) -> None:
+        """Keeps what stood there before a turn in advance."""
+        if self.silent and key in where:
+            self._stored.append((where, key, where[key]))
+
+    def _return(self, node: ast.Return, scope: Scope) -> bool:
+        scope.returned.append(self.value(node.value, scope) if node.value is not None else Value("none", None))
+        return True
+
+    def _define(self, node: ast.FunctionDef, scope: Scope) -> None:
+        made = Value("function", node=node, name=node.name, data=scope, born=self.born())
+        for one in reversed(node.decorator_list):
+            made = calls.decorated(self, one, made, scope)
+        scope.bind(node.name, made, len(self.loops))
+
+    def _define_class(self, node: ast.ClassDef, scope: Scope) -> None:
+        inner = Scope(scope)
+        bases = [self.value(one, scope) for one in node.bases]
+        self.block(node.body, inner)
+        made = Value("class", node=node, name=node.name, data=bases, items=inner.names)
+        for one in inner.names.values():
+            if one.kind in ("function", "graph"):
+                things.own(one, made)
+        scope.bind(node.name, made, len(self.loops))
+
+    def _declare(self, node: Any, scope: Scope) -> None:
+        for name in node.names:
+            at = scope.top() if isinstance(node, ast.Global) else scope.above
+            while isinstance(node, ast.Nonlocal) and at is not None and name not in at.names:
+                at = at.above
+            if at is not None:
+                scope.elsewhere[name] = at
+
+    def _if(self, node: ast.If, scope: Scope) -> bool:
+        test = self.value(node.test, scope)
+        sure = conditions.truth(test)
+        if sure is not None:
+            return self.block(node.body if sure else node.orelse, scope)
+        before = dict(scope.names)
+        with self.sometimes(test if not conditions.usual(self, node.test, scope) else None):
+            ended = self.block(node.body, scope)
+            after, scope.names = scope.names, before
+            ended_too = self.block(node.orelse, scope)
+        if ended and not ended_too:
+            return False  # what the first side did is over
+        if ended_too and not ended:
+            scope.names = after
+            return False
+        for name, value in after.items():
+            other = scope.names.get(name)
+            scope.names[name] = value if other is None else either(value, other)
+        return ended and ended_too and bool(node.orelse)
+
+    def _for(self, node: ast.For, scope: Scope) -> bool:
+        items = self.value(node.iter, scope)
+
+        def turn(loop: Loop) -> None:
+            self.store(node.target, calls.element(self, items, loop, node), scope)
+            self.block(node.body, scope)
+
+        self.loop(node, things.length(items), items, turn, scope)
+        self.block(node.orelse, scope)
+        return False
+
+    def _while(self, node: ast.While, scope: Scope) -> bool:
+        def turn(_: Loop) -> None:
+            self.value(node.test, scope)
+            self.block(node.body, scope)
+
+        self.loop(node, None, UNKNOWN, turn, scope)
+        return False
+
+    def loop(self, node: ast.AST, turns: int | None, items: Value, turn: Callable[[Loop], None], scope: Scope) -> None:
+        """One turn of a loop that stands for all of them."""
+        if turns == 0:
+            return
+        with self.looping(node, turns, items) as loop:
+            if not self.silent:
+                self._note_loop(node)
+                before, self.advance = dict(scope.names), len(self.loops) - 1
+                self.silent += 1
+                try:
+                    turn(loop)
+                finally:
+                    self.silent -= 1
+                    stored, self._stored = self._stored, []
+                for where, key, was in stored:
+                    if key in where and where[key] is not was:
+                        where[key] = _carried(was, where[key], loop)
+                for name, value in scope.names.items():
+                    held = before.get(name)
+                    if held is not None and held is not value:
+                        scope.names[name] = _carried(held, value, loop)
+            turn(loop)
+
+    def _note_loop(self, node: ast.AST) -> None:
+        over = (
+            node.iter if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)) else getattr(node, "test", None)
+        )
+        if isinstance(over, ast.expr):
+            rare = frozenset[int]().union(*self.rare)
+            self.note(Event(over, "loop", None, Given(over), tuple(self.loops), rare, bool(self.graph), self.producer,
+                            tuple(self.path), UNKNOWN))  # fmt: skip
+
+    def _with(self, node: ast.With, scope: Scope) -> bool:
+        for one in node.items:
+            value = self.value(one.context_expr, scope)
+            if one.optional_vars is not None:
+                self.store(one.optional_vars, value, scope)
+        return self.block(node.body, scope)
+
+    def _try(self, node: Any, scope: Scope) -> bool:
+        ended = self.block(node.body, scope)
+        for one in node.handlers:
+            with self.sometimes(UNKNOWN):
+                self.block(one.body, scope)
+        return self.block([*([] if ended else node.orelse), *node.finalbody], scope) or ended
+
+    def _match(self, node: ast.Match, scope: Scope) -> bool:
+        test = self.value(node.subject, scope)
+        with self.sometimes(test):
+            for case in node.cases:
+                self.block(case.body, scope)
+        return False
+
+    def call(self, callee: Value, given: Given) -> Value:
+        """What a call of ``callee`` gives; written down."""
+        return calls.called(self, callee, given)
+
+    def each(self, items: Value, loop: Loop, node: ast.AST) -> Value:
+        """What a loop's name holds in each of its turns: another one each time."""
+        return calls.element(self, items, loop, node)
+
+    # Functions of the script.
+
+    def run(self, function: Value, given: Given) -> Value:
+        """What a function or a lambda of the script gives back; of a generator what its items are made by."""
+        node: Any = function.node
+        if not isinstance(node, (*FUNCTIONS, ast.Lambda)) or not isinstance(function.data, Scope):
+            return UNKNOWN  # a tf.function of something that is no function of the script
+        if len(self.running) >= DEEPEST or self.running.count(node) >= AGAIN:
+            return UNKNOWN
+        scope = Scope(function.data, kind=function.of)
+        self._bind(node, scope, given)
+        if isinstance(node, ast.Lambda):
+            return self._inside(node, given.node, lambda: self.value(node.body, scope))
+        if _yields(node):
+            return Value("generator", node=node, name=node.name, data=scope, born=self.born())
+
+        return self._inside(node, given.node, lambda: self._whole(node, scope))
+
+    def _whole(self, node: Any, scope: Scope) -> Value:
+        self.block(node.body, scope)
+        return joined(scope.returned) if scope.returned else Value("none", None)
+
+    def yielded(self, generator: Value) -> Value:
+        """What a generator yields, any of its turns."""
+        node, made_in = generator.node, generator.data
+        if not isinstance(node, FUNCTIONS) or not isinstance(made_in, Scope) or self.running.count(node) >= AGAIN:
+            return UNKNOWN
+        scope = Scope(made_in.above, dict(made_in.names), kind=made_in.kind)
+        self._inside(node, node, lambda: self._whole(node, scope))
+        return joined(scope.yielded)
+
+    def _inside(self, node: ast.AST, at: ast.AST, body: Callable[[], Value]) -> Value:
+        self.running.append(node)
+        self._ran.add(node)
+        called = isinstance(at, ast.Call)
+        if isinstance(at, ast.Call):
+            self.path.append(at)
+        try:
+            return body()
+        finally:
+            self.running.pop()
+            if called:
+                self.path.pop()
+
+    def _bind(self, node: Any, scope: Scope, handed: Given) -> None:
+        given: ast.arguments = node.args
+        args, keywords = handed.args, handed.keywords
+        names = [a.arg for a in (*given.posonlyargs, *given.args)]
+        defaults = dict(zip(names[len(names) - len(given.defaults) :], given.defaults, strict=True))
+        defaults |= {a.arg: d for a, d in zip(given.kwonlyargs, given.kw_defaults, strict=True) if d is not None}
+        names += [a.arg for a in given.kwonlyargs]
+        bound = dict(zip(names, args, strict=False)) | {k: v for k, v in keywords.items() if k in names}
+        outside = scope.above or scope
+        for name in names:
+            if name not in bound:
+                bound[name] = self.value(defaults[name], outside) if name in defaults else UNKNOWN
+        if given.vararg is not None:
+            bound[given.vararg.arg] = Value("tuple", items=dict(enumerate(args[len(names) :])))
+        if given.kwarg is not None:
+            bound[given.kwarg.arg] = Value("dict", items={k: v for k, v in keywords.items() if k not in names})
+        for name, value in bound.items():
+            scope.bind(name, value, len(self.loops))
+
+
+def _carried(was: Value, value: Value, loop: Loop) -> Value:
+    """What a name holds when a turn begins: what it held before, or what the turn before left."""
+    same = value.known is not NOTHING and value.known == was.known
+    return value if same else either(was, value).moving((loop.number,))
+
+
+def _loaded(target: Any) -> ast.expr:
+    """A target as it is read."""
+    fields = {name: getattr(target, name) for name in target._fields} | {"ctx": ast.Load()}
+    made: ast.expr = ast.copy_location(type(target)(**fields), target)
+    return made
+
+
+def _yields(function: ast.AST) -> bool:
+    return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in scopes.own(scopes.body(function)))
+
+
+_STATEMENTS: dict[type[ast.AST], Any] = {
+    ast.Assign: Machine._assign,
+    ast.AnnAssign: Machine._assign,
+    ast.AugAssign: Machine._augment,
+    ast.Return: Machine._return,
+    ast.FunctionDef: Machine._define,
+    ast.AsyncFunctionDef: Machine._define,
+    ast.ClassDef: Machine._define_class,
+    ast.Global: Machine._declare,
+    ast.Nonlocal: Machine._declare,
+    ast.If: Machine._if,
+    ast.For: Machine._for,
+    ast.AsyncFor: Machine._for,
+    ast.While: Machine._while,
+    ast.With: Machine._with,
+    ast.AsyncWith: Machine._with,
+    ast.Try: Machine._try,
+    ast.Match: Machine._match,
+    ast.Import: lambda *_: False,  # names that are imported are known by the file's text
+    ast.ImportFrom: lambda *_: False,
+}
+if hasattr(ast, "TryStar"):
+    _STATEMENTS[ast.TryStar] = Machine._try

@@ -1,0 +1,166 @@
+"""What runs functions of the script from inside a library: data sets, ``fit``, callbacks, ``map``, iterators."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from slowtrain.source.abstract import things
+from slowtrain.source.abstract.values import EACH, NOTHING, UNKNOWN, Given, Value, number, sequence
+
+if TYPE_CHECKING:
+    from slowtrain.source.abstract.machine import Machine
+
+BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
+EPOCH_HOOKS = ("on_epoch_begin", "on_epoch_end")
+MAPPING = ("map", "filter", "interleave", "flat_map")
+OF_PYTHON = {"generator": "generator", "object": "sequence"}
+
+
+def zipped(machine: Machine, several: Sequence[Value], node: ast.AST) -> Value:
+    """Tuples of the items of several."""
+    with machine.looping(node, None) as loop:
+        parts = [machine.each(one, loop, node) for one in several]
+    turns = [n for one in several if (n := things.length(one)) is not None]
+    return Value("rows", min(turns) if turns else NOTHING, of=sequence("tuple", parts))
+
+
+def mapped(machine: Machine, given: Given) -> Value:
+    """What ``map(f, items)`` gives."""
+    function, *several = given.args
+    turns = things.length(several[0])
+    with machine.looping(given.node, turns, several[0]) as loop:
+        made = machine.call(function, Given(given.node, [machine.each(one, loop, given.node) for one in several]))
+    return Value("rows", NOTHING if turns is None else turns, of=made)
+
+
+def next_of(machine: Machine, items: Value, node: ast.AST) -> Value:
+    """The next item of an iterator: another one in each turn of the loops around."""
+    with machine.looping(node, None) as loop:
+        found = machine.each(items, loop, node)
+    inside = {k: v.moving(machine.depth()) for k, v in found.items.items()}
+    return found.with_(items=inside).moving(machine.depth())
+
+
+def dataset(machine: Machine, name: str, given: Given) -> Value:
+    """A new data set."""
+    last = name.rpartition(".")[2]
+    first = given.every[0] if given.every else UNKNOWN
+    held = Value("tensor")
+    if last in ("from_tensor_slices", "from_tensors"):
+        held = _tensors(first)
+    elif last == "from_generator":
+        with machine.producing("generator"), machine.looping(given.node, None) as loop:
+            made = machine.call(first, Given(given.node, list(given.get("args").items.values())))
+            held = _tensors(machine.each(made, loop, given.node))
+    elif last == "zip":
+        several = given.args if len(given.args) > 1 else list(first.items.values())
+        held = sequence("tuple", [one.of or Value("tensor") for one in several])
+    elif not last[:1].isupper() and "Dataset" not in name:
+        return Value("library", name=name)
+    return Value("dataset", of=held, node=given.node, born=machine.born(), data=((last, given),))
+
+
+def _tensors(given: Value) -> Value:
+    """The same things as tensors, item by item."""
+    if given.kind in ("list", "tuple", "dict") and None not in given.items:
+        return given.with_(items={k: _tensors(v) for k, v in given.items.items()})
+    return Value("tensor", dtype=given.dtype, ragged=given.ragged)
+
+
+def staged(machine: Machine, on: Value, name: str, given: Given) -> Value:
+    """A data set with one more stage."""
+    held = on.of or Value("tensor")
+    function = given.every[0] if given.every else UNKNOWN
+    if name in MAPPING:
+        apart = held.kind == "tuple" and None not in held.items
+        with machine.tracing():
+            made = machine.call(function, Given(given.node, list(held.items.values()) if apart else [held]))
+        if name == "map":
+            held = made if made.kind != "unknown" else Value("tensor")
+        elif name != "filter":
+            held = made.of or Value("tensor")
+    elif name == "padded_batch" and "padded_shapes" not in given.keywords and len(given.args) < 2:
+        held = _uneven(held)
+    elif name == "apply":
+        return machine.call(function, Given(given.node, [on]))
+    elif name == "as_numpy_iterator":
+        return Value("rows", of=Value("array"))
+    elif name in ("cardinality", "save", "reduce", "get_single_element"):
+        return Value("tensor")
+    return on.with_(of=held, data=(*(on.data or ()), (name, given)), node=given.node)
+
+
+def _uneven(held: Value) -> Value:
+    """Batches as long as their longest rows."""
+    if held.kind in ("list", "tuple", "dict"):
+        return held.with_(items={k: _uneven(v) for k, v in held.items.items()})
+    return held.with_(ragged=held.ragged | {EACH})
+
+
+def python_function(machine: Machine, given: Given) -> Value:
+    """What Python gives a graph: run once for each batch or element."""
+    parts = [one.with_(kind="array", known=NOTHING) for one in given.get("inp", 1).items.values()]
+    with machine.producing("py_function"), machine.looping(given.node, None) as loop:
+        machine.call(given.get("func", 0), Given(given.node, [p.moving((loop.number,)) for p in parts]))
+    return Value("tuple", items={None: Value("tensor")})
+
+
+def of_model(machine: Machine, on: Value, name: str, given: Given) -> Value:
+    """What a method of a model, a layer or an optimizer gives, of Keras's own or of a class that derives from one."""
+    loops = frozenset(machine.depth())
+    if name == "compile":
+        on.items["run_eagerly"] = given.get("run_eagerly")
+    if name in ("fit", "evaluate", "predict"):
+        _fed(machine, on, name, given)
+    if name in ("predict", "predict_on_batch"):
+        return Value("array", varies=given.varies | loops, dtype="float32", node=given.node)
+    if name in ("train_on_batch", "test_on_batch", "evaluate"):
+        return number("float", loops)
+    if name == "get_weights":
+        return Value("list", items={None: Value("array", varies=loops, dtype="float32")})
+    if name == "result":
+        return Value("tensor", varies=loops, dtype="float32", name="result")
+    return Value("tensor", varies=given.varies | loops) if name == "gradient" else UNKNOWN
+
+
+def _fed(machine: Machine, on: Value, name: str, given: Given) -> None:
+    """Runs what ``fit`` runs of the script: generators and sequences that feed it, steps, callbacks."""
+    node, source, epochs = given.node, given.get("x", 0), given.get("epochs")
+    whole = epochs.known if isinstance(epochs.known, int) else None
+    with machine.looping(node, whole if epochs is not UNKNOWN else 1) as epoch:
+        with machine.looping(node, None) as step:
+            if source.kind in OF_PYTHON:
+                with machine.producing(OF_PYTHON[source.kind]):
+                    machine.each(source, step, node)
+            own = things.attribute_of(on, "train_step" if name == "fit" else "test_step")
+            if own is not None and on.kind == "object" and name != "predict":
+                _step(machine, on, own, node)
+        for one in given.get("callbacks").items.values() if name == "fit" else ():
+            _hooks(machine, on, one, epoch.number, node)
+
+
+def _step(machine: Machine, on: Value, own: Value, node: ast.AST) -> None:
+    batch = Given(node, [Value("tuple", items={None: Value("tensor")})])
+    if on.items.get("run_eagerly", UNKNOWN).known is True:
+        machine.call(own, batch)
+        return
+    with machine.tracing():
+        machine.call(own, batch)
+
+
+def _hooks(machine: Machine, on: Value, callback: Value, epoch: int, node: ast.AST) -> None:
+    if callback.kind != "object":
+        return
+    callback.items.setdefault("model", on)
+    logs = Value("dict", items={None: number("float")})
+    for name in EPOCH_HOOKS:
+        hook = things.attribute_of(callback, name)
+        if hook is not None:
+            machine.call(hook, Given(node, [number("int", frozenset({epoch})), logs]))
+    with machine.looping(node, None) as step:
+        for name in BATCH_HOOKS:
+            hook = things.attribute_of(callback, name)
+            if hook is not None:
+                machine.call(hook, Given(node, [number("int", frozenset({step.number})), logs]))

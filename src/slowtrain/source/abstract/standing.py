@@ -1,0 +1,94 @@
+"""Where a script that is gone through stands just now: in which loops, calls and graphs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from slowtrain.source.abstract.events import Event, Loop
+from slowtrain.source.abstract.values import NONE, UNKNOWN, Value
+
+MOST = 60_000  # statements and expressions; a script of 200 lines takes some thousand
+
+
+class Spent(Exception):
+    """There is too much to go through."""
+
+
+class Standing:
+    """``loops``, ``path`` (calls), ``running`` (functions): those around; ``rare``: in whose turns not always.
+
+    ``graph``: tf.functions around; ``producer``: what makes the input, as which it runs. ``silent``: turns in advance,
+    of which nothing is written down, and ``advance`` the loops around the outermost of them. ``left`` to go through.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.loops: list[Loop] = []
+        self.rare: list[frozenset[int]] = []
+        self.path: list[ast.Call] = []
+        self.running: list[ast.AST] = []
+        self.graph = 0
+        self.producer = ""
+        self.silent = 0
+        self.advance = 0
+        self.left = MOST
+        self._numbers = 0
+
+    def depth(self) -> tuple[int, ...]:
+        return tuple(loop.number for loop in self.loops)
+
+    def born(self) -> tuple[int, ...]:
+        """The loops around what is made now. What a turn that is gone through in advance leaves was there before."""
+        return self.depth()[: self.advance] if self.silent else self.depth()
+
+    @contextmanager
+    def looping(self, node: ast.AST, turns: int | None, items: Value = UNKNOWN) -> Iterator[Loop]:
+        self._numbers += 1
+        loop = Loop(self._numbers, node, turns, items)
+        self.loops.append(loop)
+        try:
+            yield loop
+        finally:
+            self.loops.pop()
+
+    @contextmanager
+    def producing(self, what: str) -> Iterator[None]:
+        """Python that runs to make the input, outside of any graph."""
+        before = (self.producer, self.graph)
+        self.producer, self.graph = what, 0
+        try:
+            yield
+        finally:
+            self.producer, self.graph = before
+
+    @contextmanager
+    def tracing(self) -> Iterator[None]:
+        self.graph += 1
+        try:
+            yield
+        finally:
+            self.graph -= 1
+
+    def note(self, event: Event) -> None:
+        if not self.silent:
+            self.events.append(event)
+
+    def spend(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Spent
+
+    @contextmanager
+    def sometimes(self, test: Value | None) -> Iterator[None]:
+        """What runs only in the turns in which a condition holds: of all loops around where none of them decides it.
+
+        None: it holds in most turns.
+        """
+        inside = frozenset(self.depth())
+        self.rare.append(NONE if test is None else (test.varies & inside) or inside)
+        try:
+            yield
+        finally:
+            self.rare.pop()

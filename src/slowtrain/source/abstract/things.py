@@ -1,0 +1,115 @@
+"""What is inside of values: items, attributes, lengths; what arithmetic makes of two."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from slowtrain.source.abstract.values import NOTHING, UNKNOWN, Value, joined, sequence, widest
+
+MOST_DIGITS = 1 << 62
+TENSORS = ("tensor", "variable")
+
+
+def length(items: Value) -> int | None:
+    """How many turns a loop over it takes."""
+    if items.kind == "range" and isinstance(items.known, int):
+        return items.known
+    if items.kind in ("list", "tuple", "dict") and None not in items.items and items.data != "open":
+        return len(items.items) or None
+    if items.kind == "rows":
+        return items.known if isinstance(items.known, int) else None
+    return None
+
+
+def item(held: Value, key: Any) -> Value:
+    """What ``held[key]`` is; ``key`` NOTHING where it is not known."""
+    if held.kind in ("list", "tuple", "dict"):
+        if key is not NOTHING and isinstance(key, (int, str, float, bool)):
+            if isinstance(key, int) and key < 0 and held.kind != "dict":
+                key += len(held.items)
+            if key in held.items:
+                return held.items[key].moving(held.varies)
+            if None not in held.items:
+                return UNKNOWN.moving(held.varies)
+        return joined(held.items.values()).moving(held.varies) if held.items else UNKNOWN.moving(held.varies)
+    if held.kind in ("array", "tensor", "variable"):
+        kind = "tensor" if held.kind in TENSORS else "array"
+        return held.with_(kind=kind, known=NOTHING, items={})
+    if held.kind == "unknown":
+        return held
+    return UNKNOWN.moving(held.varies)
+
+
+def together(op: ast.operator, left: Value, right: Value) -> Value:
+    """What arithmetic gives."""
+    varies, ragged = left.varies | right.varies, left.ragged | right.ragged
+    for kind in ("tensor", "variable", "array"):
+        if kind in (left.kind, right.kind):
+            return Value("array" if kind == "array" else "tensor", varies=varies, ragged=ragged,
+                         dtype=widest(left, right))  # fmt: skip
+    if "number" in (left.kind, right.kind) and {left.kind, right.kind} <= {"number", "unknown"}:
+        known = _computed(op, left.known, right.known) if left.kind == right.kind else NOTHING
+        names = {left.name, right.name} if left.kind == right.kind else {""}
+        name = "float" if "float" in (left.name, right.name) or isinstance(op, ast.Div) else "int"
+        whole = names <= {"int", "bool"} and not isinstance(op, ast.Div)
+        sure = name == "float" or whole
+        if left.kind != right.kind and not sure:
+            return UNKNOWN.moving(varies)
+        return Value("number", known, varies, name=name if sure else "")
+    if left.kind in ("list", "tuple", "text") and isinstance(op, (ast.Add, ast.Mult, ast.Mod)):
+        if left.kind == "text":
+            return Value("text", varies=varies)
+        both = [*left.items.values(), *(right.items.values() if right.kind == left.kind else ())]
+        return sequence(left.kind, both).moving(varies).with_(data="open")
+    return Value(ragged=ragged, varies=varies)
+
+
+def _computed(op: ast.operator, left: Any, right: Any) -> Any:
+    does: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+        ast.Add: lambda a, b: a + b,
+        ast.Sub: lambda a, b: a - b,
+        ast.Mult: lambda a, b: a * b,
+        ast.Div: lambda a, b: a / b,
+        ast.FloorDiv: lambda a, b: a // b,
+        ast.Mod: lambda a, b: a % b,
+    }
+    if left is NOTHING or right is NOTHING or op.__class__ not in does:
+        return NOTHING
+    try:
+        found = does[op.__class__](left, right)
+        return found if abs(found) < MOST_DIGITS else NOTHING
+    except (ArithmeticError, TypeError, ValueError):
+        return NOTHING
+
+
+def own(one: Value, kind: Value) -> None:
+    """Makes a function one of a class's methods."""
+    function = one.of if one.kind == "graph" and one.of is not None else one
+    function.of = kind
+
+
+def attribute_of(thing: Value, name: str, depth: int = 6) -> Value | None:
+    """An object's or a class's attribute: its own, its class's, that of a class it derives from."""
+    if name in thing.items and thing.kind in ("object", "class"):
+        return thing.items[name]
+    if None in thing.items:
+        return UNKNOWN  # set by a name that is not known
+    kind = thing.of if thing.kind == "object" else thing
+    found: Value | None = None
+    while kind is not None and kind.kind == "class" and found is None and depth:
+        found = kind.items.get(name)
+        kind = next((b for b in kind.data if b.kind == "class"), None)
+        depth -= 1
+    if found is None or found.kind not in ("function", "graph") or found.dtype == "staticmethod":
+        return found
+    return Value("method", name=name, of=found, data=thing, born=thing.born)
+
+
+def family(thing: Value, depth: int = 6) -> list[str]:
+    """The full names of the library's classes that an object's class derives from."""
+    kind = thing.of if thing.kind == "object" else thing
+    if kind is None or kind.kind != "class" or not depth:
+        return []
+    return [n for b in kind.data for n in ([b.name] if b.kind == "library" else family(b, depth - 1))]

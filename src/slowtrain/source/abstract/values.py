@@ -1,0 +1,146 @@
+"""What a name may hold while a script runs, as far as its text tells."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+NOTHING: Any = object()  # of a value that is not known
+NONE: frozenset[int] = frozenset()
+EACH = -1  # in ``ragged``: each one is of another shape; of which loop's turns is known where one goes through them
+
+
+@dataclass(eq=False, slots=True)
+class Value:
+    """One thing that a script holds.
+
+    ``kind``: "number", "text", "none", "array" (NumPy's), "tensor", "variable", "dataset", "graph" (a tf.function),
+    "function", "class", "object" (of a class of the script), "keras" (an object of Keras's, ``name`` says of which
+    class), "library" (``name`` is its full name), "list", "tuple", "dict", "generator", "method", "range", "rows"
+    (items that are made one by one) or "unknown".
+
+    ``known``: the number, text or truth where the text says it. ``varies``: the loops in whose turns it is another
+    one; ``ragged``: those in whose turns its shape is. ``born``: the loops around the place where it was made.
+    """
+
+    kind: str = "unknown"
+    known: Any = NOTHING
+    varies: frozenset[int] = NONE
+    ragged: frozenset[int] = NONE
+    born: tuple[int, ...] = ()
+    dtype: str = ""
+    name: str = ""
+    node: ast.AST | None = None
+    items: dict[Any, Value] = field(
+        default_factory=dict
+    )  # of lists and tuples by place, of mappings and objects by name
+    of: Value | None = None  # a method's object; what items are made of
+    data: Any = None  # of functions their scope, of data sets their stages
+
+    def with_(self, **changed: Any) -> Value:
+        """The same with other fields; its items are shared with it."""
+        fields = {name: getattr(self, name) for name in self.__slots__} | changed
+        return Value(**fields)
+
+    def moving(self, loops: Iterable[int]) -> Value:
+        """The same, another one in each turn of these loops."""
+        more = self.varies | frozenset(loops)
+        return self if more == self.varies else self.with_(varies=more)
+
+    def inside(self, depth: int = 4) -> Iterator[Value]:
+        """It and what it holds, arguments of a tf.function as TensorFlow takes them apart."""
+        yield self
+        if depth and self.kind in ("list", "tuple", "dict", "object"):
+            for one in self.items.values():
+                yield from one.inside(depth - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What a call gives, and where it stands."""
+
+    node: ast.AST
+    args: Sequence[Value] = ()
+    keywords: Mapping[str, Value] = field(default_factory=dict)
+
+    @property
+    def every(self) -> list[Value]:
+        return [*self.args, *self.keywords.values()]
+
+    @functools.cached_property
+    def varies(self) -> frozenset[int]:
+        return frozenset(v for a in self.every for v in a.varies)
+
+    @functools.cached_property
+    def ragged(self) -> frozenset[int]:
+        return frozenset(v for a in self.every for v in a.ragged)
+
+    @functools.cached_property
+    def deep(self) -> frozenset[int]:
+        """The loops in whose turns anything in it is another one."""
+        return frozenset(v for a in self.every for i in a.inside(3) for v in i.varies)
+
+    def get(self, name: str, place: int | None = None) -> Value:
+        """The argument of this name or at this place; unknown where there is none."""
+        if name in self.keywords:
+            return self.keywords[name]
+        return self.args[place] if place is not None and place < len(self.args) else UNKNOWN
+
+
+UNKNOWN = Value()
+NO_VALUE = Value("none", None)
+
+
+def constant(known: Any) -> Value:
+    if known is None:
+        return NO_VALUE
+    kind = "text" if isinstance(known, (str, bytes)) else "number" if isinstance(known, (bool, int, float)) else ""
+    names = {bool: "bool", int: "int", float: "float"}
+    return Value(kind, known, name=names.get(type(known), "")) if kind else UNKNOWN
+
+
+def number(name: str = "", varies: frozenset[int] = NONE) -> Value:
+    """A Python number: ``name`` "int", "float", "bool", or "" for one or another."""
+    return Value("number", name=name, varies=varies)
+
+
+def sequence(kind: str, items: Iterable[Value], born: tuple[int, ...] = ()) -> Value:
+    return Value(kind, items=dict(enumerate(items)), born=born)
+
+
+def either(one: Value, other: Value) -> Value:
+    """What is one of two: of one kind what they have in common, of two kinds the one that says more."""
+    if one is other:
+        return one
+    if "none" in (one.kind, other.kind) or "unknown" in (one.kind, other.kind):
+        kept = other if one.kind in ("none", "unknown") else one
+        return kept if kept.known is NOTHING else kept.with_(known=NOTHING, varies=one.varies | other.varies)
+    if one.kind != other.kind:
+        return UNKNOWN.moving(one.varies | other.varies)
+    same = one.known is not NOTHING and type(one.known) is type(other.known) and one.known == other.known
+    return one.with_(
+        known=one.known if same else NOTHING,
+        varies=one.varies | other.varies,
+        ragged=one.ragged | other.ragged,
+        dtype=one.dtype if one.dtype == other.dtype else "",
+        name=one.name if one.name == other.name else "",
+    )
+
+
+def joined(several: Iterable[Value]) -> Value:
+    """What is any of these; unknown where there is none."""
+    found: Value | None = None
+    for one in several:
+        found = one if found is None else either(found, one)
+    return UNKNOWN if found is None else found
+
+
+def widest(*several: Value) -> str:
+    """The number format that arithmetic of these gives; Python's numbers follow the arrays."""
+    known = [v.dtype for v in several if v.kind in ("array", "tensor", "variable")]
+    if "" in known or not known:
+        return ""
+    return max(known, key=lambda name: (name.startswith("float"), name))
