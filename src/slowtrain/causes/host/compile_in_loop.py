@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -7,11 +8,12 @@ import numpy as np
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source
+from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import hoisting, rebuilding
 from slowtrain.source.cures.host.restarting import restarted
-from slowtrain.source.reading import shown
+from slowtrain.source.reading import index, shown
+from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import builds as spotted
 from slowtrain.trace import Event, Spans, Trace
 from slowtrain.trace.host import anywhere, in_windows, outermost, sampled_places, stands_for
@@ -92,6 +94,7 @@ class CompileInLoop(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Compiled, built or defined in a loop, where no turn needs another one."""
+        seen = False
         once = "build, compile and define tf.functions once before the loop; reset weights and rates in it"
         for again, effect in (
             (spotted.compiled_again, Effect.EXACT),
@@ -99,7 +102,11 @@ class CompileInLoop(Cause):
             (spotted.functions_again, Effect.EQUIVALENT),
         ):
             for one in again(source):
+                seen = True
                 yield Spot(one.start, one.end, one.says, Prescription("edit", effect, once, edits=one.changed))
+        for node, says in () if seen else reached.built(source):
+            start, end = index.operation(node) if isinstance(node, ast.Call) else (edits.start(node), edits.end(node))
+            yield Spot(start, end, says, Prescription("edit", Effect.EQUIVALENT, once))
 
     fixes = (
         (

@@ -10,6 +10,7 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import functions
 from slowtrain.source.reading import finding, index, recorded, settings, shown
+from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import eager
 from slowtrain.trace import Kernels, Trace
 from slowtrain.trace.host import graph_ms, per_step
@@ -118,13 +119,14 @@ class EagerStep(Cause):
                     "edit", Effect.EQUIVALENT, "remove tf.config.run_functions_eagerly(True)", edits=made
                 )
                 yield Spot(edits.start(call), edits.end(call), says, cure)
-        for tape in eager.steps(source):
+        called = tuple(eager.by_hand(source))
+        for tape in tuple(eager.steps(source)) or (() if called else tuple(reached.eager(source))):
             made = tuple(functions.compiled_step(source, tape.lineno))
             put = "put @tf.function on the function that takes the gradient and applies it"
             cure = Prescription("edit", Effect.EQUIVALENT, put, edits=made)
             says = "each step runs op by op from Python: the gradient is taken outside any tf.function"
             yield Spot(*eager.named(source, tape), says, cure)
-        for named in eager.by_hand(source):
+        for named in called:
             wrap = f"make a graph of it once before the loop: step = tf.function({ast.unparse(named)})"
             says = "train_step called by hand runs op by op: only fit() makes a graph of it"
             yield Spot(edits.start(named), edits.end(named), says, Prescription("edit", Effect.EQUIVALENT, wrap))

@@ -14,6 +14,7 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import fielded, retraced
 from slowtrain.source.reading import finding, index, objects, shown
 from slowtrain.source.reading.recorded import text_of
+from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import retraces
 from slowtrain.trace import Event, Floats, Trace
 from slowtrain.trace.retraces import Traced, by_function, changes
@@ -111,6 +112,9 @@ class Retracing(Cause):
         found: dict[ast.Call, list[retraces.Changing]] = {}
         for one in retraces.changing(source):
             found.setdefault(one.call, []).append(one)
+        for one in reached.changing(source):
+            if all(one.parameter != known.parameter for known in found.get(one.call, ())):
+                found.setdefault(one.call, []).append(one)
         for several in found.values():
             yield _spot(source, several)
         for call, kind in retraces.fresh(source):

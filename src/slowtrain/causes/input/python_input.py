@@ -13,7 +13,8 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import ahead, chunks, generators, quicker
 from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import ByHand, by_hand, follows_model, is_interpreted, only_converts, text_of
-from slowtrain.source.spots.input import eagerinput, slowpython
+from slowtrain.source.spots import reached
+from slowtrain.source.spots.input import eagerinput
 from slowtrain.trace import Trace, feeding
 from slowtrain.trace.pipeline import Node, Pipeline
 from slowtrain.whatif import Drop, Remedy, Supply, held_up_ms
@@ -137,7 +138,7 @@ class PythonInput(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Samples handed over one by one out of memory; loops over numbers, and over samples, in what makes input."""
-        for slow in slowpython.parts(source):
+        for slow in reached.slow_parts(source):
             if slow.call is not None:
                 made = tuple(generators.as_arrays(source, edits.end(slow.call.func)[0]))
                 says = "make arrays once and use from_tensor_slices, or yield whole batches"
@@ -148,9 +149,8 @@ class PythonInput(Cause):
             yield Spot(slow.start, slow.end, slow.says, cure)
         for one in eagerinput.calls(source):
             says = "write it in TensorFlow ops in a parallel map, or use worker processes"
-            yield Spot(
-                edits.start(one.node), edits.end(one.node), one.says, Prescription("edit", Effect.EQUIVALENT, says)
-            )
+            cure = Prescription("edit", Effect.EQUIVALENT, says)
+            yield Spot(edits.start(one.node), edits.end(one.node), one.says, cure)
 
     fixes = (
         (

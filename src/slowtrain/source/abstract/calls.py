@@ -133,7 +133,7 @@ def any_of(machine: Machine, items: Value, node: ast.AST) -> Value:
     if items.kind == "dataset":
         return items.of or Value("tensor")
     if items.kind in ("array", "tensor"):
-        return items.with_(items={})
+        return items.with_(items={}, shape=items.shape[1:] if items.shape else None)
     if items.kind == "object":
         for name in ("__iter__", "__getitem__"):
             method = things.attribute_of(items, name)

@@ -106,7 +106,10 @@ def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
         key = machine.value(node.slice, scope)
         found = things.item(held, NOTHING if key.varies else key.known)
         if held.kind == "array" and key.kind == "array":  # rows by their numbers, or those that a mask leaves
-            found = found.with_(ragged=key.varies if key.dtype == "bool" else key.ragged)
+            masked = key.dtype == "bool"
+            rows = (None,) if masked or key.shape is None else key.shape
+            shape = (*rows, *held.shape[1:]) if held.shape else None
+            found = found.with_(ragged=key.varies if masked else key.ragged, shape=shape)
         return found.moving(key.varies)
     parts = [machine.value(p, scope) for one in cut if isinstance(one, ast.Slice)
              for p in (one.lower, one.upper, one.step) if p is not None]  # fmt: skip
@@ -114,7 +117,17 @@ def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
     if held.kind in ("list", "tuple"):
         return held.with_(known=NOTHING, data="open").moving(varies)
     ragged = frozenset(v for one in cut if isinstance(one, ast.Slice) for v in _uneven(machine, one, scope))
-    return things.item(held, NOTHING).moving(varies).with_(ragged=held.ragged | ragged)
+    return things.item(held, NOTHING).moving(varies).with_(ragged=held.ragged | ragged, shape=_cut(cut, held))
+
+
+def _cut(cut: Sequence[ast.expr], held: Value) -> tuple[int | None, ...] | None:
+    """The shape of a part of an array."""
+    if held.shape is None or len(cut) > len(held.shape):
+        return None
+    every = [*cut, *[ast.Slice()] * (len(held.shape) - len(cut))]
+    whole = [n if one.lower is one.upper is None else None for one, n in zip(every, held.shape, strict=True)
+             if isinstance(one, ast.Slice)]  # fmt: skip
+    return tuple(whole)
 
 
 def _uneven(machine: Machine, cut: ast.Slice, scope: Scope) -> frozenset[int]:
@@ -171,7 +184,8 @@ def _dict(machine: Machine, node: ast.Dict, scope: Scope) -> Value:
     for key, one in zip(node.keys, node.values, strict=True):
         held = machine.value(one, scope)
         if key is None:
-            items |= held.items
+            items = {k: either(v, held.items[None]) for k, v in items.items()} if None in held.items else items
+            items |= {k: v for k, v in held.items.items() if k is not None or None not in items}
             continue
         name = machine.value(key, scope).known
         items[name if isinstance(name, (str, int, float)) else None] = held

@@ -16,6 +16,7 @@ from slowtrain.source.abstract.values import (
     joined,
     number,
     sequence,
+    sizes,
     widest,
 )
 
@@ -41,6 +42,8 @@ READING = frozenset({"numpy", "item", "tolist"})
 def attribute(on: Value, name: str) -> Value:
     """An attribute that nothing of the script gave."""
     if on.kind in ("tensor", "variable", "array"):
+        if name == "shape" and on.shape is not None and not on.ragged:
+            return sequence("tuple", [number("int") if n is None else constant(n) for n in on.shape])
         if name == "shape":
             return Value("tuple", items={None: number("int", on.ragged)}, varies=on.ragged)
         if name in ("size", "ndim", "nbytes"):
@@ -86,7 +89,7 @@ def call(machine: Machine, name: str, given: Given) -> Value:
     if does is not None:
         return does(machine, given)
     if name.startswith(CLOCKS):
-        kind = "int" if name.rpartition(".")[2] in WHOLE else "float"
+        kind = "few" if name.rpartition(".")[2] in WHOLE else "float"
         return number(kind, given.varies | frozenset(machine.depth()))
     if name.startswith("itertools.") and given.args:
         return given.args[0] if name.endswith(("cycle", "islice")) else Value("rows", of=UNKNOWN)
@@ -219,9 +222,10 @@ def _numpy(machine: Machine, name: str, given: Given) -> Value:
     named = dtype(given.get("dtype")) or next((d for a in given.args[1:] if (d := dtype(a)) in FORMATS), "")
     if last in SHAPED or last in ("arange", "linspace", "eye"):
         shape = given.get("shape", 0)
-        sizes = frozenset(v for one in shape.inside(2) for v in one.varies) if last in SHAPED else given.varies
+        moving = frozenset(v for one in shape.inside(2) for v in one.varies) if last in SHAPED else given.varies
         usual = "int64" if last == "arange" and not any(a.name == "float" for a in given.args) else "float64"
-        return Value("array", varies=given.varies, ragged=sizes | given.ragged, dtype=named or usual,
+        wide = sizes(shape) if last in SHAPED else None
+        return Value("array", varies=given.varies, ragged=moving | given.ragged, dtype=named or usual, shape=wide,
                      born=machine.born())  # fmt: skip
     if last in FORMATS or last in NAMED:
         return Value("array", varies=given.varies, ragged=given.ragged, dtype=NAMED.get(last, last))
@@ -244,7 +248,10 @@ def drawn(machine: Machine, last: str, given: Given) -> Value:
     size = given.get("size", len(given.args) - 1 if given.args and last in DRAWN | WHOLE else None)
     ragged = frozenset(v for one in size.inside(2) for v in one.varies)
     named = dtype(given.get("dtype")) or ("int64" if last in WHOLE else "float64")
-    return Value("array", varies=loops, ragged=ragged, dtype=named, born=machine.born())
+    wide = sizes(size)
+    if last in ("rand", "randn"):
+        wide = tuple(a.known if isinstance(a.known, int) else None for a in given.args)
+    return Value("array", varies=loops, ragged=ragged, dtype=named, shape=wide, born=machine.born())
 
 
 def _tensorflow(machine: Machine, name: str, given: Given) -> Value:
@@ -318,14 +325,15 @@ def method(machine: Machine, on: Value, name: str, given: Given) -> Value:
 
 def _of_array(machine: Machine, on: Value, name: str, given: Given) -> Value:
     varies = on.varies | given.varies
-    real = "float" if on.dtype.startswith("float") else ""
+    real = "float" if on.dtype.startswith("float") else "few"  # whole numbers of data are classes, rows, lengths
     if name == "astype":
         return on.with_(dtype=dtype(given.get("dtype", 0)), varies=varies, born=machine.born())
     if name == "tolist":
         return Value("list", items={None: number(real, varies)}, varies=varies, born=machine.born())
     if name == "item":
         return number(real, varies)
-    return on.with_(varies=varies, node=None, dtype="int64" if name in WHOLE else on.dtype)
+    shape = on.shape if name in ("copy", "clip", "round") else None
+    return on.with_(varies=varies, node=None, dtype="int64" if name in WHOLE else on.dtype, shape=shape)
 
 
 def _of_mapping(on: Value, name: str, given: Given) -> Value:

@@ -9,6 +9,7 @@ from typing import Any
 from slowtrain.source.abstract.values import NOTHING, UNKNOWN, Value, joined, sequence, widest
 
 MOST_DIGITS = 1 << 62
+FEW = 64  # different numbers, of which each may be traced once
 TENSORS = ("tensor", "variable")
 
 
@@ -18,6 +19,8 @@ def length(items: Value) -> int | None:
         return items.known
     if items.kind in ("list", "tuple", "dict") and None not in items.items and items.data != "open":
         return len(items.items) or None
+    if items.kind in ("array", "tensor") and items.shape:
+        return items.shape[0]
     if items.kind == "rows":
         return items.known if isinstance(items.known, int) else None
     return None
@@ -36,7 +39,7 @@ def item(held: Value, key: Any) -> Value:
         return joined(held.items.values()).moving(held.varies) if held.items else UNKNOWN.moving(held.varies)
     if held.kind in ("array", "tensor", "variable"):
         kind = "tensor" if held.kind in TENSORS else "array"
-        return held.with_(kind=kind, known=NOTHING, items={})
+        return held.with_(kind=kind, known=NOTHING, items={}, shape=held.shape[1:] if held.shape else None)
     if held.kind == "unknown":
         return held
     return UNKNOWN.moving(held.varies)
@@ -47,14 +50,17 @@ def together(op: ast.operator, left: Value, right: Value) -> Value:
     varies, ragged = left.varies | right.varies, left.ragged | right.ragged
     for kind in ("tensor", "variable", "array"):
         if kind in (left.kind, right.kind):
+            shapes = [one.shape for one in (left, right) if one.shape is not None]
             return Value("array" if kind == "array" else "tensor", varies=varies, ragged=ragged,
-                         dtype=widest(left, right))  # fmt: skip
+                         dtype=widest(left, right), shape=max(shapes, key=len, default=None))  # fmt: skip
     if "number" in (left.kind, right.kind) and {left.kind, right.kind} <= {"number", "unknown"}:
         known = _computed(op, left.known, right.known) if left.kind == right.kind else NOTHING
         names = {left.name, right.name} if left.kind == right.kind else {""}
         name = "float" if "float" in (left.name, right.name) or isinstance(op, ast.Div) else "int"
         whole = names <= {"int", "bool"} and not isinstance(op, ast.Div)
         sure = name == "float" or whole
+        if name == "int" and (_few(op, right) or ("few" in (left.name, right.name) and names <= {"few", "int"})):
+            name, sure = "few", True
         if left.kind != right.kind and not sure:
             return UNKNOWN.moving(varies)
         return Value("number", known, varies, name=name if sure else "")
@@ -64,6 +70,11 @@ def together(op: ast.operator, left: Value, right: Value) -> Value:
         both = [*left.items.values(), *(right.items.values() if right.kind == left.kind else ())]
         return sequence(left.kind, both).moving(varies).with_(data="open")
     return Value(ragged=ragged, varies=varies)
+
+
+def _few(op: ast.operator, right: Value) -> bool:
+    """``step % 4`` is one of a few numbers."""
+    return isinstance(op, ast.Mod) and isinstance(right.known, int) and right.known <= FEW
 
 
 def _computed(op: ast.operator, left: Any, right: Any) -> Any:

@@ -22,6 +22,8 @@ class Value:
     class), "library" (``name`` is its full name), "list", "tuple", "dict", "generator", "method", "range", "rows"
     (items that are made one by one) or "unknown".
 
+    ``shape`` of arrays: the sizes that the text tells, None for one that it does not.
+
     ``known``: the number, text or truth where the text says it. ``varies``: the loops in whose turns it is another
     one; ``ragged``: those in whose turns its shape is. ``born``: the loops around the place where it was made.
     """
@@ -32,6 +34,7 @@ class Value:
     ragged: frozenset[int] = NONE
     born: tuple[int, ...] = ()
     dtype: str = ""
+    shape: tuple[int | None, ...] | None = None
     name: str = ""
     node: ast.AST | None = None
     items: dict[Any, Value] = field(
@@ -103,12 +106,21 @@ def constant(known: Any) -> Value:
 
 
 def number(name: str = "", varies: frozenset[int] = NONE) -> Value:
-    """A Python number: ``name`` "int", "float", "bool", or "" for one or another."""
+    """A Python number: ``name`` "int", "float", "bool", "few" (an int of which there are few), or "" for any."""
     return Value("number", name=name, varies=varies)
 
 
 def sequence(kind: str, items: Iterable[Value], born: tuple[int, ...] = ()) -> Value:
     return Value(kind, items=dict(enumerate(items)), born=born)
+
+
+def sizes(given: Value) -> tuple[int | None, ...] | None:
+    """The shape that an argument names: a number, or a tuple of them."""
+    if isinstance(given.known, int):
+        return (given.known,)
+    if given.kind in ("tuple", "list") and given.items and None not in given.items:
+        return tuple(v.known if isinstance(v.known, int) and not v.varies else None for v in given.items.values())
+    return None
 
 
 def either(one: Value, other: Value) -> Value:
@@ -126,6 +138,7 @@ def either(one: Value, other: Value) -> Value:
         varies=one.varies | other.varies,
         ragged=one.ragged | other.ragged,
         dtype=one.dtype if one.dtype == other.dtype else "",
+        shape=one.shape if one.shape == other.shape else None,
         name=one.name if one.name == other.name else "",
     )
 

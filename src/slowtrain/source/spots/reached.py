@@ -1,0 +1,156 @@
+"""What a script does where it gets to: found by going through it (``source/abstract``), whatever way leads there.
+
+Each of these adds to what the detectors of the families see where they look: they go by the text around a place, these
+by the calls and loops that lead to it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from slowtrain.source import Source, edits
+from slowtrain.source.abstract.events import Event, Loop
+from slowtrain.source.abstract.machine import events
+from slowtrain.source.abstract.names import Scope
+from slowtrain.source.abstract.values import Value
+from slowtrain.source.reading import finding, scopes
+from slowtrain.source.spots.host import retraces
+from slowtrain.source.spots.input import slowpython
+
+FEW = 5  # turns in which nothing is done often
+LEAST_BUILDS = 3  # training in two stages (frozen, then unfrozen) compiles twice and must
+LEAST_INSIDE = 6  # turns of a loop inside what makes input: fewer are channels, coordinates
+NESTED = {"generator": 3, "sequence": 2, "py_function": 2}  # loops from which on each element is gone through
+SHOWN = ("input_signature", "reduce_retracing", "experimental_relax_shapes")
+TRAINED = (".fit", ".train_on_batch")
+UPDATES = frozenset({".apply_gradients", ".apply", ".minimize", ".assign", ".assign_sub", ".assign_add"})
+
+
+def changing(source: Source) -> Iterator[retraces.Changing]:
+    """Arguments of a ``tf.function`` that are another Python number, text or shape in each turn of a loop."""
+    for event, graph in _of_graphs(source):
+        function = graph.of.node if graph.of is not None else None
+        if not isinstance(function, ast.FunctionDef) or not isinstance(event.node, ast.Call):
+            continue
+        loops = {loop.number for loop in event.often(FEW) if loop.number not in graph.born}
+        if not loops or any(name in graph.data for name in SHOWN):
+            continue
+        found = retraces.Graph(function, (function.name,), True)
+        for parameter, place, value in _handed(event, event.node, function):
+            number = _another(value, loops)
+            if number is not None:
+                yield retraces.Changing(found, event.node, parameter, place, number)
+
+
+def _of_graphs(source: Source) -> Iterator[tuple[Event, Value]]:
+    """Calls of the script's tf.functions from Python, and the function."""
+    if not retraces.may_graph(source):
+        return
+    for event in events(source):
+        if event.on is not None and event.on.kind == "graph" and not event.graph and not event.producer:
+            yield event, event.on
+
+
+def _handed(event: Event, call: ast.Call, function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr, Value]]:
+    """Parameter, where it stands, and what it is, of each argument."""
+    names = scopes.parameters(function)
+    if event.on is not None and event.on.of is not None and event.on.of.of is not None:
+        names = names[1:]  # a method's object
+    written = [a for a in call.args if not isinstance(a, ast.Starred)]
+    for i, value in enumerate(event.given.args):
+        place = written[i] if len(written) == len(call.args) and i < len(written) else call.args[-1]
+        yield names[i] if i < len(names) else "an argument", place, value
+    places = {k.arg: k.value for k in call.keywords}
+    for name, value in event.given.keywords.items():
+        yield name, places.get(name, call), value
+
+
+def _another(value: Value, loops: set[int]) -> str | None:
+    """How it differs from turn to turn, as ``retraces.Changing`` has it."""
+    for one in value.inside():
+        if one.kind == "number" and one.name not in ("bool", "few") and one.varies & loops:
+            return (one.name or "number") if one is value else "object" if value.kind == "object" else "held"
+        if one.kind in ("array", "tensor") and one.ragged & loops:
+            return ""
+    return None
+
+
+def built(source: Source) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
+    """What a loop compiles or makes a graph of in each turn, though no turn needs another one; what is seen."""
+    every = events(source) if ".compile" in source.text or retraces.may_graph(source) else ()
+    for event in every:
+        if event.name == ".compile" and event.on is not None and event.on.kind in ("keras", "object"):
+            alike = [one for one in event.often(LEAST_BUILDS) if one.number not in event.on.varies]
+            used = [e.name for e in every if e.on is event.on and alike and alike[-1] in e.loops]
+            if alike and alike[-1].number in event.on.born and ".set_weights" not in used:
+                continue  # a new model, from new weights
+            if any(name in TRAINED for name in used):
+                yield event.node, "a loop compiles this model in each turn, and its graphs are traced anew"
+    for event, graph in _of_graphs(source):
+        loops = [one.number for one in event.often(LEAST_BUILDS) if one.number in graph.born]
+        again = loops and not _moved(graph, set(loops))
+        if again and isinstance(graph.node, (ast.expr, ast.stmt)):
+            yield (
+                graph.node,
+                f"each turn of a loop makes {graph.name or 'this tf.function'} anew, and it is traced anew",
+            )
+
+
+def _moved(graph: Value, loops: set[int]) -> bool:
+    """Whether what a graph takes from the names around it is another thing in each turn: then each turn needs its own.
+
+    What is made in each turn in the same way, as a model for each fold, is no reason.
+    """
+    function = graph.of
+    if function is None or not isinstance(function.data, Scope) or function.node is None:
+        return True
+    found = (function.data.find(name) for name in scopes.read(function.node))
+    return any(one is not None and one.varies & loops and one.kind not in ("tensor", "array") for one in found)
+
+
+def eager(source: Source) -> Iterator[ast.With]:
+    """The tapes of training steps that a loop takes in every turn outside any graph."""
+    every = events(source) if "GradientTape" in source.text else ()
+    updated = {one for e in every if e.name in UPDATES and not e.graph for one in e.loops}
+    for event in every:
+        if event.name != "tensorflow.GradientTape" or event.graph or event.producer:
+            continue
+        tape = finding.statement(source, event.node)
+        if isinstance(tape, ast.With) and any(one in updated for one in event.often(FEW)[-1:]):
+            yield tape
+
+
+def doubles(source: Source) -> Iterator[ast.Call]:
+    """Weights of eight-byte floats, of which the text does not say that they are to be so wide."""
+    for event in events(source) if "Variable" in source.text else ():
+        double = event.name == "tensorflow.Variable" and event.result.dtype == "float64"
+        said = isinstance(event.node, ast.Call) and any(k.arg == "dtype" for k in event.node.keywords)
+        given = event.given.get("initial_value", 0).shape
+        if double and not said and isinstance(event.node, ast.Call) and (given is None or len(given) > 1):
+            yield event.node
+
+
+def slow_parts(source: Source) -> Iterator[slowpython.Slow]:
+    """Slow Python that makes input, and loops in it that go through each batch element by element."""
+    known = list(slowpython.parts(source))
+    yield from known
+    seen: set[ast.AST | None] = set()
+    for event in events(source):
+        if event.name != "loop" or not event.producer:
+            continue
+        inside, function = _inside(event.loops), finding.function(source, event.node)
+        if function in seen or len(inside) < NESTED[event.producer] or inside[-1] is not event.loops[-1]:
+            continue
+        seen.add(function)
+        low, high = (function.lineno, function.end_lineno or 0) if function is not None else (0, 0)
+        if not any(low <= one.start[0] <= high for one in known):
+            says = "Python goes through each batch element by element"
+            yield slowpython.Slow(edits.start(event.node), edits.end(event.node), says)
+
+
+def _inside(loops: tuple[Loop, ...]) -> list[Loop]:
+    """The loops below the one in which the input is made, those of few turns left out."""
+    made_by = max((i for i, one in enumerate(loops) if isinstance(one.node, ast.Call)), default=-1)
+    below = [one for one in loops[made_by + 1 :] if not isinstance(one.node, ast.While)]  # while True: over and over
+    return [one for one in below if one.turns is None or one.turns >= LEAST_INSIDE]
