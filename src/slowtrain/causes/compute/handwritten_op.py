@@ -15,7 +15,7 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.compute import heads, mapped, mapped_functions, ops, windows
 from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import made_in, text_of
-from slowtrain.source.spots.compute import ops as spotted
+from slowtrain.source.spots import reached
 from slowtrain.trace import Line, Trace, work
 from slowtrain.trace.host import loops_around, parsed
 from slowtrain.whatif import Drop, Remedy
@@ -94,7 +94,7 @@ class HandwrittenOp(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Rows looked up by a product with one-hot rows; convolutions and many small products in Python loops."""
-        for one in spotted.handwritten(source):
+        for one in reached.handwritten(source):
             cure = Prescription("edit", Effect.EQUIVALENT, one.cure, edits=one.changed)
             yield Spot(one.start, one.end, one.says, cure)
 

@@ -13,6 +13,7 @@ from slowtrain.model import Effect, Evidence, Phase, Place, Prescription, Signal
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import building, kerascalls
+from slowtrain.source.spots import reached
 from slowtrain.source.spots.startup import models, unrolled
 from slowtrain.trace import Event, Trace, work
 from slowtrain.trace.host import (
@@ -61,7 +62,7 @@ class SlowStartup(Cause):
     title = "starting takes longer than the training itself"
     needs = frozenset({Signal.PHASES, Signal.TRACES})
     scope = "run"
-    words = ("applications", "unroll")
+    words = ("applications", "unroll", "GradientTape")
     beside = (".fit", "train_on_batch", "GradientTape")
 
     def examine(self, trace: Trace) -> Evidence | None:
@@ -111,6 +112,10 @@ class SlowStartup(Cause):
             rolled = "leave out unroll=True: the layer is a loop in the graph, traced once"
             cure = Prescription("edit", Effect.EQUIVALENT, rolled, edits=changed)
             yield Spot(edits.start(given), edits.end(given), says, cure)
+        for loop, turns in reached.written_out(source, chained=True):
+            says = f"the graph gets the ops of each of {turns} turns of this loop, which are all traced and compiled"
+            rolled = "let the graph loop itself: for step in tf.range(n), or tf.while_loop and tf.scan"
+            yield Spot(edits.start(loop), edits.end(loop.iter), says, Prescription("edit", Effect.EQUIVALENT, rolled))
 
     fixes = (
         (

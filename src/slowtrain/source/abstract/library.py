@@ -329,11 +329,17 @@ def _of_array(machine: Machine, on: Value, name: str, given: Given) -> Value:
     if name == "astype":
         return on.with_(dtype=dtype(given.get("dtype", 0)), varies=varies, born=machine.born())
     if name == "tolist":
-        return Value("list", items={None: number(real, varies)}, varies=varies, born=machine.born())
+        return _nested(on.shape or (None,), number(real, varies), machine.born()).moving(varies)
     if name == "item":
         return number(real, varies)
     shape = on.shape if name in ("copy", "clip", "round") else None
     return on.with_(varies=varies, node=None, dtype="int64" if name in WHOLE else on.dtype, shape=shape)
+
+
+def _nested(shape: tuple[int | None, ...], one: Value, born: tuple[int, ...]) -> Value:
+    """Lists in lists, of one number each at the end."""
+    inside = _nested(shape[1:], one, born) if len(shape) > 1 else one
+    return Value("list", items={None: inside}, shape=shape, born=born, varies=one.varies)
 
 
 def _of_mapping(on: Value, name: str, given: Given) -> Value:

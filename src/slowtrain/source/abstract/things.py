@@ -19,7 +19,7 @@ def length(items: Value) -> int | None:
         return items.known
     if items.kind in ("list", "tuple", "dict") and None not in items.items and items.data != "open":
         return len(items.items) or None
-    if items.kind in ("array", "tensor") and items.shape:
+    if items.kind in ("array", "tensor", "list") and items.shape:
         return items.shape[0]
     if items.kind == "rows":
         return items.known if isinstance(items.known, int) else None

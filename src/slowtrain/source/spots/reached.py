@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from math import prod
 
 from slowtrain.source import Source, edits
 from slowtrain.source.abstract.events import Event, Loop
@@ -15,6 +16,7 @@ from slowtrain.source.abstract.machine import events
 from slowtrain.source.abstract.names import Scope
 from slowtrain.source.abstract.values import Value
 from slowtrain.source.reading import finding, scopes
+from slowtrain.source.spots.compute import ops
 from slowtrain.source.spots.host import retraces
 from slowtrain.source.spots.input import slowpython
 
@@ -24,6 +26,10 @@ LEAST_INSIDE = 6  # turns of a loop inside what makes input: fewer are channels,
 NESTED = {"generator": 3, "sequence": 2, "py_function": 2}  # loops from which on each element is gone through
 SHOWN = ("input_signature", "reduce_retracing", "experimental_relax_shapes")
 TRAINED = (".fit", ".train_on_batch")
+WRITTEN_OUT = 16  # turns of a loop in a graph from which on its ops are many
+COUNTED = ("range", "list", "tuple", "rows")  # what Python goes through, and no graph
+LONGER = frozenset({"numpy.append", "numpy.concatenate", "numpy.vstack", "numpy.hstack"})
+MANY_ROWS = 1000
 UPDATES = frozenset({".apply_gradients", ".apply", ".minimize", ".assign", ".assign_sub", ".assign_add"})
 
 
@@ -154,3 +160,61 @@ def _inside(loops: tuple[Loop, ...]) -> list[Loop]:
     made_by = max((i for i, one in enumerate(loops) if isinstance(one.node, ast.Call)), default=-1)
     below = [one for one in loops[made_by + 1 :] if not isinstance(one.node, ast.While)]  # while True: over and over
     return [one for one in below if one.turns is None or one.turns >= LEAST_INSIDE]
+
+
+def written_out(source: Source, chained: bool) -> Iterator[tuple[ast.For, int]]:
+    """Loops of Python inside a graph, which holds the ops of each turn by themselves; and how many turns.
+
+    ``chained``: each turn goes on from what the one before left (a solver's steps), and not: rows that one op may take.
+    """
+    seen: set[ast.AST] = set()
+    for event in events(source) if may_trace(source) else ():
+        loop = event.loops[-1] if event.loops else None
+        if event.name != "loop" or not event.graph or loop is None or loop.node in seen:
+            continue
+        turns = prod(one.turns or 1 for one in event.loops if one.items.kind in COUNTED and _same(source, one, loop))
+        if isinstance(loop.node, ast.For) and turns >= WRITTEN_OUT and _goes_on(source, loop.node) == chained:
+            seen.add(loop.node)
+            yield loop.node, turns
+
+
+def handwritten(source: Source) -> Iterator[ops.Written]:
+    """Ops that are written by hand, and loops whose turns one op may take together."""
+    known = list(ops.handwritten(source))
+    yield from known
+    for loop, turns in written_out(source, chained=False):
+        if not any(loop.lineno <= one.start[0] <= (loop.end_lineno or 0) for one in known):
+            says = f"the graph gets the ops of each of {turns} turns of this loop, of the same shapes"
+            whole = "stack what the turns take and let one op run over all of them"
+            yield ops.Written(edits.start(loop), edits.end(loop.iter), says, whole, ())
+
+
+def may_trace(source: Source) -> bool:
+    """Whether there may be a graph: a tf.function, or what Keras calls in one."""
+    return retraces.may_graph(source) or "keras" in source.text
+
+
+def _same(source: Source, one: Loop, loop: Loop) -> bool:
+    """Whether a loop lies in the same function as the inner one: in the same graph."""
+    return finding.function(source, one.node) is finding.function(source, loop.node)
+
+
+def _goes_on(source: Source, loop: ast.For) -> bool:
+    """Whether a turn reads what the one before assigned, sums and lists that it adds to left out."""
+    inside = [n for n in scopes.own(list(loop.body)) if isinstance(n, ast.Assign)]
+    kept = {name for one in inside for target in one.targets for name in scopes.bound(target)}
+    before = scopes.bound([n for n in scopes.body(scopes.scope(source, loop)) if n is not loop]) - {None}
+    function = finding.function(source, loop)
+    outside = before | set(scopes.parameters(function) if function is not None else ())
+    return bool(kept & outside & scopes.read(list(loop.body)))
+
+
+def grown(source: Source) -> Iterator[ast.expr]:
+    """Arrays that a long loop makes longer by a row, which copies all of them in each turn."""
+    for event in events(source):
+        if event.name not in LONGER or not event.loops or event.producer or event.graph or not event.given.args:
+            continue
+        statement = finding.statement(source, event.node)
+        names = scopes.bound(statement) if isinstance(statement, ast.Assign) else set()
+        if names & scopes.read(event.node) and (event.loops[-1].turns or 0) >= MANY_ROWS:
+            yield event.node
