@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from slowtrain.source.abstract import library, things
 from slowtrain.source.abstract.events import Event, Loop
 from slowtrain.source.abstract.values import EACH, NOTHING, UNKNOWN, Given, Value, joined, number
-from slowtrain.source.reading import objects
 
 if TYPE_CHECKING:
     from slowtrain.source.abstract.machine import Machine
@@ -92,8 +91,8 @@ def _made(machine: Machine, kind: Value, given: Given) -> Value:
     if constructor is not None:
         called(machine, constructor, given)
     elif isinstance(kind.node, ast.ClassDef):
-        names = objects.fields(machine.source, kind.node)
-        defaults = {n: v for n in names if (v := kind.items.get(n)) is not None}
+        names = things.fields(kind)
+        defaults = {n: v for n in names if (v := things.attribute_of(kind, n)) is not None}
         made.items.update(defaults | dict(zip(names, given.args, strict=False)) | dict(given.keywords))
         after = things.attribute_of(made, "__post_init__")
         if after is not None:

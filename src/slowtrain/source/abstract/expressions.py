@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from slowtrain.source.abstract import calls, conditions, library, things
 from slowtrain.source.abstract.events import Loop
-from slowtrain.source.abstract.values import NOTHING, UNKNOWN, Given, Value, constant, either, joined, sequence
+from slowtrain.source.abstract.values import (
+    MOST_ITEMS,
+    NOTHING,
+    UNKNOWN,
+    Given,
+    Value,
+    constant,
+    either,
+    joined,
+    sequence,
+)
 from slowtrain.source.reading import scopes, values
 
 if TYPE_CHECKING:
@@ -76,6 +86,7 @@ def _call(machine: Machine, node: ast.Call, scope: Scope) -> Value:
             args += given.items.values() if given.kind in ("list", "tuple", "dict") else [things.item(given, NOTHING)]
         else:
             args.append(given)
+    del args[MOST_ITEMS:]
     keywords: dict[str, Value] = {}
     for key in node.keywords:
         given = machine.value(key.value, scope)
@@ -183,6 +194,9 @@ def _dict(machine: Machine, node: ast.Dict, scope: Scope) -> Value:
     items: dict[Any, Value] = {}
     for key, one in zip(node.keys, node.values, strict=True):
         held = machine.value(one, scope)
+        if len(items) > MOST_ITEMS:
+            items = {None: joined([*items.values(), held])}
+            continue
         if key is None:
             items = {k: either(v, held.items[None]) for k, v in items.items()} if None in held.items else items
             items |= {k: v for k, v in held.items.items() if k is not None or None not in items}

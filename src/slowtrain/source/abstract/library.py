@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from slowtrain.source.abstract.values import (
     sizes,
     widest,
 )
+from slowtrain.source.reading import objects
 
 if TYPE_CHECKING:
     from slowtrain.source.abstract.machine import Machine
@@ -36,6 +38,8 @@ NAMED = {"float": "float64", "double": "float64", "single": "float32", "int": "i
 DRAWN = frozenset("normal standard_normal random rand randn uniform random_sample beta gamma exponential".split())
 SCALARS = frozenset("floor ceil sqrt exp log log10 sin cos tanh clip mean abs where sum power".split())
 ADDING = frozenset({"append", "extend", "insert", "appendleft", "add"})
+PARSER = "argparse.ArgumentParser.made"
+DIGITS = 18
 READING = frozenset({"numpy", "item", "tolist"})
 
 
@@ -88,6 +92,8 @@ def call(machine: Machine, name: str, given: Given) -> Value:
     does = _BUILT_IN.get(name)
     if does is not None:
         return does(machine, given)
+    if name.startswith(PARSER):
+        return _options(machine) if name.endswith(("parse_args", "parse_known_args")) else Value("library", name=PARSER)
     if name.startswith(CLOCKS):
         kind = "few" if name.rpartition(".")[2] in WHOLE else "float"
         return number(kind, given.varies | frozenset(machine.depth()))
@@ -123,7 +129,10 @@ def _range(machine: Machine, given: Given) -> Value:  # noqa: ARG001 - as all of
     ends = [a.known for a in given.args]
     whole = [e for e in ends if isinstance(e, int)]
     sure = whole and len(whole) == len(ends) and not given.varies and 0 not in whole[2:]
-    return Value("range", len(range(*whole)) if sure else NOTHING, given.varies)
+    try:
+        return Value("range", len(range(*whole)) if sure else NOTHING, given.varies)
+    except (OverflowError, TypeError):
+        return Value("range", varies=given.varies)
 
 
 def _listed(machine: Machine, given: Given) -> Value:
@@ -140,6 +149,8 @@ def _listed(machine: Machine, given: Given) -> Value:
 def _converted(name: str) -> Callable[[Machine, Given], Value]:
     def does(machine: Machine, given: Given) -> Value:  # noqa: ARG001
         known = given.args[0].known if given.args and name != "bool" else NOTHING
+        if isinstance(known, str) and known.isdecimal() and len(known) < DIGITS:
+            known = int(known) if name == "int" else float(known)
         return Value("number", known if isinstance(known, (int, float)) else NOTHING, given.varies, name=name)
 
     return does
@@ -200,6 +211,10 @@ _BUILT_IN: dict[str, Callable[[Machine, Given], Value]] = {
     "tqdm.trange": _range,
     "len": _length,
     "getattr": _gotten,
+    "os.environ.get": lambda _, given: given.get("default", 1),
+    "os.getenv": lambda _, given: given.get("default", 1),
+    "argparse.ArgumentParser": lambda _, given: Value("library", name=PARSER, node=given.node),
+    "vars": lambda _, given: Value("dict", items=given.get("", 0).items),
     "setattr": _set,
     "filter": lambda _, given: given.get("", 1),
     "enumerate": lambda machine, given: running.zipped(machine, [Value("range"), *given.args[:1]], given.node),
@@ -321,6 +336,13 @@ def method(machine: Machine, on: Value, name: str, given: Given) -> Value:
     if on.kind in ("keras", "object"):
         return running.of_model(machine, on, name, given)
     return UNKNOWN.moving(varies)
+
+
+def _options(machine: Machine) -> Value:
+    """The options of a command line, as their defaults say."""
+    known = objects.options(machine.source)
+    found = {name: constant(given.value) for name, given in known.items() if isinstance(given, ast.Constant)}
+    return Value("object", name="options", items=found, born=machine.born())
 
 
 def _of_array(machine: Machine, on: Value, name: str, given: Given) -> Value:

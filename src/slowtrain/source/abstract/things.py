@@ -118,9 +118,8 @@ def attribute_of(thing: Value, name: str, depth: int = 6) -> Value | None:
     return Value("method", name=name, of=found, data=thing, born=thing.born)
 
 
-def family(thing: Value, depth: int = 6) -> list[str]:
-    """The full names of the library's classes that an object's class derives from."""
-    kind = thing.of if thing.kind == "object" else thing
-    if kind is None or kind.kind != "class" or not depth:
-        return []
-    return [n for b in kind.data for n in ([b.name] if b.kind == "library" else family(b, depth - 1))]
+def fields(kind: Value, depth: int = 6) -> list[str]:
+    """What a data class's constructor takes, in order."""
+    inherited = [n for b in kind.data if b.kind == "class" for n in fields(b, depth - 1)] if depth else []
+    own = (n.target for n in getattr(kind.node, "body", ()) if isinstance(n, ast.AnnAssign))
+    return list(dict.fromkeys([*inherited, *(n.id for n in own if isinstance(n, ast.Name))]))

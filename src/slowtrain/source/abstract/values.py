@@ -10,6 +10,7 @@ from typing import Any
 
 NOTHING: Any = object()  # of a value that is not known
 NONE: frozenset[int] = frozenset()
+MOST_ITEMS = 256  # told apart of one list, mapping or call
 EACH = -1  # in ``ragged``: each one is of another shape; of which loop's turns is known where one goes through them
 
 
@@ -110,7 +111,10 @@ def number(name: str = "", varies: frozenset[int] = NONE) -> Value:
     return Value("number", name=name, varies=varies)
 
 
-def sequence(kind: str, items: Iterable[Value], born: tuple[int, ...] = ()) -> Value:
+def sequence(kind: str, items: Sequence[Value], born: tuple[int, ...] = ()) -> Value:
+    """A list or a tuple; of a long one only what its items have in common is kept, and how many there are."""
+    if len(items) > MOST_ITEMS:
+        return Value(kind, items={None: joined(items[:MOST_ITEMS])}, shape=(len(items),), born=born)
     return Value(kind, items=dict(enumerate(items)), born=born)
 
 
