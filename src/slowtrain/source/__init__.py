@@ -4,8 +4,8 @@ Folders, of which each may import those above it only (``tests/test_layers.py`` 
 
     trees           going through a syntax tree
     (here), edits   one file: its text and tree; edits of it that leave every other byte as it was
-    reading/        what the script says: names, values, calls, loops, what a recording adds; reading/input: pipelines
-    abstract/       what running it would do, worked out without running it: calls, loops, what changes in them
+    reading/        what the script says: names, values, calls, loops, what a recording adds; reading/input: pipelines;
+                    reading/abstract: what running it would do, worked out without running it
     cures/          edits of the script by the family of the cause they cure; measured: from a run's places to edits
     spots/          what ``slowtrain lint`` sees without a run, by the same families; offers the edits of cures/
 

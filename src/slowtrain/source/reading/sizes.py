@@ -14,6 +14,7 @@ from typing import Any
 
 from slowtrain.source import FUNCTIONS, Source, kept
 from slowtrain.source.reading import arrays, finding, objects, scopes, values
+from slowtrain.source.reading.abstract import machine
 from slowtrain.source.reading.arrays import Array, Data, Several
 from slowtrain.source.reading.objects import Function, Thunk
 
@@ -42,12 +43,15 @@ class Frame:
 def number(source: Source, node: ast.expr | None) -> int | None:
     """The whole number that an expression is."""
     found = value(source, node)
+    if found is None and node is not None:
+        found = machine.value(source, node).known
     return found if arrays.whole(found) else None
 
 
 def shape(source: Source, node: ast.expr | None) -> tuple[int | None, ...] | None:
     """The shape of an array, or of a list that is written or made."""
-    return arrays.shape(value(source, node))
+    found = arrays.shape(value(source, node))
+    return found if found is not None or node is None else machine.value(source, node).shape
 
 
 def value(source: Source, node: ast.expr | None) -> Any:

@@ -1,4 +1,4 @@
-"""What a script does where it gets to: found by going through it (``source/abstract``), whatever way leads there.
+"""What a script does where it gets to: found by going through it (``reading/abstract``), whatever way leads there.
 
 Each of these adds to what the detectors of the families see where they look: they go by the text around a place, these
 by the calls and loops that lead to it.
@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from math import prod
 
 from slowtrain.source import Source, edits
-from slowtrain.source.abstract.events import Event, Loop
-from slowtrain.source.abstract.machine import events
-from slowtrain.source.abstract.names import Scope
-from slowtrain.source.abstract.values import Value
 from slowtrain.source.reading import finding, scopes
+from slowtrain.source.reading.abstract import machine
+from slowtrain.source.reading.abstract.events import Event, Loop
+from slowtrain.source.reading.abstract.machine import events
+from slowtrain.source.reading.abstract.names import Scope
+from slowtrain.source.reading.abstract.values import Value
 from slowtrain.source.spots.compute import ops
 from slowtrain.source.spots.host import retraces
 from slowtrain.source.spots.input import slowpython
@@ -173,7 +174,9 @@ def written_out(source: Source, chained: bool) -> Iterator[tuple[ast.For, int]]:
         if event.name != "loop" or not event.graph or loop is None or loop.node in seen:
             continue
         turns = prod(one.turns or 1 for one in event.loops if one.items.kind in COUNTED and _same(source, one, loop))
-        if isinstance(loop.node, ast.For) and turns >= WRITTEN_OUT and _goes_on(source, loop.node) == chained:
+        if not isinstance(loop.node, ast.For) or turns < WRITTEN_OUT or _goes_on(source, loop.node) != chained:
+            continue
+        if chained or _alike(source, loop):
             seen.add(loop.node)
             yield loop.node, turns
 
@@ -206,7 +209,25 @@ def _goes_on(source: Source, loop: ast.For) -> bool:
     before = scopes.bound([n for n in scopes.body(scopes.scope(source, loop)) if n is not loop]) - {None}
     function = finding.function(source, loop)
     outside = before | set(scopes.parameters(function) if function is not None else ())
-    return bool(kept & outside & scopes.read(list(loop.body)))
+    calls = (n for n in scopes.own(list(loop.body)) if isinstance(n, ast.Call) and finding.called(n) == "append")
+    lists = {c.func.value.id for c in calls if isinstance(c.func, ast.Attribute) and isinstance(c.func.value, ast.Name)}
+    taken = (n for n in scopes.own(list(loop.body)) if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name))
+    again = any(isinstance(n.value, ast.Name) and n.value.id in lists for n in taken)  # far[-1]
+    return again or bool(kept & outside & scopes.read(list(loop.body)))
+
+
+def _alike(source: Source, loop: Loop) -> bool:
+    """Whether every turn does the same with other rows: only TensorFlow's ops, and the turn's number picks the rows."""
+    inside = [e for e in events(source) if loop in e.loops and e.name not in ("loop", ".append")]
+    if not inside or not all(e.name.startswith(("tensorflow.", "keras.ops.")) for e in inside):
+        return False
+    turn = scopes.bound(loop.node.target) if isinstance(loop.node, ast.For) else set()
+    for one in scopes.own(scopes.body(loop.node)):
+        sides = (one.left, one.right) if isinstance(one, ast.BinOp) else ()
+        counted = any(isinstance(s, ast.Name) and s.id in turn for s in sides)
+        if counted and any(machine.value(source, s).kind in ("tensor", "variable") for s in sides):
+            return False
+    return True
 
 
 def grown(source: Source) -> Iterator[ast.expr]:

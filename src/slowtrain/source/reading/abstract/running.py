@@ -6,11 +6,11 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from slowtrain.source.abstract import things
-from slowtrain.source.abstract.values import EACH, NOTHING, UNKNOWN, Given, Value, number, sequence
+from slowtrain.source.reading.abstract import things
+from slowtrain.source.reading.abstract.values import EACH, NOTHING, UNKNOWN, Given, Value, number, sequence
 
 if TYPE_CHECKING:
-    from slowtrain.source.abstract.machine import Machine
+    from slowtrain.source.reading.abstract.machine import Machine
 
 BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 EPOCH_HOOKS = ("on_epoch_begin", "on_epoch_end")

@@ -9,9 +9,9 @@ from textwrap import dedent
 import pytest
 
 from slowtrain import source
-from slowtrain.source.abstract.events import Event
-from slowtrain.source.abstract.machine import events
-from slowtrain.source.abstract.values import NOTHING, Value
+from slowtrain.source.reading.abstract.events import Event
+from slowtrain.source.reading.abstract.machine import events
+from slowtrain.source.reading.abstract.values import NOTHING, Value
 
 HEAD = "import numpy as np\nimport tensorflow as tf\nimport keras\n"
 

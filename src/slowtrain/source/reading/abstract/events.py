@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from slowtrain.source.abstract.values import Given, Value
+from slowtrain.source.reading.abstract.values import Given, Value
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from slowtrain.source.abstract import running, things
-from slowtrain.source.abstract.values import (
+from slowtrain.source.reading import objects
+from slowtrain.source.reading.abstract import running, things
+from slowtrain.source.reading.abstract.values import (
     EACH,
     NOTHING,
     UNKNOWN,
@@ -20,10 +21,9 @@ from slowtrain.source.abstract.values import (
     sizes,
     widest,
 )
-from slowtrain.source.reading import objects
 
 if TYPE_CHECKING:
-    from slowtrain.source.abstract.machine import Machine
+    from slowtrain.source.reading.abstract.machine import Machine
 
 BUILTINS = frozenset(
     "abs all any bool bytes callable dict divmod enumerate filter float format frozenset getattr hasattr hash id input "
@@ -40,6 +40,7 @@ SCALARS = frozenset("floor ceil sqrt exp log log10 sin cos tanh clip mean abs wh
 ADDING = frozenset({"append", "extend", "insert", "appendleft", "add"})
 PARSER = "argparse.ArgumentParser.made"
 DIGITS = 18
+TAKING = frozenset({"pop", "popleft", "remove", "clear", "sort", "reverse"})
 READING = frozenset({"numpy", "item", "tolist"})
 
 
@@ -331,8 +332,10 @@ def method(machine: Machine, on: Value, name: str, given: Given) -> Value:
         held = on.items.get(None)
         on.items[None] = given.args[-1] if held is None else joined([held, given.args[-1]])
         return UNKNOWN
-    if on.kind in ("list", "tuple") and name in ("pop", "popleft"):
-        return joined(on.items.values()) if on.items else UNKNOWN
+    if on.kind == "list" and name in TAKING:
+        taken = joined(on.items.values()) if on.items else UNKNOWN
+        things.shuffled(on)
+        return taken.with_(known=NOTHING)
     if on.kind in ("keras", "object"):
         return running.of_model(machine, on, name, given)
     return UNKNOWN.moving(varies)
@@ -374,5 +377,8 @@ def _of_mapping(on: Value, name: str, given: Given) -> Value:
     if name in ("get", "pop", "setdefault") and given.args:
         return on.items.get(given.args[0].known, UNKNOWN) if given.args[0].known is not NOTHING else inside
     if name == "update" and given.args:
-        on.items.update(given.args[0].items)
+        if given.args[0].kind == "dict" and None not in given.args[0].items:
+            on.items.update(given.args[0].items)
+        else:
+            on.items.update(dict.fromkeys([*on.items, None], UNKNOWN))
     return UNKNOWN

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from slowtrain.source.abstract.values import NOTHING, UNKNOWN, Value, joined, sequence, widest
+from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Value, joined, sequence, widest
 
 MOST_DIGITS = 1 << 62
 FEW = 64  # different numbers, of which each may be traced once
@@ -24,6 +24,15 @@ def length(items: Value) -> int | None:
     if items.kind == "rows":
         return items.known if isinstance(items.known, int) else None
     return None
+
+
+def shuffled(held: Value) -> None:
+    """Of a list or a mapping that something was taken out of, only what its items have in common is known."""
+    if held.kind in ("list", "dict"):
+        inside = joined(held.items.values()).with_(known=NOTHING) if held.items else UNKNOWN
+        held.items.clear()
+        held.items[None] = inside
+        held.shape = None
 
 
 def item(held: Value, key: Any) -> Value:

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from slowtrain.source.abstract.events import Event, Loop
-from slowtrain.source.abstract.values import NONE, UNKNOWN, Value
+from slowtrain.source.reading.abstract.events import Event, Loop
+from slowtrain.source.reading.abstract.values import NONE, UNKNOWN, Value
 
 MOST = 60_000  # statements and expressions; a script of 200 lines takes some thousand
 

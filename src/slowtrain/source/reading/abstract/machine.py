@@ -12,24 +12,33 @@ from contextlib import suppress
 from typing import Any
 
 from slowtrain.source import FUNCTIONS, Source, kept, trees
-from slowtrain.source.abstract import calls, conditions, expressions, things
-from slowtrain.source.abstract.events import Event, Loop
-from slowtrain.source.abstract.names import Scope
-from slowtrain.source.abstract.standing import Spent, Standing
-from slowtrain.source.abstract.values import NOTHING, UNKNOWN, Given, Value, either, joined
 from slowtrain.source.reading import scopes
+from slowtrain.source.reading.abstract import calls, conditions, expressions, things
+from slowtrain.source.reading.abstract.events import Event, Loop
+from slowtrain.source.reading.abstract.names import Scope
+from slowtrain.source.reading.abstract.standing import Spent, Standing
+from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Given, Value, either, joined
 
 DEEPEST = 20  # calls inside calls
 AGAIN = 2  # times that a function may be on the way to itself
 
 
-@kept(4)
 def events(source: Source) -> tuple[Event, ...]:
     """The calls that running ``source`` as a script would make, in their order; those up to where it is too much."""
+    return tuple(_gone_through(source).events)
+
+
+def value(source: Source, node: ast.expr) -> Value:
+    """What an expression gives, whenever the script gets to it; unknown where it never does."""
+    return _gone_through(source).values.get(node, UNKNOWN)
+
+
+@kept(4)
+def _gone_through(source: Source) -> Machine:
     machine = Machine(source)
     with suppress(Spent, RecursionError):
         machine.module(source.tree)
-    return tuple(machine.events)
+    return machine
 
 
 class Machine(Standing):
@@ -38,6 +47,7 @@ class Machine(Standing):
     def __init__(self, source: Source) -> None:
         super().__init__()
         self.source = source
+        self.values: dict[ast.expr, Value] = {}
         self._ran: set[ast.AST] = set()
         self._stored: list[tuple[dict[Any, Value], Any, Value]] = []  # in what there was before the turn in advance
 
@@ -70,7 +80,13 @@ class Machine(Standing):
 
     def value(self, node: ast.expr | None, scope: Scope) -> Value:
         self.spend()
-        return UNKNOWN if node is None else expressions.value(self, node, scope)
+        if node is None:
+            return UNKNOWN
+        found = expressions.value(self, node, scope)
+        if not self.silent:
+            before = self.values.get(node)
+            self.values[node] = found if before is None else either(before, found)
+        return found
 
     def _assign(self, node: Any, scope: Scope) -> None:
         if node.value is None:
@@ -113,8 +129,15 @@ class Machine(Standing):
             owner, key = self.value(target.value, scope), self.value(target.slice, scope)
             if owner.kind in ("list", "dict"):
                 place = key.known if key.known is not NOTHING and not key.varies else None
+                if place is None:  # whichever of them it is
+                    owner.items.update({k: either(v, value) for k, v in owner.items.items()})
                 held = owner.items.get(place)
                 owner.items[place] = value if held is None or not self.loops else either(held, value)
+
+    def _delete(self, node: ast.Delete, scope: Scope) -> None:
+        for one in node.targets:
+            if isinstance(one, ast.Subscript):
+                things.shuffled(self.value(one.value, scope))
 
     def _changing(self, where: dict[Any, Value], key: Any) -> None:
         """Keeps what stood there before a turn in advance."""
@@ -335,6 +358,7 @@ _STATEMENTS: dict[type[ast.AST], Any] = {
     ast.AnnAssign: Machine._assign,
     ast.AugAssign: Machine._augment,
     ast.Return: Machine._return,
+    ast.Delete: Machine._delete,
     ast.FunctionDef: Machine._define,
     ast.AsyncFunctionDef: Machine._define,
     ast.ClassDef: Machine._define_class,

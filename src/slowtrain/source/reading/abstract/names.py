@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from slowtrain.source.abstract.values import Value
+from slowtrain.source.reading.abstract.values import Value
 
 
 @dataclass(eq=False)

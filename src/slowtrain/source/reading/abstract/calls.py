@@ -6,13 +6,13 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from slowtrain.source.abstract import library, things
-from slowtrain.source.abstract.events import Event, Loop
-from slowtrain.source.abstract.values import EACH, NOTHING, UNKNOWN, Given, Value, joined, number
+from slowtrain.source.reading.abstract import library, things
+from slowtrain.source.reading.abstract.events import Event, Loop
+from slowtrain.source.reading.abstract.values import EACH, NOTHING, UNKNOWN, Given, Value, joined, number
 
 if TYPE_CHECKING:
-    from slowtrain.source.abstract.machine import Machine
-    from slowtrain.source.abstract.names import Scope
+    from slowtrain.source.reading.abstract.machine import Machine
+    from slowtrain.source.reading.abstract.names import Scope
 
 DESCRIPTORS = ("property", "staticmethod", "classmethod", "functools.cached_property")
 
@@ -25,7 +25,10 @@ def decorated(machine: Machine, node: ast.expr, made: Value, scope: Scope) -> Va
         return Value("graph", node=made.node, name=made.name, of=made, born=machine.born(), data=settings)
     if by.kind == "library" and by.name in DESCRIPTORS:
         return made.with_(dtype=by.name.rpartition(".")[2])
-    return called(machine, by, Given(node, [made])) if by.kind == "function" else made
+    if by.kind == "function":
+        return called(machine, by, Given(node, [made]))
+    known = by.kind == "library" and by.name.startswith(("functools.", "contextlib.", "keras."))
+    return made if known else UNKNOWN  # who knows what becomes of it: numba compiles it
 
 
 def called(machine: Machine, callee: Value, given: Given) -> Value:
@@ -56,8 +59,19 @@ def called(machine: Machine, callee: Value, given: Given) -> Value:
             return UNKNOWN.moving(given.varies)
         name, gives = "__call__", lambda: called(machine, method, given)
     else:
+        handed(machine, given)
         return UNKNOWN.moving(given.varies)
     return noted(machine, name, on, given, gives)
+
+
+def handed(machine: Machine, given: Given) -> None:
+    """Functions of the script that are handed to what is not known run with whatever that gives them."""
+    for one in given.every:
+        function = one.of if one.kind == "method" and one.of is not None else one
+        if function.kind == "function":
+            every = getattr(function.node, "args", None)
+            count = len(every.posonlyargs) + len(every.args) if isinstance(every, ast.arguments) else 0
+            machine.run(function, Given(given.node, [UNKNOWN] * count))
 
 
 def noted(machine: Machine, name: str, on: Value | None, given: Given, gives: Callable[[], Value]) -> Value:

@@ -6,9 +6,10 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from slowtrain.source.abstract import calls, conditions, library, things
-from slowtrain.source.abstract.events import Loop
-from slowtrain.source.abstract.values import (
+from slowtrain.source.reading import scopes, values
+from slowtrain.source.reading.abstract import calls, conditions, library, things
+from slowtrain.source.reading.abstract.events import Loop
+from slowtrain.source.reading.abstract.values import (
     MOST_ITEMS,
     NOTHING,
     UNKNOWN,
@@ -19,11 +20,10 @@ from slowtrain.source.abstract.values import (
     joined,
     sequence,
 )
-from slowtrain.source.reading import scopes, values
 
 if TYPE_CHECKING:
-    from slowtrain.source.abstract.machine import Machine
-    from slowtrain.source.abstract.names import Scope
+    from slowtrain.source.reading.abstract.machine import Machine
+    from slowtrain.source.reading.abstract.names import Scope
 
 MOST_DIGITS = 1 << 62
 TENSORS = ("tensor", "variable")
@@ -93,7 +93,9 @@ def _call(machine: Machine, node: ast.Call, scope: Scope) -> Value:
         keywords |= {key.arg: given} if key.arg else {str(k): v for k, v in given.items.items()}
     if name and isinstance(node.func, ast.Attribute):
         on = machine.value(node.func.value, scope) if not isinstance(node.func.value, ast.Call) else UNKNOWN
-        return calls.noted(machine, name, on, Given(node, args, keywords), lambda: UNKNOWN.moving(on.varies))
+        made = Given(node, args, keywords)
+        calls.handed(machine, made)
+        return calls.noted(machine, name, on, made, lambda: UNKNOWN.moving(on.varies))
     return machine.call(callee, Given(node, args, keywords))
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from slowtrain.source.abstract.values import NOTHING, Value
+from slowtrain.source.reading.abstract.values import NOTHING, Value
 
 if TYPE_CHECKING:
-    from slowtrain.source.abstract.machine import Machine
-    from slowtrain.source.abstract.names import Scope
+    from slowtrain.source.reading.abstract.machine import Machine
+    from slowtrain.source.reading.abstract.names import Scope
 
 OFTEN = 10  # one turn in so many: what steps do, not what reports do
 
