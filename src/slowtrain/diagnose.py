@@ -8,8 +8,9 @@ from pathlib import PurePath
 
 from slowtrain.causes import Cause, all_causes
 from slowtrain.errors import InputError
-from slowtrain.model import Diagnosis, Prescription, Saving, Signal, Unchecked
+from slowtrain.model import Diagnosis, Evidence, Prescription, Saving, Signal, Unchecked
 from slowtrain.source import edits
+from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy, price, replay
@@ -59,6 +60,9 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
     return Findings(tuple(d for d, _ in found), tuple(healthy), tuple(unchecked), together)
 
 
+MOST_SEEN = 2  # lines of the text beside those that were measured
+
+
 def _of_step(one: tuple[Diagnosis, Sequence[Remedy]]) -> bool:
     return one[0].saving.scope == "step"
 
@@ -76,7 +80,13 @@ def _one(cause: Cause, trace: Trace) -> tuple[Diagnosis, Sequence[Remedy]] | Non
     if small and not cause.matters and not trace.fact("doctor"):
         return None
     prescriptions = tuple(_shown(trace, p) for p in cause.prescribe(trace, evidence))
-    return Diagnosis(cause.id, cause.title, evidence, saving, share, prescriptions), remedies
+    return Diagnosis(cause.id, cause.title, _pointed(cause, trace, evidence), saving, share, prescriptions), remedies
+
+
+def _pointed(cause: Cause, trace: Trace, evidence: Evidence) -> Evidence:
+    """With the lines that show the same cause in the text alone behind those that were measured."""
+    seen = shown.lines(trace, lambda source: (spot.start[0] for spot in cause.spot(source)))
+    return replace(evidence, where=tuple(dict.fromkeys((*evidence.where, *seen[:MOST_SEEN]))))
 
 
 def _shown(trace: Trace, prescription: Prescription) -> Prescription:

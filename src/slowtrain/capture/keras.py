@@ -107,7 +107,8 @@ class KerasPatches:
 
         def done(about: dict[str, Any], outer: int, start: int, end: int, frame: FrameType) -> None:
             recorder.span(recorder.name("loop", loop, ("loop", loop, outer), nested=outer), start, end)
-            place = None if outer else frames.place(frame)
+            # Inside another loop Keras calls it itself (to validate), or a callback of the user's does.
+            place = frames.place(frame) if not outer or frames.is_user(frame.f_code) else None
             recorder.event("loop", loop, start, end, site=place, nested=outer, **about)
 
         return wrapper

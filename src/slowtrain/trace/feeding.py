@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slowtrain.model import Category, Place
-from slowtrain.trace import Line, Producer, Trace
+from slowtrain.trace import Line, Producer, Trace, names
 from slowtrain.trace.pipeline import Node, Pipeline, Written
 
 WAITED = 0.05  # of a step: what saves less is not reported either
@@ -98,6 +98,11 @@ def written_place(node: Node) -> tuple[Place, ...]:
 UNSEEN_US = 50.0  # for each op of a function, starting it included: what takes longer is profiled
 
 
+def written_as(op: str) -> str:
+    """The type of an op as the script's function has it: ``Conv2D`` for ``_FusedConv2D``."""
+    return names.FUSED_OP.sub("", op, count=1) if op.startswith("_") else op
+
+
 def op_ms(trace: Trace, node: Node, only: frozenset[str] | None = None) -> float | None:
     """Time a batch inside ops of a node's function that take long enough to be profiled.
 
@@ -107,8 +112,8 @@ def op_ms(trace: Trace, node: Node, only: frozenset[str] | None = None) -> float
     deep, pipe = trace.kernels, trace.pipeline
     if deep is None or pipe is None or node.written is None or (not deep.by_input and not deep.steps):
         return None
-    mine = {t: row for t, row in deep.by_input.items() if t in node.written.ops}
-    seen = max((count / max(node.written.ops[t], 1) for t, (_, count) in mine.items()), default=0.0)
+    mine = {t: row for t, row in deep.by_input.items() if written_as(t) in node.written.ops}
+    seen = max((count / max(node.written.ops[written_as(t)], 1) for t, (_, count) in mine.items()), default=0.0)
     if seen <= 0:
         unseen = 1e3 * node.ms > UNSEEN_US * sum(node.written.ops.values()) * calls(pipe, node)
         return None if unseen and not deep.by_input else 0.0

@@ -12,13 +12,14 @@ from slowtrain.source import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import callbacks
 from slowtrain.source.reading import index, shown
-from slowtrain.source.reading.recorded import texts_of
+from slowtrain.source.reading.recorded import text_of, texts_of
 from slowtrain.source.spots.host import callbacks as spotted
-from slowtrain.trace import Name, Trace
+from slowtrain.trace import Event, Floats, Name, Spans, Trace
 from slowtrain.trace.host import anywhere, in_steady, in_windows, outermost, training_begins
 from slowtrain.whatif import Drop, Remedy, Skip
 
 OUTER = ("CallbackList",)
+REPEATED = 8  # calls of one line, as in host/predict-in-loop
 
 
 @dataclass(frozen=True)
@@ -190,8 +191,11 @@ def _heavy(trace: Trace) -> list[Hook]:
     late = spans.end_ms > training_begins(trace)
     count = int(trace.steps.steady.sum()) or 1
     hooks = []
+    calling = _calling(trace, spans)
     for number in np.unique(spans.name[outer]):
         mine = (spans.name == number) & outer
+        if float(calling[mine].sum()) > 0.5 * float(spans.ms[mine].sum()):
+            continue  # it calls predict for one sample after the other: host/predict-in-loop
         name = trace.names[int(number)]
         if name.text.partition(".")[0] in OUTER:
             continue
@@ -201,6 +205,27 @@ def _heavy(trace: Trace) -> list[Hook]:
             hooks.append(Hook(name, int(mine.sum()), in_steps + between, in_steps / count, between))
     hooks.sort(key=lambda h: -h.ms)
     return [h for h in hooks if h.ms >= 0.2 * hooks[0].ms]
+
+
+def _calling(trace: Trace, spans: Spans) -> Floats:
+    """Ms of each span that pass in `predict` or `evaluate` which a line of the user's calls again and again."""
+    calls: dict[object, list[Event]] = {}
+    for event in trace.events_of("loop"):
+        if event.data.get("nested") and event.place is not None:
+            calls.setdefault(event.place, []).append(event)
+    again = [e for several in calls.values() if len(several) >= REPEATED for e in several]
+    if not again:
+        return np.zeros(len(spans))
+    start, end = (np.sort(np.array([getattr(e, side) for e in again])) for side in ("start_ms", "end_ms"))
+    before = np.concatenate(([0.0], np.cumsum(end - start)))  # they follow one another
+
+    def passed(at: Floats) -> Floats:
+        """Ms of them up to each of these times."""
+        i = np.searchsorted(start, at, side="right")
+        left = np.maximum(end[np.maximum(i - 1, 0)] - at, 0.0)
+        return np.where(i > 0, before[i] - left, 0.0)
+
+    return passed(spans.end_ms) - passed(spans.start_ms)
 
 
 def _places(trace: Trace, name: Name) -> tuple[Place, ...]:
@@ -213,7 +238,8 @@ def _places(trace: Trace, name: Name) -> tuple[Place, ...]:
     if not (file and line and name.detail.get("user")):
         return tuple(fits[-1:])
     own = Place(str(file), int(line))
-    hot = [s.place for s in trace.stacks if s.place.file == file and _inside(trace, s.place, name)]
+    within = _called(trace, own, name)
+    hot = [s.place for s in trace.stacks if s.place.file == file and _inside(trace, s.place, within)]
     return shown.together(_handed(trace, name), (own, *hot[:2], *fits[-1:]))
 
 
@@ -227,7 +253,14 @@ def _handed(trace: Trace, name: Name) -> tuple[Place, ...]:
     return tuple(Place(text.file, value.lineno) for text, value in given) if len(given) == 1 else ()
 
 
-def _inside(trace: Trace, place: Place, name: Name) -> bool:
-    """Whether samples at ``place`` were taken in a function named like the hook."""
-    hook = name.text.rpartition(".")[2]
-    return any(n.lane == "stack" and n.place == place and n.detail.get("within") == hook for n in trace.names)
+def _called(trace: Trace, own: Place, name: Name) -> set[str]:
+    """The names of the hook and of the functions of its file that it calls."""
+    text = text_of(trace, own.file)
+    hook = text.function_at(own.line) if text is not None else None
+    called = text.called(hook) if text is not None and hook is not None else []
+    return {name.text.rpartition(".")[2], *(str(getattr(one, "name", "")) for one in called)}
+
+
+def _inside(trace: Trace, place: Place, functions: set[str]) -> bool:
+    """Whether samples at ``place`` were taken in one of these functions."""
+    return any(n.lane == "stack" and n.place == place and n.detail.get("within") in functions for n in trace.names)

@@ -217,7 +217,7 @@ def _groups(trace: Trace) -> list[Group]:
     """Groups in which the fixed part prevails, costliest first."""
     found: dict[tuple[str, str], list[Event]] = {}
     for event in trace.events_of("loop"):
-        if not event.data.get("nested") and event.data.get("site"):
+        if event.data.get("site"):
             found.setdefault((event.name, str(event.data["site"])), []).append(event)
     groups = [g for (loop, _), events in found.items() if (g := _group(trace, loop, events)) is not None]
     return sorted(groups, key=lambda g: -g.fixed_ms * g.all_calls)

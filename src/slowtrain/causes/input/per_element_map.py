@@ -29,7 +29,8 @@ from slowtrain.trace.feeding import (
 from slowtrain.trace.pipeline import Node, Pipeline
 from slowtrain.whatif import Remedy, Supply
 
-MOST_US = 60.0  # a longer call does work; nearly empty ones took 8 to 19 µs in recordings on two shared cores
+# A longer call does work: nearly empty ones took 8 to 19 µs in recordings on two shared cores, ones of 38 small ops 60.
+MOST_US, EACH_OP_US = 60.0, 2.0
 LEAST_CALLS = 8.0  # a batch: fewer cannot add up
 OVERHEAD = 0.5  # of the map's time outside its ops: then the calls are the cost
 SMALL_BYTES = 65_536  # an element that is larger is work to touch, whatever the ops
@@ -214,7 +215,8 @@ def _tiny(trace: Trace) -> tuple[Node, float] | None:
         count = calls(pipe, node)
         inside = op_ms(trace, node) or 0.0
         size = node.written.element_bytes or 0
-        if count < LEAST_CALLS or 1e3 * node.ms > MOST_US * count or size > SMALL_BYTES:
+        most_us = MOST_US + EACH_OP_US * sum(node.written.ops.values())
+        if count < LEAST_CALLS or 1e3 * node.ms > most_us * count or size > SMALL_BYTES:
             continue
         if node.ms - inside >= OVERHEAD * node.ms and node.ms >= 0.5 * max(n.ms for n in deciding(pipe)):
             return node, inside
