@@ -31,7 +31,8 @@ _IDLE = frozenset(
     "Const Placeholder Identity NoOp ReadVariableOp AssignVariableOp VarIsInitializedOp VarHandleOp".split()
 )
 _OTHERS = re.compile(
-    r"gradient_tape|(?:^|/)(?:sgd|adam\w*|nadam|rmsprop|ada\w+|ftrl|lion|lamb|muon|optimizer)(?:_\d+)?/", re.IGNORECASE
+    r"gradient_tape|(?:^|/)(?:sgd|adam\w*|nadam|rm_?sprop|ada\w+|ftrl|lion|lamb|muon|optimizer)(?:_\d+)?/",
+    re.IGNORECASE,
 )
 _NUMBER = re.compile(r"_\d+$")
 

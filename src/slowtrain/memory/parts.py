@@ -15,7 +15,7 @@ from slowtrain.model.sizing import Need
 PARTS = ("parameters", "optimizer", "gradients", "activations", "input", "workspace", "other")
 _CALL = re.compile(r"^(?:.*/)?(?:Stateful)?PartitionedCall(?:_\d+)?/")  # a function in a function
 _OPTIMIZER = re.compile(
-    r"(^|/)(adam\w*|sgd|rmsprop|nadam|lion|adagrad|ftrl|lamb|adafactor|adadelta)(_\d+)?/", re.IGNORECASE
+    r"(^|/)(adam\w*|sgd|rm_?sprop|nadam|lion|adagrad|ftrl|lamb|adafactor|adadelta)(_\d+)?/", re.IGNORECASE
 )
 _COPY = re.compile(r"_\d+$")
 

@@ -195,3 +195,23 @@ def joined_lines(several: list[Producer]) -> list[Line]:
             old = found.get(line.place)
             found[line.place] = Line(line.place, line.ms, line.visits, weight + (old.share if old else 0.0))
     return sorted(found.values(), key=lambda line: -line.share)
+
+
+UNKNOWN_CARDINALITY = -2  # tf.data's
+
+
+def result_bytes(pipe: Pipeline, node: Node) -> float | None:
+    """Bytes that a node's results take for one epoch, None where its shapes or its length are unknown.
+
+    TensorFlow does not know how many records a file holds; how many came of it in a pass was counted.
+    """
+    if node.written is None:
+        return None
+    size, length = node.written.element_bytes, node.written.detail.get("cardinality")
+    if size is None and node.bytes_produced and node.elements:
+        size = int(node.bytes_produced / node.elements)
+    if length == UNKNOWN_CARDINALITY:
+        length = calls(pipe, node) * pipe.batches / pipe.epochs
+    if size is None or not length or length < 0:
+        return None
+    return float(size) * int(length)

@@ -195,6 +195,24 @@ SAVING = frozenset(
 )
 
 
+SUMMARIES = frozenset({"summary", "writer"})  # tf.summary.histogram, writer.add_scalar
+DRAWS = frozenset({"savefig", "imsave"})
+
+
+def logs(trace: Trace, place: Place) -> bool:
+    """Whether a line of the user's writes summaries or draws pictures."""
+    tree = parsed(trace, place.file)
+    calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call)) if tree is not None else ()
+    here = (c for c in calls if c.lineno <= place.line <= (c.end_lineno or c.lineno))
+    return any(
+        called(c) in DRAWS or (isinstance(c.func, ast.Attribute) and _last(c.func.value) in SUMMARIES) for c in here
+    )
+
+
+def _last(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
 def saves(trace: Trace, place: Place) -> bool:
     """Whether a line of the user's writes a checkpoint."""
     tree = parsed(trace, place.file)

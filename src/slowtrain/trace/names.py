@@ -331,7 +331,7 @@ CONV_OP = re.compile(r"(?:_Mkl(?:Native)?(?:Fused)?|_Fused)?(?:Depthwise)?Conv\d
 UPDATE_OP = re.compile(r"Resource(?:Sparse)?Apply|ResourceScatter|Assign(?:Add|Sub)VariableOp")
 # Scopes that optimizers write their ops in: the class's name in small letters (Keras 3) or as it is (Keras 2).
 OPTIMIZER_SCOPE = re.compile(
-    r"(?:^|/)(?:loss_scale_)?(?:sgd|adam|adamw|adamax|nadam|rmsprop|adagrad|adadelta|adafactor|ftrl|lion|lamb|muon|optimizer)"
+    r"(?:^|/)(?:loss_scale_)?(?:sgd|adam|adam_?w|adamax|nadam|rm_?sprop|adagrad|adadelta|adafactor|ftrl|lion|lamb|muon|optimizer)"
     r"(?:_\d+)?/",
     re.IGNORECASE,
 )

@@ -11,7 +11,7 @@ import numpy as np
 from slowtrain.model import Category, Place
 from slowtrain.trace import Bools, Floats, Ints, Spans, Trace, intervals, lengthening, loop, trend
 from slowtrain.trace.filling import fill
-from slowtrain.trace.host import in_windows, main_thread, sampled_places, saves
+from slowtrain.trace.host import in_windows, logs, main_thread, sampled_places, saves
 
 # Times the median of the steps around. Noise with a logarithmic spread of a half, which is wide for steps, gets there
 # once in 1,600 steps, and then for less than a hundredth of the run.
@@ -59,7 +59,7 @@ class Stalls:
 
 # What has a cause of its own, which tells more of it; validation, which somebody asked for; and the line that asks for
 # batches when it begins a pass, which makes an iterator.
-CLAIMED = ("callback", "trace", "build", "collection", "shuffle", "lengthening", "validation", "epoch")
+CLAIMED = ("callback", "logging", "trace", "build", "collection", "shuffle", "lengthening", "validation", "epoch")
 TOLD = ("callback", "gc", "next", "readback", "feed")  # lanes that tell by themselves what a stall was
 BUILT = 0.1  # of a stall in layers being made: saving weights makes one, too, in a thousandth of its time
 PASS = 2  # calls of functions in one stall, the step's own not counted: more than a step does, a pass over other data
@@ -185,8 +185,8 @@ def _waiting(trace: Trace, stall: Stall, seen: _Seen) -> str:
 
 
 def _python(trace: Trace, stall: Stall, seen: _Seen) -> str:
-    """What the script did where no span tells: a pass over other data, building, the start of an epoch, or its own."""
-    if _calls(trace, stall) >= PASS:
+    """What the script did where no span tells: a pass over data, building, the start of an epoch, its own."""
+    if _pass_ms(trace, stall) >= 0.5 * stall.excess_ms:
         return "validation"
     if seen.covered_ms("build", stall) > BUILT * stall.excess_ms:
         return "build"
@@ -201,11 +201,13 @@ def _beyond(trace: Trace, category: Category, step: int) -> float:
     return float(column[step]) - trace.usual[category]
 
 
-def _calls(trace: Trace, stall: Stall) -> int:
-    """Calls of functions in a stall, its own step's not counted."""
-    begun = trace.lane("function").start_ms
-    low, high = np.searchsorted(begun, (stall.start_ms, stall.end_ms))
-    return int(high - low) - int(stall.inside)
+def _pass_ms(trace: Trace, stall: Stall) -> float:
+    """From the first to the last call of a function in a stall, its own step's apart; 0 for fewer than a pass has."""
+    calls = trace.lane("function")
+    low, high = np.searchsorted(calls.start_ms, (stall.start_ms, stall.end_ms))
+    if int(high - low) - int(stall.inside) < PASS:
+        return 0.0
+    return float(min(calls.end_ms[high - 1], stall.end_ms) - calls.start_ms[low])
 
 
 def _stalls(trace: Trace, key: tuple[str, Category], each: list[Stall], limit: Floats) -> Stalls:
@@ -215,6 +217,8 @@ def _stalls(trace: Trace, key: tuple[str, Category], each: list[Stall], limit: F
     where = sampled_places(trace, Spans(starts, ends), 0.0) if kind not in ("input", "shuffle") else ()
     if kind == "python" and any(saves(trace, place) for place in where[:2]):
         kind = "checkpoint"
+    elif kind == "python" and any(logs(trace, place) for place in where[:2]):
+        kind = "logging"
     period = _period(trend.numbers(trace.steps)[[s.step for s in each]])
     steady = trace.steps.steady_ms
     usual = float(np.median(steady)) if len(steady) else 0.0

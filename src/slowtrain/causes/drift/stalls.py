@@ -16,6 +16,7 @@ from slowtrain.whatif import Drop, Remedy, Skip
 
 LEAST_UNEXPLAINED_MS = 60_000.0  # of steps: what nothing explains and has no period may be the machine's mood
 RARER = 10
+FEW_STEPS = 32
 LEFT = 0.05  # of the time of the training: below that nothing is reported any more
 CURES = {
     "checkpoint": "save less often, weights only, or in a thread of its own",
@@ -149,5 +150,17 @@ def _found(trace: Trace) -> list[Found]:
     long = trace.steps.total_ms >= LEAST_UNEXPLAINED_MS
     found = [s for s in stalled.find(trace) if s.kind not in stalled.CLAIMED]
     found = [s for s in found if s.period or long or s.kind in ("checkpoint", "python", "feed")]
-    training = max(trace.steps.total_ms - sum(s.inside_ms for s in found), 0.0)
-    return [s for s in found if s.kind != "checkpoint" or s.total_ms <= stalled.TRAINED * training]
+    found = [s for s in found if not _of_loops(trace, s)]
+    return [s for s in found if s.kind != "checkpoint" or s.total_ms <= stalled.TRAINED * _training_ms(trace, s)]
+
+
+def _of_loops(trace: Trace, one: Found) -> bool:
+    """Whether they are what a loop around the steps runs op by op, each few of them: the gradient of a whole task."""
+    return trace.steps.source == "gradient" and one.period is not None and one.period <= FEW_STEPS
+
+
+def _training_ms(trace: Trace, saved: stalled.Stalls) -> float:
+    """From the first to the last step, windows and what is saved left out: as host/frequent-validation counts it."""
+    steps = trace.steps
+    windows = sum(e.ms for e in trace.events_of("window"))
+    return max(float(steps.end_ms[-1] - steps.start_ms[0]) - windows - saved.total_ms, 0.0)

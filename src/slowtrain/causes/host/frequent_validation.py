@@ -281,6 +281,8 @@ def _by_hand(trace: Trace) -> Validation | None:
         bursts, first, count = np.unique(after, return_index=True, return_counts=True)
         if len(bursts) < LEAST or np.median(count) < 3 or len(bursts) > 0.7 * len(steps):
             continue
+        if bursts[0] == 0:
+            continue  # before the first step there is nothing to validate: it makes what is trained on
         spent = float((mine.end_ms[first + count - 1] - mine.start_ms[first]).sum())
         gaps = np.delete(np.diff(steps.start_ms), np.clip(bursts - 1, 0, len(steps) - 2))
         training_ms = float(np.median(gaps)) * len(steps) if len(gaps) else 0.0

@@ -14,11 +14,12 @@ from slowtrain.source.cures.host import callbacks
 from slowtrain.source.reading import index, shown
 from slowtrain.source.reading.recorded import text_of, texts_of
 from slowtrain.source.spots.host import callbacks as spotted
-from slowtrain.trace import Event, Floats, Name, Spans, Trace
+from slowtrain.trace import Event, Floats, Name, Spans, Trace, stalled
 from slowtrain.trace.host import anywhere, in_steady, in_windows, outermost, training_begins
 from slowtrain.whatif import Drop, Remedy, Skip
 
 OUTER = ("CallbackList",)
+LOGGED = 0.05  # of the time of the steps
 REPEATED = 8  # calls of one line, as in host/predict-in-loop
 
 
@@ -62,7 +63,7 @@ class HeavyCallback(Cause):
     def examine(self, trace: Trace) -> Evidence | None:
         hooks = _heavy(trace)
         if not hooks:
-            return None
+            return _logged(trace)
         worst = hooks[0]
         total = sum(h.ms for h in hooks)
         each = worst.ms / worst.calls
@@ -77,6 +78,8 @@ class HeavyCallback(Cause):
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         hooks = _heavy(trace)
+        if not hooks:
+            return [Skip(0.95 * evidence.numbers["total_ms"], spread=(0.7, 1.1))]
         in_steps, between = sum(h.step_ms for h in hooks), sum(h.between_ms for h in hooks)
         # Called ten times less often, or for a cheaper form: a tenth is left to be paid in the middle case.
         spread = (0.7, 1.1)
@@ -89,13 +92,18 @@ class HeavyCallback(Cause):
         return remedies
 
     def scope_in(self, trace: Trace, evidence: Evidence) -> str:
+        if not evidence.numbers["step_ms"]:
+            return "run"
         between = sum(h.between_ms for h in _heavy(trace))
         in_steps = evidence.numbers["step_ms"] * trace.steps.count
         return "step" if in_steps >= between else "run"
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         hooks = _heavy(trace)
-        name = hooks[0].name.text if hooks else "the callback"
+        if not hooks:
+            yield Prescription("edit", Effect.EXACT, "write summaries every hundredth step, or only the cheap ones")
+            return
+        name = hooks[0].name.text
         kind, _, hook = name.partition(".")
         if kind == "TensorBoard":
             plain = "TensorBoard(histogram_freq=0, write_images=False, write_graph=False)"
@@ -205,6 +213,22 @@ def _heavy(trace: Trace) -> list[Hook]:
             hooks.append(Hook(name, int(mine.sum()), in_steps + between, in_steps / count, between))
     hooks.sort(key=lambda h: -h.ms)
     return [h for h in hooks if h.ms >= 0.2 * hooks[0].ms]
+
+
+def _logged(trace: Trace) -> Evidence | None:
+    """Summaries and pictures that a loop of the user's own writes between its steps, by samples of their lines."""
+    found = [s for s in stalled.find(trace) if s.kind == "logging"]
+    total = sum(s.total_ms for s in found)
+    if not found or total < LOGGED * trace.steps.total_ms:
+        return None
+    count, most = sum(len(s.each) for s in found), found[0]
+    often = f" every {most.period:.0f} steps" if most.period else ""
+    return Evidence(
+        f"the loop writes summaries {count} times{often}, {plain(total / count)} ms each, where a step takes "
+        f"{plain(most.usual_ms)} ms: {plain(total / 1e3, 2)} s of the run",
+        {"call_ms": total / count, "calls": float(count), "total_ms": total, "step_ms": 0.0},
+        most.where,
+    )
 
 
 def _calling(trace: Trace, spans: Spans) -> Floats:

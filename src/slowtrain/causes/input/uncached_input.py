@@ -24,16 +24,16 @@ from slowtrain.trace.feeding import (
     is_users,
     op_ms,
     ready,
+    result_bytes,
     wait_share,
     written_place,
 )
 from slowtrain.trace.filling import fill
 from slowtrain.trace.pipeline import Node, Pipeline
-from slowtrain.whatif import Remedy, Skip, Supply
+from slowtrain.whatif import Drop, Remedy, Skip, Supply
 
 FITS = 0.5  # of the memory that was free throughout: the rest is for what else may grow
 LEAST_MS = 0.05
-UNKNOWN = -2  # tf.data.UNKNOWN_CARDINALITY
 LEAST_ANEW = 3
 OPENING = 0.5  # of the time of all that leads to a node: then files are what costs
 WORK = 0.3  # of a node's time in ops that compute
@@ -99,11 +99,18 @@ class UncachedInput(Cause):
         if found is None or pipe is None:
             return []
         node, _ = found
+        if fed(trace) is None:
+            return _filled(trace, 1 - 1 / pipe.epochs)
         count = calls(pipe, node)
         cached = [ready(n, 0.0) for n in pipe.upstream(node)]
         again = ready(node, count, (node.written.element_bytes or 0) * count if node.written else 0.0)
         share = 1 - 1 / pipe.epochs
         return [Supply(pipeline=pipe.changed(again, *cached), share=share, spread=(0.8, 1.1))]
+
+    def scope_in(self, trace: Trace, evidence: Evidence) -> str:
+        """Of the run where only the beginning of each epoch waits, between the steps."""
+        filled = fill(trace) if fed(trace) is None and _repeated(trace) is not None else None
+        return "run" if filled is not None and filled.step_ms <= 0 else "step"
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = _repeated(trace)
@@ -301,12 +308,21 @@ class UncachedInput(Cause):
 def _filled(trace: Trace, share: float) -> list[Remedy]:
     """Between its passes a run waits for a shuffle buffer: where nobody reads what is kept, that is of this cause."""
     found = fill(trace)
-    return [Skip(share * found.outside_ms, spread=(0.6, 1.05))] if found is not None and found.outside_ms > 0 else []
+    if found is None:
+        return []
+    inside = [Drop({Category.INPUT: share * found.step_ms}, spread=(0.6, 1.05))] if found.step_ms > 0 else []
+    return [*inside, *([Skip(share * found.outside_ms, spread=(0.6, 1.05))] if found.outside_ms > 0 else [])]
+
+
+def _waited_for(trace: Trace) -> Pipeline | None:
+    """The pipeline that steps wait for, or that epochs wait for until it has filled a shuffle buffer."""
+    filled = fill(trace)
+    return fed(trace) or (trace.pipeline if filled is not None and filled.epochs > 1 else None)
 
 
 def _repeated(trace: Trace) -> tuple[Node, float] | None:
     """The last deterministic map that sets the pace, and the bytes of its results in an epoch."""
-    pipe = fed(trace)
+    pipe = _waited_for(trace)
     if pipe is None or pipe.epochs < 2:
         return None
     for node in reversed(pipe.nodes):
@@ -322,7 +338,7 @@ def _repeated(trace: Trace) -> tuple[Node, float] | None:
         inside, read = op_ms(trace, node), op_ms(trace, node, READING)
         if inside is not None and inside - (read or 0.0) < WORK * node.ms:
             continue  # the price of calls and of opening files, not of work: other causes
-        size = _bytes(pipe, node)
+        size = result_bytes(pipe, node)
         heavy = sum(n.ms for n in chain)
         if sum(op_ms(trace, n, READING) or 0.0 for n in chain) > OPENING * heavy:
             continue
@@ -381,20 +397,3 @@ def _kept_or_cut(pipe: Pipeline, chain: Sequence[Node]) -> bool:
     """Whether a cache stands behind these nodes, or something that leaves a cache there incomplete."""
     before = {id(n.written) for n in chain if n.written is not None}
     return any(w.family in ("Cache", "Take") and id(w) not in before for w in pipe.written)
-
-
-def _bytes(pipe: Pipeline, node: Node) -> float | None:
-    """Bytes that a node's results take for one epoch, None where its shapes or its length are unknown.
-
-    TensorFlow does not know how many records a file holds; how many came of it in a pass was counted.
-    """
-    if node.written is None:
-        return None
-    size, length = node.written.element_bytes, node.written.detail.get("cardinality")
-    if size is None and node.bytes_produced and node.elements:
-        size = int(node.bytes_produced / node.elements)
-    if length == UNKNOWN:
-        length = calls(pipe, node) * pipe.batches / pipe.epochs
-    if size is None or not length or length < 0:
-        return None
-    return float(size) * int(length)

@@ -15,7 +15,7 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import building, kerascalls
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.startup import models, unrolled
-from slowtrain.trace import Event, Trace, work
+from slowtrain.trace import Event, Trace, names, work
 from slowtrain.trace.host import (
     called,
     function_around,
@@ -274,7 +274,7 @@ def _products(trace: Trace, event: Event) -> float:
     Keras' cells read a variable once, however often they use it. A loop in a line of the user's is handwritten-op's.
     """
     graph = event.data.get("graph") or {}
-    if graph.get("repeated"):
+    if any(not names.OPTIMIZER_SCOPE.search(scope) for scope in graph.get("repeated") or ()):
         return 0.0
     kernels = sum(len(w.get("shape") or ()) >= 2 and w.get("class") != "Embedding" for w in work.weights(trace))
     made = sum(float(n) for n in (graph.get("matrix") or {}).values())
