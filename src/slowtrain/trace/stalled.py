@@ -21,7 +21,6 @@ SPREADS = 8.0
 LEAST = 3  # one or two long steps are start-up, a window, or chance
 AROUND = 32  # stretches with a median of their own, so that a slower late step is no stall
 REGULAR = 0.1  # of the period is how far the distances of regular stalls lie from it
-TRAINED = 1 / 3  # of the training time: checkpoints that take more have a cause of their own
 
 
 @dataclass(frozen=True)

@@ -294,6 +294,9 @@ def _repeated(trace: Trace) -> Evidence | None:
     start = work.executor_ms(trace)
     if trace.kernels is None:
         device = part * trace.mean(Category.UNATTRIBUTED)
+    # The one op has the arithmetic left, and what each small op takes beside it is gone.
+    least = 0.0 if trace.on_accelerator else work.arithmetic_ms(trace, float(best.get("multiply_adds") or 0))
+    left = max(LEFT, min(least / device, 1.0)) if device else LEFT
     kinds = ", ".join(f"{n:,} {key.rpartition('/')[2]}" for key, n in sorted(alike.items(), key=lambda i: -i[1])[:3])
     rows = [Place(str(row[0]), int(row[1])) for row in lines[:3]]
     where = shown.together((head for row in rows for head in shown.at(trace, row, shown.loop)), rows)
@@ -301,8 +304,8 @@ def _repeated(trace: Trace) -> Evidence | None:
     return Evidence(
         f"a loop makes {count:,} ops alike in the graph ({kinds}); "
         f"they take {plain(device + start * part)} ms of each step",
-        # The one op has the arithmetic left; what starting ops costs goes with their number.
-        {str(key): (1 - LEFT) * device, str(Category.DISPATCH): 0.95 * part * start, "ops": float(count)},
+        # What starting ops costs goes with their number.
+        {str(key): (1 - left) * device, str(Category.DISPATCH): 0.95 * part * start, "ops": float(count)},
         where,
     )
 

@@ -27,8 +27,6 @@ BALANCE = 16
 LARGER = 32  # times the batch, at most, and
 GOAL = 64  # no larger than this: what people use when they have no reason of their own
 START_MS = 0.01  # the most that an op's start takes, of its own time: kernels that do nothing take 1 to 5 µs
-# Of a core, over all ops of small models at batches of 32 to 128: 10 to 20 GFLOP/s, measured on AVX-512 cores.
-FLOPS_PER_MS = 1.3e7
 LEAST_STEPS = 8  # of an epoch, to be left: fewer are hardly training
 FIXED = 0.6  # of a step does not follow the batch; less, and the step is computing
 LONG = 500  # turns of a recurrence over which a single sequence is better cut into windows
@@ -321,7 +319,7 @@ def _arithmetic_ms(trace: Trace, size: float) -> float | None:
     weights = work.weights(trace)
     told = [float(g.get("multiply_adds") or 0) for g in work.graphs(trace)]
     if told and all(told) and not trace.on_accelerator and not weights:
-        return 6 * sum(told) / size / (FLOPS_PER_MS * trace.cores)
+        return work.arithmetic_ms(trace, sum(told)) / size
     shapes = [(e.data.get("data") or {}).get("shape") for e in trace.events_of("loop") if e.name == "fit"]
     shape = next((s for s in shapes if s), None)
     if trace.on_accelerator or not shape or not weights:
@@ -344,7 +342,7 @@ def _arithmetic_ms(trace: Trace, size: float) -> float | None:
             else max(positions, 1)
         )
         count += prod(int(d) for d in kernel) * seen
-    return 6 * max(count, convolved) / (FLOPS_PER_MS * trace.cores)
+    return work.arithmetic_ms(trace, max(count, convolved))
 
 
 def _per_sample_input_ms(trace: Trace, size: float) -> float:

@@ -10,7 +10,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Edit, Effect, Evidence, Prescription, Signal
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host.rarer import guarded
-from slowtrain.trace import Trace, stalled
+from slowtrain.trace import Trace, saving, stalled
 from slowtrain.trace.stalled import Stalls as Found
 from slowtrain.whatif import Drop, Remedy, Skip
 
@@ -151,16 +151,11 @@ def _found(trace: Trace) -> list[Found]:
     found = [s for s in stalled.find(trace) if s.kind not in stalled.CLAIMED]
     found = [s for s in found if s.period or long or s.kind in ("checkpoint", "python", "feed")]
     found = [s for s in found if not _of_loops(trace, s)]
-    return [s for s in found if s.kind != "checkpoint" or s.total_ms <= stalled.TRAINED * _training_ms(trace, s)]
+    saved = saving.by_samples(trace)
+    much = saved is not None and saved.much  # host/frequent-validation tells of it
+    return [s for s in found if s.kind != "checkpoint" or not much]
 
 
 def _of_loops(trace: Trace, one: Found) -> bool:
     """Whether they are what a loop around the steps runs op by op, each few of them: the gradient of a whole task."""
     return trace.steps.source == "gradient" and one.period is not None and one.period <= FEW_STEPS
-
-
-def _training_ms(trace: Trace, saved: stalled.Stalls) -> float:
-    """From the first to the last step, windows and what is saved left out: as host/frequent-validation counts it."""
-    steps = trace.steps
-    windows = sum(e.ms for e in trace.events_of("window"))
-    return max(float(steps.end_ms[-1] - steps.start_ms[0]) - windows - saved.total_ms, 0.0)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,15 +16,11 @@ from slowtrain.source.cures.host.rarer import guarded
 from slowtrain.source.reading import shown
 from slowtrain.source.spots.host import counting
 from slowtrain.source.spots.host import fits as spotted
-from slowtrain.trace import Event, Trace
-from slowtrain.trace.host import in_callback, in_windows, main_thread, saves, stands_for, training_begins, within
+from slowtrain.trace import Event, Trace, saving
+from slowtrain.trace.host import in_callback, in_windows, main_thread, within
 from slowtrain.whatif import Remedy, Skip
 
 LEAST = 3  # passes over the validation data in one run
-LEAST_OWN = 4  # that the script asks for by itself, at moments of its own choice: of fewer hardly one can be left out
-# Of the training time. A pass over as much data as the epoch trained on costs about a third of it
-# (a forward pass, of a forward and a backward one): validation beyond that is frequent, or its set large.
-SHARE = 1 / 3
 WORK_SHARE = 0.3  # of a predict call is the model, where it goes over a data set
 KEPT = 0.1  # of the training time is what validation may take in the cure
 KEPT_PASSES = 2  # but so many passes stay: one on the way, one at the end
@@ -206,8 +201,8 @@ def _in_batches(source: Source, line: int) -> Sequence[Edit]:
 def _validation(trace: Trace) -> Validation | None:
     if not len(trace.steps):
         return None
-    ways = ((_nested(trace), LEAST), *((way(trace), LEAST_OWN) for way in (_called, _by_hand, _saved)))
-    candidates = [v for v, least in ways if v is not None and v.passes >= least and v.ms > SHARE * v.training_ms]
+    ways = ((_nested(trace), LEAST), *((way(trace), saving.LEAST) for way in (_called, _by_hand, _saved)))
+    candidates = [v for v, least in ways if v is not None and v.passes >= least and v.ms > saving.SHARE * v.training_ms]
     return max(candidates, key=lambda v: v.ms) if candidates else None
 
 
@@ -292,20 +287,11 @@ def _by_hand(trace: Trace) -> Validation | None:
 
 
 def _saved(trace: Trace) -> Validation | None:
-    """Checkpoints that the script itself writes between steps, by samples of lines that call such a method."""
-    samples = trace.lane("stack").between(training_begins(trace), float(trace.steps.end_ms[-1]))
-    samples = samples.where(~in_windows(trace, samples))
-    places = [trace.names[int(n)].place for n in samples.name]
-    lines_of_saves = {p for p in set(places) if p is not None and saves(trace, p)}
-    saving = np.array([p in lines_of_saves for p in places], dtype=bool)
-    if saving.sum() < LEAST:
+    """Checkpoints that the script itself writes between steps."""
+    found = saving.by_samples(trace)
+    if found is None or found.passes < LEAST:
         return None
-    spent = float(stands_for(trace, samples.where(saving)).sum())
-    passes = int((np.diff(np.flatnonzero(saving)) > 1).sum()) + 1
-    every = float(stands_for(trace, samples).sum())
-    lines = Counter(p for p, keep in zip(places, saving, strict=True) if keep and p is not None)
-    found = tuple(p for p, _ in lines.most_common(3))
-    return Validation(passes, spent, max(every - spent, 1e-9), found, "checkpoints")
+    return Validation(found.passes, found.ms, found.training_ms, found.places, "checkpoints")
 
 
 def _plain(trace: Trace, passes: list[Event]) -> list[Event]:
