@@ -24,6 +24,7 @@ FAMILIES = {
 # Of a step: a smaller wait is what asking for a batch takes, in steps of a millisecond; of less overhead than half a
 # step the rest is work.
 UNEXPLAINED = {Category.INPUT: 0.2, Category.DISPATCH: 0.6}
+UNTOLD = 0.6  # of a step
 MOST_OF_RUN = 0.5
 BESIDE: Mapping[str, str] = {
     Phase.PREPARATION: "the script's own code outside training",
@@ -76,6 +77,8 @@ def verdict(trace: Trace, findings: Findings) -> VerdictKind:
         return VerdictKind.MEMORY
     if first is not None:
         return _of(first)
+    if untold(trace):
+        return VerdictKind.INSUFFICIENT
     category = largest(trace)
     # Overhead that no cause claims, beside computing of its own size, is the price of the computing, where one
     # processor does both: an accelerator waits.
@@ -85,6 +88,11 @@ def verdict(trace: Trace, findings: Findings) -> VerdictKind:
     if category is Category.DEVICE and waits_for_copies(trace):
         return VerdictKind.MEMORY
     return CATEGORIES.get(category, VerdictKind.HOST)
+
+
+def untold(trace: Trace) -> bool:
+    """Whether most of a step is what nothing told apart: a whole epoch in one function, without a window."""
+    return trace.share(Category.UNATTRIBUTED) > UNTOLD
 
 
 def waits_for_copies(trace: Trace) -> bool:
@@ -134,6 +142,9 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
     if kind is VerdictKind.FAILED:
         return f"the script ended with exit code {trace.fact('launch', 'exit_code')} before it trained"
     if kind is VerdictKind.INSUFFICIENT:
+        if trace.enough and untold(trace):
+            part = f"{trace.share(Category.UNATTRIBUTED):.0%} of a step of {plain(trace.step_ms)} ms"
+            return f"{part} could not be told apart: let the script call a function for each step, not for many"
         count = int(trace.steps.steady.sum())
         said = f"{count or 'no'} steady step{'' if count == 1 else 's'}"
         more = "let it train for longer" if len(trace.steps) else "nothing that trains was seen"

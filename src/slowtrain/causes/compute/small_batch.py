@@ -14,8 +14,9 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.compute import batches
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.reading import shown
+from slowtrain.source.reading import index, shown
 from slowtrain.source.reading.recorded import by_hand, text_of
+from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import fits as spotted
 from slowtrain.trace import Trace, batching, work
 from slowtrain.whatif import Remedy, Stretch
@@ -126,6 +127,10 @@ class SmallBatch(Cause):
             cut = "cut the sequence into windows and train on a batch of them"
             cure = Prescription("edit", Effect.CHANGES_TRAINING, larger if goal else cut, edits=changed)
             yield Spot(edits.start(given), edits.end(given), says, cure)
+        for call, size, rows in () if seen else reached.tiny_fits(source):
+            larger = f"use a batch of {GOAL} or more, with a learning rate to match"
+            says = f"{size} of {rows:,} samples in each step"
+            yield Spot(*index.operation(call), says, Prescription("edit", Effect.CHANGES_TRAINING, larger))
 
     fixes = (
         (

@@ -12,6 +12,7 @@ from slowtrain.source import Source
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls, singlesteps
 from slowtrain.source.reading import finding, index
+from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import fits
 from slowtrain.trace import Event, Spans, Trace, place_of
 from slowtrain.trace.host import anywhere, computing_ms, graph_ms, in_steady, in_windows
@@ -124,7 +125,12 @@ class PredictInLoop(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """``predict`` of a few rows, or ``fit`` of one step, many times over."""
-        for call, says, changed in fits.little(source):
+        known = list(fits.little(source))
+        for call in () if known else dict.fromkeys(reached.little_predicts(source)):
+            says = "predict() is called for few rows in each turn of a loop, and each call has its fixed price"
+            once = "call model(x, training=False) in a tf.function, or predict all inputs at once"
+            yield Spot(*index.operation(call), says, Prescription("edit", Effect.EQUIVALENT, once))
+        for call, says, changed in known:
             cure = "call model(x, training=False) in a tf.function, or predict all inputs at once"
             if finding.called(call) == "fit":
                 cure = "call train_on_batch for each chunk, or one fit over all of them"

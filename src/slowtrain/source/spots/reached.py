@@ -31,6 +31,8 @@ WRITTEN_OUT = 16  # turns of a loop in a graph from which on its ops are many
 COUNTED = ("range", "list", "tuple", "rows")  # what Python goes through, and no graph
 LONGER = frozenset({"numpy.append", "numpy.concatenate", "numpy.vstack", "numpy.hstack"})
 MANY_ROWS = 1000
+FEW_ROWS = 256
+TINY = 4  # samples of a step
 UPDATES = frozenset({".apply_gradients", ".apply", ".minimize", ".assign", ".assign_sub", ".assign_add"})
 
 
@@ -238,4 +240,25 @@ def grown(source: Source) -> Iterator[ast.expr]:
         statement = finding.statement(source, event.node)
         names = scopes.bound(statement) if isinstance(statement, ast.Assign) else set()
         if names & scopes.read(event.node) and (event.loops[-1].turns or 0) >= MANY_ROWS:
+            yield event.node
+
+
+def tiny_fits(source: Source) -> Iterator[tuple[ast.Call, int, int]]:
+    """Calls of ``fit`` on very many samples, a few in each step; how many, and of how many."""
+    for event in events(source) if "batch_size" in source.text else ():
+        size, rows = event.given.get("batch_size").known, event.given.get("x", 0).shape
+        if event.name != ".fit" or not isinstance(event.node, ast.Call) or not isinstance(size, int) or not rows:
+            continue
+        if size <= TINY and (rows[0] or 0) >= MANY_ROWS:
+            yield event.node, size, rows[0] or 0
+
+
+def little_predicts(source: Source) -> Iterator[ast.Call]:
+    """Calls of ``predict`` for few rows in each of many turns of a loop."""
+    for event in events(source) if ".predict" in source.text else ():
+        if event.name != ".predict" or not isinstance(event.node, ast.Call) or event.on is None:
+            continue
+        rows = event.given.get("x", 0).shape
+        many = prod(one.turns or 1 for one in event.often(LEAST_BUILDS)) >= WRITTEN_OUT
+        if many and event.on.kind in ("keras", "object") and (rows is None or (rows[0] or 0) <= FEW_ROWS):
             yield event.node

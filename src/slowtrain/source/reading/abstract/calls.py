@@ -57,11 +57,20 @@ def called(machine: Machine, callee: Value, given: Given) -> Value:
         method = things.attribute_of(function, "__call__") or things.attribute_of(function, "call")
         if method is None:
             return UNKNOWN.moving(given.varies)
-        name, gives = "__call__", lambda: called(machine, method, given)
+        name, gives = "__call__", lambda: _applied(machine, method, given)
     else:
         handed(machine, given)
         return UNKNOWN.moving(given.varies)
     return noted(machine, name, on, given, gives)
+
+
+def _applied(machine: Machine, method: Value, given: Given) -> Value:
+    """What an object gives that is called; a layer that a model is built of runs in the model's graph."""
+    if method.name != "call" or not any(one.name == "symbolic" for a in given.args for one in a.inside(2)):
+        return called(machine, method, given)
+    with machine.tracing():
+        made = called(machine, method, given)
+    return made.with_(kind="tensor", known=NOTHING, name="symbolic", items={}) if made.kind != "tuple" else made
 
 
 def handed(machine: Machine, given: Given) -> None:

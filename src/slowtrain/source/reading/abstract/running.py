@@ -112,6 +112,7 @@ def of_model(machine: Machine, on: Value, name: str, given: Given) -> Value:
     loops = frozenset(machine.depth())
     if name == "compile":
         on.items["run_eagerly"] = given.get("run_eagerly")
+        on.items["loss"] = given.get("loss", 1)
     if name in ("fit", "evaluate", "predict"):
         _fed(machine, on, name, given)
     if name in ("predict", "predict_on_batch"):
@@ -137,6 +138,11 @@ def _fed(machine: Machine, on: Value, name: str, given: Given) -> None:
             own = things.attribute_of(on, "train_step" if name == "fit" else "test_step")
             if own is not None and on.kind == "object" and name != "predict":
                 _step(machine, on, own, node)
+        loss = on.items.get("loss", UNKNOWN)
+        called = things.attribute_of(loss, "call") if loss.kind == "object" else loss
+        if name == "fit" and called is not None and called.kind in ("function", "method"):
+            with machine.tracing():
+                machine.call(called, Given(node, [Value("tensor"), Value("tensor")]))
         for one in given.get("callbacks").items.values() if name == "fit" else ():
             _hooks(machine, on, one, epoch.number, node)
 
