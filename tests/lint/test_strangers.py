@@ -32,8 +32,11 @@ def test_what_is_missed_is(script: spotted.Script) -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda s: s.name)
 def test_what_an_edit_cures_is_not_found_again(script: spotted.Script) -> None:
-    for one in spotted.seen(script.slow):
-        assert one.cured is None or one.cause not in {again.cause for again in spotted.seen(one.cured, [one.cause])}
+    before = spotted.seen(script.slow)
+    for one in before:
+        if one.cured is not None:
+            elsewhere = sum(other.cause == one.cause for other in before) - 1  # a second step of a GAN
+            assert len(spotted.seen(one.cured, [one.cause])) <= elsewhere
 
 
 @pytest.mark.parametrize("path", spotted.unsuspicious(), ids=lambda p: p.name)
