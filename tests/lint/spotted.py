@@ -37,7 +37,7 @@ HIDDEN = {
 MISSED = frozenset(
     (
         "ad_fields bakery_demand cell_contrast citation_gcn credit_columns draughts_value galaxy_bank "
-        "galaxy_saliency galaxy_worker gridworld_ppo heat_meter icu_vitals keyword_spotter kg_trans "
+        "galaxy_saliency galaxy_worker gridworld_ppo heat_meter hvac_ddpg icu_vitals keyword_spotter kg_trans "
         "leaf_disease_two methyl_age orbital_tiles orchid_transfer precip_nowcast promoter_kmers "
         "reaction_pinn rent_prices shop_interest skipgram_drift skipgram_words slotcar_agent "
         "smartmeter_shards spectra_vae_two station_temp taxi_fare tremor_gru turbine_gru wafer_mining"
