@@ -25,7 +25,7 @@ FEW = 5  # turns in which nothing is done often
 LEAST_BUILDS = 3  # training in two stages (frozen, then unfrozen) compiles twice and must
 LEAST_INSIDE = 6  # turns of a loop inside what makes input: fewer are channels, coordinates
 NESTED = {"generator": 3, "sequence": 2, "py_function": 2}  # loops from which on each element is gone through
-SHOWN = ("input_signature", "reduce_retracing", "experimental_relax_shapes")
+SETTLED = ("input_signature", "reduce_retracing", "experimental_relax_shapes")
 TRAINED = (".fit", ".train_on_batch")
 WRITTEN_OUT = 16  # turns of a loop in a graph from which on its ops are many
 COUNTED = ("range", "list", "tuple", "rows")  # what Python goes through, and no graph
@@ -43,7 +43,7 @@ def changing(source: Source) -> Iterator[retraces.Changing]:
         if not isinstance(function, ast.FunctionDef) or not isinstance(event.node, ast.Call):
             continue
         loops = {loop.number for loop in event.often(FEW) if loop.number not in graph.born}
-        if not loops or any(name in graph.data for name in SHOWN):
+        if not loops or any(name in graph.data for name in SETTLED):
             continue
         found = retraces.Graph(function, (function.name,), True)
         for parameter, place, value in _handed(event, event.node, function):
@@ -208,7 +208,7 @@ def _goes_on(source: Source, loop: ast.For) -> bool:
     """Whether a turn reads what the one before assigned, sums and lists that it adds to left out."""
     inside = [n for n in scopes.own(list(loop.body)) if isinstance(n, ast.Assign)]
     kept = {name for one in inside for target in one.targets for name in scopes.bound(target)}
-    before = scopes.bound([n for n in scopes.body(scopes.scope(source, loop)) if n is not loop]) - {None}
+    before = scopes.bound([n for n in scopes.body(scopes.scope(source, loop)) if n is not loop])
     function = finding.function(source, loop)
     outside = before | set(scopes.parameters(function) if function is not None else ())
     calls = (n for n in scopes.own(list(loop.body)) if isinstance(n, ast.Call) and finding.called(n) == "append")

@@ -179,10 +179,9 @@ def _folded(machine: Machine, given: Given) -> Value:  # noqa: ARG001
     return number("float" if "float" in kinds else "int" if kinds == {"int"} else "", given.varies)
 
 
-def _gotten(machine: Machine, given: Given) -> Value:
+def _gotten(machine: Machine, given: Given) -> Value:  # noqa: ARG001
     name = given.get("", 1).known
     found = things.attribute_of(given.args[0], name) if given.args and isinstance(name, str) else None
-    del machine
     return found or UNKNOWN.moving(given.varies)
 
 
