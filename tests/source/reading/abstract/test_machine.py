@@ -13,7 +13,8 @@ from slowtrain.source.reading.abstract.events import Event
 from slowtrain.source.reading.abstract.machine import events
 from slowtrain.source.reading.abstract.values import NOTHING, Value
 
-HEAD = "import numpy as np\nimport tensorflow as tf\nimport keras\n"
+# With a function that trains: other files are not gone through.
+HEAD = "import numpy as np\nimport tensorflow as tf\nimport keras\ndef train(model): model.fit(0)\n"
 
 
 def gone_through(script: str) -> tuple[Event, ...]:
@@ -32,11 +33,6 @@ def given(script: str) -> Value:
     """What the script's one call of ``ask`` is given."""
     (event,) = asked(script)
     return event.given.args[0]
-
-
-def moves(value: Value, event: Event) -> list[int]:
-    """The line of each loop in whose turns it is another one, of all that are around."""
-    return [one.node.lineno for one in event.loops if one.number in value.varies and hasattr(one.node, "lineno")]
 
 
 KNOWN = {
@@ -285,6 +281,12 @@ def test_hostile_scripts_end(name: str) -> None:
     start = time.process_time()
     gone_through(HOSTILE[name])
     assert time.process_time() - start < 10
+
+
+def test_a_file_that_does_not_train_is_not_gone_through() -> None:
+    text = source.parse("library.py", "def f(x):\n    for y in x:\n        print(y)\nf([1])\n")
+    assert text is not None
+    assert events(text) == ()
 
 
 def test_every_event_stands_in_the_text() -> None:

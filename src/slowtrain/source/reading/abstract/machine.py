@@ -12,13 +12,15 @@ from contextlib import suppress
 from typing import Any
 
 from slowtrain.source import FUNCTIONS, Source, kept, trees
-from slowtrain.source.reading import scopes
+from slowtrain.source.reading import index, scopes
 from slowtrain.source.reading.abstract import calls, conditions, expressions, things
 from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.names import Scope
 from slowtrain.source.reading.abstract.standing import Spent, Standing
 from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Given, Value, either, joined
 
+# Calls of which a file has at least one that trains, or makes what is trained on.
+TRAINING = ("fit", "train_on_batch", "predict", "GradientTape", "apply_gradients", "from_generator", "compile")
 DEEPEST = 20  # calls inside calls
 AGAIN = 2  # times that a function may be on the way to itself
 
@@ -36,6 +38,8 @@ def value(source: Source, node: ast.expr) -> Value:
 @kept(4)
 def _gone_through(source: Source) -> Machine:
     machine = Machine(source)
+    if not index.of(source).called(*TRAINING):
+        return machine  # a library's file, of which most are: nothing in it is a training script's
     with suppress(Spent, RecursionError):
         machine.module(source.tree)
     return machine
@@ -59,7 +63,7 @@ class Machine(Standing):
             me = [Value("object", name=one.name, of=one)] if one.kind == "class" else []
             for function in list(one.items.values()) if me else [one]:
                 made = function.of if function.kind == "graph" else function
-                if made is not None and made.kind == "function" and made.node not in self._ran:
+                if made is not None and made.kind == "function" and made.node not in self._ran and _loops(made.node):
                     self.call(function, Given(made.node or tree, me))
 
     # Statements.
@@ -334,6 +338,11 @@ class Machine(Standing):
             bound[given.kwarg.arg] = Value("dict", items={k: v for k, v in keywords.items() if k not in names})
         for name, value in bound.items():
             scope.bind(name, value, len(self.loops))
+
+
+def _loops(function: ast.AST | None) -> bool:
+    """Whether a function goes through anything in a loop."""
+    return function is not None and any(isinstance(n, scopes.LOOPS) for n in scopes.own(scopes.body(function)))
 
 
 def _carried(was: Value, value: Value, loop: Loop) -> Value:
