@@ -83,7 +83,7 @@ NUMBERS: dict[str, tuple[str, int | None]] = {
     "a field of a base": (DATA + "class D(C):\n    r: int = 1\nask(D(7, 8, 9).r)", 9),
     "a field that is changed": (DATA + "c = C(7)\nc.n = 8\nask(c.n)", 8),
     "a class's": (DATA + "ask(C.n)", 5),
-    "its own where an heir has another": (DATA + READING + "class D(C):\n    n: int = 9\nC()",None),
+    "its own where an heir has another": (DATA + READING + "class D(C):\n    n: int = 9\nC()", None),
     "a base's constructor decides": (
         "class C:\n    def __init__(self, n):\n        self.n = n * 2\nclass D(C):\n    pass\nask(D(4).n)",
         8,
