@@ -193,30 +193,26 @@ SAVING = frozenset(
     "save save_weights save_model save_checkpoint write_checkpoint export savez savez_compressed savetxt tofile dump "
     "to_pickle to_hdf".split()
 )
-
-
 SUMMARIES = frozenset({"summary", "writer"})  # tf.summary.histogram, writer.add_scalar
 DRAWS = frozenset({"savefig", "imsave"})
 
 
+def saves(trace: Trace, place: Place) -> bool:
+    """Whether a line of the user's writes a checkpoint."""
+    return any(called(c) in SAVING for c in _calls_at(trace, place))
+
+
 def logs(trace: Trace, place: Place) -> bool:
     """Whether a line of the user's writes summaries or draws pictures."""
+    functions = [(called(c), c.func) for c in _calls_at(trace, place)]
+    return any(name in DRAWS or (isinstance(f, ast.Attribute) and _last(f.value) in SUMMARIES) for name, f in functions)
+
+
+def _calls_at(trace: Trace, place: Place) -> list[ast.Call]:
     tree = parsed(trace, place.file)
     calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call)) if tree is not None else ()
-    here = (c for c in calls if c.lineno <= place.line <= (c.end_lineno or c.lineno))
-    return any(
-        called(c) in DRAWS or (isinstance(c.func, ast.Attribute) and _last(c.func.value) in SUMMARIES) for c in here
-    )
+    return [c for c in calls if c.lineno <= place.line <= (c.end_lineno or c.lineno)]
 
 
 def _last(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-
-
-def saves(trace: Trace, place: Place) -> bool:
-    """Whether a line of the user's writes a checkpoint."""
-    tree = parsed(trace, place.file)
-    if tree is None:
-        return False
-    calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call))
-    return any(called(c) in SAVING for c in calls if c.lineno <= place.line <= (c.end_lineno or c.lineno))

@@ -337,9 +337,9 @@ OPTIMIZER_SCOPE = re.compile(
 )
 # Parts that functions and gradients put before a scope.
 SCOPE_PREFIX = re.compile(r"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?/|gradient_tape/|loop_body/)+")
-# Ops of two operands at least, both matrices; and those whose result is bool. [V]
-# What TensorFlow's optimizer makes of an op: fused with those behind it, or of oneDNN.
+# What TensorFlow's optimizer makes of an op: fused with those behind it, or of oneDNN. [C]
 FUSED_OP = re.compile(r"_(?:Mkl)?(?:Native)?(?:Fused)?(?=[A-Z])")
+# Ops of two operands at least, both matrices; and those whose result is bool. [V]
 PRODUCT_OPS = frozenset("MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 _FusedMatMul".split())
 COMPARING_OPS = frozenset("Equal NotEqual Greater GreaterEqual Less LessEqual LogicalAnd LogicalNot LogicalOr".split())
 

@@ -16,7 +16,7 @@ from slowtrain.whatif import Drop, Remedy, Skip
 
 LEAST_UNEXPLAINED_MS = 60_000.0  # of steps: what nothing explains and has no period may be the machine's mood
 RARER = 10
-FEW_STEPS = 32
+FEW_STEPS = 32  # of a period that is the script's own: a loop around a few steps
 LEFT = 0.05  # of the time of the training: below that nothing is reported any more
 CURES = {
     "checkpoint": "save less often, weights only, or in a thread of its own",

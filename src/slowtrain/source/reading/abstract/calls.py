@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from slowtrain.source.reading.abstract import library, things
-from slowtrain.source.reading.abstract.events import Event, Loop
+from slowtrain.source.reading.abstract.events import Loop
 from slowtrain.source.reading.abstract.values import EACH, NOTHING, UNKNOWN, Given, Value, joined, number
 
 if TYPE_CHECKING:
@@ -87,11 +87,7 @@ def noted(machine: Machine, name: str, on: Value | None, given: Given, gives: Ca
     """The call is written down before those that it leads to."""
     place = len(machine.events)
     result = gives()
-    if isinstance(given.node, ast.expr) and not machine.silent:
-        rare = frozenset[int]().union(*machine.rare)
-        event = Event(given.node, name, on, given, tuple(machine.loops), rare, bool(machine.graph), machine.producer,
-                      tuple(machine.path), result)  # fmt: skip
-        machine.events.insert(place, event)
+    machine.note(name, on, given, result, place)
     return result
 
 

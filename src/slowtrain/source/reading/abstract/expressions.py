@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from slowtrain.source.reading.abstract.machine import Machine
     from slowtrain.source.reading.abstract.names import Scope
 
-MOST_DIGITS = 1 << 62
-TENSORS = ("tensor", "variable")
-HELD = ("list", "tuple", "dict")
-
 
 def value(machine: Machine, node: ast.expr, scope: Scope) -> Value:
     does = _EXPRESSIONS.get(node.__class__)

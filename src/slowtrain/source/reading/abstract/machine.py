@@ -242,10 +242,8 @@ class Machine(Standing):
         over = (
             node.iter if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)) else getattr(node, "test", None)
         )
-        if isinstance(over, ast.expr):
-            rare = frozenset[int]().union(*self.rare)
-            self.note(Event(over, "loop", None, Given(over), tuple(self.loops), rare, bool(self.graph), self.producer,
-                            tuple(self.path), UNKNOWN))  # fmt: skip
+        if over is not None:
+            self.note("loop", None, Given(over), UNKNOWN)
 
     def _with(self, node: ast.With, scope: Scope) -> bool:
         for one in node.items:
@@ -310,15 +308,14 @@ class Machine(Standing):
     def _inside(self, node: ast.AST, at: ast.AST, body: Callable[[], Value]) -> Value:
         self.running.append(node)
         self._ran.add(node)
-        called = isinstance(at, ast.Call)
+        before = len(self.path)
         if isinstance(at, ast.Call):
             self.path.append(at)
         try:
             return body()
         finally:
             self.running.pop()
-            if called:
-                self.path.pop()
+            del self.path[before:]
 
     def _bind(self, node: Any, scope: Scope, handed: Given) -> None:
         given: ast.arguments = node.args

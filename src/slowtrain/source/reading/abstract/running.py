@@ -59,7 +59,7 @@ def dataset(machine: Machine, name: str, given: Given) -> Value:
         held = sequence("tuple", [one.of or Value("tensor") for one in several])
     elif not last[:1].isupper() and "Dataset" not in name:
         return Value("library", name=name)
-    return Value("dataset", of=held, node=given.node, born=machine.born(), data=((last, given),))
+    return Value("dataset", of=held, node=given.node, born=machine.born())
 
 
 def _tensors(given: Value) -> Value:
@@ -89,7 +89,7 @@ def staged(machine: Machine, on: Value, name: str, given: Given) -> Value:
         return Value("rows", of=Value("array"))
     elif name in ("cardinality", "save", "reduce", "get_single_element"):
         return Value("tensor")
-    return on.with_(of=held, data=(*(on.data or ()), (name, given)), node=given.node)
+    return on.with_(of=held, node=given.node)
 
 
 def _uneven(held: Value) -> Value:

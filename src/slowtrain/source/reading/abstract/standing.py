@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from slowtrain.source.reading.abstract.events import Event, Loop
-from slowtrain.source.reading.abstract.values import NONE, UNKNOWN, Value
+from slowtrain.source.reading.abstract.values import NONE, UNKNOWN, Given, Value
 
 MOST = 60_000  # statements and expressions; a script of 200 lines takes some thousand
 
@@ -71,9 +71,14 @@ class Standing:
         finally:
             self.graph -= 1
 
-    def note(self, event: Event) -> None:
-        if not self.silent:
-            self.events.append(event)
+    def note(self, name: str, on: Value | None, given: Given, result: Value, place: int | None = None) -> None:
+        """Writes down what is at work here; ``place``: in front of what it has led to."""
+        if self.silent or not isinstance(given.node, ast.expr):
+            return
+        rare = frozenset[int]().union(*self.rare)
+        event = Event(given.node, name, on, given, tuple(self.loops), rare, bool(self.graph), self.producer,
+                      tuple(self.path), result)  # fmt: skip
+        self.events.insert(len(self.events) if place is None else place, event)
 
     def spend(self) -> None:
         self.left -= 1

@@ -27,6 +27,10 @@ class Value:
 
     ``known``: the number, text or truth where the text says it. ``varies``: the loops in whose turns it is another
     one; ``ragged``: those in whose turns its shape is. ``born``: the loops around the place where it was made.
+
+    ``items``: of lists and tuples by place, of mappings and objects by name, None for any. ``of``: the function of a
+    method or a graph, the class of an object or a method's function, an item of what is gone through. ``data``: the
+    scope of a function, the bases of a class, the object of a method, the settings of a graph.
     """
 
     kind: str = "unknown"
@@ -38,11 +42,9 @@ class Value:
     shape: tuple[int | None, ...] | None = None
     name: str = ""
     node: ast.AST | None = None
-    items: dict[Any, Value] = field(
-        default_factory=dict
-    )  # of lists and tuples by place, of mappings and objects by name
-    of: Value | None = None  # a method's object; what items are made of
-    data: Any = None  # of functions their scope, of data sets their stages
+    items: dict[Any, Value] = field(default_factory=dict)
+    of: Value | None = None
+    data: Any = None
 
     def with_(self, **changed: Any) -> Value:
         """The same with other fields; its items are shared with it."""
