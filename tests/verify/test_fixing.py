@@ -66,7 +66,7 @@ class World:
         self.order.append(candidate.name)
         noise = 1 + 0.001 * (len(self.order) % 3)
         ms = self.times(text) * noise / (2 if candidate.treatment.cures else 1)
-        return Probe(folder, 10 * ms, ms, ms, self.stopped, 0.1, self.losses(text), (), self.failed(text))
+        return Probe(folder, 10 * ms, ms, ms, self.stopped, 0.1, self.losses(text), failed=self.failed(text))
 
     def examine(self, trace: Trace) -> Findings:
         text = self.texts[trace.facts["at"]]

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from slowtrain.model import Effect
-from slowtrain.verify.parity import FEWEST, Parity, parity
+from slowtrain.verify.parity import FEWEST, Parity, by_weights, parity
 
 N = 50
 
@@ -110,3 +110,35 @@ def test_executions_of_several_batches_are_held_against_their_last() -> None:
     assert parity(Effect.EXACT, [baseline, baseline], [candidate]).holds is True
     shifted = [{k: v * 1.5 for k, v in row.items()} for row in candidate]
     assert parity(Effect.EXACT, [baseline, baseline], [shifted]).holds is False
+
+
+def ends(moved: float, digest: str = "a", steps: int = 50) -> list[tuple[int, str, float]]:
+    return [(5, digest, moved / 10), (steps, digest, moved)]
+
+
+@pytest.mark.parametrize("effect", [*Effect, None])
+def test_the_same_weights(effect: Effect | None) -> None:
+    found = by_weights(effect, [ends(1.0), ends(1.0)], [ends(1.0), ends(1.0)])
+    assert (found.holds, found.loss) == (True, "same")
+    assert found.says.endswith("the weights after 50 steps are the same to the bit")
+    assert by_weights(effect, [ends(1.0)], [ends(1.0, steps=20)[:1]]).says.endswith(
+        "after 5 steps are the same to the bit"
+    )
+
+
+def test_other_weights() -> None:
+    assert by_weights(Effect.EXACT, [ends(1.0), ends(1.0)], [ends(1.0, "b")]).loss == "differs"
+    # Two baselines differ, too: by as much as they do.
+    assert by_weights(Effect.EXACT, [ends(1.0), ends(1.02, "b")], [ends(1.01, "c")]).holds
+    assert by_weights(Effect.EXACT, [ends(1.0), ends(1.02, "b")], [ends(1.2, "c")]).holds is False
+    assert by_weights(Effect.EQUIVALENT, [ends(1.0)], [ends(1.05, "b")]).holds
+    assert by_weights(Effect.EQUIVALENT, [ends(1.0)], [ends(1.2, "b")]).holds is False
+    assert by_weights(Effect.CHANGES_TRAINING, [ends(1.0)], [ends(3.0, "b")]).holds
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [([], ends(1.0)), (ends(0.0), ends(0.0, "b")), (ends(math.nan), ends(1.0)), (ends(1.0)[:1], ends(1.0)[1:])],
+)
+def test_weights_that_tell_nothing(one: list[tuple[int, str, float]], other: list[tuple[int, str, float]]) -> None:
+    assert by_weights(Effect.EXACT, [one], [other]).holds is None

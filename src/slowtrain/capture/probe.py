@@ -23,6 +23,7 @@ from slowtrain.capture.redirect import Redirect, replace
 from slowtrain.capture.requests import Requests
 from slowtrain.capture.scratch import Scratch
 from slowtrain.capture.state import Progress, scalar
+from slowtrain.capture.weights import Weights
 
 VARIABLE = "SLOWTRAIN_PROBE"
 COMMAND = "from slowtrain.capture import probe; probe.main()"
@@ -50,6 +51,10 @@ def begin(recorder: Recorder, progress: Progress) -> None:
     stop = Stop(recorder, progress, float(plan["seconds"]), int(plan["steps"]))
     stop.notes.append(lambda: recorder.fact("redirected", sorted(scratch.moved)[:MOST_NAMED]))
     stop.notes.append(lambda: recorder.fact("not_redirected", list(unpatched)))
+    weights = Weights(recorder)
+    stop.notes.append(lambda: recorder.fact("weights", weights.marks))
+    if progress.boundary is None:  # no profiler's windows in this probe
+        progress.boundary = weights.at_boundary
     recorder.every(CHECK_S, stop)
     recorder.at_exit.append(stop.note)
     treatments.install(recorder, plan["cures"])

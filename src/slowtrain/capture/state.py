@@ -131,6 +131,12 @@ class Progress:
         if self.boundary is not None:
             self.boundary(self.steps)
 
+    def turned_out(self, kind: int) -> None:
+        """The step that was just taken is of this kind: a function is known to train once its first call has traced."""
+        if kind > self.kind:
+            self.kind = kind
+            self.steps = 1
+
     def keep(self, result: Any, kind: int) -> None:
         """Keeps the scalars of a step's result. Not the result: it may be large, and free memory for the next step.
 

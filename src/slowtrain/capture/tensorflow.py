@@ -136,6 +136,8 @@ class TensorFlowPatches:
         if trace.get("training"):
             about["training"] = True
             known.kind = _kind(function)
+            if not me.loops:
+                self.progress.turned_out(known.kind)
         about["traces"] = about.get("traces", 0) + 1
         self.recorder.event(
             "trace",

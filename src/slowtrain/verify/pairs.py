@@ -9,7 +9,7 @@ from pathlib import Path
 
 from slowtrain.model import Effect, Verdict
 from slowtrain.verify import probes
-from slowtrain.verify.parity import Parity, parity
+from slowtrain.verify.parity import Parity, by_weights, parity
 from slowtrain.verify.probes import Candidate, Probe, Rule, Script
 from slowtrain.verify.statistics import Ratio, decided, ratio
 
@@ -70,7 +70,10 @@ class Trial:
         return [(getattr(b, of), getattr(c, of)) for b, c in self.pairs] if of else []
 
     def parity(self, effect: Effect | None) -> Parity:
-        return parity(effect, [b.losses for b, _ in self.pairs], [c.losses for _, c in self.pairs])
+        found = parity(effect, [b.losses for b, _ in self.pairs], [c.losses for _, c in self.pairs])
+        if found.holds is None and not any(any(p.losses) for pair in self.pairs for p in pair):
+            found = by_weights(effect, [b.weights for b, _ in self.pairs], [c.weights for _, c in self.pairs])
+        return found
 
     def verdict(self, effect: Effect | None) -> Verdict | None:
         found = self.ratio

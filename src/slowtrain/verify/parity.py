@@ -2,6 +2,7 @@
 
 With the seeds fixed two baselines give the same losses to the last bit where the framework is deterministic; where
 they do not, what they differ by is the measure. Both are of the same seed, so that a difference is the script's own.
+Where no step tells a loss, the weights after the same number of steps stand for them.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from slowtrain.figures import plain
 from slowtrain.model import Effect
 
 Losses = Sequence[Mapping[str, float]]
+Weights = Sequence[tuple[int, str, float]]  # steps taken, a digest, how far from those after the first step
 
 FEWEST = 5  # steps of both
 # Of the mean loss: what a change of the order of random draws or of rounding may shift the mean of the first steps by,
 # beyond three standard errors of the steps' own scatter.
 TOLERANCE = 0.02
 SURE = 3.0
+# Of the way that the weights went: more than two orders of the same batches differ by (docs/fixing.md).
+WAY = 0.1
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,32 @@ class Parity:
     holds: bool | None
     loss: str
     says: str
+
+
+def by_weights(effect: Effect | None, baselines: Sequence[Weights], candidates: Sequence[Weights]) -> Parity:
+    """As :func:`parity`, from the weights after the most steps of which all runs tell."""
+    told = [{steps: (digest, moved) for steps, digest, moved in one} for one in (*baselines, *candidates)]
+    common = set.intersection(*(set(one) for one in told)) if told else set()
+    if not baselines or not candidates or not common:
+        return Parity(None, "not measured", "no step's loss and no weights could be read in both")
+    steps = max(common)
+    ends = [one[steps] for one in told]
+    first, mine = ends[: len(baselines)], ends[len(baselines) :]
+    (digest, way), after = first[0], f"the weights after {steps} steps"
+    if not all(math.isfinite(moved) for _, moved in ends):
+        return Parity(None, "not measured", f"{after} are not finite")
+    if way == 0.0 and all(moved == 0.0 for _, moved in ends):
+        return Parity(None, "not measured", f"no step's loss could be read, and {after} are those after the first")
+    if all(other == digest for other, _ in mine):
+        return Parity(True, "same", f"cannot be read; {after} are the same to the bit")
+    own = max((abs(moved - way) for _, moved in first[1:]), default=0.0) / (way or 1.0)
+    apart = max(abs(moved - way) for _, moved in mine) / (way or 1.0)
+    says = f"cannot be read; {after} have moved by {apart:.1%} more or less, in two baselines by {own:.1%}"
+    if effect is Effect.EXACT:
+        holds = any(other != digest for other, _ in first[1:]) and apart <= 2 * own
+    else:
+        holds = effect is not Effect.EQUIVALENT or apart <= max(WAY, 2 * own)
+    return Parity(holds, _within(apart) if holds else "differs", says)
 
 
 def parity(effect: Effect | None, baselines: Sequence[Losses], candidates: Sequence[Losses]) -> Parity:

@@ -86,7 +86,8 @@ class Candidate:
 class Probe:
     """What one process showed: the time of a steady step and, where they are known, of one of its samples.
 
-    ``wall_s`` is the whole process. ``losses`` are the scalars of the first steps by name.
+    ``wall_s`` is the whole process. ``losses`` are the scalars of the first steps by name; ``weights`` stand for them
+    in a script that tells none: steps taken, a digest, and the distance from the weights after the first step.
     ``failed`` is the last line of what went wrong.
     """
 
@@ -97,6 +98,7 @@ class Probe:
     stopped: bool
     first_step_s: float | None
     losses: tuple[Mapping[str, float], ...] = ()
+    weights: tuple[tuple[int, str, float], ...] = ()
     redirected: tuple[str, ...] = ()
     failed: str | None = None
 
@@ -166,6 +168,7 @@ def read(folder: Path, wall_s: float, overdue: bool, failed: str | None, later: 
         overdue or trace.fact("stopped_ns") is not None,
         float(trace.steps.start_ms[0]) / 1e3 if len(trace.steps) else None,
         _by_step(losses, trace) if isinstance(losses, list) else (),
+        tuple((int(n), str(digest), float(moved)) for n, digest, moved in trace.fact("weights") or ()),
         tuple(trace.fact("redirected") or ()),
         failed,
     )

@@ -1,0 +1,81 @@
+"""What a probe's weights have become after its first steps: for scripts whose steps tell no loss.
+
+Read between two steps, at a few of them only. All variables count that are trained, wherever the script keeps them:
+none of its names have to be known, so that an eager loop, a ``tf.function`` and Keras are alike.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import math
+import sys
+from typing import Any
+
+from slowtrain.capture import variables
+from slowtrain.capture.recorder import Recorder
+
+FIRST = 1  # steps taken when the weights are first read: some have no value before
+AFTER = (5, 10, 20, 50)
+MOST_BYTES = 1 << 30
+
+
+class Weights:
+    """``marks``: steps taken, a digest of all weights, and how far these are from those after the first step.
+
+    The distance is the Euclidean norm over all weights, as float64.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.marks: list[tuple[int, str, float]] = []
+        self._began: list[tuple[Any, Any]] = []  # each variable's handle and its value after the first step
+
+    def at_boundary(self, steps: int) -> None:
+        """Before step number ``steps``, counted from 1 for each kind of step."""
+        taken = steps - 1
+        if taken == FIRST or taken in AFTER:
+            self.recorder.guard("weights", self._mark, taken)
+        if taken >= AFTER[-1]:
+            self._began.clear()
+
+    def _mark(self, taken: int) -> None:
+        if taken == FIRST:  # again, where a stronger kind of step is counted anew
+            self.marks.clear()
+            self._began = _trained()
+        if taken == FIRST or not self._began:
+            return
+        digests, moved = [], 0.0
+        for handle, before in self._began:
+            value, old = _array(variables.read(handle, before.dtype)), _array(before)
+            if value is None or old is None or value.shape != old.shape:
+                return
+            digests.append(hashlib.blake2b(value.tobytes(), digest_size=16).digest())
+            moved += float(((value.astype("float64") - old.astype("float64")) ** 2).sum())
+        whole = hashlib.blake2b(b"".join(sorted(digests)), digest_size=16).hexdigest()
+        self.marks.append((taken, whole, math.sqrt(moved)))
+
+
+def _trained() -> list[tuple[Any, Any]]:
+    """Handles and values of all trainable variables that are alive; none where they are too large to be kept."""
+    base = getattr(sys.modules.get("tensorflow.python.ops.resource_variable_ops"), "BaseResourceVariable", None)
+    if base is None:
+        return []
+    found: list[tuple[Any, Any]] = []
+    room = MOST_BYTES
+    for one in gc.get_objects():
+        # type(): an object of the user's may claim to be anything.
+        if not issubclass(type(one), base) or not one.trainable or not one.dtype.is_floating:
+            continue
+        value = variables.read(one.handle, one.dtype) if hasattr(one.handle, "_id") else None
+        room -= variables.nbytes(value)
+        if room < 0:
+            return []
+        if value is not None:
+            found.append((one.handle, value))
+    return found
+
+
+def _array(value: Any) -> Any:
+    """As NumPy holds it. Not by ``numpy()``, which the recorder counts as the script's own reading."""
+    return None if value is None else value._numpy_internal()

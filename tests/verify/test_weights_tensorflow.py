@@ -1,0 +1,66 @@
+"""Scripts whose steps tell no loss: their weights do, in graphs, eagerly, and where a step is Keras'."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from slowtrain.model import Effect
+from slowtrain.verify.parity import by_weights
+from slowtrain.verify.probes import Probe
+
+from . import probing
+
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.tensorflow,
+    pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here"),
+]
+
+LOOP = """
+    import numpy as np
+    import tensorflow as tf
+
+    keras = tf.keras
+    x = np.random.normal(size=(640, 8)).astype("float32")
+    model = keras.Sequential([keras.layers.Dense(16, activation="relu"), keras.layers.Dense(1)])
+    model.build((None, 8))
+    optimizer = keras.optimizers.Adam(1e-3)
+
+    DECORATOR
+    def step(batch):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model(batch, training=True) ** 2)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+
+    for _ in range(6):
+        for batch in tf.data.Dataset.from_tensor_slices(x).batch(64):
+            step(batch)
+"""
+
+
+def probe(tmp_path: Path, decorator: str, rate: str = "1e-3") -> Probe:
+    text = LOOP.replace("DECORATOR", decorator).replace("1e-3", rate)
+    found = probing.probed(probing.write(tmp_path, text), to=tmp_path / "runs")
+    assert found.failed is None
+    return found
+
+
+def test_a_step_that_returns_nothing(tmp_path: Path) -> None:
+    one, again = probe(tmp_path, "@tf.function"), probe(tmp_path, "@tf.function")
+    assert [steps for steps, _, _ in one.weights] == [5, 10, 20, 50]
+    assert not any(one.losses)
+    assert one.weights[0][2] < one.weights[-1][2]
+    assert by_weights(Effect.EXACT, [one.weights], [again.weights]).loss == "same"
+    faster = probe(tmp_path, "@tf.function", "2e-3")
+    assert by_weights(Effect.EQUIVALENT, [one.weights], [faster.weights]).holds is False
+
+
+def test_eager_and_graph_are_compared_after_as_many_steps(tmp_path: Path) -> None:
+    eager, graph = probe(tmp_path, ""), probe(tmp_path, "@tf.function")
+    assert [steps for steps, _, _ in eager.weights] == [5, 10, 20, 50]
+    assert by_weights(Effect.EQUIVALENT, [eager.weights], [graph.weights]).holds
+    assert abs(eager.weights[-1][2] / graph.weights[-1][2] - 1) < 1e-3
