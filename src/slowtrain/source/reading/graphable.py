@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Sequence
 
 from slowtrain.source import FUNCTIONS, Source, trees
-from slowtrain.source.reading import finding, kinds, scopes
+from slowtrain.source.reading import finding, index, kinds, scopes
 
 # A value to Python, or something that a graph does once and not once a step.
 READS = frozenset("numpy item tolist print input open next eval exec write flush log info debug warning".split())
@@ -296,7 +297,7 @@ def _assigned(source: Source, attribute: str, everywhere: bool = True) -> bool:
     """Whether the attribute is assigned in a loop, or in a function that is no constructor."""
     if attribute in RATES:
         return False
-    for node in trees.walk(source.tree):
+    for node in index.written(source, re.compile(rf"\b{re.escape(attribute)}\b"), ast.Attribute):
         if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Store):
             function = finding.function(source, node)
             if scopes.loops(source, node) and (function is None or function.name not in ("__init__", "build")):

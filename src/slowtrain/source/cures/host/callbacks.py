@@ -161,6 +161,8 @@ def _counted(freq: ast.expr) -> bool:
 
 def _named_by_batch(source: Source, call: ast.Call) -> bool:
     """Whether the file's name may say which batch it was saved at."""
+    if "{batch" not in source.text:
+        return False
     path = finding.keyword(call, "filepath", 0)
     nodes = list(trees.walk(path)) if path is not None else []
     if any(isinstance(n, (ast.Name, ast.Attribute)) for n in nodes):

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from slowtrain.source import FUNCTIONS, Source, kept, trees
-from slowtrain.source.reading import index, scopes
+from slowtrain.source.reading import finding, index, scopes
 from slowtrain.source.reading.abstract import calls, conditions, expressions, things
 from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.names import Scope
@@ -337,9 +337,17 @@ class Machine(Standing):
             scope.bind(name, value, len(self.loops))
 
 
+@kept(4096)
 def _loops(function: ast.AST | None) -> bool:
     """Whether a function goes through anything in a loop."""
-    return function is not None and any(isinstance(n, scopes.LOOPS) for n in scopes.own(scopes.body(function)))
+    todo = trees.below(function) if function is not None else []
+    while todo:
+        node = todo.pop()
+        if isinstance(node, scopes.LOOPS):
+            return True
+        if not isinstance(node, finding.SCOPES):
+            todo += trees.below(node)
+    return False
 
 
 def _carried(was: Value, value: Value, loop: Loop) -> Value:
@@ -355,6 +363,7 @@ def _loaded(target: Any) -> ast.expr:
     return made
 
 
+@kept(4096)
 def _yields(function: ast.AST) -> bool:
     return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in scopes.own(scopes.body(function)))
 

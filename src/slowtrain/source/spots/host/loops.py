@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from slowtrain.source import Source, edits, trees
@@ -20,6 +21,7 @@ PREPARING = frozenset(
     "Rescaling CenterCrop".split()
 )
 Loop = ast.For | ast.Call
+_FOR = re.compile(r"\bfor\b")
 
 
 def elementwise(source: Source) -> Iterator[tuple[Loop, int, comprehended.Vectorised | None]]:
@@ -40,7 +42,7 @@ def singly(source: Source) -> Iterator[tuple[ast.Call, str]]:
     """A layer of Keras that is asked for one sample after another: ``[vectorize([text]) for text in texts]``."""
     if not any(name in source.text for name in PREPARING) or not visible.trains(source):
         return
-    for made in index.nodes(source, ast.ListComp):
+    for made in index.written(source, _FOR, ast.ListComp):
         if not isinstance(made, ast.ListComp) or len(made.generators) != 1:
             continue
         one = made.generators[0]

@@ -242,7 +242,7 @@ def double_variables(source: Source) -> Iterator[ast.Call]:
             continue
         if values.qualified(source, call.func) != "tensorflow.Variable":
             continue
-        if any(_matrix(source, m) and floats.Formats(source).of(m) == floats.DOUBLE for m in _made_of(source, given)):
+        if any(floats.Formats(source).of(m) == floats.DOUBLE and _matrix(source, m) for m in _made_of(source, given)):
             yield call
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from slowtrain.model import Edit
@@ -11,6 +12,7 @@ from slowtrain.source.cures.host import building
 from slowtrain.source.reading import index, values
 
 READY = "keras.applications."
+_OPENED = re.compile(r"\{")
 SEVERAL = 3  # of some hundred layers each: building one takes a second
 
 
@@ -18,7 +20,7 @@ def chosen(source: Source) -> Iterator[tuple[ast.Dict, str, tuple[Edit, ...]]]:
     """Dictionaries of models of which one is looked up: what is seen, and the edits."""
     if not values.reaches(source, READY):
         return
-    for table in index.nodes(source, ast.Dict):
+    for table in index.written(source, _OPENED, ast.Dict):
         if not isinstance(table, ast.Dict):
             continue
         calls = [v for v in table.values if isinstance(v, ast.Call)]
