@@ -147,3 +147,10 @@ def test_every_report_renders_it(drawing: str) -> None:
     assert found.headline in " ".join(text.render(found, width=200).split())
     assert json.document(found)["schema"] == json.SCHEMA
     assert "<svg" in html.render(found, {})
+
+
+@pytest.mark.parametrize(("busy", "told"), [(0.95, True), (0.5, False)])
+def test_a_machine_that_others_use_is_told(busy: float, told: bool) -> None:
+    """Of the processors none is left idle, and this process took none of their time: it was others'."""
+    found = examined(COMPUTING + f"\n    @sample cpu_mean_share={busy} process_cpu_seconds=0")
+    assert any("processes beside this one took" in note for note in found.notes) is told

@@ -9,6 +9,7 @@ from slowtrain.diagnose import Findings
 from slowtrain.figures import plain
 from slowtrain.model import Category, Diagnosis, Phase, Signal, VerdictKind
 from slowtrain.trace import Trace, work
+from slowtrain.trace.stalled import crowd
 
 CLEAR_RUN_SHARE = 0.2  # of a run without steady steps: what a cause must save to speak for it
 
@@ -24,6 +25,7 @@ FAMILIES = {
 # Of a step: a smaller wait is what asking for a batch takes, in steps of a millisecond; of less overhead than half a
 # step the rest is work.
 UNEXPLAINED = {Category.INPUT: 0.2, Category.DISPATCH: 0.6}
+CROWDED = 0.2  # processors that others take
 UNTOLD = 0.6  # of a step
 MOST_OF_RUN = 0.5
 BESIDE: Mapping[str, str] = {
@@ -204,6 +206,11 @@ def notes(trace: Trace, findings: Findings) -> Iterator[str]:
         yield "no deep window: what happens inside a function call could not be told apart"
     if len(trace.steps) and Signal.INPUT not in trace.signals:
         yield "the wait for input inside the training function was not measured"
+    if (taken := crowd(trace)) >= CROWDED:
+        yield (
+            f"processes beside this one took {plain(taken, 2)} processors while it trained, and hardly one was idle: "
+            "what it takes, and what cures give, may be otherwise on a machine of its own"
+        )
     if trace.fact("faults", default=None):
         yield f"the recorder noted {len(trace.fact('faults'))} fault(s) of its own and went on without those parts"
     several = [d for d in findings.diagnoses if d.saving.speedup > 1.0]

@@ -59,6 +59,7 @@ class Stalls:
 # What has a cause of its own, which tells more of it; validation, which somebody asked for; and the line that asks for
 # batches when it begins a pass, which makes an iterator.
 CLAIMED = ("callback", "logging", "trace", "build", "collection", "shuffle", "lengthening", "validation", "epoch")
+FULL = 0.8  # busy share of all cores at which none is left for what else wants one
 TOLD = ("callback", "gc", "next", "readback", "feed")  # lanes that tell by themselves what a stall was
 BUILT = 0.1  # of a stall in layers being made: saving weights makes one, too, in a thousandth of its time
 PASS = 2  # calls of functions in one stall, the step's own not counted: more than a step does, a pass over other data
@@ -265,6 +266,21 @@ def others(trace: Trace) -> Floats | None:
     at = trace.samples["time_ms"]
     own = np.append(np.nan, np.diff(trace.samples["process_cpu_seconds"]) / np.maximum(np.diff(at), 1e-9) * 1e3)
     return np.asarray(np.maximum(trace.samples["cpu_mean_share"] * cores - own, 0.0))
+
+
+def crowd(trace: Trace) -> float:
+    """Processors that other processes took from the first step to the last, where these left next to none idle; or 0.
+
+    Worker processes of the script's own count as others.
+    """
+    rest = others(trace)
+    if rest is None or not len(trace.steps):
+        return 0.0
+    at = trace.samples["time_ms"]
+    during = (at >= trace.steps.start_ms[0]) & (at <= trace.steps.end_ms[-1]) & np.isfinite(rest)
+    if not during.any() or float(np.nanmean(trace.samples["cpu_mean_share"][during])) < FULL:
+        return 0.0
+    return float(rest[during].mean())
 
 
 def _inside(at: Floats, starts: Floats, ends: Floats) -> Bools:
