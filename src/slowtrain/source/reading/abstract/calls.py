@@ -66,11 +66,22 @@ def called(machine: Machine, callee: Value, given: Given) -> Value:
 
 def _applied(machine: Machine, method: Value, given: Given) -> Value:
     """What an object gives that is called; a layer that a model is built of runs in the model's graph."""
+    if method.name == "call" and isinstance(method.data, Value):
+        _built(machine, method.data, given)
     if method.name != "call" or not any(one.name == "symbolic" for a in given.args for one in a.inside(2)):
         return called(machine, method, given)
     with machine.tracing():
         made = called(machine, method, given)
     return made.with_(kind="tensor", known=NOTHING, name="symbolic", items={}) if made.kind != "tuple" else made
+
+
+def _built(machine: Machine, layer: Value, given: Given) -> None:
+    """Keras runs ``build`` in front of the first ``call``."""
+    builds = things.attribute_of(layer, "build")
+    if builds is None or "built" in layer.items:
+        return
+    layer.items["built"] = Value("number", True, name="bool")
+    called(machine, builds, Given(given.node, [UNKNOWN]))
 
 
 def handed(machine: Machine, given: Given) -> None:

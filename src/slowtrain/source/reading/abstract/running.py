@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from math import ceil
 from typing import TYPE_CHECKING
 
 from slowtrain.source.reading.abstract import things
-from slowtrain.source.reading.abstract.values import EACH, NOTHING, UNKNOWN, Given, Value, number, sequence
+from slowtrain.source.reading.abstract.values import EACH, NOTHING, UNKNOWN, Given, Value, number, sequence, sizes
 
 if TYPE_CHECKING:
     from slowtrain.source.reading.abstract.machine import Machine
@@ -16,6 +17,7 @@ BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "
 EPOCH_HOOKS = ("on_epoch_begin", "on_epoch_end")
 MAPPING = ("map", "filter", "interleave", "flat_map")
 OF_PYTHON = {"generator": "generator", "object": "sequence"}
+KEEPING = frozenset({"map", "shuffle", "cache", "prefetch", "with_options", "enumerate", "batch", "padded_batch"})
 
 
 def zipped(machine: Machine, several: Sequence[Value], node: ast.AST) -> Value:
@@ -59,7 +61,10 @@ def dataset(machine: Machine, name: str, given: Given) -> Value:
         held = sequence("tuple", [one.of or Value("tensor") for one in several])
     elif not last[:1].isupper() and "Dataset" not in name:
         return Value("library", name=name)
-    return Value("dataset", of=held, node=given.node, born=machine.born())
+    rows = things.length(first) if last in ("from_tensor_slices", "range") else None
+    for one in first.inside(2) if last == "from_tensor_slices" else ():
+        rows = things.length(one) if one.kind in ("array", "tensor") else rows
+    return Value("dataset", of=held, node=given.node, born=machine.born(), data={"rows": rows, "turns": rows})
 
 
 def _tensors(given: Value) -> Value:
@@ -89,7 +94,24 @@ def staged(machine: Machine, on: Value, name: str, given: Given) -> Value:
         return Value("rows", of=Value("array"))
     elif name in ("cardinality", "save", "reduce", "get_single_element"):
         return Value("tensor")
-    return on.with_(of=held, node=given.node)
+    return on.with_(of=held, node=given.node, data=_counted(on, name, given))
+
+
+def _counted(on: Value, name: str, given: Given) -> dict[str, int | None]:
+    """How many elements a data set has behind a stage, and what is known of its batches."""
+    data: dict[str, int | None] = dict(on.data) if isinstance(on.data, dict) else {}
+    turns, first = data.get("turns"), given.every[0].known if given.every else NOTHING
+    count = first if isinstance(first, int) and first > 0 and not isinstance(first, bool) else None
+    if name in ("batch", "padded_batch"):
+        data["batch"] = count if "batch" not in data else None
+        turns = ceil(turns / count) if turns and count else None
+    elif name == "take":
+        turns = min(count, turns) if turns and count else count
+    elif name == "repeat":
+        turns, data["repeated"] = turns * count if turns and count else None, count
+    elif name not in KEEPING:
+        return {}
+    return {**data, "turns": turns}
 
 
 def _uneven(held: Value) -> Value:
@@ -119,6 +141,11 @@ def of_model(machine: Machine, on: Value, name: str, given: Given) -> Value:
         return Value("array", varies=given.varies | loops, dtype="float32", node=given.node)
     if name in ("train_on_batch", "test_on_batch", "evaluate"):
         return number("float", loops)
+    if name == "add_weight":
+        shape = given.get("shape", 0)
+        named = given.get("dtype").known
+        return Value("variable", dtype=named if isinstance(named, str) else "float32", born=machine.born(),
+                     node=given.node, shape=sizes(shape))  # fmt: skip
     if name == "get_weights":
         return Value("list", items={None: Value("array", varies=loops, dtype="float32")})
     if name == "result":
@@ -138,6 +165,8 @@ def _fed(machine: Machine, on: Value, name: str, given: Given) -> None:
             own = things.attribute_of(on, "train_step" if name == "fit" else "test_step")
             if own is not None and on.kind == "object" and name != "predict":
                 _step(machine, on, own, node)
+            elif on.kind == "object":
+                _called(machine, on, node)
         loss = on.items.get("loss", UNKNOWN)
         called = things.attribute_of(loss, "call") if loss.kind == "object" else loss
         if name == "fit" and called is not None and called.kind in ("function", "method"):
@@ -145,6 +174,14 @@ def _fed(machine: Machine, on: Value, name: str, given: Given) -> None:
                 machine.call(called, Given(node, [Value("tensor"), Value("tensor")]))
         for one in given.get("callbacks").items.values() if name == "fit" else ():
             _hooks(machine, on, one, epoch.number, node)
+
+
+def _called(machine: Machine, on: Value, node: ast.AST) -> None:
+    """What Keras's own step runs of a model's class: ``call``."""
+    whole = things.attribute_of(on, "call")
+    if whole is not None:
+        with machine.tracing():
+            machine.call(on, Given(node, [Value("tensor", name="symbolic")]))
 
 
 def _step(machine: Machine, on: Value, own: Value, node: ast.AST) -> None:

@@ -21,6 +21,9 @@ def length(items: Value) -> int | None:
         return len(items.items) or None
     if items.kind in ("array", "tensor", "list") and items.shape:
         return items.shape[0]
+    if items.kind == "dataset" and isinstance(items.data, dict):
+        turns: int | None = items.data.get("turns")
+        return turns
     if items.kind == "rows":
         return items.known if isinstance(items.known, int) else None
     return None
