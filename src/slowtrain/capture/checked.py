@@ -34,7 +34,6 @@ MOST_CALLS = 20_000
 MOST_S = 60.0  # to run steps again
 CHECK_BYTES = 4 << 30  # of variables looked through while steps run again; else the last few steps only
 FEW = 8
-TRAINS = 3  # the kind of a training function's step, see Progress.step
 
 
 class Kept(NamedTuple):
@@ -75,7 +74,6 @@ class Checking:
         self._lost = ""  # why nothing can be run again
         self._inside = 0
         self._begun = False
-        self._early = 0
         self._heard = False  # whether the end of the process will be
         self.eager = EagerSteps(recorder, state, progress, self._told, self._hear)
         self.jax = JaxSteps(recorder, progress, self._told, self._hear)
@@ -147,10 +145,9 @@ class Checking:
             self._give_up("what its iterator gave cannot be kept")
             return
         self._hear()
-        # The first call was not yet known to train, and counted as another kind of step.
-        step = self.progress.steps + self._early if self._begun else 1
-        if not self._begun:
-            self._begun, self._early = True, int(self.progress.kind < TRAINS)
+        # The first call is not yet known to train: it is counted as such once it has ended.
+        step = self.progress.steps if self._begun else 1
+        self._begun = True
         self._calls.append(Call(function, args, kwargs, batch, _scalars(result), step))
         self._bytes += sum(variables.nbytes(t) for t in (*args, *kwargs.values(), *(batch or ())))
         if now() >= self._due_ns:
