@@ -150,6 +150,28 @@ def test_a_container_that_stopped_growing_is_no_reason() -> None:
     assert growth.holders(replace(trace, lanes={"held": early})) == []
 
 
+def test_a_pause_between_two_looks_is_no_epoch() -> None:
+    """Nobody looked for a quarter of the run, and what came after it shows that nothing grew any more."""
+    early = _held(element_bytes=PER_STEP).lanes["held"].between(0.0, 15_000.0)
+    seen = early.where((early.start_ms < 3000.0) | (early.start_ms > 8000.0))
+    assert growth.holders(replace(TRACE, names=_held().names, lanes={"held": seen})) == []
+
+
+@pytest.mark.parametrize(
+    ("element_bytes", "per_step", "leaks"),
+    [(PER_STEP, 0.8 * PER_STEP, True), (PER_STEP, 0.2 * PER_STEP, False), (100, 100, False)],
+)
+def test_contents_tell_of_growth_that_swings_hide(element_bytes: float, per_step: float, leaks: bool) -> None:
+    """Memory has to have followed, by half at least, and little that is kept is none."""
+    hidden = growth.Slope(per_step, -per_step, 3 * per_step, 1500 * per_step, 1500)
+    found = growth.contents(hidden, growth.holders(_held(element_bytes=element_bytes)))
+    assert (found is not None) is leaks
+    if found is not None:
+        assert found.grows
+        assert found.per_step == pytest.approx(PER_STEP, rel=0.01)
+        assert found.said(growth.Unit("thousand steps", 1000.0)).endswith("50 MB per thousand steps")
+
+
 def test_a_limit_is_no_leak() -> None:
     assert growth.holders(_held(element_bytes=PER_STEP, limit=5000)) == []
 

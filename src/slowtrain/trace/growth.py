@@ -33,6 +33,8 @@ BASE = 0.25  # quantile of a stretch: above it stand the tensors that a step nee
 CALLS = 5  # so many calls of fit, predict or evaluate from one line: growth is told per call
 MOST_CALLS = 24
 HELD_SHARE = 0.3  # of the growth that a container must explain to be named as its reason
+LEAST_KEPT = 8 << 20  # bytes in containers, for them alone to count: the losses of hundreds of thousands of steps
+FOLLOWS = 0.5  # of what they keep: by so much at least has memory to grow
 ENDED = 0.1  # of the run's steps: what has not become longer in the last ones has stopped growing
 
 # One-sided 99.5 % quantiles of Student's t by degrees of freedom, from LEAST_FINE - 2 on.
@@ -61,7 +63,7 @@ class Slope:
     def said(self, unit: Unit) -> str:
         per, low, high = (size(v * unit.steps) for v in (self.per_step, self.low, self.high))
         grown = f"memory grew by {size(self.total_bytes)} in {self.steps:,.0f} steps"
-        return f"{grown}, {per} per {unit.name} ({low} to {high})"
+        return f"{grown}, {per} per {unit.name}" + (f" ({low} to {high})" if self.low < self.high else "")
 
     def hours(self, left: float | None, step_ms: float) -> float | None:
         """Until ``left`` bytes are full; None where that or the step is not known."""
@@ -283,8 +285,8 @@ def holders(trace: Trace) -> list[Holder]:
         length = float(x[-1] - x[0])
         if detail.get("limit") or grown <= 0 or length <= 0 or (np.diff(mine.value) < 0).any():
             continue
-        # What grows once an epoch was last seen longer up to an epoch ago.
-        if last - x[-1] > max(ENDED * last, 2 * float(np.diff(x).max())):
+        # What grows once an epoch was last seen longer up to an epoch ago. (A pause between two looks is no epoch.)
+        if last - x[-1] > max(ENDED * last, 3 * float(np.median(np.diff(x)))):
             continue
         one = Holder(
             str(detail.get("path", trace.names[int(number)].text)),
@@ -299,6 +301,17 @@ def holders(trace: Trace) -> list[Holder]:
         )
         found.setdefault((int(mine.value[-1]), grown, one.named), one)  # the same under two names
     return sorted(found.values(), key=lambda h: (-h.bytes_per_step, -h.per_step))
+
+
+def contents(found: Slope, keeping: list[Holder]) -> Slope | None:
+    """The growth that containers tell of themselves, where the rest of the memory swings too much to be sure of it.
+
+    None where memory as a whole did not follow: then something else was freed for it.
+    """
+    mine = sum(h.bytes_per_step for h in keeping)
+    if sum(h.length * h.element_bytes for h in keeping) < LEAST_KEPT or found.per_step < FOLLOWS * mine:
+        return None
+    return Slope(mine, mine, mine, mine * found.steps, found.steps)
 
 
 def reasons(found: list[Holder], per_step: float) -> list[Holder]:
