@@ -12,7 +12,7 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets, windowing
 from slowtrain.source.reading import index
-from slowtrain.source.spots.input import tiny
+from slowtrain.source.spots.input import staged, tiny
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import (
     CALL_MS,
@@ -110,12 +110,19 @@ class PerElementMap(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """A map of cheap operations over elements that are visibly small, in front of ``batch``."""
-        for one in tiny.maps(source):
+        known = list(tiny.maps(source))
+        for one in known:
             line = edits.end(one.call.func)[0]
             made = tuple(datasets.batched_first(source, line, None, one.ranks)[0])
             cure = Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
             says = f"map is called for each {one.says}, and the call takes longer than its few operations"
             yield Spot(*index.operation(one.call), says, cure)
+        for more in staged.beside([one.call for one in known], staged.per_element(source)):
+            line = edits.end(more.call.func)[0]
+            made = tuple(datasets.batched_first(source, line, None, ())[0])
+            cure = Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
+            says = f"map is called for each {more.says}, and the call takes longer than its few operations"
+            yield Spot(*index.operation(more.call), says, cure)
         for call in tiny.windows(source):
             made = tuple(windowing.gathered(source, edits.end(call.func)[0]))
             cure = Prescription("edit", Effect.EXACT, "gather whole batches of windows by their index", edits=made)

@@ -14,6 +14,7 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
 from slowtrain.source.reading import elsewhere, finding, index, repeatable
 from slowtrain.source.reading.input import chains, costly, elements
+from slowtrain.source.spots.input import staged
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import calls, fed, idle_cores, is_users, maps, written_place
 from slowtrain.trace.pipeline import Node
@@ -94,6 +95,7 @@ class SequentialMap(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """A map of work that is worth a thread, one call at a time; once cached, or parallel further on, it is not."""
+        seen: set[ast.Call] = set()
         for call in index.of(source).called("map") if chains.may_make(source) or elsewhere.leads(source) else ():
             given = finding.keyword(call, "num_parallel_calls", 1)
             if not chains.operates(call) or not call.args or not datasets.in_turn(source, call):
@@ -115,7 +117,12 @@ class SequentialMap(Cause):
                 edits=tuple(datasets.parallel(source, line)),
             )
             asked = "" if given is None or isinstance(given, ast.Constant) else f": {ast.unparse(given)} allows no more"
+            seen.add(call)
             yield Spot(*index.operation(call), f"map does {work.says} for one element at a time{asked}", cure)
+        for more in staged.beside(seen, staged.sequential(source)):
+            made = tuple(datasets.parallel(source, edits.end(more.call.func)[0]))
+            says = "give map num_parallel_calls=tf.data.AUTOTUNE"
+            yield Spot(*index.operation(more.call), more.says, Prescription("edit", Effect.EXACT, says, edits=made))
 
     fixes = (
         (

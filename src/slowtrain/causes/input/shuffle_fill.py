@@ -11,7 +11,7 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
 from slowtrain.source.reading import index
-from slowtrain.source.spots.input import shuffling
+from slowtrain.source.spots.input import shuffling, staged
 from slowtrain.trace import Trace
 from slowtrain.trace.filling import fill
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -76,14 +76,21 @@ class ShuffleFill(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """A buffer of what a map takes long to make, filled anew in each epoch."""
-        for one in shuffling.behind_maps(source):
-            if one.does is None:
-                continue
+        known = [one for one in shuffling.behind_maps(source) if one.does is not None]
+        for one in known:
             made = tuple(datasets.shuffled_first(source, edits.end(one.call.func)[0]))
             says = "shuffle names or records before the expensive map"
             cure = Prescription("edit", Effect.EQUIVALENT, says, edits=made)
             says = f"each epoch begins with {one.does} for every element of this buffer, before its first step"
             yield Spot(*index.operation(one.call), says, cure)
+        for more in staged.beside([one.call for one in known], staged.filled(source)):
+            made = tuple(datasets.shuffled_first(source, edits.end(more.call.func)[0])) if more.early else ()
+            says = "shuffle names or records before the expensive map"
+            if not more.early:
+                says = "take every epoch from one iterator of the repeated data set: .repeat().shuffle(n), iter() once"
+            yield Spot(
+                *index.operation(more.call), more.says, Prescription("edit", Effect.EQUIVALENT, says, edits=made)
+            )
 
     fixes = (
         (

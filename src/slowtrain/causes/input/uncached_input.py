@@ -13,7 +13,7 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
 from slowtrain.source.reading import finding, index
 from slowtrain.source.reading.recorded import text_of
-from slowtrain.source.spots.input import anew, repeating
+from slowtrain.source.spots.input import anew, repeating, staged
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import (
     READING,
@@ -133,7 +133,8 @@ class UncachedInput(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Work that is the same in every epoch, of which literals of the file say that its result is small."""
-        for one in repeating.work(source):
+        known = list(repeating.work(source))
+        for one in known:
             effect = Effect.EXACT if one.exact else Effect.EQUIVALENT
             says = f"put .cache() behind this {finding.called(one.call)}"
             cure = Prescription("edit", effect, says, edits=one.edits)
@@ -143,6 +144,15 @@ class UncachedInput(Cause):
             generator = finding.keyword(one.call, "generator", 0) if "generator" in finding.called(one.call) else None
             place = index.operation(one.call) if generator is None else (edits.start(generator), edits.end(generator))
             yield Spot(*place, f"{says} at most", cure)
+        seen = {one.call for one in known}
+        for more, size in staged.again(source):
+            if more.call in seen:
+                continue
+            seen.add(more.call)
+            says = f"every epoch does {more.says} again for each element"
+            says += f"; all results take {plain(size / 2**20)} MiB at most" if size else "; its result is small"
+            cure = Prescription("advice", Effect.EQUIVALENT, "put .cache() behind this map, where all results fit")
+            yield Spot(*index.operation(more.call), says, cure)
         for early in repeating.too_early(source):
             says = "put .cache() behind the map that does it, where its results fit into memory"
             cure = Prescription("advice", Effect.EXACT, says)

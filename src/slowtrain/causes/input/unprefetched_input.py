@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
@@ -13,7 +14,7 @@ from slowtrain.source.cures.input import ahead, datasets
 from slowtrain.source.reading import finding, index
 from slowtrain.source.reading.input import chains, consumed, elements
 from slowtrain.source.reading.recorded import by_hand
-from slowtrain.source.spots.input import handfed
+from slowtrain.source.spots.input import handfed, staged
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import WAITED
 from slowtrain.trace.pipeline import Pipeline
@@ -99,6 +100,7 @@ class UnprefetchedInput(Cause):
             says = "make the next batch in a background thread while the step runs"
             cure = Prescription("edit", Effect.EXACT, says, edits=fed.edits)
             yield Spot(edits.start(fed.node), edits.end(fed.node), fed.says, cure)
+        seen: set[ast.Call] = set()
         for flow in dict.fromkeys(consumed.trained_on(source)):
             names = (*flow.begun, *flow.names)
             working = [n for n, name in enumerate(names) if name in consumed.WORKING]
@@ -114,7 +116,12 @@ class UnprefetchedInput(Cause):
             made = tuple(datasets.prefetched(source, edits.end(last.func)[0]))
             cure = Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=made)
             says = f"the pipeline ends in {finding.called(last)}: nothing makes the next batch while the step runs"
+            seen.add(last)
             yield Spot(*index.operation(last), says, cure)
+        for more in staged.beside(seen, staged.unprefetched(source)):
+            made = tuple(datasets.prefetched(source, edits.end(more.call.func)[0]))
+            cure = Prescription("edit", Effect.EXACT, "end the pipeline with .prefetch(tf.data.AUTOTUNE)", edits=made)
+            yield Spot(*index.operation(more.call), more.says, cure)
 
     fixes = (
         (

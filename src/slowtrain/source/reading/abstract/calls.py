@@ -60,7 +60,7 @@ def called(machine: Machine, callee: Value, given: Given) -> Value:
         name, gives = "__call__", lambda: _applied(machine, method, given)
     else:
         handed(machine, given)
-        return UNKNOWN.moving(given.varies)
+        name, gives = "", lambda: UNKNOWN.moving(given.varies)
     return noted(machine, name, on, given, gives)
 
 
@@ -160,7 +160,8 @@ def any_of(machine: Machine, items: Value, node: ast.AST) -> Value:
     if items.kind == "generator":
         return machine.yielded(items)
     if items.kind == "dataset":
-        return items.of or Value("tensor")
+        given = Given(getattr(node, "iter", node))
+        return noted(machine, "taken", items, given, lambda: items.of or Value("tensor"))
     if items.kind in ("array", "tensor"):
         return items.with_(items={}, shape=items.shape[1:] if items.shape else None)
     if items.kind == "object":

@@ -22,6 +22,17 @@ class Loop:
 
 
 @dataclass(frozen=True, eq=False)
+class Stage:
+    """One operation of a data set. ``before`` and ``after``: its elements; ``does``: calls that its function makes."""
+
+    name: str
+    given: Given
+    before: Value
+    after: Value
+    does: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
 class Event:
     """One call that the script makes.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from slowtrain.source.reading import objects
-from slowtrain.source.reading.abstract import running, things
+from slowtrain.source.reading.abstract import running, shapes, things
 from slowtrain.source.reading.abstract.values import (
     EACH,
     NOTHING,
@@ -35,7 +35,12 @@ SHAPED = frozenset({"zeros", "ones", "empty", "full"})
 WHOLE = frozenset("integers randint randrange argmax argmin argsort permutation arange searchsorted choice".split())
 FORMATS = frozenset({"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"})
 NAMED = {"float": "float64", "double": "float64", "single": "float32", "int": "int64"}
-DRAWN = frozenset("normal standard_normal random rand randn uniform random_sample beta gamma exponential".split())
+# Where the shape stands of what is drawn.
+SIZED = {
+    **dict.fromkeys(("random", "random_sample", "standard_normal"), 0),
+    **dict.fromkeys(("choice", "exponential", "poisson", "standard_gamma"), 1),
+    **dict.fromkeys(("integers", "randint", "normal", "uniform", "gamma", "beta", "binomial", "lognormal"), 2),
+}
 SCALARS = frozenset("floor ceil sqrt exp log log10 sin cos tanh clip mean abs where sum power".split())
 ADDING = frozenset({"append", "extend", "insert", "appendleft", "add"})
 PARSER = "argparse.ArgumentParser.made"
@@ -56,7 +61,7 @@ def attribute(on: Value, name: str) -> Value:
         if name == "dtype":
             return Value("text", on.dtype or NOTHING)
         if name == "T":
-            return on
+            return on.with_(shape=on.shape[::-1] if on.shape else on.shape)
     if on.kind in ("none", "unknown"):
         return UNKNOWN.moving(on.varies)
     return Value("method", name=name, data=on, born=on.born)
@@ -101,7 +106,7 @@ def call(machine: Machine, name: str, given: Given) -> Value:
     if name.startswith("itertools.") and given.args:
         return given.args[0] if name.endswith(("cycle", "islice")) else Value("rows", of=UNKNOWN)
     if name.startswith("numpy."):
-        return _numpy(machine, name, given)
+        return shapes.known(_numpy(machine, name, given), name, given)
     if name.startswith("tensorflow.data."):
         return running.dataset(machine, name, given)
     if name == "tensorflow.function":
@@ -109,7 +114,7 @@ def call(machine: Machine, name: str, given: Given) -> Value:
     if name in ("tensorflow.py_function", "tensorflow.numpy_function"):
         return running.python_function(machine, given)
     if name.startswith("tensorflow."):
-        return _tensorflow(machine, name, given)
+        return shapes.known(_tensorflow(machine, name, given), name, given)
     if name.startswith("keras."):
         return _keras(machine, name, given)
     return UNKNOWN.moving(given.varies)
@@ -260,7 +265,7 @@ def drawn(machine: Machine, last: str, given: Given) -> Value:
     loops = frozenset(machine.depth())
     if last in ("permutation", "choice", "permuted") and given.args and given.args[0].kind == "array":
         return given.args[0].moving(loops)
-    size = given.get("size", len(given.args) - 1 if given.args and last in DRAWN | WHOLE else None)
+    size = given.get("size", SIZED.get(last))
     ragged = frozenset(v for one in size.inside(2) for v in one.varies)
     named = dtype(given.get("dtype")) or ("int64" if last in WHOLE else "float64")
     wide = sizes(size)

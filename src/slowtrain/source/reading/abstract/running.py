@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from math import ceil
 from typing import TYPE_CHECKING
 
-from slowtrain.source.reading.abstract import things
+from slowtrain.source.reading.abstract import shapes, things
+from slowtrain.source.reading.abstract.events import Stage
 from slowtrain.source.reading.abstract.values import EACH, NOTHING, UNKNOWN, Given, Value, number, sequence, sizes
 
 if TYPE_CHECKING:
@@ -51,11 +52,11 @@ def dataset(machine: Machine, name: str, given: Given) -> Value:
     first = given.every[0] if given.every else UNKNOWN
     held = Value("tensor")
     if last in ("from_tensor_slices", "from_tensors"):
-        held = _tensors(first)
+        held = _tensors(first, cut=last == "from_tensor_slices")
     elif last == "from_generator":
         with machine.producing("generator"), machine.looping(given.node, None) as loop:
             made = machine.call(first, Given(given.node, list(given.get("args").items.values())))
-            held = _tensors(machine.each(made, loop, given.node))
+            held = _tensors(machine.each(made, loop, given.node), cut=False)
     elif last == "zip":
         several = given.args if len(given.args) > 1 else list(first.items.values())
         held = sequence("tuple", [one.of or Value("tensor") for one in several])
@@ -64,19 +65,31 @@ def dataset(machine: Machine, name: str, given: Given) -> Value:
     rows = things.length(first) if last in ("from_tensor_slices", "range") else None
     for one in first.inside(2) if last == "from_tensor_slices" else ():
         rows = things.length(one) if one.kind in ("array", "tensor") else rows
-    return Value("dataset", of=held, node=given.node, born=machine.born(), data={"rows": rows, "turns": rows})
+    return Value("dataset", of=held, node=given.node, born=machine.born(), stages=(Stage(last, given, UNKNOWN, held),),
+                 data={"rows": rows, "turns": rows})  # fmt: skip
 
 
-def _tensors(given: Value) -> Value:
-    """The same things as tensors, item by item."""
-    if given.kind in ("list", "tuple", "dict") and None not in given.items:
-        return given.with_(items={k: _tensors(v) for k, v in given.items.items()})
-    return Value("tensor", dtype=given.dtype, ragged=given.ragged)
+def _tensors(given: Value, *, cut: bool) -> Value:
+    """The same things as tensors, item by item; ``cut``: one row of each."""
+    if given.kind == "dict" or (given.kind in ("list", "tuple") and None not in given.items):
+        return given.with_(items={k: _tensors(v, cut=cut) for k, v in given.items.items()})
+    whole = shapes.of(given)
+    return Value("tensor", dtype=given.dtype, ragged=given.ragged, shape=whole[1:] if whole and cut else whole)
+
+
+def _reshaped(held: Value, name: str) -> Value:
+    """A batch of elements, or an element of what was a batch."""
+    if held.kind in ("list", "tuple", "dict"):
+        return held.with_(items={k: _reshaped(v, name) for k, v in held.items.items()})
+    if held.shape is None or (not held.shape and name == "unbatch"):
+        return held.with_(shape=None)
+    return held.with_(shape=held.shape[1:] if name == "unbatch" else (None, *held.shape))
 
 
 def staged(machine: Machine, on: Value, name: str, given: Given) -> Value:
     """A data set with one more stage."""
-    held = on.of or Value("tensor")
+    held = before = on.of or Value("tensor")
+    place = len(machine.events)
     function = given.every[0] if given.every else UNKNOWN
     if name in MAPPING:
         apart = held.kind == "tuple" and None not in held.items
@@ -94,7 +107,10 @@ def staged(machine: Machine, on: Value, name: str, given: Given) -> Value:
         return Value("rows", of=Value("array"))
     elif name in ("cardinality", "save", "reduce", "get_single_element"):
         return Value("tensor")
-    return on.with_(of=held, node=given.node, data=_counted(on, name, given))
+    if name in ("batch", "padded_batch", "unbatch"):
+        held = _reshaped(held, name)
+    stages = (*on.stages, Stage(name, given, before, held, tuple(machine.events[place:])))
+    return on.with_(of=held, node=given.node, stages=stages, data=_counted(on, name, given))
 
 
 def _counted(on: Value, name: str, given: Given) -> dict[str, int | None]:

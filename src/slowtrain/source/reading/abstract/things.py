@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Value, joined, sequence, widest
@@ -64,7 +64,7 @@ def together(op: ast.operator, left: Value, right: Value) -> Value:
         if kind in (left.kind, right.kind):
             shapes = [one.shape for one in (left, right) if one.shape is not None]
             return Value("array" if kind == "array" else "tensor", varies=varies, ragged=ragged,
-                         dtype=widest(left, right), shape=max(shapes, key=len, default=None))  # fmt: skip
+                         dtype=widest(left, right), shape=broadcast(shapes) if shapes else None)  # fmt: skip
     if "number" in (left.kind, right.kind) and {left.kind, right.kind} <= {"number", "unknown"}:
         known = _computed(op, left.known, right.known) if left.kind == right.kind else NOTHING
         names = {left.name, right.name} if left.kind == right.kind else {""}
@@ -82,6 +82,16 @@ def together(op: ast.operator, left: Value, right: Value) -> Value:
         both = [*left.items.values(), *(right.items.values() if right.kind == left.kind else ())]
         return sequence(left.kind, both).moving(varies).with_(data="open")
     return Value(ragged=ragged, varies=varies)
+
+
+def broadcast(shapes: Sequence[tuple[int | None, ...]]) -> tuple[int | None, ...]:
+    """The shape that arithmetic of these gives."""
+    longest = max((len(one) for one in shapes), default=0)
+    found: list[int | None] = []
+    for place in range(-longest, 0):
+        there = {one[place] for one in shapes if len(one) >= -place} - {1}
+        found.append(1 if not there else there.pop() if len(there) == 1 else None)
+    return tuple(found)
 
 
 def _few(op: ast.operator, right: Value) -> bool:

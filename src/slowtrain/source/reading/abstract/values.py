@@ -30,7 +30,8 @@ class Value:
 
     ``items``: of lists and tuples by place, of mappings and objects by name, None for any. ``of``: the function of a
     method or a graph, the class of an object or a method's function, an item of what is gone through. ``data``: the
-    scope of a function, the bases of a class, the object of a method, the settings of a graph.
+    scope of a function, the bases of a class, the object of a method, the settings of a graph. ``stages`` of a data
+    set: what makes it, and what is done to it, in order (``events.Stage``).
     """
 
     kind: str = "unknown"
@@ -45,6 +46,7 @@ class Value:
     items: dict[Any, Value] = field(default_factory=dict)
     of: Value | None = None
     data: Any = None
+    stages: tuple[Any, ...] = ()
 
     def with_(self, **changed: Any) -> Value:
         """The same with other fields; its items are shared with it."""

@@ -1,0 +1,139 @@
+"""The shapes of what NumPy's and TensorFlow's functions give and of what is cut out, as far as the text tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slowtrain.source.reading.abstract import things
+from slowtrain.source.reading.abstract.values import Given, Value, sizes
+
+Shape = tuple[int | None, ...]
+
+# Of as many numbers as they are given, by the last part of the name, in NumPy and in TensorFlow.
+ALIKE = frozenset(
+    "abs exp log log1p expm1 sqrt rsqrt square sign sin cos tan tanh arctan2 hypot sigmoid relu clip clip_by_value "
+    "cast identity stop_gradient constant convert_to_tensor maximum minimum add subtract multiply divide "
+    "where greater less equal floor round power pow zeros_like ones_like full_like array asarray ascontiguousarray "
+    "float32 float64 int32 int64 uint8 nan_to_num logical_and logical_or logical_not Variable".split()
+)
+MADE = frozenset("zeros ones fill full empty normal uniform truncated_normal".split())
+REDUCED = frozenset("mean sum max min std var prod".split())
+HELD = ("array", "tensor", "variable")
+
+
+def known(made: Value, name: str, given: Given) -> Value:
+    """What a function gives, with its shape where it had none."""
+    if made.shape is not None or made.kind not in HELD:
+        return made
+    last = name.rpartition(".")[2]
+    does = _RULES.get(last.removeprefix("reduce_") if last.startswith("reduce_") else last)
+    if does is None and last in ALIKE:
+        does = _alike
+    if does is None and last in MADE and not name.startswith("numpy.random."):
+        does = _named
+    shape = does(given) if does is not None else None
+    return made if shape is None else made.with_(shape=shape)
+
+
+def of(value: Value) -> Shape | None:
+    """The shape of an array, a tensor, a number, and of lists of them."""
+    if value.kind in HELD:
+        return value.shape
+    if value.kind == "number":
+        return ()
+    if value.kind in ("list", "tuple") and value.items:
+        inside = {of(one) for one in value.items.values()}
+        first = inside.pop()
+        return (things.length(value), *first) if not inside and first is not None else None
+    return None
+
+
+def _alike(given: Given) -> Shape | None:
+    shapes = [of(one) for one in given.every if one.kind in (*HELD, "number", "list")]
+    found = [one for one in shapes if one is not None]
+    return things.broadcast(found) if found and len(found) == len(shapes) else None
+
+
+def _named(given: Given) -> Shape | None:
+    return sizes(given.get("shape" if "shape" in given.keywords else "dims", 0))
+
+
+def _reshaped(given: Given) -> Shape | None:
+    several = sizes(given.get("shape" if "shape" in given.keywords else "newshape", 1))
+    return None if several is None else tuple(None if n == -1 else n for n in several)
+
+
+def _axis(given: Given, place: int) -> int | None:
+    """The axis that is named; the first one where none is."""
+    axis = given.get("axis", place)
+    if axis.kind == "unknown" and "axis" not in given.keywords and len(given.args) <= place:
+        return 0
+    return axis.known if isinstance(axis.known, int) else None
+
+
+def _stacked(given: Given) -> Shape | None:
+    several, axis = given.get("values", 0), _axis(given, 1)
+    whole = of(several) if several.kind in ("list", "tuple") else None
+    if whole is None or axis is None:
+        return None
+    place = axis if axis >= 0 else len(whole) + axis
+    inside = list(whole[1:])
+    inside.insert(place, whole[0])
+    return tuple(inside)
+
+
+def _joined(given: Given) -> Shape | None:
+    """Of as many axes as what is put together; how long the one is nobody counts."""
+    several, axis = given.get("values", 0), _axis(given, 1)
+    inside = of(next(iter(several.items.values()))) if several.items else None
+    if not inside or axis is None or not -len(inside) <= axis < len(inside):
+        return None
+    place = axis % len(inside)
+    return (*inside[:place], None, *inside[place + 1 :])
+
+
+def _reduced(given: Given) -> Shape | None:
+    plain = set(given.keywords) <= {"input_tensor", "a", "name", "dtype"} and len(given.args) <= 1
+    return () if plain else None
+
+
+def _one_hot(given: Given) -> Shape | None:
+    inside, depth = of(given.get("indices", 0)), given.get("depth", 1).known
+    return None if inside is None else (*inside, depth if isinstance(depth, int) else None)
+
+
+def _resized(given: Given) -> Shape | None:
+    wide, held = sizes(given.get("size", 1)), of(given.get("images", 0))
+    return None if wide is None or not held else (*held[:-3], *wide, held[-1])
+
+
+def _decoded(given: Given) -> Shape | None:
+    channels = given.get("channels", 1).known
+    return (None, None, channels if isinstance(channels, int) and channels else None)
+
+
+def _square(given: Given) -> Shape | None:
+    rows = sizes(given.get("N", 0))
+    return rows and (*rows, *(sizes(given.get("M", 1)) or rows))
+
+
+def _counted(place: int) -> Callable[[Given], Shape | None]:
+    def does(given: Given) -> Shape | None:
+        return sizes(given.args[place]) if len(given.args) == place + 1 else None
+
+    return does
+
+
+_RULES: dict[str, Callable[[Given], Shape | None]] = {
+    **dict.fromkeys(REDUCED, _reduced),
+    **dict.fromkeys(("concat", "concatenate"), _joined),
+    **dict.fromkeys(("eye", "identity_matrix"), _square),
+    "reshape": _reshaped,
+    "stack": _stacked,
+    "one_hot": _one_hot,
+    "resize": _resized,
+    "ensure_shape": lambda given: sizes(given.get("shape", 1)),
+    **dict.fromkeys(("decode_jpeg", "decode_png", "decode_image", "decode_bmp"), _decoded),
+    "arange": _counted(0),
+    "linspace": _counted(2),
+}

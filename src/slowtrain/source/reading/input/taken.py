@@ -1,0 +1,129 @@
+"""Data sets that training takes its batches from, with all that is done to them, whatever way leads there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from slowtrain.source import Source, kept
+from slowtrain.source.reading import finding
+from slowtrain.source.reading.abstract import steps
+from slowtrain.source.reading.abstract.events import Event, Stage
+from slowtrain.source.reading.abstract.machine import events
+from slowtrain.source.reading.abstract.values import Value
+from slowtrain.source.reading.input import chains
+
+CUTTING = frozenset({"batch", "padded_batch", "ragged_batch", "rebatch"})
+ALONG = frozenset({"map", "shuffle", "prefetch", "cache", "with_options", "repeat", "enumerate", "snapshot"})
+
+
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """``stages`` of a data set; ``passes``: how often training goes through it, at least."""
+
+    stages: tuple[Stage, ...]
+    passes: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.stages)
+
+
+@kept(4)
+def of(source: Source) -> tuple[Taken, ...]:
+    """The data sets of every ``fit``, and of every loop of steps."""
+    return tuple(_of(source)) if chains.may_make(source) else ()
+
+
+def _of(source: Source) -> Iterator[Taken]:
+    for event in events(source):
+        if event.name == ".fit":
+            held = event.given.get("x", 0)
+            epochs = event.given.get("epochs").known
+            cut = event.given.get("steps_per_epoch").kind not in ("unknown", "none")
+            passes = epochs if isinstance(epochs, int) and not cut else 1
+        elif event.name == "taken" and event.on is not None and not event.graph:
+            held, passes = event.on, _again(source, event)
+        else:
+            continue
+        if held.kind == "dataset" and held.stages and passes:
+            yield Taken(held.stages, passes)
+
+
+def _again(source: Source, event: Event) -> int:
+    """How often a loop of steps goes through all of it; 0 where no step is taken."""
+    node: ast.AST | None = event.node
+    stepping = steps.loops(source)
+    if isinstance(node, ast.Call) and finding.called(node) == "next":
+        around = [one for one in event.loops if isinstance(one.node, (ast.For, ast.While))]
+        return int(bool(around) and around[-1].node in stepping)
+    loop = finding.around(source, event.node, ast.For)
+    if loop not in stepping:
+        return 0
+    outer = [one for one in event.loops if one.node is not loop and isinstance(one.node, (ast.For, ast.While))]
+    return prod(2 if one.turns is None else one.turns for one in outer)
+
+
+def leaves(held: Value) -> Iterator[Value]:
+    """The tensors of an element."""
+    if held.kind in ("tuple", "list", "dict"):
+        for one in held.items.values():
+            yield from leaves(one)
+    else:
+        yield held
+
+
+def numbers(held: Value, *, batched: bool) -> int | None:
+    """How many numbers an element holds, or a row of a batch; None where that is not known."""
+    shapes = [one.shape for one in leaves(held)]
+    if any(one is None for one in shapes):
+        return None
+    rows = [one[1:] if batched else one for one in shapes if one is not None]
+    if any(n is None for one in rows for n in one):
+        return None
+    return sum(prod(n for n in one if n is not None) for one in rows)
+
+
+def rows(stages: tuple[Stage, ...]) -> int | None:
+    """How many rows go through the last of these stages in a pass, batches taken apart; None where nobody knows."""
+    maker, size = stages[0], 1
+    given = maker.given.get("tensors" if "tensors" in maker.given.keywords else "stop", 0)
+    there: int | None = given.known if maker.name == "range" and isinstance(given.known, int) else None
+    if maker.name == "from_tensor_slices":
+        counts = [_rows(one) for one in leaves(given)] if given.kind != "list" else [_rows(given)]
+        there = min((n for n in counts if n is not None), default=None)
+    for one in stages[1:]:
+        first = one.given.get("batch_size" if one.name in CUTTING else "count", 0).known
+        whole = first if isinstance(first, int) else 0
+        if one.name in CUTTING:
+            size = whole if size == 1 else 0
+        elif one.name == "unbatch":
+            size = 1
+        elif one.name == "take" and whole > 0 and size:
+            there = min(whole * size, there) if there is not None else whole * size
+        elif one.name not in ALONG:
+            there = None
+    return there
+
+
+def _rows(held: Value) -> int | None:
+    if held.kind in ("array", "tensor") and held.shape:
+        return held.shape[0]
+    if held.kind == "list":
+        return held.shape[0] if held.shape else len(held.items) if None not in held.items else None
+    return None
+
+
+def batched(stages: tuple[Stage, ...]) -> bool | None:
+    """Whether what these stages give are batches; None where nobody can say."""
+    found: bool | None = False if stages[0].name == "from_tensor_slices" else None
+    for one in stages[1:]:
+        if one.name in CUTTING:
+            found = True
+        elif one.name == "unbatch":
+            found = False
+        elif one.name not in ALONG | {"take", "skip", "shard", "filter"}:
+            found = None
+    return found

@@ -1,0 +1,214 @@
+"""Data sets that training takes from, stage by stage: work for each element, one at a time, anew in every pass.
+
+They add to the detectors that go by the chain of calls in the text: these know a data set by what the script does.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from slowtrain.source import Source
+from slowtrain.source.reading.abstract.events import Event, Stage
+from slowtrain.source.reading.abstract.values import Value
+from slowtrain.source.reading.input import costly, pipelines, taken
+from slowtrain.source.spots.input import repeating, shuffling, tiny
+
+OURS = ("function", "method", "graph", "class")
+LEAST_ROWS = 1000  # an epoch of fewer is over in some ten milliseconds, at some 10 µs a call
+FEW = 64  # elements: about a batch
+QUIET = frozenset({".set_shape", ".items", ".keys", ".values", ".get", ".pop", ".append", ".update", "loop", "format"})
+PYTHON = ("py_function", "numpy_function")
+MUCH = 4  # times what an epoch takes, that a buffer is filled with
+MANY_FILES = 4096  # assumed where nobody knows
+FILLING = 10_000  # elements more than an epoch takes: at about a microsecond each, some ten milliseconds
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A call of an operation, and what of it is slow."""
+
+    call: ast.Call
+    says: str
+    early: bool = False  # a shuffle that might stand in front of a map
+
+
+def beside(known: Iterable[ast.Call], found: Iterable[Staged]) -> Iterator[Staged]:
+    """The first of each call that is not known already."""
+    seen = set(known)
+    for one in found:
+        if one.call not in seen:
+            seen.add(one.call)
+            yield one
+
+
+def per_element(source: Source) -> Iterator[Staged]:
+    """Maps of nothing but cheap ops over single small rows, of which batches are made right behind them."""
+    for one in taken.of(source) if ".map" in source.text else ():
+        if "cache" in one.names or "snapshot" in one.names:
+            continue
+        for at, stage in enumerate(one.stages):
+            if stage.name != "batch" or taken.batched(one.stages[:at]) is not False:
+                continue
+            maps = _since_rows(one.stages[:at])
+            if not maps or not all(map(_cheap, maps)) or (taken.rows(one.stages[:at]) or LEAST_ROWS) < LEAST_ROWS:
+                continue
+            for each in maps:
+                row = _row(each.before)
+                if row is not None and isinstance(each.given.node, ast.Call):
+                    yield Staged(each.given.node, row)
+
+
+def _since_rows(stages: tuple[Stage, ...]) -> list[Stage]:
+    """The maps of single elements behind where these begin; none where another operation stands between them."""
+    found: list[Stage] = []
+    for one in stages[:0:-1]:
+        if one.name == "unbatch":
+            break
+        if one.name == "map":
+            found.append(one)
+        elif one.name not in ("shuffle", "repeat", "take", "skip", "with_options", "prefetch"):
+            return []
+    return found
+
+
+def _cheap(stage: Stage) -> bool:
+    """Whether a function of the script does nothing but ops that take microseconds."""
+    if not stage.given.every or stage.given.every[0].kind not in OURS or not stage.does:
+        return bool(stage.given.every) and stage.given.every[0].kind == "function"
+    return all(_quick(one) for one in stage.does)
+
+
+def _quick(event: Event) -> bool:
+    if event.on is not None and event.on.kind in (*OURS, "object") and not event.name.startswith("."):
+        return True
+    last = event.name.rpartition(".")[2]
+    if event.name.startswith("tensorflow."):
+        return last in tiny.CHEAP
+    return event.name in QUIET or event.name in tiny.BUILTINS
+
+
+def _row(held: Value) -> str | None:
+    """What a single element is, where it surely is small: numbers, or rows of them."""
+    several = list(taken.leaves(held))
+    if any(one.shape is None or len(one.shape) > 1 for one in several):
+        return None
+    many = held.kind == "tuple" and any(None in one.items for one in held.items.values() if one.kind == "dict")
+    count = taken.numbers(held, batched=False)
+    if count is None or not tiny.LEAST_NUMBERS <= count <= tiny.MOST_NUMBERS:
+        return None
+    return "row" if many else f"row of {count} numbers"
+
+
+def sequential(source: Source) -> Iterator[Staged]:
+    """Maps of work that is worth a thread, one call at a time, whoever calls what makes the data set."""
+    several = taken.of(source) if ".map" in source.text else ()
+    parallel = {stage.given.node for one in several for stage in one.stages if not _alone(stage)}
+    for one in several:
+        if "cache" in one.names or (taken.rows(one.stages) or FEW) < FEW:
+            continue
+        for stage in one.stages:
+            node = stage.given.node
+            does = _works(stage, costly.WORKING) if stage.name == "map" and node not in parallel else None
+            if does is not None and isinstance(node, ast.Call):
+                yield Staged(node, f"map does {does} for one element at a time")
+
+
+def _alone(stage: Stage) -> bool:
+    asked = stage.given.get("num_parallel_calls", 1)
+    return len(stage.given.every) == 1 or asked.kind == "none" or asked.known == 1
+
+
+def _works(stage: Stage, names: tuple[str, ...]) -> str | None:
+    """The first op of these names in a function that has no Python in it."""
+    lasts = [(one.name.rpartition(".")[2], one.name) for one in stage.does]
+    if any(last in PYTHON for last, _ in lasts):
+        return None
+    return next((last for last, full in lasts if full.startswith("tensorflow.") and last.startswith(names)), None)
+
+
+def unprefetched(source: Source) -> Iterator[Staged]:
+    """The last operations of data sets with work in them, behind which nothing works ahead."""
+    for one in taken.of(source):
+        working = [at for at, name in enumerate(one.names) if name in ("map", "interleave", "flat_map", "filter")]
+        if not working or {"prefetch", "cache", "apply"} & set(one.names[working[-1] :]):
+            continue
+        last = one.stages[-1]
+        if (taken.rows(one.stages) or FEW) >= FEW and isinstance(last.given.node, ast.Call):
+            says = f"the pipeline ends in {last.name}: nothing makes the next batch while the step runs"
+            yield Staged(last.given.node, says)
+
+
+def filled(source: Source) -> Iterator[Staged]:
+    """Buffers of what takes long to make, and such as hold many times of what is taken before they are filled anew."""
+    for one in taken.of(source) if ".shuffle" in source.text else ():
+        for at, stage in enumerate(one.stages):
+            if stage.name != "shuffle" or not isinstance(stage.given.node, ast.Call):
+                continue
+            held, there = stage.given.get("buffer_size", 0).known, taken.rows(one.stages[:at])
+            held = min(held, there or held) if isinstance(held, int) else there
+            before = one.stages[:at]
+            if {"cache", "snapshot"} & set(one.names) or (held is not None and held <= FEW):
+                continue
+            does = next((w for s in _since_rows(before) if (w := _works(s, shuffling.LONG)) is not None), None)
+            if does is not None and taken.batched(before) is not True:
+                says = f"each epoch begins with {does} for every element of this buffer, before its first step"
+                yield Staged(stage.given.node, says, early=True)
+            elif held is not None and one.passes > 1 and "repeat" not in one.names and not taken.batched(before):
+                used = taken.rows(one.stages) if "take" in one.names[at:] else None
+                if used and held >= MUCH * used and held - used >= FILLING:
+                    says = f"each epoch fills this buffer with {held} elements and takes {used} of them"
+                    yield Staged(stage.given.node, says)
+
+
+def again(source: Source) -> Iterator[tuple[Staged, int | None]]:
+    """Long work that is the same in every pass, of which all results are small; how many bytes they are, if known.
+
+    How many files a folder holds no text tells: of what is made of each, it is small where some thousand fit.
+    """
+    for one in taken.of(source) if ".map" in source.text else ():
+        if one.passes < pipelines.SEVERAL or {"cache", "snapshot", "take"} & set(one.names):
+            continue
+        found = None
+        for at, stage in enumerate(one.stages):
+            if stage.name != "map" or not isinstance(stage.given.node, ast.Call):
+                continue
+            if _random(stage):
+                break
+            does, count, reads = _long(stage), taken.rows(one.stages[: at + 1]), _works(stage, ("read_file",))
+            wide = taken.batched(one.stages[:at])
+            each = taken.numbers(stage.after, batched=bool(wide))
+            if each is None and _of_model(stage):  # a backbone gives no more numbers than it is given
+                each = taken.numbers(stage.before, batched=bool(wide))
+            total = count or (MANY_FILES if reads and wide is False else 0)
+            size = total * each * repeating.NUMBER_BYTES if each and wide is not None else 0
+            if does is not None and 0 < size <= repeating.MOST_BYTES:
+                found = Staged(stage.given.node, does), size if count else None
+        if found is not None:
+            yield found
+
+
+def _long(stage: Stage) -> str | None:
+    return "a model" if _of_model(stage) else _works(stage, costly.WORKING)
+
+
+def _of_model(stage: Stage) -> bool:
+    """Whether a model of Keras's runs in it, as it does in use."""
+    return any(_used(one) for one in stage.does)
+
+
+def _used(event: Event) -> bool:
+    made = event.on is not None and event.on.kind == "keras" and event.on.name.endswith((".Model", ".Sequential"))
+    return event.name == "__call__" and made and event.given.get("training").known is False
+
+
+def _random(stage: Stage) -> bool:
+    """Whether two passes may give something else, or nobody knows what runs."""
+    for one in stage.does:
+        unknown = one.on is not None and one.on.kind == "unknown" and one.name.startswith(".")
+        layer = one.name == "__call__" and not _used(one)
+        last = one.name.rpartition(".")[2]
+        if unknown or layer or ".random" in one.name or last.startswith(("random_", "sample_")) or last in PYTHON:
+            return True
+    return not stage.given.every or stage.given.every[0].kind not in OURS
