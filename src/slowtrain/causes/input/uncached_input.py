@@ -30,7 +30,7 @@ from slowtrain.trace.feeding import (
 )
 from slowtrain.trace.filling import fill
 from slowtrain.trace.pipeline import Node, Pipeline
-from slowtrain.whatif import Drop, Remedy, Skip, Supply
+from slowtrain.whatif import Drop, Remedy, Skip, Supply, held_up_ms, takes_cores
 
 FITS = 0.5  # of the memory that was free throughout: the rest is for what else may grow
 LEAST_MS = 0.05
@@ -50,7 +50,8 @@ class UncachedInput(Cause):
     Several epochs of one data set were run to their end; the nodes that set the pace call
     functions without random ops and without Python; all that comes out of them in an epoch is
     smaller than half of the memory that was free throughout; and nothing behind them is cached. Or the data set
-    has a cache, but is built again for each pass, so that nobody reads what it keeps. Where the
+    has a cache, but is built again for each pass, so that nobody reads what it keeps. On a computer without a GPU
+    steps need not wait for such work: it is enough that it takes the cores from them. Where the
     time is the price of very many calls, or of opening files, those causes are named.
 
     ## What to do
@@ -82,7 +83,7 @@ class UncachedInput(Cause):
         return Evidence(
             f"the same {plain(node.ms)} ms of work for each batch is done in each of {epochs} epochs"
             f"{', behind the cache' if caches else ''}; its result for all elements takes "
-            f"{plain(size / 2**20)} MiB, {plain(free / 2**20)} MiB are free",
+            f"{plain(size / 2**20)} MiB, {plain(free / 2**20)} MiB are free{_beside(trace)}",
             {"work_ms": node.ms, "epochs": float(epochs), "result_bytes": size, "free_bytes": free},
             (*written_place(node), *caches),
         )
@@ -99,13 +100,14 @@ class UncachedInput(Cause):
         if found is None or pipe is None:
             return []
         node, _ = found
-        if fed(trace) is None:
+        if fed(trace) is None and not takes_cores(trace):
             return _filled(trace, 1 - 1 / pipe.epochs)
         count = calls(pipe, node)
         cached = [ready(n, 0.0) for n in pipe.upstream(node)]
         again = ready(node, count, (node.written.element_bytes or 0) * count if node.written else 0.0)
         share = 1 - 1 / pipe.epochs
-        return [Supply(pipeline=pipe.changed(again, *cached), share=share, spread=(0.8, 1.1))]
+        supply = Supply(pipeline=pipe.changed(again, *cached), share=share, spread=(0.8, 1.1))
+        return [supply, *(_filled(trace, share) if fed(trace) is None else ())]
 
     def scope_in(self, trace: Trace, evidence: Evidence) -> str:
         """Of the run where only the beginning of each epoch waits, between the steps."""
@@ -221,6 +223,17 @@ class UncachedInput(Cause):
     )
 
     fires = (
+        # No step waits for a batch: its own threads wait for the cores that the batches are made on.
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @fact machine={"memory":{"available_bytes":8e9}} cpu_ms_per_step=19 step_cpu_ms=4 usable_cores=2
+        & devices=[{"kind":"CPU"}]
+        @pipeline epochs=5 > Slices ms=0.1 elements=16 detail={"cardinality":160}
+        > ParallelMapV2 ms=14 elements=16 parallelism=2 line=12
+        detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]}
+        > Batch ms=0.1 > Prefetch
+        """,
         """
         step    1111111111
         input   iiiiiii...
@@ -271,6 +284,17 @@ class UncachedInput(Cause):
         """,
     )
     quiet = (
+        # Made beside the step, on cores that this has no use for.
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @fact machine={"memory":{"available_bytes":8e9}} cpu_ms_per_step=19 step_cpu_ms=12 usable_cores=2
+        & devices=[{"kind":"CPU"}]
+        @pipeline epochs=5 > Slices ms=0.1 elements=16 detail={"cardinality":160}
+        > ParallelMapV2 ms=14 elements=16 parallelism=2 line=12
+        detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]}
+        > Batch ms=0.1 > Prefetch
+        """,
         # Built anew without a cache, it may be made of other data each time.
         """
         step    1111111111
@@ -324,10 +348,17 @@ def _filled(trace: Trace, share: float) -> list[Remedy]:
     return [*inside, *([Skip(share * found.outside_ms, spread=(0.6, 1.05))] if found.outside_ms > 0 else [])]
 
 
+def _beside(trace: Trace) -> str:
+    if fed(trace) is not None or not takes_cores(trace):
+        return ""
+    return f"; no step waits for it, but for {plain(held_up_ms(trace))} ms for a core that it is made on"
+
+
 def _waited_for(trace: Trace) -> Pipeline | None:
-    """The pipeline that steps wait for, or that epochs wait for until it has filled a shuffle buffer."""
+    """The pipeline that steps wait for, for a batch or a core, or epochs until it has filled a shuffle buffer."""
     filled = fill(trace)
-    return fed(trace) or (trace.pipeline if filled is not None and filled.epochs > 1 else None)
+    waits = takes_cores(trace) or (filled is not None and filled.epochs > 1)
+    return fed(trace) or (trace.pipeline if waits else None)
 
 
 def _repeated(trace: Trace) -> tuple[Node, float] | None:
