@@ -14,6 +14,7 @@ from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.compute import models
 from slowtrain.source.reading import finding, index, values, visible
 from slowtrain.source.reading.recorded import text_of
+from slowtrain.source.spots.compute import layered
 from slowtrain.trace import Device, Trace, host, names, tensor_cores
 from slowtrain.whatif import Drop, Remedy
 
@@ -64,7 +65,7 @@ class UnfusedRnn(Cause):
 
     title = "A recurrent layer runs as a loop of small ops"
     needs = frozenset({Signal.STEPS, Signal.DEVICE})
-    words = ("LSTM", "GRU")
+    words = ("LSTM", "GRU", "LSTMCell", "GRUCell")
     beside = (".fit", "fit_generator", "train_on_batch", "GradientTape", "minimize")
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
@@ -111,10 +112,13 @@ class UnfusedRnn(Cause):
         """A layer of a file that trains, with a setting that cuDNN does not know."""
         if not visible.trains(source):
             return
+        seen: set[ast.Call] = set()
         for call in index.of(source).called("LSTM", "GRU"):
             if not values.qualified(source, call.func).startswith("keras.layers."):
                 continue
             setting = models.unfused(call)
+            if setting is not None:
+                seen.add(call)
             if setting is not None and not (setting.arg == "unroll" and _short(source)):
                 changed, same = models.fused_rnn(source, edits.end(call.func)[0])
                 text = f"{setting.arg}={ast.unparse(setting.value)}"
@@ -122,6 +126,11 @@ class UnfusedRnn(Cause):
                 cure = Prescription("edit", effect, f"remove {text}, which cuDNN does not know", edits=changed)
                 says = f"with {text} a GPU runs this layer as a loop of small ops"
                 yield Spot(edits.start(setting.value), edits.end(setting.value), says, cure)
+        for call, says in dict.fromkeys(layered.unfused(source)):
+            if call not in seen:
+                usual = "leave out what cuDNN does not know, and take the layer in place of its cell"
+                cure = Prescription("edit", Effect.CHANGES_TRAINING, usual)
+                yield Spot(edits.start(call), edits.end(call.func), says, cure)
 
     fixes = (
         (

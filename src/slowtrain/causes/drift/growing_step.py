@@ -15,7 +15,7 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import histories, newest
 from slowtrain.source.cures.input import rebased
 from slowtrain.source.reading import shown
-from slowtrain.source.spots.drift import growing
+from slowtrain.source.spots.drift import collected, growing
 from slowtrain.trace import Trace, lengthening, moving, trend
 from slowtrain.trace.moving import Moved
 from slowtrain.trace.trend import Growth
@@ -73,7 +73,7 @@ class GrowingStep(Cause):
     title = "steps get slower as the run goes on"
     needs = frozenset({Signal.STEPS, Signal.PHASES})
     matters = True  # what it will cost grows with the square of the steps that are still to come
-    words = ("concat", "concatenate", "append", "vstack", "hstack", "map", "filter", "shuffle")
+    words = ("concat", "concatenate", "append", "vstack", "hstack", "extend", "map", "filter", "shuffle")
     beside = (".fit", "train_on_batch", "GradientTape")
 
     def examine(self, trace: Trace) -> Evidence | None:
@@ -143,6 +143,10 @@ class GrowingStep(Cause):
             kept = "keep the newest part of a fixed length; build a data set once, before the loop"
             cure = Prescription("advice", Effect.CHANGES_TRAINING, kept)
             yield Spot(edits.start(one), edits.end(grown), says, cure)
+        for whole, says in collected.gone_through(source):
+            kept = "work on what a step takes: draw the rows first, or keep them in an array of a fixed size"
+            cure = Prescription("advice", Effect.EXACT, kept)
+            yield Spot(edits.start(whole), edits.end(whole), says, cure)
 
     fixes = (
         (

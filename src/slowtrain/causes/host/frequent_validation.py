@@ -14,7 +14,7 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.cures.host.rarer import guarded
 from slowtrain.source.reading import shown
-from slowtrain.source.spots.host import counting
+from slowtrain.source.spots.host import counting, every
 from slowtrain.source.spots.host import fits as spotted
 from slowtrain.trace import Event, Trace, saving
 from slowtrain.trace.host import in_callback, in_windows, main_thread, within
@@ -111,7 +111,9 @@ class FrequentValidation(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Validation on more than was trained on since the last one, by sizes that the text tells."""
-        for given, says, changed in (*spotted.validated(source), *spotted.evaluated(source)):
+        known = (*spotted.validated(source), *spotted.evaluated(source))
+        others = () if known else (*every.validations(source), *every.fitted(source))
+        for given, says, changed in (*known, *((node, says, ()) for node, says in others)):
             rarer = "validate less often (validation_freq), or on a part of the data"
             cure = Prescription("edit", Effect.EXACT, rarer, edits=changed)
             yield Spot(edits.start(given), edits.end(given), says, cure)

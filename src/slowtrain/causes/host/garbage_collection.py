@@ -10,7 +10,7 @@ from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Sig
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import hoisting
-from slowtrain.source.spots.host import collecting
+from slowtrain.source.spots.host import collecting, every
 from slowtrain.trace import Spans, Trace
 from slowtrain.trace.host import in_steady, in_windows, main_thread, sampled_places
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -88,7 +88,8 @@ class GarbageCollection(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """``gc.collect()`` beside a training step in its loop, or in a hook of each batch."""
-        for call in collecting.collected(source):
+        known = tuple(collecting.collected(source))
+        for call in known or dict.fromkeys(every.swept(source)):
             after = "collect after the loop, or not at all"
             cure = Prescription("edit", Effect.EXACT, after, edits=tuple(hoisting.collected_after(source, call.lineno)))
             says = "the collector goes through all objects after each step, and little of a step needs it"

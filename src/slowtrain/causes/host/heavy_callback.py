@@ -14,6 +14,7 @@ from slowtrain.source.cures.host import callbacks
 from slowtrain.source.reading import index, shown
 from slowtrain.source.reading.recorded import text_of, texts_of
 from slowtrain.source.spots.host import callbacks as spotted
+from slowtrain.source.spots.host import every
 from slowtrain.trace import Event, Floats, Name, Spans, Trace, stalled
 from slowtrain.trace.host import anywhere, in_steady, in_windows, outermost, training_begins
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -58,7 +59,7 @@ class HeavyCallback(Cause):
 
     title = "a callback takes much of the training time"
     needs = frozenset({Signal.CALLBACKS, Signal.STEPS})
-    words = (*spotted.HOOKS, "save_freq", "write_images")
+    words = (*spotted.HOOKS, "save_freq", "write_images", "histogram", "savefig", "save", "save_weights", "svd")
 
     def examine(self, trace: Trace) -> Evidence | None:
         hooks = _heavy(trace)
@@ -128,7 +129,7 @@ class HeavyCallback(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Callbacks that save, predict, draw or count all weights after every batch."""
-        for one in spotted.often(source):
+        for one in every.heavy(source):
             cure = Prescription("edit", Effect.EXACT, one.cure, edits=one.changed)
             yield Spot(one.start, one.end, one.says, cure)
 

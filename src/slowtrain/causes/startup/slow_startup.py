@@ -14,6 +14,7 @@ from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import building, kerascalls
 from slowtrain.source.spots import reached
+from slowtrain.source.spots.compute import layered
 from slowtrain.source.spots.startup import models, unrolled
 from slowtrain.trace import Event, Trace, names, work
 from slowtrain.trace.host import (
@@ -107,7 +108,12 @@ class SlowStartup(Cause):
         for table, says, changed in models.chosen(source):
             one = "build only the model that is looked up, not all there are to choose from"
             yield Spot(*models.place(table), says, Prescription("edit", Effect.EQUIVALENT, one, edits=changed))
-        for given, says in unrolled.short(source):
+        known = list(unrolled.short(source))
+        for call, says in layered.unrolled(source) if not known and "unroll" in source.text else ():
+            rolled = "leave out unroll=True: the layer is a loop in the graph, traced once"
+            cure = Prescription("edit", Effect.EQUIVALENT, rolled)
+            yield Spot(edits.start(call), edits.end(call.func), says, cure)
+        for given, says in known:
             changed = (edits.replace(source, given, "False"),) if isinstance(given, ast.Constant) else ()
             rolled = "leave out unroll=True: the layer is a loop in the graph, traced once"
             cure = Prescription("edit", Effect.EQUIVALENT, rolled, edits=changed)

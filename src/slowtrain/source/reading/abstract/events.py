@@ -54,6 +54,11 @@ class Event:
     path: tuple[ast.Call, ...]
     result: Value
 
+    @property
+    def begun(self) -> Loop | None:
+        """The loop that begins here."""
+        return self.loops[-1] if self.name == "loop" and self.on is None and self.loops else None
+
     def often(self, least: int = 3) -> tuple[Loop, ...]:
         """The loops in every turn of which it is made, those of fewer than ``least`` turns left out."""
         return tuple(

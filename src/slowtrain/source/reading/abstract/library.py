@@ -152,6 +152,14 @@ def _listed(machine: Machine, given: Given) -> Value:
     return Value("list", items={None: one}, born=machine.born(), varies=items.varies)
 
 
+def _queue(machine: Machine, given: Given) -> Value:
+    """A list, of at most so many items where that is said."""
+    held, most = _listed(machine, Given(given.node, given.args[:1])), given.get("maxlen", 1)
+    kept = held.with_(kind="list", items=dict(held.items), data="open" if held.items else None)
+    return kept if most.kind in ("unknown", "none") and "maxlen" not in given.keywords else kept.with_(
+        name="bounded", known=most.known)  # fmt: skip
+
+
 def _converted(name: str) -> Callable[[Machine, Given], Value]:
     def does(machine: Machine, given: Given) -> Value:  # noqa: ARG001
         known = given.args[0].known if given.args and name != "bool" else NOTHING
@@ -212,6 +220,7 @@ _BUILT_IN: dict[str, Callable[[Machine, Given], Value]] = {
     **dict.fromkeys(("sum", "min", "max", "abs", "round", "pow"), _folded),
     **dict.fromkeys(("str", "repr", "format", "input"), _text),
     **{name: _converted(name) for name in ("float", "int", "bool")},
+    "collections.deque": _queue,
     "range": _range,
     "tqdm.trange": _range,
     "len": _length,
@@ -276,7 +285,8 @@ def drawn(machine: Machine, last: str, given: Given) -> Value:
 
 def _tensorflow(machine: Machine, name: str, given: Given) -> Value:
     last = name.rpartition(".")[2]
-    if name in ("tensorflow.Module", "tensorflow.GradientTape") or last.endswith(("Strategy", "Writer")):
+    object_of = name.startswith("tensorflow.train.") and last[:1].isupper()  # a checkpoint, its manager
+    if name in ("tensorflow.Module", "tensorflow.GradientTape") or object_of or last.endswith(("Strategy", "Writer")):
         return Value("keras", name=name, born=machine.born(), node=given.node)
     first = given.get("initial_value" if last == "Variable" else "value", 0)
     named = dtype(given.get("dtype"))

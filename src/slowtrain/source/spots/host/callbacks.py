@@ -34,6 +34,12 @@ class Often:
     changed: tuple[Edit, ...]
 
 
+def at(node: ast.expr, says: str) -> Often:
+    """What stands at ``node``, without an edit."""
+    cure = "do it once an epoch, or every hundredth step"
+    return Often(edits.start(node), edits.end(node), says, cure, ())
+
+
 def often(source: Source) -> Iterator[Often]:
     """All of them in the file."""
     yield from _hooks(source)

@@ -1,0 +1,108 @@
+"""In which loops a script that is gone through takes its training steps, and what each of them does beside."""
+
+from __future__ import annotations
+
+import ast
+
+from slowtrain.source import FUNCTIONS, Source, kept
+from slowtrain.source.reading import finding
+from slowtrain.source.reading.abstract import machine
+from slowtrain.source.reading.abstract.events import Event, Loop
+from slowtrain.source.reading.abstract.machine import events
+
+UPDATES = frozenset({".apply_gradients", ".minimize", ".train_on_batch"})
+BY_HAND = frozenset({".apply", ".assign", ".assign_sub", ".assign_add"})  # where a tape is, in the same function
+
+
+@kept(4)
+def steps(source: Source) -> tuple[Event, ...]:
+    """The calls that move a model's weights, and later ones of the tf.functions around them."""
+    every = events(source)
+    taped = {finding.function(source, e.node) for e in every if e.name == "tensorflow.GradientTape"}
+    moving = [
+        e
+        for e in every
+        if e.name in UPDATES or (e.name in BY_HAND and taped and finding.function(source, e.node) in taped)
+    ]
+    around = {finding.function(source, n) for e in moving if e.graph for n in (e.node, *e.path)} - {None}
+    again = [e for e in every if e.on is not None and e.on.kind == "graph" and e.on.of and e.on.of.node in around]
+    return (*moving, *again)
+
+
+@kept(4)
+def loops(source: Source) -> dict[int, Loop]:
+    """The innermost loops that take a step in each turn, by their numbers."""
+    return {e.loops[-1].number: e.loops[-1] for e in steps(source) if e.loops and e.loops[-1].number not in e.rare}
+
+
+def beside(source: Source, event: Event) -> Loop | None:
+    """The loop in each turn of which a step is taken and ``event`` happens, or ``fit`` runs it after each batch.
+
+    Of the beginning of a loop that one around it.
+    """
+    if event.graph or event.producer:
+        return None
+    known = loops(source)
+    for at in range(len(event.loops) - 1 - (event.begun is not None), -1, -1):
+        one = event.loops[at]
+        if one.number in event.rare:
+            return None
+        if one.number in known or _of_hooks(event, one):
+            return one
+    return None
+
+
+def around(source: Source, event: Event) -> tuple[Loop, int] | None:
+    """The loop of steps in which ``event`` happens, and every how many turns: as far as ``step % n == 0`` says."""
+    if event.graph or event.producer:
+        return None
+    known = loops(source)
+    inside = [one for one in event.loops if one.number in known or _of_hooks(event, one)]
+    if not inside:
+        return None
+    turns = 1
+    for node in (event.node, *reversed(event.path)):
+        at, above = finding.parents(source).get(node), finding.parents(source)
+        while at is not None and at is not inside[-1].node and not isinstance(at, (*FUNCTIONS, ast.Lambda)):
+            if isinstance(at, (ast.If, ast.IfExp)):
+                found = _period(source, at.test)
+                if found is None:
+                    return None
+                turns *= found
+            at = above.get(at)
+        if at is inside[-1].node:
+            break
+    return inside[-1], turns
+
+
+def _of_hooks(event: Event, loop: Loop) -> bool:
+    """Whether a loop stands for the batches of ``fit``."""
+    place = event.loops.index(loop)
+    return place > 0 and isinstance(loop.node, ast.Call) and event.loops[place - 1].node is loop.node
+
+
+def _period(source: Source, test: ast.expr) -> int | None:
+    """Of how many turns a test holds in one; 1 for a warm-up."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        found = [_period(source, one) for one in test.values]
+        known = [n for n in found if n is not None]
+        return max(known) if len(known) == len(found) else None
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return None
+    if isinstance(test.ops[0], (ast.Gt, ast.GtE)):
+        return 1
+    if isinstance(test.ops[0], ast.Eq) and isinstance(test.left, ast.BinOp) and isinstance(test.left.op, ast.Mod):
+        every = machine.value(source, test.left.right).known
+        return every if isinstance(every, int) and every > 0 else None
+    return None
+
+
+def in_parts(source: Source, loop: Loop) -> bool:
+    """Whether each turn takes its step on another part of the data; not so where a turn goes through all of it."""
+    for event in steps(source):
+        if not event.loops or event.loops[-1].number != loop.number:
+            continue
+        called = event.name == ".train_on_batch" or (event.on is not None and event.on.kind == "graph")
+        if (called and loop.number in event.given.deep) or (not called and not isinstance(loop.node, ast.Call)):
+            return not called or loop.number in event.given.deep
+    return isinstance(loop.node, ast.Call)

@@ -1,0 +1,92 @@
+"""Lists that each turn of a training loop makes longer, and each turn goes through as a whole."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from slowtrain.source import Source, trees
+from slowtrain.source.reading import index, objects, scopes
+from slowtrain.source.reading.abstract import machine, training
+from slowtrain.source.reading.abstract.events import Event
+from slowtrain.source.reading.abstract.library import TAKING
+from slowtrain.source.reading.abstract.values import Value, joined
+
+ADDING = frozenset({".append", ".extend"})
+# What goes through all items of a list, for each of which it makes a row of an array, or a text.
+WHOLE = frozenset(
+    "numpy.array numpy.asarray numpy.stack numpy.concatenate numpy.vstack numpy.hstack tensorflow.constant "
+    "tensorflow.convert_to_tensor tensorflow.stack tensorflow.concat json.dump json.dumps pickle.dump pickle.dumps "
+    "numpy.save numpy.savez numpy.savez_compressed numpy.savetxt pandas.DataFrame tensorflow.ragged.constant "
+    "keras.ops.stack keras.ops.concatenate keras.ops.convert_to_tensor".split()
+)
+# Of plain numbers these are quick; of tensors each is read by itself.
+AVERAGED = frozenset(
+    "numpy.mean numpy.sum numpy.std tensorflow.reduce_mean tensorflow.reduce_sum tensorflow.add_n sum".split()
+)
+LARGE = ("list", "tuple", "dict", "array", "tensor", "object")
+LONG = 1000  # items that a queue may hold: until it is full it grows
+
+
+def gone_through(source: Source) -> Iterator[tuple[ast.expr, str]]:
+    """Where a step goes through all that the steps before it have put into a list; the words."""
+    if ".append(" not in source.text and ".extend(" not in source.text:
+        return
+    every = machine.events(source)
+    added: dict[int, Event] = {}
+    taken: set[int] = set()
+    for event in every:
+        on = event.on
+        if on is None or on.kind != "list":
+            continue
+        if event.name in ADDING and event.loops and not event.graph and not event.producer:
+            added.setdefault(id(on.items), event)
+        elif event.name.removeprefix(".") in TAKING:
+            taken.add(id(on.items))
+    seen: set[ast.AST] = set()
+    for event in every if added else ():
+        for held in _whole(source, event):
+            first = added.get(id(held.items))
+            if first is None or id(held.items) in taken or held.data == "open" or event.node in seen:
+                continue
+            if _each_step(source, event, first, held) and _stays(source, event, first):
+                seen.add(event.node)
+                yield event.node, "each step goes through all that the steps before it have collected"
+
+
+def _whole(source: Source, event: Event) -> Iterator[Value]:
+    """The lists that an event goes through from one end to the other."""
+    over = event.begun
+    if over is not None:
+        leaves = isinstance(over.node, ast.For) and any(isinstance(n, ast.Break) for n in scopes.own(over.node.body))
+        if not leaves:
+            yield over.items
+    elif event.name in WHOLE or event.name in AVERAGED:
+        yield from (one for one in event.given.args[:1] if one.kind == "list")
+    if event.name == "zip" and isinstance(event.node, ast.Call):  # zip(*rows): a column of each
+        yield from (machine.value(source, a.value) for a in event.node.args if isinstance(a, ast.Starred))
+
+
+def _each_step(source: Source, event: Event, first: Event, held: Value) -> bool:
+    """Whether the loop that takes the steps both adds to the list and goes through it, and has not made it."""
+    loop = training.beside(source, event)
+    if loop is None or loop not in first.loops or loop.number in held.born:
+        return False
+    item = joined(held.items.values())
+    if held.name == "bounded" and not (isinstance(held.known, int) and held.known >= LONG):
+        return False
+    return item.kind == "tensor" if event.name in AVERAGED else item.kind in LARGE
+
+
+def _stays(source: Source, event: Event, first: Event) -> bool:
+    """Whether no turn makes the list another one, or a shorter one."""
+    read = [n for n in trees.walk(event.node) if isinstance(n, (ast.Name, ast.Attribute))]
+    of = [n for n in read if machine.value(source, n).kind == "list"]
+    if isinstance(first.node, ast.Call) and isinstance(first.node.func, ast.Attribute):
+        of.append(first.node.func.value)  # type: ignore[arg-type]
+    names = {scopes.dotted(n).rpartition(".")[2] for n in of} - {""}
+    turn = [n for loop in first.loops for n in trees.walk(loop.node) if isinstance(n, ast.Name)]
+    again = {n.id for n in turn if isinstance(n.ctx, ast.Store)}
+    cut = [t for d in index.nodes(source, ast.Delete) if isinstance(d, ast.Delete) for t in d.targets]
+    shorter = {scopes.dotted(t.value).rpartition(".")[2] for t in cut if isinstance(t, ast.Subscript)}
+    return not names & (again | shorter) and all(len(objects.stores(source, name)) <= 1 for name in names)

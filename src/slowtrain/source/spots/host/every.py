@@ -1,0 +1,130 @@
+"""What a script does beside each step, however it gets there: saves, pictures, histograms, passes over data."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from math import ceil
+
+from slowtrain.source import Source
+from slowtrain.source.reading import finding
+from slowtrain.source.reading.abstract import things, training
+from slowtrain.source.reading.abstract.events import Event
+from slowtrain.source.reading.abstract.machine import events
+from slowtrain.source.reading.abstract.values import Value
+from slowtrain.source.spots.compute import layered
+from slowtrain.source.spots.host import callbacks
+
+SAVING = frozenset({".save", ".save_weights"})
+# Each writes or draws something, or takes an array apart, for longer than a small step takes.
+WRITING = ("matplotlib.pyplot.savefig", "matplotlib.pyplot.figure", "matplotlib.pyplot.plot", "numpy.save",
+           "tensorflow.summary.histogram", "tensorflow.summary.image", "keras.utils.plot_model", "numpy.linalg.svd",
+           "numpy.linalg.eig", "tensorflow.linalg.svd", "tensorflow.linalg.eigh", "joblib.dump")  # fmt: skip
+OF_MODEL = frozenset(f".{name}" for name in callbacks.OF_MODEL)
+SCORING = frozenset({"__call__", ".predict_on_batch", ".test_on_batch"})
+FEW = 10  # steps between two passes: data that is worth holding out has more batches than that
+PASSES = 3  # validations: fewer are the last word on a run
+_WORDS = ("Callback", "save", "summary", "pyplot", "svd", "eig", "dump")
+
+
+def heavy(source: Source) -> Iterator[callbacks.Often]:
+    """Work of a callback, or of what does its part in a loop of the script's own, at each step or one of a few."""
+    known = list(callbacks.often(source))
+    yield from known
+    if known or not any(word in source.text for word in _WORDS):
+        return
+    seen: set[ast.AST | None] = set()
+    for event in events(source):
+        function = finding.function(source, event.node)
+        if function in seen or not _costly(event):
+            continue
+        loop = training.beside(source, event)
+        hook = loop is not None and isinstance(loop.node, ast.Call)
+        if loop is None or (event.name in OF_MODEL - SAVING and not hook):
+            continue  # a loop's own predictions are steps of something, its validation is asked for elsewhere
+        seen.add(function)
+        yield callbacks.at(event.node, f"{event.name.lstrip('.')}() after each batch, or one of a few")
+
+
+def _costly(event: Event) -> bool:
+    if event.name in OF_MODEL:
+        return (
+            event.on is not None and event.on.kind in ("keras", "object") and event.on.name != "numpy.random.Generator"
+        )
+    return event.name.startswith(WRITING)
+
+
+def validations(source: Source) -> Iterator[tuple[ast.expr, str]]:
+    """Passes over other data after so few steps of a loop of one's own that they take longer than these."""
+    if not any(word in source.text for word in ("GradientTape", "train_on_batch")):
+        return
+    moved = training.steps(source)
+    seen: set[int] = set()
+    for event in events(source):
+        passed = _passed(source, event)
+        found = training.around(source, event) if passed is not None else None
+        if passed is None or found is None or found[0].number in seen:
+            continue
+        (loop, every), own = found, event.begun
+        if own is not None and (loop is own or any(own in step.loops for step in moved)):
+            continue  # it is what trains
+        if (every <= FEW if passed == 0 else passed > every) and training.in_parts(source, loop):
+            seen.add(loop.number)
+            how = f"{passed:,} batches of other data" if passed else "a pass over other data"
+            yield event.node, f"after every {every} steps come {how}" if every > 1 else f"after each step comes {how}"
+
+
+def _passed(source: Source, event: Event) -> int | None:
+    """Batches of data that an event goes through to score a model; 0 where it is not known how many."""
+    if event.graph or event.producer:
+        return None
+    if event.name in (".evaluate", ".predict") and event.on is not None and event.on.kind in ("keras", "object"):
+        data, size = event.given.get("x", 0), event.given.get("batch_size", 2).known
+        if data.kind == "dataset":
+            return things.length(data) or (0 if event.name == ".evaluate" else None)
+        rows = layered.samples(data)
+        if rows is None:
+            return 0 if event.name == ".evaluate" else None
+        return ceil(rows / (size if isinstance(size, int) and size else layered.USUAL))
+    loop = event.begun
+    if loop is None or loop.items.kind != "dataset":
+        return None
+    scoring = any(
+        loop in e.loops and (e.name in SCORING or (e.on is not None and e.on.kind == "graph")) for e in events(source)
+    )
+    return (loop.turns or 0) if scoring else None
+
+
+def fitted(source: Source) -> Iterator[tuple[ast.expr, str]]:
+    """``fit`` whose validation goes through more than each of its short epochs, by sizes that are known."""
+    for event in events(source) if "validation_data" in source.text else ():
+        given, held = event.given, event.given.get("validation_data")
+        if event.name != ".fit" or held.kind in ("unknown", "none"):
+            continue
+        epochs, freq = given.get("epochs", 3).known, given.get("validation_freq")
+        rows, other = _samples(given.get("x", 0)), _samples(held)
+        steps = given.get("steps_per_epoch").known
+        batch = (given.get("x", 0).data or {}).get("batch") if given.get("x", 0).kind == "dataset" else None
+        if isinstance(steps, int) and isinstance(batch, int):
+            rows = steps * batch
+        elif "steps_per_epoch" in given.keywords:
+            continue
+        many = isinstance(epochs, int) and epochs >= PASSES and (freq.kind == "unknown" or freq.known == 1)
+        if rows and other and many and other > rows:
+            yield event.node, f"each epoch of {rows:,} samples is followed by a validation on {other:,} samples"
+
+
+def _samples(data: Value) -> int | None:
+    """The samples that one pass over data goes through."""
+    if data.kind != "dataset":
+        return layered.samples(data)
+    known: dict[str, int | None] = data.data if isinstance(data.data, dict) else {}
+    turns, batch = known.get("turns"), known.get("batch")
+    return turns * batch if turns and batch else None
+
+
+def swept(source: Source) -> Iterator[ast.expr]:
+    """``gc.collect()`` after each step, or each of a few."""
+    for event in events(source) if "gc" in source.text else ():
+        if event.name == "gc.collect" and training.beside(source, event) is not None:
+            yield event.node
