@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
@@ -14,10 +13,9 @@ from slowtrain.source.cures.input import datasets
 from slowtrain.source.reading import finding, index
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.input import anew, repeating, staged
-from slowtrain.trace import Trace
+from slowtrain.trace import Trace, caching
 from slowtrain.trace.feeding import (
     READING,
-    WAITED,
     calls,
     fed,
     free_bytes,
@@ -25,7 +23,6 @@ from slowtrain.trace.feeding import (
     op_ms,
     ready,
     result_bytes,
-    wait_share,
     written_place,
 )
 from slowtrain.trace.filling import fill
@@ -34,7 +31,6 @@ from slowtrain.whatif import Drop, Remedy, Skip, Supply, held_up_ms, takes_cores
 
 FITS = 0.5  # of the memory that was free throughout: the rest is for what else may grow
 LEAST_MS = 0.05
-LEAST_ANEW = 3
 OPENING = 0.5  # of the time of all that leads to a node: then files are what costs
 WORK = 0.3  # of a node's time in ops that compute
 
@@ -79,17 +75,19 @@ class UncachedInput(Cause):
         free, epochs = free_bytes(trace), trace.pipeline.epochs
         if free is None or size > FITS * free:
             return None
-        caches = _in_vain(trace.pipeline, node)
+        caches = caching.in_vain(trace.pipeline, node)
+        crowds = f"; no step waits for it, but for {plain(held_up_ms(trace))} ms for a core that it is made on"
+        beside = crowds if fed(trace) is None and takes_cores(trace) else ""
         return Evidence(
             f"the same {plain(node.ms)} ms of work for each batch is done in each of {epochs} epochs"
             f"{', behind the cache' if caches else ''}; its result for all elements takes "
-            f"{plain(size / 2**20)} MiB, {plain(free / 2**20)} MiB are free{_beside(trace)}",
+            f"{plain(size / 2**20)} MiB, {plain(free / 2**20)} MiB are free{beside}",
             {"work_ms": node.ms, "epochs": float(epochs), "result_bytes": size, "free_bytes": free},
             (*written_place(node), *caches),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        found, pipe, anew = _repeated(trace), trace.pipeline, _anew(trace)
+        found, pipe, anew = _repeated(trace), trace.pipeline, caching.anew(trace)
         if found is None and anew is not None:
             one, cache, times = anew
             size = cache.written.element_bytes or 0 if cache.written is not None else 0
@@ -223,7 +221,6 @@ class UncachedInput(Cause):
     )
 
     fires = (
-        # No step waits for a batch: its own threads wait for the cores that the batches are made on.
         """
         step    1111111111
         device  kkkkkkkkkk
@@ -284,7 +281,6 @@ class UncachedInput(Cause):
         """,
     )
     quiet = (
-        # Made beside the step, on cores that this has no use for.
         """
         step    1111111111
         device  kkkkkkkkkk
@@ -348,17 +344,10 @@ def _filled(trace: Trace, share: float) -> list[Remedy]:
     return [*inside, *([Skip(share * found.outside_ms, spread=(0.6, 1.05))] if found.outside_ms > 0 else [])]
 
 
-def _beside(trace: Trace) -> str:
-    if fed(trace) is not None or not takes_cores(trace):
-        return ""
-    return f"; no step waits for it, but for {plain(held_up_ms(trace))} ms for a core that it is made on"
-
-
 def _waited_for(trace: Trace) -> Pipeline | None:
     """The pipeline that steps wait for, for a batch or a core, or epochs until it has filled a shuffle buffer."""
     filled = fill(trace)
-    waits = takes_cores(trace) or (filled is not None and filled.epochs > 1)
-    return fed(trace) or (trace.pipeline if waits else None)
+    return fed(trace) or (trace.pipeline if takes_cores(trace) or (filled and filled.epochs > 1) else None)
 
 
 def _repeated(trace: Trace) -> tuple[Node, float] | None:
@@ -370,7 +359,7 @@ def _repeated(trace: Trace) -> tuple[Node, float] | None:
         if node.family != "Map" or not is_users(node) or node.written is None or node.ms < LEAST_MS:
             continue
         chain = [node, *pipe.upstream(node)]
-        if _kept_or_cut(pipe, chain):
+        if caching.kept_or_cut(pipe, chain):
             continue
         if any(n.written is not None and (n.written.random or n.written.python) for n in chain) or any(
             n.name == "Generator" for n in chain
@@ -388,26 +377,8 @@ def _repeated(trace: Trace) -> tuple[Node, float] | None:
     return None
 
 
-def _anew(trace: Trace) -> tuple[Pipeline, Node, int] | None:
-    """A data set that is built again and again with a cache in it, each time for one pass; the cache; how often."""
-    alike: dict[tuple[Any, ...], list[Pipeline]] = {}
-    for pipe in trace.pipelines:
-        if pipe.epochs <= 1 and pipe.batches and any(n.family == "Cache" for n in pipe.nodes):
-            key = tuple((w.op, w.place, w.detail.get("cardinality")) for w in pipe.written)
-            alike.setdefault(key, []).append(pipe)
-    most = max(alike.values(), key=len, default=[])
-    waits = wait_share(trace) >= WAITED
-    if len(most) < LEAST_ANEW or not waits:
-        return None
-    pipe = max(most, key=lambda one: one.batches)
-    cache = next((n for n in reversed(pipe.nodes) if n.family == "Cache" and is_users(n)), None)
-    if cache is None or sum(n.ms for n in pipe.upstream(cache)) < 0.5 * pipe.ms:
-        return None
-    return pipe, cache, len(most)
-
-
 def _thrown_away(trace: Trace) -> Evidence | None:
-    found = _anew(trace)
+    found = caching.anew(trace)
     if found is None:
         return None
     pipe, cache, times = found
@@ -426,15 +397,3 @@ def _built(trace: Trace, cache: Node) -> tuple[Place, ...]:
     text = text_of(trace, place.file) if place is not None else None
     line = text.turning(place.line)[1] if text is not None and place is not None else None
     return (Place(place.file, line),) if place is not None and line not in (None, place.line) else ()
-
-
-def _in_vain(pipe: Pipeline, node: Node) -> tuple[Place, ...]:
-    """Caches that keep only what the node is made from."""
-    caches = (n.written for n in pipe.upstream(node) if n.family == "Cache" and n.written is not None)
-    return tuple(w.place for w in caches if w.place is not None)
-
-
-def _kept_or_cut(pipe: Pipeline, chain: Sequence[Node]) -> bool:
-    """Whether a cache stands behind these nodes, or something that leaves a cache there incomplete."""
-    before = {id(n.written) for n in chain if n.written is not None}
-    return any(w.family in ("Cache", "Take") and id(w) not in before for w in pipe.written)
