@@ -11,7 +11,7 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import lists
 from slowtrain.source.reading.recorded import LEAST_VISITS, by_hand, divided, follows_model
 from slowtrain.source.spots.input import handfed
-from slowtrain.source.spots.transfer import conversions
+from slowtrain.source.spots.transfer import conversions, stepwise
 from slowtrain.trace import Trace, loop
 from slowtrain.whatif import Drop, Remedy
 
@@ -127,8 +127,12 @@ class PerStepFeed(Cause):
             yield Spot(edits.start(fed.node), edits.end(fed.node), fed.says, cure)
         for one in conversions.needless(source):
             if one.call not in seen:
+                seen.add(one.call)
                 cure = Prescription("advice", Effect.EXACT, one.cure)
                 yield Spot(edits.start(one.call), edits.end(one.call), one.says, cure)
+        for more in stepwise.beside(seen, (*stepwise.fed(source), *stepwise.small(source))):
+            cure = Prescription("advice", Effect.EXACT, more.cure)
+            yield Spot(edits.start(more.node), edits.end(more.node), more.says, cure)
 
     fixes = (
         (

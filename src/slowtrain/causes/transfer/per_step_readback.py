@@ -9,7 +9,10 @@ from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Sp
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.transfer import at_once, readbacks
+from slowtrain.source.reading import scopes
+from slowtrain.source.reading.abstract import steps
 from slowtrain.source.spots.transfer import readbacks as spotted
+from slowtrain.source.spots.transfer import stepwise
 from slowtrain.trace import Trace, loop, names
 from slowtrain.trace.host import saves
 from slowtrain.whatif import Drop, Remedy
@@ -39,7 +42,7 @@ class PerStepReadback(Cause):
 
     title = "Values are read back in every step"
     needs = frozenset({Signal.STEPS, Signal.READBACKS})
-    words = ("GradientTape",)
+    words = steps.WORDS
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         if not trace.fact("profile"):
@@ -112,12 +115,16 @@ class PerStepReadback(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Many values read one by one, or values for a line of log, in every turn of a loop of compiled steps."""
-        for read in spotted.back(source):
+        known = list(spotted.back(source))
+        for read in known:
             made = tuple(readbacks.deferred(source, read.node.lineno))
             says = "read back every hundredth step, or all values at once at the end of an epoch"
             cure = Prescription("edit", Effect.EXACT, says, edits=made)
             end = edits.end(read.node.iter) if isinstance(read.node, ast.For) else edits.end(read.node)
             yield Spot(edits.start(read.node), end, read.says, cure)
+        for more in stepwise.beside(_looping(source, known), stepwise.read_back(source)):
+            cure = Prescription("advice", Effect.EXACT, more.cure)
+            yield Spot(edits.start(more.node), edits.end(more.node), more.says, cure)
 
     fixes = (
         (
@@ -255,3 +262,9 @@ def _copied(trace: Trace) -> Evidence | None:
         f"the device idles for {plain(waited)} of {plain(trace.step_ms)} ms meanwhile",
         {"readbacks_per_step": count, "readback_ms": waited, "lines_ms": waited},
     )
+
+
+def _looping(source: Source, known: Sequence[spotted.Read]) -> list[ast.AST]:
+    """The loops that read what is known already: one cure goes for all of each."""
+    around = [(read.node, scopes.loops(source, read.node)) for read in known]
+    return [loops[0] if loops else node for node, loops in around]

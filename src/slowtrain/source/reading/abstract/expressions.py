@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slowtrain.source.reading import scopes, values
-from slowtrain.source.reading.abstract import calls, conditions, library, things
+from slowtrain.source.reading.abstract import calls, conditions, library, shapes, things
 from slowtrain.source.reading.abstract.events import Loop
 from slowtrain.source.reading.abstract.values import (
     MOST_ITEMS,
+    NO_VALUE,
     NOTHING,
     UNKNOWN,
     Given,
@@ -124,19 +125,31 @@ def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
              for p in (one.lower, one.upper, one.step) if p is not None]  # fmt: skip
     varies = frozenset(v for p in parts for v in p.varies)
     if held.kind in ("list", "tuple"):
-        return held.with_(known=NOTHING, data="open").moving(varies)
+        whole = (things.length(held),)
+        shape = shapes.cut(whole, cut, lambda one, rows: _rows(machine, one, rows, scope))
+        return held.with_(known=NOTHING, data="open", shape=None if shape == (None,) else shape).moving(varies)
     ragged = frozenset(v for one in cut if isinstance(one, ast.Slice) for v in _uneven(machine, one, scope))
-    return things.item(held, NOTHING).moving(varies).with_(ragged=held.ragged | ragged, shape=_cut(cut, held))
+    shape = shapes.cut(held.shape, cut, lambda one, rows: _rows(machine, one, rows, scope))
+    return things.item(held, NOTHING).moving(varies).with_(ragged=held.ragged | ragged, shape=shape)
 
 
-def _cut(cut: Sequence[ast.expr], held: Value) -> tuple[int | None, ...] | None:
-    """The shape of a part of an array."""
-    if held.shape is None or len(cut) > len(held.shape):
+def _rows(machine: Machine, cut: ast.Slice, rows: int | None, scope: Scope) -> int | None:
+    """How many of so many rows a slice takes."""
+    low, high = cut.lower, cut.upper
+    if low is None and high is None and cut.step is None:
+        return rows
+    if isinstance(high, ast.BinOp) and isinstance(high.op, ast.Add) and low is not None and cut.step is None:
+        wide = machine.value(high.right, scope)  # x[i : i + n]
+        if ast.dump(high.left) == ast.dump(low):
+            return wide.known if isinstance(wide.known, int) and not wide.varies else None
+    ends = [machine.value(one, scope) if one is not None else NO_VALUE for one in (low, high, cut.step)]
+    known = [one.known for one in ends]
+    if any(one.varies or not isinstance(one.known, int | None) for one in ends) or known[2] == 0:
         return None
-    every = [*cut, *[ast.Slice()] * (len(held.shape) - len(cut))]
-    whole = [n if one.lower is one.upper is None else None for one, n in zip(every, held.shape, strict=True)
-             if isinstance(one, ast.Slice)]  # fmt: skip
-    return tuple(whole)
+    if rows is None:  # at most
+        ahead = known[2] is None and isinstance(known[1], int) and known[1] > 0 <= (known[0] or 0)
+        return max(known[1] - (known[0] or 0), 0) if ahead else None
+    return len(range(rows)[slice(*known)])
 
 
 def _uneven(machine: Machine, cut: ast.Slice, scope: Scope) -> frozenset[int]:

@@ -345,6 +345,7 @@ def method(machine: Machine, on: Value, name: str, given: Given) -> Value:
     if on.kind == "list" and name in ADDING and given.args:
         held = on.items.get(None)
         on.items[None] = given.args[-1] if held is None else joined([held, given.args[-1]])
+        on.data = machine.turns_since(on.born) if name == "append" and on.data != "open" else on.data
         return UNKNOWN
     if on.kind == "list" and name in TAKING:
         taken = joined(on.items.values()) if on.items else UNKNOWN

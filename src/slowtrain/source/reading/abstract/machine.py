@@ -20,7 +20,10 @@ from slowtrain.source.reading.abstract.standing import Spent, Standing
 from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Given, Value, either, joined
 
 # Calls of which a file has at least one that trains, or makes what is trained on.
-TRAINING = ("fit", "train_on_batch", "predict", "GradientTape", "apply_gradients", "from_generator", "compile")
+TRAINING = (
+    "fit", "train_on_batch", "predict", "GradientTape", "apply_gradients", "minimize", "scatter_sub", "from_generator",
+    "compile",
+)  # fmt: skip
 DEEPEST = 20  # calls inside calls
 AGAIN = 2  # times that a function may be on the way to itself
 

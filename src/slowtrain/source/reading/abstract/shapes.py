@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ast
+from collections.abc import Callable, Sequence
 
 from slowtrain.source.reading.abstract import things
 from slowtrain.source.reading.abstract.values import Given, Value, sizes
@@ -46,6 +47,34 @@ def of(value: Value) -> Shape | None:
         first = inside.pop()
         return (things.length(value), *first) if not inside and first is not None else None
     return None
+
+
+def cut(
+    held: Shape | None, parts: Sequence[ast.expr], rows: Callable[[ast.Slice, int | None], int | None]
+) -> Shape | None:
+    """The shape of a part of an array; ``rows``: how many of so many a slice takes."""
+    taken = sum(not _is(one, None) for one in parts)
+    if held is None or any(_is(one, ...) for one in parts[1:]):
+        return None
+    if parts and _is(parts[0], ...):
+        ahead: list[ast.expr] = [ast.Slice()] * (len(held) - taken + 1)
+        parts, taken = [*ahead, *parts[1:]], len(held)
+    if taken > len(held):
+        return None
+    found: list[int | None] = []
+    left = list(held)
+    for one in parts:
+        if _is(one, None):
+            found.append(1)
+            continue
+        size = left.pop(0)
+        if isinstance(one, ast.Slice):
+            found.append(rows(one, size))
+    return (*found, *left)
+
+
+def _is(one: ast.expr, known: object) -> bool:
+    return isinstance(one, ast.Constant) and one.value is known
 
 
 def _alike(given: Given) -> Shape | None:

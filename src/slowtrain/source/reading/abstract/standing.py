@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import prod
 
 from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.values import NONE, UNKNOWN, Given, Value
@@ -42,6 +43,12 @@ class Standing:
     def born(self) -> tuple[int, ...]:
         """The loops around what is made now. What a turn that is gone through in advance leaves was there before."""
         return self.depth()[: self.advance] if self.silent else self.depth()
+
+    def turns_since(self, born: tuple[int, ...]) -> int | None:
+        """How often it gets here since something was made; None where the text does not tell."""
+        inside = self.loops[len(born) :]
+        sure = not any(one.number in rare for one in inside for rare in self.rare)
+        return prod(one.turns or 0 for one in inside) or None if sure else None
 
     @contextmanager
     def looping(self, node: ast.AST, turns: int | None, items: Value = UNKNOWN) -> Iterator[Loop]:

@@ -29,6 +29,11 @@ def length(items: Value) -> int | None:
     return None
 
 
+def least(items: Value) -> int | None:
+    """How many items it has at least: as many as a loop adds to an empty list."""
+    return length(items) or (items.data if items.kind == "list" and isinstance(items.data, int) else None)
+
+
 def shuffled(held: Value) -> None:
     """Of a list or a mapping that something was taken out of, only what its items have in common is known."""
     if held.kind in ("list", "dict"):

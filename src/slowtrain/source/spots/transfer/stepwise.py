@@ -1,0 +1,177 @@
+"""What a loop of training steps copies between NumPy, Python and TensorFlow in each turn, through whatever calls.
+
+They add to the detectors that go by the text of the loop.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import prod
+
+from slowtrain.source import Source, edits
+from slowtrain.source.cures.input import feeding_by_hand
+from slowtrain.source.reading import finding, index, scopes
+from slowtrain.source.reading.abstract import shapes, steps, things
+from slowtrain.source.reading.abstract.events import Event, Loop
+from slowtrain.source.reading.abstract.machine import events
+from slowtrain.source.reading.abstract.values import Value
+from slowtrain.source.spots.transfer import listed
+
+MANY = 16_384  # numbers, 64 KB: less is copied in some 20 µs
+SEVERAL = 8  # values: some 20 µs each to read, and a step waits for the first of them anyway
+COPIES = 16  # conversions, some 10 µs each
+READS = frozenset({"float", "int", "bool", ".numpy", ".item", ".tolist", "numpy.asarray", "numpy.array"})
+HELD = ("tensor", "variable")
+CONVERTING = frozenset(feeding_by_hand.CONVERSIONS)
+# What changes an array in its place.
+FILLING = ("shuffle", "fill", "sort", "copyto", "put", "partition", "readinto", "setfield", "resize", "put_along_axis")
+
+
+@dataclass(frozen=True)
+class Copied:
+    node: ast.expr
+    says: str
+    cure: str
+
+
+def _each_step(source: Source, event: Event) -> Loop | None:
+    """The innermost loop of steps around a call that is made in each of its turns, outside of any graph."""
+    stepping = steps.loops(source)
+    if event.graph or event.producer:
+        return None
+    return next((one for one in reversed(event.often(steps.FEW)) if one.node in stepping), None)
+
+
+def read_back(source: Source) -> Iterator[Copied]:
+    """Values of a tensor that each step reads one by one, and weights that it copies as a whole."""
+    if not steps.of(source):
+        return
+    busy = {one.number for e in events(source) if _computes(e) for one in e.loops}
+    seen: set[int] = set()  # one cure for all that a loop reads
+    for event in events(source):
+        if event.name not in READS and event.name != ".get_weights":
+            continue
+        loop = _each_step(source, event)
+        if loop is None or loop.number in seen:
+            continue
+        inner = event.loops[event.loops.index(loop) + 1 :]
+        if event.name in (".numpy", "numpy.asarray", "numpy.array", ".get_weights"):
+            what = _weights(event)
+            if what and not any(one.number in busy for one in inner):
+                seen.add(loop.number)
+                yield Copied(event.node, f"each step copies {what} to NumPy", "read it every hundredth step")
+                continue
+        read = _read(event)
+        long = [one for one in inner if one.turns is None or one.turns >= SEVERAL]
+        if read is None or not long or any(one.number in busy for one in inner):
+            continue
+        if long[-1].number in read.varies and event.name != ".get_weights" and long[-1].number not in event.rare:
+            seen.add(loop.number)
+            says = "each step reads values of a tensor back one by one"
+            yield Copied(event.node, says, "read all of them at once: .numpy() before this loop")
+
+
+def _computes(event: Event) -> bool:
+    """Whether a model or a graph runs there: what it gives is another thing in each turn, and no part of one tensor."""
+    return event.name == "taken" or (event.on is not None and event.on.kind in ("graph", "keras", "dataset"))
+
+
+def _read(event: Event) -> Value | None:
+    """The tensor that becomes numbers of Python's."""
+    given = event.on if event.name.startswith(".") else event.given.get("", 0)
+    return given if given is not None and given.kind in HELD else None
+
+
+def _weights(event: Event) -> str:
+    """What of a model's state is read as a whole, if it surely is large."""
+    if event.name == ".get_weights":
+        return "all weights" if event.on is not None and event.on.kind in ("keras", "object") else ""
+    read = _read(event)
+    if read is None or read.kind != "variable" or not read.shape:
+        return ""
+    count = prod(n or 1 for n in read.shape)
+    return f"all {count} numbers of a variable" if count >= MANY else ""
+
+
+def fed(source: Source) -> Iterator[Copied]:
+    """Large arrays that stay as they are and are copied for each step, and lists that TensorFlow goes through."""
+    if not steps.of(source):
+        return
+    changed = _changed(source)
+    for event in events(source):
+        graph = event.on is not None and event.on.kind == "graph"
+        if not graph and event.name not in CONVERTING | listed.NUMPYS:
+            continue
+        loop = _each_step(source, event)
+        if loop is None or not isinstance(event.node, ast.Call):
+            continue
+        for place, given in zip(event.node.args, event.given.args, strict=False):
+            again = [one.number for one in event.loops[event.loops.index(loop) :]]
+            same = given.kind == "array" and not given.varies & set(again) and not _names(place) & changed
+            if same and event.name not in listed.NUMPYS and prod(n or 1 for n in given.shape or (0,)) >= MANY:
+                says = "the same array is converted to a tensor again in every step"
+                yield Copied(place, says, "make it a tensor once, before the loop: tf.constant()")
+        count = 0 if graph else _listed(event.given.get("value", 0), arrays=event.name in CONVERTING)
+        if count >= listed.MANY * (listed.QUICKER if event.name in listed.NUMPYS else 1):
+            says = f"{finding.called(event.node)} goes through lists number by number, {count} in each step"
+            yield Copied(event.node, says, "make one array of all samples, before the loop, and take its rows")
+
+
+def _listed(given: Value, *, arrays: bool) -> int:
+    """How many numbers a list of lists has at least, or one of arrays where these are gone through as well."""
+    if given.kind != "list" or not given.items:
+        return 0
+    inside = next(iter(given.items.values()))
+    count = things.least(given) or listed.LEAST_BATCH
+    if inside.kind == "array" and arrays and inside.shape:
+        return count * prod(n or 1 for n in inside.shape)
+    held = next(iter(inside.items.values())) if inside.kind == "list" and inside.items else None
+    wide = shapes.of(inside) or (things.least(inside) or 1,)
+    return count * prod(n or 1 for n in wide) if held is not None and held.kind in ("number", "list") else 0
+
+
+def small(source: Source) -> Iterator[Copied]:
+    """Conversions to tensors, one for each of many columns, in every step."""
+    seen: set[int] = set()
+    for event in events(source) if steps.of(source) else ():
+        loop = _each_step(source, event) if event.name in CONVERTING and event.name != "tensorflow.cast" else None
+        if (
+            loop is None
+            or event.loops[-1] is loop
+            or event.given.get("value", 0).kind not in ("array", "number", "list")
+        ):
+            continue
+        inner = event.loops[event.loops.index(loop) + 1 :]
+        copies = prod(one.turns or 1 for one in inner)
+        if copies >= COPIES and loop.number not in seen and not event.rare & {one.number for one in inner}:
+            seen.add(loop.number)
+            says = f"each step makes {copies} small tensors, with a copy of its own for each"
+            yield Copied(event.node, says, "put the columns together in one array, and convert its rows once a step")
+
+
+def beside(known: Iterable[ast.AST], found: Iterable[Copied]) -> Iterator[Copied]:
+    """Those that stand in nothing that is known already, and in no other of them."""
+    lines = [(edits.start(one), edits.end(one)) for one in known]  # type: ignore[arg-type]
+    for one in found:
+        if not any(low <= edits.start(one.node) <= high for low, high in lines):
+            lines.append((edits.start(one.node), edits.end(one.node)))
+            yield one
+
+
+def _names(node: ast.expr) -> set[str]:
+    """The last names of all that an expression reads."""
+    inside = [n for n in ast.walk(node) if isinstance(n, (ast.Name, ast.Attribute))]
+    return {n.id if isinstance(n, ast.Name) else n.attr for n in inside}
+
+
+def _changed(source: Source) -> set[str]:
+    """Names of what the script changes in its place: by ``x[i] = ...``, ``np.copyto(x, ...)``."""
+    found = {name for n in index.nodes(source, ast.Subscript) if not isinstance(n.ctx, ast.Load)  # type: ignore[attr-defined]
+             for name in _names(n.value)}  # type: ignore[attr-defined]  # fmt: skip
+    found |= {name for n in index.nodes(source, ast.AugAssign) for name in _names(n.target)}  # type: ignore[attr-defined]
+    for call in index.of(source).called(*FILLING):
+        for given in [*call.args[:1], *([call.func.value] if isinstance(call.func, ast.Attribute) else [])]:
+            found |= _names(given)
+    return found - {"self", *scopes.aliases(source)}
