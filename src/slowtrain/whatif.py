@@ -28,7 +28,6 @@ WAITED = 0.02  # of a step: a shorter wait does not show that input is the slowe
 # What stays of a step finds its caches warm when the script's own Python, tracing or collecting no longer comes in
 # between: of its time, where all of the step was that. Of clinic/'s twelve pairs of such causes the median is 0.18.
 WARM = 0.2
-QUICK = 0.05  # of a step: no more than so much of it is spent waiting for its batch
 # Of the processor time, what making input takes, and of a step, what its own threads wait for a core: where both are
 # more, ops that compute for long mostly wait. Of recordings of clinic/ whose steps wait for no batch, those that
 # shared their cores with their input had 0.57 to 1.99 and 0.32 to 0.91, the next one 0.37 and 0.
@@ -230,9 +229,9 @@ def held_up_ms(trace: Trace) -> float:
 
 
 def takes_cores(trace: Trace) -> bool:
-    """Whether making input, though no step waits for a batch, takes the cores from the steps that it hides behind."""
+    """Whether making input takes the cores from the steps that it hides behind, though few of them wait for a batch."""
     pipe, used = trace.pipeline, trace.facts.get("cpu_ms_per_step")
-    if pipe is None or not used or trace.mean(Category.INPUT) > QUICK * trace.step_ms:
+    if pipe is None or not used:
         return False
     return pipe.ms >= CROWDING * float(used) and held_up_ms(trace) >= CROWDING * trace.step_ms
 
