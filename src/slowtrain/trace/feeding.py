@@ -95,7 +95,7 @@ def written_place(node: Node) -> tuple[Place, ...]:
     return tuple(dict.fromkeys(found))
 
 
-UNSEEN_US = 50.0  # for each op of a function, starting it included: what takes longer is profiled
+UNSEEN_US = 20.0  # for each op of a function, starting it included: what takes longer on average is profiled
 
 
 def written_as(op: str) -> str:
@@ -116,7 +116,7 @@ def op_ms(trace: Trace, node: Node, only: frozenset[str] | None = None) -> float
     seen = max((count / max(node.written.ops[written_as(t)], 1) for t, (_, count) in mine.items()), default=0.0)
     if seen <= 0:
         unseen = 1e3 * node.ms > UNSEEN_US * sum(node.written.ops.values()) * calls(pipe, node)
-        return None if unseen and not deep.by_input else 0.0
+        return None if unseen else 0.0
     each = sum(ms for t, (ms, _) in mine.items() if only is None or t in only) / seen
     return each * calls(pipe, node)
 
