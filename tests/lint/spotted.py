@@ -36,9 +36,8 @@ HIDDEN = {
 # Of the two sets that were written last: when lint first read them it found 15 of 37 and 33 of 56.
 MISSED = frozenset(
     (
-        "cell_contrast credit_columns draughts_value galaxy_saliency galaxy_worker gridworld_ppo "
-        "keyword_spotter kg_trans promoter_kmers reaction_pinn rent_prices shop_interest skipgram_words "
-        "smartmeter_shards "
+        "credit_columns draughts_value galaxy_saliency galaxy_worker gridworld_ppo promoter_kmers "
+        "shop_interest smartmeter_shards"
     ).split()
 )
 # Of a cured script, what it is not about: a loop that runs op by op on purpose, as its first line says;

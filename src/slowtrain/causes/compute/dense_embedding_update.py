@@ -6,11 +6,12 @@ from math import prod
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source
+from slowtrain.source import Source, edits
 from slowtrain.source.cures.compute import gradients, models, ops
-from slowtrain.source.reading import shown
+from slowtrain.source.reading import finding, shown
 from slowtrain.source.reading.recorded import everywhere
 from slowtrain.source.spots.compute import ops as spotted
+from slowtrain.source.spots.compute import walked
 from slowtrain.trace import Trace, work
 from slowtrain.whatif import Drop, Remedy
 
@@ -107,16 +108,25 @@ class DenseEmbeddingUpdate(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Large tables under Adam; work on every row of a table before rows are looked up."""
-        for one in spotted.whole_tables(source):
+        whole, updated = tuple(spotted.whole_tables(source)), tuple(spotted.updated_tables(source))
+        for one in whole:
             cure = Prescription("edit", Effect.EQUIVALENT, one.cure, edits=one.changed)
             yield Spot(one.start, one.end, one.says, cure)
         for one in spotted.penalised_tables(source):
             yield Spot(one.start, one.end, one.says, Prescription("edit", Effect.CHANGES_TRAINING, one.cure))
         for one in spotted.made_dense(source):
             yield Spot(one.start, one.end, one.says, Prescription("edit", Effect.EQUIVALENT, one.cure))
-        for one in spotted.updated_tables(source):
+        for one in updated:
             cure = Prescription("edit", Effect.CHANGES_TRAINING, one.cure, edits=one.changed)
             yield Spot(one.start, one.end, one.says, cure)
+        for call, rows in () if whole else walked.worked_on(source):
+            says = f"{finding.called(call)} of all {rows:,} rows, of which a step looks up a batch"
+            first = "look up rows first; normalise or regularise only those"
+            yield Spot(edits.start(call), edits.end(call), says, Prescription("edit", Effect.EQUIVALENT, first))
+        for call, (rows, width) in () if updated else walked.updated(source):
+            says = f"Adam updates all {rows:,} x {width} numbers of this table in each step"
+            lazy = "use an optimizer that updates only the rows used: a lazy Adam, SGD without momentum"
+            yield Spot(edits.start(call), edits.end(call), says, Prescription("edit", Effect.CHANGES_TRAINING, lazy))
 
     fixes = (
         (

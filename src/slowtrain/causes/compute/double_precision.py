@@ -12,6 +12,7 @@ from slowtrain.source.cures.compute import precision
 from slowtrain.source.reading import finding, shown
 from slowtrain.source.reading.recorded import texts_of
 from slowtrain.source.spots import reached
+from slowtrain.source.spots.compute import walked
 from slowtrain.source.spots.numerics import numbers
 from slowtrain.trace import Trace, tensor_cores, work
 from slowtrain.whatif import Drop, Remedy
@@ -118,11 +119,8 @@ class DoublePrecision(Cause):
             "Variable": "NumPy makes float64: this weight, and all that is computed with it, is of twice the width",
             "": "this makes all layers compute in float64",
         }
-        every = tuple(
-            dict.fromkeys(
-                (*numbers.global_doubles(source), *numbers.double_variables(source), *reached.doubles(source))
-            )
-        )
+        known = (*numbers.global_doubles(source), *numbers.double_variables(source), *reached.doubles(source))
+        every = tuple(dict.fromkeys(known or walked.doubles(source)))
         made = precision.single(source) if every else ()
         for call in every:
             single = "compute in float32: drop set_floatx('float64'), make the data float32"

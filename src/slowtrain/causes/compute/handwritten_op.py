@@ -10,12 +10,13 @@ import numpy as np
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source
+from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.compute import heads, mapped, mapped_functions, ops, windows
 from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import made_in, text_of
 from slowtrain.source.spots import reached
+from slowtrain.source.spots.compute import walked
 from slowtrain.trace import Line, Trace, work
 from slowtrain.trace.host import loops_around, parsed
 from slowtrain.whatif import Drop, Remedy
@@ -94,9 +95,13 @@ class HandwrittenOp(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Rows looked up by a product with one-hot rows; convolutions and many small products in Python loops."""
-        for one in reached.handwritten(source):
+        known = list(reached.handwritten(source))
+        for one in known:
             cure = Prescription("edit", Effect.EQUIVALENT, one.cure, edits=one.changed)
             yield Spot(one.start, one.end, one.says, cure)
+        for node, says in () if known else walked.one_by_one(source):
+            whole = Prescription("edit", Effect.EQUIVALENT, "let one op take all of them: an axis more, or einsum")
+            yield Spot(edits.start(node), edits.end(node), says, whole)
 
     fixes = (
         (

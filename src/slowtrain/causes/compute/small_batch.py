@@ -16,7 +16,7 @@ from slowtrain.source.cures.compute import batches
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.reading import index, shown
 from slowtrain.source.reading.recorded import by_hand, text_of
-from slowtrain.source.spots import reached
+from slowtrain.source.spots.compute import walked
 from slowtrain.source.spots.host import fits as spotted
 from slowtrain.trace import Trace, batching, work
 from slowtrain.whatif import Remedy, Stretch
@@ -127,10 +127,11 @@ class SmallBatch(Cause):
             cut = "cut the sequence into windows and train on a batch of them"
             cure = Prescription("edit", Effect.CHANGES_TRAINING, larger if goal else cut, edits=changed)
             yield Spot(edits.start(given), edits.end(given), says, cure)
-        for call, size, rows in () if seen else reached.tiny_fits(source):
+        for call, size, rows in () if seen else walked.small(source):
             larger = f"use a batch of {GOAL} or more, with a learning rate to match"
             says = f"{size} of {rows:,} samples in each step"
-            yield Spot(*index.operation(call), says, Prescription("edit", Effect.CHANGES_TRAINING, larger))
+            place = index.operation(call) if isinstance(call, ast.Call) else (edits.start(call), edits.end(call))
+            yield Spot(*place, says, Prescription("edit", Effect.CHANGES_TRAINING, larger))
 
     fixes = (
         (

@@ -32,7 +32,6 @@ COUNTED = ("range", "list", "tuple", "rows")  # what Python goes through, and no
 LONGER = frozenset({"numpy.append", "numpy.concatenate", "numpy.vstack", "numpy.hstack"})
 MANY_ROWS = 1000
 FEW_ROWS = 256
-TINY = 4  # samples of a step
 UPDATES = frozenset({".apply_gradients", ".apply", ".minimize", ".assign", ".assign_sub", ".assign_add"})
 
 
@@ -134,7 +133,10 @@ def doubles(source: Source) -> Iterator[ast.Call]:
     """Weights of eight-byte floats, of which the text does not say that they are to be so wide."""
     for event in events(source) if "Variable" in source.text else ():
         double = event.name == "tensorflow.Variable" and event.result.dtype == "float64"
-        said = isinstance(event.node, ast.Call) and any(k.arg == "dtype" for k in event.node.keywords)
+        said = isinstance(event.node, ast.Call) and any(
+            k.arg == "dtype" and not (isinstance(k.value, ast.Attribute) and k.value.attr == "dtype")  # of the data
+            for k in event.node.keywords
+        )
         given = event.given.get("initial_value", 0).shape
         if double and not said and isinstance(event.node, ast.Call) and (given is None or len(given) > 1):
             yield event.node
@@ -241,16 +243,6 @@ def grown(source: Source) -> Iterator[ast.expr]:
         names = scopes.bound(statement) if isinstance(statement, ast.Assign) else set()
         if names & scopes.read(event.node) and (event.loops[-1].turns or 0) >= MANY_ROWS:
             yield event.node
-
-
-def tiny_fits(source: Source) -> Iterator[tuple[ast.Call, int, int]]:
-    """Calls of ``fit`` on very many samples, a few in each step; how many, and of how many."""
-    for event in events(source) if "batch_size" in source.text else ():
-        size, rows = event.given.get("batch_size").known, event.given.get("x", 0).shape
-        if event.name != ".fit" or not isinstance(event.node, ast.Call) or not isinstance(size, int) or not rows:
-            continue
-        if size <= TINY and (rows[0] or 0) >= MANY_ROWS:
-            yield event.node, size, rows[0] or 0
 
 
 def little_predicts(source: Source) -> Iterator[ast.Call]:

@@ -112,7 +112,7 @@ def _super(scope: Scope) -> Value:
 def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
     held = machine.value(node.value, scope)
     cut = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    if not any(isinstance(one, ast.Slice) for one in cut):
+    if not any(isinstance(one, ast.Slice) or (isinstance(one, ast.Constant) and one.value is ...) for one in cut):
         key = machine.value(node.slice, scope)
         found = things.item(held, NOTHING if key.varies else key.known)
         if held.kind == "array" and key.kind == "array":  # rows by their numbers, or those that a mask leaves

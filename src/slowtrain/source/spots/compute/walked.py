@@ -1,0 +1,304 @@
+"""Tables, weights and batches by what a script makes of them, whatever way it is written."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from math import prod
+
+from slowtrain.source import FUNCTIONS, Source, trees
+from slowtrain.source.cures.compute import ops as cured
+from slowtrain.source.reading import finding, index, scopes, values
+from slowtrain.source.reading.abstract import machine, running, training
+from slowtrain.source.reading.abstract.events import Event, Loop
+from slowtrain.source.reading.abstract.machine import events
+from slowtrain.source.reading.abstract.values import Value
+from slowtrain.source.spots import reached
+from slowtrain.source.spots.compute import layered, ops, tables
+from slowtrain.source.spots.host import fits
+
+LOOK_UPS = frozenset({"tensorflow.gather", "tensorflow.nn.embedding_lookup", "keras.ops.take"})
+PRODUCTS = ("matmul", "einsum", "tensordot", "transpose")
+MANY_ROWS = 1000
+MANY_WEIGHTS = 1_000_000  # of a table, to go through which in each step is work for a processor
+# Of each row these give another shape, or take a loop of their own.
+UNEVEN = frozenset(
+    "boolean_mask unique where repeat while_loop cond map_fn scan foldl py_function numpy_function".split()
+)
+OF_FILES = ("tensorflow.image.", "tensorflow.io.", "tensorflow.strings.")
+SETTING = frozenset({"set_floatx", "set_dtype_policy", "set_global_policy"})
+COMPUTING = frozenset("Dense LSTM GRU Conv1D Conv2D Conv3D MultiHeadAttention EinsumDense".split())
+
+
+# -- tables
+
+
+def updated(source: Source) -> Iterator[tuple[ast.Call, tuple[int, int]]]:
+    """Large tables under Adam that are looked up and used for nothing else, in a model that does little else."""
+    if not any(name in source.text for name in ("Adam", "adam")):
+        return
+    every = events(source)
+    found = {id(e.node): (e, size) for e in every if (size := _table(e)) is not None}
+    if not found or not _adam(every) or _heavy(every, max(rows for _, (rows, _) in found.values())):
+        return
+    looked = {id(e.given.args[0].node) for e in every if e.name in LOOK_UPS and e.given.args}
+    multiplied = {id(a.node) for e in every if e.name.endswith(PRODUCTS) for a in e.given.args if a.kind == "variable"}
+    for node in index.nodes(source, ast.BinOp):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            multiplied |= {id(machine.value(source, side).node) for side in (node.left, node.right)}
+    by_hand = any(e.name.startswith(".scatter_") for e in every)  # rows that a step moves by itself
+    for key, (event, size) in found.items():
+        if by_hand and event.name != "keras.layers.Embedding":
+            continue
+        used = event.name == "keras.layers.Embedding" or key in looked
+        if used and key not in multiplied and isinstance(event.node, ast.Call):
+            yield event.node, size
+
+
+def _table(event: Event) -> tuple[int, int] | None:
+    """Rows and width of a large table that an event makes, and that is trained."""
+    given = event.given
+    if given.get("trainable").known is False:
+        return None
+    if event.name == "keras.layers.Embedding":
+        rows, width = _largest(event, given.get("input_dim", 0)), given.get("output_dim", 1).known
+        steered = any(name in given.keywords for name in ops.STEERING)
+        size = (rows, width) if not steered else None
+    elif event.name in ("tensorflow.Variable", ".add_weight"):
+        shape = event.result.shape
+        size = (shape[0], shape[1]) if shape is not None and len(shape) == 2 else None
+    else:
+        return None
+    if size is None or not isinstance(size[0], int) or not isinstance(size[1], int):
+        return None
+    return (size[0], size[1]) if size[0] >= ops.LARGE_ROWS and prod(size) >= ops.TABLE_NUMBERS else None
+
+
+def _largest(event: Event, number: Value) -> int | None:
+    """A number; of those that a loop takes out of a list the largest."""
+    if isinstance(number.known, int):
+        return number.known
+    lists = [
+        one.items.items.values() for one in event.loops if one.number in number.varies and one.items.kind == "list"
+    ]
+    known = [one.known for several in lists for one in several if isinstance(one.known, int)]
+    return max(known) if known and number.kind == "number" else None
+
+
+def _adam(every: tuple[Event, ...]) -> bool:
+    """Whether every optimizer is an Adam."""
+    used = [e.given.get("optimizer", 0) for e in every if e.name == ".compile"]
+    used += [e.on for e in every if e.name in (".apply_gradients", ".minimize") and e.on is not None]
+    return bool(used) and all(_named(one) in tables.ADAMS for one in used)
+
+
+def _named(optimizer: Value) -> str:
+    if isinstance(optimizer.known, str):
+        return optimizer.known.lower()
+    return optimizer.name.rpartition(".")[2].lower() if optimizer.kind == "keras" else ""
+
+
+def _heavy(every: tuple[Event, ...], rows: int) -> bool:
+    """Whether a step computes something beside which going through a table may be little."""
+    for event in every:
+        last = event.name.rpartition(".")[2]
+        if last in tables.HEAVY and event.name.startswith(("keras.layers.", "tensorflow.nn.", "keras.ops.")):
+            return True
+        units = event.given.get("units", 0).known if event.name == "keras.layers.Dense" else 0
+        if isinstance(units, int) and units >= min(rows, 4096):
+            return True
+    return False
+
+
+def worked_on(source: Source) -> Iterator[tuple[ast.Call, int]]:
+    """What is done in a step to all rows of a large table, of which rows are looked up then; how many there are."""
+    every = events(source)
+    by_row = {
+        id(e.result): (e, rows)
+        for e in every
+        if e.graph and e.name in (*cured.ELEMENTWISE, *cured.ALONG_ROWS) and (rows := _rows(e)) is not None
+    }
+    for event in every if by_row else ():
+        if event.name in LOOK_UPS and event.given.args and id(event.given.args[0]) in by_row:
+            made, rows = by_row.pop(id(event.given.args[0]))
+            if isinstance(made.node, ast.Call):
+                yield made.node, rows
+
+
+def _rows(event: Event) -> int | None:
+    table = event.given.args[0] if event.given.args else None
+    axis = event.given.get("axis", 1).known
+    if event.name in cured.ALONG_ROWS and axis not in (1, -1) and "softmax" not in event.name:
+        return None
+    shape = table.shape if table is not None and table.kind == "variable" else None
+    return shape[0] if shape is not None and len(shape) == 2 and (shape[0] or 0) >= ops.LARGE_ROWS else None
+
+
+# -- rows and parts, one by one
+
+
+def one_by_one(source: Source) -> Iterator[tuple[ast.expr, str]]:
+    """Comprehensions of a graph over the parts of a tensor, and its own loops over rows; what is seen."""
+    for event in events(source) if reached.may_trace(source) else ():
+        loop = event.begun
+        if _mapped(source, event):
+            yield event.node, "map_fn takes one row after another through ops that take all of them at once"
+        if loop is None or not event.graph:
+            continue
+        if isinstance(loop.node, ast.comprehension) and loop.items.kind == "range":
+            holder = finding.parents(source).get(loop.node)
+            turns = loop.turns or 0
+            if turns >= reached.WRITTEN_OUT and holder is not None and _of_parts(source, loop, holder):
+                yield event.node, f"the graph gets the ops of each of {turns} parts, of the same shapes"
+        elif isinstance(loop.node, ast.For) and loop.items.kind == "tensor" and _row_by_row(source, loop.node):
+            yield event.node, "this loop of the graph takes one row after another, and writes what each gives"
+
+
+def _of_parts(source: Source, loop: Loop, holder: ast.AST) -> bool:
+    """Whether each turn takes a part of a tensor by its number, and puts it through TensorFlow's ops alone."""
+    inside = [e for e in events(source) if loop in e.loops and e.begun is None]
+    if not inside or not all(e.name.startswith(("tensorflow.", "keras.ops.")) for e in inside):
+        return False
+    names = scopes.bound(getattr(loop.node, "target", loop.node))
+    parts = [n for n in trees.walk(holder) if isinstance(n, ast.Subscript) and scopes.read(n.slice) & names]
+    numbers = [
+        n for n in trees.walk(holder) if isinstance(n, ast.Name) and n.id in names and isinstance(n.ctx, ast.Load)
+    ]
+    placed = {id(m) for n in parts for m in trees.walk(n.slice)}
+    tensors = all(machine.value(source, n.value).kind in ("tensor", "variable") for n in parts)
+    return bool(parts) and tensors and all(id(n) in placed for n in numbers)
+
+
+def _row_by_row(source: Source, loop: ast.For) -> bool:
+    """``for i in tf.range(n): out = out.write(i, f(x[i]))``, whose turns do not need each other."""
+    over = loop.iter
+    if not isinstance(over, ast.Call) or values.qualified(source, over.func) != "tensorflow.range":
+        return False
+    if not isinstance(loop.target, ast.Name):
+        return False
+    wrote, own = False, scopes.bound(loop.body)
+    given: set[str] = set()
+    for one in loop.body:
+        value = one.value if isinstance(one, (ast.Assign, ast.Expr)) else None
+        if value is None:
+            return False
+        writes = isinstance(value, ast.Call) and finding.called(value) == "write"
+        kept = (
+            scopes.dotted(value.func.value)
+            if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute)
+            else ""
+        )
+        if scopes.read(value) & (own - given - ({kept} if writes else set())):
+            return False  # what the turn before left
+        given |= scopes.bound(one)
+        wrote = wrote or writes
+    return wrote and _plain(source, loop.body)
+
+
+def _plain(source: Source, body: Iterable[ast.AST]) -> bool:
+    """Whether all that is called are ops of TensorFlow's that take many rows as well as one."""
+    calls = [n for one in body for n in trees.walk(one) if isinstance(n, ast.Call) and finding.called(n) != "write"]
+    names = [values.qualified(source, c.func) for c in calls]
+    framework = all(name.startswith(("tensorflow.", "keras.ops.")) for name in names)
+    apart = any(name.rpartition(".")[2] in UNEVEN or name.startswith(OF_FILES) for name in names)
+    return bool(names) and framework and not apart
+
+
+def _mapped(source: Source, event: Event) -> bool:
+    """``tf.map_fn`` in a step, over a function of plain ops; what a data set's ``map`` does is the input's."""
+    if event.name != "tensorflow.map_fn" or not event.graph or event.producer or not event.given.args:
+        return False
+    if any(finding.called(call) in running.MAPPING for call in event.path):
+        return False
+    function = event.given.args[0].node
+    return (
+        function is not None
+        and isinstance(function, (*FUNCTIONS, ast.Lambda))
+        and _plain(source, scopes.body(function))
+    )
+
+
+# -- float64
+
+
+def doubles(source: Source) -> Iterator[ast.Call]:
+    """What sets float64 for all layers by a name from elsewhere, or for one layer after another."""
+    every = events(source) if "float64" in source.text else ()
+    setting = [e for e in every if e.name.rpartition(".")[2] in SETTING and e.name.startswith("keras.")]
+    for event in every:
+        if not isinstance(event.node, ast.Call):
+            continue
+        last = event.name.rpartition(".")[2]
+        chosen = setting == [event] and event.given.get("", 0).known == "float64"  # and nobody sets it back
+        wide = event.name.startswith("keras.layers.") and last in COMPUTING
+        if chosen or (wide and event.given.get("dtype").known == "float64"):
+            yield event.node
+            return
+
+
+# -- batches of a few samples
+
+
+def small(source: Source) -> Iterator[tuple[ast.expr, int, int]]:
+    """Steps on a few of very many small samples: where, how many, and of how many."""
+    for event in events(source):
+        found = _of_fit(event) if event.name == ".fit" else _of_slices(source, event)
+        if found is None:
+            continue
+        size, rows, shape = found
+        if 1 <= size <= fits.TINY and rows >= MANY_ROWS and _light(source, shape):
+            yield event.node, size, rows
+            return
+
+
+def _of_fit(event: Event) -> tuple[int, int, tuple[int | None, ...] | None] | None:
+    data = event.given.get("x", 0)
+    if data.kind == "dataset":
+        known: dict[str, int | None] = data.data if isinstance(data.data, dict) else {}
+        size, rows, shape = known.get("batch"), known.get("rows"), None
+    else:
+        first, size = _first(data), event.given.get("batch_size", 2).known
+        rows, shape = layered.samples(data), first.shape[1:] if first.shape else None
+    return (size, rows, shape) if isinstance(size, int) and rows else None
+
+
+def _first(data: Value) -> Value:
+    while data.kind in ("tuple", "list", "dict") and data.items:
+        data = next(iter(data.items.values()))
+    return data
+
+
+def _of_slices(source: Source, event: Event) -> tuple[int, int, tuple[int | None, ...] | None] | None:
+    """A step in a loop that is given ``x[i : i + 2]``, itself or by a generator."""
+    if event not in training.steps(source) or event.graph or not event.loops or not event.given.args:
+        return None
+    first = _first(event.given.args[0])
+    turns = _turns(source, event)
+    if not first.shape or not first.shape[0] or turns is None:
+        return None
+    return first.shape[0], turns * first.shape[0], first.shape[1:]
+
+
+def _turns(source: Source, event: Event) -> int | None:
+    """The turns of the loop around, or of those of the generator that it goes through."""
+    loop = event.loops[-1]
+    if loop.turns is not None or loop.items.kind != "generator":
+        return loop.turns if loop.number in event.given.deep else None
+    made_by = loop.items.node
+    inside = [e.begun for e in events(source) if finding.function(source, e.node) is made_by]
+    known = [one.turns for one in inside if one is not None and one.turns is not None]
+    return max(known, default=None)
+
+
+def _light(source: Source, shape: tuple[int | None, ...] | None) -> bool:
+    """Whether a sample is surely too small to fill a step by itself."""
+    for event in events(source):
+        if event.name == "keras.layers.Embedding":
+            size = [event.given.get("input_dim", 0).known, event.given.get("output_dim", 1).known]
+            if not all(isinstance(n, int) for n in size) or prod(size) > MANY_WEIGHTS:
+                return False
+    if index.of(source).called("MultiHeadAttention", "add_weight", "Bidirectional"):
+        return False
+    if not index.of(source).called(*fits.CONVOLUTIONS, *fits.RECURRENT, "Conv1D", "conv1d"):
+        return True
+    return shape is not None and None not in shape and prod(n or 0 for n in shape) <= fits.SMALL_IMAGE
