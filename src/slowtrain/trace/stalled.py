@@ -138,6 +138,13 @@ class _Seen:
         return fill(self._trace) is not None
 
     @functools.cached_property
+    def calls(self) -> int:
+        """Functions that a step calls, usually."""
+        steps, at = self._trace.steps, self._trace.lane("function").start_ms
+        each = np.searchsorted(at, steps.end_ms) - np.searchsorted(at, steps.start_ms)
+        return int(np.median(each)) if len(each) else 0
+
+    @functools.cached_property
     def lengthens(self) -> bool:
         """Whether each epoch's data set holds the one before."""
         return lengthening.stages(self._trace) is not None
@@ -170,6 +177,8 @@ def _kind(trace: Trace, stall: Stall, seen: _Seen) -> tuple[str, Category]:
         }[lane]
     if not stall.inside:
         return _python(trace, stall, seen), Category.PYTHON
+    if _pass_ms(trace, stall, seen) >= 0.5 * stall.excess_ms:
+        return "validation", Category.UNATTRIBUTED
     largest = max(trace.categories, key=lambda c: _beyond(trace, c, stall.step), default=Category.UNATTRIBUTED)
     if largest is Category.INPUT:
         return _waiting(trace, stall, seen), largest
@@ -186,7 +195,7 @@ def _waiting(trace: Trace, stall: Stall, seen: _Seen) -> str:
 
 def _python(trace: Trace, stall: Stall, seen: _Seen) -> str:
     """What the script did where no span tells: a pass over data, building, the start of an epoch, its own."""
-    if _pass_ms(trace, stall) >= 0.5 * stall.excess_ms:
+    if _pass_ms(trace, stall, seen) >= 0.5 * stall.excess_ms:
         return "validation"
     if seen.covered_ms("build", stall) > BUILT * stall.excess_ms:
         return "build"
@@ -201,11 +210,12 @@ def _beyond(trace: Trace, category: Category, step: int) -> float:
     return float(column[step]) - trace.usual[category]
 
 
-def _pass_ms(trace: Trace, stall: Stall) -> float:
+def _pass_ms(trace: Trace, stall: Stall, seen: _Seen) -> float:
     """From the first to the last call of a function in a stall, its own step's apart; 0 for fewer than a pass has."""
     calls = trace.lane("function")
     low, high = np.searchsorted(calls.start_ms, (stall.start_ms, stall.end_ms))
-    if int(high - low) - int(stall.inside) < PASS:
+    low += seen.calls if stall.inside else 0
+    if int(high - low) < PASS:
         return 0.0
     return float(min(calls.end_ms[high - 1], stall.end_ms) - calls.start_ms[low])
 
