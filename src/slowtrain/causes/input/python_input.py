@@ -14,7 +14,7 @@ from slowtrain.source.cures.input import ahead, chunks, generators, quicker
 from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import ByHand, by_hand, follows_model, is_interpreted, only_converts, text_of
 from slowtrain.source.spots import reached
-from slowtrain.source.spots.input import eagerinput
+from slowtrain.source.spots.input import eagerinput, slowpython
 from slowtrain.trace import Trace, feeding
 from slowtrain.trace.pipeline import Node, Pipeline
 from slowtrain.whatif import Drop, Remedy, Supply, held_up_ms
@@ -81,7 +81,7 @@ class PythonInput(Cause):
     needs = frozenset({Signal.STEPS, Signal.INPUT})
     recorded = frozenset({Signal.PYTHON})
     symptoms = frozenset({Category.INPUT, Category.PYTHON})
-    words = ("from_generator", "numpy_function", "py_function", "PyDataset", "utils.Sequence", "fit_generator", "yield")
+    words = slowpython.WORDS
 
     def examine(self, trace: Trace) -> Evidence | None:
         work = _work(trace)

@@ -115,7 +115,9 @@ class HostLeak(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Gradients or other tensors of each step kept in a list; arrays that grow; ops made in a session's loop."""
-        for found in (*spotted.gradients(source), *spotted.ops(source), *growing.everywhere(source)):
+        known = (*spotted.gradients(source), *spotted.ops(source), *growing.everywhere(source))
+        seen = {found.node for found in known}
+        for found in (*known, *(one for one in growing.reached(source) if one.node not in seen)):
             cure = Prescription("advice", Effect.EXACT, found.cure)
             yield Spot(edits.start(found.node), edits.end(found.node), found.says, cure)
 

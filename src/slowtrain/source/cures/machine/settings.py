@@ -9,6 +9,7 @@ from slowtrain.model import Edit
 from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.reading import finding as find
 from slowtrain.source.reading import index, settings, sizes, values, visible
+from slowtrain.source.reading.abstract import machine, things
 
 THREADS = frozenset(
     f"tensorflow.config.threading.set_{kind}_op_parallelism_threads" for kind in ("intra", "inter")
@@ -105,7 +106,8 @@ def limits(source: Source) -> Iterator[tuple[ast.expr, str, Cure]]:
     for call in index.of(source).called("sched_setaffinity", "cpu_affinity"):
         cores = call.args[-1] if call.args else None
         single = isinstance(cores, (ast.Set, ast.List, ast.Tuple)) and len(cores.elts) == 1
-        if not single or not _binds(source, call) or _among_several(source, call):
+        counted = cores is not None and not single and things.length(machine.value(source, cores)) == 1
+        if not (single or counted) or not _binds(source, call) or _among_several(source, call):
             continue
         if more_cores(source) or _of_this_process(source, call):
             yield call, "this binds the process to one core", more_cores

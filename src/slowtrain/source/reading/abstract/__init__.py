@@ -10,7 +10,9 @@ turns it stands, through whatever functions and generators, and which of its arg
     names     the names of one function while it runs
     events    what is written down, and the loops around it
     library   what Python's, NumPy's, TensorFlow's and Keras's functions give back
+    shapes    the shapes of what those give
     running   those of them that run functions of the script: data sets, fit, callbacks
+    steps     which calls take training steps, and the loops that take one in each turn
     standing  in which loops, calls and graphs it is just now
     conditions   which hold, and which in most turns
     calls     whom a call runs

@@ -192,7 +192,9 @@ def _comprehension(machine: Machine, node: Any, scope: Scope) -> Value:
     known = turns[0] if len(turns) == 1 and turns[0] is not None and not node.generators[0].ifs else NOTHING
     if kind == "rows":
         return Value("rows", known, of=one, born=machine.born())
-    return Value(kind, items={None: one}, born=machine.born(), varies=one.varies & frozenset(machine.depth()))
+    least = known if kind == "list" and known is not NOTHING else None
+    varies = one.varies & frozenset(machine.depth())
+    return Value(kind, items={None: one}, born=machine.born(), varies=varies, data=least)
 
 
 def _plain(machine: Machine, node: Any, scope: Scope) -> Value:

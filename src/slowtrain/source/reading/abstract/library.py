@@ -230,6 +230,7 @@ _BUILT_IN: dict[str, Callable[[Machine, Given], Value]] = {
     "argparse.ArgumentParser": lambda _, given: Value("library", name=PARSER, node=given.node),
     "vars": lambda _, given: Value("dict", items=given.get("", 0).items),
     "setattr": _set,
+    "os.sched_getaffinity": lambda machine, _: Value("list", born=machine.born()),
     "filter": lambda _, given: given.get("", 1),
     "enumerate": lambda machine, given: running.zipped(machine, [Value("range"), *given.args[:1]], given.node),
     "zip": lambda machine, given: running.zipped(machine, given.args, given.node),
@@ -322,7 +323,7 @@ def applied(on: Value, given: Given) -> Value:
     """What a layer or a model of Keras's own gives."""
     symbolic = any(one.name == "symbolic" for a in given.args for one in a.inside(2))
     return Value("tensor", varies=given.deep | on.varies, dtype="float32", name="symbolic" if symbolic else "",
-                 node=on.node)  # fmt: skip
+                 node=on.node, shape=shapes.batch(on.name))  # fmt: skip
 
 
 def method(machine: Machine, on: Value, name: str, given: Given) -> Value:

@@ -49,6 +49,12 @@ def of(value: Value) -> Shape | None:
     return None
 
 
+def batch(name: str) -> Shape | None:
+    """Of what a layer or a model of this class of Keras's gives: rows, of some numbers each."""
+    gives = name.startswith("keras.layers.") or name.endswith((".Sequential", ".Model"))
+    return (None, None) if gives else None
+
+
 def cut(
     held: Shape | None, parts: Sequence[ast.expr], rows: Callable[[ast.Slice, int | None], int | None]
 ) -> Shape | None:

@@ -15,6 +15,10 @@ from slowtrain.source.reading import finding, index, kinds, objects, scopes, set
 from slowtrain.source.reading.input import chains, elements, pipelines
 from slowtrain.source.spots.input import turns
 
+WORDS = (
+    "from_generator", "numpy_function", "py_function", "PyDataset", "utils.Sequence", "fit_generator", "yield",
+    "__next__",
+)  # fmt: skip
 SEQUENCES = frozenset({"PyDataset", "Sequence"})
 CALLING = ("numpy_function", "py_function")
 FEW_SAMPLES = 1000  # an epoch of fewer, at some 50 µs each, waits less than a tenth of a second for them
@@ -122,8 +126,9 @@ def _gone_through(source: Source, given: ast.expr, near: ast.AST) -> Iterator[Ma
         return
     made = finding.defined(source, finding.called(given), near)
     if made is None:
-        made = _method(source, given, "__iter__")
-    if made is not None and any(isinstance(n, ast.Yield) for n in scopes.own(scopes.body(made))):
+        made = _method(source, given, "__next__") or _method(source, given, "__iter__")
+    next_one = made is not None and made.name == "__next__"
+    if made is not None and (next_one or any(isinstance(n, ast.Yield) for n in scopes.own(scopes.body(made)))):
         yield Maker(made, given, False)
 
 

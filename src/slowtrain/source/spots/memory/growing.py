@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, index, kinds, objects, scopes, stepping, values, visible
+from slowtrain.source.reading.abstract import steps as taken
+from slowtrain.source.reading.abstract.machine import events
 from slowtrain.source.spots.memory import kept
 
 JOINING = frozenset({"concatenate", "concat", "vstack", "hstack"})
@@ -43,6 +45,36 @@ def everywhere(source: Source) -> Iterator[kept.Kept]:
                 if held is not None:
                     says = "a tensor of each step stays in memory, and only the last ones are ever read"
                     yield kept.Kept(held, says, "keep a number of it, or the last ones in a deque with maxlen")
+
+
+def reached(source: Source) -> Iterator[kept.Kept]:
+    """Tensors and arrays, more than a number each, that a list gets in every step, from whatever function adds them."""
+    seen: set[ast.expr] = set()
+    for event in events(source) if ".append" in source.text and taken.of(source) else ():
+        if event.name != ".append" or event.on is None or event.on.kind != "list" or event.on.name == "bounded":
+            continue
+        if event.on.born or event.graph:
+            continue
+        loop = next((one for one in event.often(taken.FEW)[::-1] if one.node in taken.loops(source)), None)
+        given = event.given.get("", 0)
+        wide = any(one.kind in ("tensor", "array") and one.shape and 1 not in one.shape for one in given.inside(2))
+        func = event.node.func if isinstance(event.node, ast.Call) else None
+        owner = func.value if isinstance(func, ast.Attribute) else None
+        if loop is None or not wide or event.node in seen or not _made_once(source, owner):
+            continue
+        seen.add(event.node)
+        says = "a tensor of each step stays in memory, and only the last ones are ever read"
+        yield kept.Kept(event.node, says, "keep a number of it, or the last ones in a deque with maxlen")
+
+
+def _made_once(source: Source, owner: ast.expr | None) -> bool:
+    """Whether a list is bound in one place, and all that reads it adds to it, counts it, or takes its end."""
+    if isinstance(owner, ast.Name):
+        stored = [n for n in index.nodes(source, ast.Name) if n.id == owner.id and not isinstance(n.ctx, ast.Load)]  # type: ignore[attr-defined]
+        return len(stored) == 1 and _only_added(source, owner.id, ast.Name)
+    if not isinstance(owner, ast.Attribute):
+        return False
+    return len(objects.stores(source, owner.attr)) == 1 and _only_added(source, owner.attr, ast.Attribute)
 
 
 def _blocks(source: Source, steps: stepping.Steps) -> Iterator[_Block]:

@@ -144,7 +144,7 @@ def small(source: Source) -> Iterator[Copied]:
         ):
             continue
         inner = event.loops[event.loops.index(loop) + 1 :]
-        copies = prod(one.turns or 1 for one in inner)
+        copies = prod(one.turns or things.least(one.items) or 1 for one in inner)
         if copies >= COPIES and loop.number not in seen and not event.rare & {one.number for one in inner}:
             seen.add(loop.number)
             says = f"each step makes {copies} small tensors, with a copy of its own for each"
