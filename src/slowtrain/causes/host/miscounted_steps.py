@@ -12,7 +12,7 @@ from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.reading import index
-from slowtrain.source.spots.host import counting
+from slowtrain.source.spots.host import counting, every
 from slowtrain.trace import Event, Trace
 from slowtrain.trace.host import called, parsed
 from slowtrain.trace.pipeline import Pipeline, Written
@@ -94,12 +94,19 @@ class MiscountedSteps(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Steps that are counted in samples; a data set that repeats itself for the epochs of ``fit``."""
-        for call, given, says in counting.in_samples(source):
+        counted, twice = tuple(counting.in_samples(source)), tuple(counting.repeated_twice(source))
+        for node, says in () if counted or twice else every.miscounted(source):
+            batches = (
+                "count batches: steps_per_epoch = samples // batch_size, and one pass over the data set in an epoch"
+            )
+            cure = Prescription("edit", Effect.CHANGES_TRAINING, batches)
+            yield Spot(edits.start(node), edits.end(node), says, cure)
+        for call, given, says in counted:
             batches = "give steps_per_epoch in batches: samples // batch_size"
             made = tuple(kerascalls.counted_in_batches(source, call.lineno))
             cure = Prescription("edit", Effect.CHANGES_TRAINING, batches, edits=made)
             yield Spot(edits.start(given), edits.end(given), says, cure)
-        for call, says in counting.repeated_twice(source):
+        for call, says in twice:
             once = "take .repeat(n) out of the data set, or run one epoch"
             made = tuple(kerascalls.unrepeated(source, edits.end(call.func)[0]))
             cure = Prescription("edit", Effect.CHANGES_TRAINING, once, edits=made)

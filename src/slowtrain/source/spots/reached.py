@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from math import prod
 
-from slowtrain.source import Source, edits
+from slowtrain.source import Source, edits, trees
 from slowtrain.source.reading import finding, scopes
 from slowtrain.source.reading.abstract import machine
 from slowtrain.source.reading.abstract.events import Event, Loop
@@ -240,9 +240,25 @@ def grown(source: Source) -> Iterator[ast.expr]:
         if event.name not in LONGER or not event.loops or event.producer or event.graph or not event.given.args:
             continue
         statement = finding.statement(source, event.node)
-        names = scopes.bound(statement) if isinstance(statement, ast.Assign) else set()
-        if names & scopes.read(event.node) and (event.loops[-1].turns or 0) >= MANY_ROWS:
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        names = {scopes.dotted(one) for one in targets} - {""}
+        read = (
+            {scopes.dotted(n) for a in event.node.args for n in trees.walk(a)}
+            if isinstance(event.node, ast.Call)
+            else set()
+        )
+        if names & read and ((event.loops[-1].turns or 0) >= MANY_ROWS or _of_all_rows(event.loops[-1])):
             yield event.node
+
+
+def _of_all_rows(loop: Loop) -> bool:
+    """``for i in range(len(x) - 24)``: a turn for each row of an array, of which nobody says how many there are."""
+    over = loop.node.iter if isinstance(loop.node, ast.For) else None
+    if loop.turns is not None or loop.items.kind != "range" or over is None:
+        return False
+    asked = [n for n in trees.walk(over) if isinstance(n, (ast.Call, ast.Attribute))]
+    return any((isinstance(n, ast.Call) and finding.called(n) == "len") or
+               (isinstance(n, ast.Attribute) and n.attr == "shape") for n in asked)  # fmt: skip
 
 
 def little_predicts(source: Source) -> Iterator[ast.Call]:

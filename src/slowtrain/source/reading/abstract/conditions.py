@@ -35,3 +35,16 @@ def usual(machine: Machine, test: ast.expr, scope: Scope) -> bool:
         period = machine.value(left.right, scope).known
         return isinstance(period, int) and period <= OFTEN
     return False
+
+
+def leaves_most(machine: Machine, test: ast.If, scope: Scope) -> bool:
+    """``if step % 100: return``, behind which only one turn in many goes on."""
+    if test.orelse or not isinstance(test.body[-1], (ast.Return, ast.Continue)):
+        return False
+    asked = test.test
+    if isinstance(asked, ast.Compare) and len(asked.ops) == 1 and isinstance(asked.ops[0], ast.NotEq):
+        asked = asked.left
+    if not isinstance(asked, ast.BinOp) or not isinstance(asked.op, ast.Mod):
+        return False
+    period = machine.value(asked.right, scope).known
+    return not isinstance(period, int) or period > OFTEN

@@ -277,6 +277,13 @@ def _named(machine: Machine, node: ast.NamedExpr, scope: Scope) -> Value:
     return found
 
 
+def loaded(target: Any) -> ast.expr:
+    """A target as it is read."""
+    fields = {name: getattr(target, name) for name in target._fields} | {"ctx": ast.Load()}
+    made: ast.expr = ast.copy_location(type(target)(**fields), target)
+    return made
+
+
 _EXPRESSIONS: dict[type[ast.AST], Callable[[Machine, Any, Scope], Value]] = {
     ast.Constant: lambda _machine, node, _scope: constant(node.value),
     ast.Name: _name,

@@ -73,7 +73,13 @@ class Machine(Standing):
 
     def block(self, body: Sequence[ast.stmt], scope: Scope) -> bool:
         """Whether it ends there: by ``return``, ``raise``, ``break`` or ``continue``."""
-        return any(self.statement(one, scope) for one in body)
+        for at, one in enumerate(body):
+            if self.statement(one, scope):
+                return True
+            if isinstance(one, ast.If) and conditions.leaves_most(self, one, scope):
+                with self.sometimes(self.value(one.test, scope)):
+                    return self.block(body[at + 1 :], scope)
+        return False
 
     def statement(self, node: ast.stmt, scope: Scope) -> bool:
         self.spend()
@@ -103,7 +109,7 @@ class Machine(Standing):
             self.store(target, value, scope)
 
     def _augment(self, node: ast.AugAssign, scope: Scope) -> None:
-        before = self.value(_loaded(node.target), scope)
+        before = self.value(expressions.loaded(node.target), scope)
         value = things.together(node.op, before, self.value(node.value, scope))
         depth = len(self.loops)
         if isinstance(node.target, ast.Name):
@@ -357,13 +363,6 @@ def _carried(was: Value, value: Value, loop: Loop) -> Value:
     """What a name holds when a turn begins: what it held before, or what the turn before left."""
     same = value.known is not NOTHING and value.known == was.known
     return value if same else either(was, value).moving((loop.number,))
-
-
-def _loaded(target: Any) -> ast.expr:
-    """A target as it is read."""
-    fields = {name: getattr(target, name) for name in target._fields} | {"ctx": ast.Load()}
-    made: ast.expr = ast.copy_location(type(target)(**fields), target)
-    return made
 
 
 @kept(4096)

@@ -128,3 +128,17 @@ def swept(source: Source) -> Iterator[ast.expr]:
     for event in events(source) if "gc" in source.text else ():
         if event.name == "gc.collect" and training.beside(source, event) is not None:
             yield event.node
+
+
+def miscounted(source: Source) -> Iterator[tuple[ast.expr, str]]:
+    """Steps of an epoch counted in samples, and data sets that repeat themselves for the epochs of ``fit``."""
+    for event in events(source):
+        data, given = event.given.get("x", 0), event.given
+        if event.name != ".fit" or data.kind != "dataset" or not isinstance(data.data, dict):
+            continue
+        steps, epochs = given.get("steps_per_epoch"), given.get("epochs", 3).known
+        rows, batch, repeated = (data.data.get(name) for name in ("rows", "batch", "repeated"))
+        if steps.kind == "number" and steps.known == rows and rows and batch and batch > 1:
+            yield event.node, f"steps_per_epoch counts {rows:,} samples; a step takes {batch} of them"
+        elif "steps_per_epoch" not in given.keywords and repeated and repeated > 1 and repeated == epochs:
+            yield event.node, f"the data set repeats itself {repeated} times in each epoch of fit()"
