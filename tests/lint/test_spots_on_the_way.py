@@ -27,8 +27,14 @@ BOARDS = (
     "    step(x, y)\n"
 )
 
+CSV = (
+    "class Run:\n    def parse(self, line):\n        c = tf.io.decode_csv(line, [[0.0]] * 4)\n"
+    "        return tf.stack(c[:3]), c[3]\n    def data(self):\n        ds = tf.data.TextLineDataset(['a.csv'])\n"
+)
+
 FOUND: dict[str, list[tuple[str, int]]] = {
     "input/per-element-map": [
+        (CSV + "        return {'train': ds.map(self.parse, 4).batch(8)}\nmodel.fit(Run().data()['train'])\n", 7),
         (TABLE + FEATURES + f"def make(c, t, size):\n    d = {DATA}(c, t))\n    if shuffle:\n"
          f"        d = d.shuffle(999)\n"
          "    d = d.map(features)\n    return d.batch(size)\nmodel.fit(make(cols, y, 32))\n", 9),
@@ -53,6 +59,15 @@ FOUND: dict[str, list[tuple[str, int]]] = {
          f"model.fit(make()['a'])\n", 6),
         (STEP + LOAD + FILES + f"def sets():\n    d = {DATA}files).map(load, 4)\n    return d.take(9), d.batch(8)\n"
          "_, d = sets()\nfor i, x in enumerate(d):\n    step(x)\n", 16),
+    ],
+    "input/oversized-shuffle": [
+        (
+            ("def floats(p):\n    return tf.cast(p, tf.float32) / 255.0\ndef make(p, n):\n"
+            f"    d = {DATA}p).map(floats, 4)\n"
+            "    return d.shuffle(n).batch(8)\nx = np.zeros((9000, 256, 256, 3), 'uint8')\n"
+            "model.fit({'a': make(x, len(x))}['a'])\n"),
+            5,
+        ),
     ],
     "input/shuffle-fill": [
         (POOL + STEP + f"d = {DATA}pool).shuffle(50000).batch(64)\nfor e in range(9):\n    for x in d.take(20):\n"
@@ -106,7 +121,15 @@ FOUND: dict[str, list[tuple[str, int]]] = {
     ],
 }  # fmt: skip
 QUIET: dict[str, list[str]] = {
+    "input/oversized-shuffle": [
+        ("def floats(p):\n    return tf.cast(p, tf.float32) / 255.0\ndef make(p, n):\n"
+        f"    return {DATA}p).shuffle(n).map(floats, 4).batch(8)\n"
+        "x = np.zeros((9000, 256, 256, 3), 'uint8')\nmodel.fit({'a': make(x, len(x))}['a'])\n"),
+        (f"def make(p, n):\n    return {DATA}p).map(lambda v: tf.cast(v, tf.float32), 4).shuffle(n).batch(8)\n"
+        "model.fit({'a': make(np.zeros((900, 32, 32, 3), 'uint8'), 900)}['a'])\n"),
+    ],
     "input/per-element-map": [
+        CSV + "        return {'train': ds.batch(8).map(self.parse, 4)}\nmodel.fit(Run().data()['train'])\n",
         TABLE + FEATURES + f"d = {DATA}(cols, y)).map(features).cache().batch(8)\nmodel.fit(d, epochs=3)\n",
         TABLE + FEATURES + f"d = {DATA}(cols, y)).batch(8).map(features)\nmodel.fit(d)\n",
         TABLE + f"d = {DATA}(cols, y)).map(lambda r, t: (r['a'], draw(t))).batch(8)\nmodel.fit(d)\n",

@@ -11,7 +11,7 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
 from slowtrain.source.reading import index
-from slowtrain.source.spots.input import shuffling
+from slowtrain.source.spots.input import shuffling, staged
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import free_bytes
 from slowtrain.trace.filling import fill
@@ -76,13 +76,16 @@ class OversizedShuffle(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """A buffer behind a map that makes floats, as large as literals of the file say."""
-        for one in shuffling.behind_maps(source):
-            if one.bytes is None or one.bytes < LEAST_BYTES:
+        known = {one.call: one.bytes or 0 for one in shuffling.behind_maps(source)}
+        for more, size in staged.large(source):
+            known[more.call] = known.get(more.call) or size
+        for call, size in known.items():
+            if size < LEAST_BYTES:
                 continue
-            made = tuple(datasets.shuffled_first(source, edits.end(one.call.func)[0]))
+            made = tuple(datasets.shuffled_first(source, edits.end(call.func)[0]))
             cure = Prescription("edit", Effect.EQUIVALENT, "shuffle before decoding, or as uint8", edits=made)
-            says = f"this buffer holds {plain(one.bytes / 2**30, 2)} GiB of floats that a map in front of it makes"
-            yield Spot(*index.operation(one.call), says, cure)
+            says = f"this buffer holds {plain(size / 2**30, 2)} GiB of floats that a map in front of it makes"
+            yield Spot(*index.operation(call), says, cure)
 
     fixes = (
         (

@@ -16,6 +16,7 @@ from slowtrain.source.reading.abstract.values import Value
 from slowtrain.source.reading.input import chains
 
 CUTTING = frozenset({"batch", "padded_batch", "ragged_batch", "rebatch"})
+ONE_BY_ONE = ("from_tensor_slices", "TextLineDataset", "TFRecordDataset")
 ALONG = frozenset({"map", "shuffle", "prefetch", "cache", "with_options", "repeat", "enumerate", "snapshot"})
 
 
@@ -118,7 +119,7 @@ def _rows(held: Value) -> int | None:
 
 def batched(stages: tuple[Stage, ...]) -> bool | None:
     """Whether what these stages give are batches; None where nobody can say."""
-    found: bool | None = False if stages[0].name == "from_tensor_slices" else None
+    found: bool | None = False if stages[0].name in ONE_BY_ONE else None
     for one in stages[1:]:
         if one.name in CUTTING:
             found = True

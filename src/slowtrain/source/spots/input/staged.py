@@ -54,8 +54,9 @@ def per_element(source: Source) -> Iterator[Staged]:
             maps = _since_rows(one.stages[:at])
             if not maps or not all(map(_cheap, maps)) or (taken.rows(one.stages[:at]) or LEAST_ROWS) < LEAST_ROWS:
                 continue
+            lines = one.names[0] in tiny.LINES and any(_does(each, "decode_csv") for each in maps)
             for each in maps:
-                row = _row(each.before)
+                row = _row(each.before) or ("line of text" if lines and _does(each, "decode_csv") else None)
                 if row is not None and isinstance(each.given.node, ast.Call):
                     yield Staged(each.given.node, row)
 
@@ -71,6 +72,25 @@ def _since_rows(stages: tuple[Stage, ...]) -> list[Stage]:
         elif one.name not in ("shuffle", "repeat", "take", "skip", "with_options", "prefetch"):
             return []
     return found
+
+
+def _does(stage: Stage, op: str) -> bool:
+    return any(one.name.rpartition(".")[2] == op for one in stage.does)
+
+
+def large(source: Source) -> Iterator[tuple[Staged, int]]:
+    """Buffers behind maps, and how many bytes of 4-byte floats they hold where that is known."""
+    for one in taken.of(source) if ".shuffle" in source.text else ():
+        for at, stage in enumerate(one.stages):
+            maps = _since_rows(one.stages[:at]) if stage.name == "shuffle" else []
+            if not maps or taken.batched(one.stages[:at]) is not False:
+                continue
+            held, there = stage.given.get("buffer_size", 0).known, taken.rows(one.stages[:at])
+            floats = any(leaf.dtype.startswith("float") for leaf in taken.leaves(stage.before))
+            each = taken.numbers(stage.before, batched=False) if floats else None
+            if each and isinstance(held, int) and held > 0 and isinstance(stage.given.node, ast.Call):
+                many = min(held, there) if there and "repeat" not in one.names else held
+                yield Staged(stage.given.node, "", early=True), many * each * shuffling.FLOAT_BYTES
 
 
 def _cheap(stage: Stage) -> bool:
