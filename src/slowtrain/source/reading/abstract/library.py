@@ -43,6 +43,7 @@ SIZED = {
 }
 SCALARS = frozenset("floor ceil sqrt exp log log10 sin cos tanh clip mean abs where sum power".split())
 ADDING = frozenset({"append", "extend", "insert", "appendleft", "add"})
+CHECKPOINTS = ("tensorflow.train.Checkpoint", "tensorflow.train.CheckpointManager")
 PARSER = "argparse.ArgumentParser.made"
 DIGITS = 18
 TAKING = frozenset({"pop", "popleft", "remove", "clear", "sort", "reverse"})
@@ -154,10 +155,9 @@ def _listed(machine: Machine, given: Given) -> Value:
 
 def _queue(machine: Machine, given: Given) -> Value:
     """A list, of at most so many items where that is said."""
-    held, most = _listed(machine, Given(given.node, given.args[:1])), given.get("maxlen", 1)
+    most, held = given.get("maxlen", 1), _listed(machine, Given(given.node, given.args[:1]))
     kept = held.with_(kind="list", items=dict(held.items), data="open" if held.items else None)
-    return kept if most.kind in ("unknown", "none") and "maxlen" not in given.keywords else kept.with_(
-        name="bounded", known=most.known)  # fmt: skip
+    return kept if most is UNKNOWN or most.kind == "none" else kept.with_(name="bounded", known=most.known)
 
 
 def _converted(name: str) -> Callable[[Machine, Given], Value]:
@@ -286,8 +286,7 @@ def drawn(machine: Machine, last: str, given: Given) -> Value:
 
 def _tensorflow(machine: Machine, name: str, given: Given) -> Value:
     last = name.rpartition(".")[2]
-    object_of = name.startswith("tensorflow.train.") and last[:1].isupper()  # a checkpoint, its manager
-    if name in ("tensorflow.Module", "tensorflow.GradientTape") or object_of or last.endswith(("Strategy", "Writer")):
+    if name in ("tensorflow.Module", "tensorflow.GradientTape", *CHECKPOINTS) or last.endswith(("Strategy", "Writer")):
         return Value("keras", name=name, born=machine.born(), node=given.node)
     first = given.get("initial_value" if last == "Variable" else "value", 0)
     named = dtype(given.get("dtype"))
@@ -392,9 +391,8 @@ def _of_mapping(on: Value, name: str, given: Given) -> Value:
         return Value("rows", turns, of=inside if name == "values" else Value("text"))
     if name in ("get", "pop", "setdefault") and given.args:
         return on.items.get(given.args[0].known, UNKNOWN) if given.args[0].known is not NOTHING else inside
-    if name == "update" and given.args:
-        if given.args[0].kind == "dict" and None not in given.args[0].items:
-            on.items.update(given.args[0].items)
-        else:
-            on.items.update(dict.fromkeys([*on.items, None], UNKNOWN))
+    if name == "update":
+        sure = not given.args or (given.args[0].kind == "dict" and None not in given.args[0].items)
+        more = {**(given.args[0].items if given.args else {}), **given.keywords}
+        on.items.update(more if sure else dict.fromkeys([*on.items, None], UNKNOWN))
     return UNKNOWN
