@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
@@ -101,7 +102,10 @@ class Statements:
     @functools.cached_property
     def _lines(self) -> list[int]:
         """Where lines begin."""
-        return [0, *(match.end() for match in _BREAK.finditer(self.source.plain))]
+        text = self.source.plain
+        if "\r" in text:
+            return [0, *(match.end() for match in _BREAK.finditer(text))]
+        return [0, *itertools.accumulate(len(line) + 1 for line in text.split("\n"))][:-1]
 
     @functools.cached_property
     def _reaching(self) -> tuple[list[int], list[int]]:

@@ -25,7 +25,7 @@ GLOBAL = ("set_floatx", "set_global_policy", "set_dtype_policy", "set_policy")
 HALF_LEAST = 2.0**-25  # anything smaller is zero in float16
 _HALF = re.compile(r"float16(?<!\wfloat16)\b")
 _DIVIDED = re.compile(r"/(?!=)")
-_SMALL = re.compile(r"\d[eE]-|(?:0_?){7}")  # how a number below that is written
+_SMALL = re.compile(r"\d[eE]-|0[0_]{6}")  # how a number below that is written
 MATRIX = 2  # dimensions
 KEEPING = ("tensorflow.constant", "tensorflow.convert_to_tensor", "tensorflow.identity")  # a format, unless told
 LEAST_WEIGHTS = 1000  # of fewer, as a test of a function has, the bytes go through in a microsecond at either width
