@@ -134,6 +134,19 @@ def stands_for(trace: Trace, samples: Spans) -> Floats:
     return np.asarray(np.clip(gap, 0.0, LONGEST_GAP_MS))
 
 
+def step_places(trace: Trace) -> tuple[Place, ...]:
+    """The line that starts steps; for Keras the `compile` that could set how many go together."""
+    keras = trace.steps.source == "fit"
+    compiled = [e.place for e in trace.events_of("compile") if keras and e.place is not None]
+    written = [
+        Place(str(e.data["file"]), int(e.data["line"]))
+        for e in trace.events_of("trace")
+        if e.data.get("training") and not e.data.get("keras") and e.data.get("file") and e.data.get("line")
+    ]
+    places = (*compiled[-1:], *written[:1], trace.steps.place)
+    return tuple(dict.fromkeys(p for p in places if p is not None))[:3]
+
+
 def in_keras(name: Name) -> bool:
     """Whether a stack sample lies in Keras, a model being built or called, and not in its helpers for images."""
     via = str(name.detail.get("via") or name.detail.get("leaf_file") or "")

@@ -11,7 +11,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.source.cures.compute import models
 from slowtrain.source.reading.recorded import everywhere
-from slowtrain.trace import Device, Trace, names, tensor_cores, work
+from slowtrain.trace import Device, Trace, host, names, tensor_cores, work
 from slowtrain.whatif import Drop, Remedy
 
 # Of the device's time: where elementwise ops take less, no fusing of them gives more than a few per cent, for a
@@ -22,6 +22,12 @@ MOST_SAVED = 0.97  # of their time: of however many, one pass stays
 SHORTEST = 2.0  # ops in a chain, where the profile names kernels only: the least that can be fused
 LETTERS = 60  # of a layer's name
 LEAST_PART = 0.05  # of its scope's time, for a type of op to count: an optimizer has scalars of its own
+# On a processor.
+LONG_MS = (
+    0.1  # an op that goes through memory; what is shorter costs by being started, of which XLA spares little there
+)
+MANY = 20  # such ops a step: a chain or several
+LEFT, LEFT_SPREAD = 0.4, (0.5, 1.3)
 # Ops whose scope is that of the layer they belong to.
 _INNER = re.compile(r"/(?:random_uniform|random_normal|stateless_random\w*)$")
 _NUMBER = re.compile(r"_\d+$")
@@ -52,6 +58,8 @@ class UnfusedElementwise(Cause):
     Ops of one scope count as a chain. Kernels that XLA fused are none of these, unless Python started each by itself:
     an op of JAX outside `jax.jit` is a program of its own. Where the device waits for such ops, it is `eager-step`.
     The saving leaves one pass for each chain; how much XLA really fuses differs, and its range is wide.
+    Without a GPU: twenty or more elementwise ops a step that each take a tenth of a millisecond or more, an optimizer's
+    left out, and together most of the step.
 
     ## What to do
     `compile(..., jit_compile=True)`, or `@tf.function(jit_compile=True)` on the step. Where one layer
@@ -64,9 +72,15 @@ class UnfusedElementwise(Cause):
     title = "Elementwise ops are not fused"
     needs = frozenset({Signal.STEPS, Signal.DEVICE})
 
+    def wants(self, trace: Trace) -> frozenset[Signal]:
+        """A processor has no timeline of its own: its ops are those of the window."""
+        on_host = trace.device is None and not (trace.on_accelerator or trace.on_jax or trace.fact("profile"))
+        return frozenset({Signal.STEPS, Signal.KERNELS}) if on_host else super().wants(trace)
+
     def examine(self, trace: Trace) -> Evidence | None:
-        found = _chains(trace.device) if trace.device is not None else None
-        total = trace.device.kernel_ms if trace.device is not None else 0.0
+        if trace.device is None:
+            return _on_host(trace)
+        found, total = _chains(trace.device), trace.device.kernel_ms
         if trace.on_jax and trace.eager and trace.share(Category.DEVICE) < MOSTLY:
             return None
         if found is None or not total or found.ms < SHARE * total:
@@ -77,13 +91,15 @@ class UnfusedElementwise(Cause):
             f"{found.kernels:,.0f} elementwise kernels take {plain(found.ms)} ms of each step, {share:.0%} of the "
             f"device's time{where}; fused, about {found.left:,.0f} would be left",
             {"elementwise_ms": found.ms, "elementwise_share": share, "kernels": found.kernels, "left": found.left},
-            tensor_cores.lines(device, _elementwise) if (device := trace.device) is not None else (),
+            tensor_cores.lines(trace.device, _elementwise),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         device = trace.device
-        found = _chains(device) if device is not None else None
-        if found is None or device is None or not device.kernels:
+        if device is None:
+            return [Drop({Category.DEVICE: (1 - LEFT) * evidence.numbers["elementwise_ms"]}, spread=LEFT_SPREAD)]
+        found = _chains(device)
+        if found is None or not device.kernels:
             return []
         scale = min(trace.mean(Category.DEVICE) / device.kernel_ms, 1.0) if device.kernel_ms else 1.0
         # With the kernels go the gaps between those that were queued one behind the other.
@@ -116,8 +132,26 @@ class UnfusedElementwise(Cause):
         @device busy=9 ms=9 kernels=300 by={"Mul_GPU_DT_FLOAT_DT_FLOAT_kernel":[3,100],
         & "AddV2_GPU_DT_FLOAT_DT_FLOAT_kernel":[3,100],"ampere_sgemm_128x64_tn":[3,20]}
         """,
+        """
+        step     1111111111
+        device   kkkkkkkkk.
+        @kernels busy=9 ms=18 ops={"Log1p:Log1p":[4,8],"gradient_tape/mul:Mul":[10,20],"add:AddV2":[2,4],
+        & "MatMul:MatMul":[2,2]}
+        """,
     )
     quiet = (
+        # Few such ops, and an optimizer's.
+        """
+        step     1111111111
+        device   kkkkkkkkk.
+        @kernels busy=9 ms=18 ops={"Log1p:Log1p":[14,8],"adam/mul:Mul":[2,20],"MatMul:MatMul":[2,2]}
+        """,
+        # Many short ones.
+        """
+        step     1111111111
+        device   kkkkkkkkk.
+        @kernels busy=9 ms=18 ops={"Log1p:Log1p":[8,200],"gradient_tape/mul:Mul":[8,200],"MatMul:MatMul":[2,2]}
+        """,
         """
         step     1111111111
         device   kkkkkkkkk.
@@ -135,6 +169,28 @@ class UnfusedElementwise(Cause):
         @device busy=9 ms=9 kernels=60 ops={"a/query/Cast:Cast":[2,1],"a/key/Cast:Cast":[2,1],"b/key/Cast:Cast":[2,1],
         & "m/dense/MatMul:MatMul":[3,6]}
         """,
+    )
+
+
+def _on_host(trace: Trace) -> Evidence | None:
+    """Long elementwise ops on the processor, where there are many and they take most of the step."""
+    deep = trace.kernels
+    if deep is None or deep.ms <= 0 or trace.eager:
+        return None
+    long = [
+        op
+        for op in work.ops(deep)
+        if op.kind in names.ELEMENTWISE_OPS and not op.update and op.count and op.ms / op.count >= LONG_MS
+    ]
+    count = sum(op.count for op in long)
+    ms = trace.mean(Category.DEVICE) * sum(op.ms for op in long) / deep.ms
+    if count < MANY or ms < MOSTLY * trace.step_ms:
+        return None
+    return Evidence(
+        f"{count:,.0f} elementwise ops of {plain(ms / count)} ms each, one pass over memory and more, take "
+        f"{plain(ms)} of a step's {plain(trace.step_ms)} ms",
+        {"elementwise_ms": ms, "elementwise_share": ms / trace.step_ms, "kernels": count},
+        host.step_places(trace),
     )
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.trace import Trace
-from slowtrain.trace.host import computing_ms
+from slowtrain.trace.host import computing_ms, step_places
 from slowtrain.whatif import Drop, Remedy
 
 DOMINATES = 0.5  # of the step is starting and running operations beyond what they compute, waiting aside
@@ -87,7 +87,7 @@ class LaunchBound(Cause):
             f"{plain(_busy_ms(trace), 2)} ms; "
             f"the rest is starting them",
             {"step_ms": trace.step_ms, "busy_ms": _busy_ms(trace), "overhead_ms": overhead, "ops": ops},
-            _places(trace),
+            step_places(trace),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -245,7 +245,7 @@ def _called(trace: Trace) -> Evidence | None:
         f"the device computes for {plain(busy, 2)} of each step's {plain(trace.step_ms)} ms; "
         f"for {plain(starting)} ms it waits for the host to get from one call to the next",
         {"step_ms": trace.step_ms, "busy_ms": busy, "overhead_ms": overhead, "ops": device.kernels},
-        () if trace.fact("profile") else _places(trace),
+        () if trace.fact("profile") else step_places(trace),
     )
 
 
@@ -299,16 +299,3 @@ def _saved_ms(trace: Trace, most: float = MOST_CALL_MS) -> float:
 
 def _long_enough(trace: Trace, overhead: float) -> bool:
     return overhead * trace.steps.count >= LEAST_RUN_SHARE * trace.run_ms
-
-
-def _places(trace: Trace) -> tuple[Place, ...]:
-    """The line that starts steps; for Keras the `compile` that could set how many go together."""
-    keras = trace.steps.source == "fit"
-    compiled = [e.place for e in trace.events_of("compile") if keras and e.place is not None]
-    written = [
-        Place(str(e.data["file"]), int(e.data["line"]))
-        for e in trace.events_of("trace")
-        if e.data.get("training") and not e.data.get("keras") and e.data.get("file") and e.data.get("line")
-    ]
-    places = (*compiled[-1:], *written[:1], trace.steps.place)
-    return tuple(dict.fromkeys(p for p in places if p is not None))[:3]
