@@ -226,7 +226,11 @@ def _alike(source: Source, loop: Loop) -> bool:
     if not inside or not all(e.name.startswith(("tensorflow.", "keras.ops.")) for e in inside):
         return False
     turn = scopes.bound(loop.node.target) if isinstance(loop.node, ast.For) else set()
-    for one in scopes.own(scopes.body(loop.node)):
+    body = list(scopes.own(scopes.body(loop.node)))
+    cuts = {id(n) for one in body if isinstance(one, ast.Slice) for n in trees.walk(one)}  # x[:, k : k + n]
+    for one in body:
+        if id(one) in cuts:
+            continue
         sides = (one.left, one.right) if isinstance(one, ast.BinOp) else ()
         counted = any(isinstance(s, ast.Name) and s.id in turn for s in sides)
         if counted and any(machine.value(source, s).kind in ("tensor", "variable") for s in sides):

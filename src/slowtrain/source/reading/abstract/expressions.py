@@ -120,6 +120,9 @@ def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
             rows = (None,) if masked or key.shape is None else key.shape
             shape = (*rows, *held.shape[1:]) if held.shape else None
             found = found.with_(ragged=key.varies if masked else key.ragged, shape=shape)
+        elif found.shape is not None and key.kind != "number":  # a slice that has a name, a place on several axes
+            single = key.kind == "tuple" and all(one.kind == "number" for one in key.items.values())
+            found = found.with_(shape=held.shape[len(cut) :] if single and held.shape else None)
         return found.moving(key.varies)
     parts = [machine.value(p, scope) for one in cut if isinstance(one, ast.Slice)
              for p in (one.lower, one.upper, one.step) if p is not None]  # fmt: skip
@@ -229,7 +232,9 @@ def _compare(machine: Machine, node: ast.Compare, scope: Scope) -> Value:
         return Value("number", (left.kind == "none") == isinstance(op, ast.Is) if sure else NOTHING, name="bool")
     for kind in ("tensor", "variable", "array"):
         if any(s.kind == kind for s in sides) and not isinstance(op, (ast.In, ast.NotIn, ast.Is, ast.IsNot)):
-            return Value("array" if kind == "array" else "tensor", varies=varies, dtype="bool")
+            known = [s.shape for s in sides if s.shape is not None]
+            return Value("array" if kind == "array" else "tensor", varies=varies, dtype="bool",
+                         shape=things.broadcast(known) if known else None)  # fmt: skip
     known = NOTHING
     if isinstance(op, (ast.Eq, ast.NotEq)) and len(sides) == 2 and NOTHING not in (sides[0].known, sides[1].known):
         known = (sides[0].known == sides[1].known) == isinstance(op, ast.Eq)

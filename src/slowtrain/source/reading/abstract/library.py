@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from slowtrain.source.reading import objects
@@ -37,7 +38,7 @@ FORMATS = frozenset({"float64", "float32", "float16", "bfloat16", "int64", "int3
 NAMED = {"float": "float64", "double": "float64", "single": "float32", "int": "int64"}
 # Where the shape stands of what is drawn.
 SIZED = {
-    **dict.fromkeys(("random", "random_sample", "standard_normal"), 0),
+    **dict.fromkeys(("random", "random_sample", "standard_normal", "permutation"), 0),
     **dict.fromkeys(("choice", "exponential", "poisson", "standard_gamma"), 1),
     **dict.fromkeys(("integers", "randint", "normal", "uniform", "gamma", "beta", "binomial", "lognormal"), 2),
 }
@@ -164,7 +165,8 @@ def _converted(name: str) -> Callable[[Machine, Given], Value]:
     def does(machine: Machine, given: Given) -> Value:  # noqa: ARG001
         known = given.args[0].known if given.args and name != "bool" else NOTHING
         if isinstance(known, str) and known.isdecimal() and len(known) < DIGITS:
-            known = int(known) if name == "int" else float(known)
+            known = float(known) if name == "float" else int(known)
+        known = int(known) if name == "int" and isinstance(known, float) and isfinite(known) else known
         return Value("number", known if isinstance(known, (int, float)) else NOTHING, given.varies, name=name)
 
     return does
@@ -308,7 +310,7 @@ def _keras(machine: Machine, name: str, given: Given) -> Value:
     if name.startswith(("keras.ops", "keras.random", "keras.activations")):
         return Value("tensor", varies=given.deep, ragged=given.ragged, dtype=widest(*given.args))
     if last == "Input":
-        return Value("tensor", dtype=dtype(given.get("dtype")) or "float32", name="symbolic")
+        return Value("tensor", dtype=dtype(given.get("dtype")) or "float32", name="symbolic", shape=shapes.fed(given))
     if last == "pad_sequences":
         ragged = frozenset[int]() if "maxlen" in given.keywords else given.deep
         return Value("array", varies=given.deep, ragged=ragged, dtype="int32")

@@ -63,8 +63,9 @@ def dataset(machine: Machine, name: str, given: Given) -> Value:
     elif not last[:1].isupper() and "Dataset" not in name:
         return Value("library", name=name)
     rows = things.length(first) if last in ("from_tensor_slices", "range") else None
-    for one in first.inside(2) if last == "from_tensor_slices" else ():
-        rows = things.length(one) if one.kind in ("array", "tensor") else rows
+    inside = [one for one in first.inside(2) if one.kind in ("array", "tensor")]
+    if last == "from_tensor_slices" and inside:
+        rows = next((n for one in inside if (n := things.length(one))), None)
     return Value("dataset", of=held, node=given.node, born=machine.born(), stages=(Stage(last, given, UNKNOWN, held),),
                  data={"rows": rows, "turns": rows})  # fmt: skip
 
@@ -182,7 +183,7 @@ def _fed(machine: Machine, on: Value, name: str, given: Given) -> None:
             if own is not None and on.kind == "object" and name != "predict":
                 _step(machine, on, own, node)
             elif on.kind == "object":
-                _called(machine, on, node)
+                _called(machine, on, _batch(source), node)
         loss = on.items.get("loss", UNKNOWN)
         called = things.attribute_of(loss, "call") if loss.kind == "object" else loss
         if name == "fit" and called is not None and called.kind in ("function", "method"):
@@ -192,12 +193,29 @@ def _fed(machine: Machine, on: Value, name: str, given: Given) -> None:
             _hooks(machine, on, one, epoch.number, node)
 
 
-def _called(machine: Machine, on: Value, node: ast.AST) -> None:
+def _batch(data: Value) -> Value:
+    """What a model is given of the data that it is fed, as its class sees it."""
+    if data.kind == "dataset":
+        held = data.of or UNKNOWN
+        apart = held.kind == "tuple" and held.items and None not in held.items
+        return _symbolic(next(iter(held.items.values())) if apart else held)
+    whole = shapes.of(data) if data.kind in ("array", "tensor") else None
+    return Value("tensor", name="symbolic", shape=(None, *whole[1:]) if whole else None)
+
+
+def _symbolic(held: Value) -> Value:
+    if held.kind in ("tuple", "list", "dict") and None not in held.items:
+        return held.with_(items={k: _symbolic(v) for k, v in held.items.items()})
+    shape = held.shape if held.kind == "tensor" else None
+    return Value("tensor", name="symbolic", shape=shape, dtype=held.dtype if held.kind == "tensor" else "")
+
+
+def _called(machine: Machine, on: Value, batch: Value, node: ast.AST) -> None:
     """What Keras's own step runs of a model's class: ``call``."""
     whole = things.attribute_of(on, "call")
     if whole is not None:
         with machine.tracing():
-            machine.call(on, Given(node, [Value("tensor", name="symbolic")]))
+            machine.call(on, Given(node, [batch]))
 
 
 def _step(machine: Machine, on: Value, own: Value, node: ast.AST) -> None:

@@ -15,7 +15,7 @@ ALIKE = frozenset(
     "abs exp log log1p expm1 sqrt rsqrt square sign sin cos tan tanh arctan2 hypot sigmoid relu clip clip_by_value "
     "cast identity stop_gradient constant convert_to_tensor maximum minimum add subtract multiply divide "
     "where greater less equal floor round power pow zeros_like ones_like full_like array asarray ascontiguousarray "
-    "float32 float64 int32 int64 uint8 nan_to_num logical_and logical_or logical_not Variable".split()
+    "float32 float64 int32 int64 uint8 nan_to_num roll flip sort logical_and logical_or logical_not Variable".split()
 )
 MADE = frozenset("zeros ones fill full empty normal uniform truncated_normal".split())
 REDUCED = frozenset("mean sum max min std var prod".split())
@@ -53,6 +53,12 @@ def batch(name: str) -> Shape | None:
     """Of what a layer or a model of this class of Keras's gives: rows, of some numbers each."""
     gives = name.startswith("keras.layers.") or name.endswith((".Sequential", ".Model"))
     return (None, None) if gives else None
+
+
+def fed(given: Given) -> Shape | None:
+    """Of an input of a model."""
+    wide = sizes(given.get("shape", 0))
+    return sizes(given.get("batch_shape")) if wide is None else (None, *wide)
 
 
 def cut(
@@ -118,13 +124,41 @@ def _stacked(given: Given) -> Shape | None:
 
 
 def _joined(given: Given) -> Shape | None:
-    """Of as many axes as what is put together; how long the one is nobody counts."""
-    several, axis = given.get("values", 0), _axis(given, 1)
+    return _end_to_end(given.get("values", 0), _axis(given, 1))
+
+
+def _end_to_end(several: Value, axis: int | None) -> Shape | None:
+    """Of as many axes as what is put together; the one as long as all together, where each is known."""
     inside = of(next(iter(several.items.values()))) if several.items else None
     if not inside or axis is None or not -len(inside) <= axis < len(inside):
         return None
-    place = axis % len(inside)
-    return (*inside[:place], None, *inside[place + 1 :])
+    place, counted = axis % len(inside), things.length(several) is not None and None not in several.items
+    parts = [one[place] if (one := of(v)) and place < len(one) else None for v in several.items.values()]
+    whole = sum(n for n in parts if n is not None) if counted and None not in parts else None
+    return (*inside[:place], whole, *inside[place + 1 :])
+
+
+def _beside(axis: int) -> Callable[[Given], Shape | None]:
+    """``vstack``, ``hstack`` and ``column_stack``; of arrays of one axis only the last one takes columns."""
+
+    def does(given: Given) -> Shape | None:
+        several = given.get("tup", 0)
+        first = of(next(iter(several.items.values()))) if several.items else None
+        return _end_to_end(several, axis) if first is not None and len(first) > 1 else None
+
+    return does
+
+
+def _columns(given: Given) -> Shape | None:
+    several = given.get("tup", 0)
+    parts = [of(one) for one in several.items.values()]
+    known = [one for one in parts if one]
+    rows = {one[0] for one in known}
+    if not known or len(rows) != 1 or any(len(one) > 2 for one in known):
+        return None
+    wide = [one[1] if len(one) > 1 else 1 for one in known]
+    sure = len(known) == len(parts) and things.length(several) is not None and None not in several.items
+    return rows.pop(), sum(n for n in wide if n is not None) if sure and None not in wide else None
 
 
 def _reduced(given: Given) -> Shape | None:
@@ -163,6 +197,10 @@ _RULES: dict[str, Callable[[Given], Shape | None]] = {
     **dict.fromkeys(REDUCED, _reduced),
     **dict.fromkeys(("concat", "concatenate"), _joined),
     **dict.fromkeys(("eye", "identity_matrix"), _square),
+    "column_stack": _columns,
+    "vstack": _beside(0),
+    "hstack": _beside(1),
+    "frombuffer": lambda _: (None,),
     "reshape": _reshaped,
     "stack": _stacked,
     "one_hot": _one_hot,

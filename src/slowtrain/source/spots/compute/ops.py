@@ -142,7 +142,7 @@ def updated_tables(source: Source) -> Iterator[Written]:
     if not large or not _light(source, max(rows for _, (rows, _) in large)):
         return
     changed = models.lazy_adam(source)
-    if not changed and not tables.adam(source):
+    if tables.another(source) if changed else not tables.adam(source):
         return
     for call, (rows, width) in large:
         says = f"Adam updates all {rows:,} x {width} numbers of this table in each step"

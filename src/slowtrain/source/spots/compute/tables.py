@@ -22,11 +22,21 @@ SQUARED = frozenset({"l2_loss", "reduce_sum", "reduce_mean", "norm", "sum", "mea
 
 def adam(source: Source) -> bool:
     """Whether every optimizer that the file's models are compiled with, or that applies its gradients, is an Adam."""
+    names = _optimizers(source)
+    return bool(names) and all(name in ADAMS for name in names)
+
+
+def another(source: Source) -> bool:
+    """Whether an optimizer surely is no Adam: the table may be its own."""
+    return any(name and name not in ADAMS for name in _optimizers(source))
+
+
+def _optimizers(source: Source) -> list[str]:
+    """The names of those that models are compiled with, or that apply gradients, "" for what is not clear."""
     given = [finding.keyword(c, "optimizer", 0) for c in index.of(source).called("compile")]
     applied = index.of(source).called("apply_gradients", "minimize")
     given += [c.func.value for c in applied if isinstance(c.func, ast.Attribute)]
-    names = [_named(source, one, DEPTH) if one is not None else "" for one in given]
-    return bool(names) and all(name in ADAMS for name in names)
+    return [_named(source, one, DEPTH) if one is not None else "" for one in given]
 
 
 def _named(source: Source, node: ast.expr, depth: int) -> str:

@@ -20,6 +20,7 @@ from slowtrain.source.spots.host import fits
 LOOK_UPS = frozenset({"tensorflow.gather", "tensorflow.nn.embedding_lookup", "keras.ops.take"})
 PRODUCTS = ("matmul", "einsum", "tensordot", "transpose")
 MANY_ROWS = 1000
+SMALL = fits.BALANCE - 1  # samples, of a model of dense layers
 MANY_WEIGHTS = 1_000_000  # of a table, to go through which in each step is work for a processor
 # Of each row these give another shape, or take a loop of their own.
 UNEVEN = frozenset(
@@ -246,7 +247,8 @@ def small(source: Source) -> Iterator[tuple[ast.expr, int, int]]:
         if found is None:
             continue
         size, rows, shape = found
-        if 1 <= size <= fits.TINY and rows >= MANY_ROWS and _light(source, shape):
+        most = fits.TINY if index.of(source).called(*fits.CONVOLUTIONS, *fits.RECURRENT, *fits.LARGE) else SMALL
+        if 1 <= size <= most and rows >= MANY_ROWS and _light(source, shape):
             yield event.node, size, rows
             return
 
