@@ -23,6 +23,7 @@ FEWEST = 5  # steps of both
 # beyond three standard errors of the steps' own scatter.
 TOLERANCE = 0.02
 SURE = 3.0
+LEAST_APART = 1e-15  # what is not the same to the bit, and yet differs by nothing that these numbers show
 # Of the way that the weights went: more than two orders of the same batches differ by (docs/fixing.md).
 WAY = 0.1
 
@@ -96,7 +97,7 @@ def parity(effect: Effect | None, baselines: Sequence[Losses], candidates: Seque
 
 
 def _within(apart: float) -> str:
-    return f"within {apart:.0e}" if apart < 0.01 else f"within {plain(apart, 2)}"
+    return f"within {max(apart, LEAST_APART):.0e}" if apart < 0.01 else f"within {plain(apart, 2)}"
 
 
 def _series(losses: Losses) -> dict[int, float]:
