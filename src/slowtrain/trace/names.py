@@ -325,6 +325,7 @@ ELEMENTWISE_OPS = frozenset(
     "TruncatedNormal Xdivy Xlogy ZerosLike".split()
 )
 
+RANDOM_OP = re.compile(r"Random|TruncatedNormal|Multinomial")  # draws random numbers [C]
 # Ops by what they work on; those of MKL and fused ones too. [C]
 MATMUL_OP = re.compile(r"(?:_Mkl(?:Native)?(?:Fused)?)?(?:_Fused)?(?:Batch)?MatMul|_MklNativeFusedMatMul|Einsum")
 CONV_OP = re.compile(r"(?:_Mkl(?:Native)?(?:Fused)?|_Fused)?(?:Depthwise)?Conv\dD|.*Conv\w*Backprop")

@@ -27,7 +27,10 @@ LONG_MS = (
     0.1  # an op that goes through memory; what is shorter costs by being started, of which XLA spares little there
 )
 MANY = 20  # such ops a step: a chain or several
-LEFT, LEFT_SPREAD = 0.4, (0.5, 1.3)
+# Steps of nothing but such ops of 0.1 ms and more were 1.0 to 10 times as fast with XLA, with a median of 2.3; steps
+# that draw random numbers a third as fast (clinic/fusing.py).
+LEFT, LEFT_SPREAD = 0.45, (0.4, 1.5)
+RANDOM = 0.05  # of their time, in random numbers: then nothing is foretold
 # Ops whose scope is that of the layer they belong to.
 _INNER = re.compile(r"/(?:random_uniform|random_normal|stateless_random\w*)$")
 _NUMBER = re.compile(r"_\d+$")
@@ -59,7 +62,8 @@ class UnfusedElementwise(Cause):
     an op of JAX outside `jax.jit` is a program of its own. Where the device waits for such ops, it is `eager-step`.
     The saving leaves one pass for each chain; how much XLA really fuses differs, and its range is wide.
     Without a GPU: twenty or more elementwise ops a step that each take a tenth of a millisecond or more, an optimizer's
-    left out, and together most of the step.
+    left out, and together most of the step. Not where random numbers are drawn: XLA takes three times as long for them
+    there.
 
     ## What to do
     `compile(..., jit_compile=True)`, or `@tf.function(jit_compile=True)` on the step. Where one layer
@@ -146,6 +150,12 @@ class UnfusedElementwise(Cause):
         device   kkkkkkkkk.
         @kernels busy=9 ms=18 ops={"Log1p:Log1p":[14,8],"adam/mul:Mul":[2,20],"MatMul:MatMul":[2,2]}
         """,
+        # Random numbers, which XLA is slow to draw there.
+        """
+        step     1111111111
+        device   kkkkkkkkk.
+        @kernels busy=9 ms=18 ops={"GreaterEqual:GreaterEqual":[14,30],"RandomUniform:RandomUniform":[2,10]}
+        """,
         # Many short ones.
         """
         step     1111111111
@@ -182,9 +192,10 @@ def _on_host(trace: Trace) -> Evidence | None:
         for op in work.ops(deep)
         if op.kind in names.ELEMENTWISE_OPS and not op.update and op.count and op.ms / op.count >= LONG_MS
     ]
+    drawn = sum(op.ms for op in work.ops(deep) if names.RANDOM_OP.search(op.kind))
     count = sum(op.count for op in long)
     ms = trace.mean(Category.DEVICE) * sum(op.ms for op in long) / deep.ms
-    if count < MANY or ms < MOSTLY * trace.step_ms:
+    if count < MANY or ms < MOSTLY * trace.step_ms or drawn > RANDOM * sum(op.ms for op in long):
         return None
     return Evidence(
         f"{count:,.0f} elementwise ops of {plain(ms / count)} ms each, one pass over memory and more, take "
