@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -7,13 +8,17 @@ import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
+from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import endless
+from slowtrain.source.reading import index
+from slowtrain.source.spots.host import short
 from slowtrain.trace import Floats, Ints, Trace
 from slowtrain.trace.host import in_callback, in_windows, main_thread, outermost, within
 from slowtrain.whatif import Remedy, Skip
 
+LASTING = "let one iterator last for all epochs: fit(ds.repeat(), steps_per_epoch=len(ds)); in a loop, ds.repeat(n)"
 LEAST = 20  # turns from one epoch to the next: of fewer epochs few can be saved
 
 
@@ -57,6 +62,7 @@ class ShortEpochs(Cause):
     title = "epochs of few steps: most of the time goes into starting them"
     needs = frozenset({Signal.STEPS, Signal.PHASES, Signal.CALLS})
     scope = "run"
+    words = (".fit", "GradientTape", "train_on_batch")
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = _turns(trace)
@@ -86,11 +92,44 @@ class ShortEpochs(Cause):
         return [Skip(found.count * most, spread=(0.9 * found.making_ms / most, 1.0))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        lasting = (
-            "let one iterator last for all epochs: fit(ds.repeat(), steps_per_epoch=len(ds)); in a loop, ds.repeat(n)"
-        )
         changed = measured.first(trace, evidence.where, endless.repeated)
-        yield Prescription("edit", Effect.EQUIVALENT, lasting, edits=changed)
+        yield Prescription("edit", Effect.EQUIVALENT, LASTING, edits=changed)
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Hundreds of epochs of a few steps, of little data through dense layers."""
+        for node, says in short.epochs(source):
+            changed = tuple(endless.repeated(source, node.lineno))
+            place = index.operation(node) if isinstance(node, ast.Call) else (edits.start(node), edits.end(node))
+            yield Spot(*place, says, Prescription("edit", Effect.EQUIVALENT, LASTING, edits=changed))
+
+    fixes = (
+        (
+            """
+        import keras
+        import numpy as np
+        import tensorflow as tf
+
+        keras.utils.set_random_seed(0)
+        x = np.random.rand(60, 8).astype("float32")
+        ds = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).batch(60)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(ds, epochs=300, verbose=0)
+        """,
+            """
+        import keras
+        import numpy as np
+        import tensorflow as tf
+
+        keras.utils.set_random_seed(0)
+        x = np.random.rand(60, 8).astype("float32")
+        ds = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).batch(60)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(ds.repeat(), epochs=300, verbose=0, steps_per_epoch=len(ds))
+        """,
+        ),
+    )
 
     fires = (
         """

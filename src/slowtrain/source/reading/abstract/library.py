@@ -8,7 +8,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from slowtrain.source.reading import objects
-from slowtrain.source.reading.abstract import running, shapes, things
+from slowtrain.source.reading.abstract import running, shapes, texts, things
 from slowtrain.source.reading.abstract.values import (
     EACH,
     NOTHING,
@@ -102,6 +102,8 @@ def call(machine: Machine, name: str, given: Given) -> Value:
         return does(machine, given)
     if name.startswith(PARSER):
         return _options(machine) if name.endswith(("parse_args", "parse_known_args")) else Value("library", name=PARSER)
+    if name in ("random.choices", "random.sample"):
+        return texts.drawn_list(given, given.varies | frozenset(machine.depth()))
     if name.startswith(CLOCKS):
         kind = "few" if name.rpartition(".")[2] in WHOLE else "float"
         return number(kind, given.varies | frozenset(machine.depth()))
@@ -138,7 +140,8 @@ def _range(machine: Machine, given: Given) -> Value:  # noqa: ARG001 - as all of
     whole = [e for e in ends if isinstance(e, int)]
     sure = whole and len(whole) == len(ends) and not given.varies and 0 not in whole[2:]
     try:
-        return Value("range", len(range(*whole)) if sure else NOTHING, given.varies)
+        many = given.args[0].data if len(ends) == 1 else None  # range(len(rows))
+        return Value("range", len(range(*whole)) if sure else NOTHING, given.varies, data=many)
     except (OverflowError, TypeError):
         return Value("range", varies=given.varies)
 
@@ -178,7 +181,7 @@ def _length(machine: Machine, given: Given) -> Value:  # noqa: ARG001
     if sure is not None:
         return constant(sure)
     loose = first.kind in ("list", "unknown", "array")
-    return number("int", first.ragged | (first.varies if loose else frozenset()))
+    return number("int", first.ragged | (first.varies if loose else frozenset())).with_(data=things.least(first))
 
 
 def _folded(machine: Machine, given: Given) -> Value:  # noqa: ARG001
@@ -343,7 +346,9 @@ def method(machine: Machine, on: Value, name: str, given: Given) -> Value:
     if on.kind == "array":
         return _of_array(machine, on, name, given)
     if on.kind == "dict":
-        return _of_mapping(on, name, given)
+        return texts.of_mapping(on, name, given)
+    if on.kind == "text":
+        return texts.of_text(on, name, given)
     if on.kind == "list" and name in ADDING and given.args:
         held = on.items.get(None)
         on.items[None] = given.args[-1] if held is None else joined([held, given.args[-1]])
@@ -374,6 +379,8 @@ def _of_array(machine: Machine, on: Value, name: str, given: Given) -> Value:
         return _nested(on.shape or (None,), number(real, varies), machine.born()).moving(varies)
     if name == "item":
         return number(real, varies)
+    if name == "tobytes":
+        return texts.as_bytes(on)
     shape = on.shape if name in ("copy", "clip", "round") else None
     return on.with_(varies=varies, node=None, dtype="int64" if name in WHOLE else on.dtype, shape=shape)
 
@@ -382,19 +389,3 @@ def _nested(shape: tuple[int | None, ...], one: Value, born: tuple[int, ...]) ->
     """Lists in lists, of one number each at the end."""
     inside = _nested(shape[1:], one, born) if len(shape) > 1 else one
     return Value("list", items={None: inside}, shape=shape, born=born, varies=one.varies)
-
-
-def _of_mapping(on: Value, name: str, given: Given) -> Value:
-    inside = joined(on.items.values()) if on.items else UNKNOWN
-    turns = len(on.items) if None not in on.items else NOTHING
-    if name == "items":
-        return Value("rows", turns, of=sequence("tuple", [Value("text"), inside]))
-    if name in ("values", "keys"):
-        return Value("rows", turns, of=inside if name == "values" else Value("text"))
-    if name in ("get", "pop", "setdefault") and given.args:
-        return on.items.get(given.args[0].known, UNKNOWN) if given.args[0].known is not NOTHING else inside
-    if name == "update":
-        sure = not given.args or (given.args[0].kind == "dict" and None not in given.args[0].items)
-        more = {**(given.args[0].items if given.args else {}), **given.keywords}
-        on.items.update(more if sure else dict.fromkeys([*on.items, None], UNKNOWN))
-    return UNKNOWN

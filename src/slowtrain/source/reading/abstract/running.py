@@ -26,7 +26,8 @@ def zipped(machine: Machine, several: Sequence[Value], node: ast.AST) -> Value:
     with machine.looping(node, None) as loop:
         parts = [machine.each(one, loop, node) for one in several]
     turns = [n for one in several if (n := things.length(one)) is not None]
-    return Value("rows", min(turns) if turns else NOTHING, of=sequence("tuple", parts))
+    least = [n for one in several if (n := things.least(one)) is not None]
+    return Value("rows", min(turns) if turns else NOTHING, of=sequence("tuple", parts), data=min(least, default=None))
 
 
 def mapped(machine: Machine, given: Given) -> Value:

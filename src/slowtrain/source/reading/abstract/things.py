@@ -30,8 +30,11 @@ def length(items: Value) -> int | None:
 
 
 def least(items: Value) -> int | None:
-    """How many items it has at least: as many as a loop adds to an empty list."""
-    return length(items) or (items.data if items.kind == "list" and isinstance(items.data, int) else None)
+    """How many items it has at least: as many as a loop adds to an empty list; of a text, letters."""
+    if isinstance(items.known, str):
+        return len(items.known)
+    known = items.data if items.kind in ("list", "text", "range", "rows") else None
+    return length(items) or (known if isinstance(known, int) else None)
 
 
 def shuffled(held: Value) -> None:

@@ -68,14 +68,15 @@ def _steps(every: tuple[Event, ...]) -> int | None:
             continue
         epochs = event.given.get("epochs", 3)
         times = 1 if epochs.kind == "unknown" and "epochs" not in event.given.keywords else epochs.known
-        each = _of_epoch(event)
+        each = of_epoch(event)
         if event.loops or not isinstance(times, int) or each is None:
             return None
         total += times * each
     return total or None
 
 
-def _of_epoch(event: Event) -> int | None:
+def of_epoch(event: Event) -> int | None:
+    """The steps of an epoch of ``fit``."""
     given = event.given
     if "steps_per_epoch" in given.keywords:
         known = given.keywords["steps_per_epoch"].known

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from math import prod
 
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.host import comprehended, vectorising
 from slowtrain.source.reading import finding, index, scopes, settings, values, visible
+from slowtrain.source.reading.abstract import machine, things
 from slowtrain.source.spots.host import scattered
 
 # Turns: the simplest take a tenth of a microsecond, with a call of NumPy's in them one or more. That many, over all
@@ -30,11 +32,13 @@ def elementwise(source: Source) -> Iterator[tuple[Loop, int, comprehended.Vector
         return
     for loop in _outermost(source):
         turns = _turns(source, loop)
-        if turns is None or turns * _around(source, loop) < LEAST_TURNS:
+        turns = turns * _around(source, loop) if turns is not None else 0
+        fills = turns < SLOW_TURNS and _fills(source, loop)
+        turns = max(turns, _gone_through(source, loop)) if fills else turns
+        if turns < LEAST_TURNS:
             continue
-        turns *= _around(source, loop)
         found = vectorising.vectorised(source, loop.lineno)
-        if found is not None or (turns >= SLOW_TURNS and _fills(source, loop)):
+        if found is not None or (turns >= SLOW_TURNS and (fills or _fills(source, loop))):
             yield loop, turns, found
 
 
@@ -114,6 +118,18 @@ def _turns(source: Source, loop: Loop, depth: int = 3) -> int | None:
     factors = [_turns(source, n, depth - 1) for n in outer] if depth else []
     inside = max([f for f in factors if f is not None], default=None)
     return inside if own is None else own * (inside or 1)  # of a loop over who knows how many at least one
+
+
+def _gone_through(source: Source, loop: Loop) -> int:
+    """Turns of a loop, of those inside it and of those around the calls that lead to it, as far as sizes are known."""
+    of = loop if isinstance(loop, ast.For) else loop.args[0].generators[0]  # type: ignore[attr-defined]
+    most = 0
+    for event in machine.events(source):
+        if event.begun is None or event.graph or event.producer or all(one.node is not of for one in event.loops):
+            continue
+        sure = (one for one in event.loops if one.number not in event.rare)
+        most = max(most, prod(one.turns or things.least(one.items) or 1 for one in sure))
+    return most
 
 
 def _around(source: Source, loop: Loop, depth: int = 3) -> int:

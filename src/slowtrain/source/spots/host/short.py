@@ -1,0 +1,95 @@
+"""Epochs of so few and short steps that starting each of them takes longer."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from math import prod
+
+from slowtrain.source import Source
+from slowtrain.source.reading import index
+from slowtrain.source.reading.abstract import things, training
+from slowtrain.source.reading.abstract.events import Event
+from slowtrain.source.reading.abstract.machine import events
+from slowtrain.source.reading.abstract.values import Value
+from slowtrain.source.spots.compute import layered
+from slowtrain.source.spots.host import fits
+
+FEW = 4  # steps of an epoch: with as many one iterator for all epochs made a run 2.9 times as fast
+MANY = 200  # epochs: each takes ten ms and more to start, so some seconds in all
+# Of an epoch of dense layers, six operations for each weight and sample (forward, and two back): a processor does
+# this in ten ms, an accelerator in less.
+MOST_WORK = 1_000_000_000
+
+
+def epochs(source: Source) -> Iterator[tuple[ast.expr, str]]:
+    """Calls of ``fit`` of many epochs, and loops over a data set in a loop over epochs; what is seen."""
+    if index.of(source).called(*fits.CONVOLUTIONS, *fits.RECURRENT, *fits.LARGE):
+        return  # of what these compute no number of samples tells
+    every = events(source)
+    for event in every:
+        found = _of_fit(event) if event.name == ".fit" else _of_loop(source, event)
+        if found is None:
+            continue
+        many, steps, data = found
+        work = _work(every, data)
+        if many >= MANY and 1 <= steps <= FEW and work is not None and work <= MOST_WORK:
+            each = f"{steps} steps" if steps > 1 else "one step"
+            yield event.node, f"each of {many:,} epochs of {each} begins with a new iterator over the data"
+
+
+def _of_fit(event: Event) -> tuple[int, int, Value] | None:
+    given, data = event.given, event.given.get("x", 0)
+    many = given.get("epochs", 3).known
+    if "steps_per_epoch" in given.keywords or not isinstance(many, int):
+        return None  # data that goes on keeps its iterator
+    steps = layered.of_epoch(event)
+    return (many, steps, data) if steps and event.on is not None and event.on.kind in ("keras", "object") else None
+
+
+def _of_loop(source: Source, event: Event) -> tuple[int, int, Value] | None:
+    """``for epoch in range(1000): for x, y in data: step(x, y)``, of a step that is a graph."""
+    loop = event.begun
+    if loop is None or loop.items.kind != "dataset" or not loop.turns or loop.number not in training.loops(source):
+        return None
+    eager = any(e.loops and e.loops[-1] is loop and not e.graph and e.name in training.UPDATES - {".train_on_batch"}
+                for e in events(source))  # fmt: skip
+    around = [one.turns for one in event.loops[:-1] if one.number not in event.rare]
+    many = prod(n for n in around if n is not None)
+    return None if eager or not around or None in around else (many, loop.turns, loop.items)
+
+
+def _work(every: tuple[Event, ...], data: Value) -> int | None:
+    """The operations of an epoch through dense layers, as far as all sizes are known."""
+    rows, wide = _rows(data)
+    if not rows or not wide:
+        return None
+    widths, weights = [wide], 0
+    for event in every:
+        if event.name == "keras.layers.Dense":
+            units = event.given.get("units", 0).known
+            if not isinstance(units, int):
+                return None
+            weights += widths[-1] * units * prod(one.turns or 1 for one in event.loops)
+            widths.append(units)
+    return 6 * rows * weights or None
+
+
+def _rows(data: Value) -> tuple[int | None, int | None]:
+    """The samples that an epoch goes through, and the numbers of one; None where they are not known."""
+    if data.kind == "dataset":
+        known: dict[str, int | None] = data.data if isinstance(data.data, dict) else {}
+        steps, batch, first = things.length(data), known.get("batch"), _first(data.of)
+        rows = steps * batch if steps and batch else None
+    else:
+        rows, first = layered.samples(data), _first(data)
+    shape = first.shape if first is not None else None
+    if not shape or None in shape[1:]:
+        return rows, None
+    return rows, prod(n or 1 for n in shape[1:])
+
+
+def _first(data: Value | None) -> Value | None:
+    while data is not None and data.kind in ("tuple", "list", "dict") and data.items and data.shape is None:
+        data = next(iter(data.items.values()))
+    return data
