@@ -123,7 +123,7 @@ def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
         elif found.shape is not None and key.kind != "number":  # a slice that has a name, a place on several axes
             single = key.kind == "tuple" and all(one.kind == "number" for one in key.items.values())
             found = found.with_(shape=held.shape[len(cut) :] if single and held.shape else None)
-        return found.moving(key.varies)
+        return found.moving(v for one in key.inside(1) for v in one.varies)
     parts = [machine.value(p, scope) for one in cut if isinstance(one, ast.Slice)
              for p in (one.lower, one.upper, one.step) if p is not None]  # fmt: skip
     varies = frozenset(v for p in parts for v in p.varies)
@@ -169,7 +169,7 @@ def _uneven(machine: Machine, cut: ast.Slice, scope: Scope) -> frozenset[int]:
 
 def _comprehension(machine: Machine, node: Any, scope: Scope) -> Value:
     made: list[Value] = []
-    turns: list[int | None] = []
+    turns: list[int | None] = []  # at least
 
     def over(left: Sequence[ast.comprehension]) -> None:
         if not left:
@@ -179,7 +179,7 @@ def _comprehension(machine: Machine, node: Any, scope: Scope) -> Value:
             return
         one = left[0]
         items = machine.value(one.iter, scope)
-        turns.append(things.length(items))
+        turns.append(things.least(items))
 
         def turn(loop: Loop) -> None:
             machine.store(one.target, machine.each(items, loop, one), scope)
@@ -195,7 +195,7 @@ def _comprehension(machine: Machine, node: Any, scope: Scope) -> Value:
     known = turns[0] if len(turns) == 1 and turns[0] is not None and not node.generators[0].ifs else NOTHING
     if kind == "rows":
         return Value("rows", known, of=one, born=machine.born())
-    least = known if kind == "list" and known is not NOTHING else None
+    least = known if known is not NOTHING else None
     varies = one.varies & frozenset(machine.depth())
     return Value(kind, items={None: one}, born=machine.born(), varies=varies, data=least)
 

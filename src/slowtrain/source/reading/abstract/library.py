@@ -33,6 +33,7 @@ BUILTINS = frozenset(
 )
 CLOCKS = ("random.", "time.", "uuid.")  # another number at each call
 SHAPED = frozenset({"zeros", "ones", "empty", "full"})
+FLOATS = frozenset({"zeros", "ones", "linear_to_mel_weight_matrix"})  # where nothing else is asked for
 WHOLE = frozenset("integers randint randrange argmax argmin argsort permutation arange searchsorted choice".split())
 FORMATS = frozenset({"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"})
 NAMED = {"float": "float64", "double": "float64", "single": "float32", "int": "int64"}
@@ -46,7 +47,6 @@ SCALARS = frozenset("floor ceil sqrt exp log log10 sin cos tanh clip mean abs wh
 ADDING = frozenset({"append", "extend", "insert", "appendleft", "add"})
 CHECKPOINTS = ("tensorflow.train.Checkpoint", "tensorflow.train.CheckpointManager")
 PARSER = "argparse.ArgumentParser.made"
-DIGITS = 18
 TAKING = frozenset({"pop", "popleft", "remove", "clear", "sort", "reverse"})
 READING = frozenset({"numpy", "item", "tolist"})
 
@@ -167,7 +167,7 @@ def _queue(machine: Machine, given: Given) -> Value:
 def _converted(name: str) -> Callable[[Machine, Given], Value]:
     def does(machine: Machine, given: Given) -> Value:  # noqa: ARG001
         known = given.args[0].known if given.args and name != "bool" else NOTHING
-        if isinstance(known, str) and known.isdecimal() and len(known) < DIGITS:
+        if isinstance(known, str) and known.isdecimal() and len(known) < things.MOST_TEXT:
             known = float(known) if name == "float" else int(known)
         known = int(known) if name == "int" and isinstance(known, float) and isfinite(known) else known
         return Value("number", known if isinstance(known, (int, float)) else NOTHING, given.varies, name=name)
@@ -215,15 +215,11 @@ def _first(machine: Machine, given: Given) -> Value:  # noqa: ARG001
     return given.args[0] if given.args else UNKNOWN
 
 
-def _text(machine: Machine, given: Given) -> Value:  # noqa: ARG001
-    return Value("text", varies=given.varies)
-
-
 _BUILT_IN: dict[str, Callable[[Machine, Given], Value]] = {
     **dict.fromkeys(("list", "tuple", "set", "sorted"), _listed),
     **dict.fromkeys(("iter", "reversed", "tqdm.tqdm", "tqdm.auto.tqdm"), _first),
     **dict.fromkeys(("sum", "min", "max", "abs", "round", "pow"), _folded),
-    **dict.fromkeys(("str", "repr", "format", "input"), _text),
+    **dict.fromkeys(("str", "repr", "format", "input"), lambda _, given: Value("text", varies=given.varies)),
     **{name: _converted(name) for name in ("float", "int", "bool")},
     "collections.deque": _queue,
     "range": _range,
@@ -283,9 +279,7 @@ def drawn(machine: Machine, last: str, given: Given) -> Value:
     size = given.get("size", SIZED.get(last))
     ragged = frozenset(v for one in size.inside(2) for v in one.varies)
     named = dtype(given.get("dtype")) or ("int64" if last in WHOLE else "float64")
-    wide = sizes(size)
-    if last in ("rand", "randn"):
-        wide = tuple(a.known if isinstance(a.known, int) else None for a in given.args)
+    wide = shapes.drawn(last, size, given)
     return Value("array", varies=loops, ragged=ragged, dtype=named, shape=wide, born=machine.born())
 
 
@@ -298,12 +292,17 @@ def _tensorflow(machine: Machine, name: str, given: Given) -> Value:
     number_format = {"float": "float32", "int": "int32"}.get(first.name, "") if first.kind == "number" else ""
     if last == "Variable":
         return Value("variable", dtype=named or first.dtype or number_format, born=machine.born(), node=given.node)
-    if last in ("constant", "convert_to_tensor", "cast", "identity"):
+    if last == "TensorSpec":
+        return Value("tensor", dtype=named or dtype(given.get("", 1)), shape=sizes(given.get("shape", 0)))
+    if last in ("constant", "convert_to_tensor", "cast", "identity", "convert_image_dtype"):
         kept = named or dtype(given.get("", 1)) or first.dtype or number_format
         return Value("tensor", varies=given.deep, ragged=given.ragged, dtype=kept, born=machine.born())
+    if last == "decode_wav":
+        wide = sequence("tuple", [given.get("desired_samples", 2), given.get("desired_channels", 1)])
+        return sequence("tuple", [Value("tensor", dtype="float32", shape=sizes(wide)), Value("tensor", shape=())])
     moving = given.deep | (frozenset(machine.depth()) if ".random" in name else frozenset())
     kept = "int32" if last == "range" else named or widest(*given.args)
-    if not kept and (".random" in name or last in ("zeros", "ones")):
+    if not kept and (".random" in name or last in FLOATS):
         kept = "float32"
     return Value("tensor", varies=moving, ragged=given.ragged, dtype=kept, born=machine.born())
 
@@ -381,8 +380,8 @@ def _of_array(machine: Machine, on: Value, name: str, given: Given) -> Value:
         return number(real, varies)
     if name == "tobytes":
         return texts.as_bytes(on)
-    shape = on.shape if name in ("copy", "clip", "round") else None
-    return on.with_(varies=varies, node=None, dtype="int64" if name in WHOLE else on.dtype, shape=shape)
+    return on.with_(varies=varies, node=None, dtype="int64" if name in WHOLE else on.dtype,
+                    shape=shapes.of_method(on.shape, name, given))  # fmt: skip
 
 
 def _nested(shape: tuple[int | None, ...], one: Value, born: tuple[int, ...]) -> Value:

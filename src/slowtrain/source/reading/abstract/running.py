@@ -57,7 +57,7 @@ def dataset(machine: Machine, name: str, given: Given) -> Value:
     elif last == "from_generator":
         with machine.producing("generator"), machine.looping(given.node, None) as loop:
             made = machine.call(first, Given(given.node, list(given.get("args").items.values())))
-            held = _tensors(machine.each(made, loop, given.node), cut=False)
+            held = _said(_tensors(machine.each(made, loop, given.node), cut=False), given.get("output_signature"))
     elif last == "zip":
         several = given.args if len(given.args) > 1 else list(first.items.values())
         held = sequence("tuple", [one.of or Value("tensor") for one in several])
@@ -77,6 +77,15 @@ def _tensors(given: Value, *, cut: bool) -> Value:
         return given.with_(items={k: _tensors(v, cut=cut) for k, v in given.items.items()})
     whole = shapes.of(given)
     return Value("tensor", dtype=given.dtype, ragged=given.ragged, shape=whole[1:] if whole and cut else whole)
+
+
+def _said(held: Value, spec: Value) -> Value:
+    """What a generator gives, with the shapes that its signature says; "said" where nothing else is known of it."""
+    if spec.kind in ("tuple", "dict") and held.kind == spec.kind and set(held.items) == set(spec.items):
+        return held.with_(items={k: _said(v, spec.items[k]) for k, v in held.items.items()})
+    if held.kind != "tensor" or spec.kind != "tensor" or held.shape is not None or held.ragged:
+        return held
+    return held.with_(shape=spec.shape, dtype=held.dtype or spec.dtype, name=held.name if held.dtype else "said")
 
 
 def _reshaped(held: Value, name: str) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from math import prod
 
 from slowtrain.source.reading.abstract import things
 from slowtrain.source.reading.abstract.values import Given, Value, sizes
@@ -15,7 +16,8 @@ ALIKE = frozenset(
     "abs exp log log1p expm1 sqrt rsqrt square sign sin cos tan tanh arctan2 hypot sigmoid relu clip clip_by_value "
     "cast identity stop_gradient constant convert_to_tensor maximum minimum add subtract multiply divide "
     "where greater less equal floor round power pow zeros_like ones_like full_like array asarray ascontiguousarray "
-    "float32 float64 int32 int64 uint8 nan_to_num roll flip sort logical_and logical_or logical_not Variable".split()
+    "float32 float64 int32 int64 uint8 nan_to_num roll flip sort logical_and logical_or logical_not "
+    "Variable convert_image_dtype".split()
 )
 MADE = frozenset("zeros ones fill full empty normal uniform truncated_normal".split())
 REDUCED = frozenset("mean sum max min std var prod".split())
@@ -65,10 +67,12 @@ def cut(
     held: Shape | None, parts: Sequence[ast.expr], rows: Callable[[ast.Slice, int | None], int | None]
 ) -> Shape | None:
     """The shape of a part of an array; ``rows``: how many of so many a slice takes."""
-    taken = sum(not _is(one, None) for one in parts)
+    taken = sum(not _new_axis(one) for one in parts)
     if held is None or any(_is(one, ...) for one in parts[1:]):
         return None
     if parts and _is(parts[0], ...):
+        if taken - 1 > len(held):
+            return None
         ahead: list[ast.expr] = [ast.Slice()] * (len(held) - taken + 1)
         parts, taken = [*ahead, *parts[1:]], len(held)
     if taken > len(held):
@@ -76,13 +80,50 @@ def cut(
     found: list[int | None] = []
     left = list(held)
     for one in parts:
-        if _is(one, None):
+        if _new_axis(one):
             found.append(1)
             continue
         size = left.pop(0)
         if isinstance(one, ast.Slice):
             found.append(rows(one, size))
     return (*found, *left)
+
+
+def _new_axis(one: ast.expr) -> bool:
+    return _is(one, None) or (isinstance(one, ast.Attribute) and one.attr == "newaxis")
+
+
+def of_method(held: Shape | None, name: str, given: Given) -> Shape | None:
+    """What a method of an array gives of this shape."""
+    if name in ("copy", "clip", "round", "cumsum", "cumprod") and (not name.startswith("cum") or given.keywords):
+        return held
+    if name == "reshape":
+        several = sizes(given.args[0]) if len(given.args) == 1 else tuple(_size(one) for one in given.args)
+        return None if several is None else tuple(None if n == -1 else n for n in several)
+    if name in ("ravel", "flatten"):
+        return (prod(n for n in held if n is not None) if held is not None and None not in held else None,)
+    axis, times = given.get("axis", 1).known, _size(given.get("repeats", 0))
+    if name == "repeat" and held and isinstance(axis, int) and -len(held) <= axis < len(held):
+        place = axis % len(held)
+        wide = held[place]
+        return (*held[:place], wide * times if wide and times else None, *held[place + 1 :])
+    return None
+
+
+def drawn(last: str, size: Value, given: Given) -> Shape | None:
+    """What NumPy draws: of the size that is asked for, or of the arrays that say what is drawn."""
+    if last in ("rand", "randn"):
+        return tuple(_size(one) for one in given.args)
+    if last == "permutation" and given.args:
+        return sizes(given.args[0])
+    if size.kind not in ("unknown", "none"):
+        return sizes(size)
+    arrays = [one for one in given.every if one.kind == "array"]
+    return _alike(Given(given.node, arrays)) if arrays and last != "choice" else None
+
+
+def _size(one: Value) -> int | None:
+    return one.known if isinstance(one.known, int) and not one.varies else None
 
 
 def _is(one: ast.expr, known: object) -> bool:
@@ -176,6 +217,33 @@ def _resized(given: Given) -> Shape | None:
     return None if wide is None or not held else (*held[:-3], *wide, held[-1])
 
 
+def _padded(given: Given) -> Shape | None:
+    wide, held = (given.get("target_height", 1), given.get("target_width", 2)), of(given.get("image", 0))
+    sides = tuple(one.known if isinstance(one.known, int) else None for one in wide)
+    return (*held[:-3], *sides, held[-1]) if held else None
+
+
+def _framed(given: Given) -> Shape | None:
+    """Frames of a signal, and how many frequencies each has."""
+    signal, several = of(given.get("signals", 0)), [given.get("frame_length", 1), given.get("frame_step", 2)]
+    several.append(given.get("fft_length", 3))
+    long, step, points = (one.known if isinstance(one.known, int) and one.known > 0 else None for one in several)
+    if not signal or long is None or step is None or (points is None and several[2].kind not in ("unknown", "none")):
+        return None
+    whole = signal[-1]
+    frames = None if whole is None else max(1 + (whole - long) // step, 0)
+    points = points or 1 << (long - 1).bit_length()  # as TensorFlow fills it up
+    return (*signal[:-1], frames, points // 2 + 1)
+
+
+def _multiplied(given: Given) -> Shape | None:
+    left, right = of(given.get("a", 0)), of(given.get("b", 1))
+    turned = {"transpose_a", "transpose_b", "adjoint_a", "adjoint_b"} & set(given.keywords) or len(given.args) > 2
+    if not left or not right or len(left) < 2 or len(right) < 2 or turned:
+        return None
+    return (*things.broadcast([left[:-2], right[:-2]]), left[-2], right[-1])
+
+
 def _decoded(given: Given) -> Shape | None:
     channels = given.get("channels", 1).known
     return (None, None, channels if isinstance(channels, int) and channels else None)
@@ -184,6 +252,11 @@ def _decoded(given: Given) -> Shape | None:
 def _square(given: Given) -> Shape | None:
     rows = sizes(given.get("N", 0))
     return rows and (*rows, *(sizes(given.get("M", 1)) or rows))
+
+
+def _mel(given: Given) -> Shape | None:
+    several = (given.get("num_spectrogram_bins", 1).known, given.get("num_mel_bins", 0).known)
+    return tuple(n if isinstance(n, int) else None for n in several)
 
 
 def _counted(place: int) -> Callable[[Given], Shape | None]:
@@ -205,6 +278,12 @@ _RULES: dict[str, Callable[[Given], Shape | None]] = {
     "stack": _stacked,
     "one_hot": _one_hot,
     "resize": _resized,
+    **dict.fromkeys(("resize_with_pad", "resize_with_crop_or_pad"), _padded),
+    "random_crop": lambda given: sizes(given.get("size", 1)),
+    "stft": _framed,
+    **dict.fromkeys(("cumsum", "cumprod"), lambda given: _alike(given) if len(given.every) > 1 else None),
+    "matmul": _multiplied,
+    "linear_to_mel_weight_matrix": _mel,
     "ensure_shape": lambda given: sizes(given.get("shape", 1)),
     **dict.fromkeys(("decode_jpeg", "decode_png", "decode_image", "decode_bmp"), _decoded),
     "arange": _counted(0),

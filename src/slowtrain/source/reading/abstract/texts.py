@@ -12,7 +12,7 @@ BYTES = ("S1", "uint8", "int8")  # as many letters as numbers
 
 def of_mapping(on: Value, name: str, given: Given) -> Value:
     inside = joined(on.items.values()) if on.items else UNKNOWN
-    turns = len(on.items) if None not in on.items else NOTHING
+    turns = NOTHING if (least := things.least(on)) is None else least
     if name == "items":
         return Value("rows", turns, of=sequence("tuple", [Value("text"), inside]))
     if name in ("values", "keys"):

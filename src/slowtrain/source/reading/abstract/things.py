@@ -9,6 +9,7 @@ from typing import Any
 from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Value, joined, sequence, widest
 
 MOST_DIGITS = 1 << 62
+MOST_TEXT = 18  # digits of a number that stands in a text
 FEW = 64  # different numbers, of which each may be traced once
 TENSORS = ("tensor", "variable")
 
@@ -33,7 +34,7 @@ def least(items: Value) -> int | None:
     """How many items it has at least: as many as a loop adds to an empty list; of a text, letters."""
     if isinstance(items.known, str):
         return len(items.known)
-    known = items.data if items.kind in ("list", "text", "range", "rows") else None
+    known = items.data if items.kind in ("list", "dict", "text", "range", "rows") else None
     return length(items) or (known if isinstance(known, int) else None)
 
 
@@ -70,9 +71,8 @@ def together(op: ast.operator, left: Value, right: Value) -> Value:
     varies, ragged = left.varies | right.varies, left.ragged | right.ragged
     for kind in ("tensor", "variable", "array"):
         if kind in (left.kind, right.kind):
-            shapes = [one.shape for one in (left, right) if one.shape is not None]
             return Value("array" if kind == "array" else "tensor", varies=varies, ragged=ragged,
-                         dtype=widest(left, right), shape=broadcast(shapes) if shapes else None)  # fmt: skip
+                         dtype=widest(left, right), shape=_shape(left, right))  # fmt: skip
     if "number" in (left.kind, right.kind) and {left.kind, right.kind} <= {"number", "unknown"}:
         known = _computed(op, left.known, right.known) if left.kind == right.kind else NOTHING
         names = {left.name, right.name} if left.kind == right.kind else {""}
@@ -88,8 +88,21 @@ def together(op: ast.operator, left: Value, right: Value) -> Value:
         if left.kind == "text":
             return Value("text", varies=varies)
         both = [*left.items.values(), *(right.items.values() if right.kind == left.kind else ())]
+        counts = [least(left), least(right)] if isinstance(op, ast.Add) and left.kind == right.kind == "list" else []
+        if None in (*left.items, *right.items) and counts and None not in counts:
+            known = sum(n for n in counts if n is not None)
+            return Value("list", varies=varies, items={None: joined(both)}, data=known)
         return sequence(left.kind, both).moving(varies).with_(data="open")
     return Value(ragged=ragged, varies=varies)
+
+
+def _shape(left: Value, right: Value) -> tuple[int | None, ...] | None:
+    """Of arithmetic. What is not known is no larger than the other side, where that is not spread: ``s[:, None]``."""
+    known = [one.shape for one in (left, right) if one.shape is not None]
+    other = left if left.shape is None else right
+    if len(known) == 1 and other.kind != "number" and (not known[0] or 1 in known[0]):
+        return None
+    return broadcast(known) if known else None
 
 
 def broadcast(shapes: Sequence[tuple[int | None, ...]]) -> tuple[int | None, ...]:

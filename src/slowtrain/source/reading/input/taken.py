@@ -18,6 +18,8 @@ from slowtrain.source.reading.input import chains
 CUTTING = frozenset({"batch", "padded_batch", "ragged_batch", "rebatch"})
 ONE_BY_ONE = ("from_tensor_slices", "TextLineDataset", "TFRecordDataset")
 ALONG = frozenset({"map", "shuffle", "prefetch", "cache", "with_options", "repeat", "enumerate", "snapshot"})
+WIDEST = 8  # bytes of a number
+_WIDTHS = {"uint8": 1, "int8": 1, "bool": 1, "float16": 2, "bfloat16": 2, "int16": 2, "float32": 4, "int32": 4}
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +87,14 @@ def numbers(held: Value, *, batched: bool) -> int | None:
     if any(n is None for one in rows for n in one):
         return None
     return sum(prod(n for n in one if n is not None) for one in rows)
+
+
+def size(held: Value, *, batched: bool) -> int | None:
+    """How many bytes an element takes, or a row of a batch; None where that is not known."""
+    several = [(taken, _WIDTHS.get(one.dtype, WIDEST)) for one in leaves(held)
+               for taken in [numbers(one, batched=batched)]]  # fmt: skip
+    known = [taken * wide for taken, wide in several if taken is not None]
+    return sum(known) if len(known) == len(several) else None
 
 
 def rows(stages: tuple[Stage, ...]) -> int | None:

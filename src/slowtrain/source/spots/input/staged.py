@@ -22,6 +22,9 @@ QUIET = frozenset({".set_shape", ".items", ".keys", ".values", ".get", ".pop", "
 PYTHON = ("py_function", "numpy_function")
 MUCH = 4  # times what an epoch takes, that a buffer is filled with
 MANY_FILES = 4096  # assumed where nobody knows
+# Of so many: 128 KiB each, no more than a compressed picture or some seconds of sound take in the file itself, and
+# files that training reads in every pass are kept in memory as well.
+MOST_OF_FILES = 2**29
 FILLING = 10_000  # elements more than an epoch takes: at about a microsecond each, some ten milliseconds
 
 
@@ -198,15 +201,23 @@ def again(source: Source) -> Iterator[tuple[Staged, int | None]]:
                 break
             does, count, reads = _long(stage), taken.rows(one.stages[: at + 1]), _works(stage, ("read_file",))
             wide = taken.batched(one.stages[:at])
-            each = taken.numbers(stage.after, batched=bool(wide))
+            each = _made(stage, batched=bool(wide))
             if each is None and _of_model(stage):  # a backbone gives no more numbers than it is given
-                each = taken.numbers(stage.before, batched=bool(wide))
+                given = taken.numbers(stage.before, batched=bool(wide))
+                each = given * repeating.NUMBER_BYTES if given else None
             total = count or (MANY_FILES if reads and wide is False else 0)
-            size = total * each * repeating.NUMBER_BYTES if each and wide is not None else 0
-            if does is not None and 0 < size <= repeating.MOST_BYTES:
+            size = total * each if each and wide is not None else 0
+            if does is not None and 0 < size <= (repeating.MOST_BYTES if count else MOST_OF_FILES):
                 found = Staged(stage.given.node, does), size if count else None
         if found is not None:
             yield found
+
+
+def _made(stage: Stage, *, batched: bool) -> int | None:
+    """Bytes of an element; what the map passes on as it is, labels mostly, is in memory already."""
+    there = {id(one) for one in taken.leaves(stage.before)}
+    several = [taken.size(one, batched=batched) for one in taken.leaves(stage.after) if id(one) not in there]
+    return sum(n for n in several if n is not None) if None not in several else None
 
 
 def _long(stage: Stage) -> str | None:

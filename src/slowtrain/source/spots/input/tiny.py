@@ -23,7 +23,9 @@ CHEAP = frozenset(
     "reduce_mean reduce_sum reduce_max reduce_min reduce_std to_float to_int32 zeros_like ones_like shape split strip "
     "to_number transpose floor round tanh sigmoid sin cos log1p floormod mod join as_string to_hash_bucket "
     "to_hash_bucket_fast substr regex_full_match decode_csv parse_single_example FixedLenFeature convert_image_dtype "
-    "ensure_shape set_shape logical_and logical_or logical_not gather boolean_mask range float32 int32 int64".split()
+    "ensure_shape set_shape logical_and logical_or logical_not gather boolean_mask range float32 int32 int64 "
+    "sinh cosh tan asin acos atan atan2 asinh acosh atanh expm1 rsqrt reciprocal negative sigmoid softplus relu "
+    "divide_no_nan truediv floordiv is_nan is_finite argmax argmin reduce_any reduce_all cumsum tile pad".split()
 )
 BUILTINS = frozenset("dict zip list tuple len range enumerate float int pop items keys values".split())
 

@@ -13,14 +13,16 @@ from math import prod
 from slowtrain.source import Source, edits
 from slowtrain.source.cures.input import feeding_by_hand
 from slowtrain.source.reading import finding, index, scopes
-from slowtrain.source.reading.abstract import shapes, steps, things
+from slowtrain.source.reading.abstract import machine, shapes, steps, things
 from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.machine import events
 from slowtrain.source.reading.abstract.values import Value
 from slowtrain.source.spots.transfer import listed
 
+# Numbers, 1 MiB: taken from their rows and copied in some half a millisecond, while nothing computes.
+MANY_TAKEN = 2**18
 MANY = 16_384  # numbers, 64 KB: less is copied in some 20 µs
-SEVERAL = 8  # values: some 20 µs each to read, and a step waits for the first of them anyway
+SEVERAL = 4  # values: some 20 µs each to read, after the first has waited for all that was dispatched
 COPIES = 16  # conversions, some 10 µs each
 READS = frozenset({"float", "int", "bool", ".numpy", ".item", ".tolist", "numpy.asarray", "numpy.array"})
 HELD = ("tensor", "variable")
@@ -113,10 +115,23 @@ def fed(source: Source) -> Iterator[Copied]:
             if same and event.name not in listed.NUMPYS and prod(n or 1 for n in given.shape or (0,)) >= MANY:
                 says = "the same array is converted to a tensor again in every step"
                 yield Copied(place, says, "make it a tensor once, before the loop: tf.constant()")
+            elif event.name in CONVERTING and _rows(source, place, given, again) and not _names(place) & changed:
+                says = "rows of an array that stays as it is are copied to a tensor between two steps"
+                cure = "make it a tensor once and tf.gather() the rows, or feed from a tf.data.Dataset with .prefetch()"
+                yield Copied(place, says, cure)
         count = 0 if graph else _listed(event.given.get("value", 0), arrays=event.name in CONVERTING)
         if count >= listed.MANY * (listed.QUICKER if event.name in listed.NUMPYS else 1):
             says = f"{finding.called(event.node)} goes through lists number by number, {count} in each step"
             yield Copied(event.node, says, "make one array of all samples, before the loop, and take its rows")
+
+
+def _rows(source: Source, place: ast.expr, given: Value, again: list[int]) -> bool:
+    """Whether it is a large part of an array, another in each turn, of which the whole is the same in all of them."""
+    if given.kind != "array" or not given.shape or None in given.shape or not given.varies & set(again):
+        return False
+    whole = machine.value(source, place.value) if isinstance(place, ast.Subscript) else None
+    many = prod(n for n in given.shape if n is not None) >= MANY_TAKEN
+    return many and whole is not None and whole.kind == "array" and not whole.varies & set(again)
 
 
 def _listed(given: Value, *, arrays: bool) -> int:
