@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from slowtrain.causes import LITTLE, Cause
 from slowtrain.figures import plain
-from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.source import Source
+from slowtrain.source.reading import index
+from slowtrain.source.spots.transfer import columns
 from slowtrain.trace import Copies, Trace
 from slowtrain.whatif import Drop, Remedy
 
@@ -59,6 +62,7 @@ class SmallCopies(Cause):
 
     title = "Many small copies to the device, or copies from pageable memory"
     needs = frozenset({Signal.STEPS, Signal.DEVICE})
+    words = ("from_tensor_slices", "fit")
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         copied = trace.device.copies.get("h2d") if trace.device is not None else None
@@ -103,6 +107,16 @@ class SmallCopies(Cause):
         else:
             says = 'end the data set in tf.data.experimental.prefetch_to_device("/GPU:0"): it copies beside the step'
             yield Prescription("edit", Effect.EXACT, says)
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """Tables of which every column is a tensor of its own."""
+        for call, count in columns.many(source):
+            says = (
+                "put the columns of one type together in one array (np.column_stack), and take them apart in the model"
+            )
+            cure = Prescription("advice", Effect.EQUIVALENT, says)
+            says = f"a batch of this data is {count} small tensors, and each step hands over every one by itself"
+            yield Spot(*index.operation(call), says, cure)
 
     fires = (
         """

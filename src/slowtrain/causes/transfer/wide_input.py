@@ -14,8 +14,9 @@ from slowtrain.causes import LITTLE, Cause
 from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
+from slowtrain.source.reading import index
 from slowtrain.source.reading.recorded import text_of
-from slowtrain.source.spots.transfer import doubles
+from slowtrain.source.spots.transfer import doubles, widened
 from slowtrain.trace import Trace, tensor_cores
 from slowtrain.trace.host import called, named
 from slowtrain.trace.pipeline import Pipeline, Written
@@ -69,7 +70,7 @@ class WideInput(Cause):
 
     title = "Input crosses to the device in wide numbers"
     needs = frozenset({Signal.STEPS, Signal.DEVICE})
-    words = ("from_tensor_slices",)
+    words = ("from_tensor_slices", "uint8", "decode_jpeg", "decode_png")
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         told = trace.share(Category.FEED) < LITTLE or _by_casts(trace) is not None or _narrow(trace)
@@ -116,13 +117,18 @@ class WideInput(Cause):
         yield Prescription("edit", Effect.EQUIVALENT, says)
 
     def spot(self, source: Source) -> Iterable[Spot]:
-        """Arrays of float64 in a data set that training takes its batches from."""
+        """Arrays of float64 in a data set that training takes its batches from, bytes that a map makes floats of."""
         for array in doubles.arrays(source):
             made = tuple(edits.chained(source, array, '.astype("float32")'))
             says = "make the arrays float32 (integers int32) before they are batched"
             cure = Prescription("edit", Effect.EQUIVALENT, says, edits=made)
             says = "this array is float64: each batch takes twice the bytes that the model's float32 needs"
             yield Spot(edits.start(array), edits.end(array), says, cure)
+        for call in widened.maps(source):
+            says = "hand over uint8 and cast in the model: layers.Rescaling(1 / 255) as its first layer"
+            cure = Prescription("edit", Effect.EQUIVALENT, says)
+            says = "this map only makes floats of bytes: each batch takes four times the bytes from here on"
+            yield Spot(*index.operation(call), says, cure)
 
     fixes = (
         (

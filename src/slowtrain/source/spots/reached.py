@@ -19,7 +19,7 @@ from slowtrain.source.reading.abstract.names import Scope
 from slowtrain.source.reading.abstract.values import Value
 from slowtrain.source.spots.compute import ops
 from slowtrain.source.spots.host import retraces
-from slowtrain.source.spots.input import slowpython
+from slowtrain.source.spots.input import handedover, slowpython
 
 FEW = 5  # turns in which nothing is done often
 LEAST_BUILDS = 3  # training in two stages (frozen, then unfrozen) compiles twice and must
@@ -145,6 +145,11 @@ def doubles(source: Source) -> Iterator[ast.Call]:
 def slow_parts(source: Source) -> Iterator[slowpython.Slow]:
     """Slow Python that makes input, and loops in it that go through each batch element by element."""
     known = list(slowpython.parts(source))
+    calls = {one.call for one in known}
+    for each in handedover.generators(source):
+        if each.call not in calls:
+            calls.add(each.call)
+            known.append(slowpython.Slow(edits.start(each.given), edits.end(each.given), each.says, each.call))
     yield from known
     seen: set[ast.AST | None] = set()
     for event in events(source):

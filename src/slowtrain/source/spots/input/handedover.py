@@ -1,0 +1,79 @@
+"""Generators that cut samples out of arrays in memory, one by one, of which a data set makes batches afterwards.
+
+Found by what the script does: wherever the data comes from, and whatever calls the generator.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from slowtrain.source import Source
+from slowtrain.source.reading.abstract.events import Event
+from slowtrain.source.reading.abstract.machine import events
+from slowtrain.source.reading.input import taken
+from slowtrain.source.spots.input import slowpython, tiny
+
+# What takes no longer than handing a sample over does (some 50 µs), or is done once a pass.
+CUTTING = frozenset(
+    "loop len range zip enumerate min max int float list tuple arange permutation shuffle default_rng integers randint "
+    "choice astype copy reshape array asarray float32 int32 int64 uint8 stack concatenate seed".split()
+)
+MAPPED = ("memmap", "mmap_mode", "h5py")  # what reads a file where a row is taken
+
+
+@dataclass(frozen=True)
+class Handed:
+    call: ast.Call
+    given: ast.expr
+    says: str
+
+
+def generators(source: Source) -> Iterator[Handed]:
+    """Each ``from_generator`` of single small samples that are cut out of arrays."""
+    if "from_generator" not in source.text or any(word in source.text for word in MAPPED):
+        return
+    for one in taken.of(source):
+        made, call = one.stages[0], one.stages[0].given.node
+        if made.name != "from_generator" or not isinstance(call, ast.Call) or "cache" in one.names or not _single(one):
+            continue
+        inside = [e for e in events(source) if e.producer == "generator" and any(p.node is call for p in e.loops)]
+        if not inside or not all(_cuts(e) for e in inside) or _few(inside, call) or not _small(one):
+            continue
+        given = next((k.value for k in call.keywords if k.arg == "generator"), call.args[0] if call.args else call)
+        yield Handed(call, given, "this generator hands over one sample at a time out of arrays that are in memory")
+
+
+def _single(one: taken.Taken) -> bool:
+    """Whether batches are made of what it gives, with nothing before that takes elements apart."""
+    at = next((i for i, name in enumerate(one.names) if name in taken.CUTTING), None)
+    return at is not None and set(one.names[1:at]) <= taken.ALONG | {"take", "skip"}
+
+
+def _cuts(event: Event) -> bool:
+    """Whether a call does not work on a sample; the script's own functions are seen by what they call."""
+    if event.on is not None and event.on.kind in ("function", "method", "generator") and event.name[:1] != ".":
+        return True
+    return event.name.rpartition(".")[2] in CUTTING and not event.name.startswith("tensorflow.")
+
+
+def _few(inside: list[Event], call: ast.Call) -> bool:
+    """Whether the loops surely are over after few samples."""
+    counts = []
+    for event in inside:
+        if event.begun is not None:
+            depth = next(i for i, one in enumerate(event.loops) if one.node is call)
+            turns = [one.turns for one in event.loops[depth + 1 :]]
+            counts.append(prod(n or slowpython.FEW_SAMPLES for n in turns))
+    return not counts or max(counts) < slowpython.FEW_SAMPLES
+
+
+def _small(one: taken.Taken) -> bool:
+    """Whether its first part, the others being labels mostly, is known to be a few thousand numbers of an array."""
+    first = next(taken.leaves(one.stages[0].after))
+    if first.name == "said":  # who knows what hands it over, and how long that takes
+        return False
+    count = taken.numbers(first, batched=False)
+    return count is not None and bool(first.shape) and tiny.LEAST_NUMBERS <= count <= tiny.MOST_NUMBERS
