@@ -15,6 +15,7 @@ LISTS = "rows = [[0.5 for j in range(99)] for i in range(512)]\n"
 TURNS = "for epoch in range(9):\n    for i in range(0, 512, 32):\n"
 DRAWN = "for i in range(99):\n    x = np.random.randn(%s)\n    model.train_on_batch(%s, x)\n"
 DATA = "ds = tf.data.Dataset.from_tensor_slices(%s).batch(32).prefetch(2)\nmodel.fit(ds)\n"
+COLUMNS = "cols = {f'c{i}': np.random.rand(900) for i in range(40)}\n"
 
 FOUND = {
     "transfer/per-step-feed": [
@@ -54,6 +55,11 @@ FOUND = {
         "            worst = max([v.numpy().max() for v in self.net.trainable_variables])\n"
         "    def step(self, x):\n        with tf.GradientTape() as t:\n            return x\n",
     ],
+    "transfer/small-copies": [
+        COLUMNS + "model.fit(cols, y)\n",
+        COLUMNS + DATA % "(cols, y)",
+        COLUMNS + "def make():\n    return tf.data.Dataset.from_tensor_slices(cols)\nmodel.fit(make().batch(8))\n",
+    ],
     "transfer/wide-input": [
         "x = np.random.rand(5000, 64)\n" + DATA % "x",
         "rng = np.random.default_rng(0)\nx = rng.normal(size=(500, 20, 4))\n" + DATA % "(x, labels)",
@@ -91,6 +97,11 @@ QUIET = {
         "for rows, x in ds:\n    each = step(x, x)\n    record(rows, each)\n",
         ("for e in range(4):\n    for x in ds:\n        loss = model.train_on_batch(x)\n        print(float(loss))\n"),
         STEP + "for e in range(4):\n    for x in ds:\n        loss = step(x, x)\n        print('step', e)\n",
+    ],
+    "transfer/small-copies": [
+        COLUMNS.replace("40", "4") + "model.fit(cols, y)\n",
+        COLUMNS + DATA % "np.stack(list(cols.values()), 1)",
+        COLUMNS + "print(cols)\nmodel.fit(read(), y)\n",
     ],
     "transfer/wide-input": [
         "x = np.random.rand(5000, 64).astype('float32')\n" + DATA % "x",
