@@ -62,12 +62,8 @@ class HandwrittenOp(Cause):
     words = ("one_hot", "add_weight", "map_fn", "GradientTape", ".fit")
 
     def examine(self, trace: Trace) -> Evidence | None:
-        found = [
-            f
-            for f in (_one_hot(trace), _repeated(trace), _turns(trace), _called_back(trace), _python_loop(trace))
-            if f is not None
-        ]
-        return max(found, key=_worth, default=None)
+        ways = (_one_hot(trace), _repeated(trace), _turns(trace), _called_back(trace), _python_loop(trace))
+        return max(filter(None, ways), key=_worth, default=None)
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         now = evidence.numbers
