@@ -70,7 +70,7 @@ def test_each_wanted_signal_alone_turns_the_answer(cause: Cause, drawing: str) -
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda c: c.id)
 def test_of_a_recording_exactly_the_needs_are_wanted(cause: Cause) -> None:
     extra = {"compute/full-precision", "compute/unaligned-shapes", "compute/unfused-rnn", "compute/host-placed-ops",
-             "transfer/wide-input", "transfer/small-copies"}  # fmt: skip
+             "compute/unfused-elementwise", "transfer/wide-input", "transfer/small-copies"}  # fmt: skip
     for drawing in (*cause.fires, *cause.quiet):
         trace = drawn(drawing)
         if not trace.fact("profile"):

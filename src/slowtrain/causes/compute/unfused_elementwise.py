@@ -74,12 +74,12 @@ class UnfusedElementwise(Cause):
     """
 
     title = "Elementwise ops are not fused"
-    needs = frozenset({Signal.STEPS, Signal.DEVICE})
+    needs = frozenset({Signal.STEPS})
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         """A processor has no timeline of its own: its ops are those of the window."""
         on_host = trace.device is None and not (trace.on_accelerator or trace.on_jax or trace.fact("profile"))
-        return frozenset({Signal.STEPS, Signal.KERNELS}) if on_host else super().wants(trace)
+        return super().wants(trace) | {Signal.KERNELS if on_host else Signal.DEVICE}
 
     def examine(self, trace: Trace) -> Evidence | None:
         if trace.device is None:

@@ -118,6 +118,38 @@ class SmallCopies(Cause):
             says = f"a batch of this data is {count} small tensors, and each step hands over every one by itself"
             yield Spot(*index.operation(call), says, cure)
 
+    fixes = (
+        (
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        names = [f"sensor_{i}" for i in range(40)]
+        table = {name: np.random.rand(4096, 1).astype("float32") for name in names}
+        y = np.random.rand(4096, 1)
+        columns = {name: keras.Input((1,), name=name) for name in names}
+        joined = keras.layers.Concatenate()(list(columns.values()))
+        model = keras.Model(columns, keras.layers.Dense(1)(joined))
+        model.compile("sgd", "mse")
+        history = model.fit(table, y, batch_size=256)
+        """,
+            """
+        import keras
+        import numpy as np
+
+        keras.utils.set_random_seed(0)
+        names = [f"sensor_{i}" for i in range(40)]
+        table = {name: np.random.rand(4096, 1).astype("float32") for name in names}
+        y = np.random.rand(4096, 1)
+        rows = np.concatenate([table[name] for name in names], axis=1)
+        model = keras.Sequential([keras.Input((40,)), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(rows, y, batch_size=256)
+        """,
+        ),
+    )
+
     fires = (
         """
         step     1111111111
