@@ -10,7 +10,7 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.transfer import at_once, readbacks
 from slowtrain.source.reading import scopes
-from slowtrain.source.reading.abstract import steps
+from slowtrain.source.reading.abstract import training
 from slowtrain.source.spots.transfer import readbacks as spotted
 from slowtrain.source.spots.transfer import stepwise
 from slowtrain.trace import Trace, loop, names
@@ -42,7 +42,7 @@ class PerStepReadback(Cause):
 
     title = "Values are read back in every step"
     needs = frozenset({Signal.STEPS, Signal.READBACKS})
-    words = steps.WORDS
+    words = training.WORDS
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         if not trace.fact("profile"):

@@ -10,7 +10,11 @@ from slowtrain.source.reading.abstract import machine
 from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.machine import events
 
-UPDATES = frozenset({".apply_gradients", ".minimize", ".train_on_batch"})
+FEW = 5  # turns in which nothing is done often
+# Of variables, without a tape: a step whose gradients are written out.
+SCATTERED = frozenset({".scatter_sub", ".scatter_add", ".scatter_nd_sub", ".scatter_nd_add"})
+UPDATES = frozenset({".apply_gradients", ".minimize", ".train_on_batch"}) | SCATTERED
+WORDS = ("GradientTape", "train_on_batch", *sorted(name[1:] for name in SCATTERED))  # one of which such a file has
 BY_HAND = frozenset({".apply", ".assign", ".assign_sub", ".assign_add"})  # where a tape is, in the same function
 
 
@@ -33,6 +37,17 @@ def steps(source: Source) -> tuple[Event, ...]:
 def loops(source: Source) -> dict[int, Loop]:
     """The innermost loops that take a step in each turn, by their numbers."""
     return {e.loops[-1].number: e.loops[-1] for e in steps(source) if e.loops and e.loops[-1].number not in e.rare}
+
+
+@kept(4)
+def written(source: Source) -> frozenset[ast.AST]:
+    """Of these loops the nodes of those that stand in the script, of more than a few turns of a single step each."""
+    # A graph with a loop of steps in it is an epoch.
+    epochs = {finding.function(source, e.loops[-1].node) for e in steps(source) if e.graph and e.loops}
+    single = [e for e in steps(source) if e.on is None or e.on.of is None or e.on.of.node not in epochs]
+    found = {e.loops[-1] for e in single if e.loops and e.loops[-1].number not in e.rare}
+    mine = (one for one in found if isinstance(one.node, (ast.For, ast.While, ast.comprehension)))
+    return frozenset(one.node for one in mine if one.turns is None or one.turns >= FEW)
 
 
 def beside(source: Source, event: Event) -> Loop | None:

@@ -9,7 +9,7 @@ from math import prod
 
 from slowtrain.source import Source, kept
 from slowtrain.source.reading import finding
-from slowtrain.source.reading.abstract import steps
+from slowtrain.source.reading.abstract import training
 from slowtrain.source.reading.abstract.events import Event, Stage
 from slowtrain.source.reading.abstract.machine import events
 from slowtrain.source.reading.abstract.values import Value
@@ -58,7 +58,7 @@ def _of(source: Source) -> Iterator[Taken]:
 def _again(source: Source, event: Event) -> int:
     """How often a loop of steps goes through all of it; 0 where no step is taken."""
     node: ast.AST | None = event.node
-    stepping = steps.loops(source)
+    stepping = training.written(source)
     if isinstance(node, ast.Call) and finding.called(node) == "next":
         around = [one for one in event.loops if isinstance(one.node, (ast.For, ast.While))]
         return int(bool(around) and around[-1].node in stepping)

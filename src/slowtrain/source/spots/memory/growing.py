@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, index, kinds, objects, scopes, stepping, values, visible
-from slowtrain.source.reading.abstract import steps as taken
+from slowtrain.source.reading.abstract import training
 from slowtrain.source.reading.abstract.machine import events
 from slowtrain.source.spots.memory import kept
 
@@ -50,12 +50,12 @@ def everywhere(source: Source) -> Iterator[kept.Kept]:
 def reached(source: Source) -> Iterator[kept.Kept]:
     """Tensors and arrays, more than a number each, that a list gets in every step, from whatever function adds them."""
     seen: set[ast.expr] = set()
-    for event in events(source) if ".append" in source.text and taken.of(source) else ():
+    for event in events(source) if ".append" in source.text and training.steps(source) else ():
         if event.name != ".append" or event.on is None or event.on.kind != "list" or event.on.name == "bounded":
             continue
         if event.on.born or event.graph:
             continue
-        loop = next((one for one in event.often(taken.FEW)[::-1] if one.node in taken.loops(source)), None)
+        loop = next((one for one in event.often(training.FEW)[::-1] if one.node in training.written(source)), None)
         given = event.given.get("", 0)
         wide = any(one.kind in ("tensor", "array") and one.shape and 1 not in one.shape for one in given.inside(2))
         func = event.node.func if isinstance(event.node, ast.Call) else None

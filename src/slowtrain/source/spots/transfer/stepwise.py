@@ -13,7 +13,7 @@ from math import prod
 from slowtrain.source import Source, edits
 from slowtrain.source.cures.input import feeding_by_hand
 from slowtrain.source.reading import finding, index, scopes
-from slowtrain.source.reading.abstract import machine, shapes, steps, things
+from slowtrain.source.reading.abstract import machine, shapes, things, training
 from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.machine import events
 from slowtrain.source.reading.abstract.values import Value
@@ -40,15 +40,15 @@ class Copied:
 
 def _each_step(source: Source, event: Event) -> Loop | None:
     """The innermost loop of steps around a call that is made in each of its turns, outside of any graph."""
-    stepping = steps.loops(source)
+    stepping = training.written(source)
     if event.graph or event.producer:
         return None
-    return next((one for one in reversed(event.often(steps.FEW)) if one.node in stepping), None)
+    return next((one for one in reversed(event.often(training.FEW)) if one.node in stepping), None)
 
 
 def read_back(source: Source) -> Iterator[Copied]:
     """Values of a tensor that each step reads one by one, and weights that it copies as a whole."""
-    if not steps.of(source):
+    if not training.steps(source):
         return
     busy = {one.number for e in events(source) if _computes(e) for one in e.loops}
     seen: set[int] = set()  # one cure for all that a loop reads
@@ -99,7 +99,7 @@ def _weights(event: Event) -> str:
 
 def fed(source: Source) -> Iterator[Copied]:
     """Large arrays that stay as they are and are copied for each step, and lists that TensorFlow goes through."""
-    if not steps.of(source):
+    if not training.steps(source):
         return
     changed = _changed(source)
     for event in events(source):
@@ -150,7 +150,7 @@ def _listed(given: Value, *, arrays: bool) -> int:
 def small(source: Source) -> Iterator[Copied]:
     """Conversions to tensors, one for each of many columns, in every step."""
     seen: set[int] = set()
-    for event in events(source) if steps.of(source) else ():
+    for event in events(source) if training.steps(source) else ():
         loop = _each_step(source, event) if event.name in CONVERTING and event.name != "tensorflow.cast" else None
         if (
             loop is None
