@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain.model import Effect
+from slowtrain.verify.pairs import Trial
 from slowtrain.verify.parity import by_weights
 from slowtrain.verify.probes import Probe
 
@@ -64,3 +65,19 @@ def test_eager_and_graph_are_compared_after_as_many_steps(tmp_path: Path) -> Non
     assert [steps for steps, _, _ in eager.weights] == [5, 10, 20, 50]
     assert by_weights(Effect.EQUIVALENT, [eager.weights], [graph.weights]).holds
     assert abs(eager.weights[-1][2] / graph.weights[-1][2] - 1) < 1e-3
+    # The eager loop tells its loss, the graph none: there is nothing to compare but the weights.
+    assert any(eager.losses)
+    assert not any(graph.losses)
+    found = Trial("step", ((eager, graph), (eager, graph))).parity(Effect.EQUIVALENT)
+    assert found.holds
+    assert "the weights after 50 steps" in found.says
+
+
+def test_keras_tells_its_loss(tmp_path: Path) -> None:
+    text = (
+        LOOP[: LOOP.index("    DECORATOR")]
+        + "    model.compile(optimizer, 'mse')\n    model.fit(x, x[:, :1], epochs=6)\n"
+    )
+    found = probing.probed(probing.write(tmp_path, text), to=tmp_path / "runs")
+    assert any(found.losses)
+    assert found.weights == ()

@@ -51,7 +51,7 @@ def begin(recorder: Recorder, progress: Progress) -> None:
     stop = Stop(recorder, progress, float(plan["seconds"]), int(plan["steps"]))
     stop.notes.append(lambda: recorder.fact("redirected", sorted(scratch.moved)[:MOST_NAMED]))
     stop.notes.append(lambda: recorder.fact("not_redirected", list(unpatched)))
-    weights = Weights(recorder)
+    weights = Weights(recorder, progress)
     stop.notes.append(lambda: recorder.fact("weights", weights.marks))
     if progress.boundary is None:  # no profiler's windows in this probe
         progress.boundary = weights.at_boundary

@@ -14,8 +14,10 @@ from typing import Any
 
 from slowtrain.capture import variables
 from slowtrain.capture.recorder import Recorder
+from slowtrain.capture.state import Progress
 
 FIRST = 1  # steps taken when the weights are first read: some have no value before
+KERAS = 5  # a training step of Keras, as Progress.step counts
 AFTER = (5, 10, 20, 50)
 MOST_BYTES = 1 << 30
 
@@ -26,8 +28,9 @@ class Weights:
     The distance is the Euclidean norm over all weights, as float64.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, progress: Progress) -> None:
         self.recorder = recorder
+        self.progress = progress
         self.marks: list[tuple[int, str, float]] = []
         self._began: list[tuple[Any, Any]] = []  # each variable's handle and its value after the first step
 
@@ -42,7 +45,9 @@ class Weights:
     def _mark(self, taken: int) -> None:
         if taken == FIRST:  # again, where a stronger kind of step is counted anew
             self.marks.clear()
-            self._began = _trained()
+            # Reading them takes time from the steps that are compared; a step of Keras tells its loss in every form.
+            told = any(scalars for _, scalars in self.progress.trajectory or ())
+            self._began = [] if told and self.progress.kind == KERAS else _trained()
         if taken == FIRST or not self._began:
             return
         digests, moved = [], 0.0

@@ -71,7 +71,7 @@ class Trial:
 
     def parity(self, effect: Effect | None) -> Parity:
         found = parity(effect, [b.losses for b, _ in self.pairs], [c.losses for _, c in self.pairs])
-        if found.holds is None and not any(any(p.losses) for pair in self.pairs for p in pair):
+        if found.holds is None and not all(any(p.losses) for pair in self.pairs for p in pair):
             found = by_weights(effect, [b.weights for b, _ in self.pairs], [c.weights for _, c in self.pairs])
         return found
 
