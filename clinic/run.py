@@ -138,9 +138,7 @@ def examine(script: Script, folder: Path) -> Score:
     else:
         command = [*slowtrain, "run", "--out", str(folder), "--json", str(answer), str(script.slow)]
     for _ in range(1 if known else TRIES):  # again, while other processes take the processors
-        start, busy, own = time.perf_counter(), busy_s(), children_s()
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, cwd=folder)
-        others = (busy_s() - busy - (children_s() - own)) / (time.perf_counter() - start) if busy else None
+        done, _, others = watched(command, cwd=folder)
         if not crowded(others):
             break
     if not answer.exists():
@@ -184,17 +182,22 @@ def run(script: Path, folder: Path | None) -> Run:
     if folder is not None:
         answer = folder / "checkup.json"
         command = [sys.executable, "-m", "slowtrain", "run", "--out", str(folder), "--json", str(answer), str(script)]
-    start, busy, own = time.perf_counter(), busy_s(), children_s()
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True, env=environment, cwd=folder
-    )
-    wall = time.perf_counter() - start
-    others = (busy_s() - busy - (children_s() - own)) / wall if busy else None
+    done, wall, others = watched(command, check=True, env=environment, cwd=folder)
     spent = re.findall(r"TRAIN_SECONDS\s+([\d.]+)", done.stdout)
     work = re.findall(r"^WORK\s+([\d.]+)", done.stdout, re.MULTILINE)
     rate = json.loads(answer.read_text(encoding="utf-8"))["steps"]["samples_per_second"] if answer is not None else None
     printed = float(spent[-1]) / float(work[-1] if work else 1) if spent else None
     return Run(printed, wall, rate, others)
+
+
+def watched(
+    command: list[str], *, check: bool = False, **how: Any
+) -> tuple[subprocess.CompletedProcess[str], float, float | None]:
+    """A process that has ended, its wall seconds, and the processors that others took meanwhile."""
+    start, busy, own = time.perf_counter(), busy_s(), children_s()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=check, **how)
+    wall = time.perf_counter() - start
+    return done, wall, (busy_s() - busy - (children_s() - own)) / wall if busy else None
 
 
 def busy_s() -> float:

@@ -121,7 +121,10 @@ class Progress:
         self.trajectory: list[tuple[int, list[tuple[str, Any]]]] | None = None  # a probe keeps its first
 
     def step(self, kind: int) -> None:
-        """A step is about to begin. ``kind``: 1 inference function, 2 eager gradient, 3 training function, 4 Keras."""
+        """A step is about to begin.
+
+        ``kind``: 1 inference function, 2 eager gradient, 3 training function, 4 Keras, 5 a training step of Keras.
+        """
         if kind < self.kind:
             return
         if kind > self.kind:
