@@ -7,6 +7,8 @@ import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from slowtrain.source import words
+
 if TYPE_CHECKING:  # the causes bring NumPy; a file that imports no framework needs neither
     from slowtrain.causes import Cause
 
@@ -37,25 +39,30 @@ def causes() -> tuple[Cause, ...]:
 
 def could_have(content: bytes, active: Collection[str]) -> list[Cause]:
     """The causes whose words occur."""
-    names = set(content.translate(_APART).split())
-
-    def occurs(word: str) -> bool:
-        parts, whole = _word(word)
-        return parts <= names and (whole is None or whole.search(content) is not None)
-
-    found = (c for c in causes() if c.id in active and any(map(occurs, c.words)))
-    return [c for c in found if not c.beside or any(map(occurs, c.beside))]
+    names = words(content)
+    asked = (c for c in causes() if c.id in active)
+    return [c for c in asked if _occur(c.words, names, content) and (not c.beside or _occur(c.beside, names, content))]
 
 
-_APART = bytes(n if n < 128 and (chr(n).isalnum() or chr(n) == "_") else 32 for n in range(256))
+def _occur(wanted: tuple[str, ...], names: frozenset[str], content: bytes) -> bool:
+    """Whether one of them does."""
+    single, longer = _kinds(wanted)
+    return not single.isdisjoint(names) or any(parts <= names and whole.search(content) for parts, whole in longer)
+
+
+_Longer = tuple[frozenset[str], re.Pattern[bytes]]
 
 
 @functools.cache
-def _word(word: str) -> tuple[frozenset[bytes], re.Pattern[bytes] | None]:
-    """The names in ``word``, and how it stands where it is more than one: not as a part of a longer name."""
-    parts = frozenset(re.findall(rb"\w+", word.encode()))
-    if parts == {word.encode()}:
-        return parts, None
+def _kinds(wanted: tuple[str, ...]) -> tuple[frozenset[str], tuple[_Longer, ...]]:
+    """Words that are a name each; and of the others the names in them, and how they stand."""
+    single = frozenset(word for word in wanted if re.fullmatch(r"\w+", word))
+    return single, tuple(_longer(word) for word in wanted if word not in single)
+
+
+def _longer(word: str) -> _Longer:
+    """The names in ``word``, and how it stands in a text: not as a part of a longer name."""
     ahead = rf"(?<!\w{re.escape(word)})" if word[0].isidentifier() or word[0].isdigit() else ""
     behind = r"(?!\w)" if word[-1].isidentifier() or word[-1].isdigit() else ""
+    parts = frozenset(re.findall(r"\w+", word))
     return parts, re.compile(f"{re.escape(word)}{ahead}{behind}".encode())

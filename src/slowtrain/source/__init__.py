@@ -52,6 +52,15 @@ def kept(most: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     return keeping
 
 
+@kept(2)
+def words(text: bytes) -> frozenset[str]:
+    """What stands in a text between anything but letters, digits and underscores of ASCII, whatever it is there."""
+    return frozenset(text.translate(_APART).decode("ascii").split())
+
+
+_APART = bytes(n if n < 128 and (chr(n).isalnum() or chr(n) == "_") else 32 for n in range(256))
+
+
 def forget() -> None:
     """Lets go of all that was kept: a tree is freed in half the time while the processor still has it at hand."""
     for clear in _KEPT:
@@ -101,6 +110,11 @@ class Source:
     def plain(self) -> str:
         """The text with its letters as Python reads names, in the same lines: a ligature is two of them."""
         return self.text if self.text.isascii() else unicodedata.normalize("NFKC", self.text)
+
+    @functools.cached_property
+    def words(self) -> frozenset[str]:
+        """The words in the text; see :func:`words`."""
+        return words(self.plain.encode("ascii", "replace"))
 
     def line(self, number: int) -> str:
         lines = self.text.splitlines()

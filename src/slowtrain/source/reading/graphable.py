@@ -297,7 +297,7 @@ def _assigned(source: Source, attribute: str, everywhere: bool = True) -> bool:
     """Whether the attribute is assigned in a loop, or in a function that is no constructor."""
     if attribute in RATES:
         return False
-    for node in index.written(source, re.compile(rf"\b{re.escape(attribute)}\b"), ast.Attribute):
+    for node in index.written(source, re.compile(index.whole(attribute)), ast.Attribute):
         if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Store):
             function = finding.function(source, node)
             if scopes.loops(source, node) and (function is None or function.name not in ("__init__", "build")):

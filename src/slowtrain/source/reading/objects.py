@@ -75,7 +75,7 @@ def stored_into(source: Source, name: str) -> list[Any]:
     """The keys under which something is put into what has this name."""
     if not name:
         return []
-    found = index.written(source, re.compile(rf"\b{re.escape(name)}\b[\"'\]\s]*\["), ast.Subscript)
+    found = index.written(source, re.compile(rf"{index.whole(name)}[\"'\]\s]*\["), ast.Subscript)
     keys = [k for n in found if isinstance(n, ast.Subscript) and _last_name(n.value) == name for k in _stored_under(n)]
     for call in index.of(source).called("update"):
         given = [k for a in call.args for k in (_keys(a) if isinstance(a, ast.Dict) else [UNKNOWN])]

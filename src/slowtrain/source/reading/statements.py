@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import itertools
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
@@ -17,7 +16,6 @@ from dataclasses import dataclass, field
 from slowtrain.source import Source, kept, trees
 
 _PARTS = (ast.stmt, ast.excepthandler, ast.match_case)
-_BREAK = re.compile(r"\r\n?|\n")  # as Python counts lines
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +85,11 @@ class Statements:
 
     def at(self, offsets: Iterable[int]) -> Iterator[ast.AST]:
         """Statements whose own text is at ``offsets``, which rise."""
-        done = 0
+        done, line, last = 0, 1, 0
         for offset in offsets:
-            for place in self._at(bisect_right(self._lines, offset)):
+            line += self._broken.count("\n", last, offset)
+            last = offset
+            for place in self._at(line):
                 if place >= done:
                     done = place + 1
                     yield self.every[place]
@@ -100,23 +100,30 @@ class Statements:
         return range(bisect_left(ends, line), bisect_right(starts, line))
 
     @functools.cached_property
-    def _lines(self) -> list[int]:
-        """Where lines begin."""
+    def _broken(self) -> str:
+        """The text with a line feed where Python begins a line, and nothing moved."""
         text = self.source.plain
-        if "\r" in text:
-            return [0, *(match.end() for match in _BREAK.finditer(text))]
-        return [0, *itertools.accumulate(len(line) + 1 for line in text.split("\n"))][:-1]
+        return text.replace("\r\n", " \n").replace("\r", "\n") if "\r" in text else text
 
     @functools.cached_property
     def _reaching(self) -> tuple[list[int], list[int]]:
         """The first and the last line of each statement; of one with a block at most the line where that begins."""
-        starts = [_first(one) for one in self.every]
-        blocks = ((getattr(one, "body", None) or getattr(one, "cases", None)) for one in self.every)
-        ends = [
-            _first(block[0]) if block else getattr(one, "end_lineno", None) or start
-            for one, block, start in zip(self.every, blocks, starts, strict=True)
-        ]
+        starts: list[int] = []
+        ends: list[int] = []
+        for one in self.every:
+            if one.__class__ in trees.BLOCKS:
+                start, end = _headline(one)
+            else:
+                start, end = one.lineno, one.end_lineno  # type: ignore[attr-defined]
+            starts.append(start)
+            ends.append(end)
         return starts, ends
+
+
+def _headline(statement: ast.AST) -> tuple[int, int]:
+    """The first line of one with a block, and the line where that begins."""
+    block = getattr(statement, "body", None) or statement.cases  # type: ignore[attr-defined]
+    return _first(statement), _first(block[0])
 
 
 def _first(statement: ast.AST) -> int:

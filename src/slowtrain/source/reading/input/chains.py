@@ -243,7 +243,7 @@ def operation(source: Source, call: ast.Call, changes: Iterable[Edit] = ()) -> s
 
 
 def _named(source: Source) -> set[str]:
-    return {n for n in index.of(source).names if n in OPERATIONS or n in MAKERS or n.endswith("Dataset")}
+    return {n for n in source.words if n in OPERATIONS or n in MAKERS or n.endswith("Dataset")}
 
 
 def _last(source: Source, call: ast.Call) -> ast.Call:

@@ -21,7 +21,7 @@ def of(source: Source) -> tuple[chains.Flow, ...]:
     if not chains.may_make(source):
         return ()
     every = index.of(source)
-    makers = (c for n in every.names if n in chains.MAKERS or n.endswith("Dataset") for c in every.called(n))
+    makers = (c for n in source.words if n in chains.MAKERS or n.endswith("Dataset") for c in every.called(n))
     if not any(chains.makes(source, c) for c in makers):
         return ()
     found = [f for f in chains.every(source) if f.whole]

@@ -212,7 +212,7 @@ def _numbers(source: Source, call: ast.Call, but: str = "") -> tuple[int, int] |
 
 def _light(source: Source, rows: int) -> bool:
     """Whether the file's layers do little beside looking rows up; none gives a number for each row."""
-    for name in index.of(source).names:
+    for name in sorted(source.words):
         calls = index.of(source).called(name) if name[:1].isupper() else []
         if any(values.qualified(source, c.func).startswith("keras.layers.") for c in calls):
             if name not in LIGHT:

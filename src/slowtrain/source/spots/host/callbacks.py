@@ -11,7 +11,7 @@ from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.host import callbacks
 from slowtrain.source.reading import finding, following, index, scopes, settings, values, visible
 
-HOOKS = ("on_train_batch_end", "on_batch_end", "on_train_batch_begin", "on_batch_begin")
+HOOKS = frozenset({"on_train_batch_end", "on_batch_end", "on_train_batch_begin", "on_batch_begin"})
 # Of the model, each a pass over data or all weights.
 OF_MODEL = frozenset("predict evaluate save save_weights get_weights predict_generator evaluate_generator".split())
 # Calls that write a file, draw, or go through arrays, by their modules.
@@ -49,6 +49,8 @@ def often(source: Source) -> Iterator[Often]:
 
 
 def _hooks(source: Source) -> Iterator[Often]:
+    if HOOKS.isdisjoint(source.words):
+        return
     for kind in index.nodes(source, ast.ClassDef):
         assert isinstance(kind, ast.ClassDef)
         if not any(scopes.dotted(base).rpartition(".")[2].endswith("Callback") for base in kind.bases):

@@ -25,7 +25,8 @@ GLOBAL = ("set_floatx", "set_global_policy", "set_dtype_policy", "set_policy")
 HALF_LEAST = 2.0**-25  # anything smaller is zero in float16
 _HALF = re.compile(r"float16(?<!\wfloat16)\b")
 _DIVIDED = re.compile(r"/(?!=)")
-_SMALL = re.compile(r"\d[eE]-|0[0_]{6}")  # how a number below that is written
+# How a number below that is written: 1e-8, 0.01e-7, 0.00000001.
+_SMALL = re.compile(r"[eE]-0*(?:[89]|[1-9]\d)|(?<!\d)0?\.\d+[eE]-|\.0[0_]{6}")
 MATRIX = 2  # dimensions
 KEEPING = ("tensorflow.constant", "tensorflow.convert_to_tensor", "tensorflow.identity")  # a format, unless told
 LEAST_WEIGHTS = 1000  # of fewer, as a test of a function has, the bytes go through in a microsecond at either width
@@ -90,7 +91,7 @@ def _ends_at_zero(source: Source) -> bool:
 
 def flat_spreads(source: Source) -> Iterator[ast.expr]:
     """Tensors divided by their standard deviation along an axis, which is 0 where all numbers are alike."""
-    if not any(name in source.text for name in (*SPREADS, *VARIANCES, "moments")) or not visible.trains(source):
+    if source.words.isdisjoint({*SPREADS, *VARIANCES, "moments"}) or not visible.trains(source):
         return
     for node in index.written(source, _DIVIDED, ast.BinOp):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _spread(source, node.right):
@@ -180,7 +181,7 @@ def _output(source: Source) -> ast.Call | None:
 
 def vanishing(source: Source) -> Iterator[ast.expr]:
     """Small numbers that keep something from zero, and are zero themselves in float16."""
-    if not _HALF.search(source.text):
+    if not _HALF.search(source.text) or not _SMALL.search(source.plain):
         return
     half = any(_format(c) == "float16" for c in index.of(source).called(*GLOBAL))
     for node in index.written(source, _SMALL, ast.BinOp):
