@@ -112,7 +112,8 @@ class DenseEmbeddingUpdate(Cause):
         for one in whole:
             cure = Prescription("edit", Effect.EQUIVALENT, one.cure, edits=one.changed)
             yield Spot(one.start, one.end, one.says, cure)
-        for one in spotted.penalised_tables(source):
+        penalised = tuple(spotted.penalised_tables(source))
+        for one in penalised:
             yield Spot(one.start, one.end, one.says, Prescription("edit", Effect.CHANGES_TRAINING, one.cure))
         for one in spotted.made_dense(source):
             yield Spot(one.start, one.end, one.says, Prescription("edit", Effect.EQUIVALENT, one.cure))
@@ -123,6 +124,10 @@ class DenseEmbeddingUpdate(Cause):
             says = f"{finding.called(call)} of all {rows:,} rows, of which a step looks up a batch"
             first = "look up rows first; normalise or regularise only those"
             yield Spot(edits.start(call), edits.end(call), says, Prescription("edit", Effect.EQUIVALENT, first))
+        for norm, (rows, width) in () if penalised else walked.penalised(source):
+            says = f"this goes through all {rows:,} x {width} numbers of a table in each step, as does its gradient"
+            fewer = "take the norm of the rows that were looked up"
+            yield Spot(edits.start(norm), edits.end(norm), says, Prescription("edit", Effect.CHANGES_TRAINING, fewer))
         for call, (rows, width) in () if updated else walked.updated(source):
             says = f"Adam updates all {rows:,} x {width} numbers of this table in each step"
             lazy = "use an optimizer that updates only the rows used: a lazy Adam, SGD without momentum"

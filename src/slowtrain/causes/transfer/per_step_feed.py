@@ -46,7 +46,7 @@ class PerStepFeed(Cause):
 
     title = "Batches are made and converted by hand in each step"
     needs = frozenset({Signal.STEPS, Signal.FEEDS})
-    words = ("GradientTape", "train_on_batch")
+    words = ("GradientTape", "train_on_batch", "Session")
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         if not trace.fact("profile"):
@@ -130,7 +130,7 @@ class PerStepFeed(Cause):
                 seen.add(one.call)
                 cure = Prescription("advice", Effect.EXACT, one.cure)
                 yield Spot(edits.start(one.call), edits.end(one.call), one.says, cure)
-        for more in stepwise.beside(seen, (*stepwise.fed(source), *stepwise.small(source))):
+        for more in stepwise.beside(seen, (*stepwise.fed(source), *stepwise.small(source), *stepwise.to_session(source))):
             cure = Prescription("advice", Effect.EXACT, more.cure)
             yield Spot(edits.start(more.node), edits.end(more.node), more.says, cure)
 

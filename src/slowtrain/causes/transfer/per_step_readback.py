@@ -122,7 +122,8 @@ class PerStepReadback(Cause):
             cure = Prescription("edit", Effect.EXACT, says, edits=made)
             end = edits.end(read.node.iter) if isinstance(read.node, ast.For) else edits.end(read.node)
             yield Spot(edits.start(read.node), end, read.says, cure)
-        for more in stepwise.beside(_looping(source, known), stepwise.read_back(source)):
+        back = (*stepwise.read_back(source), *stepwise.one_after_another(source))
+        for more in stepwise.beside(_looping(source, known), back):
             cure = Prescription("advice", Effect.EXACT, more.cure)
             yield Spot(edits.start(more.node), edits.end(more.node), more.says, cure)
 

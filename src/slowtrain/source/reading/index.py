@@ -60,9 +60,9 @@ _LONGER = re.compile(r"\w\Z")
 
 
 def whole(name: str) -> str:
-    """A pattern for this name where it is not a part of a longer one.
+    r"""A pattern for this name where it is not a part of a longer one.
 
-    It begins with the name's own letters, which are looked for quickly; ``\\b`` is tried at every character.
+    It begins with the name's own letters, which are looked for quickly; ``\b`` is tried at every character.
     """
     return rf"{re.escape(name)}(?!\w)(?<!\w{re.escape(name)})"
 

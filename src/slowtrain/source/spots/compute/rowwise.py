@@ -10,6 +10,8 @@ from slowtrain.source.cures.compute import mapped
 from slowtrain.source.reading import finding, index, objects, scopes, values, visible
 from slowtrain.source.spots.compute import turns
 
+# Of a number with what the turns before left: in whatever order, they give the same.
+REDUCING = frozenset({"maximum", "minimum", "add", "logical_or", "logical_and"})
 JOINING = frozenset({"stack", "concat", "concatenate", "add_n", "convert_to_tensor", "parallel_stack", "reduce_mean",
                      "reduce_sum", "mean", "sum"})  # fmt: skip
 OPS = mapped.FUNCTIONS | frozenset(
@@ -57,9 +59,14 @@ def _apart(source: Source, loop: ast.For) -> bool:
     lists: set[str] = set()
     given: set[str] = {name}
     sums: set[str] = set()
-    own = scopes.bound(loop.body)
+    reduced = {name for one in loop.body if (name := _reduced(one))}
+    own = scopes.bound(loop.body) - reduced
     for one in loop.body:
-        if isinstance(one, ast.Assign) and all(isinstance(t, (ast.Name, ast.Tuple)) for t in one.targets):
+        if _reduced(one):
+            if scopes.read(one) & (own - given):
+                return False
+            sums |= reduced
+        elif isinstance(one, ast.Assign) and all(isinstance(t, (ast.Name, ast.Tuple)) for t in one.targets):
             if scopes.read(one.value) & (own - given):
                 return False
             given |= scopes.bound(one)
@@ -70,10 +77,26 @@ def _apart(source: Source, loop: ast.For) -> bool:
         else:
             return False
     loads = [n for one in loop.body for n in trees.walk(one) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
-    kept = [n for n in loads if n.id in lists | sums]
+    kept = [n for n in loads if n.id in (lists | sums) - reduced]
     if len(kept) != sum(isinstance(s, ast.Expr) for s in loop.body):  # read for more than to append to them
         return False
     return bool(sums) or (bool(lists - {""}) and any(_joined(source, loop, one) for one in lists))
+
+
+def _reduced(one: ast.stmt) -> str:
+    """``far`` of ``far = tf.maximum(far, d)`` and ``far = tf.where(same, tf.maximum(far, d), far)``; "" of others."""
+    target = one.targets[0] if isinstance(one, ast.Assign) and len(one.targets) == 1 else None
+    call = one.value if isinstance(one, ast.Assign) else None
+    if not isinstance(target, ast.Name) or not isinstance(call, ast.Call):
+        return ""
+    name, branches = target.id, call.args[1:]
+    if finding.called(call) == "where" and len(branches) == 2 and name not in scopes.read(call.args[0]):
+        inner = [n for n in branches if isinstance(n, ast.Call)]
+        left = [n for n in branches if isinstance(n, ast.Name) and n.id == name]
+        call = inner[0] if len(inner) == len(left) == 1 else call
+    whole = [a for a in call.args if isinstance(a, ast.Name) and a.id == name]
+    used = [n for n in trees.walk(call) if isinstance(n, ast.Name) and n.id == name]
+    return name if finding.called(call) in REDUCING and len(whole) == len(used) == 1 else ""
 
 
 def _joined(source: Source, loop: ast.For, name: str) -> bool:

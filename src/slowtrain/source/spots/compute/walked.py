@@ -111,6 +111,23 @@ def _heavy(every: tuple[Event, ...], rows: int) -> bool:
     return False
 
 
+def penalised(source: Source) -> Iterator[tuple[ast.expr, tuple[int, int]]]:
+    """Norms that a step takes of all rows of a large embedding, by whatever name it goes there; and its size."""
+    if "embeddings" not in source.words or not training.steps(source):
+        return
+    every = events(source)
+    tables_made = {id(e.node): size for e in every if (size := _table(e)) is not None}
+    seen: set[ast.expr] = set()
+    for event in every:
+        given = event.given.get("", 0)
+        whole = given.kind == "method" and given.name == "embeddings" and given.data is not None
+        size = tables_made.get(id(given.data.node)) if whole else None
+        norm = event.name.startswith(("tensorflow.", "keras.ops.")) and event.name.rpartition(".")[2] in tables.SQUARED
+        if size is not None and norm and event.graph and event.node not in seen and not _heavy(every, size[0]):
+            seen.add(event.node)
+            yield event.node, size
+
+
 def worked_on(source: Source) -> Iterator[tuple[ast.Call, int]]:
     """What is done in a step to all rows of a large table, of which rows are looked up then; how many there are."""
     every = events(source)

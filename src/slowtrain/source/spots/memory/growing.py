@@ -8,10 +8,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, index, kinds, objects, scopes, stepping, values, visible
 from slowtrain.source.reading.abstract import training
+from slowtrain.source.reading.abstract.events import Event
 from slowtrain.source.reading.abstract.machine import events
 from slowtrain.source.spots.memory import kept
 
@@ -19,6 +21,8 @@ JOINING = frozenset({"concatenate", "concat", "vstack", "hstack"})
 BY_NUMBER = frozenset({"square", "abs", "sqrt", "exp", "cast", "float32", "stop_gradient", "identity", "sign"})
 # Of what they are given as much is kept: joined, or as an array of NumPy's.
 KEEPING = frozenset({"stack", "concat", "concatenate", "numpy", "identity", "stop_gradient", "cast", "copy", "array"})
+MOST_BYTES = 2e9  # what a list may hold on purpose is less
+WIDTHS = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2}
 REDUCING = ("reduce_", "mean", "sum")
 
 
@@ -60,11 +64,26 @@ def reached(source: Source) -> Iterator[kept.Kept]:
         wide = any(one.kind in ("tensor", "array") and one.shape and 1 not in one.shape for one in given.inside(2))
         func = event.node.func if isinstance(event.node, ast.Call) else None
         owner = func.value if isinstance(func, ast.Attribute) else None
-        if loop is None or not wide or event.node in seen or not _made_once(source, owner):
+        if loop is None or not wide or event.node in seen:
+            continue
+        total = _bytes(event)
+        if _made_once(source, owner):
+            says = "a tensor of each step stays in memory, and only the last ones are ever read"
+            cure = "keep a number of it, or the last ones in a deque with maxlen"
+        elif total >= MOST_BYTES:
+            says = f"a tensor of each step stays in memory: {total / 1e9:,.1f} GB of them in the end, or more"
+            cure = "take what is needed of it in each step, as a metric does, and keep that"
+        else:
             continue
         seen.add(event.node)
-        says = "a tensor of each step stays in memory, and only the last ones are ever read"
-        yield kept.Kept(event.node, says, "keep a number of it, or the last ones in a deque with maxlen")
+        yield kept.Kept(event.node, says, cure)
+
+
+def _bytes(event: Event) -> int:
+    """How much all that a list gets takes, as far as the text tells sizes and turns."""
+    turns = prod(loop.turns or 1 for loop in event.often(1))
+    parts = (one for one in event.given.get("", 0).inside(2) if one.kind in ("tensor", "array") and one.shape)
+    return turns * sum(prod(n or 1 for n in one.shape or ()) * WIDTHS.get(one.dtype, 1) for one in parts)
 
 
 def _made_once(source: Source, owner: ast.expr | None) -> bool:

@@ -14,6 +14,7 @@ from slowtrain.source.reading import finding, floats, following, index, kinds, s
 
 PROBABILITIES = frozenset({"sigmoid", "softmax", "hard_sigmoid"})
 REACHING_ZERO = frozenset({"relu", *PROBABILITIES})  # activations of a last layer
+PRODUCTS = frozenset({"Multiply", "multiply"})  # 0 where one of the factors is
 SPREADS = frozenset({"std", "reduce_std"})
 VARIANCES = frozenset({"var", "reduce_variance"})
 LOGIT_LOSSES = frozenset(
@@ -85,7 +86,18 @@ def _put_out(source: Source, node: ast.expr, depth: int = 4) -> bool:
 
 def _ends_at_zero(source: Source) -> bool:
     last = _output(source)
-    activation = finding.keyword(last, "activation", 1) if last is not None else None
+    if last is None:
+        return False
+    if finding.called(last) in PRODUCTS:
+        given = getattr(finding.parents(source).get(last), "args", None)
+        parts = given[0].elts if given and isinstance(given[0], (ast.List, ast.Tuple)) else []
+        made = (values.assigned(source, one) if isinstance(one, ast.Name) else one for one in parts)
+        return any(isinstance(m, ast.Call) and isinstance(m.func, ast.Call) and _from_zero(m.func) for m in made)
+    return _from_zero(last)
+
+
+def _from_zero(layer: ast.Call) -> bool:
+    activation = finding.keyword(layer, "activation", 1)
     return isinstance(activation, ast.Constant) and activation.value in REACHING_ZERO
 
 

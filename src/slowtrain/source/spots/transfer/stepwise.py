@@ -75,6 +75,21 @@ def read_back(source: Source) -> Iterator[Copied]:
             yield Copied(event.node, says, "read all of them at once: .numpy() before this loop")
 
 
+def one_after_another(source: Source) -> Iterator[Copied]:
+    """Several values that each step of a loop reads back by calls of their own."""
+    found: dict[int, list[Event]] = {}
+    for event in events(source) if training.steps(source) else ():
+        loop = _each_step(source, event) if event.name in READS else None
+        if loop is not None and event.loops[-1] is loop and _read(event) is not None:
+            found.setdefault(loop.number, []).append(event)
+    for every in found.values():
+        count = len({id(event.node) for event in every})
+        if count >= SEVERAL:
+            says = f"each step waits for {count} values and reads them back one by one"
+            cure = "add them up in keras.metrics.Mean inside the step, and read these once an epoch"
+            yield Copied(every[0].node, says, cure)
+
+
 def _computes(event: Event) -> bool:
     """Whether a model or a graph runs there: what it gives is another thing in each turn, and no part of one tensor."""
     return event.name == "taken" or (event.on is not None and event.on.kind in ("graph", "keras", "dataset"))
@@ -123,6 +138,20 @@ def fed(source: Source) -> Iterator[Copied]:
         if count >= listed.MANY * (listed.QUICKER if event.name in listed.NUMPYS else 1):
             says = f"{finding.called(event.node)} goes through lists number by number, {count} in each step"
             yield Copied(event.node, says, "make one array of all samples, before the loop, and take its rows")
+
+
+def to_session(source: Source) -> Iterator[Copied]:
+    """Large arrays that every turn of a loop hands to a session."""
+    for event in events(source) if "Session" in source.words else ():
+        if event.name != ".run" or not event.often(training.FEW) or event.rare or "feed_dict" not in event.given.keywords:
+            continue
+        for given in event.given.keywords["feed_dict"].items.values():
+            many = given.kind == "array" and given.shape and None not in given.shape
+            if many and prod(n or 0 for n in given.shape or ()) >= MANY_TAKEN:
+                says = "each turn copies a large array into the session before it can begin"
+                cure = "keep the data in a variable and tf.gather() the rows, or feed from a tf.data.Dataset"
+                yield Copied(event.node, says, cure)
+                break
 
 
 def _rows(source: Source, place: ast.expr, given: Value, again: list[int]) -> bool:
