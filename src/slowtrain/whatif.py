@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slowtrain.model import Category, Phase, Saving
-from slowtrain.trace import Floats, Trace
+from slowtrain.trace import Floats, Trace, feeding
 from slowtrain.trace.pipeline import Pipeline
 from slowtrain.trace.work import split_ms
 
@@ -33,6 +33,7 @@ WARM = 0.2
 # shared their cores with their input had 0.57 to 1.99 and 0.32 to 0.91, the next one 0.37 and 0.
 CROWDING = 0.3
 BETWEEN = (Category.PYTHON, Category.FEED, Category.READBACK, Category.CALLBACK, Category.COMPILE, Category.GC)
+FEWER = 0.5  # of the calls of functions for a batch: what they leave no longer goes by how long starting them took
 LEAST_QUIET = 0.4  # a tenth percentile far below the mean says that steps differ, not that they are disturbed
 MOST = 0.996  # of a step or a run: the most that any replay takes away
 
@@ -183,7 +184,7 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
     supplies = [r for r in remedies if isinstance(r, Supply)]
     if not supplies:
         return float((rest + wait).mean()) if n else 0.0
-    exposed, ahead = _made(now, supplies)
+    exposed, ahead = _made(now, supplies, trace)
     work = min(_work(s, trace) for s in supplies)
     before = float((rest + wait).mean()) if n else 0.0
     # What producing threads stop doing no longer takes cores, or the interpreter lock, from the step. Where few steps
@@ -254,13 +255,16 @@ def _own_ms(trace: Trace) -> float | None:
     return min(found, rest + (trace.cores - 1) * ops)
 
 
-def _made(now: Present, supplies: list[Supply]) -> tuple[float, float]:
+def _made(now: Present, supplies: list[Supply], trace: Trace) -> tuple[float, float]:
     """Time of a batch in the step's own thread and beside it, with the best of all ``supplies``."""
     made = []
     for one in supplies:
         if one.pipeline is not None:
+            scale = now.scale
+            if trace.pipeline is not None and _calls(one.pipeline) < FEWER * _calls(trace.pipeline):
+                scale = 1 + (scale - 1) * _work(one, trace)
             stages = [
-                s.latency_ms * (now.scale if now.slow & {n.id for n in s.nodes} else 1.0) for s in one.pipeline.stages()
+                s.latency_ms * (scale if now.slow & {n.id for n in s.nodes} else 1.0) for s in one.pipeline.stages()
             ]
             made.append((stages[0], max(stages[1:], default=0.0)))
         else:
@@ -274,7 +278,17 @@ def _work(supply: Supply, trace: Trace) -> float:
     if supply.pipeline is None or trace.pipeline is None or trace.pipeline.ms <= 0:
         return supply.work
     now, then = (sum(n.ms for n in p.nodes if n.family != "Prefetch") for p in (trace.pipeline, supply.pipeline))
+    calls, left = _calls(trace.pipeline), _calls(supply.pipeline)
+    if left < FEWER * calls:
+        # What the nodes' own time lacks of the processor's is the starting of their calls, which goes with these.
+        starting = max(_cpu_ms(trace) - now, 0.0)
+        now, then = now + starting, then + starting * left / calls
     return min(then / now, 1.0) if now > 0 else supply.work
+
+
+def _calls(pipe: Pipeline) -> float:
+    """Calls of functions for a batch; what makes data sets is called once for many elements."""
+    return sum(feeding.calls(pipe, n) for n in pipe.nodes if n.family in ("Map", "Filter"))
 
 
 def _cpu_ms(trace: Trace) -> float:

@@ -130,7 +130,8 @@ class PerStepFeed(Cause):
                 seen.add(one.call)
                 cure = Prescription("advice", Effect.EXACT, one.cure)
                 yield Spot(edits.start(one.call), edits.end(one.call), one.says, cure)
-        for more in stepwise.beside(seen, (*stepwise.fed(source), *stepwise.small(source), *stepwise.to_session(source))):
+        reached = (*stepwise.fed(source), *stepwise.small(source), *stepwise.to_session(source))
+        for more in stepwise.beside(seen, reached):
             cure = Prescription("advice", Effect.EXACT, more.cure)
             yield Spot(edits.start(more.node), edits.end(more.node), more.says, cure)
 

@@ -22,6 +22,8 @@ ALIKE = frozenset(
 MADE = frozenset("zeros ones fill full empty normal uniform truncated_normal".split())
 REDUCED = frozenset("mean sum max min std var prod".split())
 HELD = ("array", "tensor", "variable")
+# Bytes of a number.
+WIDTHS = {"uint8": 1, "int8": 1, "bool": 1, "float16": 2, "bfloat16": 2, "int16": 2, "float32": 4, "int32": 4}
 
 
 def known(made: Value, name: str, given: Given) -> Value:

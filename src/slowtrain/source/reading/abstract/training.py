@@ -50,6 +50,13 @@ def written(source: Source) -> frozenset[ast.AST]:
     return frozenset(one.node for one in mine if one.turns is None or one.turns >= FEW)
 
 
+def turn(source: Source, event: Event) -> Loop | None:
+    """The innermost loop of the script's steps in each of whose turns ``event`` happens, outside of any graph."""
+    if event.graph or event.producer:
+        return None
+    return next((one for one in reversed(event.often(FEW)) if one.node in written(source)), None)
+
+
 def beside(source: Source, event: Event) -> Loop | None:
     """The loop in each turn of which a step is taken and ``event`` happens, or ``fit`` runs it after each batch.
 

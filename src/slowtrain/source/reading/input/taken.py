@@ -9,7 +9,7 @@ from math import prod
 
 from slowtrain.source import Source, kept
 from slowtrain.source.reading import finding
-from slowtrain.source.reading.abstract import training
+from slowtrain.source.reading.abstract import shapes, training
 from slowtrain.source.reading.abstract.events import Event, Stage
 from slowtrain.source.reading.abstract.machine import events
 from slowtrain.source.reading.abstract.values import Value
@@ -18,8 +18,7 @@ from slowtrain.source.reading.input import chains
 CUTTING = frozenset({"batch", "padded_batch", "ragged_batch", "rebatch"})
 ONE_BY_ONE = ("from_tensor_slices", "TextLineDataset", "TFRecordDataset")
 ALONG = frozenset({"map", "shuffle", "prefetch", "cache", "with_options", "repeat", "enumerate", "snapshot"})
-WIDEST = 8  # bytes of a number
-_WIDTHS = {"uint8": 1, "int8": 1, "bool": 1, "float16": 2, "bfloat16": 2, "int16": 2, "float32": 4, "int32": 4}
+WIDEST = 8  # bytes of a number of any other type
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +79,10 @@ def leaves(held: Value) -> Iterator[Value]:
 
 def numbers(held: Value, *, batched: bool) -> int | None:
     """How many numbers an element holds, or a row of a batch; None where that is not known."""
-    shapes = [one.shape for one in leaves(held)]
-    if any(one is None for one in shapes):
+    known = [one.shape for one in leaves(held)]
+    if any(one is None for one in known):
         return None
-    rows = [one[1:] if batched else one for one in shapes if one is not None]
+    rows = [one[1:] if batched else one for one in known if one is not None]
     if any(n is None for one in rows for n in one):
         return None
     return sum(prod(n for n in one if n is not None) for one in rows)
@@ -91,7 +90,7 @@ def numbers(held: Value, *, batched: bool) -> int | None:
 
 def size(held: Value, *, batched: bool) -> int | None:
     """How many bytes an element takes, or a row of a batch; None where that is not known."""
-    several = [(taken, _WIDTHS.get(one.dtype, WIDEST)) for one in leaves(held)
+    several = [(taken, shapes.WIDTHS.get(one.dtype, WIDEST)) for one in leaves(held)
                for taken in [numbers(one, batched=batched)]]  # fmt: skip
     known = [taken * wide for taken, wide in several if taken is not None]
     return sum(known) if len(known) == len(several) else None

@@ -12,7 +12,8 @@ from slowtrain.source.reading import finding, index, scopes, values
 from slowtrain.source.reading.abstract import machine, running, training
 from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.machine import events
-from slowtrain.source.reading.abstract.values import Value
+from slowtrain.source.reading.abstract.values import UNKNOWN, Value
+from slowtrain.source.reading.input import taken
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.compute import layered, ops, tables
 from slowtrain.source.spots.host import fits
@@ -276,22 +277,16 @@ def _of_fit(event: Event) -> tuple[int, int, tuple[int | None, ...] | None] | No
         known: dict[str, int | None] = data.data if isinstance(data.data, dict) else {}
         size, rows, shape = known.get("batch"), known.get("rows"), None
     else:
-        first, size = _first(data), event.given.get("batch_size", 2).known
+        first, size = next(taken.leaves(data), data), event.given.get("batch_size", 2).known
         rows, shape = layered.samples(data), first.shape[1:] if first.shape else None
     return (size, rows, shape) if isinstance(size, int) and rows else None
-
-
-def _first(data: Value) -> Value:
-    while data.kind in ("tuple", "list", "dict") and data.items:
-        data = next(iter(data.items.values()))
-    return data
 
 
 def _of_slices(source: Source, event: Event) -> tuple[int, int, tuple[int | None, ...] | None] | None:
     """A step in a loop that is given ``x[i : i + 2]``, itself or by a generator."""
     if event not in training.steps(source) or event.graph or not event.loops or not event.given.args:
         return None
-    first = _first(event.given.args[0])
+    first = next(taken.leaves(event.given.args[0]), UNKNOWN)
     turns = _turns(source, event)
     if not first.shape or not first.shape[0] or turns is None:
         return None

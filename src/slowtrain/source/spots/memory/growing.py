@@ -12,7 +12,7 @@ from math import prod
 
 from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, index, kinds, objects, scopes, stepping, values, visible
-from slowtrain.source.reading.abstract import training
+from slowtrain.source.reading.abstract import shapes, training
 from slowtrain.source.reading.abstract.events import Event
 from slowtrain.source.reading.abstract.machine import events
 from slowtrain.source.spots.memory import kept
@@ -22,7 +22,6 @@ BY_NUMBER = frozenset({"square", "abs", "sqrt", "exp", "cast", "float32", "stop_
 # Of what they are given as much is kept: joined, or as an array of NumPy's.
 KEEPING = frozenset({"stack", "concat", "concatenate", "numpy", "identity", "stop_gradient", "cast", "copy", "array"})
 MOST_BYTES = 2e9  # what a list may hold on purpose is less
-WIDTHS = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2}
 REDUCING = ("reduce_", "mean", "sum")
 
 
@@ -57,9 +56,9 @@ def reached(source: Source) -> Iterator[kept.Kept]:
     for event in events(source) if ".append" in source.text and training.steps(source) else ():
         if event.name != ".append" or event.on is None or event.on.kind != "list" or event.on.name == "bounded":
             continue
-        if event.on.born or event.graph:
+        if event.on.born:
             continue
-        loop = next((one for one in event.often(training.FEW)[::-1] if one.node in training.written(source)), None)
+        loop = training.turn(source, event)
         given = event.given.get("", 0)
         wide = any(one.kind in ("tensor", "array") and one.shape and 1 not in one.shape for one in given.inside(2))
         func = event.node.func if isinstance(event.node, ast.Call) else None
@@ -83,7 +82,7 @@ def _bytes(event: Event) -> int:
     """How much all that a list gets takes, as far as the text tells sizes and turns."""
     turns = prod(loop.turns or 1 for loop in event.often(1))
     parts = (one for one in event.given.get("", 0).inside(2) if one.kind in ("tensor", "array") and one.shape)
-    return turns * sum(prod(n or 1 for n in one.shape or ()) * WIDTHS.get(one.dtype, 1) for one in parts)
+    return turns * sum(prod(n or 1 for n in one.shape or ()) * shapes.WIDTHS.get(one.dtype, 1) for one in parts)
 
 
 def _made_once(source: Source, owner: ast.expr | None) -> bool:

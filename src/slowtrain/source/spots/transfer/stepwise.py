@@ -14,7 +14,7 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures.input import feeding_by_hand
 from slowtrain.source.reading import finding, index, scopes
 from slowtrain.source.reading.abstract import machine, shapes, things, training
-from slowtrain.source.reading.abstract.events import Event, Loop
+from slowtrain.source.reading.abstract.events import Event
 from slowtrain.source.reading.abstract.machine import events
 from slowtrain.source.reading.abstract.values import Value
 from slowtrain.source.spots.transfer import listed
@@ -38,14 +38,6 @@ class Copied:
     cure: str
 
 
-def _each_step(source: Source, event: Event) -> Loop | None:
-    """The innermost loop of steps around a call that is made in each of its turns, outside of any graph."""
-    stepping = training.written(source)
-    if event.graph or event.producer:
-        return None
-    return next((one for one in reversed(event.often(training.FEW)) if one.node in stepping), None)
-
-
 def read_back(source: Source) -> Iterator[Copied]:
     """Values of a tensor that each step reads one by one, and weights that it copies as a whole."""
     if not training.steps(source):
@@ -55,7 +47,7 @@ def read_back(source: Source) -> Iterator[Copied]:
     for event in events(source):
         if event.name not in READS and event.name != ".get_weights":
             continue
-        loop = _each_step(source, event)
+        loop = training.turn(source, event)
         if loop is None or loop.number in seen:
             continue
         inner = event.loops[event.loops.index(loop) + 1 :]
@@ -79,7 +71,7 @@ def one_after_another(source: Source) -> Iterator[Copied]:
     """Several values that each step of a loop reads back by calls of their own."""
     found: dict[int, list[Event]] = {}
     for event in events(source) if training.steps(source) else ():
-        loop = _each_step(source, event) if event.name in READS else None
+        loop = training.turn(source, event) if event.name in READS else None
         if loop is not None and event.loops[-1] is loop and _read(event) is not None:
             found.setdefault(loop.number, []).append(event)
     for every in found.values():
@@ -121,7 +113,7 @@ def fed(source: Source) -> Iterator[Copied]:
         graph = event.on is not None and event.on.kind == "graph"
         if not graph and event.name not in CONVERTING | listed.NUMPYS:
             continue
-        loop = _each_step(source, event)
+        loop = training.turn(source, event)
         if loop is None or not isinstance(event.node, ast.Call):
             continue
         for place, given in zip(event.node.args, event.given.args, strict=False):
@@ -143,9 +135,10 @@ def fed(source: Source) -> Iterator[Copied]:
 def to_session(source: Source) -> Iterator[Copied]:
     """Large arrays that every turn of a loop hands to a session."""
     for event in events(source) if "Session" in source.words else ():
-        if event.name != ".run" or not event.often(training.FEW) or event.rare or "feed_dict" not in event.given.keywords:
+        given_to = event.given.keywords.get("feed_dict")
+        if event.name != ".run" or given_to is None or not event.often(training.FEW) or event.rare:
             continue
-        for given in event.given.keywords["feed_dict"].items.values():
+        for given in given_to.items.values():
             many = given.kind == "array" and given.shape and None not in given.shape
             if many and prod(n or 0 for n in given.shape or ()) >= MANY_TAKEN:
                 says = "each turn copies a large array into the session before it can begin"
@@ -180,7 +173,7 @@ def small(source: Source) -> Iterator[Copied]:
     """Conversions to tensors, one for each of many columns, in every step."""
     seen: set[int] = set()
     for event in events(source) if training.steps(source) else ():
-        loop = _each_step(source, event) if event.name in CONVERTING and event.name != "tensorflow.cast" else None
+        loop = training.turn(source, event) if event.name in CONVERTING and event.name != "tensorflow.cast" else None
         if (
             loop is None
             or event.loops[-1] is loop
