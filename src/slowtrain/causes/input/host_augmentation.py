@@ -91,7 +91,7 @@ class HostAugmentation(Cause):
         yield Prescription("edit", Effect.EQUIVALENT, "or augment whole batches: .batch(n) before this map", edits=made)
 
     def spot(self, source: Source) -> Iterable[Spot]:
-        """Keras's random layers called picture by picture."""
+        """Keras's random layers called picture by picture, and several of them on whole batches."""
         for one in augmenting.maps(source):
             made = tuple(datasets.batched_first(source, edits.end(one.call.func)[0], None, one.ranks, one.ranks)[0])
             says = "or augment whole batches: .batch(n) before this map" if made else ""
@@ -99,6 +99,9 @@ class HostAugmentation(Cause):
             cure = Prescription("edit", Effect.EQUIVALENT, says, edits=made)
             says = f"{one.layer} runs dozens of small operations for each picture by itself"
             yield Spot(*index.operation(one.call), says, cure)
+        for call in augmenting.of_batches(source):
+            cure = Prescription("edit", Effect.EQUIVALENT, "move the augmentation layers to the front of the model")
+            yield Spot(*index.operation(call), "the host moves all pixels of each batch several times over", cure)
 
     fixes = (
         (

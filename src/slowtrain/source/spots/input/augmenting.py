@@ -6,15 +6,22 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slowtrain.source import Source
+from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, index, values
-from slowtrain.source.reading.input import chains, elements, pipelines
+from slowtrain.source.reading.input import chains, elements, pipelines, taken
 
 LAYERS = (
     "RandomFlip", "RandomRotation", "RandomZoom", "RandomTranslation", "RandomContrast", "RandomBrightness",
     "RandomCrop", "RandomHeight", "RandomWidth", "RandomShear", "RandomPerspective", "RandomColorJitter", "RandomHue",
     "RandomSaturation", "RandomSharpness", "RandomGaussianBlur", "RandAugment", "AugMix",
 )  # fmt: skip
+
+
+# Each of these takes every pixel from between four others.
+RESAMPLING = frozenset(
+    "RandomRotation RandomZoom RandomTranslation RandomShear RandomPerspective RandomHeight RandomWidth".split()
+)
+SEVERAL = 3  # layers, of which fewer are done while a device computes its step
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,20 @@ def maps(source: Source) -> Iterator[Augmenting]:
             parts = elements.parts(source, several[0].calls[0])
             ranks = [len(p.shape) for p in parts if p.shape is not None]
             yield Augmenting(call, layer, tuple(ranks) if len(ranks) == len(parts) else ())
+
+
+def of_batches(source: Source) -> Iterator[ast.Call]:
+    """Each ``map`` that moves every pixel of whole batches several times over."""
+    for one in taken.of(source) if any(name in source.words for name in RESAMPLING) else ():
+        for at, stage in enumerate(one.stages):
+            if stage.name != "map" or not taken.batched(one.stages[:at]):
+                continue
+            called = {id(e.on): e.on.node for e in stage.does if e.on is not None and e.on.kind == "keras"}
+            parts = [n for node in called.values() if node is not None for n in trees.walk(node)]
+            layers = [finding.called(n) for n in parts if isinstance(n, ast.Call)]
+            many = sum(name in LAYERS for name in layers) >= SEVERAL
+            if many and sum(name in RESAMPLING for name in layers) > 1 and isinstance(stage.given.node, ast.Call):
+                yield stage.given.node
 
 
 def _named(source: Source) -> dict[str, str]:

@@ -16,7 +16,8 @@ FLOAT_BYTES = 4
 # Takes a tenth of a millisecond an element and more: what a full buffer multiplies.
 LONG = (
     "decode_jpeg", "decode_png", "decode_image", "decode_gif", "decode_bmp", "decode_and_crop", "decode_wav",
-    "read_file", "resize", "stft", "mfcc", "spectrogram", "py_function", "numpy_function", "rot90", "rgb_to_",
+    "read_file", "resize", "stft", "rfft", "fft", "mfcc", "spectrogram", "py_function", "numpy_function", "rot90",
+    "rgb_to_",
 )  # fmt: skip
 WIDENING = frozenset({"cast", "to_float", "convert_image_dtype"})
 

@@ -57,9 +57,8 @@ def per_element(source: Source) -> Iterator[Staged]:
             maps = _since_rows(one.stages[:at])
             if not maps or not all(map(_cheap, maps)) or (taken.rows(one.stages[:at]) or LEAST_ROWS) < LEAST_ROWS:
                 continue
-            lines = one.names[0] in tiny.LINES and any(_does(each, "decode_csv") for each in maps)
             for each in maps:
-                row = _row(each.before) or ("line of text" if lines and _does(each, "decode_csv") else None)
+                row = _row(each.before) or ("line of text" if _does(each, "decode_csv") else None)
                 if row is not None and isinstance(each.given.node, ast.Call):
                     yield Staged(each.given.node, row)
 

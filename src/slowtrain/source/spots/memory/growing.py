@@ -201,6 +201,8 @@ def _only_added(source: Source, name: str, kind: type[ast.Name] | type[ast.Attri
         holder = above.get(node)
         added = isinstance(holder, ast.Attribute) and holder.attr == "append"
         counted = isinstance(holder, ast.Call) and scopes.dotted(holder.func) == "len"
+        if isinstance(holder, ast.Call) and scopes.dotted(holder.func) in ("list", "tuple"):
+            node, holder = holder, above.get(holder)  # list(seen)[-9:]
         end = isinstance(holder, ast.Subscript) and holder.value is node and isinstance(holder.ctx, ast.Load)
         if not (added or counted or (end and _behind(getattr(holder, "slice", None)))):
             return False
