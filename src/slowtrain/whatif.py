@@ -215,6 +215,7 @@ def _quiet(trace: Trace) -> float:
         # On a CPU the rest of a step is computing and waiting for a core or for the interpreter's lock; alone
         # it takes at most the processor time of the threads that it runs in.
         shares.append(max(1 - held_up_ms(trace) / rest, LEAST_QUIET))
+        shares.append(max(_spread_ms(trace) / rest, LEAST_QUIET))
     return min(shares)
 
 
@@ -227,6 +228,15 @@ def held_up_ms(trace: Trace) -> float:
     if not own or trace.on_accelerator:
         return 0.0
     return max(trace.step_ms - trace.mean(Category.INPUT) - own, 0.0)
+
+
+def _spread_ms(trace: Trace) -> float:
+    """What a step's own processor time takes where long ops have all cores to be split over; infinite if not known."""
+    own, main = _own_ms(trace), float(trace.facts.get("main_cpu_ms") or 0.0)
+    ops = trace.mean(Category.DEVICE) + trace.mean(Category.UNATTRIBUTED)
+    if not own or not main or ops <= 0 or trace.on_accelerator:
+        return float("inf")
+    return main + max(own - main, 0.0) / (1 + (trace.cores - 1) * min(split_ms(trace) / ops, 1.0))
 
 
 def takes_cores(trace: Trace) -> bool:
