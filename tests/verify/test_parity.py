@@ -98,6 +98,10 @@ def test_which_scalar_is_the_loss() -> None:
     assert parity(Effect.EXACT, [steps], [more]).loss == "same"
     assert parity(Effect.EXACT, [steps], [drawn(name="total_loss")]).loss == "same"
     assert parity(Effect.EXACT, [steps], [drawn(name="result")]).loss == "same"
+    pairs = [{"result[0]": step["loss"], "result[1]": float(i)} for i, step in enumerate(steps)]
+    assert parity(Effect.EXACT, [steps], [pairs]).loss == "same"
+    other = [{**step, "result[0]": 2 * step["result[0]"]} for step in pairs]
+    assert parity(Effect.EXACT, [pairs], [other]).holds is False
     unknown = [{"a": 1.0, "b": 2.0}] * N
     assert parity(Effect.EXACT, [unknown], [unknown]).holds is None
 

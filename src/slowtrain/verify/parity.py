@@ -101,11 +101,11 @@ def _within(apart: float) -> str:
 
 
 def _series(losses: Losses) -> dict[int, float]:
-    """The loss of each step that tells one: what is called so, else the only scalar of a step."""
+    """The loss of each step that tells one: what is called so, else the first number that comes back without a name."""
     found = {}
     for index, step in enumerate(losses):
         name = next((k for k in step if k == "loss"), next((k for k in step if "loss" in k), None))
-        if name is None and len(step) == 1:
+        if name is None and (len(step) == 1 or all(k.startswith("result[") for k in step)):
             name = next(iter(step))
         if name is not None:
             found[index] = float(step[name])
