@@ -105,7 +105,7 @@ def _series(losses: Losses) -> dict[int, float]:
     found = {}
     for index, step in enumerate(losses):
         name = next((k for k in step if k == "loss"), next((k for k in step if "loss" in k), None))
-        if name is None and (len(step) == 1 or all(k.startswith("result[") for k in step)):
+        if name is None and step and (len(step) == 1 or all(k.startswith("result[") for k in step)):
             name = next(iter(step))
         if name is not None:
             found[index] = float(step[name])
