@@ -13,7 +13,7 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets
 from slowtrain.source.reading import elsewhere, finding, index, repeatable
-from slowtrain.source.reading.input import chains, costly, elements
+from slowtrain.source.reading.input import chains, costly, elements, pipelines
 from slowtrain.source.spots.input import staged
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import calls, fed, idle_cores, is_users, maps, written_place
@@ -101,6 +101,8 @@ class SequentialMap(Cause):
             if not chains.operates(call) or not call.args or not datasets.in_turn(source, call):
                 continue
             flow = chains.upstream(source, call)
+            if pipelines.BATCHING & set(flow.names) and "unbatch" not in flow.names:
+                continue  # one whole batch is made while the step takes another
             if not flow.known or (elements.most(source, flow) or FEW) < FEW:
                 continue
             work = costly.work(source, call.args[0], call)

@@ -118,7 +118,8 @@ class WideInput(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Arrays of float64 in a data set that training takes its batches from, bytes that a map makes floats of."""
-        for array in doubles.arrays(source):
+        known = tuple(doubles.arrays(source))
+        for array in known or doubles.handed(source):
             made = tuple(edits.chained(source, array, '.astype("float32")'))
             says = "make the arrays float32 (integers int32) before they are batched"
             cure = Prescription("edit", Effect.EQUIVALENT, says, edits=made)

@@ -11,6 +11,7 @@ from slowtrain.source.reading import objects
 from slowtrain.source.reading.abstract import running, shapes, texts, things
 from slowtrain.source.reading.abstract.values import (
     EACH,
+    NONE,
     NOTHING,
     UNKNOWN,
     Given,
@@ -34,7 +35,10 @@ BUILTINS = frozenset(
 CLOCKS = ("random.", "time.", "uuid.")  # another number at each call
 SHAPED = frozenset({"zeros", "ones", "empty", "full"})
 FLOATS = frozenset({"zeros", "ones", "linear_to_mel_weight_matrix"})  # where nothing else is asked for
-WHOLE = frozenset("integers randint randrange argmax argmin argsort permutation arange searchsorted choice".split())
+WHOLE = frozenset(
+    "integers randint randrange argmax argmin argsort argpartition argwhere flatnonzero nonzero digitize bincount "
+    "permutation arange searchsorted choice".split()
+)
 FORMATS = frozenset({"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"})
 NAMED = {"float": "float64", "double": "float64", "single": "float32", "int": "int64"}
 # Where the shape stands of what is drawn.
@@ -274,11 +278,15 @@ def drawn(machine: Machine, last: str, given: Given) -> Value:
     if last in ("shuffle", "seed"):
         return UNKNOWN
     loops = frozenset(machine.depth())
-    if last in ("permutation", "choice", "permuted") and given.args and given.args[0].kind == "array":
-        return given.args[0].moving(loops)
-    size = given.get("size", SIZED.get(last))
+    first = given.args[0] if given.args else UNKNOWN
+    if last in ("permutation", "permuted") and first.kind == "array":
+        return first.moving(loops)
+    if last == "choice" and first.kind == "array" and len(given.args) == 1 and "size" not in given.keywords:
+        return things.item(first, NOTHING).with_(ragged=NONE).moving(loops)
+    size = given.get("size", 1 if last == "choice" else SIZED.get(last))
     ragged = frozenset(v for one in size.inside(2) for v in one.varies)
     named = dtype(given.get("dtype")) or ("int64" if last in WHOLE else "float64")
+    named = first.dtype if last == "choice" and first.kind == "array" else named
     wide = shapes.drawn(last, size, given)
     return Value("array", varies=loops, ragged=ragged, dtype=named, shape=wide, born=machine.born())
 

@@ -6,8 +6,10 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Value, joined, sequence, widest
+from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Value, joined, number, sequence, widest
 
+CONSTANTS = frozenset({"numpy.pi", "math.pi", "numpy.e", "math.e"})
+MANY_COLUMNS = 256  # as many numbers are more likely one for each row
 MOST_DIGITS = 1 << 62
 MOST_TEXT = 18  # digits of a number that stands in a text
 FEW = 64  # different numbers, of which each may be traced once
@@ -68,11 +70,15 @@ def item(held: Value, key: Any) -> Value:
 
 def together(op: ast.operator, left: Value, right: Value) -> Value:
     """What arithmetic gives."""
+    left, right = (number("float") if one.name in CONSTANTS else one for one in (left, right))
     varies, ragged = left.varies | right.varies, left.ragged | right.ragged
     for kind in ("tensor", "variable", "array"):
         if kind in (left.kind, right.kind):
-            return Value("array" if kind == "array" else "tensor", varies=varies, ragged=ragged,
-                         dtype=widest(left, right), shape=_shape(left, right))  # fmt: skip
+            found = widest(left, right)
+            if isinstance(op, ast.Div) and kind == "array" and found.startswith(("int", "uint")):
+                found = "float64"
+            return Value("array" if kind == "array" else "tensor", varies=varies, ragged=ragged, dtype=found,
+                         shape=_shape(left, right))  # fmt: skip
     if "number" in (left.kind, right.kind) and {left.kind, right.kind} <= {"number", "unknown"}:
         known = _computed(op, left.known, right.known) if left.kind == right.kind else NOTHING
         names = {left.name, right.name} if left.kind == right.kind else {""}
@@ -100,9 +106,14 @@ def _shape(left: Value, right: Value) -> tuple[int | None, ...] | None:
     """Of arithmetic. What is not known is no larger than the other side, where that is not spread: ``s[:, None]``."""
     known = [one.shape for one in (left, right) if one.shape is not None]
     other = left if left.shape is None else right
-    if len(known) == 1 and other.kind != "number" and (not known[0] or 1 in known[0]):
+    if len(known) == 1 and other.kind != "number" and (not known[0] or 1 in known[0] or _of_columns(other, known[0])):
         return None
     return broadcast(known) if known else None
+
+
+def _of_columns(other: Value, known: tuple[int | None, ...]) -> bool:
+    """Whether the side that is known may be a number for each column, which every row of an array gets."""
+    return other.kind == "array" and len(known) == 1 and (known[0] or 0) < MANY_COLUMNS
 
 
 def broadcast(shapes: Sequence[tuple[int | None, ...]]) -> tuple[int | None, ...]:

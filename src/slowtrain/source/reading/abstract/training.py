@@ -67,10 +67,8 @@ def beside(source: Source, event: Event) -> Loop | None:
     known = loops(source)
     for at in range(len(event.loops) - 1 - (event.begun is not None), -1, -1):
         one = event.loops[at]
-        if one.number in event.rare:
-            return None
         if one.number in known or _of_hooks(event, one):
-            return one
+            return None if one.number in event.rare else one
     return None
 
 

@@ -23,6 +23,9 @@ LIGHT = frozenset(
     "Multiply Add Lambda BatchNormalization Average Subtract GlobalMaxPooling1D Permute Hashing StringLookup "
     "IntegerLookup Discretization Normalization".split()
 )
+# By which a step moves rows of a table itself.
+SCATTERED = frozenset({"scatter_sub", "scatter_add", "scatter_update", "scatter_nd_sub", "scatter_nd_add",
+                       "scatter_nd_update"})  # fmt: skip
 PENALTY = "embeddings_regularizer"
 STEERING = (PENALTY, "weights", "trainable", "embeddings_constraint")
 
@@ -139,7 +142,7 @@ def updated_tables(source: Source) -> Iterator[Written]:
         return
     known = [(c, n) for c in index.of(source).called("Embedding") if (n := _numbers(source, c)) is not None]
     large = [(call, sizes) for call, sizes in known if sizes[0] >= LARGE_ROWS and sizes[0] * sizes[1] >= TABLE_NUMBERS]
-    if not large or not _light(source, max(rows for _, (rows, _) in large)):
+    if not large or not _light(source, max(rows for _, (rows, _) in large)) or not SCATTERED.isdisjoint(source.words):
         return
     changed = models.lazy_adam(source)
     if tables.another(source) if changed else not tables.adam(source):

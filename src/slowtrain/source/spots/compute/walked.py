@@ -50,7 +50,7 @@ def updated(source: Source) -> Iterator[tuple[ast.Call, tuple[int, int]]]:
             multiplied |= {id(machine.value(source, side).node) for side in (node.left, node.right)}
     by_hand = any(e.name.startswith(".scatter_") for e in every)  # rows that a step moves by itself
     for key, (event, size) in found.items():
-        if by_hand and event.name != "keras.layers.Embedding":
+        if by_hand:
             continue
         used = event.name == "keras.layers.Embedding" or key in looked
         if used and key not in multiplied and isinstance(event.node, ast.Call):

@@ -33,23 +33,23 @@ def gone_through(source: Source) -> Iterator[tuple[ast.expr, str]]:
     if ".append(" not in source.text and ".extend(" not in source.text:
         return
     every = machine.events(source)
-    added: dict[int, Event] = {}
+    added: dict[int, list[Event]] = {}
     taken: set[int] = set()
     for event in every:
         on = event.on
         if on is None or on.kind != "list":
             continue
         if event.name in ADDING and event.loops and not event.graph and not event.producer:
-            added.setdefault(id(on.items), event)
+            added.setdefault(id(on.items), []).append(event)
         elif event.name.removeprefix(".") in TAKING:
             taken.add(id(on.items))
     seen: set[ast.AST] = set()
     for event in every if added else ():
         for held in _whole(source, event):
-            first = added.get(id(held.items))
-            if first is None or id(held.items) in taken or held.data == "open" or event.node in seen:
+            if id(held.items) in taken or held.data == "open" or event.node in seen:
                 continue
-            if _each_step(source, event, first, held) and _stays(source, event, first):
+            adding = added.get(id(held.items), ())
+            if any(_each_step(source, event, one, held) and _stays(source, event, one) for one in adding):
                 seen.add(event.node)
                 yield event.node, "each step goes through all that the steps before it have collected"
 
@@ -67,25 +67,27 @@ def _whole(source: Source, event: Event) -> Iterator[Value]:
         yield from (machine.value(source, a.value) for a in event.node.args if isinstance(a, ast.Starred))
 
 
-def _each_step(source: Source, event: Event, first: Event, held: Value) -> bool:
+def _each_step(source: Source, event: Event, adding: Event, held: Value) -> bool:
     """Whether the loop that takes the steps both adds to the list and goes through it, and has not made it."""
     loop = training.beside(source, event)
-    if loop is None or loop not in first.loops or loop.number in held.born:
+    if loop is None or loop not in adding.loops or loop.number in held.born:
         return False
     item = joined(held.items.values())
     if held.name == "bounded" and not (isinstance(held.known, int) and held.known >= LONG):
         return False
+    if event.begun is not None and item.kind == "unknown":
+        return True  # whatever it is: Python takes one after the other
     return item.kind == "tensor" if event.name in AVERAGED else item.kind in LARGE
 
 
-def _stays(source: Source, event: Event, first: Event) -> bool:
+def _stays(source: Source, event: Event, adding: Event) -> bool:
     """Whether no turn makes the list another one, or a shorter one."""
     read = [n for n in trees.walk(event.node) if isinstance(n, (ast.Name, ast.Attribute))]
     of = [n for n in read if machine.value(source, n).kind == "list"]
-    if isinstance(first.node, ast.Call) and isinstance(first.node.func, ast.Attribute):
-        of.append(first.node.func.value)  # type: ignore[arg-type]
+    if isinstance(adding.node, ast.Call) and isinstance(adding.node.func, ast.Attribute):
+        of.append(adding.node.func.value)  # type: ignore[arg-type]
     names = {scopes.dotted(n).rpartition(".")[2] for n in of} - {""}
-    turn = [n for loop in first.loops for n in trees.walk(loop.node) if isinstance(n, ast.Name)]
+    turn = [n for loop in adding.loops for n in trees.walk(loop.node) if isinstance(n, ast.Name)]
     again = {n.id for n in turn if isinstance(n.ctx, ast.Store)}
     cut = [t for d in index.nodes(source, ast.Delete) if isinstance(d, ast.Delete) for t in d.targets]
     shorter = {scopes.dotted(t.value).rpartition(".")[2] for t in cut if isinstance(t, ast.Subscript)}

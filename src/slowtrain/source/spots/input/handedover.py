@@ -32,7 +32,7 @@ class Handed:
 
 
 def generators(source: Source) -> Iterator[Handed]:
-    """Each ``from_generator`` of single small samples that are cut out of arrays."""
+    """Each ``from_generator`` of single small samples, of which batches are made afterwards."""
     if "from_generator" not in source.text or any(word in source.text for word in MAPPED):
         return
     for one in taken.of(source):
@@ -40,10 +40,13 @@ def generators(source: Source) -> Iterator[Handed]:
         if made.name != "from_generator" or not isinstance(call, ast.Call) or "cache" in one.names or not _single(one):
             continue
         inside = [e for e in events(source) if e.producer == "generator" and any(p.node is call for p in e.loops)]
-        if not inside or not all(_cuts(e) for e in inside) or _few(inside, call) or not _small(one):
+        if not inside or _few(inside, call) or not _small(one):
             continue
         given = next((k.value for k in call.keywords if k.arg == "generator"), call.args[0] if call.args else call)
-        yield Handed(call, given, "this generator hands over one sample at a time out of arrays that are in memory")
+        if all(_cuts(e) for e in inside):
+            yield Handed(call, given, "this generator hands over one sample at a time out of arrays that are in memory")
+        else:
+            yield Handed(call, given, "Python makes one small sample after the other, and hands over each by itself")
 
 
 def _single(one: taken.Taken) -> bool:
@@ -73,7 +76,5 @@ def _few(inside: list[Event], call: ast.Call) -> bool:
 def _small(one: taken.Taken) -> bool:
     """Whether its first part, the others being labels mostly, is known to be a few thousand numbers of an array."""
     first = next(taken.leaves(one.stages[0].after))
-    if first.name == "said":  # who knows what hands it over, and how long that takes
-        return False
     count = taken.numbers(first, batched=False)
     return count is not None and bool(first.shape) and tiny.LEAST_NUMBERS <= count <= tiny.MOST_NUMBERS

@@ -130,7 +130,9 @@ def sequential(source: Source) -> Iterator[Staged]:
     for one in several:
         if "cache" in one.names or (taken.rows(one.stages) or FEW) < FEW:
             continue
-        for stage in one.stages:
+        for at, stage in enumerate(one.stages):
+            if at and taken.batched(one.stages[:at]):
+                break  # of whole batches the step hides one
             node = stage.given.node
             does = _works(stage, costly.WORKING) if stage.name == "map" and node not in parallel else None
             if does is not None and isinstance(node, ast.Call):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from slowtrain.source import Source
 from slowtrain.source.reading import finding, index
-from slowtrain.source.reading.input import consumed, elements, pipelines
+from slowtrain.source.reading.input import consumed, elements, pipelines, taken
 
 LEAST_NUMBERS = 16  # an element, assumed: a few numbers more are nothing beside the price of a copy
 NARROWING = frozenset({"cast", "astype", "convert_image_dtype", "to_float", "float32", "numpy_function", "py_function"})
@@ -29,6 +29,25 @@ def arrays(source: Source) -> Iterator[ast.expr]:
             if large and part.dtype == "float64" and part.node not in seen:
                 seen.add(part.node)
                 yield part.node
+
+
+def handed(source: Source) -> Iterator[ast.expr]:
+    """The same of arrays that are made elsewhere, and handed on by whatever calls."""
+    if index.of(source).called("set_floatx", "set_dtype_policy"):
+        return
+    for one in taken.of(source):
+        first = one.stages[0]
+        if first.name != "from_tensor_slices" or not isinstance(first.given.node, ast.Call) or not first.given.args:
+            continue
+        if not {"map", "apply", "interleave", "flat_map"}.isdisjoint(one.names):
+            continue
+        written, held = first.given.node.args[0], first.given.args[0]
+        several = isinstance(written, (ast.Tuple, ast.List)) and held.kind == "tuple"
+        parts = list(zip(written.elts, held.items.values(), strict=False)) if several else [(written, held)]  # type: ignore[attr-defined]
+        for place, value in parts:
+            count = taken.numbers(value, batched=True)
+            if value.kind == "array" and value.dtype == "float64" and (count or 0) >= LEAST_NUMBERS:
+                yield place
 
 
 def _narrows(source: Source, call: ast.Call) -> bool:
