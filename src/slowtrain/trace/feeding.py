@@ -152,6 +152,8 @@ def nest(trace: Trace, *, of_files: bool) -> Nest | None:
     made = {op: count for op, (_, count) in deep.by_input.items() if NESTED.search(op)}
     count = max(made.values(), default=0.0)
     written = [w.place for w in pipe.written if w.family in NESTING and w.place is not None]
+    # TensorFlow itself goes through a data set of files.
+    written = written or [w.place for w in pipe.written if w.op.startswith(OPENERS) and w.place is not None]
     slow = [n for n in deciding(pipe)[:3] if n.family in NESTING]
     if not written or not slow or count < LEAST_NESTED:
         return None

@@ -42,9 +42,10 @@ class MiscountedSteps(Cause):
     per step. A data set that repeats itself, given to a `fit` with epochs, multiplies the two.
 
     ## How it is recognised
-    `steps_per_epoch` (or the length of a `Sequence`) equals the number of samples, not of batches;
-    or the data set holds `repeat(n)` where n is the number of epochs, and `fit` repeats it again. Other
-    numbers of steps or repeats (an epoch meant to be longer or shorter) are left alone.
+    `steps_per_epoch` (or the length of a `Sequence`) equals the number of samples, not of batches, or the number of
+    batches of another size than the data set makes; or the data set holds `repeat(n)` where n is the number of epochs,
+    and `fit` repeats it again. Other numbers of steps or repeats (an epoch meant to be longer or shorter) are left
+    alone.
 
     ## What to do
     `steps_per_epoch = samples // batch_size`, or leave it out where the data has an end; in a
@@ -165,6 +166,14 @@ class MiscountedSteps(Cause):
         @event loop name=fit start=0 end=400 data={"site":["train.py",18],"nested":0,"epochs":2,"data":{"length":3200,
         & "arrays":{"x":{"length":3200}}}}
         """,
+        # Batches of 8, counted where they are made of 32.
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @event loop name=fit start=0 end=400 data={"site":["train.py",18],"nested":0,"steps_per_epoch":192,"epochs":4}
+        @pipeline TensorSlice detail={"cardinality":1536} > Repeat detail={"count":-1} > Batch
+        & detail={"batch_size":32} line=9
+        """,
     )
     quiet = (
         """
@@ -195,7 +204,7 @@ def _miscounts(trace: Trace) -> list[Miscount]:
     found = []
     for fit in trace.events_of("loop"):
         if fit.name == "fit" and not fit.data.get("nested"):
-            one = _in_samples(trace, fit) or _repeated(trace, fit)
+            one = _in_samples(trace, fit) or _in_other_batches(trace, fit) or _repeated(trace, fit)
             if one is not None and one.passes >= 1.5:
                 found.append(one)
     return found
@@ -233,6 +242,22 @@ def _in_samples(trace: Trace, fit: Event) -> Miscount | None:
         f"with {batch} a batch each epoch is {plain(passes)} passes over the data"
     )
     return Miscount(fit, passes, why, "length", written)
+
+
+def _in_other_batches(trace: Trace, fit: Event) -> Miscount | None:
+    """Steps an epoch that are the batches of another, smaller size: the one of ``batch()`` was changed alone."""
+    steps, pipe = int(fit.data.get("steps_per_epoch") or 0), trace.pipeline
+    batch = _batch(trace, pipe)
+    for samples in _cardinalities(pipe):
+        other = samples // steps if 0 < steps < samples else 0
+        if 1 < other <= batch // 2 and samples // other == steps and batch < MOST_BATCH:
+            passes = steps * batch / samples
+            why = (
+                f"steps_per_epoch={steps} counts batches of {other}, and the data set makes them of {batch}: "
+                f"each epoch is {plain(passes)} passes over {samples} samples"
+            )
+            return Miscount(fit, passes, why, "steps")
+    return None
 
 
 def _repeated(trace: Trace, fit: Event) -> Miscount | None:

@@ -175,6 +175,16 @@ class UnshardedFiles(Cause):
         @pipeline Slices ms=0.1 elements=60 line=4 > Interleave ms=3 elements=60 line=5 > Batch ms=0.1 > Prefetch
         @kernels busy=3 ms=3 input={"TextLineDataset":[0.3,60],"BatchDatasetV2":[0.1,40]}
         """,
+        # TFRecordDataset(files): TensorFlow's own loop over them.
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @pipeline Slices ms=0.1 elements=64 line=4 > TFRecord ms=0.1 elements=15 line=5
+        & > FlatMap ms=3 elements=64 line=5
+        > Batch ms=0.1 > Prefetch
+        @kernels busy=3 ms=3 input={"TFRecordDataset":[0.5,64]}
+        """,
         """
         step    1111111111
         input   iiiiiiii..

@@ -189,6 +189,16 @@ class SlowStartup(Cause):
         & "site":["train.py",29],"graph":{"ops":9000,"types":{"ReadVariableOp":38,"AssignVariableOp":34},
         & "matrix":{"float32":504}}}
         """,
+        # A model that had no weights yet when fit began.
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @phase import=1800 compile=6000
+        @event loop name=fit start=0 end=9600 data={"site":["train.py",29]}
+        @event trace name=train_step start=0 end=6000 data={"nth":1,"training":true,"trace_ns":5000000000,
+        & "site":["train.py",29],"graph":{"ops":6600,"types":{"ReadVariableOp":60,"AssignVariableOp":38,
+        & "AssignSubVariableOp":8},"matrix":{"float32":400}}}
+        """,
     )
     quiet = (
         """
@@ -283,6 +293,8 @@ def _products(trace: Trace, event: Event) -> float:
     if any(not names.OPTIMIZER_SCOPE.search(scope) for scope in graph.get("repeated") or ()):
         return 0.0
     kernels = sum(len(w.get("shape") or ()) >= 2 and w.get("class") != "Embedding" for w in work.weights(trace))
+    if not work.weights(trace):  # a model that had none when fit began: each that is trained is moved once, or twice
+        kernels = int((graph.get("types") or {}).get("AssignSubVariableOp") or 0)
     made = sum(float(n) for n in (graph.get("matrix") or {}).values())
     return made / (USUAL_PRODUCTS * kernels) if kernels else 0.0
 

@@ -9,7 +9,7 @@ from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Sig
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import lists
-from slowtrain.source.reading.recorded import LEAST_VISITS, by_hand, divided, follows_model
+from slowtrain.source.reading.recorded import LEAST_VISITS, by_hand, divided, follows_model, only_converts
 from slowtrain.source.spots.input import handfed
 from slowtrain.source.spots.transfer import conversions, stepwise
 from slowtrain.trace import Trace, loop
@@ -79,6 +79,8 @@ class PerStepFeed(Cause):
             # Elements that Python goes through one by one are no conversion of a batch: see input/.
             through = hand is not None and sum(line.visits for line in hand.lines) >= LEAST_VISITS
             made = 0.0 if through else trace.mean(Category.PYTHON) * part * (1 - waiting)
+            if hand is not None and not hand.interpreted and only_converts(trace, hand):
+                made = max(made, hand.ms * (1 - waiting))
         feed = sum(fed.values())
         total = min(feed, trace.mean(Category.FEED)) + made
         if not fed and not (handed and made):

@@ -88,8 +88,8 @@ def _converts(trace: Trace, line: Line, found: Feeding) -> bool:
     text, at = text_of(trace, line.place.file), line.place.line
     walked = trees.walk(text.tree) if text is not None else ()
     calls = [n for n in walked if isinstance(n, ast.Call) and n.lineno <= at <= (n.end_lineno or n.lineno)]
-    if at in found.mixed and calls:  # the step's own call stands around them
-        calls.remove(max(calls, key=lambda n: (-n.lineno, n.end_lineno or 0, n.end_col_offset or 0)))
+    if at in found.mixed:  # the step's own call stands around them, and what keeps its loss around that
+        calls = [one for one in calls if not any(n is not one and n in calls for n in trees.walk(one))]
     return bool(calls) and {finding.called(call) for call in calls} <= CONVERSIONS
 
 
