@@ -30,6 +30,7 @@ PYTHON_OPS = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
 # Of the ops' computing when one op does it: 0.27 and 0.33 in clinic/'s pairs store_sales and texture_filters.
 LEFT = 0.3
 NUMBERED = re.compile(r"_\d+$")  # how a graph tells ops of one name apart
+ADDING = re.compile(r"add(?:_\d+)?$")
 CHANGES = ("assign", "scatter_")
 
 
@@ -144,6 +145,15 @@ class HandwrittenOp(Cause):
         history = model.fit(ids, y, batch_size=64)
         """,
         ),
+        # Pairs that one number sums up: what is added hangs on no turn before.
+        """
+        step     1111111111
+        device   kkkkkkk...
+        dispatch .......ddd
+        @event trace name=step data={"training": true, "number": 1, "graph": {"repeated": {"add": 157, "mul": 155, \
+            "Sum": 154}, "chain": 158, "lines": [["train.py", 34, 473, 473]]}}
+        @kernels busy=7 ms=7 function=9 step=10 ops={"mul_1:Mul": [3, 155], "Sum_1:Sum": [3, 155]}
+        """,
     )
 
     fires = (
@@ -278,7 +288,9 @@ def _repeated(trace: Trace) -> Evidence | None:
     alike = best.get("repeated") or {}
     count = sum(alike.values())
     lines = [row for row in best.get("lines") or () if len(row) == 4 and row[3] >= max(ITS_OWN * row[2], 1)]
-    if count < REPEATS or not lines or best.get("chain", 0) > RECURRENT * count:
+    # A sum that each turn adds to is a chain as well, of which one op does all: what is added hangs on no turn before.
+    adds = sum(n for key, n in alike.items() if ADDING.match(key.rpartition("/")[2]))
+    if count < REPEATS or not lines or best.get("chain", 0) - adds > RECURRENT * (count - adds):
         return None
     own = [row for row in lines if not _of_variables(trace, Place(str(row[0]), int(row[1])))]
     if sum(row[3] for row in own) < ITS_OWN * sum(row[3] for row in lines):
