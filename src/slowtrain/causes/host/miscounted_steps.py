@@ -11,7 +11,8 @@ from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.source.reading import index
+from slowtrain.source.reading import finding, index
+from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.host import counting, every
 from slowtrain.trace import Event, Trace
 from slowtrain.trace.host import called, parsed
@@ -170,12 +171,22 @@ class MiscountedSteps(Cause):
         """
         step    1111111111
         device  kkkkkkkkkk
-        @event loop name=fit start=0 end=400 data={"site":["train.py",18],"nested":0,"steps_per_epoch":192,"epochs":4}
+        @fact sources={"train.py":"size = 8\\nmodel.fit(ds, steps_per_epoch=len(x) // size, epochs=4)\\n"}
+        @event loop name=fit start=0 end=400 data={"site":["train.py",2],"nested":0,"steps_per_epoch":192,"epochs":4}
         @pipeline TensorSlice detail={"cardinality":1536} > Repeat detail={"count":-1} > Batch
         & detail={"batch_size":32} line=9
         """,
     )
     quiet = (
+        # As many as somebody wants.
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @fact sources={"train.py":"size = 8\\nmodel.fit(ds, steps_per_epoch=192, epochs=4)\\n"}
+        @event loop name=fit start=0 end=400 data={"site":["train.py",2],"nested":0,"steps_per_epoch":192,"epochs":4}
+        @pipeline TensorSlice detail={"cardinality":1536} > Repeat detail={"count":-1} > Batch
+        & detail={"batch_size":32} line=9
+        """,
         """
         step    1111111111
         device  kkkkkkkkkk
@@ -248,7 +259,7 @@ def _in_other_batches(trace: Trace, fit: Event) -> Miscount | None:
     """Steps an epoch that are the batches of another, smaller size: the one of ``batch()`` was changed alone."""
     steps, pipe = int(fit.data.get("steps_per_epoch") or 0), trace.pipeline
     batch = _batch(trace, pipe)
-    for samples in _cardinalities(pipe):
+    for samples in _cardinalities(pipe) if _divides(trace, fit) else ():
         other = samples // steps if 0 < steps < samples else 0
         if 1 < other <= batch // 2 and samples // other == steps and batch < MOST_BATCH:
             passes = steps * batch / samples
@@ -258,6 +269,16 @@ def _in_other_batches(trace: Trace, fit: Event) -> Miscount | None:
             )
             return Miscount(fit, passes, why, "steps")
     return None
+
+
+def _divides(trace: Trace, fit: Event) -> bool:
+    """Whether the number of steps is written as a quotient: one that just stands there is as many as are wanted."""
+    place = fit.place
+    text = text_of(trace, place.file) if place is not None else None
+    if place is None or text is None:
+        return False
+    around = [c for c in index.of(text).called("fit") if c.lineno <= place.line <= (c.end_lineno or c.lineno)]
+    return any(counting.divided(text, finding.keyword(call, "steps_per_epoch")) for call in around)
 
 
 def _repeated(trace: Trace, fit: Event) -> Miscount | None:

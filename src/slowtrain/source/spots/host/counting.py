@@ -79,6 +79,13 @@ def _samples(source: Source, node: ast.expr, depth: int = DEPTH) -> bool:
     return False
 
 
+def divided(source: Source, given: ast.expr | None) -> bool:
+    """Whether a number is written as a quotient, here or where its name gets it."""
+    written = settings.written(source, given) if given is not None else None
+    inside = [n for one in (given, written) if one is not None for n in trees.walk(one)]
+    return any(isinstance(n, ast.BinOp) and isinstance(n.op, (ast.FloorDiv, ast.Div)) for n in inside)
+
+
 def _taken_apart(data: ast.expr | None) -> bool:
     """Whether batches become single samples again."""
     return isinstance(data, ast.Call) and any(finding.called(c) == "unbatch" for c in finding.chain(data))

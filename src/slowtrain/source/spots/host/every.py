@@ -13,7 +13,7 @@ from slowtrain.source.reading.abstract.events import Event
 from slowtrain.source.reading.abstract.machine import events
 from slowtrain.source.reading.abstract.values import Value
 from slowtrain.source.spots.compute import layered
-from slowtrain.source.spots.host import callbacks
+from slowtrain.source.spots.host import callbacks, counting
 
 SAVING = frozenset({".save", ".save_weights"})
 # Each writes or draws something, or takes an array apart, for longer than a small step takes.
@@ -140,11 +140,17 @@ def miscounted(source: Source) -> Iterator[tuple[ast.expr, str]]:
         rows, batch, repeated = (data.data.get(name) for name in ("rows", "batch", "repeated"))
         if steps.kind == "number" and steps.known == rows and rows and batch and batch > 1:
             yield event.node, f"steps_per_epoch counts {rows:,} samples; a step takes {batch} of them"
-        elif steps.kind == "number" and rows and batch and _in_other_batches(steps.known, rows, batch):
+        elif rows and batch and _in_other_batches(steps.known, rows, batch) and _divided(source, event.node):
+            assert isinstance(steps.known, int)
             says = f"an epoch takes {steps.known * batch:,} of {rows:,} samples: steps_per_epoch counts other batches"
             yield event.node, f"{says} than the {batch} samples of a step"
         elif "steps_per_epoch" not in given.keywords and repeated and repeated > 1 and repeated == epochs:
             yield event.node, f"the data set repeats itself {repeated} times in each epoch of fit()"
+
+
+def _divided(source: Source, fit: ast.expr) -> bool:
+    given = finding.keyword(fit, "steps_per_epoch") if isinstance(fit, ast.Call) else None
+    return counting.divided(source, given)
 
 
 def _in_other_batches(steps: object, rows: int, batch: int) -> bool:
