@@ -145,15 +145,6 @@ class HandwrittenOp(Cause):
         history = model.fit(ids, y, batch_size=64)
         """,
         ),
-        # Pairs that one number sums up: what is added hangs on no turn before.
-        """
-        step     1111111111
-        device   kkkkkkk...
-        dispatch .......ddd
-        @event trace name=step data={"training": true, "number": 1, "graph": {"repeated": {"add": 157, "mul": 155, \
-            "Sum": 154}, "chain": 158, "lines": [["train.py", 34, 473, 473]]}}
-        @kernels busy=7 ms=7 function=9 step=10 ops={"mul_1:Mul": [3, 155], "Sum_1:Sum": [3, 155]}
-        """,
     )
 
     fires = (
@@ -180,6 +171,15 @@ class HandwrittenOp(Cause):
         @event trace name=step data={"training": true, "number": 1, "graph": {"ops": 400, "loops": \
             [["m/pool/map/while", "train.py", 23, 10, 128]]}}
         @kernels busy=3 ms=3 function=10 step=10 ops={"m/dense/MatMul:MatMul": [3, 3]}
+        """,
+        # Pairs that one number sums up: what is added hangs on no turn before.
+        """
+        step     1111111111
+        device   kkkkkkk...
+        dispatch .......ddd
+        @event trace name=step data={"training": true, "number": 1, "graph": {"repeated": {"add": 157, "mul": 155, \
+            "Sum": 154}, "chain": 158, "lines": [["train.py", 34, 473, 473]]}}
+        @kernels busy=7 ms=7 function=9 step=10 ops={"mul_1:Mul": [3, 155], "Sum_1:Sum": [3, 155]}
         """,
     )  # fmt: skip
     quiet = (
