@@ -105,12 +105,19 @@ class UncachedInput(Cause):
         again = ready(node, count, (node.written.element_bytes or 0) * count if node.written else 0.0)
         share = 1 - 1 / pipe.epochs
         supply = Supply(pipeline=pipe.changed(again, *cached), share=share, spread=(0.8, 1.1))
-        return [supply, *(_filled(trace, share) if fed(trace) is None else ())]
+        # What steps wait for the buffer is a part of their input already.
+        filled = _filled(trace, share)
+        return [supply, *(r for r in filled if fed(trace) is None or isinstance(r, Skip))]
 
     def scope_in(self, trace: Trace, evidence: Evidence) -> str:
-        """Of the run where only the beginning of each epoch waits, between the steps."""
-        filled = fill(trace) if fed(trace) is None and _repeated(trace) is not None else None
-        return "run" if filled is not None and filled.step_ms <= 0 else "step"
+        """Of the run where the beginning of each epoch waits, between the steps, and these do not, or for less."""
+        filled = fill(trace) if _repeated(trace) is not None else None
+        if filled is None:
+            return "step"
+        within = (
+            trace.mean(Category.INPUT) * int(trace.steps.steady.sum()) if fed(trace) is not None else filled.step_ms
+        )
+        return "run" if filled.outside_ms > within else "step"
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = _repeated(trace)
