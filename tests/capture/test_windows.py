@@ -64,6 +64,20 @@ def test_a_window_that_had_to_end_too_early_comes_again_but_not_for_ever(
     assert order == [f"window-{n + 1}" for n in range(AGAIN + 1)]
 
 
+def test_a_window_on_what_turned_out_not_to_train_comes_again(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent acts for some steps before its first update: these are what counts from there on."""
+    windows, progress, order = begun(recorder, monkeypatch, 9)
+    windows._since = progress.steps
+    progress.turned_out(2)
+    windows._boundary(progress.steps + 1)
+    assert order == ["window-1"]
+    assert windows._done == 0, "the profiler's window comes again"
+    assert not windows._sessions
+    assert windows._next_ns > now(), "a little later"
+
+
 def test_another_threads_compiling_ends_no_window(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     windows, progress, order = begun(recorder, monkeypatch, LEAST_STEPS)
     assert progress.compiling is not None

@@ -83,7 +83,10 @@ class Windows:
             self._first_ns = at
             self._until = 0
         if self._sessions:
-            if self._over(steps, at):
+            if steps < self._since:  # what trains came only now: the steps so far were none of training's
+                self._end_profile(0, at)
+                self._come_again(at)
+            elif self._over(steps, at):
                 # A device that works off a queue has not done the window's last steps yet: without them there would
                 # be more steps than work. It is waited for here alone, and the wait is a part of the window.
                 self.recorder.guard("device", self.settle)
@@ -136,7 +139,12 @@ class Windows:
         at, steps = now(), self.progress.steps
         few = steps - self._since < LEAST_STEPS
         self._end_profile(steps, at)
-        if few and self._again > 0:
+        if few:
+            self._come_again(at)
+
+    def _come_again(self, at: int) -> None:
+        """The window that has just ended saw nothing of use: another one a little later, a few times in a run."""
+        if self._again > 0:
             self._again -= 1
             self._done -= 1
             self._next_ns = at + WARMUP_NS
@@ -173,7 +181,10 @@ class Windows:
         if self.progress.boundary is None and self._next_ns <= at:
             self.progress.boundary = self._at_boundary
         if self._sessions and at - self._begun_ns > 2 * LONGEST_NS:
-            self._end_profile(self.progress.steps, at)
+            steps = self.progress.steps
+            self._end_profile(steps, at)
+            if steps <= self._since:
+                self._come_again(at)
 
     def _patch_profiler(self, name: str, module: Any) -> None:
         """The user's own profiler goes first: there can be only one, and theirs would fail."""
