@@ -174,11 +174,7 @@ def small(source: Source) -> Iterator[Copied]:
     seen: set[int] = set()
     for event in events(source) if training.steps(source) else ():
         loop = training.turn(source, event) if event.name in CONVERTING and event.name != "tensorflow.cast" else None
-        if (
-            loop is None
-            or event.loops[-1] is loop
-            or event.given.get("value", 0).kind not in ("array", "number", "list")
-        ):
+        if loop is None or event.loops[-1] is loop or not _plain(event):
             continue
         inner = event.loops[event.loops.index(loop) + 1 :]
         copies = prod(one.turns or things.least(one.items) or 1 for one in inner)
@@ -186,6 +182,12 @@ def small(source: Source) -> Iterator[Copied]:
             seen.add(loop.number)
             says = f"each step makes {copies} small tensors, with a copy of its own for each"
             yield Copied(event.node, says, "put the columns together in one array, and convert its rows once a step")
+
+
+def _plain(event: Event) -> bool:
+    """Whether what becomes a tensor surely is none yet."""
+    kind = event.given.get("value", 0).kind
+    return kind in ("array", "number", "list") or (kind == "unknown" and event.name == "tensorflow.constant")
 
 
 def beside(known: Iterable[ast.AST], found: Iterable[Copied]) -> Iterator[Copied]:
