@@ -20,6 +20,7 @@ LEAST_ROWS = 1000  # an epoch of fewer is over in some ten milliseconds, at some
 FEW = 64  # elements: about a batch
 QUIET = frozenset({".set_shape", ".items", ".keys", ".values", ".get", ".pop", ".append", ".update", "loop", "format"})
 PYTHON = ("py_function", "numpy_function")
+WORKING = frozenset({"from_generator", "map", "interleave", "flat_map", "filter"})
 MUCH = 4  # times what an epoch takes, that a buffer is filled with
 MANY_FILES = 4096  # assumed where nobody knows
 # Of so many: 128 KiB each, no more than a compressed picture or some seconds of sound take in the file itself, and
@@ -155,7 +156,7 @@ def _works(stage: Stage, names: tuple[str, ...]) -> str | None:
 def unprefetched(source: Source) -> Iterator[Staged]:
     """The last operations of data sets with work in them, behind which nothing works ahead."""
     for one in taken.of(source):
-        working = [at for at, name in enumerate(one.names) if name in ("map", "interleave", "flat_map", "filter")]
+        working = [at for at, name in enumerate(one.names) if name in WORKING]
         if not working or {"prefetch", "cache", "apply"} & set(one.names[working[-1] :]):
             continue
         last = one.stages[-1]
