@@ -16,7 +16,7 @@ from slowtrain.source.reading.recorded import text_of, texts_of
 from slowtrain.source.spots.host import callbacks as spotted
 from slowtrain.source.spots.host import every
 from slowtrain.trace import Event, Floats, Name, Spans, Trace, stalled
-from slowtrain.trace.host import anywhere, in_steady, in_windows, outermost, training_begins
+from slowtrain.trace.host import anywhere, in_steady, in_windows, logs, outermost, training_begins
 from slowtrain.whatif import Drop, Remedy, Skip
 
 OUTER = ("CallbackList",)
@@ -64,7 +64,7 @@ class HeavyCallback(Cause):
     def examine(self, trace: Trace) -> Evidence | None:
         hooks = _heavy(trace)
         if not hooks:
-            return _logged(trace)
+            return _logged_each_step(trace) or _logged(trace)
         worst = hooks[0]
         total = sum(h.ms for h in hooks)
         each = worst.ms / worst.calls
@@ -79,6 +79,9 @@ class HeavyCallback(Cause):
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         hooks = _heavy(trace)
+        if not hooks and evidence.numbers["step_ms"]:
+            taken = anywhere(trace, 0.95 * evidence.numbers["step_ms"], (Category.PYTHON, Category.READBACK))
+            return [Drop(taken, spread=(0.7, 1.1))]
         if not hooks:
             return [Skip(0.95 * evidence.numbers["total_ms"], spread=(0.7, 1.1))]
         in_steps, between = sum(h.step_ms for h in hooks), sum(h.between_ms for h in hooks)
@@ -174,6 +177,16 @@ class HeavyCallback(Cause):
         @span callback TensorBoard.on_epoch_end start=401 end=800 times=1
         @event loop name=fit start=0 end=800 data={"site":["train.py",20]}
         """,
+        # A loop of the script's own that writes them in each step.
+        """
+        step    1111111111
+        python  pppppp....
+        device  ......kkkk
+        @steps source=step line=2
+        @fact source={"train.py":"for x in ds:\\n    loss, g = step(x)\\n    tf.summary.histogram('g', g)\\n"}
+        @line 2 ms=1
+        @line 3 ms=5
+        """,
     )
     quiet = (
         """
@@ -214,6 +227,26 @@ def _heavy(trace: Trace) -> list[Hook]:
             hooks.append(Hook(name, int(mine.sum()), in_steps + between, in_steps / count, between))
     hooks.sort(key=lambda h: -h.ms)
     return [h for h in hooks if h.ms >= 0.2 * hooks[0].ms]
+
+
+def _logged_each_step(trace: Trace) -> Evidence | None:
+    """Summaries and pictures that the lines of a loop of the user's own write in every step."""
+    lines = [line for line in trace.loop_lines if logs(trace, line.place)]
+    spent = sum(line.ms for line in trace.loop_lines)
+    if not lines or not spent:
+        return None
+    mine = trace.mean(Category.PYTHON) + trace.mean(Category.READBACK)
+    ms = mine * sum(line.ms for line in lines) / spent
+    if ms < LOGGED * trace.step_ms:
+        return None
+    calls = sum(line.visits for line in lines)
+    lines.sort(key=lambda line: -line.ms)
+    return Evidence(
+        f"each step writes {plain(calls)} summaries, which take {plain(ms)} of its {plain(trace.step_ms)} ms",
+        {"call_ms": ms / max(calls, 1.0), "calls": calls * trace.steps.count, "total_ms": ms * trace.steps.count,
+         "step_ms": ms},
+        tuple(line.place for line in lines[:3]),
+    )  # fmt: skip
 
 
 def _logged(trace: Trace) -> Evidence | None:

@@ -14,7 +14,7 @@ from slowtrain.source.reading.abstract import training
 from slowtrain.source.spots.transfer import readbacks as spotted
 from slowtrain.source.spots.transfer import stepwise
 from slowtrain.trace import Trace, loop, names
-from slowtrain.trace.host import saves
+from slowtrain.trace.host import logs, saves
 from slowtrain.whatif import Drop, Remedy
 
 LEAST_COUNT = 0.5  # readbacks a step: fewer are an epoch's
@@ -55,8 +55,9 @@ class PerStepReadback(Cause):
     def examine(self, trace: Trace) -> Evidence | None:
         if trace.fact("profile"):
             return _copied(trace)
-        # A checkpoint reads every variable: that is saving, not reading back.
-        read = {p: ms for p, ms in loop.places(trace, "readback").items() if not saves(trace, p)}
+        # A checkpoint reads every variable, a histogram all numbers: that is saving or logging, not reading back.
+        places = loop.places(trace, "readback")
+        read = {p: ms for p, ms in places.items() if not saves(trace, p) and not logs(trace, p)}
         count = loop.per_step(trace, "readback", read)
         if not read or count < LEAST_COUNT or trace.steps.source.endswith("()"):
             return None
