@@ -33,10 +33,14 @@ HIDDEN = {
     "keyword_mel": "how many records a file holds",
     "ward_stays": "how long a file is",
     "relaxometry_fit": "what fusing saves",
+    "backgammon_values": "how fast values decay",
+    "patent_similarity": "how long sorting takes",
+    "podcast_likes": "how many ids a file holds",
 }
 # What they read when they were new is in docs/lint.md.
 MISSED = frozenset(
-    "credit_columns gridworld_ppo promoter_kmers shop_interest smartmeter_shards "
+    "bird_clips bridge_loads credit_columns gridworld_ppo leaf_thermography promoter_kmers shop_interest "
+    "smartmeter_shards "
     "unread/ad_clicks unread/depth_refine unread/hotel_ranker".split()
 )
 # Of a cured script, what it is not about: a loop that runs op by op on purpose, as its first line says;
