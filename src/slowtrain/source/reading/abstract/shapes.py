@@ -104,12 +104,35 @@ def of_method(held: Shape | None, name: str, given: Given) -> Shape | None:
         return None if several is None else tuple(None if n == -1 else n for n in several)
     if name in ("ravel", "flatten"):
         return (prod(n for n in held if n is not None) if held is not None and None not in held else None,)
+    if name == "transpose":
+        return _turned(held, given.args)
     axis, times = given.get("axis", 1).known, _size(given.get("repeats", 0))
     if name == "repeat" and held and isinstance(axis, int) and -len(held) <= axis < len(held):
         place = axis % len(held)
         wide = held[place]
         return (*held[:place], wide * times if wide and times else None, *held[place + 1 :])
     return None
+
+
+def _turned(held: Shape | None, axes: Sequence[Value]) -> Shape | None:
+    """With its axes in this order, all of them the other way round where none is given."""
+    order = [one.known for one in axes] or list(range(len(held or ())))[::-1]
+    whole = held is not None and sorted(n for n in order if isinstance(n, int)) == list(range(len(held)))
+    return tuple(held[n] for n in order if isinstance(n, int)) if whole and held is not None else None
+
+
+def _windows(given: Given) -> Shape | None:
+    held, wide, axis = (
+        given.args[0].shape if given.args else None,
+        _size(given.get("window_shape", 1)),
+        given.get("axis", 2),
+    )
+    place = axis.known if isinstance(axis.known, int) else 0
+    if held is None or wide is None or not -len(held) <= place < len(held):
+        return None
+    place %= len(held)
+    rows = held[place]
+    return (*held[:place], rows - wide + 1 if rows else None, *held[place + 1 :], wide)
 
 
 def drawn(last: str, size: Value, given: Given) -> Shape | None:
@@ -290,4 +313,5 @@ _RULES: dict[str, Callable[[Given], Shape | None]] = {
     **dict.fromkeys(("decode_jpeg", "decode_png", "decode_image", "decode_bmp"), _decoded),
     "arange": _counted(0),
     "linspace": _counted(2),
+    "sliding_window_view": _windows,
 }

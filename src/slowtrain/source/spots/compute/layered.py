@@ -19,6 +19,7 @@ UNROLLING = frozenset({*RECURRENT, "keras.layers.SimpleRNN", "keras.layers.RNN"}
 # turns take half a second, of a run of so few steps a third and more.
 LEAST_TURNS = 32
 MOST_STEPS = 150
+SEQUENCES = 3  # axes: samples, turns, numbers of a turn
 USUAL = 32  # samples of Keras's own batches
 
 
@@ -54,9 +55,12 @@ def unrolled(source: Source) -> Iterator[tuple[ast.Call, str]]:
 
 
 def _turns(every: tuple[Event, ...]) -> int | None:
-    """The longest sequence that an input is said to have."""
+    """The longest sequence that an input is said to have, or that ``fit`` is given where none is said."""
     shapes = [e.given.get("shape", 0) for e in every if e.name in ("keras.Input", "keras.layers.Input")]
     found = [one.items[0].known for one in shapes if one.kind in ("tuple", "list") and len(one.items) > 1]
+    if not shapes:
+        given = (e.given.get("x", 0).shape for e in every if e.name == ".fit")
+        found = [one[1] for one in given if one is not None and len(one) == SEQUENCES and one[1] is not None]
     return max(found) if found and all(isinstance(n, int) for n in found) else None
 
 
