@@ -122,12 +122,10 @@ def _turned(held: Shape | None, axes: Sequence[Value]) -> Shape | None:
 
 
 def _windows(given: Given) -> Shape | None:
-    held, wide, axis = (
-        given.args[0].shape if given.args else None,
-        _size(given.get("window_shape", 1)),
-        given.get("axis", 2),
-    )
-    place = axis.known if isinstance(axis.known, int) else 0
+    """Windows of rows that overlap: as many as there are places for one, each along an axis at the end."""
+    held = given.args[0].shape if given.args else None
+    wide, along = _size(given.get("window_shape", 1)), given.get("axis", 2).known
+    place = along if isinstance(along, int) else 0
     if held is None or wide is None or not -len(held) <= place < len(held):
         return None
     place %= len(held)
