@@ -124,6 +124,13 @@ FOUND: dict[str, list[tuple[str, int]]] = {
         ),
         (TICKETS + "def made(source):\n" + MADE % "lambda: source()" + "model.fit(made(Tickets(rows)))\n", 6),
         (TICKETS + "def made(source):\n" + MADE % "source" + "model.fit(made(Tickets(rows).__call__))\n", 6),
+        (
+            TICKETS.replace("i:i + 3", "i:i + 64")
+            + "def made(source):\n"
+            + MADE % "source"
+            + "model.fit(made(Tickets(rows)))\n",
+            14,  # what of a ticket takes long the text does not show
+        ),
         (ATOMS % ("keras.utils.PyDataset", PAIRS), 5),
         (ATOMS % ("tf.keras.utils.Sequence", PAIRS), 5),
         (ATOMS % ("keras.utils.PyDataset", "        return [sum(1 for q in points if q < p) for p in points]\n"), 3),
@@ -307,10 +314,6 @@ QUIET: dict[str, list[str]] = {
     ],
     "input/python-input": [
         TICKETS + "def made(source):\n" + MADE % "source" + "model.fit(made(other))\n",
-        TICKETS.replace("i:i + 3", "i:i + 64")
-        + "def made(source):\n"
-        + MADE % "source"
-        + "model.fit(made(Tickets(rows)))\n",
         ATOMS % ("keras.utils.PyDataset", "        return np.sum(np.abs(points[:, None] - points) < 1)\n"),
         ATOMS % ("keras.utils.PyDataset", "        return points + [0 for k in range(99 - len(points))]\n"),
         (ATOMS % ("keras.utils.PyDataset", PAIRS)).replace("Atoms())", "Atoms(workers=4))"),

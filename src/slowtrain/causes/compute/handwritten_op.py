@@ -153,7 +153,7 @@ class HandwrittenOp(Cause):
         device   kkkkkkk...
         dispatch .......ddd
         @event trace name=step data={"training": true, "number": 1, "graph": {"repeated": {"bank/mul": 200, \
-            "bank/strided_slice": 400}, "chain": 40, "lines": [["train.py", 28, 780, 780], ["train.py", 47, 5, 0]]}}
+            "bank/strided_slice": 400, "bank/add": 399}, "chain": 400, "lines": [["train.py", 28, 780, 780]]}}
         @kernels busy=7 ms=7 function=9 step=10 ops={"m/bank/mul_1:Mul": [6, 200], "m/dense/MatMul:MatMul": [1, 3]}
         """,
         """
@@ -171,15 +171,6 @@ class HandwrittenOp(Cause):
         @event trace name=step data={"training": true, "number": 1, "graph": {"ops": 400, "loops": \
             [["m/pool/map/while", "train.py", 23, 10, 128]]}}
         @kernels busy=3 ms=3 function=10 step=10 ops={"m/dense/MatMul:MatMul": [3, 3]}
-        """,
-        # Pairs that one number sums up: what is added hangs on no turn before.
-        """
-        step     1111111111
-        device   kkkkkkk...
-        dispatch .......ddd
-        @event trace name=step data={"training": true, "number": 1, "graph": {"repeated": {"add": 157, "mul": 155, \
-            "Sum": 154}, "chain": 158, "lines": [["train.py", 34, 473, 473]]}}
-        @kernels busy=7 ms=7 function=9 step=10 ops={"mul_1:Mul": [3, 155], "Sum_1:Sum": [3, 155]}
         """,
     )  # fmt: skip
     quiet = (
@@ -299,14 +290,12 @@ def _repeated(trace: Trace) -> Evidence | None:
     part = sum(row[2] for row in lines) / forward
     scopes = {key.rpartition("/")[0] for key in alike}
     bare = {key for key in alike if "/" not in key}  # outside of all scopes stand the other ops of the step, too
-    device = trace.mean(Category.DEVICE)
+    device = part * trace.mean(Category.UNATTRIBUTED)
     if trace.kernels is not None:
-        device *= work.share(
+        device = trace.mean(Category.DEVICE) * work.share(
             trace.kernels, lambda o: (_within(o, scopes) or NUMBERED.sub("", o.root) in bare) and not o.update
         )
     start = work.executor_ms(trace)
-    if trace.kernels is None:
-        device = part * trace.mean(Category.UNATTRIBUTED)
     # The one op has the arithmetic left, and what each small op takes beside it is gone.
     least = 0.0 if trace.on_accelerator else work.arithmetic_ms(trace, float(best.get("multiply_adds") or 0))
     left = max(LEFT, min(least / device, 1.0)) if device else LEFT

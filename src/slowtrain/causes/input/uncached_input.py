@@ -97,31 +97,25 @@ class UncachedInput(Cause):
             return [Supply(pipeline=one.changed(read, *kept), share=share, spread=(0.8, 1.1)), *_filled(trace, share)]
         if found is None or pipe is None:
             return []
-        node, _ = found
+        node, share = found[0], 1 - 1 / pipe.epochs
         if fed(trace) is None and not takes_cores(trace):
-            return _filled(trace, 1 - 1 / pipe.epochs)
+            return _filled(trace, share)
         count = calls(pipe, node)
         cached = [ready(n, 0.0) for n in pipe.upstream(node)]
         again = ready(node, count, (node.written.element_bytes or 0) * count if node.written else 0.0)
-        share = 1 - 1 / pipe.epochs
         supply = Supply(pipeline=pipe.changed(again, *cached), share=share, spread=(0.8, 1.1))
-        # What steps wait for the buffer is a part of their input already.
-        filled = _filled(trace, share)
-        return [supply, *(r for r in filled if fed(trace) is None or isinstance(r, Skip))]
+        return [supply, *_filled(trace, share, within=fed(trace) is None)]
 
     def scope_in(self, trace: Trace, evidence: Evidence) -> str:
         """Of the run where the beginning of each epoch waits, between the steps, and these do not, or for less."""
         filled = fill(trace) if _repeated(trace) is not None else None
         if filled is None:
             return "step"
-        within = (
-            trace.mean(Category.INPUT) * int(trace.steps.steady.sum()) if fed(trace) is not None else filled.step_ms
-        )
-        return "run" if filled.outside_ms > within else "step"
+        waited = trace.mean(Category.INPUT) * int(trace.steps.steady.sum())
+        return "run" if filled.outside_ms > (waited if fed(trace) is not None else filled.step_ms) else "step"
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        found = _repeated(trace)
-        if found is None:
+        if (found := _repeated(trace)) is None:
             once = "build the data set once, in front of the loop: the first pass fills its cache, the rest read it"
             yield Prescription("advice", Effect.EXACT, once)
             return
@@ -342,13 +336,13 @@ class UncachedInput(Cause):
     )
 
 
-def _filled(trace: Trace, share: float) -> list[Remedy]:
-    """Between its passes a run waits for a shuffle buffer: where nobody reads what is kept, that is of this cause."""
-    found = fill(trace)
+def _filled(trace: Trace, share: float, within: bool = True) -> list[Remedy]:
+    """What a run waits for a shuffle buffer between its passes, and ``within`` them where that is not theirs already."""
+    found, spread = fill(trace), (0.6, 1.05)
     if found is None:
         return []
-    inside = [Drop({Category.INPUT: share * found.step_ms}, spread=(0.6, 1.05))] if found.step_ms > 0 else []
-    return [*inside, *([Skip(share * found.outside_ms, spread=(0.6, 1.05))] if found.outside_ms > 0 else [])]
+    inside = [Drop({Category.INPUT: share * found.step_ms}, spread=spread)] if within and found.step_ms > 0 else []
+    return [*inside, *([Skip(share * found.outside_ms, spread=spread)] if found.outside_ms > 0 else [])]
 
 
 def _waited_for(trace: Trace) -> Pipeline | None:

@@ -146,12 +146,15 @@ def slow_parts(source: Source) -> Iterator[slowpython.Slow]:
     """Slow Python that makes input, and loops in it that go through each batch element by element."""
     known = list(slowpython.parts(source))
     calls = {one.call for one in known}
+    whole: list[slowpython.Slow] = []  # where the text does not show what of a sample takes long
     for each in handedover.generators(source):
         if each.call not in calls:
             calls.add(each.call)
-            known.append(slowpython.Slow(edits.start(each.given), edits.end(each.given), each.says, each.call))
+            found = slowpython.Slow(edits.start(each.given), edits.end(each.given), each.says, each.call)
+            (known if each.cut else whole).append(found)
     yield from known
     seen: set[ast.AST | None] = set()
+    inner = False
     for event in events(source):
         if event.name != "loop" or not event.producer:
             continue
@@ -161,8 +164,11 @@ def slow_parts(source: Source) -> Iterator[slowpython.Slow]:
         seen.add(function)
         low, high = (function.lineno, function.end_lineno or 0) if function is not None else (0, 0)
         if not any(low <= one.start[0] <= high for one in known):
+            inner = True
             says = "Python goes through each batch element by element"
             yield slowpython.Slow(edits.start(event.node), edits.end(event.node), says)
+    if not known and not inner:
+        yield from whole
 
 
 def _inside(loops: tuple[Loop, ...]) -> list[Loop]:

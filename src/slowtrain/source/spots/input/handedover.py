@@ -21,14 +21,19 @@ CUTTING = frozenset(
     "loop len range zip enumerate min max int float list tuple arange permutation shuffle default_rng integers randint "
     "choice astype copy reshape array asarray float32 int32 int64 uint8 stack concatenate seed".split()
 )
+READING = frozenset({"load", "fromfile", "loadtxt", "memmap"})
+WORKING = 2  # calls of NumPy's for a sample: some microseconds each, beside handing it over
 MAPPED = ("memmap", "mmap_mode", "h5py")  # what reads a file where a row is taken
 
 
 @dataclass(frozen=True)
 class Handed:
+    """``cut``: out of arrays that are in memory, where no more is done to a sample."""
+
     call: ast.Call
     given: ast.expr
     says: str
+    cut: bool
 
 
 def generators(source: Source) -> Iterator[Handed]:
@@ -43,10 +48,13 @@ def generators(source: Source) -> Iterator[Handed]:
         if not inside or _few(inside, call) or not _small(one):
             continue
         given = next((k.value for k in call.keywords if k.arg == "generator"), call.args[0] if call.args else call)
-        if all(_cuts(e) for e in inside):
-            yield Handed(call, given, "this generator hands over one sample at a time out of arrays that are in memory")
-        else:
-            yield Handed(call, given, "Python makes one small sample after the other, and hands over each by itself")
+        said = next(taken.leaves(one.stages[0].after)).name == "said"
+        if all(_cuts(e) for e in inside) and not said:  # of what is said alone nobody knows where it comes from
+            says = "this generator hands over one sample at a time out of arrays that are in memory"
+            yield Handed(call, given, says, cut=True)
+        elif not said or len({e.node for e in inside if _works(e)}) >= WORKING:
+            says = "Python makes one small sample after the other, and hands over each by itself"
+            yield Handed(call, given, says, cut=False)
 
 
 def _single(one: taken.Taken) -> bool:
@@ -60,6 +68,11 @@ def _cuts(event: Event) -> bool:
     if event.on is not None and event.on.kind in ("function", "method", "generator") and event.name[:1] != ".":
         return True
     return event.name.rpartition(".")[2] in CUTTING and not event.name.startswith("tensorflow.")
+
+
+def _works(event: Event) -> bool:
+    """Whether NumPy works on a sample."""
+    return event.name.startswith("numpy.") and event.name.rpartition(".")[2] not in READING
 
 
 def _few(inside: list[Event], call: ast.Call) -> bool:
