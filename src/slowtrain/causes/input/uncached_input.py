@@ -337,7 +337,7 @@ class UncachedInput(Cause):
 
 
 def _filled(trace: Trace, share: float, within: bool = True) -> list[Remedy]:
-    """What a run waits for a shuffle buffer between its passes, and ``within`` them where that is not theirs already."""
+    """What a run waits for a shuffle buffer between its passes, and ``within`` steps where nobody counts that yet."""
     found, spread = fill(trace), (0.6, 1.05)
     if found is None:
         return []
