@@ -34,7 +34,7 @@ MOST_US, EACH_OP_US = 60.0, 2.0
 LEAST_CALLS = 8.0  # a batch: fewer cannot add up
 OVERHEAD = 0.5  # of the map's time outside its ops: then the calls are the cost
 # Of the time in its ops, what they take when each is called once for a batch: a kernel on a few numbers is mostly its
-# own start. `clinic/batching.py`: of all that calls by element take, starting them included, 4 to 15 % is left.
+# own start. `clinic/batching.py`: of all that calls by element take, starting them included, 1 to 12 % is left.
 INSIDE_LEFT = 0.3
 SMALL_BYTES = 65_536  # an element that is larger is work to touch, whatever the ops
 
