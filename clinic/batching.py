@@ -69,8 +69,7 @@ def main() -> None:
     rows = np.random.default_rng(0).random((BATCH * BATCHES, WIDTH), dtype="float32")
     numbers = tf.data.Dataset.from_tensor_slices(rows)
     lines = tf.data.Dataset.from_tensor_slices([",".join(f"{v:.4f}" for v in row) for row in rows])
-    features = tf.train.Features, tf.train.Feature, tf.train.FloatList, tf.train.Int64List
-    records = tf.data.Dataset.from_tensor_slices([_example(row, *features) for row in rows])
+    records = tf.data.Dataset.from_tensor_slices([_example(row) for row in rows])
     pairs: list[tuple[tf.data.Dataset, Callable[..., Any]]] = [
         (numbers, scaled), (numbers, several), (numbers, columns), (lines, fields), (records, parsed), (lines, split),
     ]  # fmt: skip
@@ -84,9 +83,12 @@ def main() -> None:
         print(f"| {function.__name__} | {one:.1f} | {each:.1f} | {each / one:.2f} |", flush=True)
 
 
-def _example(row: Any, features: Any, feature: Any, floats: Any, ints: Any) -> bytes:
-    made = {"x": feature(float_list=floats(value=row)), "y": feature(int64_list=ints(value=[1]))}
-    return bytes(tf.train.Example(features=features(feature=made)).SerializeToString())
+def _example(row: Any) -> bytes:
+    made = {
+        "x": tf.train.Feature(float_list=tf.train.FloatList(value=row)),
+        "y": tf.train.Feature(int64_list=tf.train.Int64List(value=[1])),
+    }
+    return bytes(tf.train.Example(features=tf.train.Features(feature=made)).SerializeToString())
 
 
 if __name__ == "__main__":

@@ -271,7 +271,7 @@ def _made(now: Present, supplies: list[Supply], trace: Trace) -> tuple[float, fl
     for one in supplies:
         if one.pipeline is not None:
             scale = now.scale
-            if trace.pipeline is not None and _calls(one.pipeline) < FEWER * _calls(trace.pipeline):
+            if _left(one, trace) < FEWER:
                 scale = 1 + (scale - 1) * _work(one, trace)
             stages = [
                 s.latency_ms * (scale if now.slow & {n.id for n in s.nodes} else 1.0) for s in one.pipeline.stages()
@@ -288,17 +288,23 @@ def _work(supply: Supply, trace: Trace) -> float:
     if supply.pipeline is None or trace.pipeline is None or trace.pipeline.ms <= 0:
         return supply.work
     now, then = (sum(n.ms for n in p.nodes if n.family != "Prefetch") for p in (trace.pipeline, supply.pipeline))
-    calls, left = _calls(trace.pipeline), _calls(supply.pipeline)
-    if left < FEWER * calls:
+    left = _left(supply, trace)
+    if left < FEWER:
         # What the nodes' own time lacks of the processor's is the starting of their calls, which goes with these.
         starting = max(_cpu_ms(trace) - now, 0.0)
-        now, then = now + starting, then + starting * left / calls
+        now, then = now + starting, then + starting * left
     return min(then / now, 1.0) if now > 0 else supply.work
 
 
-def _calls(pipe: Pipeline) -> float:
-    """Calls of functions for a batch; what makes data sets is called once for many elements."""
-    return sum(feeding.calls(pipe, n) for n in pipe.nodes if n.family in ("Map", "Filter"))
+def _left(supply: Supply, trace: Trace) -> float:
+    """Of the calls of functions for a batch, what a remedy leaves; what makes data sets is called once for many."""
+    if supply.pipeline is None or trace.pipeline is None:
+        return 1.0
+    now, then = (
+        sum(feeding.calls(p, n) for n in p.nodes if n.family in ("Map", "Filter"))
+        for p in (trace.pipeline, supply.pipeline)
+    )
+    return then / now if now else 1.0
 
 
 def _cpu_ms(trace: Trace) -> float:

@@ -84,8 +84,7 @@ class Windows:
             self._until = 0
         if self._sessions:
             if steps < self._since:  # what trains came only now: the steps so far were none of training's
-                self._end_profile(0, at)
-                self._come_again(at)
+                self._end_profile(0, at, again=True)
             elif self._over(steps, at):
                 # A device that works off a queue has not done the window's last steps yet: without them there would
                 # be more steps than work. It is waited for here alone, and the wait is a part of the window.
@@ -138,16 +137,7 @@ class Windows:
             return
         at, steps = now(), self.progress.steps
         few = steps - self._since < LEAST_STEPS
-        self._end_profile(steps, at)
-        if few:
-            self._come_again(at)
-
-    def _come_again(self, at: int) -> None:
-        """The window that has just ended saw nothing of use: another one a little later, a few times in a run."""
-        if self._again > 0:
-            self._again -= 1
-            self._done -= 1
-            self._next_ns = at + WARMUP_NS
+        self._end_profile(steps, at, again=few)
 
     def _schedule(self, at: int) -> None:
         """The line window follows the profile at once; the second pair comes much later, once."""
@@ -158,7 +148,8 @@ class Windows:
             self._next_ns = at + SECOND_NS if self._done < 4 else NEVER
             self.progress.boundary = None
 
-    def _end_profile(self, steps: int, at: int) -> None:
+    def _end_profile(self, steps: int, at: int, again: bool = False) -> None:
+        """``again``: it saw nothing of use, and another one comes a little later, a few times in a run."""
         try:
             close = self._sessions.pop()
         except IndexError:  # the other thread was first
@@ -174,6 +165,10 @@ class Windows:
             begun_ns=self._begun_ns,
         )  # fmt: skip
         self._schedule(end)
+        if again and self._again > 0:
+            self._again -= 1
+            self._done -= 1
+            self._next_ns = at + WARMUP_NS
 
     def _overdue(self) -> None:
         """In the recorder's thread: arms the next windows, and ends a profile when no step comes along to end it."""
@@ -182,9 +177,7 @@ class Windows:
             self.progress.boundary = self._at_boundary
         if self._sessions and at - self._begun_ns > 2 * LONGEST_NS:
             steps = self.progress.steps
-            self._end_profile(steps, at)
-            if steps <= self._since:
-                self._come_again(at)
+            self._end_profile(steps, at, again=steps <= self._since)
 
     def _patch_profiler(self, name: str, module: Any) -> None:
         """The user's own profiler goes first: there can be only one, and theirs would fail."""

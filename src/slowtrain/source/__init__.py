@@ -113,7 +113,7 @@ class Source:
 
     @functools.cached_property
     def words(self) -> frozenset[str]:
-        """The words in the text; see :func:`words`."""
+        """The words of ASCII in the text; see :func:`words`."""
         return words(self.plain.encode("ascii", "replace"))
 
     def line(self, number: int) -> str:

@@ -76,6 +76,11 @@ def test_all_calls_are_found_and_nothing_else(source: Source) -> None:
         assert {ast.literal_eval(c.args[0]) for c in calls["fit"]} == {*range(1, 29)} - {8}
 
 
+def test_calls_of_a_name_beyond_ascii_are_found() -> None:
+    source = Source("train.py", "def größe(x):\n    return x\n\ngröße(1)\n")
+    assert [call.lineno for call in index.of(source).called("größe")] == [4]
+
+
 @pytest.mark.parametrize("source", _sources(), ids=lambda s: s.file)
 def test_each_node_knows_what_it_stands_in(source: Source) -> None:
     _, above = _every(source)

@@ -260,8 +260,8 @@ def _in_other_batches(trace: Trace, fit: Event) -> Miscount | None:
     steps, pipe = int(fit.data.get("steps_per_epoch") or 0), trace.pipeline
     batch = _batch(trace, pipe)
     for samples in _cardinalities(pipe) if _divides(trace, fit) else ():
-        other = samples // steps if 0 < steps < samples else 0
-        if 1 < other <= batch // 2 and samples // other == steps and batch < MOST_BATCH:
+        other = counting.other_batch(steps, samples, batch)
+        if other and batch < MOST_BATCH:
             passes = steps * batch / samples
             why = (
                 f"steps_per_epoch={steps} counts batches of {other}, and the data set makes them of {batch}: "

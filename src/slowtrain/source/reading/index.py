@@ -28,7 +28,7 @@ class Index:
 
     def _called(self, name: str) -> list[ast.Call]:
         found = self._calls.get(name)
-        if found is None and name not in self.source.words:
+        if found is None and name.isascii() and name not in self.source.words:
             found = self._calls[name] = []
         if found is None:
             inside = statements.of(self.source)

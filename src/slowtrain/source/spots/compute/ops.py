@@ -10,6 +10,7 @@ from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.compute import heads, models, ops, windows
 from slowtrain.source.reading import finding, index, scopes, values, visible
+from slowtrain.source.reading.abstract import training
 from slowtrain.source.spots.compute import rowwise, tables, turns
 
 MANY_ROWS = 1000  # of a table, at least, for a product with one-hot rows to be mostly by zero
@@ -24,8 +25,7 @@ LIGHT = frozenset(
     "IntegerLookup Discretization Normalization".split()
 )
 # By which a step moves rows of a table itself.
-SCATTERED = frozenset({"scatter_sub", "scatter_add", "scatter_update", "scatter_nd_sub", "scatter_nd_add",
-                       "scatter_nd_update"})  # fmt: skip
+SCATTERED = frozenset(name[1:] for name in training.SCATTERED) | {"scatter_update", "scatter_nd_update"}
 PENALTY = "embeddings_regularizer"
 STEERING = (PENALTY, "weights", "trainable", "embeddings_constraint")
 

@@ -43,15 +43,14 @@ def updated(source: Source) -> Iterator[tuple[ast.Call, tuple[int, int]]]:
     found = {id(e.node): (e, size) for e in every if (size := _table(e)) is not None}
     if not found or not _adam(every) or _heavy(every, max(rows for _, (rows, _) in found.values())):
         return
+    if any(e.name.startswith(".scatter_") for e in every):  # a step moves rows by itself
+        return
     looked = {id(e.given.args[0].node) for e in every if e.name in LOOK_UPS and e.given.args}
     multiplied = {id(a.node) for e in every if e.name.endswith(PRODUCTS) for a in e.given.args if a.kind == "variable"}
     for node in index.nodes(source, ast.BinOp):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
             multiplied |= {id(machine.value(source, side).node) for side in (node.left, node.right)}
-    by_hand = any(e.name.startswith(".scatter_") for e in every)  # rows that a step moves by itself
     for key, (event, size) in found.items():
-        if by_hand:
-            continue
         used = event.name == "keras.layers.Embedding" or key in looked
         if used and key not in multiplied and isinstance(event.node, ast.Call):
             yield event.node, size

@@ -86,6 +86,12 @@ def divided(source: Source, given: ast.expr | None) -> bool:
     return any(isinstance(n, ast.BinOp) and isinstance(n.op, (ast.FloorDiv, ast.Div)) for n in inside)
 
 
+def other_batch(steps: int, rows: int, batch: int) -> int:
+    """The smaller size of batches of which so many steps make the data; 0 where there is none."""
+    other = rows // steps if 0 < steps < rows else 0
+    return other if 1 < other <= batch // 2 and rows // other == steps else 0
+
+
 def _taken_apart(data: ast.expr | None) -> bool:
     """Whether batches become single samples again."""
     return isinstance(data, ast.Call) and any(finding.called(c) == "unbatch" for c in finding.chain(data))

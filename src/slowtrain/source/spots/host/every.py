@@ -140,22 +140,10 @@ def miscounted(source: Source) -> Iterator[tuple[ast.expr, str]]:
         rows, batch, repeated = (data.data.get(name) for name in ("rows", "batch", "repeated"))
         if steps.kind == "number" and steps.known == rows and rows and batch and batch > 1:
             yield event.node, f"steps_per_epoch counts {rows:,} samples; a step takes {batch} of them"
-        elif rows and batch and _in_other_batches(steps.known, rows, batch) and _divided(source, event.node):
-            assert isinstance(steps.known, int)
-            says = f"an epoch takes {steps.known * batch:,} of {rows:,} samples: steps_per_epoch counts other batches"
-            yield event.node, f"{says} than the {batch} samples of a step"
+        elif rows and batch and isinstance(steps.known, int) and counting.other_batch(steps.known, rows, batch):
+            given_as = finding.keyword(event.node, "steps_per_epoch") if isinstance(event.node, ast.Call) else None
+            if counting.divided(source, given_as):
+                says = f"an epoch takes {steps.known * batch:,} of {rows:,} samples: steps_per_epoch counts other"
+                yield event.node, f"{says} batches than the {batch} samples of a step"
         elif "steps_per_epoch" not in given.keywords and repeated and repeated > 1 and repeated == epochs:
             yield event.node, f"the data set repeats itself {repeated} times in each epoch of fit()"
-
-
-def _divided(source: Source, fit: ast.expr) -> bool:
-    given = finding.keyword(fit, "steps_per_epoch") if isinstance(fit, ast.Call) else None
-    return counting.divided(source, given)
-
-
-def _in_other_batches(steps: object, rows: int, batch: int) -> bool:
-    """Whether so many batches of another, smaller size make the data."""
-    if not isinstance(steps, int) or not 0 < steps < rows:
-        return False
-    other = rows // steps
-    return 1 < other <= batch // 2 and rows // other == steps

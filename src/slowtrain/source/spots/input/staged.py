@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from slowtrain.source import Source
 from slowtrain.source.reading.abstract.events import Event, Stage
 from slowtrain.source.reading.abstract.values import Value
-from slowtrain.source.reading.input import costly, pipelines, taken
+from slowtrain.source.reading.input import consumed, costly, pipelines, taken
 from slowtrain.source.spots.input import repeating, shuffling, tiny
 
 OURS = ("function", "method", "graph", "class")
@@ -20,7 +20,6 @@ LEAST_ROWS = 1000  # an epoch of fewer is over in some ten milliseconds, at some
 FEW = 64  # elements: about a batch
 QUIET = frozenset({".set_shape", ".items", ".keys", ".values", ".get", ".pop", ".append", ".update", "loop", "format"})
 PYTHON = ("py_function", "numpy_function")
-WORKING = frozenset({"from_generator", "map", "interleave", "flat_map", "filter"})
 MUCH = 4  # times what an epoch takes, that a buffer is filled with
 MANY_FILES = 4096  # assumed where nobody knows
 # Of so many: 128 KiB each, no more than a compressed picture or some seconds of sound take in the file itself, and
@@ -156,7 +155,7 @@ def _works(stage: Stage, names: tuple[str, ...]) -> str | None:
 def unprefetched(source: Source) -> Iterator[Staged]:
     """The last operations of data sets with work in them, behind which nothing works ahead."""
     for one in taken.of(source):
-        working = [at for at, name in enumerate(one.names) if name in WORKING]
+        working = [at for at, name in enumerate(one.names) if name in consumed.WORKING]
         if not working or {"prefetch", "cache", "apply"} & set(one.names[working[-1] :]):
             continue
         last = one.stages[-1]
