@@ -133,13 +133,25 @@ def doubles(source: Source) -> Iterator[ast.Call]:
     """Weights of eight-byte floats, of which the text does not say that they are to be so wide."""
     for event in events(source) if "Variable" in source.text else ():
         double = event.name == "tensorflow.Variable" and event.result.dtype == "float64"
-        said = isinstance(event.node, ast.Call) and any(
-            k.arg == "dtype" and not (isinstance(k.value, ast.Attribute) and k.value.attr == "dtype")  # of the data
-            for k in event.node.keywords
-        )
+        said = isinstance(event.node, ast.Call) and _wide_on_purpose(source, event.node)
         given = event.given.get("initial_value", 0).shape
         if double and not said and isinstance(event.node, ast.Call) and (given is None or len(given) > 1):
             yield event.node
+
+
+def _wide_on_purpose(source: Source, made: ast.Call) -> bool:
+    """Whether the text says of which type a weight is, or leaves that to who calls the function around it."""
+    if any(k.arg == "dtype" and not _of_data(k.value) for k in made.keywords):
+        return True
+    function = finding.function(source, made)
+    chosen = set(scopes.parameters(function)) if function is not None else set()
+    inner = (k.value for n in trees.walk(made) if isinstance(n, ast.Call) for k in n.keywords if k.arg == "dtype")
+    return any(isinstance(one, ast.Name) and one.id in chosen for one in inner)
+
+
+def _of_data(dtype: ast.expr) -> bool:
+    """``x.dtype``"""
+    return isinstance(dtype, ast.Attribute) and dtype.attr == "dtype"
 
 
 def slow_parts(source: Source) -> Iterator[slowpython.Slow]:

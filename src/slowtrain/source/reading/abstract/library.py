@@ -69,7 +69,8 @@ def attribute(on: Value, name: str) -> Value:
         if name == "T":
             return on.with_(shape=on.shape[::-1] if on.shape else on.shape)
     if on.kind in ("none", "unknown"):
-        return UNKNOWN.moving(on.varies)
+        # Of another batch, which may be as large as the one before.
+        return Value("tuple", items={None: number("int", on.ragged)}) if name == "shape" else UNKNOWN.moving(on.varies)
     return Value("method", name=name, data=on, born=on.born)
 
 

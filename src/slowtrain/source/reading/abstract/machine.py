@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from slowtrain.source import FUNCTIONS, Source, kept, trees
@@ -66,7 +66,9 @@ class Machine(Standing):
             me = [Value("object", name=one.name, of=one)] if one.kind == "class" else []
             for function in list(one.items.values()) if me else [one]:
                 made = function.of if function.kind == "graph" else function
-                if made is not None and made.kind == "function" and made.node not in self._ran and _loops(made.node):
+                if made is None or made.kind != "function" or made.node in self._ran or not _loops(made.node):
+                    continue
+                with self.tracing() if things.called_by_keras(one, made) else nullcontext():
                     self.call(function, Given(made.node or tree, me))
 
     # Statements.

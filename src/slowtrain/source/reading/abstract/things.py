@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from slowtrain.source import FUNCTIONS
 from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Value, joined, number, sequence, widest
 
 CONSTANTS = frozenset({"numpy.pi", "math.pi", "numpy.e", "math.e"})
@@ -14,6 +15,7 @@ MOST_DIGITS = 1 << 62
 MOST_TEXT = 18  # digits of a number that stands in a text
 FEW = 64  # different numbers, of which each may be traced once
 TENSORS = ("tensor", "variable")
+IN_GRAPHS = frozenset({"call", "train_step", "test_step", "predict_step"})
 
 
 def length(items: Value) -> int | None:
@@ -153,6 +155,11 @@ def own(one: Value, kind: Value) -> None:
     """Makes a function one of a class's methods."""
     function = one.of if one.kind == "graph" and one.of is not None else one
     function.of = kind
+
+
+def called_by_keras(kind: Value, method: Value) -> bool:
+    """Whether it is what Keras calls in a graph of a class that derives from another one."""
+    return bool(kind.data) and isinstance(method.node, FUNCTIONS) and method.node.name in IN_GRAPHS
 
 
 def attribute_of(thing: Value, name: str, depth: int = 6) -> Value | None:

@@ -113,8 +113,9 @@ def _used(source: Source, node: ast.AST) -> bool:
 def whole_tables(source: Source) -> Iterator[Written]:
     """Every row of a large table normalised before a few are looked up."""
     seen: set[ast.Call] = set()
-    gathers = index.of(source).called("gather", "embedding_lookup") if values.reaches(source, *ops.GATHERS) else ()
-    for gather in gathers:
+    if "Variable" not in source.words or not values.reaches(source, *ops.GATHERS):
+        return
+    for gather in index.of(source).called("gather", "embedding_lookup"):
         given = gather.args[0] if gather.args and values.qualified(source, gather.func) in ops.GATHERS else None
         call = values.assigned(source, given) if isinstance(given, ast.Name) else given
         table = ops.by_row(source, call) if isinstance(call, ast.Call) and call not in seen else None

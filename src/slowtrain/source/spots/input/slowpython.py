@@ -132,9 +132,13 @@ def _gone_through(source: Source, given: ast.expr, near: ast.AST) -> Iterator[Ma
         yield Maker(made, given, False)
 
 
+def _may_have_sequences(source: Source) -> bool:
+    return "__getitem__" in source.words and not source.words.isdisjoint(SEQUENCES)
+
+
 def _sequences(source: Source) -> Iterator[Maker]:
     """``__getitem__`` of sequences of batches that this file makes without workers."""
-    for node in index.nodes(source, ast.ClassDef) if "__getitem__" in source.text else ():
+    for node in index.nodes(source, ast.ClassDef) if _may_have_sequences(source) else ():
         assert isinstance(node, ast.ClassDef)
         bases = [values.qualified(source, b) for b in node.bases]
         if not any(b.startswith("keras.") and b.rpartition(".")[2] in SEQUENCES for b in bases):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.compute import models
 from slowtrain.source.cures.numerics import finite
-from slowtrain.source.reading import finding, floats, following, index, kinds, scopes, values, visible
+from slowtrain.source.reading import finding, floats, following, index, kinds, scopes, statements, values, visible
 
 PROBABILITIES = frozenset({"sigmoid", "softmax", "hard_sigmoid"})
 REACHING_ZERO = frozenset({"relu", *PROBABILITIES})  # activations of a last layer
@@ -28,6 +28,8 @@ _HALF = re.compile(r"float16(?<!\wfloat16)\b")
 _DIVIDED = re.compile(r"/(?!=)")
 # How a number below that is written: 1e-8, 0.01e-7, 0.00000001.
 _SMALL = re.compile(r"[eE]-0*(?:[89]|[1-9]\d)|(?<!\d)0?\.\d+[eE]-|\.0[0_]{6}")
+_PLUS = re.compile(r"\+(?!=)")
+BESIDE = 40  # characters that a number and what stands between it and a plus take at most
 MATRIX = 2  # dimensions
 KEEPING = ("tensorflow.constant", "tensorflow.convert_to_tensor", "tensorflow.identity")  # a format, unless told
 LEAST_WEIGHTS = 1000  # of fewer, as a test of a function has, the bytes go through in a microsecond at either width
@@ -35,7 +37,9 @@ LEAST_WEIGHTS = 1000  # of fewer, as a test of a function has, the bytes go thro
 
 def bare_logarithms(source: Source) -> Iterator[ast.Call]:
     """``tf.math.log(p)`` of a probability that may be 0, or of one minus it."""
-    for call in index.of(source).called("log") if values.reaches(source, *finite.LOGS) else ():
+    if source.words.isdisjoint({*PROBABILITIES, "Sequential", "Model"}) or not values.reaches(source, *finite.LOGS):
+        return
+    for call in index.of(source).called("log"):
         if values.qualified(source, call.func) not in finite.LOGS or len(call.args) != 1 or call.keywords:
             continue
         given = call.args[0]
@@ -193,10 +197,12 @@ def _output(source: Source) -> ast.Call | None:
 
 def vanishing(source: Source) -> Iterator[ast.expr]:
     """Small numbers that keep something from zero, and are zero themselves in float16."""
-    if not _HALF.search(source.text) or not _SMALL.search(source.plain):
+    if source.words.isdisjoint({"cast", *GLOBAL}) or not _HALF.search(source.text):
         return
     half = any(_format(c) == "float16" for c in index.of(source).called(*GLOBAL))
-    for node in index.written(source, _SMALL, ast.BinOp):
+    inside = statements.of(source)
+    nodes = (node for one in inside.at(_small_added(source)) for node in inside.own(one))
+    for node in nodes:
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
             continue
         for small, other in ((node.right, node.left), (node.left, node.right)):
@@ -207,6 +213,13 @@ def vanishing(source: Source) -> Iterator[ast.expr]:
                 and (_cast(source, other) or (half and _tensor(source, other)))
             ):
                 yield small
+
+
+def _small_added(source: Source) -> Iterator[int]:
+    """Where in the text a number that may vanish stands beside a plus."""
+    for plus in _PLUS.finditer(source.plain):
+        if _SMALL.search(source.plain, max(plus.start() - BESIDE, 0), plus.end() + BESIDE):
+            yield plus.start()
 
 
 def _cast(source: Source, node: ast.expr) -> bool:
