@@ -69,8 +69,9 @@ def attribute(on: Value, name: str) -> Value:
         if name == "T":
             return on.with_(shape=on.shape[::-1] if on.shape else on.shape)
     if on.kind in ("none", "unknown"):
-        # Of another batch, which may be as large as the one before.
-        return Value("tuple", items={None: number("int", on.ragged)}) if name == "shape" else UNKNOWN.moving(on.varies)
+        if name == "shape":  # of another batch, which may be as large as the one before
+            return Value("tuple", items={None: number("int", on.ragged)}, of=on)
+        return UNKNOWN.moving(on.varies)
     return Value("method", name=name, data=on, born=on.born)
 
 
@@ -182,11 +183,11 @@ def _converted(name: str) -> Callable[[Machine, Given], Value]:
 
 def _length(machine: Machine, given: Given) -> Value:  # noqa: ARG001
     first = given.args[0] if given.args else UNKNOWN
-    sure = things.length(first)
-    if sure is not None:
+    if (sure := things.length(first)) is not None:
         return constant(sure)
     loose = first.kind in ("list", "unknown", "array")
-    return number("int", first.ragged | (first.varies if loose else frozenset())).with_(data=things.least(first))
+    varies = first.varies if loose else first.of.varies if first.of is not None else frozenset[int]()
+    return number("int", first.ragged | varies).with_(data=things.least(first))
 
 
 def _folded(machine: Machine, given: Given) -> Value:  # noqa: ARG001
