@@ -29,6 +29,8 @@ _DIVIDED = re.compile(r"/(?!=)")
 # How a number below that is written: 1e-8, 0.01e-7, 0.00000001.
 _SMALL = re.compile(r"[eE]-0*(?:[89]|[1-9]\d)|(?<!\d)0?\.\d+[eE]-|\.0[0_]{6}")
 _PLUS = re.compile(r"\+(?!=)")
+_NUMBER = r"(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE]-\d+)?"
+_BEHIND, _AHEAD = re.compile(rf"[\s\\(]*({_NUMBER})"), re.compile(rf"({_NUMBER})[\s\\)]*\Z")
 BESIDE = 40  # characters that a number and what stands between it and a plus take at most
 MATRIX = 2  # dimensions
 KEEPING = ("tensorflow.constant", "tensorflow.convert_to_tensor", "tensorflow.identity")  # a format, unless told
@@ -217,9 +219,12 @@ def vanishing(source: Source) -> Iterator[ast.expr]:
 
 def _small_added(source: Source) -> Iterator[int]:
     """Where in the text a number that may vanish stands beside a plus."""
-    for plus in _PLUS.finditer(source.plain):
-        if _SMALL.search(source.plain, max(plus.start() - BESIDE, 0), plus.end() + BESIDE):
-            yield plus.start()
+    text = source.plain
+    for plus in _PLUS.finditer(text):
+        at = plus.start()
+        beside = (_BEHIND.match(text, at + 1), _AHEAD.search(text, max(at - BESIDE, 0), at))
+        if any(number is not None and _SMALL.search(number[1]) for number in beside):
+            yield at
 
 
 def _cast(source: Source, node: ast.expr) -> bool:
