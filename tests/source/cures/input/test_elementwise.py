@@ -97,6 +97,14 @@ SAME = {
         (0,),
         (0, 0),
     ),
+    "columns of a line by the names of a list": Case(
+        LINES,
+        "def f(line):\n    d = dict(zip(NAMES, tf.io.decode_csv(line, [[0.0]] * 3)))\n    y = d.pop('c')\n"
+        "    return tf.stack(list(d.values()), axis=-1), y",
+        (0,),
+        (1, 0),
+        "NAMES = ['a', 'b', 'c']",
+    ),
     "a lambda with a star": Case(f"(*{ROWS}.T,)", "f = None", (0, 0, 0), (1, 0), ""),
     "examples": Case(
         "[example(i) for i in range(10)]",
@@ -183,6 +191,20 @@ NOT = {
         (0,),
         (1, 0),
         FILLED + "if True:\n    SPEC['x'] = tf.io.VarLenFeature(tf.float32)\n",
+    ),
+    "names that change": Case(
+        LINES,
+        "def f(line):\n    return dict(zip(NAMES, tf.io.decode_csv(line, [[0.0]] * 3)))",
+        (0,),
+        (0, 0, 0),
+        "NAMES = ['a', 'b', 'c']\nNAMES.reverse()",
+    ),
+    "a function of the file called as Python's own": Case(
+        LINES,
+        "def f(line):\n    return list(tf.io.decode_csv(line, [[0.0]] * 3))",
+        (0,),
+        (0,),
+        "def list(parts):\n    return tf.reduce_sum(parts[0])",
     ),
     "a key that nobody told": Case(
         "[example(float(i)) for i in range(10)]",

@@ -309,7 +309,10 @@ class _Reader:
         raise Unsure(f"line {node.lineno}: {name}")
 
     def own(self, node: ast.Call) -> Value:
-        """A function of the file, or a Keras layer that it made."""
+        """A function of the file, a Keras layer that it made, or one of Python's own that only rearranges."""
+        rearranged = keys.rearranged(self.source, node, self.value)
+        if rearranged is not None:
+            return rearranged
         if isinstance(node.func, ast.Attribute) and node.func.attr == "pop" and isinstance(node.func.value, ast.Name):
             return self.popped(node.func.value.id, node)
         method = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from slowtrain.source import Source, trees
-from slowtrain.source.cures.input.elementwise_ops import Unsure
+from slowtrain.source.cures.input.elementwise_ops import Several, Unsure, Value
 from slowtrain.source.reading import finding, scopes, settings, values
 
 MOST = 1000  # turns of a comprehension that are followed one by one
@@ -65,6 +65,30 @@ def rounds(source: Source, over: ast.expr) -> list[object]:
     if any(f is None for f in found):
         raise Unsure("a loop")
     return found
+
+
+def rearranged(source: Source, node: ast.Call, value: Callable[[ast.expr], Value]) -> Value | None:
+    """What ``dict(zip(names, parts))``, ``list(parts)`` and ``d.values()`` hold, in another order or by other names.
+
+    None for other calls. ``value`` follows an expression.
+    """
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "values" and not node.args:
+        held = value(node.func.value)
+        return Several(held.parts) if isinstance(held, Several) and held.keys else None
+    name = scopes.dotted(node.func)
+    given = node.args[0] if len(node.args) == 1 and not node.keywords else None
+    if given is None or name not in ("dict", "list", "tuple") or finding.defined(source, name) is not None:
+        return None
+    if name != "dict":
+        held = value(given)
+        return held if isinstance(held, Several) and not held.keys else None
+    if not isinstance(given, ast.Call) or scopes.dotted(given.func) != "zip" or len(given.args) != 2:
+        return None
+    names, held = rounds(source, given.args[0]), value(given.args[1])
+    if not isinstance(held, Several) or held.keys:
+        return None
+    parts = held.parts if held.each is None else (held.each,) * len(names)
+    return Several(parts, tuple(names)) if len(parts) == len(names) else None
 
 
 def one_loop(node: ast.ListComp | ast.DictComp) -> ast.comprehension:
