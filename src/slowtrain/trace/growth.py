@@ -65,9 +65,12 @@ class Slope:
         grown = f"memory grew by {size(self.total_bytes)} in {self.steps:,.0f} steps"
         return f"{grown}, {per} per {unit.name}" + (f" ({low} to {high})" if self.low < self.high else "")
 
-    def hours(self, left: float | None, step_ms: float) -> float | None:
-        """Until ``left`` bytes are full; None where that or the step is not known."""
-        return left / self.per_step * step_ms / 3.6e6 if left is not None and step_ms else None
+    def hours(self, left: float | None, step_ms: float, slower_ms: float = 0.0) -> float | None:
+        """Until ``left`` bytes are full, each step ``slower_ms`` longer than the last; None where it is not known."""
+        if left is None or not step_ms:
+            return None
+        steps = left / self.per_step
+        return steps * (step_ms + slower_ms * steps / 2) / 3.6e6
 
     def numbers(self, hours: float | None) -> dict[str, float]:
         """As evidence has them."""

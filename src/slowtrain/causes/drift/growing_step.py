@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -16,13 +15,11 @@ from slowtrain.source.cures.host import histories, newest
 from slowtrain.source.cures.input import rebased
 from slowtrain.source.reading import shown
 from slowtrain.source.spots.drift import collected, growing
-from slowtrain.trace import Trace, lengthening, moving, trend
+from slowtrain.trace import Trace, lengthening, moving, slowing, trend
 from slowtrain.trace.moving import Moved
 from slowtrain.trace.trend import Growth
 from slowtrain.whatif import Drop, Remedy, Skip
 
-FIRST, LAST = 0.25, 0.75  # of the series: the quarters that are held against each other
-MEAN_GROWTH = 0.5 / (1 - FIRST)  # what a mean step has grown by, of what the last quarter is above the first
 CURES = {
     str(Category.PYTHON): "keep running totals instead of going through the whole history in each step",
     "line": "keep running totals instead of going through the whole history in each step",
@@ -83,7 +80,7 @@ class GrowingStep(Cause):
         grows, why = found
         thousand = 100 * grows.per_thousand_share
         low, high = (1e5 * s / grows.first_ms for s in (grows.low_ms, grows.high_ms))
-        early, late = _quarters(trace)
+        early, late = slowing.quarters(trace)
         says = (
             f"a step took {plain(grows.first_ms)} ms at first and {plain(grows.last_ms)} ms at the end: "
             f"{plain(thousand, 2)} % slower every 1000 steps ({plain(low, 2)} to {plain(high, 2)})"
@@ -113,7 +110,7 @@ class GrowingStep(Cause):
         outside: list[Remedy] = [Skip(between, spread=(0.6, 1.1))] if between > 0 else []
         own = next((c for c in why.ms if str(c) == why.kind), None)
         if own is not None:  # the rest of the growth is not the script's: a machine that is shared gets slower as well
-            return [Drop({own: min(MEAN_GROWTH * why.ms[own], more)}, spread=(0.6, 1.1)), *outside]
+            return [Drop({own: min(slowing.MEAN_GROWTH * why.ms[own], more)}, spread=(0.6, 1.1)), *outside]
         whole = sum(why.ms.values())
         dropped = {c: ms / whole * more for c, ms in why.ms.items()} if whole > 0 else {}
         return [Drop(dropped, spread=(0.6, 1.1)), *outside] if dropped else outside
@@ -237,7 +234,7 @@ def _rebased(trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
 
 
 def _found(trace: Trace) -> tuple[Growth, Moved] | None:
-    return _in_steps(trace) or _at_begins(trace)
+    return slowing.in_steps(trace) or _at_begins(trace)
 
 
 def _at_begins(trace: Trace) -> tuple[Growth, Moved] | None:
@@ -255,37 +252,11 @@ def _at_begins(trace: Trace) -> tuple[Growth, Moved] | None:
     return (grows, Moved(str(Category.INPUT), longer[0], longer[1], {Category.INPUT: more})) if more > 0 else None
 
 
-def _in_steps(trace: Trace) -> tuple[Growth, Moved] | None:
-    series = trend.comparable(trace)
-    whole = trend.growth(series)
-    if whole is None:
-        return None
-    why = moving.moved(trace, *_quarters(trace))
-    grows = whole if whole.sure else None
-    if grows is None and why.kind in tuple(Category):
-        # What the machine does to a step hides it; the part of the step that grew has less of that.
-        grows = trend.part_growth(trace, trace.categories[Category(why.kind)])
-    longer = lengthening.stages(trace) if why.kind == str(Category.INPUT) else None
-    if longer is not None:
-        why = replace(why, says=f"{why.says}; {longer[0]}", where=longer[1])
-        grows = grows if grows is not None else whole if whole.slope_ms > 0 else None
-    if grows is None:
-        return None
-    lasted = float(trace.steps.end_ms[series.index[-1]] - trace.steps.start_ms[series.index[0]])
-    return (grows, why) if moving.tells(why, lasted, grows.grown_share) else None
-
-
 def _longer(trace: Trace, why: Moved) -> tuple[Place, ...]:
     """What the text makes longer in each step, where the step's own call has the growth: no line beside it ran long."""
     if why.kind not in ("", "call", str(Category.COMPILE)):
         return ()
     return shown.lines(trace, lambda source: [one.lineno for one, _, _ in growing.longer(source)])[:2]
-
-
-def _quarters(trace: Trace) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], ...]:
-    """Indices of the first and of the last quarter of the steps that can be compared."""
-    index = trend.comparable(trace).index
-    return index[: int(FIRST * len(index))], index[int(LAST * len(index)) :]
 
 
 def _between(trace: Trace) -> float:

@@ -209,6 +209,17 @@ class ElementwisePreprocessing(Cause):
         """,
     )
     quiet = (
+        # What a layer computes, when it is first called.
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @steps start=2000
+        @phase preparation=2000
+        @fact source={"train.py":"def total(h):\\n    for m in range(48):\\n        add(h[m])\\n\\nclass Net(Layer):\\n
+        &     def call(self, h):\\n        return total(h)\\n\\nNet()(x)\\n"}
+        @span stack total start=100 end=100 line=3 times=80 every=20 value=12
+        @span stack total start=110 end=110 line=3 times=80 every=20 value=30
+        """,
         """
         @phase preparation=4000
         @fact source={"train.py":"f = jax.jit(g)\\nfor row in data:\\n    a = f(row)\\n    out.append(a)\\n"}
@@ -318,9 +329,22 @@ def _loops(trace: Trace, place: Place) -> bool:
         return False
     callers = _callers(trace, place)
     loops = [loop for line in (place.line, *callers) for loop in loops_around(tree, line)]
+    if _of_model(tree, place.line):
+        return False
     if not len(trace.steps) and _compiled(tree, (function_around(tree, place.line), *loops)):
         return False  # it may be the training itself
     return bool(loops or callers)
+
+
+def _of_model(tree: ast.Module, line: int, depth: int = 3) -> bool:
+    """Whether a line is a part of what a layer or a model computes: it runs where the model is first called."""
+    function = function_around(tree, line)
+    if function is None or not depth:
+        return False
+    if function.name == "call":
+        return True
+    uses = (n for n in trees.walk(tree) if isinstance(n, ast.Call) and called(n) == function.name)
+    return any(_of_model(tree, one.lineno, depth - 1) for one in uses)
 
 
 def _compiled(tree: ast.Module, parts: Iterable[ast.AST | None]) -> bool:

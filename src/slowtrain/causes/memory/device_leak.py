@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from slowtrain.causes import Cause
 from slowtrain.model import Effect, Evidence, Prescription, Signal
 from slowtrain.source.reading import gathering
-from slowtrain.trace import Trace, growth
+from slowtrain.trace import Trace, growth, slowing
 from slowtrain.whatif import Remedy
 
 LEAST_BYTES = 32 << 20  # gained after warm-up: cuDNN's workspaces and the allocator's rounding come and go by less
@@ -50,7 +50,7 @@ class DeviceLeak(Cause):
         name, found = max(grown.items(), key=lambda item: item[1].total_bytes)
         why = growth.reasons(growth.holders(trace), found.per_step)
         left = _left_bytes(trace, name, float(known[name][1][-1]))
-        hours = found.hours(left, trace.step_ms)
+        hours = found.hours(left, trace.step_ms, slowing.slower_ms(trace))
         if hours is not None and hours > LONGEST_H:
             return None
         numbers = found.numbers(hours)

@@ -14,7 +14,7 @@ from slowtrain.source.reading import gathering
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.memory import growing
 from slowtrain.source.spots.memory import kept as spotted
-from slowtrain.trace import Trace, growth
+from slowtrain.trace import Trace, growth, slowing
 from slowtrain.trace.feeding import free_bytes
 from slowtrain.trace.growth import Holder, Unit
 from slowtrain.whatif import Remedy
@@ -82,6 +82,7 @@ class HostLeak(Cause):
         hours = found.hours(left, trace.step_ms)
         if hours is not None and hours > LONGEST_H:
             return None
+        hours = found.hours(left, trace.step_ms, slowing.slower_ms(trace))
         numbers = found.numbers(hours) | {"traces_per_step": traced}
         said = [found.said(growth.unit(trace)), _what(why, traced, growth.unit(trace)), found.until(left, hours)]
         return Evidence("; ".join(filter(None, said)), numbers, gathering.places(trace, why, retraced=traced > 0))
@@ -90,7 +91,7 @@ class HostLeak(Cause):
         return []  # memory that is kept costs no time until it is full
 
     def spoils_in(self, trace: Trace, evidence: Evidence) -> bool:
-        """A run that will be killed today, by what the script itself keeps."""
+        """A run that will be killed today, by what the script itself keeps, and not slowed down to nothing before."""
         known = bool(growth.reasons(growth.holders(trace), evidence.numbers["per_step_bytes"]))
         return known and evidence.numbers.get("full_in_h", LONGEST_H) < SOON_H
 

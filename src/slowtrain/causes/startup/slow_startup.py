@@ -12,7 +12,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Phase, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import building, kerascalls
+from slowtrain.source.cures.host import building, graphloops, kerascalls
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.compute import layered
 from slowtrain.source.spots.startup import models, unrolled
@@ -33,6 +33,7 @@ LEAST_MS = 1000.0  # of what could be avoided: an ordinary model traces and star
 XLA_SHARE = 0.9  # of the first call beyond tracing, where XLA compiles: without it the graph starts within a second
 USUAL_READS = 3.5  # of a variable for each write, in forward, backward and optimizer (2.5 to 4 in models of all kinds)
 USUAL_PRODUCTS = 3.0  # with a matrix of weights: forward, and for the gradients of both factors
+STEPS_WRITTEN_OUT = "training steps written out one behind the other"
 ROLLED_MS = 800.0  # a first step of the same layer as a loop in the graph (an LSTM of any length, two cores)
 
 
@@ -45,11 +46,11 @@ class SlowStartup(Cause):
     dozen steps may spend nearly all its time there.
 
     ## How it is recognised
-    The phases of the run are timed. Reported is only what can be avoided, of at least a second and
-    longer than all steps of the run together: compiling by XLA that the script asks for, tracing of a layer
-    that is written out once for each time step (`unroll=True`, a Python loop), or models built again and again
-    before training. Importing TensorFlow takes the seconds that it takes and is no finding;
-    tracing over and over during training is `retracing` or `compile-in-loop`.
+    The phases of the run are timed. Reported is only what can be avoided, of at least a second and longer than all
+    steps of the run together: compiling by XLA that the script asks for, tracing of a layer that is written out once
+    for each time step (`unroll=True`, a Python loop) or of whole training steps (a Python loop around them in a
+    `tf.function`), or models built again and again before training. Importing TensorFlow takes the seconds that it
+    takes and is no finding; tracing over and over during training is `retracing` or `compile-in-loop`.
 
     ## What to do
     Leave `jit_compile=True` and `unroll=True` out of short runs; write repetition as `keras.layers.RNN`,
@@ -88,10 +89,7 @@ class SlowStartup(Cause):
             plain = measured.first(trace, evidence.where, kerascalls.without_xla)
             yield Prescription("edit", Effect.EQUIVALENT, "leave jit_compile=True out of runs this short", edits=plain)
         elif "written out" in evidence.says:
-            says = "leave out unroll=True, or write the repetition as an RNN layer or tf.scan"
-            yield Prescription(
-                "edit", Effect.EQUIVALENT, says, edits=measured.first(trace, evidence.where, kerascalls.rolled)
-            )
+            yield from _rolled(trace, evidence)
         else:
             # Models that are not built draw no first weights: those after them get others of the same distribution.
             chosen = measured.first(trace, evidence.where, building.only_the_chosen)
@@ -199,6 +197,16 @@ class SlowStartup(Cause):
         & "site":["train.py",29],"graph":{"ops":6600,"types":{"ReadVariableOp":60,"AssignVariableOp":38,
         & "AssignSubVariableOp":8},"matrix":{"float32":400}}}
         """,
+        # Ten steps in one call, in a loop of Python.
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @phase import=1800 compile=6000
+        @fact source={"train.py":"def step(i):\\n  for _ in range(10):\\n    one(next(i))\\n"}
+        @event trace name=several start=0 end=6000 data={"nth":1,"training":true,"trace_ns":5000000000,
+        & "site":["train.py",9],"graph":{"ops":9000,"types":{"ReadVariableOp":700,"AssignVariableOp":200,
+        & "IteratorGetNext":10},"lines":[["train.py",3,900,900]]}}
+        """,
     )
     quiet = (
         """
@@ -227,6 +235,17 @@ class SlowStartup(Cause):
         & "site":["train.py",29]}
         """,
     )
+
+
+def _rolled(trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+    """One turn in the graph in place of all of them."""
+    looped = measured.first(trace, evidence.where, graphloops.looped)
+    if looped or STEPS_WRITTEN_OUT in evidence.says:
+        yield Prescription("edit", Effect.EQUIVALENT, "let the graph loop itself: for _ in tf.range(n)", edits=looped)
+        return
+    says = "leave out unroll=True, or write the repetition as an RNN layer or tf.scan"
+    made = measured.first(trace, evidence.where, kerascalls.rolled)
+    yield Prescription("edit", Effect.EQUIVALENT, says, edits=made)
 
 
 @dataclass(frozen=True)
@@ -270,12 +289,16 @@ def _unrolled(trace: Trace) -> Avoidable | None:
     times = float(types.get("ReadVariableOp") or 0) / written / USUAL_READS
     if times < 3:
         times = _products(trace, event)
+    batches = float(types.get("IteratorGetNext") or 0)  # each of the same graph: a step behind the other
+    whole = times < 3 <= batches
+    times = batches if whole else times
     if times < 3:
         return None
     share = 1 - 1 / times
     ops = float(event.data["graph"].get("ops") or 0)
     places = (*_unrolled_lines(trace), *_written_out(trace, event), event.place)
-    says = f"tracing and starting a graph of {ops:.0f} operations, most of them one loop written out,"
+    what = f"{times:.0f} {STEPS_WRITTEN_OUT}" if whole else "most of them one loop written out"
+    says = f"tracing and starting a graph of {ops:.0f} operations, {what},"
     return Avoidable(
         says,
         event.ms,

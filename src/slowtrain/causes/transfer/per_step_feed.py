@@ -12,7 +12,7 @@ from slowtrain.source.cures.input import lists
 from slowtrain.source.reading.recorded import LEAST_VISITS, by_hand, divided, follows_model, only_converts
 from slowtrain.source.spots.input import handfed
 from slowtrain.source.spots.transfer import conversions, stepwise
-from slowtrain.trace import Trace, loop
+from slowtrain.trace import Trace, loop, slowing
 from slowtrain.whatif import Drop, Remedy
 
 # What asking an in-memory data set for its next batch costs in an eager loop (TensorFlow 2.21, batches prefetched):
@@ -78,7 +78,8 @@ class PerStepFeed(Cause):
             waiting = hand.waiting if hand is not None and hand.waiting > WAITING else 0.0
             # Elements that Python goes through one by one are no conversion of a batch: see input/.
             through = hand is not None and sum(line.visits for line in hand.lines) >= LEAST_VISITS
-            made = 0.0 if through else trace.mean(Category.PYTHON) * part * (1 - waiting)
+            own = trace.mean(Category.PYTHON) - slowing.grown_ms(trace, Category.PYTHON)  # that is drift/growing-step
+            made = 0.0 if through else max(own, 0.0) * part * (1 - waiting)
             if hand is not None and not hand.interpreted and only_converts(trace, hand):
                 made = max(made, hand.ms * (1 - waiting))
         feed = sum(fed.values())

@@ -1,0 +1,52 @@
+"""Steps that get longer with their number: how fast, and what part of the step it is that grows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slowtrain.model import Category
+from slowtrain.trace import Ints, Trace, lengthening, moving, trend
+from slowtrain.trace.moving import Moved
+from slowtrain.trace.trend import Growth
+
+FIRST, LAST = 0.25, 0.75  # of the series: the quarters that are held against each other
+MEAN_GROWTH = 0.5 / (1 - FIRST)  # what a mean step has grown by, of what the last quarter is above the first
+
+
+def in_steps(trace: Trace) -> tuple[Growth, Moved] | None:
+    """Growth of the steady steps that is sure and more than the machine's moods, with what explains it."""
+    series = trend.comparable(trace)
+    whole = trend.growth(series)
+    if whole is None:
+        return None
+    why = moving.moved(trace, *quarters(trace))
+    grows = whole if whole.sure else None
+    if grows is None and why.kind in tuple(Category):
+        # What the machine does to a step hides it; the part of the step that grew has less of that.
+        grows = trend.part_growth(trace, trace.categories[Category(why.kind)])
+    longer = lengthening.stages(trace) if why.kind == str(Category.INPUT) else None
+    if longer is not None:
+        why = replace(why, says=f"{why.says}; {longer[0]}", where=longer[1])
+        grows = grows if grows is not None else whole if whole.slope_ms > 0 else None
+    if grows is None:
+        return None
+    lasted = float(trace.steps.end_ms[series.index[-1]] - trace.steps.start_ms[series.index[0]])
+    return (grows, why) if moving.tells(why, lasted, grows.grown_share) else None
+
+
+def quarters(trace: Trace) -> tuple[Ints, Ints]:
+    """Indices of the first and of the last quarter of the steps that can be compared."""
+    index = trend.comparable(trace).index
+    return index[: int(FIRST * len(index))], index[int(LAST * len(index)) :]
+
+
+def slower_ms(trace: Trace) -> float:
+    """By how much each step is longer than the one before; 0 where that is not sure."""
+    found = in_steps(trace)
+    return max(found[0].slope_ms, 0.0) if found is not None else 0.0
+
+
+def grown_ms(trace: Trace, category: Category) -> float:
+    """By how much a category is longer in a mean step than in the first ones, where it is what grows."""
+    found = in_steps(trace)
+    return MEAN_GROWTH * found[1].ms[category] if found is not None and found[1].kind == str(category) else 0.0
