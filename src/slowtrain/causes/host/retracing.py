@@ -110,8 +110,6 @@ class Retracing(Cause):
     def spot(self, source: Source) -> Iterable[Spot]:
         """Arguments that a loop changes as Python numbers, lists or shapes; methods called on objects made anew."""
         found: dict[ast.Call, list[retraces.Changing]] = {}
-        for one in retraces.changing(source):
-            found.setdefault(one.call, []).append(one)
         for one in reached.changing(source):
             if all(one.parameter != known.parameter for known in found.get(one.call, ())):
                 found.setdefault(one.call, []).append(one)

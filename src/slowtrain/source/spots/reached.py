@@ -46,9 +46,10 @@ def changing(source: Source) -> Iterator[retraces.Changing]:
             continue
         found = retraces.Graph(function, (function.name,), True)
         for parameter, place, value in _handed(event, event.node, function):
-            number = _another(value, loops)
+            number, held = _another(value, loops)
             if number is not None:
-                yield retraces.Changing(found, event.node, parameter, place, number)
+                inside = machine.written(source, held) if held is not value else None
+                yield retraces.Changing(found, event.node, parameter, inside or place, number)
 
 
 def _of_graphs(source: Source) -> Iterator[tuple[Event, Value]]:
@@ -74,14 +75,14 @@ def _handed(event: Event, call: ast.Call, function: ast.FunctionDef) -> Iterator
         yield name, places.get(name, call), value
 
 
-def _another(value: Value, loops: set[int]) -> str | None:
-    """How it differs from turn to turn, as ``retraces.Changing`` has it."""
+def _another(value: Value, loops: set[int]) -> tuple[str | None, Value]:
+    """How it differs from turn to turn, as ``retraces.Changing`` has it, and what of it does."""
     for one in value.inside():
         if one.kind == "number" and one.name not in ("bool", "few") and one.varies & loops:
-            return (one.name or "number") if one is value else "object" if value.kind == "object" else "held"
+            return (one.name or "number") if one is value else "object" if value.kind == "object" else "held", one
         if one.kind in ("array", "tensor") and one.ragged & loops:
-            return ""
-    return None
+            return "", one
+    return None, value
 
 
 def built(source: Source) -> Iterator[tuple[ast.expr | ast.stmt, str]]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from slowtrain.source.reading.abstract.machine import Machine
     from slowtrain.source.reading.abstract.names import Scope
 
+MADE_ONE_BY_ONE = ("list", "tuple", "rows", "generator")
 DESCRIPTORS = ("property", "staticmethod", "classmethod", "functools.cached_property")
 
 
@@ -130,20 +131,33 @@ def _made(machine: Machine, kind: Value, given: Given) -> Value:
     return made
 
 
+def mapping(machine: Machine, node: ast.expr, held: Value, scope: Scope) -> Value:
+    """What is known to be a mapping by what is done to it: of the rest of its items nothing is known."""
+    made = Value("dict", items={None: held}, varies=held.varies)
+    if isinstance(node, ast.Name):
+        machine.store(node, made, scope)
+    return made
+
+
 def element(machine: Machine, items: Value, loop: Loop, node: ast.AST) -> Value:
     """What a loop's name holds in each of its turns: another one each time."""
     if items.kind in ("list", "tuple") and list(items.items) == [0]:
         return items.items[0]  # one turn
     found = any_of(machine, items, node)
+    # What was made in the turns of a loop that has ended, or that makes one item after the other inside, is another
+    # one for each item.
+    ended = {EACH}
+    if items.kind in MADE_ONE_BY_ONE:
+        ended |= {v for one in found.inside(1) for v in one.ragged} - set(machine.depth())
     if found.kind in ("tuple", "dict"):
-        found = found.with_(items={k: _another(v, loop) for k, v in found.items.items()})
-    return _another(found, loop)
+        found = found.with_(items={k: _another(v, loop, ended) for k, v in found.items.items()})
+    return _another(found, loop, ended)
 
 
-def _another(found: Value, loop: Loop) -> Value:
+def _another(found: Value, loop: Loop, ended: set[int]) -> Value:
     moving = found.moving((loop.number,))
-    if EACH in moving.ragged:
-        moving = moving.with_(ragged=moving.ragged - {EACH} | {loop.number})
+    if moving.ragged & ended:
+        moving = moving.with_(ragged=moving.ragged - ended | {loop.number})
     return moving if moving.known is NOTHING else moving.with_(known=NOTHING)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slowtrain.source.reading import scopes, values
-from slowtrain.source.reading.abstract import calls, conditions, library, shapes, things
+from slowtrain.source.reading.abstract import calls, conditions, drawing, library, shapes, things
 from slowtrain.source.reading.abstract.events import Loop
 from slowtrain.source.reading.abstract.values import (
     MOST_ITEMS,
@@ -91,8 +91,12 @@ def _call(machine: Machine, node: ast.Call, scope: Scope) -> Value:
     if name and isinstance(node.func, ast.Attribute):
         on = machine.value(node.func.value, scope) if not isinstance(node.func.value, ast.Call) else UNKNOWN
         made = Given(node, args, keywords)
+        if name == ".update" and on.kind == "unknown" and keywords and not args:
+            calls.mapping(machine, node.func.value, on, scope).items.update(keywords)
         calls.handed(machine, made)
-        return calls.noted(machine, name, on, made, lambda: UNKNOWN.moving(on.varies))
+        drawn = node.func.attr in drawing.OWN
+        gives = lambda: drawing.drawn(machine, name[1:], made) if drawn else UNKNOWN.moving(on.varies)  # noqa: E731
+        return calls.noted(machine, name, on, made, gives)
     return machine.call(callee, Given(node, args, keywords))
 
 

@@ -8,15 +8,16 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from slowtrain.source.reading import objects
-from slowtrain.source.reading.abstract import running, shapes, texts, things
+from slowtrain.source.reading.abstract import drawing, running, shapes, texts, things
 from slowtrain.source.reading.abstract.values import (
     EACH,
-    NONE,
+    NAMED,
     NOTHING,
     UNKNOWN,
     Given,
     Value,
     constant,
+    dtype,
     joined,
     number,
     sequence,
@@ -40,13 +41,6 @@ WHOLE = frozenset(
     "permutation arange searchsorted choice".split()
 )
 FORMATS = frozenset({"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"})
-NAMED = {"float": "float64", "double": "float64", "single": "float32", "int": "int64"}
-# Where the shape stands of what is drawn.
-SIZED = {
-    **dict.fromkeys(("random", "random_sample", "standard_normal", "permutation"), 0),
-    **dict.fromkeys(("choice", "exponential", "poisson", "standard_gamma"), 1),
-    **dict.fromkeys(("integers", "randint", "normal", "uniform", "gamma", "beta", "binomial", "lognormal"), 2),
-}
 SCALARS = frozenset("floor ceil sqrt exp log log10 sin cos tanh clip mean abs where sum power".split())
 ADDING = frozenset({"append", "extend", "insert", "appendleft", "add"})
 CHECKPOINTS = ("tensorflow.train.Checkpoint", "tensorflow.train.CheckpointManager")
@@ -91,14 +85,6 @@ def tensors(given: Value) -> Value:
     if given.kind in ("list", "tuple", "dict"):
         return given.with_(items={k: tensors(v) for k, v in given.items.items()})
     return given
-
-
-def dtype(given: Value) -> str:
-    """The number format that an argument names: a text, ``np.float32``, or ``a.dtype``."""
-    if given.kind == "text" and isinstance(given.known, str):
-        return given.known
-    last = given.name.rpartition(".")[2] if given.kind == "library" else ""
-    return NAMED.get(last, last)
 
 
 def call(machine: Machine, name: str, given: Given) -> Value:
@@ -252,7 +238,7 @@ def _numpy(machine: Machine, name: str, given: Given) -> Value:
     if last in ("default_rng", "RandomState", "Generator"):
         return Value("library", name="numpy.random.Generator", born=machine.born())
     if ".random" in name:
-        return drawn(machine, last, given)
+        return drawing.drawn(machine, last, given)
     arrays = [a for a in given.args if a.kind in ("array", "tensor", "variable")]
     if last in SCALARS and given.args and not arrays and all(a.kind == "number" for a in given.args):
         return Value("array", varies=given.varies, dtype="float64")  # NumPy's own number: a tensor to a graph
@@ -273,24 +259,6 @@ def _numpy(machine: Machine, name: str, given: Given) -> Value:
         kept = next(iter(held)) if len(held) == 1 else ""
     return Value("array", varies=given.deep, ragged=given.ragged, dtype="int64" if last in WHOLE else kept,
                  born=machine.born())  # fmt: skip
-
-
-def drawn(machine: Machine, last: str, given: Given) -> Value:
-    """What NumPy draws: an array of another content at each call."""
-    if last in ("shuffle", "seed"):
-        return UNKNOWN
-    loops = frozenset(machine.depth())
-    first = given.args[0] if given.args else UNKNOWN
-    if last in ("permutation", "permuted") and first.kind == "array":
-        return first.moving(loops)
-    if last == "choice" and first.kind == "array" and len(given.args) == 1 and "size" not in given.keywords:
-        return things.item(first, NOTHING).with_(ragged=NONE).moving(loops)
-    size = given.get("size", 1 if last == "choice" else SIZED.get(last))
-    ragged = frozenset(v for one in size.inside(2) for v in one.varies)
-    named = dtype(given.get("dtype")) or ("int64" if last in WHOLE else "float64")
-    named = first.dtype if last == "choice" and first.kind == "array" else named
-    wide = shapes.drawn(last, size, given)
-    return Value("array", varies=loops, ragged=ragged, dtype=named, shape=wide, born=machine.born())
 
 
 def _tensorflow(machine: Machine, name: str, given: Given) -> Value:
@@ -343,7 +311,7 @@ def method(machine: Machine, on: Value, name: str, given: Given) -> Value:
     """What a method gives that is none of the script's own."""
     varies = on.varies | given.varies
     if on.kind == "library" and on.name == "numpy.random.Generator":
-        return drawn(machine, name, given)
+        return drawing.drawn(machine, name, given)
     if on.kind == "dataset":
         return running.staged(machine, on, name, given)
     if on.kind in ("tensor", "variable"):
@@ -381,7 +349,8 @@ def _options(machine: Machine) -> Value:
 
 def _of_array(machine: Machine, on: Value, name: str, given: Given) -> Value:
     varies = on.varies | given.varies
-    real = "float" if on.dtype.startswith("float") else "few"  # whole numbers of data are classes, rows, lengths
+    # Whole numbers of data are classes, rows, lengths.
+    real = "float" if on.dtype.startswith("float") else "int" if on.name == drawing.MANY else "few"
     if name == "astype":
         return on.with_(dtype=dtype(given.get("dtype", 0)), varies=varies, born=machine.born())
     if name == "tolist":

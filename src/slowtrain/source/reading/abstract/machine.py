@@ -38,6 +38,11 @@ def value(source: Source, node: ast.expr) -> Value:
     return _gone_through(source).values.get(node, UNKNOWN)
 
 
+def written(source: Source, held: Value) -> ast.expr | None:
+    """The expression that gave a value, if there is one."""
+    return next((node for node, found in _gone_through(source).values.items() if found is held), None)
+
+
 @kept(4)
 def _gone_through(source: Source) -> Machine:
     machine = Machine(source)
@@ -142,6 +147,8 @@ class Machine(Standing):
                 owner.items[target.attr] = value
         elif isinstance(target, ast.Subscript):
             owner, key = self.value(target.value, scope), self.value(target.slice, scope)
+            if owner.kind == "unknown" and isinstance(key.known, str):
+                owner = calls.mapping(self, target.value, owner, scope)
             if owner.kind in ("list", "dict"):
                 place = key.known if key.known is not NOTHING and not key.varies else None
                 if place is None:  # whichever of them it is

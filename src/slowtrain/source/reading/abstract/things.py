@@ -59,8 +59,8 @@ def item(held: Value, key: Any) -> Value:
                 key += len(held.items)
             if key in held.items:
                 return held.items[key].moving(held.varies)
-            if None not in held.items:
-                return UNKNOWN.moving(held.varies)
+            if None not in held.items or held.kind == "dict":
+                return held.items.get(None, UNKNOWN).moving(held.varies)
         return joined(held.items.values()).moving(held.varies) if held.items else UNKNOWN.moving(held.varies)
     if held.kind in ("array", "tensor", "variable"):
         kind = "tensor" if held.kind in TENSORS else "array"

@@ -11,6 +11,8 @@ from typing import Any
 NOTHING: Any = object()  # of a value that is not known
 NONE: frozenset[int] = frozenset()
 MOST_ITEMS = 256  # told apart of one list, mapping or call
+# Number formats by other names.
+NAMED = {"float": "float64", "double": "float64", "single": "float32", "int": "int64"}
 EACH = -1  # in ``ragged``: each one is of another shape; of which loop's turns is known where one goes through them
 
 
@@ -120,6 +122,14 @@ def sequence(kind: str, items: Sequence[Value], born: tuple[int, ...] = ()) -> V
     if len(items) > MOST_ITEMS:
         return Value(kind, items={None: joined(items[:MOST_ITEMS])}, shape=(len(items),), born=born)
     return Value(kind, items=dict(enumerate(items)), born=born)
+
+
+def dtype(given: Value) -> str:
+    """The number format that an argument names: a text, ``np.float32``, or ``a.dtype``."""
+    if given.kind == "text" and isinstance(given.known, str):
+        return given.known
+    last = given.name.rpartition(".")[2] if given.kind == "library" else ""
+    return NAMED.get(last, last)
 
 
 def sizes(given: Value) -> tuple[int | None, ...] | None:
