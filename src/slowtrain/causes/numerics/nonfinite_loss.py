@@ -11,6 +11,7 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures.numerics import finite, repairs
 from slowtrain.source.reading.recorded import texts_of
 from slowtrain.source.spots.numerics import numbers as spotted
+from slowtrain.source.spots.numerics import roots
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 
@@ -56,7 +57,7 @@ class NonfiniteLoss(Cause):
     spoils = True
     words = (
         "log(", "float16", *finite.CROSS_ENTROPY, *finite.BY_NAME, *sorted(spotted.LOGIT_LOSSES),
-        "ops.std", "ops.var", "reduce_std", "reduce_variance", "moments",
+        "sqrt(", "ops.std", "ops.var", "reduce_std", "reduce_variance", "moments",
     )  # fmt: skip
 
     def examine(self, trace: Trace) -> Evidence | None:
@@ -109,6 +110,7 @@ class NonfiniteLoss(Cause):
         logits = "take the loss from logits (from_logits=True): the last layer has no activation"
         squashed = "give the loss the logits: leave out the sigmoid or softmax before it"
         larger = "use a larger number, or compute this in float32"
+        apart = f"keep what the root is taken of above {finite.FLOOR}"
         numbers = spotted
         for nodes, says, cure, made in (
             (numbers.bare_logarithms(source), "this is the logarithm of what may be 0", floor, finite.floored),
@@ -118,6 +120,7 @@ class NonfiniteLoss(Cause):
             (numbers.vanishing(source), "this number is 0 in float16", larger, None),
             (numbers.flat_spreads(source), "this spread is 0 where all numbers are alike", finite.ALIKE,
              finite.divided),
+            (roots.bare(source), "this distance has no finite gradient where both are alike", apart, None),
         ):  # fmt: skip
             for node in nodes:
                 changed = tuple(made(source)) if made is not None else ()

@@ -119,7 +119,9 @@ class SlowStartup(Cause):
         for loop, turns in reached.written_out(source, chained=True):
             says = f"the graph gets the ops of each of {turns} turns of this loop, which are all traced and compiled"
             rolled = "let the graph loop itself: for step in tf.range(n), or tf.while_loop and tf.scan"
-            yield Spot(edits.start(loop), edits.end(loop.iter), says, Prescription("edit", Effect.EQUIVALENT, rolled))
+            changed = tuple(graphloops.looped(source, loop.lineno))
+            cure = Prescription("edit", Effect.EQUIVALENT, rolled, edits=changed)
+            yield Spot(edits.start(loop), edits.end(loop.iter), says, cure)
 
     fixes = (
         (

@@ -115,6 +115,13 @@ def instance_of(source: Source, node: ast.expr) -> ast.ClassDef | None:
     return _class(source, finding.called(made)) if isinstance(made, ast.Call) else None
 
 
+def called(source: Source, node: ast.expr) -> ast.FunctionDef | None:
+    """What runs when the object that ``node`` holds is called, where its class is in this file."""
+    kind = instance_of(source, node)
+    method = objects.method(kind, "__call__") if kind is not None else None
+    return method if isinstance(method, ast.FunctionDef) else None
+
+
 def _of_dict(source: Source, call: ast.Call, key: str, depth: int) -> Origin | None:
     """``dict(other, key=value)``."""
     for given in reversed(call.keywords):

@@ -27,6 +27,7 @@ LEAST_INSIDE = 6  # turns of a loop inside what makes input: fewer are channels,
 NESTED = {"generator": 3, "sequence": 2, "py_function": 2}  # loops from which on each element is gone through
 SETTLED = ("input_signature", "reduce_retracing", "experimental_relax_shapes")
 TRAINED = (".fit", ".train_on_batch")
+WHOLE_STEPS = 8  # the same, of which each is a training step
 WRITTEN_OUT = 16  # turns of a loop in a graph from which on its ops are many
 COUNTED = ("range", "list", "tuple", "rows")  # what Python goes through, and no graph
 LONGER = frozenset({"numpy.append", "numpy.concatenate", "numpy.vstack", "numpy.hstack"})
@@ -202,7 +203,10 @@ def written_out(source: Source, chained: bool) -> Iterator[tuple[ast.For, int]]:
         if event.name != "loop" or not event.graph or loop is None or loop.node in seen:
             continue
         turns = prod(one.turns or 1 for one in event.loops if one.items.kind in COUNTED and _same(source, one, loop))
-        if not isinstance(loop.node, ast.For) or turns < WRITTEN_OUT or _goes_on(source, loop.node) != chained:
+        stepping = any(loop in e.loops for e in events(source) if e.name == "tensorflow.GradientTape")
+        if not isinstance(loop.node, ast.For) or turns < (WHOLE_STEPS if stepping else WRITTEN_OUT):
+            continue
+        if (stepping or _goes_on(source, loop.node)) != chained:
             continue
         if chained or _alike(source, loop):
             seen.add(loop.node)

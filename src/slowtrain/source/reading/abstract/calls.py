@@ -144,17 +144,15 @@ def element(machine: Machine, items: Value, loop: Loop, node: ast.AST) -> Value:
     if items.kind in ("list", "tuple") and list(items.items) == [0]:
         return items.items[0]  # one turn
     found = any_of(machine, items, node)
-    # What was made in the turns of a loop that has ended, or that makes one item after the other inside, is another
-    # one for each item.
     ended = {EACH}
-    if items.kind in MADE_ONE_BY_ONE:
-        ended |= {v for one in found.inside(1) for v in one.ragged} - set(machine.depth())
-    if found.kind in ("tuple", "dict"):
-        found = found.with_(items={k: _another(v, loop, ended) for k, v in found.items.items()})
+    if items.kind in MADE_ONE_BY_ONE:  # in the turns of loops that have ended, or that give one item after the other
+        ended |= {v for one in found.inside() for v in one.ragged} - set(machine.depth())
     return _another(found, loop, ended)
 
 
-def _another(found: Value, loop: Loop, ended: set[int]) -> Value:
+def _another(found: Value, loop: Loop, ended: set[int], depth: int = 3) -> Value:
+    if found.kind in ("tuple", "dict") and depth:
+        found = found.with_(items={k: _another(v, loop, ended, depth - 1) for k, v in found.items.items()})
     moving = found.moving((loop.number,))
     if moving.ragged & ended:
         moving = moving.with_(ragged=moving.ragged - ended | {loop.number})

@@ -1,10 +1,12 @@
-"""Conditions: of which it is sure whether they hold, and which hold in most turns of a loop."""
+"""Conditions: of which it is sure whether they hold, and which hold in most turns of a loop; where loops are."""
 
 from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING
 
+from slowtrain.source import kept, trees
+from slowtrain.source.reading import finding, scopes
 from slowtrain.source.reading.abstract.values import NOTHING, Value
 
 if TYPE_CHECKING:
@@ -48,3 +50,16 @@ def leaves_most(machine: Machine, test: ast.If, scope: Scope) -> bool:
         return False
     period = machine.value(asked.right, scope).known
     return not isinstance(period, int) or period > OFTEN
+
+
+@kept(4096)
+def goes_through(function: ast.AST | None) -> bool:
+    """Whether a function goes through anything in a loop."""
+    todo = trees.below(function) if function is not None else []
+    while todo:
+        node = todo.pop()
+        if isinstance(node, scopes.LOOPS):
+            return True
+        if not isinstance(node, finding.SCOPES):
+            todo += trees.below(node)
+    return False

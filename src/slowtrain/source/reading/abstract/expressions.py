@@ -10,6 +10,7 @@ from slowtrain.source.reading import scopes, values
 from slowtrain.source.reading.abstract import calls, conditions, drawing, library, shapes, things
 from slowtrain.source.reading.abstract.events import Loop
 from slowtrain.source.reading.abstract.values import (
+    EACH,
     MOST_ITEMS,
     NO_VALUE,
     NOTHING,
@@ -127,6 +128,8 @@ def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
         elif found.shape is not None and key.kind != "number":  # a slice that has a name, a place on several axes
             single = key.kind == "tuple" and all(one.kind == "number" for one in key.items.values())
             found = found.with_(shape=held.shape[len(cut) :] if single and held.shape else None)
+        if held.kind in ("list", "tuple") and found.ragged - set(machine.depth()):  # made in turns of an ended loop
+            found = found.with_(ragged=found.ragged | key.varies)
         return found.moving(v for one in key.inside(1) for v in one.varies)
     parts = [machine.value(p, scope) for one in cut if isinstance(one, ast.Slice)
              for p in (one.lower, one.upper, one.step) if p is not None]  # fmt: skip
@@ -137,7 +140,9 @@ def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
         return held.with_(known=NOTHING, data="open", shape=None if shape == (None,) else shape).moving(varies)
     ragged = frozenset(v for one in cut if isinstance(one, ast.Slice) for v in _uneven(machine, one, scope))
     shape = shapes.cut(held.shape, cut, lambda one, rows: _rows(machine, one, rows, scope))
-    return things.item(held, NOTHING).moving(varies).with_(ragged=held.ragged | ragged, shape=shape)
+    column = len(cut) > 1 and any(isinstance(one, (ast.Constant, ast.UnaryOp)) for one in cut[1:])
+    kept = held.ragged - {EACH} if column else held.ragged  # of rows as long as the longest one
+    return things.item(held, NOTHING).moving(varies).with_(ragged=kept | ragged, shape=shape)
 
 
 def _rows(machine: Machine, cut: ast.Slice, rows: int | None, scope: Scope) -> int | None:

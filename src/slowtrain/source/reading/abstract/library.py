@@ -41,6 +41,7 @@ WHOLE = frozenset(
     "permutation arange searchsorted choice".split()
 )
 FORMATS = frozenset({"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"})
+LIKE = {"searchsorted": 1, "digitize": 0, "interp": 0}  # as many numbers as in the argument at this place
 SCALARS = frozenset("floor ceil sqrt exp log log10 sin cos tanh clip mean abs where sum power".split())
 ADDING = frozenset({"append", "extend", "insert", "appendleft", "add"})
 CHECKPOINTS = ("tensorflow.train.Checkpoint", "tensorflow.train.CheckpointManager")
@@ -167,11 +168,14 @@ def _converted(name: str) -> Callable[[Machine, Given], Value]:
     return does
 
 
-def _length(machine: Machine, given: Given) -> Value:  # noqa: ARG001
+def _length(machine: Machine, given: Given) -> Value:
     first = given.args[0] if given.args else UNKNOWN
+    own = things.attribute_of(first, "__len__") if first.kind == "object" else None
+    if own is not None:
+        return machine.call(own, Given(given.node))
     if (sure := things.length(first)) is not None:
         return constant(sure)
-    loose = first.kind in ("list", "unknown", "array")
+    loose = first.kind in ("list", "unknown")
     varies = first.varies if loose else first.of.varies if first.of is not None else frozenset[int]()
     return number("int", first.ragged | varies).with_(data=things.least(first))
 
@@ -257,8 +261,9 @@ def _numpy(machine: Machine, name: str, given: Given) -> Value:
     if not kept and last in ("array", "asarray", "stack", "concatenate", "vstack", "hstack"):
         held = {i.dtype for i in inside if i.kind in ("array", "tensor")}
         kept = next(iter(held)) if len(held) == 1 else ""
-    return Value("array", varies=given.deep, ragged=given.ragged, dtype="int64" if last in WHOLE else kept,
-                 born=machine.born())  # fmt: skip
+    like = given.args[LIKE[last] : LIKE[last] + 1] if last in LIKE else []
+    return Value("array", varies=given.deep, ragged=like[0].ragged if like else given.ragged, born=machine.born(),
+                 dtype="int64" if last in WHOLE else kept, shape=like[0].shape if like else None)  # fmt: skip
 
 
 def _tensorflow(machine: Machine, name: str, given: Given) -> Value:

@@ -12,7 +12,7 @@ from contextlib import nullcontext, suppress
 from typing import Any
 
 from slowtrain.source import FUNCTIONS, Source, kept, trees
-from slowtrain.source.reading import finding, index, scopes
+from slowtrain.source.reading import index, scopes
 from slowtrain.source.reading.abstract import calls, conditions, expressions, things
 from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.names import Scope
@@ -71,7 +71,12 @@ class Machine(Standing):
             me = [Value("object", name=one.name, of=one)] if one.kind == "class" else []
             for function in list(one.items.values()) if me else [one]:
                 made = function.of if function.kind == "graph" else function
-                if made is None or made.kind != "function" or made.node in self._ran or not _loops(made.node):
+                if (
+                    made is None
+                    or made.kind != "function"
+                    or made.node in self._ran
+                    or not conditions.goes_through(made.node)
+                ):
                     continue
                 with self.tracing() if things.called_by_keras(one, made) else nullcontext():
                     self.call(function, Given(made.node or tree, me))
@@ -353,19 +358,6 @@ class Machine(Standing):
             bound[given.kwarg.arg] = Value("dict", items={k: v for k, v in keywords.items() if k not in names})
         for name, value in bound.items():
             scope.bind(name, value, len(self.loops))
-
-
-@kept(4096)
-def _loops(function: ast.AST | None) -> bool:
-    """Whether a function goes through anything in a loop."""
-    todo = trees.below(function) if function is not None else []
-    while todo:
-        node = todo.pop()
-        if isinstance(node, scopes.LOOPS):
-            return True
-        if not isinstance(node, finding.SCOPES):
-            todo += trees.below(node)
-    return False
 
 
 def _carried(was: Value, value: Value, loop: Loop) -> Value:

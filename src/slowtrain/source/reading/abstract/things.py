@@ -12,6 +12,7 @@ from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Value, jo
 CONSTANTS = frozenset({"numpy.pi", "math.pi", "numpy.e", "math.e"})
 MANY_COLUMNS = 256  # as many numbers are more likely one for each row
 MOST_DIGITS = 1 << 62
+MOST_POWER = 64
 MOST_TEXT = 18  # digits of a number that stands in a text
 FEW = 64  # different numbers, of which each may be traced once
 TENSORS = ("tensor", "variable")
@@ -141,12 +142,13 @@ def _computed(op: ast.operator, left: Any, right: Any) -> Any:
         ast.Div: lambda a, b: a / b,
         ast.FloorDiv: lambda a, b: a // b,
         ast.Mod: lambda a, b: a % b,
+        ast.Pow: lambda a, b: a**b if abs(b) < MOST_POWER else NOTHING,
     }
     if left is NOTHING or right is NOTHING or op.__class__ not in does:
         return NOTHING
     try:
         found = does[op.__class__](left, right)
-        return found if abs(found) < MOST_DIGITS else NOTHING
+        return found if found is not NOTHING and abs(found) < MOST_DIGITS else NOTHING
     except (ArithmeticError, TypeError, ValueError):
         return NOTHING
 

@@ -43,6 +43,8 @@ def work(source: Source, function: ast.expr, near: ast.AST) -> Work | None:
         other = elsewhere.function(source, function) if start is None else None
         if other is not None:
             source, start = other.source, other.function
+    if start is None or isinstance(start, ast.Call):
+        start = settings.called(source, function)
     if not isinstance(start, (ast.Lambda, ast.FunctionDef)):
         return None
     return _judged(_calls(source, start, DEEPEST))

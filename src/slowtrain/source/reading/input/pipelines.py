@@ -50,8 +50,9 @@ def function(source: Source, call: ast.Call) -> ast.FunctionDef | ast.Lambda | N
     if isinstance(given, ast.Lambda):
         return given
     if isinstance(given, (ast.Name, ast.Attribute)):
-        return finding.defined(source, given.id if isinstance(given, ast.Name) else given.attr, call)
-    return None
+        found = finding.defined(source, given.id if isinstance(given, ast.Name) else given.attr, call)
+        return found if found is not None else settings.called(source, given)
+    return settings.called(source, given) if isinstance(given, ast.Call) else None
 
 
 def live(node: ast.AST) -> list[ast.AST]:

@@ -11,7 +11,10 @@ from slowtrain.source import Source, trees
 from slowtrain.source.cures.compute import batches
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.reading import arrays, finding, index, objects, scopes, settings, sizes, values, visible
+from slowtrain.source.reading.abstract import machine
+from slowtrain.source.reading.abstract.values import UNKNOWN
 from slowtrain.source.reading.input import chains, consumed
+from slowtrain.source.spots.compute import layered
 
 CALLS = 8  # of one line: a script may well evaluate after each of a few stages
 FEW_ROWS = 32  # Keras's own batch: of one row or of as many, a call's fixed price is the same
@@ -106,7 +109,7 @@ def validated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]
         epochs = visible.number(source, finding.keyword(call, "epochs", 3))
         size = finding.keyword(call, "batch_size", 2)
         batch = 32 if size is None else visible.number(source, size)
-        rows, held = visible.rows(source, data), visible.rows(source, given.elts[0])
+        rows, held = _samples(source, data), _samples(source, given.elts[0])
         if not rows or not held or not batch or not epochs or epochs < LEAST_PASSES:
             continue
         if freq is not None and visible.number(source, freq) != 1:
@@ -118,6 +121,12 @@ def validated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]
         what = f"{rows:,} samples, {ceil(rows / batch):,} step{'s' * (rows > batch)}"
         says = f"each epoch of {what} is followed by a validation on {held:,} samples"
         yield given, says, tuple(kerascalls.rarer_validation(source, call.lineno, rarer))
+
+
+def _samples(source: Source, node: ast.expr | None) -> int | None:
+    """The rows of an array, or of the first of several inputs."""
+    several = machine.value(source, node) if node is not None else UNKNOWN
+    return layered.samples(several) if several.kind in ("list", "tuple", "dict") else visible.rows(source, node)
 
 
 def evaluated(source: Source) -> Iterator[tuple[ast.expr, str, tuple[Edit, ...]]]:

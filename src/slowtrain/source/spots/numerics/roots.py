@@ -1,0 +1,61 @@
+"""Distances whose gradient is not finite where two things are alike."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from slowtrain.source import Source
+from slowtrain.source.cures.numerics import finite
+from slowtrain.source.reading import finding, index, values, visible
+
+ROOTS = ("tensorflow.sqrt", "tensorflow.math.sqrt", "keras.ops.sqrt", "keras.backend.sqrt")
+SUMS = frozenset({"sum", "reduce_sum"})
+SQUARES = frozenset({"square", "squared_difference"})
+
+
+def bare(source: Source) -> Iterator[ast.Call]:
+    """``tf.sqrt(tf.reduce_sum(tf.square(a - b), -1))`` in a layer or a loss: the root's slope at 0 has no bound."""
+    if source.words.isdisjoint(SUMS) or not values.reaches(source, *ROOTS) or not visible.trains(source):
+        return
+    for call in index.of(source).called("sqrt"):
+        if len(call.args) != 1 or values.qualified(source, call.func) not in ROOTS or not _trained(source, call):
+            continue
+        if _distance(source, call.args[0]) and not finite.has_floor(source, call.args[0]):
+            yield call
+
+
+def _distance(source: Source, node: ast.expr, depth: int = 4) -> bool:
+    """Whether it is a sum of the squares of a difference."""
+    if isinstance(node, ast.Name):
+        value = values.assigned(source, node) if depth else None
+        return value is not None and _distance(source, value, depth - 1)
+    if not isinstance(node, ast.Call) or finding.called(node) not in SUMS or not node.args:
+        return False
+    return _squared_difference(source, node.args[0])
+
+
+def _squared_difference(source: Source, node: ast.expr, depth: int = 4) -> bool:
+    if isinstance(node, ast.Name):
+        value = values.assigned(source, node) if depth else None
+        return value is not None and _squared_difference(source, value, depth - 1)
+    if isinstance(node, ast.Call) and finding.called(node) in SQUARES and node.args:
+        return finding.called(node) != "square" or _difference(source, node.args[0])
+    power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow)
+    return power and isinstance(node, ast.BinOp) and _difference(source, node.left)
+
+
+def _difference(source: Source, node: ast.expr) -> bool:
+    made = values.assigned(source, node) if isinstance(node, ast.Name) else node
+    return isinstance(made, ast.BinOp) and isinstance(made.op, ast.Sub)
+
+
+def _trained(source: Source, call: ast.Call) -> bool:
+    """Whether gradients go through it: in a layer's ``call``, or in a function that is given as a loss."""
+    function = finding.function(source, call)
+    if function is None:
+        return False
+    if function.name == "call" and isinstance(finding.parents(source).get(function), ast.ClassDef):
+        return True
+    losses = [finding.keyword(c, "loss", 1) for c in index.of(source).called("compile")]
+    return any(isinstance(one, ast.Name) and one.id == function.name for one in losses)
