@@ -202,6 +202,8 @@ def written_out(source: Source, chained: bool) -> Iterator[tuple[ast.For, int]]:
         loop = event.loops[-1] if event.loops else None
         if event.name != "loop" or not event.graph or loop is None or loop.node in seen:
             continue
+        if loop.items.kind not in COUNTED:
+            continue
         turns = prod(one.turns or 1 for one in event.loops if one.items.kind in COUNTED and _same(source, one, loop))
         stepping = any(loop in e.loops for e in events(source) if e.name == "tensorflow.GradientTape")
         if not isinstance(loop.node, ast.For) or turns < (WHOLE_STEPS if stepping else WRITTEN_OUT):

@@ -153,7 +153,7 @@ def _converted_after(source: Source, loop: ast.stmt, call: ast.Call, name: str) 
 
 def _reported(source: Source, loop: ast.For | ast.While) -> list[Edit]:
     """Statements that only report what was read, in every hundredth turn."""
-    runs = [r for r in _runs(source, loop) if any(_reads_back(s) for s in r)]
+    runs = [r for r in _runs(source, loop) if any(_reads_back(s) and not _seldom(s) for s in r)]
     if len(runs) != 1:
         return []
     run = runs[0]
@@ -168,6 +168,11 @@ def _reported(source: Source, loop: ast.For | ast.While) -> list[Edit]:
     shifts = [edits.insert(source, (n, 0), unit) for n in range(start + 1, stop + 1) if rows[n - 1].strip()]
     head = edits.insert(source, (start, 0), f"{indent}if {counted} % {EVERY} == 0:\n{unit}")
     return [*counting, head, *shifts]
+
+
+def _seldom(one: ast.stmt) -> bool:
+    """``if step % 200 == 0:``"""
+    return isinstance(one, ast.If) and any(isinstance(n, ast.Mod) for n in ast.walk(one.test))
 
 
 def _end_of_line(source: Source, one: ast.stmt) -> bool:
