@@ -89,8 +89,10 @@ class Score:
 
     @property
     def error(self) -> float | None:
-        """Relative error of the predicted speed-up, where the right cause was first."""
+        """Relative error of the predicted speed-up, where the right cause was first and its cure saves time."""
         if self.predicted is None or self.measured is None or not self.script.causes or not self.right:
+            return None
+        if self.first.startswith(UNPRICED):
             return None
         return abs(self.predicted - self.measured) / self.measured
 

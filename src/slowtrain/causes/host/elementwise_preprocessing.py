@@ -82,7 +82,7 @@ class ElementwisePreprocessing(Cause):
     Before the first step, the main thread is sampled fifty times a second. Reported are lines
     inside a `for`, a `while` or a comprehension (or in a function called from one, or given to
     `map`, `apply`, `np.vectorize`) that hold the samples, at many instructions of the loop: one long
-    call, as of `np.sort` or a file being read, is always met at the same one.
+    call, as of `np.sort` or a file being read, is always met at the same one. What a layer computes is left out.
 
     ## What to do
     Write it over whole arrays: `(data ** 2).sum(axis=1)` instead of a loop with `np.sum` in it,

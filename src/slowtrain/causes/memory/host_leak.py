@@ -44,7 +44,7 @@ class HostLeak(Cause):
     for a leak; nor is what shuffle buffers and caches of the input pipeline were seen to hold. What keeps it is
     found by a walk from the script's own names: the containers that get longer, of what, and the line that adds.
     Where memory swings too much for the interval, those count for themselves: 8 MiB in containers that grow to the
-    end, and memory that grew at least half as fast.
+    end, and memory that grew at least half as fast. When memory is full counts that steps get slower, where they do.
 
     ## What to do
     Keep numbers, not tensors: `float(loss)`, `prediction.numpy()`, a running metric. Give buffers a limit
