@@ -119,7 +119,7 @@ class DoublePrecision(Cause):
             "Variable": "NumPy makes float64: this weight, and all that is computed with it, is of twice the width",
             "": "this makes all layers compute in float64",
         }
-        known = (*numbers.global_doubles(source), *numbers.double_variables(source), *reached.doubles(source))
+        known = (*numbers.global_doubles(source), *reached.doubles(source))
         every = tuple(dict.fromkeys(known or walked.doubles(source)))
         made = precision.single(source) if every else ()
         for call in every:

@@ -212,7 +212,7 @@ def _spot(source: Source, several: list[retraces.Changing]) -> Spot:
     first = several[0]
     line, name = first.graph.function.lineno, first.graph.names[0]
     numbers = {one.parameter: "int" if one.number == "int" else "float" for one in several if one.number}
-    known = {"": "an array of another shape", "list": "a Python list", "object": "an object with other numbers",
+    known = {"": "an array of another shape", "object": "an object with other numbers",
              "held": "a structure with another Python number"}  # fmt: skip
     what = known.get(first.number, "a Python number")
     says = f"{first.parameter} of {name}() is {what} in each turn of the loop, and each is traced"

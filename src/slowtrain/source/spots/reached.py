@@ -32,6 +32,7 @@ WRITTEN_OUT = 16  # turns of a loop in a graph from which on its ops are many
 COUNTED = ("range", "list", "tuple", "rows")  # what Python goes through, and no graph
 LONGER = frozenset({"numpy.append", "numpy.concatenate", "numpy.vstack", "numpy.hstack"})
 MANY_ROWS = 1000
+LEAST_WEIGHTS = 1000  # the bytes of fewer go through in a microsecond at either width
 FEW_ROWS = 256
 UPDATES = frozenset({".apply_gradients", ".apply", ".minimize", ".assign", ".assign_sub", ".assign_add"})
 
@@ -45,7 +46,7 @@ def changing(source: Source) -> Iterator[retraces.Changing]:
         loops = {loop.number for loop in event.often(FEW) if loop.number not in graph.born}
         if not loops or any(name in graph.data for name in SETTLED):
             continue
-        found = retraces.Graph(function, (function.name,), True)
+        found = retraces.Graph(function, (function.name,))
         for parameter, place, value in _handed(event, event.node, function):
             number, held = _another(value, loops)
             if number is not None:
@@ -136,8 +137,9 @@ def doubles(source: Source) -> Iterator[ast.Call]:
     for event in events(source) if "Variable" in source.text else ():
         double = event.name == "tensorflow.Variable" and event.result.dtype == "float64"
         said = isinstance(event.node, ast.Call) and _wide_on_purpose(source, event.node)
-        given = event.given.get("initial_value", 0).shape
-        if double and not said and isinstance(event.node, ast.Call) and (given is None or len(given) > 1):
+        shape = event.given.get("initial_value", 0).shape
+        matrix = shape is None or (len(shape) > 1 and (None in shape or prod(n or 1 for n in shape) >= LEAST_WEIGHTS))
+        if double and not said and isinstance(event.node, ast.Call) and matrix:
             yield event.node
 
 

@@ -1,4 +1,4 @@
-"""Arguments of a ``tf.function`` that a loop changes in a way that traces it again, as far as the text tells."""
+"""The tf.functions of a file, and what has them traced again."""
 
 from __future__ import annotations
 
@@ -17,22 +17,19 @@ from slowtrain.source.reading import (
 )
 
 DRAWN = frozenset("integers randint randrange random_integers".split())
-# With one of these, numbers become tensors or shapes are left open.
-SETTLED = frozenset({"input_signature", "reduce_retracing", "experimental_relax_shapes", "jit_compile"})
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A ``tf.function`` of the file. ``names`` it is called by; ``open``: nothing is said of its arguments."""
+    """A ``tf.function`` of the file, and the ``names`` that it is called by."""
 
     function: ast.FunctionDef
     names: tuple[str, ...]
-    open: bool
 
 
 @dataclass(frozen=True)
 class Changing:
-    """An argument of a call: ``number`` ("float", "int", "number": either) by its kind, "list", or "" for a shape.
+    """An argument of a call: ``number`` ("float", "int", "number": either) by its kind, or "" for a shape.
 
     "held": a dictionary, tuple or list that holds such a number.
     """
@@ -58,7 +55,7 @@ def graphs(source: Source) -> Iterator[Graph]:
         for one in node.decorator_list:
             plain = one.func if isinstance(one, ast.Call) else one
             if values.qualified(source, plain) == "tensorflow.function":
-                yield Graph(node, (node.name,), _open(one))
+                yield Graph(node, (node.name,))
     for call in index.of(source).called("function"):
         if values.qualified(source, call.func) != "tensorflow.function" or not call.args:
             continue
@@ -66,17 +63,11 @@ def graphs(source: Source) -> Iterator[Graph]:
         made = finding.defined(source, given.id, call) if isinstance(given, ast.Name) else None
         target = holder.targets[0] if isinstance(holder, ast.Assign) else None
         if made is not None and isinstance(target, ast.Name):
-            yield Graph(made, (target.id,), _open(call))
+            yield Graph(made, (target.id,))
         elif isinstance(given, ast.Attribute) and objects.of_self(given) and isinstance(target, ast.Attribute):
             own = finding.defined(source, given.attr)  # self.update = tf.function(self._update)
             if own is not None and objects.of_self(target):
-                yield Graph(own, (target.attr,), _open(call))
-
-
-def _open(made: ast.expr) -> bool:
-    if not isinstance(made, ast.Call):
-        return True
-    return not any(k.arg in SETTLED or k.arg is None for k in made.keywords) and len(made.args) < 2
+                yield Graph(own, (target.attr,))
 
 
 def _made(given: ast.expr, loop: ast.AST) -> ast.expr | None:

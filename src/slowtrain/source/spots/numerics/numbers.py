@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import math
 import re
 from collections.abc import Iterator
 
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.compute import models
 from slowtrain.source.cures.numerics import finite
-from slowtrain.source.reading import finding, floats, following, index, kinds, scopes, statements, values, visible
+from slowtrain.source.reading import finding, index, scopes, statements, values, visible
 
 PROBABILITIES = frozenset({"sigmoid", "softmax", "hard_sigmoid"})
 REACHING_ZERO = frozenset({"relu", *PROBABILITIES})  # activations of a last layer
@@ -32,9 +31,6 @@ _PLUS = re.compile(r"\+(?!=)")
 _NUMBER = r"(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE]-\d+)?"
 _BEHIND, _AHEAD = re.compile(rf"[\s\\(]*({_NUMBER})"), re.compile(rf"({_NUMBER})[\s\\)]*\Z")
 BESIDE = 40  # characters that a number and what stands between it and a plus take at most
-MATRIX = 2  # dimensions
-KEEPING = ("tensorflow.constant", "tensorflow.convert_to_tensor", "tensorflow.identity")  # a format, unless told
-LEAST_WEIGHTS = 1000  # of fewer, as a test of a function has, the bytes go through in a microsecond at either width
 
 
 def bare_logarithms(source: Source) -> Iterator[ast.Call]:
@@ -261,52 +257,6 @@ def global_doubles(source: Source) -> Iterator[ast.Call]:
     ]
     if len(calls) == 1 and _format(calls[0]) == "float64" and visible.trains(source):
         yield calls[0]
-
-
-def double_variables(source: Source) -> Iterator[ast.Call]:
-    """Matrices of weights made of NumPy's own float64, in a file that takes gradients."""
-    if not index.of(source).called("GradientTape"):
-        return
-    for call in index.of(source).called("Variable"):
-        given = finding.keyword(call, "initial_value", 0)
-        if given is None or len(call.args) > 1 or any(k.arg in ("dtype", "trainable", None) for k in call.keywords):
-            continue
-        if values.qualified(source, call.func) != "tensorflow.Variable":
-            continue
-        if any(floats.Formats(source).of(m) == floats.DOUBLE and _matrix(source, m) for m in _made_of(source, given)):
-            yield call
-
-
-def _made_of(source: Source, given: ast.expr, depth: int = 4) -> Iterator[ast.expr]:
-    """What a variable gets, through conversions that keep a format, and through the function that only makes one."""
-    converts = isinstance(given, ast.Call) and values.qualified(source, given.func) in KEEPING
-    if isinstance(given, ast.Call) and converts:
-        if len(given.args) == 1 and not any(k.arg in ("dtype", "dtype_hint", None) for k in given.keywords):
-            yield from _made_of(source, given.args[0], depth)
-        return
-    function = finding.function(source, given)
-    named = isinstance(given, ast.Name) and function is not None and given.id in scopes.parameters(function)
-    if not isinstance(given, ast.Name) or function is None or not named or not depth:
-        value = values.assigned(source, given) if isinstance(given, ast.Name) and depth else None
-        converted = isinstance(value, ast.Call) and values.qualified(source, value.func) in KEEPING
-        if value is not None and converted:
-            yield from _made_of(source, value, depth - 1)
-        else:
-            yield given
-    elif not scopes.binders(source, given.id, function):
-        for call in following.callers(source, function):
-            inner = kinds.given_in(function, call, given.id)
-            if inner is not None:
-                yield from _made_of(source, inner, depth - 1)
-
-
-def _matrix(source: Source, node: ast.expr) -> bool:
-    """Whether an array has rows and columns, neither of one."""
-    found = visible.shape(source, node)
-    if found is None or len(found) < MATRIX or any(n is not None and n <= 1 for n in found):
-        return False
-    known = [n for n in found if n is not None]
-    return len(known) < len(found) or math.prod(known) >= LEAST_WEIGHTS
 
 
 def where(node: ast.expr) -> tuple[tuple[int, int], tuple[int, int]]:
