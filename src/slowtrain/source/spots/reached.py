@@ -32,7 +32,6 @@ WRITTEN_OUT = 16  # turns of a loop in a graph from which on its ops are many
 COUNTED = ("range", "list", "tuple", "rows")  # what Python goes through, and no graph
 LONGER = frozenset({"numpy.append", "numpy.concatenate", "numpy.vstack", "numpy.hstack"})
 MANY_ROWS = 1000
-LEAST_WEIGHTS = 1000  # the bytes of fewer go through in a microsecond at either width
 FEW_ROWS = 256
 UPDATES = frozenset({".apply_gradients", ".apply", ".minimize", ".assign", ".assign_sub", ".assign_add"})
 
@@ -138,8 +137,7 @@ def doubles(source: Source) -> Iterator[ast.Call]:
         double = event.name == "tensorflow.Variable" and event.result.dtype == "float64"
         said = isinstance(event.node, ast.Call) and _wide_on_purpose(source, event.node)
         shape = event.given.get("initial_value", 0).shape
-        matrix = shape is None or (len(shape) > 1 and (None in shape or prod(n or 1 for n in shape) >= LEAST_WEIGHTS))
-        if double and not said and isinstance(event.node, ast.Call) and matrix:
+        if double and not said and isinstance(event.node, ast.Call) and (shape is None or len(shape) > 1):
             yield event.node
 
 
