@@ -120,7 +120,7 @@ class EagerStep(Cause):
                 )
                 yield Spot(edits.start(call), edits.end(call), says, cure)
         called = tuple(eager.by_hand(source))
-        for tape in tuple(eager.steps(source)) or (() if called else tuple(reached.eager(source))):
+        for tape in () if called else reached.eager(source):
             made = tuple(functions.compiled_step(source, tape.lineno))
             put = "put @tf.function on the function that takes the gradient and applies it"
             cure = Prescription("edit", Effect.EQUIVALENT, put, edits=made)
@@ -243,7 +243,7 @@ def _steps(trace: Trace) -> tuple[Place, ...]:
 
     def named(source: Source) -> Iterable[int]:
         within = [source.function_at(place.line) for place in taken if place.file == source.file]
-        for tape in eager.steps(source):
+        for tape in reached.eager(source):
             function = finding.function(source, tape)
             if function is not None and function in within:
                 yield eager.named(source, tape)[0][0]

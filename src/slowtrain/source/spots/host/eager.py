@@ -5,13 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import FUNCTIONS, Source, edits, trees
-from slowtrain.source.cures.host.functions import APPLIES
-from slowtrain.source.reading import finding, graphable, index, scopes, sizes, values, visible
-
-UPDATES = APPLIES - {"assign", "assign_add", "apply"}  # of an optimizer: what is assigned may be anything
-
-OF_PYTHON = frozenset("numpy float print tqdm trange Progbar time perf_counter monotonic item input open write".split())
+from slowtrain.source import Source, edits, trees
+from slowtrain.source.reading import finding, index, scopes, sizes, values, visible
 
 
 def on(source: Source, given: ast.expr | None) -> bool:
@@ -29,22 +24,6 @@ def asked_for(source: Source, call: ast.Call) -> bool:
     return False
 
 
-def steps(source: Source) -> Iterator[ast.With]:
-    """The tapes of steps that are taken in a loop of this file, and are in no graph."""
-    for call in index.of(source).called("GradientTape"):
-        tape = finding.around(source, call, ast.With)
-        if not isinstance(tape, ast.With) or not any(i.context_expr is call for i in tape.items):
-            continue
-        function = finding.function(source, tape)
-        whole: ast.AST = function if function is not None else source.tree
-        if scopes.loops(source, tape):
-            whole = scopes.loops(source, tape)[-1]
-        elif function is None or not _looped(source, function):
-            continue
-        if _updates(source, whole) and not _in_graph(source, tape) and _here(source, whole):
-            yield tape
-
-
 def named(source: Source, tape: ast.With) -> tuple[tuple[int, int], tuple[int, int]]:
     """From where to where the step's function is named, or its tape made where it is no function of its own."""
     function = finding.function(source, tape)
@@ -54,63 +33,6 @@ def named(source: Source, tape: ast.With) -> tuple[tuple[int, int], tuple[int, i
     line, column = edits.start(function)
     word = "async def " if isinstance(function, ast.AsyncFunctionDef) else "def "
     return (line, column), (line, column + len(f"{word}{function.name}".encode()))
-
-
-def _updates(source: Source, whole: ast.AST) -> bool:
-    return any(
-        isinstance(n, ast.Call) and finding.called(n) in UPDATES
-        for one in source.called(whole)
-        for n in trees.walk(one)
-    )
-
-
-def _here(source: Source, whole: ast.AST) -> bool:
-    """Whether the loop surely runs in Python: what holds it is called in this file, or does what no graph can.
-
-    A function that only other files call may be one of their ``tf.function``s, loop and all.
-    """
-    holder = finding.function(source, whole) if not isinstance(whole, FUNCTIONS) else whole
-    if holder is None or index.of(source).called(holder.name):
-        return True
-    calls = (n for n in trees.walk(holder) if isinstance(n, ast.Call))
-    return any(finding.called(c) in OF_PYTHON for c in calls)
-
-
-def _looped(source: Source, function: ast.AST, depth: int = 3) -> bool:
-    """Whether a function is called in a loop of this file, directly or by functions that are."""
-    name = getattr(function, "name", "")
-    for call in index.of(source).called(name):
-        if scopes.loops(source, call):
-            return True
-        outer = finding.function(source, call)
-        if depth and outer is not None and outer is not function and _looped(source, outer, depth - 1):
-            return True
-    return False
-
-
-def _in_graph(source: Source, tape: ast.AST) -> bool:
-    """Whether a graph is made of the step, of what it stands in, or of any function that calls it."""
-    todo: list[ast.AST] = []
-    at = finding.function(source, tape)
-    while at is not None:
-        todo.append(at)
-        at = finding.function(source, at)
-    seen: set[ast.AST] = set()
-    while todo:
-        one = todo.pop()
-        if one in seen or not isinstance(one, FUNCTIONS):
-            continue
-        seen.add(one)
-        if graphable.graphed(source, one) or _wrapped(source, one.name) or one.decorator_list:
-            return True
-        above = finding.parents(source).get(one)
-        if isinstance(above, ast.ClassDef) and one.name in ("train_step", "call"):
-            return True  # Keras makes the graph
-        for call in index.of(source).called(one.name):
-            outer = finding.function(source, call)
-            if outer is not None:
-                todo.append(outer)
-    return False
 
 
 def by_hand(source: Source) -> Iterator[ast.Attribute]:
