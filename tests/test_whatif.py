@@ -114,6 +114,29 @@ def test_the_threads_that_ops_are_split_over_count_as_the_steps_own() -> None:
     assert alone == pytest.approx(2.0)
 
 
+def test_without_the_interpreters_lock_the_rest_of_a_step_is_shorter_on_a_processor() -> None:
+    rows = "step 1111111111\ninput iiiiii....\ndevice ......kkkk\n@fact step_cpu_ms=4 cpu_ms_per_step=14 usable_cores=2"
+    pipe = "@pipeline Generator ms=9 elements=64 line=20 > FlatMap ms=0.1 > Batch ms=0.1 > Prefetch"
+    made = "@producer samples ms=9 calls=64 line=9 hot=11"
+    gone = [Supply(factor=0.0, work=0.0)]
+    assert price(drawn(f"{rows}\n{pipe}"), gone, "step").after_ms == pytest.approx(4.0)
+    assert price(drawn(f"{rows}\n{pipe}\n{made}"), gone, "step").after_ms == pytest.approx(4.0)  # nobody held it up
+    held = rows.replace("step_cpu_ms=4", "step_cpu_ms=3")
+    assert price(drawn(f"{held}\n{pipe}"), gone, "step").after_ms == pytest.approx(3.0)
+    assert price(drawn(f"{held}\n{pipe}\n{made}"), gone, "step").after_ms == pytest.approx(1.6)
+    some = [Supply(factor=0.5, work=0.5)]
+    same = [price(drawn(f"{rows}\n{text}"), some, "step").after_ms for text in (pipe, f"{pipe}\n{made}")]
+    assert same[0] == pytest.approx(same[1])
+
+
+def test_what_the_processor_took_bounds_a_step_only_while_enough_of_the_input_stays() -> None:
+    rows = "step 1111111111\ninput iiiiii....\ndevice ......kkkk\n@fact cpu_ms_per_step=19 usable_cores=2"
+    pipe = "@pipeline Slices ms=0.1 > ParallelMapV2 ms=9 parallelism=2 line=12 > Prefetch"
+    trace = drawn(f"{rows}\n{pipe}")
+    assert price(trace, [Supply(factor=0.0, work=0.2)], "step").after_ms == pytest.approx(4.0)
+    assert price(trace, [Supply(factor=0.0, work=0.5)], "step").after_ms > 5.0
+
+
 def test_profiler_windows_are_no_part_of_the_run_that_a_cure_shortens() -> None:
     trace = drawn("step 1111111111\ndevice kkkkkkkkkk\n@phase window=300 preparation=400")
     saving = price(trace, [Skip(400.0)], "run")

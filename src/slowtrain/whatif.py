@@ -35,7 +35,7 @@ CROWDING = 0.3
 BETWEEN = (Category.PYTHON, Category.FEED, Category.READBACK, Category.CALLBACK, Category.COMPILE, Category.GC)
 FEWER = 0.5  # of the calls of functions for a batch: what they leave no longer goes by how long starting them took
 # Where Python made the input in another thread, the rest of a step is shorter without its lock and its work on the
-# caches by more than any step shows, since none runs undisturbed: of clinic/'s eight pairs the median is 0.36.
+# caches by more than any step shows, since none runs undisturbed: of clinic/'s eight pairs the median is 0.33.
 UNLOCKED = 0.4
 GONE = 0.3  # of making input: as little is no longer told from the step's own by what the processor took of both
 LEAST_QUIET = 0.4  # a tenth percentile far below the mean says that steps differ, not that they are disturbed
