@@ -13,6 +13,7 @@ from slowtrain.model import Effect, Evidence, Phase, Place, Prescription, Signal
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import building, graphloops, kerascalls
+from slowtrain.source.reading import shown
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.compute import layered
 from slowtrain.source.spots.startup import models, unrolled
@@ -298,15 +299,10 @@ def _unrolled(trace: Trace) -> Avoidable | None:
         return None
     share = 1 - 1 / times
     ops = float(event.data["graph"].get("ops") or 0)
-    places = (*_unrolled_lines(trace), *_written_out(trace, event), event.place)
+    places = (*_unrolled_lines(trace), *(_written_out(trace, event) or _in_text(trace)), event.place)
     what = f"{times:.0f} {STEPS_WRITTEN_OUT}" if whole else "most of them one loop written out"
     says = f"tracing and starting a graph of {ops:.0f} operations, {what},"
-    return Avoidable(
-        says,
-        event.ms,
-        max(event.ms * share - ROLLED_MS, 0.0),
-        _unique(places),
-    )
+    return Avoidable(says, event.ms, max(event.ms * share - ROLLED_MS, 0.0), _unique(places))
 
 
 def _products(trace: Trace, event: Event) -> float:
@@ -332,6 +328,11 @@ def _unrolled_lines(trace: Trace) -> list[Place]:
         given = [n for n in trees.walk(tree) if isinstance(n, ast.keyword)] if tree is not None else []
         found += [Place(file, k.lineno) for k in given if k.arg == "unroll" and getattr(k.value, "value", None) is True]
     return found
+
+
+def _in_text(trace: Trace) -> tuple[Place, ...]:
+    """Such loops as the text shows them: of a few turns the graph does not say which lines they come from."""
+    return shown.lines(trace, lambda source: (loop.lineno for loop, _ in reached.written_out(source, chained=True)))
 
 
 def _written_out(trace: Trace, event: Event) -> list[Place]:
