@@ -33,6 +33,7 @@ def test_a_counted_loop_is_the_graphs() -> None:
     "text",
     [
         STEPS.format(of="i", does="total = total + i * one(x, y)", gives="total"),
+        STEPS.format(of="i", does=SUM, gives="total / i"),
         STEPS.format(of="_", does="loss = one(x, y)", gives="loss"),
         STEPS.format(of="_", does="kept.append(one(x, y))", gives="total"),
         STEPS.format(of="_", does="last['loss'] = one(x, y)", gives="total"),
@@ -40,7 +41,16 @@ def test_a_counted_loop_is_the_graphs() -> None:
         STEPS.format(of="_", does=SUM, gives="total").replace("import tensorflow as tf", "from tensorflow import *"),
         STEPS.format(of="_", does=SUM, gives="total").replace("range(10)", "batches"),
     ],
-    ids=["its number is used", "a name begins in it", "a list", "a dictionary", "it is left", "no name", "no range"],
+    ids=[
+        "its number is used",
+        "the last number is used",
+        "a name begins in it",
+        "a list",
+        "a dictionary",
+        "it is left",
+        "no name",
+        "no range",
+    ],
 )
 def test_what_a_graph_may_not_loop_over(text: str) -> None:
     assert changed(text) == text

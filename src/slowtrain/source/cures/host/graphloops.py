@@ -40,4 +40,4 @@ def _tensors_alone(source: Source, loop: ast.For) -> bool:
     ahead = [n for n in others if (n.lineno, n.col_offset) < (loop.lineno, loop.col_offset)]
     before = {n.id for n in ahead if isinstance(n.ctx, ast.Store)} | set(scopes.parameters(function))
     after = {n.id for n in others if n not in ahead and isinstance(n.ctx, ast.Load)}
-    return not (scopes.bound(list(loop.body)) & after) - before
+    return not (scopes.bound(list(loop.body)) & after) - before and not scopes.bound(loop.target) & after

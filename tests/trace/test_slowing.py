@@ -1,0 +1,52 @@
+"""How fast steps get longer, and what that means for what fills up meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from slowtrain import diagnose
+from slowtrain.model import Category
+from slowtrain.trace import slowing
+from slowtrain.trace.drawn import drawn
+from slowtrain.trace.growth import Slope
+
+STEPS = 800
+
+
+def growing(python_ms: float, more_ms: float) -> str:
+    """A run whose own Python takes more in each step, and whose memory grows by a container of the script's."""
+    step = " ".join(str(i % 2 + 1) * round(4 + python_ms + more_ms * i) for i in range(STEPS))
+    python = " ".join("...." + "p" * round(python_ms + more_ms * i) for i in range(STEPS))
+    return f"step {step}\npython {python}"
+
+
+def test_memory_is_full_later_where_steps_get_slower() -> None:
+    found = Slope(per_step=1e6, low=1e6, high=1e6, total_bytes=1e9, steps=1000)
+    assert found.hours(3.6e9, 1000.0) == pytest.approx(1.0)
+    assert found.hours(3.6e9, 1000.0, 1.0) == pytest.approx(2.8)
+    assert found.hours(None, 1000.0, 1.0) is None
+
+
+def test_what_of_a_step_grows() -> None:
+    trace = drawn(growing(4.0, 0.05))
+    assert slowing.slower_ms(trace) == pytest.approx(0.05, rel=0.1)
+    assert slowing.grown_ms(trace, Category.PYTHON) == pytest.approx(0.05 * STEPS / 2, rel=0.15)
+    assert slowing.grown_ms(trace, Category.INPUT) == 0.0
+    assert slowing.slower_ms(drawn(growing(4.0, 0.0))) == 0.0
+
+
+def kept(until_ms: int) -> str:
+    """Memory, and a list of the script's that keeps a megabyte in every tenth millisecond."""
+    every = f"every=40 last={until_ms}"
+    held = '"path":"seen","kind":"list","element":"ndarray","element_bytes":1000000,"file":"train.py","named":"seen"'
+    return (
+        f"@grow memory anonymous from=600000000 by=4000000 {every}\n@sample available_bytes=2000000000000\n"
+        f"@grow held seen from=4 by=4 {every} detail={{{held}}}"
+    )
+
+
+def test_a_growth_that_slows_the_run_comes_before_the_leak_that_it_is() -> None:
+    even = diagnose.examine(drawn(f"{growing(4.0, 0.0)}\n{kept(6400)}"))
+    slower = diagnose.examine(drawn(f"{growing(4.0, 0.05)}\n{kept(22_000)}"))
+    assert [d.cause for d in even.diagnoses][:1] == ["memory/host-leak"]
+    assert [d.cause for d in slower.diagnoses][:2] == ["drift/growing-step", "memory/host-leak"]
