@@ -97,6 +97,7 @@ SAME = {
         (0,),
         (0, 0),
     ),
+    "as many as there are names": Case(ROWS, "def f(x):\n    return x / len(NAMES)", (1,), (1,), "NAMES = [1, 2]"),
     "columns of a line by the names of a list": Case(
         LINES,
         "def f(line):\n    d = dict(zip(NAMES, tf.io.decode_csv(line, [[0.0]] * 3)))\n    y = d.pop('c')\n"
@@ -192,6 +193,7 @@ NOT = {
         (1, 0),
         FILLED + "if True:\n    SPEC['x'] = tf.io.VarLenFeature(tf.float32)\n",
     ),
+    "as many as an element has": Case(ROWS, "def f(x):\n    return tf.reduce_sum(x, -1) / len(x)", (1,), (0,)),
     "names that change": Case(
         LINES,
         "def f(line):\n    return dict(zip(NAMES, tf.io.decode_csv(line, [[0.0]] * 3)))",

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Mapping
 
 from slowtrain.source import Source, trees
-from slowtrain.source.cures.input.elementwise_ops import Several, Unsure, Value
+from slowtrain.source.cures.input.elementwise_ops import Fixed, Several, Unsure, Value
 from slowtrain.source.reading import finding, scopes, settings, values
 
 MOST = 1000  # turns of a comprehension that are followed one by one
@@ -70,15 +70,17 @@ def rounds(source: Source, over: ast.expr) -> list[object]:
 def rearranged(source: Source, node: ast.Call, value: Callable[[ast.expr], Value]) -> Value | None:
     """What ``dict(zip(names, parts))``, ``list(parts)`` and ``d.values()`` hold, in another order or by other names.
 
-    None for other calls. ``value`` follows an expression.
+    And ``len`` of what is the same for all elements. None for other calls. ``value`` follows an expression.
     """
     if isinstance(node.func, ast.Attribute) and node.func.attr == "values" and not node.args:
         held = value(node.func.value)
         return Several(held.parts) if isinstance(held, Several) and held.keys else None
     name = scopes.dotted(node.func)
     given = node.args[0] if len(node.args) == 1 and not node.keywords else None
-    if given is None or name not in ("dict", "list", "tuple") or finding.defined(source, name) is not None:
+    if given is None or name not in ("dict", "list", "tuple", "len") or finding.defined(source, name) is not None:
         return None
+    if name == "len":
+        return Fixed(0) if isinstance(value(given), Fixed) else None
     if name != "dict":
         held = value(given)
         return held if isinstance(held, Several) and not held.keys else None
