@@ -168,6 +168,11 @@ def full(source: Source, node: ast.AST) -> str:
     return f"{known}.{rest}" if rest else known
 
 
+def known_as(source: Source, module: str) -> str:
+    """The name by which the file imports a module, "" where it has none: ``tf``."""
+    return next((name for name, meant in aliases(source).items() if meant == module), "")
+
+
 @kept(16)
 def aliases(source: Source) -> dict[str, str]:
     """What the names that the file imports stand for."""

@@ -53,7 +53,7 @@ class _Rows:
             raise Unclear("another loop")
         self.index, self.count = loop.target.id, over.args[0]
         self.block = scopes.block(source, loop)
-        self.tf = next((k for k, meant in scopes.aliases(source).items() if meant == "tensorflow"), "")
+        self.tf = scopes.known_as(source, "tensorflow")
         self.made: set[str] = set()
         if not self.tf or len(self.block) < 3 or self.block.index(loop) == 0:
             raise Unclear("nothing around it")

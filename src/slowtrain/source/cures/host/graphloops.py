@@ -14,7 +14,7 @@ LEAVES = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.Await)
 
 def looped(source: Source, line: int) -> list[Edit]:
     """``for _ in tf.range(n)`` for ``for _ in range(n)`` at ``line``, where no turn asks which one it is."""
-    short = next((name for name, meant in scopes.aliases(source).items() if meant == "tensorflow"), "")
+    short = scopes.known_as(source, "tensorflow")
     found = [n for n in trees.walk(source.tree) if isinstance(n, ast.For) and n.lineno == line]
     over = found[0].iter if len(found) == 1 and short else None
     if not isinstance(over, ast.Call) or scopes.dotted(over.func) != "range" or over.keywords:

@@ -36,9 +36,9 @@ BUILTINS = frozenset(
 CLOCKS = ("random.", "time.", "uuid.")  # another number at each call
 SHAPED = frozenset({"zeros", "ones", "empty", "full"})
 FLOATS = frozenset({"zeros", "ones", "linear_to_mel_weight_matrix"})  # where nothing else is asked for
-WHOLE = frozenset(
-    "integers randint randrange argmax argmin argsort argpartition argwhere flatnonzero nonzero digitize bincount "
-    "permutation arange searchsorted choice".split()
+WHOLE = drawing.WHOLE | frozenset(
+    "randrange argmax argmin argsort argpartition argwhere flatnonzero nonzero digitize bincount arange "
+    "searchsorted".split()
 )
 FORMATS = frozenset({"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"})
 LIKE = {"searchsorted": 1, "digitize": 0, "interp": 0}  # as many numbers as in the argument at this place

@@ -7,14 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slowtrain.source import Source
-from slowtrain.source.reading import (
-    finding,
-    index,
-    objects,
-    scopes,
-    values,
-    visible,
-)
+from slowtrain.source.reading import finding, index, objects, scopes, values, visible
 
 DRAWN = frozenset("integers randint randrange random_integers".split())
 
