@@ -10,7 +10,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import hoisting, rebuilding
+from slowtrain.source.cures.host import factories, hoisting, rebuilding
 from slowtrain.source.cures.host.restarting import restarted
 from slowtrain.source.reading import index, shown
 from slowtrain.source.spots import reached
@@ -84,6 +84,7 @@ class CompileInLoop(Cause):
         rate = measured.first(trace, evidence.where, hoisting.recompiled)
         rate = rate or measured.first(trace, evidence.where, hoisting.hoisted)
         rate = rate or measured.first(trace, evidence.where, restarted)
+        rate = rate or measured.first(trace, evidence.where, factories.remembered)
         anew = () if rate else measured.first(trace, evidence.where, rebuilding.rebuilt)
         if anew:
             says = (
@@ -106,7 +107,8 @@ class CompileInLoop(Cause):
                 yield Spot(one.start, one.end, one.says, Prescription("edit", effect, once, edits=one.changed))
         for node, says in () if seen else reached.built(source):
             start, end = index.operation(node) if isinstance(node, ast.Call) else (edits.start(node), edits.end(node))
-            yield Spot(start, end, says, Prescription("edit", Effect.EQUIVALENT, once))
+            changed = tuple(factories.remembered(source, node.lineno))
+            yield Spot(start, end, says, Prescription("edit", Effect.EQUIVALENT, once, edits=changed))
 
     fixes = (
         (

@@ -169,7 +169,7 @@ def _edits(source: Source, loop: ast.For | ast.While, found: Parts) -> list[Edit
     hoisted = sorted((one for one in known if one is not None), key=lambda n: n.lineno)
     if indent.strip() or any(rows[one.lineno - 1][: one.col_offset].strip() for one in hoisted):
         return []
-    before = [row for one in hoisted for row in _rows(rows, one)]
+    before = [row for one in hoisted for row in extracting.lines(rows, one)]
     before += [f"{tuned}.build({name}.trainable_variables)", f"{start} = [v.numpy() for v in {tuned}.variables]"]
     anew = [] if _weighted(loop, found, name) else [f"{name}.set_weights({_written(source, found)}.get_weights())"]
     anew += [f"for variable, value in zip({tuned}.variables, {start}):", "    variable.assign(value)"]
@@ -193,11 +193,3 @@ def _weighted(loop: ast.For | ast.While, found: Parts, name: str) -> bool:
         if name in scopes.read(one):
             return False
     return False
-
-
-def _rows(rows: list[str], one: ast.stmt) -> list[str]:
-    """The statement's lines, without its indentation."""
-    start = min([one.lineno, *(d.lineno for d in getattr(one, "decorator_list", []))])
-    indent = rows[one.lineno - 1][: one.col_offset]
-    taken = [row.rstrip("\r") for row in rows[start - 1 : one.end_lineno]]
-    return [row[len(indent) :] if row.startswith(indent) else row.lstrip() for row in taken]

@@ -1,0 +1,144 @@
+"""A ``tf.function`` made anew by each call of the function around it: made once for the same model, and remembered."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits, trees
+from slowtrain.source.cures import extracting
+from slowtrain.source.cures.host.retraced import graph_function
+from slowtrain.source.reading import finding, graphable, scopes
+
+ONE = "lru_cache(maxsize=1)"  # the function of one model at a time: more would keep the models of all folds alive
+
+
+def remembered(source: Source, line: int) -> list[Edit]:
+    """What makes the ``tf.function`` at ``line``, called again only for other objects.
+
+    A property that makes one keeps it, a function that only makes one remembers it, and out of one that does more
+    the ``tf.function`` moves into a function of its own. Nothing where what it reads changes between the calls.
+    """
+    made = graph_function(source, line)
+    if made is None or graphable.outside(source, made) is not None or extracting.edits_cross_strings([made]):
+        return []
+    if not graphable.graphed(source, made):
+        return _kept(source, made)
+    holder = finding.function(source, made)
+    if not isinstance(holder, ast.FunctionDef) or made not in holder.body:
+        return []
+    return _factory(source, holder) if _only_makes(holder, made) else _moved_out(source, holder, made)
+
+
+def _kept(source: Source, made: ast.FunctionDef) -> list[Edit]:
+    """``@property`` over ``return tf.function(self.step)`` as one that keeps what it gave."""
+    returned = made.body[-1]
+    value = returned.value if isinstance(returned, ast.Return) else None
+    if not isinstance(value, ast.Call) or scopes.full(source, value.func) != "tensorflow.function":
+        return []
+    if len(made.body) > 1 or [scopes.dotted(d) for d in made.decorator_list] != ["property"]:
+        return []
+    holder = finding.parents(source).get(made)
+    slots = [n for n in trees.walk(holder) if isinstance(n, ast.Name) and n.id == "__slots__"] if holder else []
+    accessors = f"{made.name}.setter" in source.text or f"{made.name}.deleter" in source.text
+    if not isinstance(holder, ast.ClassDef) or slots or accessors:
+        return []
+    name, importing = edits.imported(source, "functools", "functools")
+    return [*importing, edits.replace(source, made.decorator_list[0], f"{name}.cached_property")]
+
+
+def _only_makes(holder: ast.FunctionDef, made: ast.FunctionDef) -> bool:
+    """Whether all that ``holder`` does is to make and to return ``made``."""
+    last = holder.body[-1]
+    given = isinstance(last, ast.Return) and isinstance(last.value, ast.Name) and last.value.id == made.name
+    return given and all(isinstance(n, ast.FunctionDef) for n in holder.body[:-1])
+
+
+def _factory(source: Source, holder: ast.FunctionDef) -> list[Edit]:
+    inside = [n for n in trees.walk(holder) if isinstance(n, ast.stmt) and n is not holder]
+    if holder.decorator_list or not _objects(inside, scopes.parameters(holder)):
+        return []
+    name, importing = edits.imported(source, "functools", "functools")
+    return [*importing, edits.decorated(source, holder, f"@{name}.{ONE}")]
+
+
+def _moved_out(source: Source, holder: ast.FunctionDef, made: ast.FunctionDef) -> list[Edit]:
+    """``made`` as what a remembering function gives; a mean that it adds to goes along, and is emptied instead."""
+    anchor = _anchor(source, holder)
+    local = scopes.bound(holder.body) | set(scopes.parameters(holder))
+    needs = sorted((scopes.read(made) & local) - {made.name})
+    before = holder.body[: holder.body.index(made)]
+    sums = [one for one in before if _sum(source, one) and scopes.bound(one) <= set(needs)]
+    own = {name for one in sums for name in scopes.bound(one)}
+    given = [p for p in scopes.parameters(holder) if p in needs]
+    once = all(len(scopes.binders(source, n, holder)) == 1 for n in (made.name, *own))
+    unbound = all(not scopes.binders(source, p, holder) for p in given)
+    used = any(own & scopes.read(one) for one in before)
+    if anchor is None or not given or own | set(given) != set(needs) or not once or not unbound or used:
+        return []
+    if not _objects([made], given):
+        return []
+    rows = source.text.split("\n")
+    column = rows[holder.body[0].lineno - 1][: holder.body[0].col_offset]
+    unit = column[len(rows[holder.lineno - 1]) - len(rows[holder.lineno - 1].lstrip()) :]
+    if column.strip() or not unit:
+        return []
+    name, importing = edits.imported(source, "functools", "functools")
+    maker = extracting.free_name(source, f"make_{made.name.lstrip('_')}")
+    results = ", ".join([*sorted(own), made.name])
+    text = [f"@{name}.{ONE}", f"def {maker}({', '.join(given)}):"]
+    text += [f"{unit}{row}" for one in sums for row in extracting.lines(rows, one)] + [""] * bool(sums)
+    text += [f"{unit}{row}" if row else "" for row in extracting.lines(rows, made)]
+    text += ["", f"{unit}return {results}", "", "", ""]
+    call = [f"{results} = {maker}({', '.join(given)})", *(f"{one}.reset_state()" for one in sorted(own))]
+    return [
+        *importing,
+        edits.insert(source, (_first(anchor), 0), "\n".join(text)),
+        *(_without(source, rows, one) for one in sums),
+        Edit(source.file, (_first(made), 0), edits.end(made), "\n".join(f"{column}{row}" for row in call)),
+    ]
+
+
+def _first(one: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(one, "decorator_list", [])
+    return min([one.lineno, *(d.lineno for d in decorators)])
+
+
+def _without(source: Source, rows: list[str], one: ast.stmt) -> Edit:
+    """The statement's line gone, and an empty one behind it."""
+    empty = one.lineno < len(rows) and not rows[one.lineno].strip()
+    return Edit(source.file, (one.lineno, 0), (one.lineno + 1 + empty, 0), "")
+
+
+def _anchor(source: Source, holder: ast.FunctionDef) -> ast.stmt | None:
+    """The statement of the file before which the new function goes: ``holder``, or the class that it is of."""
+    above = finding.parents(source).get(holder)
+    if isinstance(above, ast.Module):
+        return holder
+    return above if isinstance(above, ast.ClassDef) and above in source.tree.body else None
+
+
+def _sum(source: Source, one: ast.stmt) -> bool:
+    """``total = keras.metrics.Mean()`` on a line of its own: as good as new when it is reset."""
+    if not isinstance(one, ast.Assign) or len(one.targets) != 1 or not isinstance(one.value, ast.Call):
+        return False
+    value = one.value
+    if "metrics." not in scopes.full(source, value.func):
+        return False
+    plain = all(isinstance(a, ast.Constant) for a in (*value.args, *(k.value for k in value.keywords)))
+    return plain and isinstance(one.targets[0], ast.Name) and one.lineno == one.end_lineno
+
+
+def _objects(nodes: Sequence[ast.AST], names: list[str]) -> bool:
+    """Whether all of ``names`` are called, or asked for what they have: models and optimizers, which hash."""
+    held: set[int] = set()
+    loaded: dict[int, str] = {}
+    for node in (n for one in nodes for n in trees.walk(one)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names:
+            loaded[id(node)] = node.id
+        if isinstance(node, ast.Call):
+            held.add(id(node.func))
+        if isinstance(node, ast.Attribute):
+            held.add(id(node.value))
+    return bool(loaded) and set(loaded) <= held and set(loaded.values()) == set(names)

@@ -1,0 +1,189 @@
+"""A tf.function made by each call of the function around it is made once, and remembered."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+
+from slowtrain import source
+from slowtrain.source import edits
+from slowtrain.source.cures.host import factories
+
+MOVED = """
+import tensorflow as tf
+
+def week(model, opt, ds, rate):
+    seen = 0
+
+    @tf.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.abs(model(x) - y))
+        opt.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+        return loss
+
+    for x, y in ds:
+        step(x, y)
+
+for day in range(9):
+    week(net, adam, data, 0.1)
+"""
+SUMMED = """
+import tensorflow as tf
+import functools
+
+def week(model, ds):
+    mean = tf.keras.metrics.Mean()
+
+    @tf.function
+    def step(x):
+        mean.update_state(model(x))
+
+    for x in ds:
+        step(x)
+    return mean.result()
+"""
+MADE = """
+import tensorflow as tf
+
+def make_step(model):
+    @tf.function
+    def step(x):
+        return model(x)
+
+    return step
+"""
+KEPT = """
+import tensorflow as tf
+
+class Trainer:
+    def __init__(self):
+        self.net = build()
+
+    @property
+    def update(self):
+        return tf.function(self._update)
+
+    def _update(self, x):
+        return self.net(x)
+"""
+METHOD = """
+import tensorflow as tf
+
+class Trainer:
+    def __init__(self):
+        self.net = build()
+
+    def epoch(self, ds):
+        @tf.function
+        def step(x):
+            return self.net(x)
+        for x in ds:
+            step(x)
+"""
+
+
+def remembered(text: str, word: str) -> str | None:
+    read = source.parse("train.py", text)
+    assert read is not None
+    line = next(i for i, row in enumerate(text.splitlines(), 1) if word in row)
+    found = factories.remembered(read, line)
+    return edits.changed(read, found) if found else None
+
+
+def test_it_moves_into_a_function_that_remembers() -> None:
+    assert remembered(MOVED, "def step") == dedent("""
+        import tensorflow as tf
+        import functools
+
+        @functools.lru_cache(maxsize=1)
+        def make_step(model, opt):
+            @tf.function
+            def step(x, y):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean(tf.abs(model(x) - y))
+                opt.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+                return loss
+
+            return step
+
+
+        def week(model, opt, ds, rate):
+            seen = 0
+
+            step = make_step(model, opt)
+
+            for x, y in ds:
+                step(x, y)
+
+        for day in range(9):
+            week(net, adam, data, 0.1)
+        """)
+
+
+def test_a_mean_that_it_adds_to_goes_along_and_is_emptied() -> None:
+    assert remembered(SUMMED, "def step") == dedent("""
+        import tensorflow as tf
+        import functools
+
+        @functools.lru_cache(maxsize=1)
+        def make_step(model):
+            mean = tf.keras.metrics.Mean()
+
+            @tf.function
+            def step(x):
+                mean.update_state(model(x))
+
+            return mean, step
+
+
+        def week(model, ds):
+            mean, step = make_step(model)
+            mean.reset_state()
+
+            for x in ds:
+                step(x)
+            return mean.result()
+        """)
+
+
+def test_what_only_makes_it_remembers_itself() -> None:
+    assert remembered(MADE, "def step") == MADE.replace("as tf", "as tf\nimport functools").replace(
+        "def make_step", "@functools.lru_cache(maxsize=1)\ndef make_step"
+    )  # fmt: skip
+
+
+def test_a_property_keeps_what_it_gave() -> None:
+    assert remembered(KEPT, "def update") == KEPT.replace("as tf", "as tf\nimport functools").replace(
+        "@property", "@functools.cached_property"
+    )  # fmt: skip
+
+
+def test_of_a_method_the_new_function_goes_before_the_class() -> None:
+    after = remembered(METHOD, "def step")
+    assert after is not None
+    assert "@functools.lru_cache(maxsize=1)\ndef make_step(self):\n    @tf.function" in after
+    assert after.index("def make_step") < after.index("class Trainer")
+    assert "        step = make_step(self)\n        for x in ds:" in after
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        (MOVED, "seen = 0", "model = wrap(model)"),  # another model than the one given
+        (MOVED, "tf.abs(model(x) - y)", "tf.abs(model(x) - y) * rate"),  # a number, which may be any
+        (MOVED, "tf.abs(model(x) - y)", "tf.abs(tf.matmul(x, model) - y)"),  # an array, which has no hash
+        (MOVED, "tf.abs(model(x) - y)", "tf.abs(model(x) - y) * seen"),  # what the call itself makes
+        (SUMMED, "    @tf.function", "    print(mean.result())\n\n    @tf.function"),
+        (SUMMED, "metrics.Mean()", "metrics.Mean(name=title)"),
+        (MADE, "def make_step", "@once\ndef make_step"),
+        (KEPT, "return tf.function(self._update)", "return tf.function(self._update) if self.fast else None"),
+        (KEPT, "class Trainer:", "class Trainer:\n    __slots__ = ('net',)"),
+        (METHOD, "    def epoch", "    def widen(self):\n        self.net = build(2)\n\n    def epoch"),
+    ],
+)
+def test_left_alone(text: str, old: str, new: str) -> None:
+    changed = text.replace(old, new)
+    assert changed != text
+    assert remembered(changed, "def update" if text is KEPT else "def step") is None
