@@ -9,7 +9,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.input import datasets
+from slowtrain.source.cures.input import datasets, once
 from slowtrain.source.reading import finding, index
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.input import anew, repeating, staged
@@ -115,11 +115,12 @@ class UncachedInput(Cause):
         return "run" if filled.outside_ms > (waited if fed(trace) is not None else filled.step_ms) else "step"
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        if (found := _repeated(trace)) is None:
-            once = "build the data set once, in front of the loop: the first pass fills its cache, the rest read it"
-            yield Prescription("advice", Effect.EXACT, once)
+        if (node := _repeated(trace)) is None:
+            says = "build the data set once, in front of the loop: the first pass fills its cache, the rest read it"
+            found = measured.first(trace, evidence.where, once.built)
+            yield Prescription("edit" if found else "advice", Effect.EQUIVALENT, says, edits=found)
             return
-        line = measured.function_line(found[0])
+        line = measured.function_line(node[0])
         same = True
 
         def edit(source: Source, at: int) -> list[Edit]:
@@ -128,9 +129,8 @@ class UncachedInput(Cause):
             return made
 
         made = measured.first(trace, evidence.where[:1], edit)
-        effect = Effect.EXACT if same else Effect.EQUIVALENT
         says = "put .cache() behind this map, in front of shuffle and random augmentation"
-        yield Prescription("edit", effect, says, edits=made, later=bool(made))
+        yield Prescription("edit", Effect.EXACT if same else Effect.EQUIVALENT, says, edits=made, later=bool(made))
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Work that is the same in every epoch, of which literals of the file say that its result is small."""

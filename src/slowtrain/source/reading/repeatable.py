@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from slowtrain.source import RANDOM, Source, trees
-from slowtrain.source.reading import elsewhere, finding, index, scopes
+from slowtrain.source.reading import elsewhere, finding, index, objects, scopes
 
 DRAWING = ("random_", "stateless_random", "Random", "sample_distorted", "stateless_sample", "rand_")
 STATEFUL = frozenset({"assign", "assign_add", "assign_sub", "scatter_update", "scatter_add"})
@@ -34,8 +34,11 @@ def drawing(source: Source, function: ast.AST) -> bool:
     """Whether ``function`` (a lambda, or a function of this file by name) may give another result each time."""
     start: ast.AST = function
     if isinstance(function, ast.Call):
-        return finding.called(function) not in FIXED_LAYERS
-    if isinstance(function, ast.Name):
+        called = _when_called(source, function)
+        if called is None:
+            return finding.called(function) not in FIXED_LAYERS
+        start = called
+    elif isinstance(function, ast.Name):
         found = finding.defined(source, function.id)
         other = elsewhere.function(source, function) if found is None else None
         if other is not None:
@@ -57,6 +60,24 @@ def drawing(source: Source, function: ast.AST) -> bool:
     return any(draws(source, n) for n in source.called(start)) or _variable(source, start)
 
 
+def _when_called(source: Source, made: ast.Call) -> ast.AST | None:
+    """What runs when the object that ``made`` makes is called, if it is of a class of this file: ``Frontend(cfg)``."""
+    kind = next((n for n in source.tree.body if isinstance(n, ast.ClassDef) and n.name == finding.called(made)), None)
+    return objects.method(kind, "__call__") if kind is not None and isinstance(made.func, ast.Name) else None
+
+
+def _frozen(source: Source, call: ast.Call) -> bool:
+    """Whether ``call`` is of a model that is never trained, as it is when it does not train: ``base(x)``."""
+    name = scopes.dotted(call.func)
+    mode = finding.keyword(call, "training")
+    written = [
+        n.value for n in index.nodes(source, ast.Assign)
+        if isinstance(n, ast.Assign) and any(scopes.dotted(t) == f"{name}.trainable" for t in n.targets)
+    ]  # fmt: skip
+    off = [isinstance(v, ast.Constant) and v.value is False for v in (*written, *([mode] if mode else []))]
+    return bool(written) and all(off)
+
+
 def _drawing_elsewhere(found: elsewhere.Found, depth: int = 3) -> bool:
     parts = found.source.called(found.function)
     return any(draws(found.source, n, depth) for n in parts) or _variable(found.source, found.function)
@@ -71,12 +92,17 @@ def draws(source: Source, function: ast.AST, depth: int = 3) -> bool:
 
 def _variable(source: Source, start: ast.AST) -> bool:
     """Whether it reads a variable of TensorFlow's: training may change it."""
-    names = {n for f in source.called(start) for n in scopes.read(f)}
-    made = [n for n in index.nodes(source, ast.Assign) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call)]
-    return any(
-        isinstance(n.value, ast.Call) and scopes.full(source, n.value.func) in VARIABLES and names & scopes.bound(n)
-        for n in made
-    )
+    reached = source.called(start)
+    names = {n for f in reached for n in scopes.read(f)}
+    held = {n.attr for f in reached for n in trees.walk(f) if isinstance(n, ast.Attribute)}
+    for node in index.nodes(source, ast.Assign):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+            continue
+        stored = {t.attr for t in node.targets if isinstance(t, ast.Attribute)}
+        variable = scopes.full(source, node.value.func) in VARIABLES or finding.called(node.value) == "add_weight"
+        if variable and (names & scopes.bound(node) or held & stored):
+            return True
+    return False
 
 
 def _known(source: Source, call: ast.Call, function: ast.AST, depth: int) -> bool:
@@ -96,7 +122,10 @@ def _known(source: Source, call: ast.Call, function: ast.AST, depth: int) -> boo
     inner = scopes.bound(scopes.body(function)) | set(scopes.parameters(function))
     if first in inner or "." not in name:
         return (
-            "." in name or (name in BUILTINS and not scopes.binders(source, name, source.tree)) or _fixed(source, name)
+            "." in name
+            or (name in BUILTINS and not scopes.binders(source, name, source.tree))
+            or _fixed(source, name)
+            or _frozen(source, call)
         )
     return not _is_foreign(source, first)
 

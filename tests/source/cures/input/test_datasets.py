@@ -395,3 +395,76 @@ def test_a_cache_moves_behind_the_work(before: str, after: str) -> None:
 def test_a_cache_that_must_stay(text: str) -> None:
     load = "def load(n):\n    return tf.io.read_file(n)\n"
     _check(HEAD + load + text, None, lambda source, line: datasets.cached(source, line)[0])
+
+
+CALLED = {
+    "an object that is called": (
+        """
+        class Front:
+            def __init__(self, size):
+                self.size = size
+            def __call__(self, n):
+                return tf.io.read_file(n)[: self.size]
+        ds = tf.data.Dataset.from_tensor_slices(n).map(Front(3))  #@
+        """,
+        ".map(Front(3)).cache()",
+    ),
+    "one whose weights are trained": (
+        """
+        class Front:
+            def __init__(self):
+                self.gain = tf.Variable(1.0)
+            def __call__(self, n):
+                return n * self.gain
+        ds = tf.data.Dataset.from_tensor_slices(n).map(Front())  #@
+        """,
+        None,
+    ),
+    "one that draws": (
+        """
+        class Front:
+            def __call__(self, n):
+                return tf.image.random_hue(n, 0.1)
+        ds = tf.data.Dataset.from_tensor_slices(n).map(Front())  #@
+        """,
+        None,
+    ),
+    "a frozen model": (
+        """
+        base = build()
+        base.trainable = False
+        def embed(n):
+            return base(n, training=False)
+        ds = tf.data.Dataset.from_tensor_slices(n).map(embed)  #@
+        """,
+        ".map(embed).cache()",
+    ),
+    "one that thaws": (
+        """
+        base = build()
+        base.trainable = False
+        def embed(n):
+            return base(n, training=False)
+        ds = tf.data.Dataset.from_tensor_slices(n).map(embed)  #@
+        base.trainable = True
+        """,
+        None,
+    ),
+    "one that is trained": (
+        """
+        base = build()
+        def embed(n):
+            return base(n, training=False)
+        ds = tf.data.Dataset.from_tensor_slices(n).map(embed)  #@
+        """,
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "after"), CALLED.values(), ids=CALLED)
+def test_what_is_called_gives_the_same_or_not(text: str, after: str | None) -> None:
+    text = HEAD + textwrap.dedent(text)
+    before = ".map(embed)" if "embed" in text else ".map(Front(3))"
+    wanted = text.replace(before, after) if after else None
+    _check(text, wanted, lambda source, line: datasets.cached(source, line)[0])
