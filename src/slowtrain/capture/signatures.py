@@ -8,6 +8,8 @@ from operator import attrgetter, methodcaller
 from typing import Any
 
 MAX_LEAVES = 200
+LOOKED_AT = 4  # elements of a list, of which the rest are taken to be alike
+DEEPEST = 8  # lists in lists
 
 
 _readers: dict[type, Callable[[Any], Any] | None] = {}
@@ -51,15 +53,24 @@ def _shape_reader(value: Any) -> Callable[[Any], Any] | None:
 
 
 def host_bytes(args: tuple[Any, ...]) -> int:
-    """Bytes of NumPy arrays among the arguments, and eight for each plain number in lists (a few looked at)."""
-    total = 0
-    for value in args:
-        size = getattr(value, "nbytes", None)
-        if size is not None and getattr(value, "device", "cpu") == "cpu":  # as NumPy 2 says it; none before
-            total += int(size)
-        elif isinstance(value, (list, tuple)):
-            total += 8 * len(value) if value and isinstance(value[0], (int, float)) else host_bytes(tuple(value[:64]))
-    return total
+    """Bytes of NumPy arrays among the arguments, and eight for each plain number in lists.
+
+    Of a list a few are looked at, of lists inside it the first: some are nested four deep, and this runs in each step.
+    """
+    return int(sum(_bytes(value, LOOKED_AT) for value in args))
+
+
+def _bytes(value: Any, looked_at: int, depth: int = 0) -> float:
+    if isinstance(value, (list, tuple)):
+        if not value or depth == DEEPEST:
+            return 0.0
+        some = value[:looked_at]
+        return sum(_bytes(one, 1, depth + 1) for one in some) * len(value) / len(some)
+    if isinstance(value, (int, float)):
+        return 8.0 if depth else 0.0
+    size = getattr(value, "nbytes", None)
+    on_host = size is not None and getattr(value, "device", "cpu") == "cpu"  # as NumPy 2 says it; none before
+    return float(size) if on_host else 0.0
 
 
 def leaf(value: Any) -> dict[str, Any]:
