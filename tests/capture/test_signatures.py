@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -41,9 +43,9 @@ def test_of_nested_lists_few_elements_are_looked_at() -> None:
     seen = 0
 
     class Counted(list[object]):
-        def __getitem__(self, at: object) -> object:
+        def __getitem__(self, at: Any) -> Any:
             nonlocal seen
-            found = super().__getitem__(at)  # type: ignore[call-overload]
+            found = super().__getitem__(at)
             seen += len(found) if isinstance(at, slice) else 1
             return found
 
