@@ -68,8 +68,9 @@ def _bytes(value: Any, looked_at: int, depth: int = 0) -> float:
         return sum(_bytes(one, 1, depth + 1) for one in some) * len(value) / len(some)
     if isinstance(value, (int, float)):
         return 8.0 if depth else 0.0
-    size: float = getattr(value, "nbytes", 0)
-    return size if getattr(value, "device", "cpu") == "cpu" else 0.0  # as NumPy 2 says it; none before
+    size = getattr(value, "nbytes", None)
+    on_host = isinstance(size, int) and getattr(value, "device", "cpu") == "cpu"  # as NumPy 2 says it; none before
+    return float(size or 0) if on_host else 0.0
 
 
 def leaf(value: Any) -> dict[str, Any]:
