@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from slowtrain.model import Effect
+from slowtrain.trace import Steps, Trace
+from slowtrain.verify import probes
 from slowtrain.verify.pairs import Bench, Trial, compare
-from slowtrain.verify.probes import Candidate, Rule, Script
+from slowtrain.verify.probes import Candidate, Probe, Rule, Script
 
 from . import probing
 
@@ -57,3 +62,42 @@ def test_time_that_is_over_decides_nothing(seconds: float, tmp_path: Path) -> No
     assert len(trial.pairs) < 3
     verdict = trial.verdict(None)
     assert verdict is None or verdict.outcome == "cannot tell"
+
+
+def steps(ms: list[float], windowed: int = 0) -> Trace:
+    """Steps one after the other, the first two of warm-up, the last ``windowed`` of them in a window."""
+    end = np.cumsum(ms)
+    number = np.arange(len(ms))
+    window = number >= len(ms) - windowed
+    none = np.zeros(len(ms), dtype=np.int64)
+    return replace(Trace(), steps=Steps("step", end - ms, end, (number >= 2) & ~window, window, none, none))
+
+
+def test_steps_that_are_long_now_and_then_want_a_longer_probe() -> None:
+    rare = [10.0] * 19 + [300.0]
+    assert probes.wanted(steps([900.0, 50.0, *rare * 4])) == 6 * 20
+    assert probes.wanted(steps([900.0, 50.0, *[10.0] * 80])) == 0  # warm-up is none of them
+    assert probes.wanted(steps([900.0, 50.0, *[10.0] * 80, 300.0], windowed=1)) == 0  # nor is what the profiler takes
+    assert probes.wanted(steps([900.0, 50.0, *[10.0] * 400, 80.0])) == 0  # one of the machine's own
+    assert probes.wanted(steps([9e5, 9e5, *[1e4] * 9, 9e4])) == int(probes.MOST_S / 18)  # no longer than that
+    assert probes.wanted(Trace()) == 0
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_pair_that_was_too_short_is_run_again(stopped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def run(_script: Script, candidate: Candidate, rule: Rule, folder: Path, **_options: Any) -> Probe:
+        folder.mkdir()
+        asked.append(rule.steps)
+        slow = 4.0 if candidate.name == "baseline" and rule.steps > 30 else 1.0
+        return Probe(folder, slow, slow, 0.1, stopped, 0.1, steps_wanted=90 if candidate.name == "baseline" else 0)
+
+    monkeypatch.setattr(probes, "run", run)
+    bench = Bench(Script("train.py"), tmp_path, time.monotonic() + 60)
+    trial = compare(bench, Candidate("baseline"), Candidate("candidate"), Rule(seconds=3.0), "step")
+    assert trial.ratio is not None
+    if stopped:
+        assert (asked[:2], set(asked[2:]), trial.ratio.speedup) == ([30, 30], {90}, 4.0)
+    else:  # the script ended by itself: there are no more steps
+        assert (set(asked), trial.ratio.speedup) == ({30}, 1.0)

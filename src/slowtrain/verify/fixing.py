@@ -24,7 +24,6 @@ from slowtrain.verify.proving import STEADY_S, STEPS, judged
 
 DIAGNOSED_S = 60.0  # of training are diagnosed: two windows, and a few hundred steps of most scripts
 PART = 0.3  # of the time left may go into a diagnosis
-MOST_S = 30.0
 SAFE = frozenset({Effect.EXACT, Effect.EQUIVALENT})
 FEWEST = 3  # pairs for which there must be time
 BY_HAND = "measured on the running script, without an edit: it can only be written by hand"
@@ -162,9 +161,10 @@ def _rule(seen: Seen, choice: Choice) -> tuple[Rule, str]:
     if choice.diagnosis.saving.scope == "run":
         return Rule(), "run"
     if choice.prescription.later:
-        return Rule(seconds=0.0 if not seen.probe.stopped else MOST_S, later=True), "step"
-    seconds = min(max(STEADY_S, STEPS * seen.trace.step_ms / 1e3), MOST_S)
-    return Rule(seconds=seconds, steps=STEPS), "step"
+        return Rule(seconds=0.0 if not seen.probe.stopped else probes.MOST_S, later=True), "step"
+    steps = max(STEPS, probes.wanted(seen.trace))
+    seconds = min(max(STEADY_S, steps * seen.trace.step_ms / 1e3), probes.MOST_S)
+    return Rule(seconds=seconds, steps=steps), "step"
 
 
 def _time_for(bench: Bench, seen: Seen, scope: str = "step") -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slowtrain.model import Effect, Verdict
@@ -84,9 +84,12 @@ class Trial:
 
 
 def compare(bench: Bench, baseline: Candidate, candidate: Candidate, rule: Rule, scope: str) -> Trial:
-    """Runs pairs, in an order that changes from pair to pair, and looks after those of ``statistics.LOOKS``."""
+    """Runs pairs, in an order that changes from pair to pair, and looks after those of ``statistics.LOOKS``.
+
+    Where the first pair shows that some steps are long now and then, it was too short: it begins anew with longer ones.
+    """
     pairs: list[tuple[Probe, Probe]] = []
-    slowest = 0.0
+    slowest, lengthened = 0.0, False
     while True:
         found: dict[str, Probe] = {}
         order = (baseline, candidate) if len(pairs) % 2 == 0 else (candidate, baseline)
@@ -98,6 +101,10 @@ def compare(bench: Bench, baseline: Candidate, candidate: Candidate, rule: Rule,
             if scope == "run" and found[one.name].stopped:
                 return Trial(scope, tuple(pairs), "the script runs longer than the time that is left")
         pair = (found[baseline.name], found[candidate.name])
+        wanted = max((p.steps_wanted for p in pair if p.stopped), default=0)
+        if scope == "step" and not lengthened and wanted > rule.steps:
+            rule, lengthened, pairs = replace(rule, steps=wanted), True, []
+            continue
         pairs.append(pair)
         slowest = max(slowest, *(p.wall_s for p in pair))
         trial = Trial(scope, tuple(pairs))

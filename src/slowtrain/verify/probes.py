@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import shutil
 import signal
@@ -31,6 +32,10 @@ TAIL_BYTES = 4000  # of what the script printed last, where it failed
 MOST_PRINTED_BYTES = 64 << 20  # are kept on the disk
 MARK = "SLOWTRAIN_PROBE_ID"  # in the environment of every process of a probe, and of no other
 POLL_S = 0.1
+LONG = 3.0  # times the median: a step in which something happened that the others do without
+UNEVEN = 0.05  # of the time, in what such steps take beyond the median: less may be the machine's
+OFTEN = 6
+MOST_S = 30.0  # of training, which is long enough for a pair of probes
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ class Probe:
 
     ``wall_s`` is the whole process. ``losses`` are the scalars of the first steps by name; ``weights`` stand for them
     in a script that tells none: steps taken, a digest, and the distance from the weights after the first step.
-    ``failed`` is the last line of what went wrong.
+    ``failed`` is the last line of what went wrong. ``steps_wanted``: see :func:`wanted`.
     """
 
     folder: Path
@@ -101,6 +106,7 @@ class Probe:
     weights: tuple[tuple[int, str, float], ...] = ()
     redirected: tuple[str, ...] = ()
     failed: str | None = None
+    steps_wanted: int = 0
 
 
 def run(
@@ -171,6 +177,7 @@ def read(folder: Path, wall_s: float, overdue: bool, failed: str | None, later: 
         tuple((int(n), str(digest), float(moved)) for n, digest, moved in trace.fact("weights") or ()),
         tuple(trace.fact("redirected") or ()),
         failed,
+        wanted(trace),
     )
 
 
@@ -204,6 +211,24 @@ def pace(trace: Trace, later: bool = False) -> tuple[float | None, float | None]
     samples = float(steps.size[counted].sum()) if len(steps.size) == len(steps) else 0.0
     spent = float(steps.ms[counted].sum())
     return spent / int(counted.sum()), spent / samples if samples > 0 else None
+
+
+def wanted(trace: Trace) -> int:
+    """Steps in which what makes a step long now and then happens ``OFTEN`` times; 0 where the steps are even.
+
+    A function that is traced again for every twentieth step has hardly been in a probe of thirty.
+    """
+    steps = trace.steps
+    if not steps.steady.any():
+        return 0
+    counted = ~steps.windowed & (np.arange(len(steps)) >= int(np.argmax(steps.steady)))
+    ms = steps.ms[counted]
+    usual = float(np.median(ms)) if len(ms) else 0.0
+    long = ms > LONG * usual
+    beyond = float((ms[long] - usual).sum())
+    if beyond <= UNEVEN * float(ms.sum()):
+        return 0
+    return min(math.ceil(OFTEN * len(ms) / int(long.sum())), int(1e3 * MOST_S / float(ms.mean())))
 
 
 def _wait(
