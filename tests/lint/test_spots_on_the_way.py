@@ -27,6 +27,16 @@ BOARDS = (
     "    step(x, y)\n"
 )
 
+DRAWS = (
+    "import random, itertools\nclass Sampler:\n    def __init__(self, seen):\n        self.seen = seen\n"
+    "    def __iter__(self):\n        return self\n    def one(self):\n        others = []\n%s        return others\n"
+    "    def __next__(self):\n        return np.array([self.one() for _ in range(256)])\n"
+    "for i, x in enumerate(itertools.islice(Sampler(read()), 900)):\n    step(x)\n"
+)
+REJECTED = (
+    "        while len(others) < %s:\n            j = random.randrange(9000)\n"
+    "            if j not in self.seen:\n                others.append(j)\n"
+)
 CSV = (
     "class Run:\n    def parse(self, line):\n        c = tf.io.decode_csv(line, [[0.0]] * 4)\n"
     "        return tf.stack(c[:3]), c[3]\n    def data(self):\n        ds = tf.data.TextLineDataset(['a.csv'])\n"
@@ -85,6 +95,15 @@ FOUND: dict[str, list[tuple[str, int]]] = {
         (STEP + BOARDS % ("    def encode(self, text):\n        out = np.zeros(64)\n"
          "        for k, c in enumerate(text):\n"
                           "            out[k] = ord(c)\n        return out\n"), 17),
+        (STEP + DRAWS % (REJECTED % 5), 18),
+    ],
+    "input/starved-host": [
+        (("import dataclasses\n@dataclasses.dataclass\nclass Pipe:\n    pool: int = 1\n"
+         "@dataclasses.dataclass\nclass Job:\n    pipe: Pipe = dataclasses.field(default_factory=Pipe)\n"
+         "class Data:\n    def __init__(self, cfg):\n        self.cfg = cfg\n    def options(self):\n"
+         "        o = tf.data.Options()\n        o.threading.private_threadpool_size = self.cfg.pool\n        return o\n"
+         "    def make(self):\n        return tf.data.TextLineDataset('a').batch(8).map(tf.strings.lower, 4)"
+         ".with_options(self.options())\ncfg = Job()\nmodel.fit(Data(cfg.pipe).make())\n"), 13),
     ],
     "transfer/per-step-readback": [
         (STEP + "class Book:\n    def add(self, ids, losses):\n        for k, i in enumerate(ids):\n"
@@ -171,6 +190,9 @@ QUIET: dict[str, list[str]] = {
     ],
     "input/python-input": [
         STEP + BOARDS % "    def encode(self, text):\n        return np.frombuffer(text, np.uint8)\n",
+        STEP + DRAWS % "        others = self.rng.choice(9000, 5)\n",
+        STEP + DRAWS.replace("range(256)", "range(4)") % (REJECTED % 5),
+        STEP + DRAWS % "        while not others:\n            others.append(self.wait())\n",
     ],
     "transfer/per-step-readback": [
         STEP + LOOP + DRAWN + "    loss, each = step(x)\n    each = each.numpy()\n    for k in range(64):\n"

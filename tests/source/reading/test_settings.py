@@ -22,6 +22,29 @@ CASES: dict[str, tuple[str, object]] = {
     "put together": ("A = {'every': 5}\nB = {'rate': 1, **A}\nask(B['every'])", 5),
     "the later one": ("A = {'every': 5}\nB = {**A, 'every': 8}\nask(B['every'])", 8),
     "a key by name": ("A = {'every': 5, key: 7}\nask(A['every'])", None),
+    "an object made for the field": (
+        "from dataclasses import dataclass, field\n@dataclass\nclass Pipe:\n    every: int = 5\n@dataclass\nclass Job:\n    pipe: Pipe = field(default_factory=Pipe)\ncfg = Job()\nask(cfg.pipe.every)",
+        5,
+    ),
+    "another one given": (
+        "from dataclasses import dataclass, field\n@dataclass\nclass Pipe:\n    every: int = 5\n@dataclass\nclass Job:\n    pipe: Pipe = field(default_factory=Pipe)\ncfg = Job(Pipe(7))\nask(cfg.pipe.every)",
+        7,
+    ),
+    "another one somewhere": (
+        "from dataclasses import dataclass, field\n@dataclass\nclass Pipe:\n    every: int = 5\n@dataclass\nclass Job:\n    pipe: Pipe = field(default_factory=Pipe)\ncfg = Job()\nother = Pipe(7)\nask(cfg.pipe.every)",
+        5,
+    ),
+    "made by a function": (
+        "from dataclasses import dataclass, field\n@dataclass\nclass Pipe:\n    every: int = 5\n@dataclass\nclass Job:\n    pipe: Pipe = field(default_factory=lambda: Pipe(7))\ncfg = Job()\nask(cfg.pipe.every)",
+        None,
+    ),
+    "a field's default": (
+        (
+            "from dataclasses import dataclass, field\n@dataclass\nclass Job:\n"
+            "    every: int = field(default=5)\ncfg = Job()\nask(cfg.every)"
+        ),
+        5,
+    ),
     "a namespace": ("cfg = SimpleNamespace(every=5)\nask(cfg.every)", 5),
     "a namespace that is changed": ("cfg = SimpleNamespace(every=5)\ncfg.every = 6\nask(cfg.every)", None),
     "a data class": ("class C:\n    every: int = 5\ncfg = C()\nask(cfg.every)", 5),

@@ -75,7 +75,7 @@ class StarvedHost(Cause):
             f"{says}{plain(busy, 2)} of {trace.cores:g} cores are busy; "
             f"a batch needs {plain(found.node.ms)} ms of work",
             {"parallelism": found.width, "under_way": found.under_way, "busy_cores": busy, "cores": trace.cores},
-            found.where,
+            (*_limits(trace, found), *found.where),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -219,3 +219,11 @@ def _threads(trace: Trace) -> int | None:
     written = trace.pipeline.written if trace.pipeline else ()
     given = (written[-1].detail.get("options") or {}).get("private_threads") if written else None
     return int(given) if given else None
+
+
+def _limits(trace: Trace, found: Starved) -> tuple[Place, ...]:
+    """Where the script sets the limit itself: the line to change."""
+    if not found.pool or found.under_way >= ALONE:
+        return ()
+    freed = measured.first(trace, found.where, datasets.threads_freed)
+    return tuple(Place(edit.file, edit.start[0]) for edit in freed)

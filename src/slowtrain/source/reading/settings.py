@@ -204,8 +204,13 @@ def _of_attribute(source: Source, node: ast.Attribute, depth: int) -> Origin | N
     if name == "parse_args":
         default = objects.options(source).get(node.attr)
         return origin(source, default, depth - 1) if default is not None else None
-    found = _class(source, name)
-    return _member(source, found, node.attr, made, depth) if found is not None else None
+    factory = finding.keyword(made, "default_factory") if name == "field" else None
+    found = _class(source, scopes.dotted(factory) if factory is not None else name)
+    if found is None or (factory is not None and objects.stores_of(source, found, node.attr)):
+        return None
+    if factory is not None:  # made for each object, with nothing given
+        return _declared(source, found, node.attr, True, depth)
+    return _member(source, found, node.attr, made, depth)
 
 
 def _made(source: Source, node: ast.expr, depth: int) -> ast.Call | None:
@@ -252,4 +257,6 @@ def _field(source: Source, kind: ast.ClassDef, name: str, made: ast.Call | None,
 def _declared(source: Source, kind: ast.ClassDef, name: str, surely: bool, depth: int) -> Origin | None:
     target = objects.declared(source, kind, name, surely)
     value = values.given(source, target) if target is not None else None
+    if isinstance(value, ast.Call) and finding.called(value) == "field":
+        value = finding.keyword(value, "default") or value
     return origin(source, value, depth - 1) if value is not None else None

@@ -181,5 +181,8 @@ def any_of(machine: Machine, items: Value, node: ast.AST) -> Value:
             method = things.attribute_of(items, name)
             if method is not None:
                 found = called(machine, method, Given(node, [number("int")] if name == "__getitem__" else []))
+                after = things.attribute_of(found, "__next__") if found.kind == "object" else None
+                if after is not None:  # an iterator of the script's own
+                    return called(machine, after, Given(node))
                 return machine.yielded(found) if found.kind == "generator" else found
     return UNKNOWN.moving(items.varies)

@@ -19,6 +19,7 @@ WORDS = (
     "from_generator", "numpy_function", "py_function", "PyDataset", "utils.Sequence", "fit_generator", "yield",
     "__next__",
 )  # fmt: skip
+PASSING = frozenset({"enumerate", "iter", "tqdm", "islice", "cycle"})  # they hand on what they go through
 SEQUENCES = frozenset({"PyDataset", "Sequence"})
 CALLING = ("numpy_function", "py_function")
 FEW_SAMPLES = 1000  # an epoch of fewer, at some 50 µs each, waits less than a tenth of a second for them
@@ -118,7 +119,7 @@ def _lambda(source: Source, node: ast.AST) -> ast.AST | None:
 
 def _gone_through(source: Source, given: ast.expr, near: ast.AST) -> Iterator[Maker]:
     """The generator of this file behind what training goes through: a function's, a method's, an object's."""
-    while isinstance(given, ast.Call) and finding.called(given) in ("enumerate", "iter", "tqdm") and given.args:
+    while isinstance(given, ast.Call) and finding.called(given) in PASSING and given.args:
         given = given.args[0]
     if isinstance(given, ast.Name):
         given = chains.assigned(source, given, near) or chains.argument(source, given) or given

@@ -96,7 +96,7 @@ def _followed(source: Source, nodes: list[ast.AST], path: _Path, seen: set[ast.A
         if isinstance(node, finding.SCOPES):
             continue
         if isinstance(node, (ast.For, ast.While)):
-            inner = path.inside(visible.turns(source, node))
+            inner = path.inside(_turns(source, node))
             says = _judged(source, node, inner)
             if says is not None:
                 yield Turns(node, says)
@@ -133,8 +133,28 @@ def _entered(source: Source, node: ast.AST) -> ast.FunctionDef | None:
     return made if isinstance(made, ast.FunctionDef) else None
 
 
+def _turns(source: Source, loop: ast.For | ast.While) -> int | None:
+    wanted = _wanted(loop) if isinstance(loop, ast.While) else None
+    return visible.turns(source, loop) if wanted is None else visible.number(source, wanted)
+
+
+def _wanted(loop: ast.While) -> ast.expr | None:
+    """How many are drawn until there are enough: ``while len(others) < count: ... others.append(j)``."""
+    test = loop.test
+    if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Call) or not isinstance(test.ops[0], ast.Lt):
+        return None
+    if finding.called(test.left) != "len" or len(test.left.args) != 1:
+        return None
+    name = scopes.dotted(test.left.args[0])
+    calls = [n for s in loop.body for n in trees.walk(s) if isinstance(n, ast.Call) and finding.called(n) in FILLS]
+    grows = any(isinstance(c.func, ast.Attribute) and scopes.dotted(c.func.value) == name for c in calls)
+    return test.comparators[0] if name and grows else None
+
+
 def _judged(source: Source, loop: ast.For | ast.While, path: _Path) -> str | None:
-    if path.depth < NESTED or (path.known is not None and path.known < LEAST_TURNS) or not isinstance(loop, ast.For):
+    if path.depth < NESTED or (path.known is not None and path.known < LEAST_TURNS):
+        return None
+    if isinstance(loop, ast.While) and _wanted(loop) is None:
         return None
     inside = [n for s in loop.body for n in trees.walk(s)]
     if any(isinstance(n, (ast.For, ast.While, ast.Yield, ast.Await, ast.Try, ast.With)) for n in inside):
