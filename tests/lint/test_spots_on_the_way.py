@@ -101,7 +101,8 @@ FOUND: dict[str, list[tuple[str, int]]] = {
         (("import dataclasses\n@dataclasses.dataclass\nclass Pipe:\n    pool: int = 1\n"
          "@dataclasses.dataclass\nclass Job:\n    pipe: Pipe = dataclasses.field(default_factory=Pipe)\n"
          "class Data:\n    def __init__(self, cfg):\n        self.cfg = cfg\n    def options(self):\n"
-         "        o = tf.data.Options()\n        o.threading.private_threadpool_size = self.cfg.pool\n        return o\n"
+         "        o = tf.data.Options()\n        o.threading.private_threadpool_size = self.cfg.pool\n"
+                "        return o\n"
          "    def make(self):\n        return tf.data.TextLineDataset('a').batch(8).map(tf.strings.lower, 4)"
          ".with_options(self.options())\ncfg = Job()\nmodel.fit(Data(cfg.pipe).make())\n"), 13),
     ],

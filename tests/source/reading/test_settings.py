@@ -10,6 +10,10 @@ from slowtrain import source
 from slowtrain.source import trees
 from slowtrain.source.reading import settings
 
+MADE = (
+    "from dataclasses import dataclass, field\n@dataclass\nclass Pipe:\n    every: int = 5\n@dataclass\nclass Job:\n"
+    "    pipe: Pipe = field(default_factory=Pipe)\n"
+)
 # Name: a script whose last line asks for the setting, and what it is; None where the file does not tell.
 CASES: dict[str, tuple[str, object]] = {
     "a dictionary": ("CFG = {'train': {'every': 5}}\nask(CFG['train']['every'])", 5),
@@ -23,19 +27,19 @@ CASES: dict[str, tuple[str, object]] = {
     "the later one": ("A = {'every': 5}\nB = {**A, 'every': 8}\nask(B['every'])", 8),
     "a key by name": ("A = {'every': 5, key: 7}\nask(A['every'])", None),
     "an object made for the field": (
-        "from dataclasses import dataclass, field\n@dataclass\nclass Pipe:\n    every: int = 5\n@dataclass\nclass Job:\n    pipe: Pipe = field(default_factory=Pipe)\ncfg = Job()\nask(cfg.pipe.every)",
+        MADE + "cfg = Job()\nask(cfg.pipe.every)",
         5,
     ),
     "another one given": (
-        "from dataclasses import dataclass, field\n@dataclass\nclass Pipe:\n    every: int = 5\n@dataclass\nclass Job:\n    pipe: Pipe = field(default_factory=Pipe)\ncfg = Job(Pipe(7))\nask(cfg.pipe.every)",
+        MADE + "cfg = Job(Pipe(7))\nask(cfg.pipe.every)",
         7,
     ),
     "another one somewhere": (
-        "from dataclasses import dataclass, field\n@dataclass\nclass Pipe:\n    every: int = 5\n@dataclass\nclass Job:\n    pipe: Pipe = field(default_factory=Pipe)\ncfg = Job()\nother = Pipe(7)\nask(cfg.pipe.every)",
+        MADE + "cfg = Job()\nother = Pipe(7)\nask(cfg.pipe.every)",
         5,
     ),
     "made by a function": (
-        "from dataclasses import dataclass, field\n@dataclass\nclass Pipe:\n    every: int = 5\n@dataclass\nclass Job:\n    pipe: Pipe = field(default_factory=lambda: Pipe(7))\ncfg = Job()\nask(cfg.pipe.every)",
+        MADE.replace("=Pipe)", "=lambda: Pipe(7))") + "cfg = Job()\nask(cfg.pipe.every)",
         None,
     ),
     "a field's default": (

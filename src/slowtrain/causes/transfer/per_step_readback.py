@@ -104,6 +104,7 @@ class PerStepReadback(Cause):
             says = "mix the weights where they are: assign() for each variable, without get_weights()"
             yield Prescription("edit", Effect.EQUIVALENT, says, edits=mixed)
         read = measured.first(trace, evidence.where, at_once.read_whole)
+        read = read or measured.first(trace, evidence.where, at_once.read_by_place)
         if read:
             says = "read the whole tensor back at once: .numpy() in front of the loop over it"
             yield Prescription("edit", Effect.EXACT, says, edits=read)
@@ -125,7 +126,8 @@ class PerStepReadback(Cause):
             yield Spot(edits.start(read.node), end, read.says, cure)
         back = (*stepwise.read_back(source), *stepwise.one_after_another(source))
         for more in stepwise.beside(_looping(source, known), back):
-            cure = Prescription("advice", Effect.EXACT, more.cure)
+            made = tuple(at_once.read_by_place(source, more.node.lineno))
+            cure = Prescription("edit" if made else "advice", Effect.EXACT, more.cure, edits=made)
             yield Spot(edits.start(more.node), edits.end(more.node), more.says, cure)
 
     fixes = (

@@ -125,3 +125,58 @@ def test_mixed_in_place(name: str) -> None:
     line = next(i for i, row in enumerate(before.split("\n"), 1) if "HERE" in row)
     found = at_once.mixed_in_place(text, line)
     assert (edits.changed(text, found) if found else None) == after
+
+
+PLACES = """\
+import tensorflow as tf
+
+@tf.function
+def step(x, y):
+    return tf.reduce_mean(x), tf.matmul(x, x)
+
+def epoch(ds, seen):
+    for x, y in ds:
+        loss, scores = step(x, y)
+        for i in range(len(y)):
+            {body}
+
+epoch(tf.data.Dataset.from_tensor_slices((xs, ys)).batch(8), [])
+"""
+BY_PLACE: dict[str, tuple[str, str | None, str]] = {
+    "numbers": (
+        "seen[int(y[i])] += float(scores[i, 0])",
+        "seen[int(y_read[i])] += float(scores_read[i, 0])",
+        "        scores_read = scores.numpy()\n        y_read = y.numpy()\n        for i",
+    ),
+    "read one by one": (
+        "seen.append(y[i].numpy())",
+        "seen.append(y_read[i])",
+        "        y_read = y.numpy()\n        for i",
+    ),
+    "places": (
+        "seen[int(tf.argmax(scores[i]))] += 1",
+        "seen[int(np.argmax(scores_read[i]))] += 1",
+        "import numpy as np\n",
+    ),
+    "a tensor is kept": ("seen.append(scores[i])", None, ""),
+    "of a row, along an axis": ("seen.append(int(tf.argmax(scores[i], 0)))", None, ""),
+    "an array, perhaps": ("seen.append(tf.argmax(scores[i]).numpy())", None, ""),
+    "another tensor in each turn": ("y = step(x, y)[1]\n            seen.append(int(y[i]))", None, ""),
+    "no element of its own": ("seen.append(int(y[0]))", None, ""),
+    "whole as well": ("seen.append(int(y[i]) + tf.size(y))", None, ""),
+}
+
+
+@pytest.mark.parametrize("name", BY_PLACE)
+def test_elements_are_read_by_place(name: str) -> None:
+    body, after, also = BY_PLACE[name]
+    text = PLACES.format(body=body)
+    read = source.parse("train.py", text)
+    assert read is not None
+    found = at_once.read_by_place(read, text[: text.index(body)].count("\n") + 1)
+    new = edits.changed(read, found) if found else None
+    assert (after is None) is (new is None)
+    if new is not None and after is not None:
+        assert after in new
+        assert also in new
+        assert ("import numpy" in new) is ("np." in after)

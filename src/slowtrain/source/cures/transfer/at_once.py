@@ -6,9 +6,15 @@ import ast
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
+from slowtrain.source.cures import extracting
 from slowtrain.source.reading import finding, graphable, index, kinds, scopes
 
 NUMBERS = ("float", "int", "bool")
+# What TensorFlow gives for a row, and NumPy by the same name: a place or an element, to the bit.
+PLACED = {
+    "tensorflow.argmax": "argmax", "tensorflow.argmin": "argmin", "tensorflow.math.argmax": "argmax",
+    "tensorflow.math.argmin": "argmin", "tensorflow.reduce_max": "max", "tensorflow.reduce_min": "min",
+}  # fmt: skip
 MIXING = (ast.BinOp, ast.UnaryOp, ast.Name, ast.Attribute, ast.Constant, ast.operator, ast.unaryop, ast.expr_context)
 
 
@@ -65,6 +71,79 @@ def _numbers_alone(source: Source, loop: ast.For, target: ast.Name) -> bool:
             return False
         found += 1
     return found > 0
+
+
+# -- elements of tensors by their place
+
+
+def read_by_place(source: Source, line: int) -> list[Edit]:
+    """``int(y[i])`` and ``int(tf.argmax(scores[i]))`` in a loop around ``line`` of arrays that are read before it.
+
+    Nothing where an element does anything but become a number, or where the loop binds what it takes elements of.
+    """
+    loops = [n for n in index.nodes(source, ast.For) if isinstance(n, ast.For) and _holds(n, line)]
+    for loop in sorted(loops, key=lambda n: -n.lineno):
+        function = finding.function(source, loop)
+        graph = function is not None and graphable.graphed(source, function)
+        found = {} if graph else _by_place(source, loop)
+        if found:
+            return _read_before(source, loop, found)
+    return []
+
+
+def _by_place(source: Source, loop: ast.For) -> dict[str, list[ast.Subscript]]:
+    """Tensors of which the loop takes elements by its count, and makes numbers of all of them."""
+    counted = {n.id for n in trees.walk(loop.target) if isinstance(n, ast.Name)}
+    above, within = finding.parents(source), scopes.bound(loop.body)
+    found: dict[str, list[ast.Subscript]] = {}
+    left: set[str] = set()
+    for node in (n for s in loop.body for n in trees.walk(s)):
+        if not isinstance(node, ast.Name):
+            continue
+        item = above.get(node)
+        first = item.slice if isinstance(item, ast.Subscript) and item.value is node else None
+        first = first.elts[0] if isinstance(first, ast.Tuple) and first.elts else first
+        taken = isinstance(item, ast.Subscript) and isinstance(first, ast.Name) and first.id in counted
+        if not taken or node.id in within or kinds.of(source, node) != kinds.TENSOR:
+            left.add(node.id)
+        elif isinstance(item, ast.Subscript):
+            found.setdefault(node.id, []).append(item)
+    return {
+        name: items for name, items in found.items()
+        if name not in left and all(_number_of(source, item) is not None for item in items)
+    }  # fmt: skip
+
+
+def _number_of(source: Source, item: ast.Subscript) -> ast.Call | None:
+    """The call that makes a number of an element: ``int(y[i])``, ``y[i].numpy()``, ``int(tf.argmax(y[i]))``."""
+    above = finding.parents(source)
+    node: ast.AST = item
+    parent = above.get(node)
+    if isinstance(parent, ast.Call) and scopes.full(source, parent.func) in PLACED and parent.args == [node]:
+        node, parent = parent, above.get(parent) if not parent.keywords else None
+    if isinstance(parent, ast.Attribute) and parent.attr == "numpy" and node is item:
+        call = above.get(parent)
+        return call if isinstance(call, ast.Call) and call.func is parent else None
+    plain = isinstance(parent, ast.Call) and scopes.dotted(parent.func) in NUMBERS and parent.args == [node]
+    return parent if isinstance(parent, ast.Call) and plain and not parent.keywords else None
+
+
+def _read_before(source: Source, loop: ast.For, found: dict[str, list[ast.Subscript]]) -> list[Edit]:
+    numpy, importing = edits.imported(source, "numpy", "np")
+    above = finding.parents(source)
+    names = {name: extracting.free_name(source, f"{name}_read") for name in found}
+    done = [edits.before(source, loop, "\n".join(f"{new} = {old}.numpy()" for old, new in names.items()))]
+    for name, items in found.items():
+        for item in items:
+            done.append(edits.replace(source, item.value, names[name]))
+            number, outer = _number_of(source, item), above.get(item)
+            if isinstance(outer, ast.Call) and outer is not number:  # tf.argmax of a row, which NumPy has too
+                done += importing
+                importing = []
+                done.append(edits.replace(source, outer.func, f"{numpy}.{PLACED[scopes.full(source, outer.func)]}"))
+            if number is not None and isinstance(number.func, ast.Attribute):  # what is read already has no .numpy()
+                done.append(Edit(source.file, edits.end(number.func.value), edits.end(number), ""))
+    return done
 
 
 # -- averages of weights
