@@ -84,3 +84,63 @@ def test_the_same_batches_in_the_same_order() -> None:  # though the step draws 
 )
 def test_other_loops_stay(text: str) -> None:
     assert changed(text) is None
+
+
+SAMPLER = """import itertools
+import random
+import numpy as np
+
+class Sampler:
+    def __init__(self, users, size):
+        self.users, self.size = users, size
+        self.rnd, self.made = random.Random(7), 0
+
+    def __iter__(self):
+        return self
+
+    def one(self):
+        others = []
+        while len(others) < 3:
+            j = self.rnd.randrange(len(self.users))
+            if j not in others:
+                others.append(j)
+        return others
+
+    def __next__(self):
+        self.made += 1
+        return np.float32([self.one() for _ in range(self.size)]) + self.made
+
+def train_step(x):
+    seen.append(x.sum() + random.random())
+
+seen = []
+random.seed(1)
+users = list(range(50))
+sampler = Sampler(users, 4)
+for i, x in enumerate(itertools.islice(sampler, 9), 1):
+    train_step(x)
+"""
+
+
+def test_an_iterator_is_asked_for_as_many_batches_as_before() -> None:
+    new = changed(SAMPLER)
+    assert new is not None
+    assert "enumerate(made_ahead(itertools.islice(sampler, 9)), 1)" in new
+    asked = "seen.append(sampler.made)\n"
+    assert seen(new + asked) == seen(SAMPLER + asked)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    train_step(x)", "    train_step(x)\n    print(sampler.made)"),
+        ("    train_step(x)", "    train_step(x)\n    break"),
+        ("self.rnd.randrange", "random.randrange"),  # drawn from what the step draws from
+        ("return self\n", "return iter(self.users)\n"),
+        ("seen.append(x.sum()", "seen.append(users[0] + x.sum()"),
+    ],
+)
+def test_an_iterator_that_stays(old: str, new: str) -> None:
+    text = SAMPLER.replace(old, new)
+    assert text != SAMPLER
+    assert changed(text) is None

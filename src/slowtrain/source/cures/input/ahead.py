@@ -100,7 +100,8 @@ def _of_loader(source: Source, loop: ast.For) -> list[Edit]:
     if loaders.shared(source, loop) or not _apart(source, reached, loop.body, loop, own):
         return []
     name, also = _helping(source, _top_statement(source, loop))
-    return [*also, edits.insert(source, edits.start(given), f"{name}("), edits.insert(source, edits.end(given), ")")]
+    made = loaders.batches(loop)
+    return [*also, edits.insert(source, edits.start(made), f"{name}("), edits.insert(source, edits.end(made), ")")]
 
 
 def _of_lines(source: Source, loop: ast.For, line: int) -> list[Edit]:

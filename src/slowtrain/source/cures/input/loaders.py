@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from slowtrain.source import FUNCTIONS, RANDOM, Source, trees
 from slowtrain.source.reading import finding, repeatable, scopes, settings, values
 
-GENERATORS = ("numpy.random.default_rng", "numpy.random.RandomState")
+GENERATORS = ("numpy.random.default_rng", "numpy.random.RandomState", "random.Random")
 KEEPING = frozenset({"append", "extend", "add", "update"})  # of a list that the method itself begins
 CONSTRUCTORS = ("__init__", "__post_init__")
 
@@ -23,10 +23,18 @@ def loops(source: Source, line: int) -> Iterator[ast.For]:
                 yield node
 
 
-def gone_through(loop: ast.For) -> ast.Name | ast.Attribute | None:
-    """``loader`` of ``for x, y in loader`` and of ``enumerate(loader)``."""
+def batches(loop: ast.For) -> ast.expr:
+    """What gives the loop its batches: ``islice(loader, 9)`` of ``enumerate(islice(loader, 9))``."""
     given = loop.iter
     if isinstance(given, ast.Call) and scopes.dotted(given.func) == "enumerate" and given.args:
+        given = given.args[0]
+    return given
+
+
+def gone_through(loop: ast.For) -> ast.Name | ast.Attribute | None:
+    """``loader`` of ``for x, y in loader``, of ``enumerate(loader)`` and of ``islice(loader, 9)``."""
+    given = batches(loop)
+    if isinstance(given, ast.Call) and finding.called(given) == "islice" and given.args:
         given = given.args[0]
     return given if isinstance(given, (ast.Name, ast.Attribute)) else None
 
@@ -37,12 +45,20 @@ def making(source: Source, loop: ast.For) -> list[ast.FunctionDef]:
     objects = _objects(source, given) if given is not None else None
     if not objects:
         return []
-    iterating = [f for f in _methods(objects[0][0]) if f.name == "__iter__"]
-    if not iterating or not any(isinstance(n, ast.Yield) for n in scopes.own(iterating[0].body)):
+    if not _iterates(_methods(objects[0][0])):
         return []
     if any(c.bases or c.decorator_list for c, _ in objects):
         return []  # more methods than are in sight
     return [f for c, _ in objects for f in _methods(c) if f.name not in CONSTRUCTORS]
+
+
+def _iterates(methods: Sequence[ast.FunctionDef]) -> bool:
+    """Whether ``__iter__`` yields, or gives the object itself, which has a ``__next__``."""
+    named = {f.name: f for f in methods}
+    body = named["__iter__"].body if "__iter__" in named else []
+    last = body[-1] if body else None
+    itself = isinstance(last, ast.Return) and isinstance(last.value, ast.Name) and last.value.id == "self"
+    return any(isinstance(n, ast.Yield) for n in scopes.own(body)) or (itself and "__next__" in named)
 
 
 def shared(source: Source, loop: ast.For) -> bool:
@@ -65,15 +81,18 @@ def shared(source: Source, loop: ast.For) -> bool:
 
 
 def own_draws(source: Source, methods: Sequence[ast.FunctionDef]) -> bool:
-    """Whether all that the methods draw comes from generators of the loader's own, and they change nothing else."""
+    """Whether all that the methods draw comes from generators of the loader's own, and they change nothing else.
+
+    Where the loader itself stands, its own attributes say.
+    """
     for method in methods:
         local = scopes.bound(method.body)
         for node in trees.walk(method):
             if isinstance(node, (ast.Global, ast.Nonlocal)):
                 return False
             if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
-                base = node.value
-                if not (isinstance(base, ast.Name) and base.id in local and isinstance(node, ast.Subscript)):
+                name = node.value.id if isinstance(node.value, ast.Name) else ""
+                if not (name in local if isinstance(node, ast.Subscript) else name == "self"):
                     return False
             if isinstance(node, ast.Name) and _moves(node.id):
                 return False
@@ -107,7 +126,7 @@ def _objects(source: Source, node: ast.expr, depth: int = 4) -> list[tuple[ast.C
     found = [(holder, made)]
     for one in (*made.args, *(k.value for k in made.keywords)):
         inner = _objects(source, one, depth - 1)
-        if inner is None and not isinstance(one, (ast.Name, ast.Constant)):
+        if inner is None and not isinstance(one, (ast.Name, ast.Constant)) and settings.literal(source, one) is None:
             return None
         found += inner or []
     return found
