@@ -10,7 +10,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import factories, hoisting, rebuilding
+from slowtrain.source.cures.host import factories, hoisting, rebuilding, reusing
 from slowtrain.source.cures.host.restarting import restarted
 from slowtrain.source.reading import index, shown
 from slowtrain.source.spots import reached
@@ -86,6 +86,7 @@ class CompileInLoop(Cause):
         rate = rate or measured.first(trace, evidence.where, restarted)
         rate = rate or measured.first(trace, evidence.where, factories.remembered)
         anew = () if rate else measured.first(trace, evidence.where, rebuilding.rebuilt)
+        anew = anew or (() if rate else measured.first(trace, evidence.where, reusing.reused))
         if anew:
             says = (
                 "build and compile once before the loop; set new weights and the optimizer's first state in each turn"

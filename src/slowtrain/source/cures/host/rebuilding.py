@@ -62,7 +62,7 @@ def _parts(source: Source, loop: ast.For | ast.While) -> Parts | None:
     for one in loop.body:
         value = one.value if isinstance(one, (ast.Assign, ast.Expr)) else None
         if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name) and isinstance(value, ast.Call):
-            if _model(source, value):
+            if makes_model(source, value):
                 if model is not None:
                     return None
                 model = one
@@ -79,10 +79,10 @@ def _parts(source: Source, loop: ast.For | ast.While) -> Parts | None:
     return Parts(model, compiled, optimizer, functions) if model is not None else None
 
 
-def _model(source: Source, call: ast.Call) -> bool:
+def makes_model(source: Source, call: ast.Call) -> bool:
     """Whether the call gives a model whose shapes are known, so that it has weights at once."""
     made = _made_by(source, call)
-    nodes = [call] if made is None else [made]
+    nodes = [call] if made is None else source.called(made)
     calls = [n for one in nodes for n in trees.walk(one) if isinstance(n, ast.Call)]
     models = [n for n in calls if finding.called(n) in MAKES_MODEL]
     shaped = any(finding.called(n) in GIVES_SHAPE or any(k.arg == "input_shape" for k in n.keywords) for n in calls)
@@ -119,7 +119,7 @@ def _sure(source: Source, loop: ast.For | ast.While, found: Parts) -> bool:
             return False
     if any(isinstance(n, (ast.Attribute, ast.Name)) and _word(n) in FORBIDDEN for n in trees.walk(loop)):
         return False
-    trained = found.compiled is not None or found.optimizer is not None or _compiles(source, found.model)
+    trained = found.compiled is not None or found.optimizer is not None or compiles(source, found.model)
     ordered = [loop.body.index(one) for one in hoisted]
     return trained and ordered[0] == min(ordered) and _kept_to_itself(source, loop, found)
 
@@ -133,7 +133,7 @@ def _reads(source: Source, one: ast.stmt) -> set[str]:
     return {name for node in source.called(one) for name in scopes.read(node)}
 
 
-def _compiles(source: Source, model: ast.Assign) -> bool:
+def compiles(source: Source, model: ast.Assign) -> bool:
     made = _made_by(source, model.value) if isinstance(model.value, ast.Call) else None
     calls = [n for n in trees.walk(made) if isinstance(n, ast.Call)] if made is not None else []
     return any(finding.called(n) == "compile" for n in calls)

@@ -31,6 +31,8 @@ def restarted(source: Source, line: int) -> list[Edit]:
         return []
     rate = _rate(source, made)
     others = [*call.args[1:], *(k.value for k in call.keywords if k.arg != "optimizer")]
+    if _made_here(source, call, owner):
+        return []  # another model each time, which has no optimizer yet
     if rate is None or any(k.arg is None for k in call.keywords) or not all(_fixed(source, one) for one in others):
         return []
     if any(
@@ -39,6 +41,14 @@ def restarted(source: Source, line: int) -> list[Edit]:
     ):
         return []
     return _edits(source, statement, owner, edits.written(source, rate))
+
+
+def _made_here(source: Source, call: ast.Call, owner: str) -> bool:
+    """Whether the model is made in the turn, or in the call of the function, in which it is compiled."""
+    makers = scopes.binders(source, owner, scopes.scope(source, call)) if "." not in owner else []
+    inner = finding.function(source, call) is not None
+    around = scopes.loops(source, call)
+    return any((around or inner) and scopes.loops(source, one) == around for one in makers)
 
 
 def _word(node: ast.AST) -> object:
