@@ -52,3 +52,46 @@ def test_arrays_first(name: str) -> None:
     assert bool(found) == (part is not None)
     if part is not None:
         assert part in edits.changed(text, found)
+
+
+ROWS = """rows, kinds = read()
+for step in range(900):
+    chosen = sampler.pick()
+    x = tf.constant([rows[s:s + 64] for s in chosen], dtype=tf.float32)  # HERE
+    train_step(x)
+"""
+
+
+def once(script: str) -> str | None:
+    text = source.parse("train.py", HEAD + script)
+    assert text is not None
+    line = next(i for i, row in enumerate(text.text.split("\n"), 1) if "HERE" in row)
+    found = lists.as_array_once(text, line)
+    return edits.changed(text, found) if found else None
+
+
+def test_rows_are_taken_of_an_array_that_is_made_once() -> None:
+    new = "np.stack([rows_array[s:s + 64] for s in chosen])"
+    after = HEAD + ROWS.replace("[rows[s:s + 64] for s in chosen]", new)
+    assert once(ROWS) == after.replace("for step", 'rows_array = np.asarray(rows, "float32")\nfor step')
+    numbers = ROWS.replace("rows[s:s + 64]", "kinds[s]").replace("float32", "int32")
+    assert "np.stack([kinds_array[s] for s in chosen]), dtype=tf.int32)" in (once(numbers) or "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("train_step(x)", "rows.append(train_step(x))"),  # grows on the way
+        ("train_step(x)", "rows[0] = train_step(x)"),
+        ("    chosen", "    rows = read()\n    chosen"),
+        (", dtype=tf.float32", ""),  # of what type, NumPy and TensorFlow may not agree
+        ("rows, kinds = read()", "rows = tf.constant(read())"),
+        ("[rows[s:s + 64] for s", "[s[:64] for s"),
+        ("for step in range(900):", "if True:"),
+        ("rows[s:s + 64]", "rows[s, 0]"),
+    ],
+)
+def test_rows_that_stay(old: str, new: str) -> None:
+    script = ROWS.replace(old, new)
+    assert script != ROWS
+    assert once(script) is None

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
-from slowtrain.source.reading import finding, graphable, index, kinds, scopes
+from slowtrain.source.cures import extracting
+from slowtrain.source.reading import finding, graphable, index, kinds, objects, scopes
 
 CONVERSIONS = ("tensorflow.constant", "tensorflow.convert_to_tensor")
 TYPES = {"tensorflow.float32": "float32", "tensorflow.float64": "float64"}
+WHOLE = {**TYPES, "tensorflow.int32": "int32", "tensorflow.int64": "int64"}
 MADE_LISTS = (ast.List, ast.ListComp)
 
 
@@ -36,12 +39,62 @@ def as_array_first(source: Source, line: int) -> list[Edit]:
     return [*importing, *found] if found else []
 
 
-def _dtype(source: Source, call: ast.Call) -> str | None:
+def as_array_once(source: Source, line: int) -> list[Edit]:
+    """``tf.constant([rows[i] for i in chosen], tf.float32)`` at ``line`` in a loop, of an array made before the loop.
+
+    Where ``rows`` is made before it too, and nothing in it changes ``rows``.
+    """
+    calls = [n for n in index.nodes(source, ast.Call) if isinstance(n, ast.Call) and n.lineno == line]
+    taken = [(c, rows) for c in calls if (rows := _rows_taken(source, c)) is not None]
+    if len(taken) != 1:
+        return []
+    call, rows = taken[0]
+    dtype, given = _dtype(source, call, WHOLE), finding.keyword(call, "value", 0)
+    loops, scope = scopes.loops(source, call), kinds.where_bound(source, rows)
+    if dtype is None or not loops or scope is None or scope is not scopes.scope(source, call) or given is None:
+        return []
+    outermost = loops[-1]
+    made = scopes.binders(source, rows.id, scope)
+    if len(made) != 1 or getattr(made[0], "lineno", 0) >= outermost.lineno or _changed(source, rows.id):
+        return []
+    numpy, importing = edits.imported(source, "numpy", "np")
+    name = extracting.free_name(source, f"{rows.id}_array")
+    return [
+        *importing,
+        edits.before(source, outermost, f'{name} = {numpy}.asarray({rows.id}, "{dtype}")'),
+        edits.replace(source, rows, name),
+        edits.insert(source, edits.start(given), f"{numpy}.stack("),
+        edits.insert(source, edits.end(given), ")"),
+    ]
+
+
+def _rows_taken(source: Source, call: ast.Call) -> ast.Name | None:
+    """``rows`` of ``tf.constant([rows[a:b] for a in starts])``, where all that is taken are rows of it."""
+    given = finding.keyword(call, "value", 0)
+    if scopes.full(source, call.func) not in CONVERSIONS or not isinstance(given, ast.ListComp):
+        return None
+    taken = given.elt
+    own = {n.id for g in given.generators for n in trees.walk(g.target) if isinstance(n, ast.Name)}
+    if not isinstance(taken, ast.Subscript) or not isinstance(taken.value, ast.Name) or taken.value.id in own:
+        return None
+    tensor = kinds.of(source, taken.value) in (kinds.TENSOR, kinds.CONSTANT)
+    return None if tensor or isinstance(taken.slice, ast.Tuple) or _traced(source, call) else taken.value
+
+
+def _changed(source: Source, name: str) -> bool:
+    """Whether something is put into a list, or it is made longer, anywhere."""
+    if name in objects.longer(source) or name in objects.shorter(source):
+        return True
+    stores = (n for n in index.nodes(source, ast.Subscript) if not isinstance(getattr(n, "ctx", None), ast.Load))
+    return any(isinstance(n, ast.Subscript) and scopes.dotted(n.value) == name for n in stores)
+
+
+def _dtype(source: Source, call: ast.Call, types: Mapping[str, str] = TYPES) -> str | None:
     """The name of the type that the call asks for, of those to which NumPy and TensorFlow round alike."""
     given = finding.keyword(call, "dtype", 1)
     if isinstance(given, ast.Constant) and isinstance(given.value, str):
-        return given.value if given.value in TYPES.values() else None
-    return TYPES.get(scopes.full(source, given)) if given is not None else None
+        return given.value if given.value in types.values() else None
+    return types.get(scopes.full(source, given)) if given is not None else None
 
 
 def _listed(source: Source, given: ast.expr, depth: int = 4) -> bool | None:
