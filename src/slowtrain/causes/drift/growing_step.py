@@ -11,7 +11,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import histories, newest
+from slowtrain.source.cures.host import histories, newest, rowsfirst
 from slowtrain.source.cures.input import rebased
 from slowtrain.source.reading import shown
 from slowtrain.source.spots.drift import collected, growing
@@ -126,6 +126,11 @@ class GrowingStep(Cause):
         if end:
             last = "keep only as much of the history as is read"
             yield Prescription("edit", Effect.EXACT, last, edits=end)
+        first = measured.first(trace, evidence.where, rowsfirst.taken)
+        if first:
+            yield Prescription(
+                "edit", Effect.EXACT, "take the rows that a step uses first, and make arrays of them alone", edits=first
+            )
         yield from _rebased(trace, evidence)
         last_rows = measured.first(trace, evidence.where, newest.kept_as_long)
         if last_rows:
