@@ -78,9 +78,38 @@ def test_rows_are_taken_of_an_array_that_is_made_once() -> None:
     assert "np.stack([kinds_array[s] for s in chosen]), dtype=tf.int32)" in (once(numbers) or "")
 
 
+def test_what_is_asked_of_the_rows_too() -> None:
+    after = once(ROWS.replace("rows[s:s + 64]", "rows[s].track"))
+    assert after is not None
+    assert 'rows_track = np.asarray([one.track for one in rows], "float32")\nfor step' in after
+    assert "tf.constant(np.stack([rows_track[s] for s in chosen]), dtype=tf.float32)" in after
+    after = once(ROWS.replace("rows[s:s + 64]", 'rows[s]["signal"]'))
+    assert after is not None
+    assert 'rows_signal = np.asarray([one["signal"] for one in rows], "float32")\nfor step' in after
+
+
+def test_rows_of_the_object_itself() -> None:
+    method = "class Data:\n    def __init__(self, rows):\n        self.rows = rows\n    def epoch(self, picks):\n"
+    loop = "        for picked in picks:\n            "
+    loop += "yield tf.constant([self.rows[j] for j in picked], tf.float32)  # HERE\n"
+    after = once(method + loop)
+    assert after is not None
+    assert '        rows_array = np.asarray(self.rows, "float32")\n        for picked' in after
+    assert once(method + loop + "    def other(self):\n        self.rows = []\n") is None
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
+        (
+            "rows[s:s + 64] for s in chosen], dtype=tf.float32)  # HERE",
+            "rows[s].x for s in chosen], tf.float32)  # HERE\n    rows[3].x = 0",
+        ),
+        (
+            "rows[s:s + 64] for s in chosen], dtype=tf.float32)  # HERE",
+            "rows[s]['x'] for s in chosen], 'float32')  # HERE\n    rows[3]['x'] = 0",
+        ),
+        ("rows[s:s + 64]", "rows[s].x()"),
         ("train_step(x)", "rows.append(train_step(x))"),  # grows on the way
         ("train_step(x)", "rows[0] = train_step(x)"),
         ("    chosen", "    rows = read()\n    chosen"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
@@ -42,51 +43,103 @@ def as_array_first(source: Source, line: int) -> list[Edit]:
 def as_array_once(source: Source, line: int) -> list[Edit]:
     """``tf.constant([rows[i] for i in chosen], tf.float32)`` at ``line`` in a loop, of an array made before the loop.
 
-    Where ``rows`` is made before it too, and nothing in it changes ``rows``.
+    Of ``rows[i].x`` and ``rows[i]["x"]`` as well. Where ``rows`` is made before it too, and nothing changes ``rows``.
     """
     calls = [n for n in index.nodes(source, ast.Call) if isinstance(n, ast.Call) and n.lineno == line]
-    taken = [(c, rows) for c in calls if (rows := _rows_taken(source, c)) is not None]
-    if len(taken) != 1:
+    every = [(c, taken) for c in calls if (taken := _rows_taken(source, c)) is not None]
+    if len(every) != 1:
         return []
-    call, rows = taken[0]
-    dtype, given = _dtype(source, call, WHOLE), finding.keyword(call, "value", 0)
-    loops, scope = scopes.loops(source, call), kinds.where_bound(source, rows)
-    if dtype is None or not loops or scope is None or scope is not scopes.scope(source, call) or given is None:
+    call, taken = every[0]
+    dtype, given, loops = _dtype(source, call, WHOLE), finding.keyword(call, "value", 0), scopes.loops(source, call)
+    if dtype is None or not loops or not isinstance(given, ast.ListComp) or not _stays(source, taken, loops[-1]):
         return []
-    outermost = loops[-1]
-    made = scopes.binders(source, rows.id, scope)
-    if len(made) != 1 or getattr(made[0], "lineno", 0) >= outermost.lineno or _changed(source, rows.id):
-        return []
+    rows = edits.written(source, taken.rows)
+    last = rows.rpartition(".")[2]
     numpy, importing = edits.imported(source, "numpy", "np")
-    name = extracting.free_name(source, f"{rows.id}_array")
+    name = extracting.free_name(source, f"{last}_{taken.parts[-1]}" if taken.parts else f"{last}_array")
+    whole = f"[one{taken.tail} for one in {rows}]" if taken.tail else rows
+    place = edits.written(source, taken.item)[len(rows) :]
     return [
         *importing,
-        edits.before(source, outermost, f'{name} = {numpy}.asarray({rows.id}, "{dtype}")'),
-        edits.replace(source, rows, name),
+        edits.before(source, loops[-1], f'{name} = {numpy}.asarray({whole}, "{dtype}")'),
         edits.insert(source, edits.start(given), f"{numpy}.stack("),
+        edits.replace(source, given.elt, f"{name}{place}"),
         edits.insert(source, edits.end(given), ")"),
     ]
 
 
-def _rows_taken(source: Source, call: ast.Call) -> ast.Name | None:
-    """``rows`` of ``tf.constant([rows[a:b] for a in starts])``, where all that is taken are rows of it."""
+@dataclass(frozen=True)
+class _Taken:
+    """``item`` is ``rows[i]``; ``tail`` is what is asked of it, ``.x`` or ``["x"]``, and ``parts`` its names."""
+
+    rows: ast.Name | ast.Attribute
+    item: ast.Subscript
+    tail: str
+    parts: tuple[str, ...]
+
+
+def _rows_taken(source: Source, call: ast.Call) -> _Taken | None:
+    """What is taken by ``tf.constant([rows[a:b] for a in starts])``, where all that is taken are rows of it."""
     given = finding.keyword(call, "value", 0)
     if scopes.full(source, call.func) not in CONVERSIONS or not isinstance(given, ast.ListComp):
         return None
-    taken = given.elt
     own = {n.id for g in given.generators for n in trees.walk(g.target) if isinstance(n, ast.Name)}
-    if not isinstance(taken, ast.Subscript) or not isinstance(taken.value, ast.Name) or taken.value.id in own:
+    item, parts = given.elt, []
+    while isinstance(item, (ast.Attribute, ast.Subscript)):
+        key = item.slice.value if isinstance(item, ast.Subscript) and isinstance(item.slice, ast.Constant) else None
+        if isinstance(item, ast.Subscript) and not isinstance(key, str):
+            break
+        parts.append(item.attr if isinstance(item, ast.Attribute) else str(key))
+        item = item.value
+    if not isinstance(item, ast.Subscript) or isinstance(item.slice, ast.Tuple) or _traced(source, call):
         return None
-    tensor = kinds.of(source, taken.value) in (kinds.TENSOR, kinds.CONSTANT)
-    return None if tensor or isinstance(taken.slice, ast.Tuple) or _traced(source, call) else taken.value
+    rows = item.value
+    named = isinstance(rows, ast.Name) or scopes.dotted(rows).startswith("self.")
+    if not isinstance(rows, (ast.Name, ast.Attribute)) or not named or scopes.dotted(rows) in own:
+        return None
+    if kinds.of(source, rows) in (kinds.TENSOR, kinds.CONSTANT):
+        return None
+    tail = edits.written(source, given.elt)[len(edits.written(source, item)) :]
+    return _Taken(rows, item, tail, tuple(parts[::-1]))
+
+
+def _stays(source: Source, taken: _Taken, loop: ast.stmt) -> bool:
+    """Whether the rows are made before ``loop``, and neither they nor what is asked of them changes anywhere."""
+    rows = taken.rows
+    if isinstance(rows, ast.Name):
+        scope = kinds.where_bound(source, rows)
+        made = [getattr(n, "lineno", 0) for n in scopes.binders(source, rows.id, scope)] if scope is not None else []
+        made += [0] if scope is not None and rows.id in scopes.parameters(scope) else []
+        if scope is not scopes.scope(source, loop) or len(made) != 1 or made[0] >= loop.lineno:
+            return False
+        if not all(_only_looked_at(source, n) for n in trees.walk(loop) if getattr(n, "id", "") == rows.id):
+            return False
+    names = {*taken.parts, *([rows.attr] if isinstance(rows, ast.Attribute) else [])}
+    for node in index.nodes(source, ast.Attribute):
+        if isinstance(node, ast.Attribute) and node.attr in names and not isinstance(node.ctx, ast.Load):
+            function = finding.function(source, node)
+            if function is None or function.name not in ("__init__", "__post_init__"):
+                return False
+    return not any(_changed(source, name) for name in names)
+
+
+def _only_looked_at(source: Source, node: ast.AST) -> bool:
+    """``rows`` of ``rows[i]`` and of ``len(rows)``."""
+    holder = finding.parents(source).get(node)
+    length = isinstance(holder, ast.Call) and scopes.dotted(holder.func) == "len"
+    return length or (isinstance(holder, ast.Subscript) and holder.value is node and isinstance(holder.ctx, ast.Load))
 
 
 def _changed(source: Source, name: str) -> bool:
     """Whether something is put into a list, or it is made longer, anywhere."""
     if name in objects.longer(source) or name in objects.shorter(source):
         return True
-    stores = (n for n in index.nodes(source, ast.Subscript) if not isinstance(getattr(n, "ctx", None), ast.Load))
-    return any(isinstance(n, ast.Subscript) and scopes.dotted(n.value) == name for n in stores)
+    for node in index.nodes(source, ast.Subscript):
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+            if name in (scopes.dotted(node.value).rpartition(".")[2], key):
+                return True
+    return False
 
 
 def _dtype(source: Source, call: ast.Call, types: Mapping[str, str] = TYPES) -> str | None:
