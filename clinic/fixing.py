@@ -114,7 +114,7 @@ def row(script: Script, found: dict[str, Any]) -> list[str]:
         "; ".join(f"{a['predicted']:.2f}" for a in kept),
         measured,
         figure(found["fix"]["speedup"]),
-        f"{share:.0%}" if share is not None else "-",
+        f"{share:.0%}{interval(found)}" if share is not None else "-",
         str(found["fix"]["loss"] or "-"),
     ]
 
@@ -126,6 +126,12 @@ def figure(value: float | None) -> str:
 def reached(found: dict[str, Any]) -> float | None:
     """Speed of the patched script over that of the hand-made cure: that is ``verify``'s baseline."""
     return (found.get("reached") or {}).get("speedup")
+
+
+def interval(found: dict[str, Any]) -> str:
+    """Of the share that :func:`reached` gives; nothing where too few pairs tell one."""
+    low, high = ((found.get("reached") or {}).get(k) for k in ("low", "high"))
+    return f" ({low:.0%} to {high:.0%})" if low and high and math.isfinite(high) else ""
 
 
 def points(told: list[tuple[Script, dict[str, Any]]]) -> list[tuple[float, float, str]]:
@@ -144,6 +150,10 @@ def summary(told: list[tuple[Script, dict[str, Any]]]) -> list[str]:
     share = len(good) / max(len(safe), 1)
     said = [f"scripts whose hand-made cure is exact or equivalent: {len(safe)}"]
     said.append(f"of these the kept patch is at least {AS_GOOD:.0%} as fast as that cure on {len(good)} ({share:.0%})")
+    below = [s for s, f in safe if ((f.get("reached") or {}).get("high") or math.inf) < AS_GOOD]
+    none = [s for s, f in safe if reached(f) is None]
+    said.append(f"nothing kept: {len(none)}; the whole interval below {AS_GOOD:.0%}: {len(below)}; "
+                f"the rest cannot be told from it: {len(safe) - len(good) - len(none) - len(below)}")  # fmt: skip
     slower = [s.name for s, f in told if f.get("fix", {}).get("speedup") and (f["fix"]["speedup"] or 1.0) < 1.0]
     said.append(f"patches that make a script slower: {len(slower)}" + (f" ({', '.join(slower)})" if slower else ""))
     found = points(told)
