@@ -13,7 +13,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import layercalls, vectorising
+from slowtrain.source.cures.host import framing, layercalls, vectorising
 from slowtrain.source.cures.host.lettered import at_once
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots import reached
@@ -122,6 +122,11 @@ class ElementwisePreprocessing(Cause):
             if found is not None:
                 yield Prescription("edit", Effect.EXACT if found.exact else Effect.EQUIVALENT, says, edits=found.edits)
                 return
+        frames = measured.first(trace, evidence.where, framing.framed)
+        if frames:
+            signal = "transform all frames of a signal at once, not one after the other"
+            yield Prescription("edit", Effect.EQUIVALENT, signal, edits=frames)
+            return
         lettered = measured.first(trace, evidence.where, at_once)
         if lettered:
             compared = "compare all letters with the alphabet at once"

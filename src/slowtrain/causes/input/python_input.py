@@ -127,10 +127,10 @@ class PythonInput(Cause):
             yield from _same_again(trace, evidence, node)
         if work is not None and work.hand is not None:
             yield from _in_lines(trace, evidence)
-        for says, cure in quicker.cures(evidence.numbers["calls_per_step"], kind == "samples"):
+        for effect, says, cure in quicker.cures(evidence.numbers["calls_per_step"], kind == "samples"):
             made = measured.first(trace, evidence.where, cure)
             if made:
-                yield Prescription("edit", Effect.EXACT, says, edits=made)
+                yield Prescription("edit", effect, says, edits=made)
         if kind == "samples":
             return
         effect, says = quicker.in_words(kind, quicker.hottest(trace, evidence.where), on_jax=trace.on_jax)

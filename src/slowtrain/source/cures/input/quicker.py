@@ -1,4 +1,4 @@
-"""What makes the Python of an input quicker and leaves every number as it is."""
+"""What makes the Python of an input quicker and leaves every number as it is, or the same but for rounding."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from slowtrain.model import Edit, Effect, Place
 from slowtrain.source import FUNCTIONS, Source
+from slowtrain.source.cures.host import framing
 from slowtrain.source.cures.input import chunks, columns, draws, marking, patches
 from slowtrain.source.reading import finding
 from slowtrain.source.reading.recorded import text_of
@@ -31,14 +32,16 @@ Cure = Callable[[Source, int], Sequence[Edit]]
 SAMPLES = 8.0  # calls a batch: samples are handed over one by one
 
 
-def cures(calls: float, of_samples: bool) -> Iterator[tuple[str, Cure]]:
+def cures(calls: float, of_samples: bool) -> Iterator[tuple[Effect, str, Cure]]:
     """Each with what it is, for Python that is called so often for a batch; ``of_samples``: that is cured already."""
-    yield "sum the weights of choice() once, not in each draw", draws.summed_once
-    yield "fill the whole part of the array at once, not element by element", patches.filled
-    yield "set all places of the list at once, not one by one", marking.marked
-    yield "keep each field of the records as an array, and take a batch's rows out of it", columns.kept
+    exact = Effect.EXACT
+    yield exact, "sum the weights of choice() once, not in each draw", draws.summed_once
+    yield exact, "fill the whole part of the array at once, not element by element", patches.filled
+    yield exact, "set all places of the list at once, not one by one", marking.marked
+    yield exact, "keep each field of the records as an array, and take a batch's rows out of it", columns.kept
+    yield Effect.EQUIVALENT, "transform all frames of a signal at once, not one after the other", framing.framed
     if calls >= SAMPLES and not of_samples:
-        yield "hand whole batches of the generator's samples to TensorFlow", chunks.handed_over
+        yield exact, "hand whole batches of the generator's samples to TensorFlow", chunks.handed_over
 
 
 def in_words(kind: str, name: str, *, on_jax: bool = False) -> tuple[Effect, str]:
