@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -132,6 +132,20 @@ def stands_for(trace: Trace, samples: Spans) -> Floats:
     at = np.searchsorted(every, samples.start_ms)
     gap = samples.start_ms - every[np.maximum(at - 1, 0)]
     return np.asarray(np.clip(gap, 0.0, LONGEST_GAP_MS))
+
+
+def unseen_ms(trace: Trace, samples: Spans, places: Collection[Place | None]) -> float:
+    """Ms between two samples side by side, both in ``places``, beyond what :func:`stands_for` counts.
+
+    Many short calls that let go of the interpreter's lock and take it back at once keep it from the recorder's thread
+    for seconds. Where the next look finds the same loop, nothing else of the script ran in between.
+    """
+    order = np.argsort(samples.start_ms)
+    start = samples.start_ms[order]
+    inside = np.array([trace.names[int(n)].place in places for n in samples.name[order]], dtype=bool)
+    at = np.searchsorted(np.sort(trace.lane("stack").start_ms), start)
+    side_by_side = (np.diff(at) == 1) & inside[1:] & inside[:-1]
+    return float(np.maximum(np.diff(start)[side_by_side] - LONGEST_GAP_MS, 0.0).sum())
 
 
 def step_places(trace: Trace) -> tuple[Place, ...]:

@@ -29,6 +29,7 @@ from slowtrain.trace.host import (
     parsed,
     stands_for,
     training_begins,
+    unseen_ms,
 )
 from slowtrain.whatif import Remedy, Skip
 
@@ -270,7 +271,8 @@ def _hot(trace: Trace) -> Hot | None:
     ordered = sorted(looped, key=lambda p: (-len(looped[p]), p.line))
     outer = [Place(p.file, line) for p in ordered[:1] for line in _callers(trace, p)]
     places = tuple(dict.fromkeys((*ordered[:3], *outer)))[:4]
-    return Hot(places, float(stands_for(trace, samples)[rows].sum()), len(rows))
+    ms = float(stands_for(trace, samples)[rows].sum()) + unseen_ms(trace, samples, {*looped, *outer})
+    return Hot(places, ms, len(rows))
 
 
 def _samples(trace: Trace) -> Spans:
