@@ -88,6 +88,18 @@ def test_what_is_asked_of_the_rows_too() -> None:
     assert 'rows_signal = np.asarray([one["signal"] for one in rows], "float32")\nfor step' in after
 
 
+def test_what_is_asked_of_rows_that_were_gathered_before() -> None:
+    gathered = "    group = [rows[i] for i in order[step:step + 9]]\n"
+    text = ROWS.replace("    chosen = sampler.pick()\n", gathered).replace(
+        "rows[s:s + 64] for s in chosen", "r.x for r in group"
+    )
+    after = once(text)
+    assert after is not None
+    assert 'rows_x = np.asarray([one.x for one in rows], "float32")\nfor step' in after
+    assert "tf.constant(np.stack([rows_x[i] for i in order[step:step + 9]]), dtype=tf.float32)" in after
+    assert once(text.replace("order[step:step + 9]", "sampler.pick()")) is None  # two draws would be two groups
+
+
 def test_rows_of_the_object_itself() -> None:
     method = "class Data:\n    def __init__(self, rows):\n        self.rows = rows\n    def epoch(self, picks):\n"
     loop = "        for picked in picks:\n            "

@@ -59,20 +59,20 @@ def as_array_once(source: Source, line: int) -> list[Edit]:
     name = extracting.free_name(source, f"{last}_{taken.parts[-1]}" if taken.parts else f"{last}_array")
     whole = f"[one{taken.tail} for one in {rows}]" if taken.tail else rows
     place = edits.written(source, taken.item)[len(rows) :]
+    each = edits.written(source, taken.over)[len(edits.written(source, taken.over.elt)) + 1 :]
     return [
         *importing,
         edits.before(source, loops[-1], f'{name} = {numpy}.asarray({whole}, "{dtype}")'),
-        edits.insert(source, edits.start(given), f"{numpy}.stack("),
-        edits.replace(source, given.elt, f"{name}{place}"),
-        edits.insert(source, edits.end(given), ")"),
+        edits.replace(source, given, f"{numpy}.stack([{name}{place}{each})"),
     ]
 
 
 @dataclass(frozen=True)
 class _Taken:
-    """``item`` is ``rows[i]``; ``tail`` is what is asked of it, ``.x`` or ``["x"]``, and ``parts`` its names."""
+    """``item`` is ``rows[i]`` in the list ``over``; ``tail`` is what is asked of it, ``.x`` or ``["x"]``: ``parts``."""
 
     rows: ast.Name | ast.Attribute
+    over: ast.ListComp
     item: ast.Subscript
     tail: str
     parts: tuple[str, ...]
@@ -83,14 +83,17 @@ def _rows_taken(source: Source, call: ast.Call) -> _Taken | None:
     given = finding.keyword(call, "value", 0)
     if scopes.full(source, call.func) not in CONVERSIONS or not isinstance(given, ast.ListComp):
         return None
-    own = {n.id for g in given.generators for n in trees.walk(g.target) if isinstance(n, ast.Name)}
-    item, parts = given.elt, []
+    item, parts, over = given.elt, [], given
     while isinstance(item, (ast.Attribute, ast.Subscript)):
         key = item.slice.value if isinstance(item, ast.Subscript) and isinstance(item.slice, ast.Constant) else None
         if isinstance(item, ast.Subscript) and not isinstance(key, str):
             break
         parts.append(item.attr if isinstance(item, ast.Attribute) else str(key))
         item = item.value
+    tail = edits.written(source, given.elt)[len(edits.written(source, item)) :]
+    if isinstance(item, ast.Name) and (group := _group(source, given, item)) is not None:
+        item, over = group.elt, group
+    own = {n.id for g in over.generators for n in trees.walk(g.target) if isinstance(n, ast.Name)}
     if not isinstance(item, ast.Subscript) or isinstance(item.slice, ast.Tuple) or _traced(source, call):
         return None
     rows = item.value
@@ -99,8 +102,27 @@ def _rows_taken(source: Source, call: ast.Call) -> _Taken | None:
         return None
     if kinds.of(source, rows) in (kinds.TENSOR, kinds.CONSTANT):
         return None
-    tail = edits.written(source, given.elt)[len(edits.written(source, item)) :]
-    return _Taken(rows, item, tail, tuple(parts[::-1]))
+    return _Taken(rows, over, item, tail, tuple(parts[::-1]))
+
+
+def _group(source: Source, given: ast.ListComp, row: ast.Name) -> ast.ListComp | None:
+    """``[rows[i] for i in chosen]``, which ``group`` is, of ``[row.x for row in group]``."""
+    each = given.generators[0]
+    if (
+        len(given.generators) != 1
+        or each.ifs
+        or not isinstance(each.iter, ast.Name)
+        or scopes.dotted(each.target) != row.id
+    ):
+        return None
+    made = scopes.binders(source, each.iter.id, scopes.scope(source, given))
+    value = made[0].value if len(made) == 1 and isinstance(made[0], ast.Assign) else None
+    beside = value is not None and scopes.loops(source, made[0]) == scopes.loops(source, given)
+    if not isinstance(value, ast.ListComp) or len(value.generators) != 1 or value.generators[0].ifs or not beside:
+        return None
+    # It is worked out once more for each list: a draw would give others.
+    called = {finding.called(n) for n in trees.walk(value.generators[0].iter) if isinstance(n, ast.Call)}
+    return value if called <= {"range", "len"} else None
 
 
 def _stays(source: Source, taken: _Taken, loop: ast.stmt) -> bool:
