@@ -164,8 +164,8 @@ def summary(told: list[tuple[Script, dict[str, Any]]]) -> list[str]:
         )
     exact = [a for _, f in told for a in f.get("attempts", ()) if a["effect"] == "exact" and a["kept"]]
     differ = [a for a in exact if a["verdict"]["loss"] not in ("same", "not measured")]
-    said.append(f"exact cures kept: {len(exact)}; with a loss that is not the same to the bit, as those of two runs of the "
-                f"script itself are not: {len(differ)}")  # fmt: skip
+    same = "with a loss that is not the same to the bit, as those of two runs of the script itself are not"
+    said.append(f"exact cures kept: {len(exact)}; {same}: {len(differ)}")
     return said
 
 
