@@ -93,6 +93,11 @@ class _Walk:
 def _distinct(files: dict[str, None]) -> list[str]:
     """Each file once, however many links and paths lead to it."""
     real: dict[str, str] = {}
+    folders: dict[str, str] = {}  # each of them is looked up once, step by step
     for file in files:
-        real.setdefault(os.path.realpath(file), file)
+        folder, name = os.path.split(file)
+        if folder not in folders:
+            folders[folder] = os.path.realpath(folder)
+        whole = os.path.realpath(file) if os.path.islink(file) else os.path.join(folders[folder], name)
+        real.setdefault(whole, file)
     return list(real.values())

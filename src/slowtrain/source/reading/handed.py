@@ -6,11 +6,10 @@ A lambda that does nothing but call one counts as it.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from slowtrain.source import FUNCTIONS, Source
-from slowtrain.source.reading import finding, index, scopes, values
+from slowtrain.source.reading import finding, objects, scopes, values
 
 KEYED = frozenset({"sorted", "min", "max", "sort", "nlargest", "nsmallest", "groupby"})
 MAPPED = frozenset({"map", "filter", "starmap", "imap", "filterfalse", "takewhile", "dropwhile"})
@@ -35,16 +34,7 @@ def references(source: Source, function: ast.FunctionDef | ast.AsyncFunctionDef)
     method = isinstance(finding.parents(source).get(function), ast.ClassDef)
     if not method and finding.defined(source, function.name) is not function:
         return []
-    before = r"\.\s*" if method else r"(?<!def )(?<!\.)\b"
-    named = re.compile(rf"{before}{function.name}\b(?!\s*[(=])")
-    above = finding.parents(source)
-    found = []
-    for node in index.written(source, named, ast.Attribute if method else ast.Name):
-        name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-        read = isinstance(node, (ast.Attribute, ast.Name)) and isinstance(node.ctx, ast.Load)
-        if read and name == function.name and getattr(above.get(node), "func", None) is not node:
-            found.append(node)
-    return found  # type: ignore[return-value]
+    return objects.named(source, function)
 
 
 def _items(source: Source, given: ast.expr) -> Iterator[ast.expr]:

@@ -213,18 +213,28 @@ def is_method(source: Source, function: Function) -> bool:
     return isinstance(finding.parents(source).get(function), ast.ClassDef)
 
 
+def named(source: Source, function: Function) -> list[ast.expr]:
+    """Where something of a function's name is read and not called."""
+    name = function.name
+    if source.text.count(name) == source.text.count(f"{name}("):  # as of most, which needs no pattern of their own
+        return []
+    method = is_method(source, function)
+    before = r"\.\s*" if method else r"(?<!def )(?<!\.)\b"
+    pattern = re.compile(rf"{before}{name}\b(?!\s*[(=])")
+    above = finding.parents(source)
+    return [
+        node for node in index.written(source, pattern, ast.Attribute if method else ast.Name)
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load)
+        and _last_name(node) == name and getattr(above.get(node), "func", None) is not node
+    ]  # fmt: skip
+
+
 @kept(64)
 def runs(source: Source, function: Function) -> list[ast.Call]:
     """The calls that run a function; none where it is also handed over, and nobody can tell who calls it with what."""
     kind = finding.parents(source).get(function)
-    method = isinstance(kind, ast.ClassDef)
-    before = r"\.\s*" if method else r"(?<!def )(?<!\.)\b"
-    named = re.compile(rf"{before}{function.name}\b(?!\s*[(=])")
-    above = finding.parents(source)
-    for node in index.written(source, named, ast.Attribute if method else ast.Name):
-        read = isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load)
-        if read and _last_name(node) == function.name and getattr(above.get(node), "func", None) is not node:
-            return []
+    if named(source, function):
+        return []
     if isinstance(kind, ast.ClassDef) and function.name == "__init__":
         return makers(source, kind)
     return index.of(source).called(function.name)
