@@ -1,7 +1,5 @@
 """``python -m slowtrain``: the same as the ``slowtrain`` command."""
 
-import sys
+from slowtrain.cli import program
 
-from slowtrain.cli import main
-
-sys.exit(main())
+program()
