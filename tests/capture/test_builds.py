@@ -120,4 +120,4 @@ def test_the_load_copies_and_tells_its_rate(monkeypatch: pytest.MonkeyPatch) -> 
     begun, ended = said
     assert begun == {"device": 0, "begun": True}
     assert ended["bytes_per_second"] > 1e6
-    assert ended["computed_seconds"] >= 0.05
+    assert ended["computed_seconds"] >= 0.025  # of 0.05: what lies between the turns does not count
