@@ -65,7 +65,7 @@ def slowtrain(folder: Path, verb: str, *arguments: str) -> dict[str, Any]:
         return {"problem": "timed out"}
     if not answer.exists():
         return {"problem": (done.stderr.strip().splitlines() or ["no answer"])[-1][:200]}
-    found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8").replace(f"{folder}/", ""))
     return found
 
 
