@@ -156,9 +156,15 @@ def edits_cross_strings(statements: Sequence[ast.stmt]) -> bool:
     return any((n.end_lineno or n.lineno) != n.lineno for n in texts)
 
 
+def first_line(one: ast.stmt) -> int:
+    """Where a statement begins, its decorators counted."""
+    decorators: list[ast.expr] = getattr(one, "decorator_list", [])
+    return min([one.lineno, *(d.lineno for d in decorators)])
+
+
 def lines(rows: list[str], one: ast.stmt) -> list[str]:
     """The statement's lines, without its indentation."""
-    start = min([one.lineno, *(d.lineno for d in getattr(one, "decorator_list", []))])
+    start = first_line(one)
     indent = rows[one.lineno - 1][: one.col_offset]
     taken = [row.rstrip("\r") for row in rows[start - 1 : one.end_lineno]]
     return [row[len(indent) :] if row.startswith(indent) else row.lstrip() for row in taken]

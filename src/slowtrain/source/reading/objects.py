@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from slowtrain.source import FUNCTIONS, Source, kept
@@ -16,6 +16,7 @@ from slowtrain.source.reading import finding, index, scopes, values
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Thunk = Callable[[], Any]
+CONSTRUCTORS = ("__init__", "__post_init__")
 UNKNOWN = object()  # a key that is worked out
 _ALL_AT_ONCE = re.compile(r"(?:\b__dict__|\bvars\s*\([^()]*\))\s*(?:\.\s*update\b|\[|\|?=(?!=))")
 
@@ -32,6 +33,16 @@ def defaults(function: Function) -> dict[str, ast.expr]:
     found = dict(zip(positional[len(positional) - len(given.defaults) :], given.defaults, strict=True))
     named = zip((a.arg for a in given.kwonlyargs), given.kw_defaults, strict=True)
     return found | {name: value for name, value in named if value is not None}
+
+
+def stored_later(source: Source, names: Collection[str]) -> bool:
+    """Whether an attribute of one of these names is assigned anywhere but in a constructor."""
+    for node in index.nodes(source, ast.Attribute):
+        if isinstance(node, ast.Attribute) and node.attr in names and not isinstance(node.ctx, ast.Load):
+            function = finding.function(source, node)
+            if function is None or function.name not in CONSTRUCTORS:
+                return True
+    return False
 
 
 @kept(16)

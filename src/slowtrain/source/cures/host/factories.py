@@ -94,15 +94,12 @@ def _moved_out(source: Source, holder: ast.FunctionDef, made: ast.FunctionDef) -
     call = [f"{results} = {maker}({', '.join(given)})", *(f"{one}.reset_state()" for one in sorted(own))]
     return [
         *importing,
-        edits.insert(source, (_first(anchor), 0), "\n".join(text)),
+        edits.insert(source, (extracting.first_line(anchor), 0), "\n".join(text)),
         *(_without(source, rows, one) for one in sums),
-        Edit(source.file, (_first(made), 0), edits.end(made), "\n".join(f"{column}{row}" for row in call)),
+        Edit(
+            source.file, (extracting.first_line(made), 0), edits.end(made), "\n".join(f"{column}{row}" for row in call)
+        ),
     ]
-
-
-def _first(one: ast.stmt) -> int:
-    decorators: list[ast.expr] = getattr(one, "decorator_list", [])
-    return min([one.lineno, *(d.lineno for d in decorators)])
 
 
 def _without(source: Source, rows: list[str], one: ast.stmt) -> Edit:

@@ -7,6 +7,7 @@ import re
 
 from slowtrain.model import Edit
 from slowtrain.source import FUNCTIONS, Source, edits, trees
+from slowtrain.source.cures import extracting
 from slowtrain.source.reading import finding, graphable, kinds, objects, scopes
 from slowtrain.source.reading.statements import Statements
 
@@ -22,12 +23,12 @@ ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 
 def graph_function(source: Source, line: int) -> ast.FunctionDef | None:
     """The function written at ``line``, its decorators counted."""
-    found = [n for n in trees.walk(source.tree) if isinstance(n, ast.FunctionDef) and _first(n) <= line <= _last(n)]
+    found = [
+        n
+        for n in trees.walk(source.tree)
+        if isinstance(n, ast.FunctionDef) and extracting.first_line(n) <= line <= _last(n)
+    ]
     return max(found, key=lambda n: n.lineno) if found else None
-
-
-def _first(function: ast.FunctionDef) -> int:
-    return min([function.lineno, *(d.lineno for d in function.decorator_list)])
 
 
 def _last(function: ast.FunctionDef) -> int:

@@ -8,7 +8,7 @@ from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import extracting
 from slowtrain.source.cures.host import rebuilding
-from slowtrain.source.reading import finding, index, scopes
+from slowtrain.source.reading import finding, index, objects, scopes
 
 COPYING = "clone_model"
 CHANGING = frozenset({"clear_session", "adapt", "add", "pop", "trainable"})
@@ -120,8 +120,7 @@ def _always_alike(source: Source, function: ast.FunctionDef, built: list[ast.stm
     if any(scopes.changes(source, n, source.tree) for n in read - set(parameters)):
         return False
     attributes = {n.attr for g in given for n in trees.walk(g) if isinstance(n, ast.Attribute)}
-    stored = (n for n in trees.walk(source.tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store))
-    return all(n.attr not in attributes or _constructs(source, n) for n in stored)
+    return not objects.stored_later(source, attributes)
 
 
 def _stays(source: Source, given: ast.expr) -> bool:
@@ -137,11 +136,6 @@ def _stays(source: Source, given: ast.expr) -> bool:
             around |= {n.id for g in inner.generators for n in trees.walk(g.target) if isinstance(n, ast.Name)}
         inner = above.get(inner)
     return root not in around
-
-
-def _constructs(source: Source, node: ast.AST) -> bool:
-    function = finding.function(source, node)
-    return function is not None and function.name in ("__init__", "__post_init__")
 
 
 def _written(source: Source, function: ast.FunctionDef, built: list[ast.stmt], name: str) -> list[Edit]:

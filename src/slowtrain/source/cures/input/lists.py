@@ -137,11 +137,8 @@ def _stays(source: Source, taken: _Taken, loop: ast.stmt) -> bool:
         if not all(_only_looked_at(source, n) for n in trees.walk(loop) if getattr(n, "id", "") == rows.id):
             return False
     names = {*taken.parts, *([rows.attr] if isinstance(rows, ast.Attribute) else [])}
-    for node in index.nodes(source, ast.Attribute):
-        if isinstance(node, ast.Attribute) and node.attr in names and not isinstance(node.ctx, ast.Load):
-            function = finding.function(source, node)
-            if function is None or function.name not in ("__init__", "__post_init__"):
-                return False
+    if objects.stored_later(source, names):
+        return False
     return not any(_changed(source, name) for name in names)
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 
 from slowtrain.source import FUNCTIONS, RANDOM, Source, trees
 from slowtrain.source.reading import finding, repeatable, scopes, settings, values
+from slowtrain.source.reading.objects import CONSTRUCTORS
 
 GENERATORS = ("numpy.random.default_rng", "numpy.random.RandomState", "random.Random")
 KEEPING = frozenset({"append", "extend", "add", "update"})  # of a list that the method itself begins
-CONSTRUCTORS = ("__init__", "__post_init__")
 
 
 def loops(source: Source, line: int) -> Iterator[ast.For]:
