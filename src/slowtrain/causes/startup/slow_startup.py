@@ -320,14 +320,9 @@ def _products(trace: Trace, event: Event) -> float:
     return made / (USUAL_PRODUCTS * kernels) if kernels else 0.0
 
 
-def _unrolled_lines(trace: Trace) -> list[Place]:
-    """Lines with ``unroll=True`` in the files that train."""
-    found = []
-    for file in dict.fromkeys(e.place.file for e in trace.events_of("trace") if e.place is not None):
-        tree = parsed(trace, file)
-        given = [n for n in trees.walk(tree) if isinstance(n, ast.keyword)] if tree is not None else []
-        found += [Place(file, k.lineno) for k in given if k.arg == "unroll" and getattr(k.value, "value", None) is True]
-    return found
+def _unrolled_lines(trace: Trace) -> tuple[Place, ...]:
+    """Lines with the ``True`` of ``unroll=True`` in the files that train."""
+    return shown.lines(trace, lambda source: (true.lineno for _, true in kerascalls.unrolling(source)))
 
 
 def _in_text(trace: Trace) -> tuple[Place, ...]:

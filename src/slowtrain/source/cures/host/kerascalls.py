@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from math import gcd
 
 from slowtrain.model import Edit
@@ -63,14 +64,22 @@ def without_xla(source: Source, line: int) -> list[Edit]:
     return []
 
 
+def unrolling(source: Source) -> Iterator[tuple[ast.Call, ast.Constant]]:
+    """Calls with ``unroll``, and the ``True`` that it is: there, or where the name for it gets its value."""
+    for call in index.nodes(source, ast.Call) if "unroll" in source.text else ():
+        assert isinstance(call, ast.Call)
+        given = finding.keyword(call, "unroll")
+        found = settings.written(source, given) if given is not None else None
+        if isinstance(found, ast.Constant) and found.value is True:
+            yield call, found
+
+
 def rolled(source: Source, line: int) -> list[Edit]:
-    """The layer at ``line`` without ``unroll=True``."""
-    calls = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and n.lineno <= line <= (n.end_lineno or 0)]
-    for call in calls:
-        for given in call.keywords:
-            true = isinstance(given.value, ast.Constant) and given.value.value is True
-            if given.arg == "unroll" and given.lineno == line and true:
-                return edits.without_keyword(source, call, "unroll")
+    """The layer whose ``unroll=True`` stands at ``line`` without it; False where several have it from there."""
+    for call, true in unrolling(source):
+        if true.lineno == line:
+            plain = true is finding.keyword(call, "unroll")
+            return edits.without_keyword(source, call, "unroll") if plain else [edits.replace(source, true, "False")]
     return []
 
 

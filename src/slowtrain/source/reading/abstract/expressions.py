@@ -117,7 +117,7 @@ def _super(scope: Scope) -> Value:
 def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
     held = machine.value(node.value, scope)
     cut = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    if not any(isinstance(one, ast.Slice) or (isinstance(one, ast.Constant) and one.value is ...) for one in cut):
+    if not any(isinstance(one, ast.Slice) or _adds(one, held) for one in cut):
         key = machine.value(node.slice, scope)
         found = things.item(held, NOTHING if key.varies else key.known)
         if held.kind == "array" and key.kind == "array":  # rows by their numbers, or those that a mask leaves
@@ -143,6 +143,12 @@ def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
     column = len(cut) > 1 and any(isinstance(one, (ast.Constant, ast.UnaryOp)) for one in cut[1:])
     kept = held.ragged - {EACH} if column else held.ragged  # of rows as long as the longest one
     return things.item(held, NOTHING).moving(varies).with_(ragged=kept | ragged, shape=shape)
+
+
+def _adds(one: ast.expr, held: Value) -> bool:
+    """``...``, and ``None`` of what has axes: no key."""
+    plain = isinstance(one, ast.Constant) and one.value is None and held.kind in ("array", "tensor", "variable")
+    return plain or (isinstance(one, ast.Constant) and one.value is ...)
 
 
 def _rows(machine: Machine, cut: ast.Slice, rows: int | None, scope: Scope) -> int | None:

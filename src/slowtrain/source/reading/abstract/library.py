@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from math import isfinite
+from math import isfinite, prod
 from typing import TYPE_CHECKING
 
 from slowtrain.source.reading import objects
@@ -57,6 +57,8 @@ def attribute(on: Value, name: str) -> Value:
             return sequence("tuple", [number("int") if n is None else constant(n) for n in on.shape])
         if name == "shape":
             return Value("tuple", items={None: number("int", on.ragged)}, varies=on.ragged)
+        if name in ("size", "ndim") and on.shape is not None and not on.ragged and None not in on.shape:
+            return constant(prod(n for n in on.shape if n is not None) if name == "size" else len(on.shape))
         if name in ("size", "ndim", "nbytes"):
             return number("int", on.ragged)
         if name == "dtype":
@@ -293,14 +295,18 @@ def _tensorflow(machine: Machine, name: str, given: Given) -> Value:
 def _keras(machine: Machine, name: str, given: Given) -> Value:
     last = name.rpartition(".")[2]
     if name.startswith(("keras.ops", "keras.random", "keras.activations")):
-        return Value("tensor", varies=given.deep, ragged=given.ragged, dtype=widest(*given.args))
+        made = Value("tensor", varies=given.deep, ragged=given.ragged, dtype=widest(*given.args))
+        return shapes.known(made, name, given)
     if last == "Input":
         return Value("tensor", dtype=dtype(given.get("dtype")) or "float32", name="symbolic", shape=shapes.fed(given))
     if last == "pad_sequences":
         ragged = frozenset[int]() if "maxlen" in given.keywords else given.deep
         return Value("array", varies=given.deep, ragged=ragged, dtype="int32")
     if last[:1].isupper() or last in ("clone_model", "load_model"):
-        return Value("keras", name=name, born=machine.born(), node=given.node, varies=given.deep,
+        # An optimizer of another rate is no other one: its rate can be set.
+        apart = {k: v for k, v in given.keywords.items() if k != "learning_rate"}
+        lasting = Given(given.node, given.args[1:], apart) if name.startswith("keras.optimizers.") else given
+        return Value("keras", name=name, born=machine.born(), node=given.node, varies=lasting.deep,
                      items=dict(given.keywords))  # fmt: skip
     return UNKNOWN.moving(given.varies)
 
@@ -320,11 +326,7 @@ def method(machine: Machine, on: Value, name: str, given: Given) -> Value:
     if on.kind == "dataset":
         return running.staged(machine, on, name, given)
     if on.kind in ("tensor", "variable"):
-        if name == "to_tensor" and "shape" not in given.keywords:  # of a ragged one: as long as its longest row
-            return on.with_(ragged=on.ragged | {EACH})
-        if name in READING:
-            return Value("array", varies=varies, ragged=on.ragged, dtype=on.dtype)
-        return Value("tensor", varies=varies, dtype=on.dtype) if not name.startswith("assign") else UNKNOWN
+        return _of_tensor(on, name, given)
     if on.kind == "array":
         return _of_array(machine, on, name, given)
     if on.kind == "dict":
@@ -350,6 +352,17 @@ def _options(machine: Machine) -> Value:
     known = objects.options(machine.source)
     found = {name: constant(given.value) for name, given in known.items() if isinstance(given, ast.Constant)}
     return Value("object", name="options", items=found, born=machine.born())
+
+
+def _of_tensor(on: Value, name: str, given: Given) -> Value:
+    varies = on.varies | given.varies
+    if name == "to_tensor" and "shape" not in given.keywords:  # of a ragged one: as long as its longest row
+        return on.with_(ragged=on.ragged | {EACH})
+    if name in READING:
+        return Value("array", varies=varies, ragged=on.ragged, dtype=on.dtype)
+    if name == "set_shape" and on.kind == "tensor":
+        on.shape = sizes(given.get("shape", 0))
+    return Value("tensor", varies=varies, dtype=on.dtype) if not name.startswith("assign") else UNKNOWN
 
 
 def _of_array(machine: Machine, on: Value, name: str, given: Given) -> Value:

@@ -83,8 +83,12 @@ def _said(held: Value, spec: Value) -> Value:
     """What a generator gives, with the shapes that its signature says; "said" where nothing else is known of it."""
     if spec.kind in ("tuple", "dict") and held.kind == spec.kind and set(held.items) == set(spec.items):
         return held.with_(items={k: _said(v, spec.items[k]) for k, v in held.items.items()})
-    if held.kind != "tensor" or spec.kind != "tensor" or held.shape is not None or held.ragged:
+    if held.kind != "tensor" or spec.kind != "tensor" or held.ragged:
         return held
+    if held.shape is not None:
+        both = zip(held.shape, spec.shape or (), strict=False)
+        alike = spec.shape is not None and len(spec.shape) == len(held.shape)
+        return held.with_(shape=tuple(said if n is None else n for n, said in both)) if alike else held
     return held.with_(shape=spec.shape, dtype=held.dtype or spec.dtype, name=held.name if held.dtype else "said")
 
 

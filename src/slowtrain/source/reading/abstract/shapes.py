@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from math import prod
 
-from slowtrain.source.reading.abstract import things
+from slowtrain.source.reading.abstract import axes, things
 from slowtrain.source.reading.abstract.values import Given, Value, sizes
 
 Shape = tuple[int | None, ...]
@@ -20,7 +20,6 @@ ALIKE = frozenset(
     "Variable convert_image_dtype".split()
 )
 MADE = frozenset("zeros ones fill full empty normal uniform truncated_normal".split())
-REDUCED = frozenset("mean sum max min std var prod".split())
 HELD = ("array", "tensor", "variable")
 # Bytes of a number.
 WIDTHS = {"uint8": 1, "int8": 1, "bool": 1, "float16": 2, "bfloat16": 2, "int16": 2, "float32": 4, "int32": 4}
@@ -32,7 +31,7 @@ def known(made: Value, name: str, given: Given) -> Value:
         return made
     last = name.rpartition(".")[2]
     does = _RULES.get(last.removeprefix("reduce_") if last.startswith("reduce_") else last)
-    if does is None and last in ALIKE:
+    if does is None and last in ALIKE | axes.LIKE_BOTH:
         does = _alike
     if does is None and last in MADE and not name.startswith("numpy.random."):
         does = _named
@@ -106,17 +105,14 @@ def of_method(held: Shape | None, name: str, given: Given) -> Shape | None:
         return (prod(n for n in held if n is not None) if held is not None and None not in held else None,)
     if name == "transpose":
         return _turned(held, given.args)
-    axis, times = given.get("axis", 1).known, _size(given.get("repeats", 0))
-    if name == "repeat" and held and isinstance(axis, int) and -len(held) <= axis < len(held):
-        place = axis % len(held)
-        wide = held[place]
-        return (*held[:place], wide * times if wide and times else None, *held[place + 1 :])
-    return None
+    does = axes.RULES.get(name) if held is not None else None
+    whole = Given(given.node, [Value("array", shape=held), *given.args], given.keywords)
+    return does(whole) if does is not None else None
 
 
-def _turned(held: Shape | None, axes: Sequence[Value]) -> Shape | None:
+def _turned(held: Shape | None, several: Sequence[Value]) -> Shape | None:
     """With its axes in this order, all of them the other way round where none is given."""
-    order = [one.known for one in axes] or list(range(len(held or ())))[::-1]
+    order = [one.known for one in several] or list(range(len(held or ())))[::-1]
     whole = held is not None and sorted(n for n in order if isinstance(n, int)) == list(range(len(held)))
     return tuple(held[n] for n in order if isinstance(n, int)) if whole and held is not None else None
 
@@ -225,11 +221,6 @@ def _columns(given: Given) -> Shape | None:
     return rows.pop(), sum(n for n in wide if n is not None) if sure and None not in wide else None
 
 
-def _reduced(given: Given) -> Shape | None:
-    plain = set(given.keywords) <= {"input_tensor", "a", "name", "dtype"} and len(given.args) <= 1
-    return () if plain else None
-
-
 def _one_hot(given: Given) -> Shape | None:
     inside, depth = of(given.get("indices", 0)), given.get("depth", 1).known
     return None if inside is None else (*inside, depth if isinstance(depth, int) else None)
@@ -290,7 +281,7 @@ def _counted(place: int) -> Callable[[Given], Shape | None]:
 
 
 _RULES: dict[str, Callable[[Given], Shape | None]] = {
-    **dict.fromkeys(REDUCED, _reduced),
+    **axes.RULES,
     **dict.fromkeys(("concat", "concatenate"), _joined),
     **dict.fromkeys(("eye", "identity_matrix"), _square),
     "column_stack": _columns,

@@ -17,7 +17,7 @@ FLOAT_BYTES = 4
 LONG = (
     "decode_jpeg", "decode_png", "decode_image", "decode_gif", "decode_bmp", "decode_and_crop", "decode_wav",
     "read_file", "resize", "stft", "rfft", "fft", "mfcc", "spectrogram", "py_function", "numpy_function", "rot90",
-    "rgb_to_",
+    "rgb_to_", "avg_pool", "max_pool", "conv1d", "conv2d", "conv3d",
 )  # fmt: skip
 WIDENING = frozenset({"cast", "to_float", "convert_image_dtype"})
 

@@ -27,6 +27,7 @@ CHEAP = frozenset(
     "sinh cosh tan asin acos atan atan2 asinh acosh atanh expm1 rsqrt reciprocal negative sigmoid softplus relu "
     "divide_no_nan truediv floordiv is_nan is_finite argmax argmin reduce_any reduce_all cumsum tile pad".split()
 )
+DRAWN = frozenset({"normal", "uniform"})  # where they draw as many numbers as they are given, of a batch each its own
 BUILTINS = frozenset("dict zip list tuple len range enumerate float int pop items keys values".split())
 
 
@@ -119,12 +120,18 @@ def cheap(source: Source, function: ast.AST, element: str) -> bool:
         framework = values.qualified(source, call.func).startswith("tensorflow.")
         method = isinstance(call.func, ast.Attribute) and name in ("set_shape", *BUILTINS)
         plain = isinstance(call.func, ast.Name) and name in BUILTINS and not scopes.binders(source, name, source.tree)
-        if not ((framework and name in CHEAP) or method or plain):
+        if not ((framework and (name in CHEAP or _for_each(call))) or method or plain):
             return False
         found.append(name)
     if element == "record":
         return "parse_single_example" in found and _few_numbers(source, statements)
     return element != "line of text" or "decode_csv" in found
+
+
+def _for_each(call: ast.Call) -> bool:
+    """``tf.random.normal(tf.shape(x))``."""
+    shape = finding.keyword(call, "shape", 0)
+    return finding.called(call) in DRAWN and isinstance(shape, ast.Call) and finding.called(shape) == "shape"
 
 
 def _few_numbers(source: Source, statements: list[ast.AST]) -> bool:
