@@ -23,6 +23,7 @@ from slowtrain.whatif import Drop, Remedy
 LEAST = 3  # traces of one function after its first: Keras' own functions see a last, smaller batch, and relax
 DEAR = 0.2  # of the steady steps
 OTHERWISE = "give the function the same objects each time, and tensors for what changes"
+ENTRY = re.compile(r"(\w+)\['(\w+)'\]")  # of a mapping, as a signature calls it
 NEW_OBJECT = re.compile(r"a new (\w+) object each call")
 
 
@@ -235,13 +236,19 @@ def _spot(source: Source, several: list[retraces.Changing]) -> Spot:
 def _as_tensors(trace: Trace, worst: Traced, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:
     """Calls with every argument that changes as a Python number given as a tensor; none where others change too."""
     numbers: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for name, _, text in rows:
         kind = "float" if text.endswith("a Python float") else "int" if text.endswith("a Python int") else ""
         if not kind:
             return ()
         base = name.partition("[")[0].partition(".")[0]
         numbers[base] = "float" if "float" in (kind, numbers.get(base)) else kind
+        entry = ENTRY.fullmatch(name)
+        entries |= {entry.group(2): kind} if entry else {}
     written = [worst.written] if worst.written is not None else []
+    if len(entries) == len(rows) and len(numbers) == 1:
+        (whole,) = numbers
+        return measured.first(trace, written, lambda source, line: retraced.as_entries(source, line, whole, entries))
     return measured.first(trace, written, lambda source, line: retraced.as_tensors(source, line, numbers))
 
 

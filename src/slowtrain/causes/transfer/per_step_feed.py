@@ -113,7 +113,7 @@ class PerStepFeed(Cause):
         says = "feed from a tf.data.Dataset that ends in .prefetch(tf.data.AUTOTUNE), or convert once before the loop"
         found = measured.by_hand_once(trace, evidence.where)
         listed = () if found else measured.every(trace, evidence.where, lists.as_array_once)
-        listed = listed or (() if found else measured.first(trace, evidence.where, lists.as_array_first))
+        listed = listed or (() if found else measured.every(trace, evidence.where, lists.as_array_first))
         if listed:
             array = "make an array of the list first: TensorFlow goes through lists element by element"
             yield Prescription("edit", Effect.EXACT, array, edits=listed)

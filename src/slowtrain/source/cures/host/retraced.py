@@ -76,6 +76,44 @@ def as_tensors(source: Source, line: int, parameters: dict[str, str]) -> list[Ed
     return [*importing, *found] if found else []
 
 
+def as_entries(source: Source, line: int, parameter: str, entries: dict[str, str]) -> list[Edit]:
+    """Every call of the function at ``line`` with ``entries`` (key: "float" or "int") of a mapping as tensors.
+
+    Nothing where the function does anything with the mapping but read entries by their names.
+    """
+    function = graph_function(source, line)
+    calls = calls_of(source, function) if function is not None else []
+    if function is None or not calls or parameter in scopes.bound(function.body) or OTHER_TYPES.search(source.text):
+        return []
+    above = finding.parents(source)
+    ways: dict[str, set[str]] = {}
+    for node in (n for one in function.body for n in trees.walk(one)):
+        if not isinstance(node, ast.Name) or node.id != parameter:
+            continue
+        read = above.get(node)
+        key = read.slice.value if isinstance(read, ast.Subscript) and isinstance(read.slice, ast.Constant) else None
+        if not isinstance(read, ast.Subscript) or not isinstance(key, str) or not isinstance(read.ctx, ast.Load):
+            return []
+        used = use(source, read, above) if key in entries else ""
+        if used is None:
+            return []
+        ways.setdefault(key, set()).add(used)
+    if not set(entries) <= set(ways):
+        return []  # what is changed is not looked at, and nobody knows what it is
+    name, importing = edits.imported(source, "tensorflow", "tf")
+    found: list[Edit] = []
+    for call in calls:
+        given = kinds.given_in(function, call, parameter)
+        text = scopes.dotted(given) if given is not None else ""
+        if given is None or not text or any(isinstance(a, ast.Starred) for a in call.args):
+            return []
+        types = {key: "" if ways[key] == {"cast"} and kind != "float" else f", {name}.float32"
+                 for key, kind in entries.items()}  # fmt: skip
+        items = ", ".join(f'"{key}": {name}.constant({text}["{key}"]{end})' for key, end in types.items())
+        found.append(edits.replace(source, given, f"{{**{text}, {items}}}"))
+    return [*importing, *found]
+
+
 def _forwards(function: ast.FunctionDef, call: ast.Call, parameter: str) -> bool:
     """Whether ``step(x, **weights)`` must give ``parameter`` by its one mapping, a plain name: nothing else does."""
     stars = [k.value for k in call.keywords if k.arg is None]

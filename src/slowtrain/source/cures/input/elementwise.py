@@ -31,7 +31,9 @@ from slowtrain.source.cures.input.elementwise_ops import (
     Unsure,
     Value,
 )
-from slowtrain.source.reading import scopes
+from slowtrain.source.reading import finding, scopes
+
+MADE_ALIKE = frozenset({"zeros", "ones", "random.normal", "random.uniform", "random.truncated_normal"})
 
 
 def batches(
@@ -248,7 +250,7 @@ class _Reader:
         index = node.slice
         if isinstance(value, Several):
             told = self.told(index)
-            return _chosen(value, ast.Constant(told) if isinstance(told, (str, int)) else index)
+            return keys.chosen(value, ast.Constant(told) if isinstance(told, (str, int)) else index)
         if isinstance(value, Own):
             raise Unsure("an object's items")
         key = index.value if isinstance(index, ast.Constant) else None
@@ -286,6 +288,8 @@ class _Reader:
         plain = name.removeprefix("tensorflow.").removeprefix("compat.v1.").removeprefix("math.")
         if not name.startswith("tensorflow."):
             return self.own(node)
+        if plain in MADE_ALIKE and (like := _shape_of(self.source, node)) is not None:
+            return self.made_alike(node, plain, like)
         values = [self.value(a) for a in node.args]
         named = {k.arg: self.value(k.value) for k in node.keywords if k.arg}
         everything = [*values, *named.values()]
@@ -307,6 +311,15 @@ class _Reader:
         if plain in AXIS or plain in STRUCTURE:
             return elementwise_axes.result(self.found, node, plain, values, named)
         raise Unsure(f"line {node.lineno}: {name}")
+
+    def made_alike(self, node: ast.Call, plain: str, like: ast.expr) -> Value:
+        """``tf.random.normal(tf.shape(x))``: as many numbers as in ``x``, for each element of a batch its own."""
+        found = self.value(like)
+        others = [*node.args[1:], *(k.value for k in node.keywords if k.arg != "shape")]
+        if not isinstance(found, Item) or any(self.value(one) != Fixed(0) for one in others):
+            raise Unsure(f"line {node.lineno}: {plain}")
+        self.found.random |= plain.startswith("random.")
+        return replace(found, group=False)
 
     def own(self, node: ast.Call) -> Value:
         """A function of the file, a Keras layer that it made, or one of Python's own that only rearranges."""
@@ -355,37 +368,12 @@ class _Reader:
         return group.parts[at]
 
 
-def _chosen(value: Several, index: ast.expr) -> Value:
-    """One or some of several."""
-    if isinstance(index, ast.Slice):
-        if value.keys:
-            raise Unsure("a slice of a dictionary")
-        if value.each is not None:
-            return value
-        bounds = [_number(b) for b in (index.lower, index.upper, index.step)]
-        return Several(value.parts[slice(*bounds)])
-    number = index.value if isinstance(index, ast.Constant) else _number(index)
-    if value.keys:
-        if number not in value.keys:
-            raise Unsure("a key")
-        return value.parts[value.keys.index(number)]
-    if value.each is not None:
-        return value.each
-    if not isinstance(number, int) or not -len(value.parts) <= number < len(value.parts):
-        raise Unsure("an index")
-    return value.parts[number]
-
-
-def _number(node: ast.expr | None) -> int | None:
-    if node is None:
-        return None
-    try:
-        found = ast.literal_eval(node)
-    except ValueError as error:
-        raise Unsure("an index") from error
-    if not isinstance(found, int):
-        raise Unsure("an index")
-    return found
+def _shape_of(source: Source, node: ast.Call) -> ast.expr | None:
+    """The ``x`` of ``shape=tf.shape(x)``."""
+    shape = finding.keyword(node, "shape", 0)
+    plain = isinstance(shape, ast.Call) and len(shape.args) == 1 and not shape.keywords
+    named = plain and scopes.full(source, shape.func) == "tensorflow.shape"  # type: ignore[union-attr]
+    return shape.args[0] if named else None  # type: ignore[union-attr]
 
 
 def _open(value: Value) -> bool:

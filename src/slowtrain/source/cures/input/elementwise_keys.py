@@ -172,3 +172,36 @@ def _used(source: Source, name: ast.Name) -> bool:
         or (isinstance(h, ast.Subscript) and not isinstance(h.ctx, ast.Load))
         for h in holders
     )
+
+
+def chosen(value: Several, index: ast.expr) -> Value:
+    """One or some of several."""
+    if isinstance(index, ast.Slice):
+        if value.keys:
+            raise Unsure("a slice of a dictionary")
+        if value.each is not None:
+            return value
+        bounds = [number(b) for b in (index.lower, index.upper, index.step)]
+        return Several(value.parts[slice(*bounds)])
+    place = index.value if isinstance(index, ast.Constant) else number(index)
+    if value.keys:
+        if place not in value.keys:
+            raise Unsure("a key")
+        return value.parts[value.keys.index(place)]
+    if value.each is not None:
+        return value.each
+    if not isinstance(place, int) or not -len(value.parts) <= place < len(value.parts):
+        raise Unsure("an index")
+    return value.parts[place]
+
+
+def number(node: ast.expr | None) -> int | None:
+    if node is None:
+        return None
+    try:
+        found = ast.literal_eval(node)
+    except ValueError as error:
+        raise Unsure("an index") from error
+    if not isinstance(found, int):
+        raise Unsure("an index")
+    return found
