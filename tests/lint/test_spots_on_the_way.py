@@ -148,6 +148,9 @@ QUIET: dict[str, list[str]] = {
         (f"def make(p, n):\n    return {DATA}p).map(lambda v: tf.cast(v, tf.float32), 4).shuffle(n).batch(8)\n"
         "model.fit({'a': make(np.zeros((900, 32, 32, 3), 'uint8'), 900)}['a'])\n"),
     ],
+    "host/elementwise-preprocessing": [
+        "for i in range(9000):\n    text = draw(i)\n    text = np.concatenate([text, more])\n    said.append(text)\nfit(x)\n",
+    ],
     "input/per-element-map": [
         CSV + "        return {'train': ds.batch(8).map(self.parse, 4)}\nmodel.fit(Run().data()['train'])\n",
         TABLE + FEATURES + f"d = {DATA}(cols, y)).map(features).cache().batch(8)\nmodel.fit(d, epochs=3)\n",

@@ -281,8 +281,18 @@ def grown(source: Source) -> Iterator[ast.expr]:
             if isinstance(event.node, ast.Call)
             else set()
         )
+        if _begun_anew(event.loops[-1].node, names & read):
+            continue
         if names & read and ((event.loops[-1].turns or 0) >= MANY_ROWS or _of_all_rows(event.loops[-1])):
             yield event.node
+
+
+def _begun_anew(loop: ast.AST, names: set[str]) -> bool:
+    """Whether each turn of a loop gives one of these names something else first."""
+    for one in scopes.own(list(getattr(loop, "body", []))):
+        if isinstance(one, ast.Assign) and names & scopes.bound(one) and not names & scopes.read(one.value):
+            return True
+    return False
 
 
 def _of_all_rows(loop: Loop) -> bool:
