@@ -149,7 +149,8 @@ QUIET: dict[str, list[str]] = {
         "model.fit({'a': make(np.zeros((900, 32, 32, 3), 'uint8'), 900)}['a'])\n"),
     ],
     "host/elementwise-preprocessing": [
-        "for i in range(9000):\n    text = draw(i)\n    text = np.concatenate([text, more])\n    said.append(text)\nmodel.fit(said)\n",
+        ("for i in range(9000):\n    text = draw(i)\n    text = np.concatenate([text, more])\n    said.append(text)\n"
+         "model.fit(said)\n"),
     ],
     "input/per-element-map": [
         CSV + "        return {'train': ds.batch(8).map(self.parse, 4)}\nmodel.fit(Run().data()['train'])\n",

@@ -65,6 +65,9 @@ class PerStepReadback(Cause):
         every = (*lines.before, *lines.after)
         # A line after the training call that reads back, with the loop around it; all of such a line goes.
         whole = [line for line in loop.around(every, set(read)) if line.ms > 0]
+        steps = set(loop.places(trace, "function")) - set(read)
+        if any(line.place in steps for line in whole):  # a loop that acts and looks, as on an environment: no log
+            whole = [line for line in whole if line.place in read]
         total = sum(line.ms for line in every)
         formatting = lines.outside_ms * sum(line.ms for line in whole) / total if total else 0.0
         waited = min(sum(read.values()), trace.mean(Category.READBACK))
@@ -217,6 +220,17 @@ class PerStepReadback(Cause):
         """,
     )
     quiet = (
+        """
+        step     1111111111
+        device   kk........
+        python   ..pppppppp
+        @steps source=step line=37
+        @span readback _numpy start=3 end=3.1 line=39 times=400 every=1
+        @span function act start=2.1 end=2.9 line=38 times=400 every=1
+        @line 37 ms=2 visits=1
+        @line 38 ms=7.8 visits=256
+        @line 39 ms=0.1 visits=256
+        """,
         """
         step     1111111111
         device   kkkkkkkkkk
