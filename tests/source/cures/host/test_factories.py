@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -81,6 +85,36 @@ class Trainer:
             return self.net(x)
         for x in ds:
             step(x)
+"""
+
+RATED = """
+import numpy as np
+import tensorflow as tf
+import keras
+
+class Trainer:
+    def __init__(self, net):
+        self.net = net
+
+    def make_update(self, rate):
+        opt = keras.optimizers.SGD(rate, momentum=0.9)
+
+        @tf.function
+        def update(x, y):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(self.net(x) - y))
+            opt.apply_gradients(zip(tape.gradient(loss, self.net.trainable_variables), self.net.trainable_variables))
+            return loss
+
+        return update
+
+    def run(self, x, y):
+        losses = []
+        for epoch in range(4):
+            update = self.make_update(0.1 / (epoch + 1))
+            for _ in range(3):
+                losses.append(float(update(x, y)))
+        return losses
 """
 
 
@@ -168,9 +202,44 @@ def test_of_a_method_the_new_function_goes_before_the_class() -> None:
     assert "        step = make_step(self)\n        for x in ds:" in after
 
 
+def test_one_of_another_rate_gets_it_and_an_empty_optimizer() -> None:
+    after = remembered(RATED, "def update")
+    assert after is not None
+    assert "@functools.lru_cache(maxsize=1)\ndef make_update_(self):\n" in after
+    assert "    opt = keras.optimizers.SGD(learning_rate=0.0, momentum=0.9)\n" in after
+    assert after.index("def make_update_") < after.index("class Trainer")
+    assert "opt, update = make_update_(self)" in after
+    assert "        opt.learning_rate = rate\n\n        return update\n" in after
+
+
+@pytest.mark.tensorflow
+def test_one_of_another_rate_trains_as_before(tmp_path: Path) -> None:
+    if importlib.util.find_spec("tensorflow") is None:
+        pytest.skip("TensorFlow is not installed here")
+    run = (
+        "\nkeras.utils.set_random_seed(0)\nx = np.random.rand(16, 4).astype('float32')\n"
+        "net = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])\n"
+        "print([round(v, 6) for v in Trainer(net).run(x, x[:, :1])])\n"
+    )
+    after = remembered(RATED, "def update")
+    assert after is not None
+    said = [
+        subprocess.run([sys.executable, "-c", text + run], capture_output=True, text=True, cwd=tmp_path, check=True)
+        for text in (RATED, after)
+    ]
+    assert said[0].stdout == said[1].stdout
+    assert said[0].stdout.count(",") == 11
+
+
 @pytest.mark.parametrize(
     ("text", "old", "new"),
     [
+        (RATED, "update = self.make_update(0.1 / (epoch + 1))", "update = [self.make_update(r) for r in (1, 2)][1]"),
+        (RATED, "losses = []", "losses, other = [], self.make_update(0.5)"),  # two at once
+        (RATED, "return loss\n", "return loss * rate\n"),
+        (RATED, "keras.optimizers.SGD(rate,", "keras.optimizers.Adagrad(rate,"),  # does not begin at zero
+        (RATED, "momentum=0.9", "momentum=rate"),
+        (RATED, "class Trainer:", "@dataclass\nclass Trainer:"),
         (MOVED, "seen = 0", "model = wrap(model)"),  # another model than the one given
         (MOVED, "tf.abs(model(x) - y)", "tf.abs(model(x) - y) * rate"),  # a number, which may be any
         (MOVED, "tf.abs(model(x) - y)", "tf.abs(tf.matmul(x, model) - y)"),  # an array, which has no hash
@@ -186,4 +255,4 @@ def test_of_a_method_the_new_function_goes_before_the_class() -> None:
 def test_left_alone(text: str, old: str, new: str) -> None:
     changed = text.replace(old, new)
     assert changed != text
-    assert remembered(changed, "def update" if text is KEPT else "def step") is None
+    assert remembered(changed, "def update" if text in (KEPT, RATED) else "def step") is None

@@ -114,6 +114,18 @@ layer = keras.layers.LSTM(24, unroll=True, return_sequences=True)  # HERE
 layer = keras.layers.LSTM(24, return_sequences=True)  # HERE
 """,
     ),
+    "rolled by default": (
+        """\
+def forecaster(units, unroll=True):  # HERE
+    return keras.layers.LSTM(units, unroll=unroll)
+model = forecaster(24)
+""",
+        """\
+def forecaster(units, unroll=False):  # HERE
+    return keras.layers.LSTM(units, unroll=unroll)
+model = forecaster(24)
+""",
+    ),
     "rolled 2": (
         """\
 layer = keras.layers.LSTM(24, unroll=UNROLL)  # HERE

@@ -372,6 +372,58 @@ def step(ids, y):
     return loss(y, model(ids))
 """,
     ),
+    "as_entries:hp=beta=float 1": (
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, hp):
+    opt.learning_rate.assign(hp["rate"])
+    return work(x) + hp["beta"] * tf.reduce_sum(x)
+for x in ds:
+    step(x, hp)
+""",
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, hp):
+    opt.learning_rate.assign(hp["rate"])
+    return work(x) + hp["beta"] * tf.reduce_sum(x)
+for x in ds:
+    step(x, {**hp, "beta": tf.constant(hp["beta"], tf.float32)})
+""",
+    ),
+    "as_entries:hp=beta=float 2": (
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, hp):
+    return work(x, hp) + hp["beta"] * tf.reduce_sum(x)
+step(x, hp)
+""",
+        None,
+    ),
+    "as_entries:hp=beta=float 3": (
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, hp):
+    if hp["beta"] > 0.5:
+        x = x * 2.0
+    return work(x)
+step(x, hp)
+""",
+        None,
+    ),
+    "as_entries:hp=beta=float 4": (
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(x, hp):
+    return work(x) + hp["beta"] * tf.reduce_sum(x)
+step(x, schedule(epoch))
+""",
+        None,
+    ),
     "reduced 3": (
         """\
 import tensorflow as tf
@@ -415,6 +467,9 @@ def test_edit(name: str) -> None:
     kind, _, numbers = name.split(maxsplit=1)[0].partition(":")
     if kind == "reduced":
         found = retraced.reduced(text, line(before))
+    elif kind == "as_entries":
+        parameter, key, number = numbers.split("=")
+        found = retraced.as_entries(text, line(before), parameter, {key: number})
     else:
         given = dict(one.split("=") for one in numbers.split(","))
         found = retraced.as_tensors(text, line(before), given)

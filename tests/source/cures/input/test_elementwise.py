@@ -81,6 +81,9 @@ SAME = {
     ),
     "the last axis": Case(ROWS, "def f(x):\n    return tf.reduce_sum(x, axis=-1), tf.nn.softmax(x)", (1,), (0, 1)),
     "the first axis of a row": Case(ROWS, "def f(x):\n    return tf.reduce_max(x, axis=0)", (1,), (0,)),
+    "as many numbers as there are": Case(
+        PICTURES, "def f(x):\n    return x + tf.ones(shape=tf.shape(x)) * 2.0", (3,), (3,)
+    ),
     "parts of a row": Case(ROWS, "def f(x):\n    return x[:2], x[2]", (1,), (1, 0)),
     "a part of the last axis": Case(PICTURES, "def f(x):\n    return x[..., :1] * 2", (3,), (3,)),
     "a corner of a picture": Case(PICTURES, "def f(x):\n    return x[1:3, :2, 0]", (3,), (2,)),
@@ -248,6 +251,9 @@ NOT = {
     "a row that nobody measured": Case(ROWS, "def f(x):\n    return x[0]"),
     "a constant that nobody measured": Case(PAIRS, "def f(x, y):\n    return (x - mean) / std, y", (), (), STATISTICS),
     "a random number for each": Case(ROWS, "def f(x):\n    return x * tf.random.uniform(())", (1,), (1,)),
+    "a random number for each of another shape": Case(
+        ROWS, "def f(x):\n    return x * tf.random.normal(tf.shape(x)[:1])", (1,), (1,)
+    ),
     "one draw for a batch": Case(PICTURES, "def f(x):\n    return tf.image.random_brightness(x, 0.2)", (3,), (3,)),
     "a random place": Case(PICTURES, "def f(x):\n    return tf.image.random_crop(x, (2, 2, 3))", (3,), (3,)),
     "a decoder": Case("names", "def f(n):\n    return tf.io.decode_png(tf.io.read_file(n))", (0,), (3,)),

@@ -6,6 +6,7 @@ import ast
 import time
 from textwrap import dedent
 
+import numpy as np
 import pytest
 
 from slowtrain import source
@@ -148,6 +149,52 @@ DTYPES = {
 def test_number_formats(name: str) -> None:
     script, expected = DTYPES[name]
     assert given(script).dtype == expected
+
+
+AXES = [
+    "x.mean(axis=1)", "x.std(axis=0, keepdims=True)", "x.sum()", "np.max(x, axis=-1)", "np.sum(x, axis=(0, 2))",
+    "np.argmax(x, axis=2)", "np.linalg.norm(x, axis=0)", "np.expand_dims(x, 0)", "np.expand_dims(x, axis=-1)",
+    "np.squeeze(x)", "np.squeeze(x, axis=1)", "x.squeeze()", "np.transpose(x, (2, 0, 1))", "np.transpose(x)", "x.T",
+    "np.tile(x, (1, 3, 2))", "np.repeat(x, 5, axis=1)", "x.repeat(2, axis=0)", "np.pad(x, ((1, 2), (0, 0), (3, 0)))",
+    "np.take(x, np.arange(3), axis=0)", "np.fft.rfft(x)", "np.flip(x, axis=0)", "np.isnan(x)", "np.sort(x, axis=0)",
+    "x[None]", "x[:, None]", "x[..., None]", "x[1, None]", "np.not_equal(x, 3)", "np.arctan2(x, x)",
+    "np.zeros((x.size, x.ndim))",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", AXES)
+def test_shapes_are_those_that_numpy_gives(expression: str) -> None:
+    known = given(f"x = np.zeros((4, 1, 6))\nask({expression})").shape
+    assert known == eval(expression, {"np": np, "x": np.zeros((4, 1, 6))}).shape
+
+
+OF_TENSORS = {
+    "ds.map(tf.image.per_image_standardization)": (8, 9, 3),
+    "ds.map(lambda p: tf.image.rgb_to_grayscale(p))": (8, 9, 1),
+    "ds.map(lambda p: tf.image.crop_to_bounding_box(p, 0, 0, 4, 5))": (4, 5, 3),
+    "ds.map(lambda p: tf.gather(p, tf.zeros((2,), tf.int32)))": (2, 9, 3),
+    "ds.map(lambda p: tf.reduce_mean(p, axis=-1, keepdims=True))": (8, 9, 1),
+    "ds.map(told)": (7, 7),
+    "tf.data.Dataset.from_generator(rows, output_signature=tf.TensorSpec((2, 5)))": (2, 5),
+}
+
+
+@pytest.mark.parametrize("made", OF_TENSORS)
+def test_shapes_of_elements(made: str) -> None:
+    told = "def told(p):\n    q = tf.io.decode_raw(p, tf.uint8)\n    q.set_shape((7, 7))\n    return q\n"
+    rows = "def rows():\n    a = np.zeros((9, width()))\n    for i in range(4):\n        yield a[i : i + 2]\n"
+    ds = "ds = tf.data.Dataset.from_tensor_slices(np.zeros((50, 8, 9, 3)))\n"
+    found = given(f"{told}{rows}{ds}for one in {made}:\n    ask(one)").shape
+    assert found == OF_TENSORS[made]
+
+
+def test_an_optimizer_of_another_rate_is_the_same() -> None:
+    same, other = asked(
+        "for i in range(9):\n    ask(keras.optimizers.SGD(0.1 / (i + 1)))\n"
+        "    ask(keras.optimizers.SGD(learning_rate=0.1, momentum=i))"
+    )
+    assert not same.given.args[0].varies
+    assert other.given.args[0].varies
 
 
 def test_loops_on_the_way_are_known() -> None:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import extracting
+from slowtrain.source.cures.host import restarting
 from slowtrain.source.cures.host.retraced import graph_function
-from slowtrain.source.reading import finding, graphable, scopes
+from slowtrain.source.reading import finding, graphable, index, scopes
 
 ONE = "lru_cache(maxsize=1)"  # the function of one model at a time: more would keep the models of all folds alive
 
@@ -28,7 +29,68 @@ def remembered(source: Source, line: int) -> list[Edit]:
     holder = finding.function(source, made)
     if not isinstance(holder, ast.FunctionDef) or made not in holder.body:
         return []
-    return _factory(source, holder) if _only_makes(holder, made) else _moved_out(source, holder, made)
+    if _only_makes(holder, made):
+        return _factory(source, holder)
+    return _moved_out(source, holder, made) or _for_a_rate(source, holder, made)
+
+
+def _for_a_rate(source: Source, holder: ast.FunctionDef, made: ast.FunctionDef) -> list[Edit]:
+    """An optimizer of the rate that ``holder`` is given, and the ``tf.function`` with it: of later calls the same ones.
+
+    What the optimizer has gathered is emptied, as a new one has none, and it gets the new rate.
+    """
+    body, anchor = holder.body, _anchor(source, holder)
+    tuned = body[0].targets[0] if isinstance(body[0], ast.Assign) else None
+    new = body[0].value if isinstance(body[0], ast.Assign) else None
+    rate = restarting.rate(source, new) if isinstance(new, ast.Call) else None
+    parameters, above = scopes.parameters(holder), finding.parents(source)
+    alone = len(body) == 3 and body[1] is made and _only_makes(holder, made, since=1)
+    if anchor is None or not alone or not isinstance(tuned, ast.Name) or not isinstance(new, ast.Call):
+        return []
+    if not isinstance(rate, ast.Name) or rate.id not in parameters or rate.id in scopes.read(made):
+        return []
+    if not _one_at_a_time(source, holder):
+        return []
+    given = [p for p in parameters if p in scopes.read(made)]
+    owner = above.get(holder)
+    compared = isinstance(owner, ast.ClassDef) and (owner.decorator_list or "__eq__" in scopes.bound(owner.body))
+    if compared or (given and not _objects([made], given)) or holder.decorator_list or holder.args.defaults:
+        return []
+    rows = source.text.split("\n")
+    column = rows[made.lineno - 1][: made.col_offset]
+    unit = column[len(rows[holder.lineno - 1]) - len(rows[holder.lineno - 1].lstrip()) :]
+    if column.strip() or not unit or tuned.id not in scopes.read(made):
+        return []
+    importing = [edits.imported(source, name, short) for name, short in (("functools", "functools"), ("numpy", "np"))]
+    (cache, first), (numpy, second) = importing
+    maker = extracting.free_name(source, f"make_{made.name.lstrip('_')}")
+    rest = [f"{k.arg}={edits.written(source, k.value)}" for k in new.keywords if k.value is not rate]
+    opened = f"{edits.written(source, new.func)}({', '.join(['learning_rate=0.0', *rest])})"
+    text = [f"@{cache}.{ONE}", f"def {maker}({', '.join(given)}):", f"{unit}{tuned.id} = {opened}", ""]
+    text += [f"{unit}{row}" if row else "" for row in extracting.lines(rows, made)]
+    text += ["", f"{unit}return {tuned.id}, {made.name}", "", "", ""]
+    call = [
+        f"{tuned.id}, {made.name} = {maker}({', '.join(given)})",
+        f"for variable in {tuned.id}.variables:  # begins anew",
+        f"{unit}variable.assign({numpy}.zeros_like(variable.numpy()))",
+        f"{tuned.id}.learning_rate = {rate.id}",
+    ]
+    inside = "\n".join(f"{column}{row}" for row in call).lstrip()
+    return [
+        *first,
+        *second,
+        edits.insert(source, (extracting.first_line(anchor), 0), "\n".join(text)),
+        Edit(source.file, edits.start(body[0]), edits.end(made), inside),
+    ]
+
+
+def _one_at_a_time(source: Source, holder: ast.FunctionDef) -> bool:
+    """Whether one place calls it, which drops what it got before: of two rates in use at once each needs its own."""
+    calls = index.of(source).called(holder.name)
+    statement = finding.statement(source, calls[0]) if len(calls) == 1 else None
+    if not isinstance(statement, ast.Assign) or statement.value is not calls[0] or len(statement.targets) != 1:
+        return False
+    return isinstance(statement.targets[0], (ast.Name, ast.Attribute))
 
 
 def _kept(source: Source, made: ast.FunctionDef) -> list[Edit]:
@@ -48,11 +110,11 @@ def _kept(source: Source, made: ast.FunctionDef) -> list[Edit]:
     return [*importing, edits.replace(source, made.decorator_list[0], f"{name}.cached_property")]
 
 
-def _only_makes(holder: ast.FunctionDef, made: ast.FunctionDef) -> bool:
-    """Whether all that ``holder`` does is to make and to return ``made``."""
+def _only_makes(holder: ast.FunctionDef, made: ast.FunctionDef, since: int = 0) -> bool:
+    """Whether all that ``holder`` does from a statement on is to make and to return ``made``."""
     last = holder.body[-1]
     given = isinstance(last, ast.Return) and isinstance(last.value, ast.Name) and last.value.id == made.name
-    return given and all(isinstance(n, ast.FunctionDef) for n in holder.body[:-1])
+    return given and all(isinstance(n, ast.FunctionDef) for n in holder.body[since:-1])
 
 
 def _factory(source: Source, holder: ast.FunctionDef) -> list[Edit]:

@@ -29,18 +29,18 @@ def restarted(source: Source, line: int) -> list[Edit]:
     every = [c for c in index.of(source).called("compile") if isinstance(c.func, ast.Attribute)]
     if not owner or not isinstance(made, ast.Call) or any(c is not call and _compiles(source, c) for c in every):
         return []
-    rate = _rate(source, made)
+    given = rate(source, made)
     others = [*call.args[1:], *(k.value for k in call.keywords if k.arg != "optimizer")]
     if _made_here(source, call, owner):
         return []  # another model each time, which has no optimizer yet
-    if rate is None or any(k.arg is None for k in call.keywords) or not all(_fixed(source, one) for one in others):
+    if given is None or any(k.arg is None for k in call.keywords) or not all(_fixed(source, one) for one in others):
         return []
     if any(
         isinstance(n, (ast.Name, ast.Attribute, ast.keyword, ast.Constant)) and _word(n) in MORE
         for n in trees.walk(source.tree)
     ):
         return []
-    return _edits(source, statement, owner, edits.written(source, rate))
+    return _edits(source, statement, owner, edits.written(source, given))
 
 
 def _made_here(source: Source, call: ast.Call, owner: str) -> bool:
@@ -62,15 +62,15 @@ def _compiles(source: Source, call: ast.Call) -> bool:
     return values.qualified(source, call.func) != "re.compile"
 
 
-def _rate(source: Source, made: ast.Call) -> ast.expr | None:
+def rate(source: Source, made: ast.Call) -> ast.expr | None:
     """The rate given to an optimizer of Keras's that begins at zero, whose other settings are written out."""
     kind = values.qualified(source, made.func)
     if not kind.startswith("keras.optimizers.") or finding.called(made) not in FROM_ZERO or len(made.args) > 1:
         return None
-    rate = finding.keyword(made, "learning_rate", 0)
+    found = finding.keyword(made, "learning_rate", 0)
     others = [k for k in made.keywords if k.arg != "learning_rate"]
     plain = all(isinstance(k.value, ast.Constant) and k.arg for k in others)
-    return rate if plain and rate is not None and not isinstance(rate, ast.Constant) else None
+    return found if plain and found is not None and not isinstance(found, ast.Constant) else None
 
 
 def _fixed(source: Source, node: ast.expr) -> bool:
