@@ -240,7 +240,9 @@ def _goes_on(source: Source, loop: ast.For) -> bool:
     """Whether a turn reads what the one before assigned, sums and lists that it adds to left out."""
     inside = [n for n in scopes.own(list(loop.body)) if isinstance(n, ast.Assign)]
     kept = {name for one in inside for target in one.targets for name in scopes.bound(target)}
-    before = scopes.bound([n for n in scopes.body(scopes.scope(source, loop)) if n is not loop])
+    turned = {id(n) for n in trees.walk(loop)}
+    apart = (n for n in scopes.own(scopes.body(scopes.scope(source, loop))) if id(n) not in turned)
+    before = {n.id for n in apart if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     function = finding.function(source, loop)
     outside = before | set(scopes.parameters(function) if function is not None else ())
     calls = (n for n in scopes.own(list(loop.body)) if isinstance(n, ast.Call) and finding.called(n) == "append")
