@@ -21,6 +21,7 @@ from slowtrain.capture.state import Progress
 
 COST_SHARE = 0.001  # of wall time that walks may take: with the clock readings around them below 0.2 %
 FIRST_NS = 4_000_000  # processor time given to the first walks, so that a run of a second shows what grows
+LEAST_BETWEEN_NS = 100_000_000  # two readings of memory, in the first half minute
 SAMPLE_SHARE = 1 / 300  # of the time since the first step, between two readings of memory: few, however long it lasts
 WALK_SHARE = 1 / 20  # the same between two walks
 LEAST_GROWN = 3  # walks that found a container longer than the walk before, until it is written down
@@ -70,7 +71,7 @@ class GrowthWatch:
                 return
             self._begun_ns = at
         if at >= self._memory_due_ns:
-            self._memory_due_ns = at + int((at - self._begun_ns) * SAMPLE_SHARE)
+            self._memory_due_ns = at + max(int((at - self._begun_ns) * SAMPLE_SHARE), LEAST_BETWEEN_NS)
             self.recorder.guard("memory", self._sample)
         if at >= self._walk_due_ns and self.spent_ns <= FIRST_NS + COST_SHARE * (at - self._made_ns):
             self._walk_due_ns = at + int((at - self._begun_ns) * WALK_SHARE)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from slowtrain.errors import InputError
 
 BOOTSTRAP = Path(__file__).with_name("bootstrap")
 LAUNCH_FILE = "launch.json"
+TICK_S = 0.5
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)  # batch systems send the last two
 
 
@@ -75,7 +78,7 @@ def launch(
         stderr=heard.child,
     )
     heard.begin()
-    interrupt = _Interrupt(child)
+    interrupt, ending = _Interrupt(child), _Ending(child)
     previous: dict[int, Any] = {s: signal.signal(s, _forward(child, s)) for s in FORWARDED}
     previous[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
     code = 0
@@ -83,7 +86,7 @@ def launch(
     try:
         while True:
             try:
-                code = child.wait(timeout=0.5)
+                code = ending.wait(TICK_S)
                 break
             except subprocess.TimeoutExpired:
                 interrupt.tick()
@@ -130,6 +133,31 @@ def ended(folder: Path, about: Mapping[str, Any], code: int, end_ns: int) -> int
     exit_code = code if code >= 0 else 128 - code
     _write(folder, {**about, "end_ns": end_ns, "exit_code": exit_code})
     return exit_code
+
+
+class _Ending:
+    """Waits for the child's end without looking for it: Python's own wait with a limit wakes up thirty times a second.
+
+    Where the system has no file for a process (Linux before 5.3, others), by that.
+    """
+
+    def __init__(self, child: subprocess.Popen[Any]) -> None:
+        self.child = child
+        self._file: int | None = None
+        with contextlib.suppress(OSError, AttributeError):
+            self._file = os.pidfd_open(child.pid)
+            self._poll = select.poll()
+            self._poll.register(self._file, select.POLLIN)
+
+    def wait(self, seconds: float) -> int:
+        """The exit code; raises ``subprocess.TimeoutExpired`` while the child runs."""
+        if self._file is None:
+            return self.child.wait(timeout=seconds)
+        if not self._poll.poll(1000 * seconds):
+            raise subprocess.TimeoutExpired(self.child.args, seconds)
+        os.close(self._file)
+        self._file = None
+        return self.child.wait()
 
 
 class _Interrupt:

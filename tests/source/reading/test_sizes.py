@@ -54,7 +54,7 @@ NUMBERS: dict[str, tuple[str, int | None]] = {
     "an item that is changed": ("s = [3, 4]\ns[1] = 5\nask(s[1])", 5),
     "an item that is not there": ("s = [3, 4]\nask(s[2])", None),
     "a list's length": ("s = [3, 4]\nask(len(s))", 2),
-    "a longer list's length": ("s = [3, 4]\ns.append(5)\nask(len(s))", None),
+    "a longer list's length": ("s = [3, 4]\ns.append(5)\nask(len(s))", 3),
     "a shorter list's length": ("s = [3, 4]\ns.pop()\nask(len(s))", None),
     "a filled mapping's length": ("t = {}\nfor k in given:\n    t[k] = 1\nask(len(t))", None),
     "an object's": (CLASS + "c = C(4)\nask(c.m)", 8),

@@ -84,7 +84,7 @@ class OversizedShuffle(Cause):
                 continue
             made = tuple(datasets.shuffled_first(source, edits.end(call.func)[0]))
             cure = Prescription("edit", Effect.EQUIVALENT, "shuffle before decoding, or as uint8", edits=made)
-            says = f"this buffer holds {plain(size / 2**30, 2)} GiB of floats that a map in front of it makes"
+            says = f"this buffer holds {plain(size / 2**30, 2)} GiB of what a map in front of it makes"
             yield Spot(*index.operation(call), says, cure)
 
     fixes = (

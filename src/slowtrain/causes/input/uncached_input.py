@@ -139,14 +139,14 @@ class UncachedInput(Cause):
             effect = Effect.EXACT if one.exact else Effect.EQUIVALENT
             says = f"put .cache() behind this {finding.called(one.call)}"
             cure = Prescription("edit", effect, says, edits=one.edits)
-            says = (
-                f"every epoch does {one.does} again for each element; all results take {plain(one.bytes / 2**20)} MiB"
-            )
+            says = f"every epoch does {one.does} again for each element; "
+            says += f"all results take {plain(one.bytes / 2**20)} MiB"
             generator = finding.keyword(one.call, "generator", 0) if "generator" in finding.called(one.call) else None
             place = index.operation(one.call) if generator is None else (edits.start(generator), edits.end(generator))
             yield Spot(*place, f"{says} at most", cure)
         seen = {one.call for one in known}
-        for more, size in staged.again(source):
+        early_ones = list(repeating.too_early(source))
+        for more, size in staged.again(source, cached=not early_ones):
             if more.call in seen:
                 continue
             seen.add(more.call)
@@ -154,7 +154,7 @@ class UncachedInput(Cause):
             says += f"; all results take {plain(size / 2**20)} MiB at most" if size else "; its result is small"
             cure = Prescription("advice", Effect.EQUIVALENT, "put .cache() behind this map, where all results fit")
             yield Spot(*index.operation(more.call), says, cure)
-        for early in repeating.too_early(source):
+        for early in early_ones:
             says = "put .cache() behind the map that does it, where its results fit into memory"
             cure = Prescription("advice", Effect.EXACT, says)
             kept = "this keeps names only" if early.names else "this keeps what is not worked on yet"

@@ -20,6 +20,7 @@ from slowtrain.source.reading.abstract.values import Value
 from slowtrain.source.spots.compute import ops
 from slowtrain.source.spots.host import retraces
 from slowtrain.source.spots.input import handedover, slowpython
+from slowtrain.source.spots.input.turns import SEVERAL
 
 FEW = 5  # turns in which nothing is done often
 LEAST_BUILDS = 3  # training in two stages (frozen, then unfrozen) compiles twice and must
@@ -173,7 +174,9 @@ def slow_parts(source: Source) -> Iterator[slowpython.Slow]:
         if event.name != "loop" or not event.producer:
             continue
         inside, function = _inside(event.loops), finding.function(source, event.node)
-        if function in seen or len(inside) < NESTED[event.producer] or inside[-1] is not event.loops[-1]:
+        if function in seen or not inside or inside[-1] is not event.loops[-1]:
+            continue
+        if len(inside) < NESTED[event.producer] and not _by_rows(source, event, inside[-1]):
             continue
         seen.add(function)
         low, high = (function.lineno, function.end_lineno or 0) if function is not None else (0, 0)
@@ -183,6 +186,15 @@ def slow_parts(source: Source) -> Iterator[slowpython.Slow]:
             yield slowpython.Slow(edits.start(event.node), edits.end(event.node), says)
     if not known and not inner:
         yield from whole
+
+
+def _by_rows(source: Source, event: Event, loop: Loop) -> bool:
+    """Whether a loop goes through the rows of a batch, and calls NumPy several times for each."""
+    if event.producer != "py_function" or loop.items.kind not in ("array", "rows") or loop.turns is not None:
+        return False
+    inner = (e for e in events(source) if e.loops[-1:] == (loop,))
+    each = {e.node for e in inner if e.name.startswith("numpy.") or (e.on is not None and e.on.kind == "array")}
+    return len(each) >= SEVERAL
 
 
 def _inside(loops: tuple[Loop, ...]) -> list[Loop]:

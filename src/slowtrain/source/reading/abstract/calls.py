@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from slowtrain.source.reading.abstract import library, things
+from slowtrain.source.reading.abstract import functional, library, things
 from slowtrain.source.reading.abstract.events import Loop
 from slowtrain.source.reading.abstract.values import EACH, NOTHING, UNKNOWN, Given, Value, joined, number
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from slowtrain.source.reading.abstract.names import Scope
 
 MADE_ONE_BY_ONE = ("list", "tuple", "rows", "generator")
+REMEMBERING = ("functools.lru_cache", "functools.cache")
 DESCRIPTORS = ("property", "staticmethod", "classmethod", "functools.cached_property")
 
 
@@ -26,6 +27,8 @@ def decorated(machine: Machine, node: ast.expr, made: Value, scope: Scope) -> Va
         return Value("graph", node=made.node, name=made.name, of=made, born=machine.born(), data=settings)
     if by.kind == "library" and by.name in DESCRIPTORS:
         return made.with_(dtype=by.name.rpartition(".")[2])
+    if by.kind == "library" and by.name in REMEMBERING:
+        return made.with_(dtype="remembered")
     if by.kind == "function":
         return called(machine, by, Given(node, [made]))
     known = by.kind == "library" and by.name.startswith(("functools.", "contextlib.", "keras."))
@@ -34,6 +37,8 @@ def decorated(machine: Machine, node: ast.expr, made: Value, scope: Scope) -> Va
 
 def called(machine: Machine, callee: Value, given: Given) -> Value:
     """What a call of ``callee`` gives; written down."""
+    if callee.kind == "partial" and callee.of is not None:
+        return called(machine, callee.of, functional.whole(callee, given))
     name, on, function = callee.name, callee, callee
     if callee.kind == "method":
         if callee.of is None:
@@ -45,7 +50,8 @@ def called(machine: Machine, callee: Value, given: Given) -> Value:
         given_too = given
     gives: Callable[[], Value]
     if function.kind == "function":
-        gives = lambda: machine.run(function, given_too)  # noqa: E731
+        again = function.dtype == "remembered" and not given_too.varies & set(machine.depth())
+        gives = lambda: _remembered(machine, function, given_too) if again else machine.run(function, given_too)  # noqa: E731
     elif function.kind == "graph":
         on, gives = function, lambda: _graph(machine, function, given_too)
     elif function.kind == "class":
@@ -63,6 +69,15 @@ def called(machine: Machine, callee: Value, given: Given) -> Value:
         handed(machine, given)
         name, gives = "", lambda: UNKNOWN.moving(given.varies)
     return noted(machine, name, on, given, gives)
+
+
+def _remembered(machine: Machine, function: Value, given: Given) -> Value:
+    """What a function gives that remembers it: it runs in the first call with what it is given."""
+    key = (bool(machine.silent), *(id(one) for one in given.every))
+    if key not in function.items:
+        with machine.once():
+            function.items[key] = machine.run(function, given)
+    return function.items[key]
 
 
 def _applied(machine: Machine, method: Value, given: Given) -> Value:

@@ -288,7 +288,13 @@ def _yield(machine: Machine, node: Any, scope: Scope) -> Value:
 def _formatted(machine: Machine, node: ast.JoinedStr, scope: Scope) -> Value:
     shown = [machine.value(n.value, scope) for n in node.values if isinstance(n, ast.FormattedValue)]
     given = Given(node, shown)
-    return calls.noted(machine, "format", None, given, lambda: Value("text", varies=given.varies))
+    made = Value("text", varies=given.varies)
+    plain = all(n.format_spec is None and n.conversion == -1 for n in node.values if isinstance(n, ast.FormattedValue))
+    if plain and not given.varies and all(isinstance(one.known, (str, int)) for one in shown):
+        held = iter(shown)
+        said = (n.value if isinstance(n, ast.Constant) else next(held).known for n in node.values)
+        made = Value("text", "".join(map(str, said)))
+    return calls.noted(machine, "format", None, given, lambda: made)
 
 
 def _named(machine: Machine, node: ast.NamedExpr, scope: Scope) -> Value:

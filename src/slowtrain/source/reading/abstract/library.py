@@ -8,7 +8,7 @@ from math import isfinite, prod
 from typing import TYPE_CHECKING
 
 from slowtrain.source.reading import objects
-from slowtrain.source.reading.abstract import drawing, running, shapes, texts, things
+from slowtrain.source.reading.abstract import drawing, functional, running, shapes, texts, things
 from slowtrain.source.reading.abstract.values import (
     EACH,
     NAMED,
@@ -197,8 +197,11 @@ def _folded(machine: Machine, given: Given) -> Value:  # noqa: ARG001
 
 def _gotten(machine: Machine, given: Given) -> Value:  # noqa: ARG001
     name = given.get("", 1).known
-    found = things.attribute_of(given.args[0], name) if given.args and isinstance(name, str) else None
-    return found or UNKNOWN.moving(given.varies)
+    if not given.args or not isinstance(name, str):
+        return UNKNOWN.moving(given.varies)
+    if given.args[0].kind == "library":
+        return Value("library", name=f"{given.args[0].name}.{name}")
+    return things.attribute_of(given.args[0], name) or UNKNOWN.moving(given.varies)
 
 
 def _set(machine: Machine, given: Given) -> Value:  # noqa: ARG001
@@ -219,6 +222,8 @@ _BUILT_IN: dict[str, Callable[[Machine, Given], Value]] = {
     **dict.fromkeys(("sum", "min", "max", "abs", "round", "pow"), _folded),
     **dict.fromkeys(("str", "repr", "format", "input"), lambda _, given: Value("text", varies=given.varies)),
     **{name: _converted(name) for name in ("float", "int", "bool")},
+    "functools.wraps": lambda *_: Value("library", name="functools.wraps"),
+    "functools.lru_cache": lambda *_: Value("library", name="functools.lru_cache"),
     "collections.deque": _queue,
     "range": _range,
     "tqdm.trange": _range,
@@ -235,7 +240,11 @@ _BUILT_IN: dict[str, Callable[[Machine, Given], Value]] = {
     "zip": lambda machine, given: running.zipped(machine, given.args, given.node),
     "map": lambda machine, given: running.mapped(machine, given) if len(given.args) > 1 else UNKNOWN,
     "next": lambda machine, given: running.next_of(machine, given.get("", 0), given.node),
-    "dict": lambda machine, given: Value("dict", items=dict(given.keywords), born=machine.born()),
+    "dict": functional.mapping,
+    "collections.OrderedDict": functional.mapping,
+    "collections.defaultdict": functional.defaulting,
+    "functools.partial": functional.partial,
+    "functools.reduce": functional.reduced,
 }
 
 
@@ -334,6 +343,9 @@ def method(machine: Machine, on: Value, name: str, given: Given) -> Value:
     if on.kind == "text":
         return texts.of_text(on, name, given)
     if on.kind == "list" and name in ADDING and given.args:
+        if name == "append" and None not in on.items and on.data != "open" and on.born == machine.depth():
+            on.items[len(on.items)] = given.args[-1]
+            return UNKNOWN
         held = on.items.get(None)
         on.items[None] = given.args[-1] if held is None else joined([held, given.args[-1]])
         on.data = machine.turns_since(on.born) if name == "append" and on.data != "open" else on.data

@@ -12,8 +12,8 @@ from contextlib import nullcontext, suppress
 from typing import Any
 
 from slowtrain.source import FUNCTIONS, Source, kept, trees
-from slowtrain.source.reading import index, scopes
-from slowtrain.source.reading.abstract import calls, conditions, expressions, things
+from slowtrain.source.reading import index
+from slowtrain.source.reading.abstract import calls, conditions, expressions, functional, things
 from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.names import Scope
 from slowtrain.source.reading.abstract.standing import Spent, Standing
@@ -226,9 +226,12 @@ class Machine(Standing):
             self.store(node.target, calls.element(self, items, loop, node), scope)
             self.block(node.body, scope)
 
-        self.loop(node, things.length(items), items, turn, scope)
-        self.block(node.orelse, scope)
-        return False
+        for one in (several := functional.apart(items, node)):
+            self.store(node.target, one, scope)
+            self.block(node.body, scope)
+        if not several:
+            self.loop(node, things.length(items), items, turn, scope)
+        return self.block(node.orelse, scope) and False
 
     def _while(self, node: ast.While, scope: Scope) -> bool:
         def turn(_: Loop) -> None:
@@ -310,7 +313,7 @@ class Machine(Standing):
         self._bind(node, scope, given)
         if isinstance(node, ast.Lambda):
             return self._inside(node, given.node, lambda: self.value(node.body, scope))
-        if _yields(node):
+        if functional.yields(node):
             return Value("generator", node=node, name=node.name, data=scope, born=self.born())
 
         return self._inside(node, given.node, lambda: self._whole(node, scope))
@@ -346,14 +349,15 @@ class Machine(Standing):
         names = [a.arg for a in (*given.posonlyargs, *given.args)]
         defaults = dict(zip(names[len(names) - len(given.defaults) :], given.defaults, strict=True))
         defaults |= {a.arg: d for a, d in zip(given.kwonlyargs, given.kw_defaults, strict=True) if d is not None}
+        bound, places = dict(zip(names, args, strict=False)), len(names)
         names += [a.arg for a in given.kwonlyargs]
-        bound = dict(zip(names, args, strict=False)) | {k: v for k, v in keywords.items() if k in names}
+        bound |= {k: v for k, v in keywords.items() if k in names}
         outside = scope.above or scope
         for name in names:
             if name not in bound:
                 bound[name] = self.value(defaults[name], outside) if name in defaults else UNKNOWN
         if given.vararg is not None:
-            bound[given.vararg.arg] = Value("tuple", items=dict(enumerate(args[len(names) :])))
+            bound[given.vararg.arg] = Value("tuple", items=dict(enumerate(args[places:])))
         if given.kwarg is not None:
             bound[given.kwarg.arg] = Value("dict", items={k: v for k, v in keywords.items() if k not in names})
         for name, value in bound.items():
@@ -364,11 +368,6 @@ def _carried(was: Value, value: Value, loop: Loop) -> Value:
     """What a name holds when a turn begins: what it held before, or what the turn before left."""
     same = value.known is not NOTHING and value.known == was.known
     return value if same else either(was, value).moving((loop.number,))
-
-
-@kept(4096)
-def _yields(function: ast.AST) -> bool:
-    return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in scopes.own(scopes.body(function)))
 
 
 _STATEMENTS: dict[type[ast.AST], Any] = {

@@ -253,9 +253,7 @@ def _framed(given: Given) -> Shape | None:
 def _multiplied(given: Given) -> Shape | None:
     left, right = of(given.get("a", 0)), of(given.get("b", 1))
     turned = {"transpose_a", "transpose_b", "adjoint_a", "adjoint_b"} & set(given.keywords) or len(given.args) > 2
-    if not left or not right or len(left) < 2 or len(right) < 2 or turned:
-        return None
-    return (*things.broadcast([left[:-2], right[:-2]]), left[-2], right[-1])
+    return None if turned else things.multiplied(left, right)
 
 
 def _decoded(given: Given) -> Shape | None:

@@ -61,6 +61,15 @@ class Standing:
             self.loops.pop()
 
     @contextmanager
+    def once(self) -> Iterator[None]:
+        """What runs for the first call alone, whatever loops are around it."""
+        before, self.loops = self.loops, []
+        try:
+            yield
+        finally:
+            self.loops = before
+
+    @contextmanager
     def producing(self, what: str) -> Iterator[None]:
         """Python that runs to make the input, outside of any graph."""
         before = (self.producer, self.graph)

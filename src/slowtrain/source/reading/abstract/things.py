@@ -16,6 +16,7 @@ MOST_POWER = 64
 MOST_TEXT = 18  # digits of a number that stands in a text
 FEW = 64  # different numbers, of which each may be traced once
 TENSORS = ("tensor", "variable")
+Shape = tuple[int | None, ...]
 IN_GRAPHS = frozenset({"call", "train_step", "test_step", "predict_step"})
 
 
@@ -80,8 +81,9 @@ def together(op: ast.operator, left: Value, right: Value) -> Value:
             found = widest(left, right)
             if isinstance(op, ast.Div) and kind == "array" and found.startswith(("int", "uint")):
                 found = "float64"
+            product = isinstance(op, ast.MatMult)
             return Value("array" if kind == "array" else "tensor", varies=varies, ragged=ragged, dtype=found,
-                         shape=_shape(left, right))  # fmt: skip
+                         shape=multiplied(left.shape, right.shape) if product else _shape(left, right))  # fmt: skip
     if "number" in (left.kind, right.kind) and {left.kind, right.kind} <= {"number", "unknown"}:
         known = _computed(op, left.known, right.known) if left.kind == right.kind else NOTHING
         names = {left.name, right.name} if left.kind == right.kind else {""}
@@ -101,7 +103,9 @@ def together(op: ast.operator, left: Value, right: Value) -> Value:
         if None in (*left.items, *right.items) and counts and None not in counts:
             known = sum(n for n in counts if n is not None)
             return Value("list", varies=varies, items={None: joined(both)}, data=known)
-        return sequence(left.kind, both).moving(varies).with_(data="open")
+        closed = isinstance(op, ast.Add) and left.kind == right.kind and "open" not in (left.data, right.data)
+        sure = closed and None not in (*left.items, *right.items)
+        return sequence(left.kind, both).moving(varies).with_(data=None if sure else "open")
     return Value(ragged=ragged, varies=varies)
 
 
@@ -112,6 +116,17 @@ def _shape(left: Value, right: Value) -> tuple[int | None, ...] | None:
     if len(known) == 1 and other.kind != "number" and (not known[0] or 1 in known[0] or _of_columns(other, known[0])):
         return None
     return broadcast(known) if known else None
+
+
+def multiplied(left: Shape | None, right: Shape | None) -> Shape | None:
+    """The shape of a product of matrices, and of one with a vector."""
+    if not left or not right:
+        return None
+    if len(right) == 1:
+        return left[:-1]
+    if len(left) == 1:
+        return (*right[:-2], right[-1])
+    return (*broadcast([left[:-2], right[:-2]]), left[-2], right[-1])
 
 
 def _of_columns(other: Value, known: tuple[int | None, ...]) -> bool:

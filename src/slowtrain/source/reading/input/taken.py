@@ -15,6 +15,7 @@ from slowtrain.source.reading.abstract.machine import events
 from slowtrain.source.reading.abstract.values import Value
 from slowtrain.source.reading.input import chains
 
+BY_RECORD = (".TFRecordDataset", ".TextLineDataset", ".FixedLengthRecordDataset")  # of each file one after the other
 CUTTING = frozenset({"batch", "padded_batch", "ragged_batch", "rebatch"})
 ONE_BY_ONE = ("from_tensor_slices", "TextLineDataset", "TFRecordDataset")
 ALONG = frozenset({"map", "shuffle", "prefetch", "cache", "with_options", "repeat", "enumerate", "snapshot"})
@@ -132,8 +133,13 @@ def batched(stages: tuple[Stage, ...]) -> bool | None:
     for one in stages[1:]:
         if one.name in CUTTING:
             found = True
-        elif one.name == "unbatch":
+        elif one.name == "unbatch" or _by_record(one):
             found = False
         elif one.name not in ALONG | {"take", "skip", "shard", "filter"}:
             found = None
     return found
+
+
+def _by_record(stage: Stage) -> bool:
+    """Whether it goes through files record by record."""
+    return stage.name in ("interleave", "flat_map") and any(e.name.endswith(BY_RECORD) for e in stage.does)

@@ -15,7 +15,7 @@ from slowtrain.source.reading.abstract.values import Value
 from slowtrain.source.reading.input import consumed, costly, pipelines, taken
 from slowtrain.source.spots.input import repeating, shuffling, tiny
 
-OURS = ("function", "method", "graph", "class")
+OURS = ("function", "method", "graph", "class", "partial", "object")
 LEAST_ROWS = 1000  # an epoch of fewer is over in some ten milliseconds, at some 10 µs a call
 FEW = 64  # elements: about a batch
 QUIET = frozenset({".set_shape", ".items", ".keys", ".values", ".get", ".pop", ".append", ".update", "loop", "format"})
@@ -81,18 +81,17 @@ def _does(stage: Stage, op: str) -> bool:
 
 
 def large(source: Source) -> Iterator[tuple[Staged, int]]:
-    """Buffers behind maps, and how many bytes of 4-byte floats they hold where that is known."""
+    """Buffers behind maps, and how many bytes they hold, at least, where that is known."""
     for one in taken.of(source) if ".shuffle" in source.text else ():
         for at, stage in enumerate(one.stages):
             maps = _since_rows(one.stages[:at]) if stage.name == "shuffle" else []
             if not maps or taken.batched(one.stages[:at]) is not False:
                 continue
             held, there = stage.given.get("buffer_size", 0).known, taken.rows(one.stages[:at])
-            floats = any(leaf.dtype.startswith("float") for leaf in taken.leaves(stage.before))
-            each = taken.numbers(stage.before, batched=False) if floats else None
+            each = sum(taken.size(leaf, batched=False) or 0 for leaf in taken.leaves(stage.before) if leaf.dtype)
             if each and isinstance(held, int) and held > 0 and isinstance(stage.given.node, ast.Call):
                 many = min(held, there) if there and "repeat" not in one.names else held
-                yield Staged(stage.given.node, "", early=True), many * each * shuffling.FLOAT_BYTES
+                yield Staged(stage.given.node, "", early=True), many * each
 
 
 def _cheap(stage: Stage) -> bool:
@@ -186,16 +185,22 @@ def filled(source: Source) -> Iterator[Staged]:
                     yield Staged(stage.given.node, says)
 
 
-def again(source: Source) -> Iterator[tuple[Staged, int | None]]:
+def again(source: Source, *, cached: bool) -> Iterator[tuple[Staged, int | None]]:
     """Long work that is the same in every pass, of which all results are small; how many bytes they are, if known.
+
+    ``cached``: behind a cache as well, which may keep the names of files, or what is still to be decoded.
 
     How many files a folder holds no text tells: of what is made of each, it is small where some thousand fit.
     """
     for one in taken.of(source) if ".map" in source.text else ():
-        if one.passes < pipelines.SEVERAL or {"cache", "snapshot", "take"} & set(one.names):
+        if one.passes < pipelines.SEVERAL or {"snapshot", "take"} & set(one.names):
             continue
-        found = None
+        if "cache" in one.names and not cached:
+            continue
+        found, kept = None, [at for at, name in enumerate(one.names) if name == "cache"][-1:]
         for at, stage in enumerate(one.stages):
+            if kept and at <= kept[0]:
+                continue
             if stage.name != "map" or not isinstance(stage.given.node, ast.Call):
                 continue
             if _random(stage):
