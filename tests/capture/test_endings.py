@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -177,3 +178,24 @@ def test_signals_are_passed_on(name: str, tmp_path: Path) -> None:
 def test_a_script_that_is_terminated(tmp_path: Path) -> None:
     code, out, err = signalled(tmp_path, "default", lambda pid: os.kill(pid, signal.SIGTERM))
     assert (code, out, err) == (143, "", "")
+
+
+@pytest.mark.parametrize("told_by_the_system", [True, False])
+def test_the_end_is_waited_for_with_and_without_a_file_for_the_process(
+    told_by_the_system: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not told_by_the_system:
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+    elif not hasattr(os, "pidfd_open"):
+        pytest.skip("this system has no file for a process")
+    with subprocess.Popen([sys.executable, "-c", "input(); raise SystemExit(7)"], stdin=subprocess.PIPE) as child:
+        ending = launch._Ending(child)
+        assert (ending._file is not None) == told_by_the_system
+        spent = time.process_time()
+        with pytest.raises(subprocess.TimeoutExpired):
+            ending.wait(0.2)
+        assert time.process_time() - spent < 0.1
+        assert child.stdin is not None
+        child.stdin.close()  # input() ends with an error then
+        assert ending.wait(30) == 1
+        assert ending._file is None
