@@ -57,8 +57,7 @@ def _for_a_rate(source: Source, holder: ast.FunctionDef, made: ast.FunctionDef) 
     if compared or (given and not _objects([made], given)) or holder.decorator_list or holder.args.defaults:
         return []
     rows = source.text.split("\n")
-    column = rows[made.lineno - 1][: made.col_offset]
-    unit = column[len(rows[holder.lineno - 1]) - len(rows[holder.lineno - 1].lstrip()) :]
+    column, unit = _indents(rows, holder)
     if column.strip() or not unit or tuned.id not in scopes.read(made):
         return []
     importing = [edits.imported(source, name, short) for name, short in (("functools", "functools"), ("numpy", "np"))]
@@ -66,11 +65,10 @@ def _for_a_rate(source: Source, holder: ast.FunctionDef, made: ast.FunctionDef) 
     maker = extracting.free_name(source, f"make_{made.name.lstrip('_')}")
     rest = [f"{k.arg}={edits.written(source, k.value)}" for k in new.keywords if k.value is not rate]
     opened = f"{edits.written(source, new.func)}({', '.join(['learning_rate=0.0', *rest])})"
-    text = [f"@{cache}.{ONE}", f"def {maker}({', '.join(given)}):", f"{unit}{tuned.id} = {opened}", ""]
-    text += [f"{unit}{row}" if row else "" for row in extracting.lines(rows, made)]
-    text += ["", f"{unit}return {tuned.id}, {made.name}", "", "", ""]
+    inner = [f"{tuned.id} = {opened}", "", *extracting.lines(rows, made)]
+    head, results = f"{maker}({', '.join(given)})", f"{tuned.id}, {made.name}"
     call = [
-        f"{tuned.id}, {made.name} = {maker}({', '.join(given)})",
+        f"{results} = {head}",
         f"for variable in {tuned.id}.variables:  # begins anew",
         f"{unit}variable.assign({numpy}.zeros_like(variable.numpy()))",
         f"{tuned.id}.learning_rate = {rate.id}",
@@ -79,7 +77,7 @@ def _for_a_rate(source: Source, holder: ast.FunctionDef, made: ast.FunctionDef) 
     return [
         *first,
         *second,
-        edits.insert(source, (extracting.first_line(anchor), 0), "\n".join(text)),
+        _remembering(source, anchor, cache, head, inner, results, unit),
         Edit(source.file, edits.start(body[0]), edits.end(made), inside),
     ]
 
@@ -142,26 +140,40 @@ def _moved_out(source: Source, holder: ast.FunctionDef, made: ast.FunctionDef) -
     if not _objects([made], given):
         return []
     rows = source.text.split("\n")
-    column = rows[holder.body[0].lineno - 1][: holder.body[0].col_offset]
-    unit = column[len(rows[holder.lineno - 1]) - len(rows[holder.lineno - 1].lstrip()) :]
+    column, unit = _indents(rows, holder)
     if column.strip() or not unit:
         return []
     name, importing = edits.imported(source, "functools", "functools")
     maker = extracting.free_name(source, f"make_{made.name.lstrip('_')}")
     results = ", ".join([*sorted(own), made.name])
-    text = [f"@{name}.{ONE}", f"def {maker}({', '.join(given)}):"]
-    text += [f"{unit}{row}" for one in sums for row in extracting.lines(rows, one)] + [""] * bool(sums)
-    text += [f"{unit}{row}" if row else "" for row in extracting.lines(rows, made)]
-    text += ["", f"{unit}return {results}", "", "", ""]
-    call = [f"{results} = {maker}({', '.join(given)})", *(f"{one}.reset_state()" for one in sorted(own))]
+    inner = [row for one in sums for row in extracting.lines(rows, one)] + [""] * bool(sums)
+    inner += extracting.lines(rows, made)
+    head = f"{maker}({', '.join(given)})"
+    call = [f"{results} = {head}", *(f"{one}.reset_state()" for one in sorted(own))]
     return [
         *importing,
-        edits.insert(source, (extracting.first_line(anchor), 0), "\n".join(text)),
+        _remembering(source, anchor, name, head, inner, results, unit),
         *(_without(source, rows, one) for one in sums),
         Edit(
             source.file, (extracting.first_line(made), 0), edits.end(made), "\n".join(f"{column}{row}" for row in call)
         ),
     ]
+
+
+def _indents(rows: list[str], holder: ast.FunctionDef) -> tuple[str, str]:
+    """What stands in front of the statements of ``holder``, and how much of it is theirs alone."""
+    first, own = holder.body[0], rows[holder.lineno - 1]
+    column = rows[first.lineno - 1][: first.col_offset]
+    return column, column[len(own) - len(own.lstrip()) :]
+
+
+def _remembering(
+    source: Source, anchor: ast.stmt, module: str, head: str, inner: list[str], results: str, unit: str
+) -> Edit:
+    """The function that remembers what it makes, in front of ``anchor``; ``head`` is its name and its parameters."""
+    text = [f"@{module}.{ONE}", f"def {head}:", *(f"{unit}{row}" if row else "" for row in inner)]
+    text += ["", f"{unit}return {results}", "", "", ""]
+    return edits.insert(source, (extracting.first_line(anchor), 0), "\n".join(text))
 
 
 def _without(source: Source, rows: list[str], one: ast.stmt) -> Edit:

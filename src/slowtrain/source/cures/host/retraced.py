@@ -107,9 +107,9 @@ def as_entries(source: Source, line: int, parameter: str, entries: dict[str, str
         text = scopes.dotted(given) if given is not None else ""
         if given is None or not text or any(isinstance(a, ast.Starred) for a in call.args):
             return []
-        types = {key: "" if ways[key] == {"cast"} and kind != "float" else f", {name}.float32"
-                 for key, kind in entries.items()}  # fmt: skip
-        items = ", ".join(f'"{key}": {name}.constant({text}["{key}"]{end})' for key, end in types.items())
+        types = {key: _format(ways[key], kind) for key, kind in entries.items()}
+        ends = {key: f", {name}.{dtype})" if dtype else ")" for key, dtype in types.items()}
+        items = ", ".join(f'"{key}": {name}.constant({text}["{key}"]{end}' for key, end in ends.items())
         found.append(edits.replace(source, given, f"{{**{text}, {items}}}"))
     return [*importing, *found]
 
@@ -174,13 +174,12 @@ def _dtype(source: Source, function: ast.FunctionDef, parameter: str, kind: str)
     found = _uses(source, function, parameter)
     if found is None:
         return None
-    if not found:
-        return ""
-    if kind == "float":
-        return "float32"
-    if found == {"cast"}:
-        return ""
-    return "float32" if found <= {"cast", "number"} else None
+    return _format(found, kind) if found else ""
+
+
+def _format(ways: set[str], kind: str) -> str:
+    """The type in which a number, "float" or "int", meets what it is used with; "" for its own."""
+    return "" if ways == {"cast"} and kind != "float" else "float32"
 
 
 def _uses(source: Source, function: ast.AST, parameter: str, depth: int = 4) -> set[str] | None:

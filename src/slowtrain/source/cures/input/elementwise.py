@@ -31,7 +31,8 @@ from slowtrain.source.cures.input.elementwise_ops import (
     Unsure,
     Value,
 )
-from slowtrain.source.reading import finding, scopes
+from slowtrain.source.reading import scopes
+from slowtrain.source.reading.input import elements
 
 MADE_ALIKE = frozenset({"zeros", "ones", "random.normal", "random.uniform", "random.truncated_normal"})
 
@@ -288,7 +289,7 @@ class _Reader:
         plain = name.removeprefix("tensorflow.").removeprefix("compat.v1.").removeprefix("math.")
         if not name.startswith("tensorflow."):
             return self.own(node)
-        if plain in MADE_ALIKE and (like := _shape_of(self.source, node)) is not None:
+        if plain in MADE_ALIKE and (like := elements.as_many_as(self.source, node)) is not None:
             return self.made_alike(node, plain, like)
         values = [self.value(a) for a in node.args]
         named = {k.arg: self.value(k.value) for k in node.keywords if k.arg}
@@ -366,14 +367,6 @@ class _Reader:
         parts = (*group.parts[:at], *group.parts[at + 1 :])
         self.known[name] = Several(parts, (*group.keys[:at], *group.keys[at + 1 :]))
         return group.parts[at]
-
-
-def _shape_of(source: Source, node: ast.Call) -> ast.expr | None:
-    """The ``x`` of ``shape=tf.shape(x)``."""
-    shape = finding.keyword(node, "shape", 0)
-    plain = isinstance(shape, ast.Call) and len(shape.args) == 1 and not shape.keywords
-    named = plain and scopes.full(source, shape.func) == "tensorflow.shape"  # type: ignore[union-attr]
-    return shape.args[0] if named else None  # type: ignore[union-attr]
 
 
 def _open(value: Value) -> bool:

@@ -7,24 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slowtrain.source.reading.abstract.values import Given, Value, sizes
+from slowtrain.source.reading.abstract.values import Given, Shape, Value, sizes
 
-Shape = tuple[int | None, ...]
-
-NAMES = (
-    "x",
-    "a",
-    "input",
-    "input_tensor",
-    "tensor",
-    "image",
-    "images",
-    "value",
-    "values",
-    "features",
-    "logits",
-    "params",
-)
+NAMES = "x a input input_tensor tensor image images value values features logits params".split()
 # Of the first argument's shape, whatever else they are given, by the last part of the name.
 AS_FIRST = frozenset(
     "per_image_standardization adjust_brightness adjust_contrast adjust_gamma adjust_hue adjust_saturation "
@@ -35,13 +20,9 @@ AS_FIRST = frozenset(
     "argsort softmax log_softmax softplus softsign elu selu gelu leaky_relu relu6 silu swish l2_normalize dropout "
     "asin acos atan asinh acosh atanh arcsin arccos arctan arcsinh arccosh arctanh sinh cosh log2 log10 exp2 cbrt "
     "reciprocal negative ceil trunc rint fabs absolute fft ifft fft2d ifft2d unwrap real imag conj conjugate angle "
-    "isnan isfinite isinf is_nan is_finite is_inf saturate_cast erf lgamma digamma ensure_finite nan_to_num "
+    "isnan isfinite isinf is_nan is_finite is_inf saturate_cast erf lgamma digamma nan_to_num "
     "clip_by_norm to_number to_hash_bucket to_hash_bucket_fast lower strip regex_replace deg2rad rad2deg "
     "zeros_like ones_like full_like empty_like".split()
-)
-LIKE_BOTH = frozenset(
-    "not_equal greater_equal less_equal mod floormod floordiv floor_divide truediv true_divide divide_no_nan remainder "
-    "multiply_no_nan squared_difference atan2 logaddexp fmod copysign complex xlogy xdivy".split()
 )
 
 
@@ -57,14 +38,15 @@ def held(given: Given) -> Shape | None:
     return one.shape if one is not None and one.kind in ("array", "tensor", "variable") else None
 
 
-def _whole(one: Value) -> int | None:
+def whole(one: Value) -> int | None:
+    """The whole number that it is in every turn."""
     known = isinstance(one.known, int) and not isinstance(one.known, bool) and not one.varies
     return one.known if known else None
 
 
 def _places(one: Value, rank: int) -> set[int] | None:
     """The axes that a number or a tuple of them names."""
-    several = [_whole(v) for v in one.items.values()] if one.kind in ("tuple", "list") else [_whole(one)]
+    several = [whole(v) for v in one.items.values()] if one.kind in ("tuple", "list") else [whole(one)]
     if not several or any(n is None or not -rank <= n < rank for n in several):
         return None
     return {n % rank for n in several if n is not None}
@@ -97,7 +79,7 @@ def picked(given: Given) -> Shape | None:
 
 def widened(given: Given) -> Shape | None:
     """``expand_dims``."""
-    shape, axis = held(given), _whole(given.get("axis", 1))
+    shape, axis = held(given), whole(given.get("axis", 1))
     if shape is None or axis is None or not -len(shape) - 1 <= axis <= len(shape):
         return None
     place = axis % (len(shape) + 1)
@@ -120,7 +102,7 @@ def turned(given: Given) -> Shape | None:
     named = next((given.keywords[k] for k in ("perm", "axes") if k in given.keywords), given.get("", 1))
     if shape is None:
         return None
-    order = [_whole(v) for v in named.items.values()] if named.kind in ("tuple", "list") else []
+    order = [whole(v) for v in named.items.values()] if named.kind in ("tuple", "list") else []
     if not order:
         return shape[::-1] if named.kind == "unknown" and len(given.every) == 1 else None
     if sorted(n for n in order if n is not None) != list(range(len(shape))):
@@ -138,7 +120,7 @@ def tiled(given: Given) -> Shape | None:
 
 def repeated(given: Given) -> Shape | None:
     """``repeat`` along an axis that is named."""
-    shape, times, axis = held(given), _whole(given.get("repeats", 1)), _whole(given.get("axis", 2))
+    shape, times, axis = held(given), whole(given.get("repeats", 1)), whole(given.get("axis", 2))
     if not shape or axis is None or not -len(shape) <= axis < len(shape):
         return None
     place = axis % len(shape)
@@ -165,7 +147,7 @@ def gathered(given: Given) -> Shape | None:
     shape, by = held(given), given.get("indices", 1)
     inside = () if by.kind == "number" else by.shape if by.kind in ("array", "tensor", "variable") else None
     named = "axis" in given.keywords or len(given.args) > 2
-    axis = _whole(given.get("axis", 2)) if named else 0
+    axis = whole(given.get("axis", 2)) if named else 0
     if not shape or inside is None or axis is None or not -len(shape) <= axis < len(shape):
         return None
     place = axis % len(shape)
@@ -185,7 +167,7 @@ def with_channels(channels: int) -> Callable[[Given], Shape | None]:
 def boxed(given: Given) -> Shape | None:
     """``crop_to_bounding_box`` and ``pad_to_bounding_box``."""
     shape = held(given)
-    sides = (_whole(given.get("target_height", 3)), _whole(given.get("target_width", 4)))
+    sides = (whole(given.get("target_height", 3)), whole(given.get("target_width", 4)))
     return (*shape[:-3], *sides, shape[-1]) if shape and len(shape) >= 3 else None
 
 
@@ -195,7 +177,7 @@ def spectrum(given: Given) -> Shape | None:
     named = next((given.keywords[k] for k in ("n", "fft_length") if k in given.keywords), None)
     if not shape or (named is None and len(given.every) > 1):
         return None
-    points = shape[-1] if named is None else _whole(named)
+    points = shape[-1] if named is None else whole(named)
     return (*shape[:-1], points // 2 + 1 if points else None)
 
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from slowtrain.source.reading.abstract import axes, things
-from slowtrain.source.reading.abstract.values import Given, Value, sizes
-
-Shape = tuple[int | None, ...]
+from slowtrain.source.reading.abstract.values import Given, Shape, Value, sequence, sizes
 
 # Of as many numbers as they are given, by the last part of the name, in NumPy and in TensorFlow.
 ALIKE = frozenset(
     "abs exp log log1p expm1 sqrt rsqrt square sign sin cos tan tanh arctan2 hypot sigmoid relu clip clip_by_value "
     "cast identity stop_gradient constant convert_to_tensor maximum minimum add subtract multiply divide "
-    "where greater less equal floor round power pow zeros_like ones_like full_like array asarray ascontiguousarray "
-    "float32 float64 int32 int64 uint8 nan_to_num roll flip sort logical_and logical_or logical_not "
+    "where greater less equal floor round power pow array asarray ascontiguousarray "
+    "float32 float64 int32 int64 uint8 logical_and logical_or logical_not not_equal greater_equal less_equal mod "
+    "floormod floordiv floor_divide truediv true_divide divide_no_nan remainder multiply_no_nan squared_difference "
+    "atan2 logaddexp fmod copysign complex xlogy xdivy "
     "Variable convert_image_dtype".split()
 )
 MADE = frozenset("zeros ones fill full empty normal uniform truncated_normal".split())
@@ -31,7 +31,7 @@ def known(made: Value, name: str, given: Given) -> Value:
         return made
     last = name.rpartition(".")[2]
     does = _RULES.get(last.removeprefix("reduce_") if last.startswith("reduce_") else last)
-    if does is None and last in ALIKE | axes.LIKE_BOTH:
+    if does is None and last in ALIKE:
         does = _alike
     if does is None and last in MADE and not name.startswith("numpy.random."):
         does = _named
@@ -99,28 +99,22 @@ def of_method(held: Shape | None, name: str, given: Given) -> Shape | None:
     if name in ("copy", "clip", "round", "cumsum", "cumprod") and (not name.startswith("cum") or given.keywords):
         return held
     if name == "reshape":
-        several = sizes(given.args[0]) if len(given.args) == 1 else tuple(_size(one) for one in given.args)
+        several = sizes(given.args[0]) if len(given.args) == 1 else tuple(axes.whole(one) for one in given.args)
         return None if several is None else tuple(None if n == -1 else n for n in several)
     if name in ("ravel", "flatten"):
         return (prod(n for n in held if n is not None) if held is not None and None not in held else None,)
     if name == "transpose":
-        return _turned(held, given.args)
+        apart = [sequence("tuple", given.args)] if given.args and given.args[0].kind == "number" else given.args
+        return axes.turned(Given(given.node, [Value("array", shape=held), *apart]))
     does = axes.RULES.get(name) if held is not None else None
     whole = Given(given.node, [Value("array", shape=held), *given.args], given.keywords)
     return does(whole) if does is not None else None
 
 
-def _turned(held: Shape | None, several: Sequence[Value]) -> Shape | None:
-    """With its axes in this order, all of them the other way round where none is given."""
-    order = [one.known for one in several] or list(range(len(held or ())))[::-1]
-    whole = held is not None and sorted(n for n in order if isinstance(n, int)) == list(range(len(held)))
-    return tuple(held[n] for n in order if isinstance(n, int)) if whole and held is not None else None
-
-
 def _windows(given: Given) -> Shape | None:
     """Windows of rows that overlap: as many as there are places for one, each along an axis at the end."""
     held = given.args[0].shape if given.args else None
-    wide, along = _size(given.get("window_shape", 1)), given.get("axis", 2).known
+    wide, along = axes.whole(given.get("window_shape", 1)), given.get("axis", 2).known
     place = along if isinstance(along, int) else 0
     if held is None or wide is None or not -len(held) <= place < len(held):
         return None
@@ -132,17 +126,13 @@ def _windows(given: Given) -> Shape | None:
 def drawn(last: str, size: Value, given: Given) -> Shape | None:
     """What NumPy draws: of the size that is asked for, or of the arrays that say what is drawn."""
     if last in ("rand", "randn"):
-        return tuple(_size(one) for one in given.args)
+        return tuple(axes.whole(one) for one in given.args)
     if last == "permutation" and given.args:
         return sizes(given.args[0])
     if size.kind not in ("unknown", "none"):
         return sizes(size)
     arrays = [one for one in given.every if one.kind == "array"]
     return _alike(Given(given.node, arrays)) if arrays and last != "choice" else None
-
-
-def _size(one: Value) -> int | None:
-    return one.known if isinstance(one.known, int) and not one.varies else None
 
 
 def _is(one: ast.expr, known: object) -> bool:

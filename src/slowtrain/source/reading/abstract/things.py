@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from slowtrain.source import FUNCTIONS
-from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Value, joined, number, sequence, widest
+from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Shape, Value, joined, number, sequence, widest
 
 CONSTANTS = frozenset({"numpy.pi", "math.pi", "numpy.e", "math.e"})
 MANY_COLUMNS = 256  # as many numbers are more likely one for each row
@@ -16,7 +16,6 @@ MOST_POWER = 64
 MOST_TEXT = 18  # digits of a number that stands in a text
 FEW = 64  # different numbers, of which each may be traced once
 TENSORS = ("tensor", "variable")
-Shape = tuple[int | None, ...]
 IN_GRAPHS = frozenset({"call", "train_step", "test_step", "predict_step"})
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 NOTHING: Any = object()  # of a value that is not known
 NONE: frozenset[int] = frozenset()
+Shape = tuple[int | None, ...]  # None: a size that the text does not tell
 MOST_ITEMS = 256  # told apart of one list, mapping or call
 # Number formats by other names.
 NAMED = {"float": "float64", "double": "float64", "single": "float32", "int": "int64"}

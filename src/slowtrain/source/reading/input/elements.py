@@ -110,6 +110,14 @@ def number(source: Source, node: ast.expr | None) -> int | None:
     return visible.number(source, value if isinstance(value, ast.BinOp) else node)
 
 
+def as_many_as(source: Source, call: ast.Call) -> ast.expr | None:
+    """The ``x`` of ``tf.random.normal(shape=tf.shape(x))``: what gives as many numbers as that has."""
+    shape = finding.keyword(call, "shape", 0)
+    plain = isinstance(shape, ast.Call) and len(shape.args) == 1 and not shape.keywords
+    named = plain and scopes.full(source, shape.func) == "tensorflow.shape"  # type: ignore[union-attr]
+    return shape.args[0] if named else None  # type: ignore[union-attr]
+
+
 def picture(source: Source, call: ast.Call) -> int | None:
     """Numbers in what the function of a ``map`` gives for one element, at most: by its resizing and reshaping."""
     function = pipelines.function(source, call)

@@ -197,11 +197,9 @@ def again(source: Source, *, cached: bool) -> Iterator[tuple[Staged, int | None]
             continue
         if "cache" in one.names and not cached:
             continue
-        found, kept = None, [at for at, name in enumerate(one.names) if name == "cache"][-1:]
+        found, kept = None, max((at for at, name in enumerate(one.names) if name == "cache"), default=-1)
         for at, stage in enumerate(one.stages):
-            if kept and at <= kept[0]:
-                continue
-            if stage.name != "map" or not isinstance(stage.given.node, ast.Call):
+            if at <= kept or stage.name != "map" or not isinstance(stage.given.node, ast.Call):
                 continue
             if _random(stage):
                 break

@@ -120,18 +120,13 @@ def cheap(source: Source, function: ast.AST, element: str) -> bool:
         framework = values.qualified(source, call.func).startswith("tensorflow.")
         method = isinstance(call.func, ast.Attribute) and name in ("set_shape", *BUILTINS)
         plain = isinstance(call.func, ast.Name) and name in BUILTINS and not scopes.binders(source, name, source.tree)
-        if not ((framework and (name in CHEAP or _for_each(call))) or method or plain):
+        drawn = name in DRAWN and elements.as_many_as(source, call) is not None
+        if not ((framework and (name in CHEAP or drawn)) or method or plain):
             return False
         found.append(name)
     if element == "record":
         return "parse_single_example" in found and _few_numbers(source, statements)
     return element != "line of text" or "decode_csv" in found
-
-
-def _for_each(call: ast.Call) -> bool:
-    """``tf.random.normal(tf.shape(x))``."""
-    shape = finding.keyword(call, "shape", 0)
-    return finding.called(call) in DRAWN and isinstance(shape, ast.Call) and finding.called(shape) == "shape"
 
 
 def _few_numbers(source: Source, statements: list[ast.AST]) -> bool:
