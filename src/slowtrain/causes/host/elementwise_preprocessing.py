@@ -17,7 +17,7 @@ from slowtrain.source.cures.host import framing, layercalls, vectorising
 from slowtrain.source.cures.host.lettered import at_once
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots import reached
-from slowtrain.source.spots.host import loops
+from slowtrain.source.spots.host import frames, loops
 from slowtrain.trace import Spans, Trace
 from slowtrain.trace.host import (
     called,
@@ -151,6 +151,9 @@ class ElementwisePreprocessing(Cause):
         for call, says in loops.singly(source):
             once = "call the layer once for all samples, outside the loop"
             yield Spot(edits.start(call), edits.end(call), says, Prescription("edit", Effect.EXACT, once))
+        for place, says in frames.by_rows(source):
+            columns = "compute whole columns (df.a * df.b, np.where, groupby, rolling), or go through df.to_numpy()"
+            yield Spot(edits.start(place), edits.end(place), says, Prescription("edit", Effect.EXACT, columns))
         for grown in reached.grown(source):
             says = "each turn of a long loop copies all rows of this array to add some"
             once = "collect the rows in a list, or in an array of the whole size, and join them once behind the loop"
