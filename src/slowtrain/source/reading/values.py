@@ -15,6 +15,7 @@ from slowtrain.source.reading import index, scopes
 
 INNER = (*FUNCTIONS, ast.Lambda, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _INNER = frozenset(INNER)
+LOOPING = (ast.For, ast.AsyncFor, ast.While)
 _SAME = (
     ("tensorflow.compat.v2.", "tensorflow."),
     ("tensorflow.python.keras.", "keras."),
@@ -115,6 +116,24 @@ def assigned(source: Source, node: ast.Name) -> ast.expr | None:
     if len(found) != 1 or not isinstance(found[0], ast.Name) or node.id in shared(source):
         return None
     return given(source, found[0])
+
+
+def latest(source: Source, node: ast.Name) -> ast.expr | None:
+    """What the last assignment in front of ``node`` gives a name, where nothing but the order of the text decides it."""
+    where, at = scope(source, node, node.id), find.statement(source, node)
+    above = find.parents(source)
+    holders = [find.statement(source, one) for one in stores(where, node.id)]
+    before = [one for one in holders if one is not None and at is not None and (one.end_lineno or 0) < at.lineno]
+    last = max(before, key=lambda one: one.lineno, default=None)
+    if not isinstance(last, ast.Assign) or at is None or node.id in shared(source):
+        return None
+    around, outer = set[ast.AST](), above.get(at)
+    while outer is not None:
+        around.add(outer)
+        outer = above.get(outer)
+    if above.get(last) not in around or (len(before) < len(holders) and any(isinstance(o, LOOPING) for o in around)):
+        return None
+    return last.value if len(last.targets) == 1 and isinstance(last.targets[0], ast.Name) else None
 
 
 @kept(16)

@@ -117,7 +117,12 @@ def _moved(graph: Value, loops: set[int]) -> bool:
     if function is None or not isinstance(function.data, Scope) or function.node is None:
         return True
     found = (function.data.find(name) for name in scopes.read(function.node))
-    return any(one is not None and one.varies & loops and one.kind not in ("tensor", "array") for one in found)
+    return any(one is not None and one.varies & loops and not _passed(one) for one in found)
+
+
+def _passed(value: Value) -> bool:
+    """Whether one graph takes it as an argument or a variable: tensors, and numbers that are no counts of anything."""
+    return value.kind in ("tensor", "array") or (value.kind == "number" and value.name == "float")
 
 
 def eager(source: Source) -> Iterator[ast.With]:

@@ -93,7 +93,7 @@ def _spread(source: Source, node: ast.expr, depth: int = 4) -> str | None:
 def has_floor(source: Source, node: ast.expr, depth: int = 4) -> bool:
     """Whether an expression is kept from zero: a small number added, a floor, or nothing but constants."""
     if isinstance(node, ast.Name):
-        value = values.assigned(source, node) if depth else None
+        value = (values.assigned(source, node) or values.latest(source, node)) if depth else None
         return value is not None and has_floor(source, value, depth - 1)
     if isinstance(node, ast.Constant):
         return True

@@ -171,6 +171,26 @@ def boxed(given: Given) -> Shape | None:
     return (*shape[:-3], *sides, shape[-1]) if shape and len(shape) >= 3 else None
 
 
+def central(given: Given) -> Shape | None:
+    """``central_crop``: a part of both sides."""
+    shape = held(given)
+    return (*shape[:-3], None, None, shape[-1]) if shape and len(shape) >= 3 else None
+
+
+def summed(given: Given) -> Shape | None:
+    """``einsum``: the sizes by the letters that stand for them."""
+    says = given.every[0].known if given.every else None
+    taken, arrow, left = says.replace(" ", "").partition("->") if isinstance(says, str) else ("", "", "")
+    letters, shapes = taken.split(","), [one.shape for one in given.args[1:]]
+    if not arrow or "." in taken + left or len(letters) != len(shapes):
+        return None
+    known: dict[str, int | None] = {}
+    for names, shape in zip(letters, shapes, strict=True):
+        if shape is not None and len(shape) == len(names):
+            known |= {name: n for name, n in zip(names, shape, strict=True) if n is not None}
+    return tuple(known.get(name) for name in left)
+
+
 def spectrum(given: Given) -> Shape | None:
     """``rfft`` along the last axis."""
     shape = held(given)
@@ -197,5 +217,7 @@ RULES: dict[str, Callable[[Given], Shape | None]] = {
     "grayscale_to_rgb": with_channels(3),
     **dict.fromkeys(("crop_to_bounding_box", "pad_to_bounding_box"), boxed),
     "rfft": spectrum,
+    "central_crop": central,
+    "einsum": summed,
     "decode_raw": lambda _: (None,),
 }  # fmt: skip

@@ -97,7 +97,9 @@ def _built(machine: Machine, layer: Value, given: Given) -> None:
     if builds is None or "built" in layer.items:
         return
     layer.items["built"] = Value("number", True, name="bool")
-    called(machine, builds, Given(given.node, [UNKNOWN]))
+    first = given.every[0] if given.every else UNKNOWN
+    shape = library.attribute(first, "shape") if first.kind in ("tensor", "array") else UNKNOWN
+    called(machine, builds, Given(given.node, [shape]))
 
 
 def handed(machine: Machine, given: Given) -> None:

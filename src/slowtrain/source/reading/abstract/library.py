@@ -8,7 +8,7 @@ from math import isfinite, prod
 from typing import TYPE_CHECKING
 
 from slowtrain.source.reading import objects
-from slowtrain.source.reading.abstract import drawing, functional, running, shapes, texts, things
+from slowtrain.source.reading.abstract import drawing, functional, parsing, running, shapes, texts, things
 from slowtrain.source.reading.abstract.values import (
     EACH,
     NAMED,
@@ -291,9 +291,9 @@ def _tensorflow(machine: Machine, name: str, given: Given) -> Value:
     if last in ("constant", "convert_to_tensor", "cast", "identity", "convert_image_dtype"):
         kept = named or dtype(given.get("", 1)) or first.dtype or number_format
         return Value("tensor", varies=given.deep, ragged=given.ragged, dtype=kept, born=machine.born())
-    if last == "decode_wav":
-        wide = sequence("tuple", [given.get("desired_samples", 2), given.get("desired_channels", 1)])
-        return sequence("tuple", [Value("tensor", dtype="float32", shape=sizes(wide)), Value("tensor", shape=())])
+    found = parsing.read(last, given)
+    if found is not None:
+        return found
     moving = given.deep | (frozenset(machine.depth()) if ".random" in name else frozenset())
     kept = "int32" if last == "range" else named or widest(*given.args)
     if not kept and (".random" in name or last in FLOATS):

@@ -63,12 +63,16 @@ def dataset(machine: Machine, name: str, given: Given) -> Value:
         held = sequence("tuple", [one.of or Value("tensor") for one in several])
     elif not last[:1].isupper() and "Dataset" not in name:
         return Value("library", name=name)
-    rows = things.length(first) if last in ("from_tensor_slices", "range") else None
-    inside = [one for one in first.inside(2) if one.kind in ("array", "tensor")]
-    if last == "from_tensor_slices" and inside:
-        rows = next((n for one in inside if (n := things.length(one))), None)
+    rows = things.length(first) if last == "range" else _rows(first) if last == "from_tensor_slices" else None
     return Value("dataset", of=held, node=given.node, born=machine.born(), stages=(Stage(last, given, UNKNOWN, held),),
                  data={"rows": rows, "turns": rows})  # fmt: skip
+
+
+def _rows(given: Value) -> int | None:
+    """How many rows are cut: as many as any part has."""
+    if given.kind in ("tuple", "dict"):
+        return next((n for one in given.items.values() if (n := _rows(one))), None)
+    return things.length(given)
 
 
 def _tensors(given: Value, *, cut: bool) -> Value:

@@ -288,6 +288,7 @@ _RULES: dict[str, Callable[[Given], Shape | None]] = {
     "linear_to_mel_weight_matrix": _mel,
     "ensure_shape": lambda given: sizes(given.get("shape", 1)),
     **dict.fromkeys(("decode_jpeg", "decode_png", "decode_image", "decode_bmp"), _decoded),
+    "decode_and_crop_jpeg": lambda given: (None, None, axes.whole(given.get("channels", 2)) or None),
     "arange": _counted(0),
     "linspace": _counted(2),
     "sliding_window_view": _windows,

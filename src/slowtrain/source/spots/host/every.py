@@ -8,7 +8,7 @@ from math import ceil
 
 from slowtrain.source import Source
 from slowtrain.source.reading import finding
-from slowtrain.source.reading.abstract import things, training
+from slowtrain.source.reading.abstract import machine, things, training
 from slowtrain.source.reading.abstract.events import Event
 from slowtrain.source.reading.abstract.machine import events
 from slowtrain.source.reading.abstract.values import Value
@@ -130,6 +130,18 @@ def swept(source: Source) -> Iterator[ast.expr]:
             yield event.node
 
 
+def _of_rows(source: Source, event: Event, steps: Value, data: Value) -> bool:
+    """Whether the number of steps is the length of what the data set is cut from, whatever that is."""
+    if not data.stages or data.stages[0].name != "from_tensor_slices" or data.data.get("rows") is not None:
+        return False
+    cut = [one for given in data.stages[0].given.every for one in given.inside(2) if one.kind in ("array", "list")]
+    written = finding.keyword(event.node, "steps_per_epoch") if isinstance(event.node, ast.Call) else None
+    counted = [one.given.get("", 0) for one in events(source) if one.name == "len" and one.result is steps]
+    if isinstance(written, ast.Subscript) and ast.unparse(written).endswith(".shape[0]"):
+        counted.append(machine.value(source, written.value.value))  # type: ignore[attr-defined]
+    return any(one is other for one in counted for other in cut)
+
+
 def miscounted(source: Source) -> Iterator[tuple[ast.expr, str]]:
     """Steps of an epoch counted in samples, and data sets that repeat themselves for the epochs of ``fit``."""
     for event in events(source):
@@ -140,6 +152,8 @@ def miscounted(source: Source) -> Iterator[tuple[ast.expr, str]]:
         rows, batch, repeated = (data.data.get(name) for name in ("rows", "batch", "repeated"))
         if steps.kind == "number" and steps.known == rows and rows and batch and batch > 1:
             yield event.node, f"steps_per_epoch counts {rows:,} samples; a step takes {batch} of them"
+        elif batch and batch > 1 and _of_rows(source, event, steps, data):
+            yield event.node, f"steps_per_epoch counts samples; a step takes {batch} of them"
         elif rows and batch and isinstance(steps.known, int) and counting.other_batch(steps.known, rows, batch):
             given_as = finding.keyword(event.node, "steps_per_epoch") if isinstance(event.node, ast.Call) else None
             if counting.divided(source, given_as):

@@ -22,9 +22,9 @@ QUIET = frozenset({".set_shape", ".items", ".keys", ".values", ".get", ".pop", "
 PYTHON = ("py_function", "numpy_function")
 MUCH = 4  # times what an epoch takes, that a buffer is filled with
 MANY_FILES = 4096  # assumed where nobody knows
-# Of so many: 128 KiB each, no more than a compressed picture or some seconds of sound take in the file itself, and
-# files that training reads in every pass are kept in memory as well.
-MOST_OF_FILES = 2**29
+# Of so many: 256 KiB each, the order of what a compressed picture or some seconds of sound take in the file itself,
+# and the system keeps files that training reads in every pass in memory as well. A picture of 224 pixels has 147 KiB.
+MOST_OF_FILES = 2**30
 FILLING = 10_000  # elements more than an epoch takes: at about a microsecond each, some ten milliseconds
 
 
@@ -203,13 +203,15 @@ def again(source: Source, *, cached: bool) -> Iterator[tuple[Staged, int | None]
                 continue
             if _random(stage):
                 break
-            does, count, reads = _long(stage), taken.rows(one.stages[: at + 1]), _works(stage, ("read_file",))
+            count = taken.rows(one.stages[: at + 1])
+            read = _works(stage, ("read_file",)) or one.names[0] == "TFRecordDataset"
+            does = _long(stage) if count or not read else _works(stage, repeating.LONG)
             wide = taken.batched(one.stages[:at])
             each = _made(stage, batched=bool(wide))
             if each is None and _of_model(stage):  # a backbone gives no more numbers than it is given
                 given = taken.numbers(stage.before, batched=bool(wide))
                 each = given * repeating.NUMBER_BYTES if given else None
-            total = count or (MANY_FILES if reads and wide is False else 0)
+            total = count or (MANY_FILES if read and wide is False else 0)
             size = total * each if each and wide is not None else 0
             if does is not None and 0 < size <= (repeating.MOST_BYTES if count else MOST_OF_FILES):
                 found = Staged(stage.given.node, does), size if count else None

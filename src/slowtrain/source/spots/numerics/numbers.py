@@ -54,10 +54,13 @@ def _one(node: ast.expr) -> bool:
 
 
 def _probability(source: Source, node: ast.expr, depth: int = 4) -> bool:
-    """Whether an expression is what a sigmoid or a softmax gives."""
+    """Whether an expression is what a sigmoid or a softmax gives, or as much of it as a mask or a sum leaves."""
     if isinstance(node, ast.Name) and depth:
-        value = values.assigned(source, node)
+        value = values.assigned(source, node) or values.latest(source, node)
         return value is not None and _probability(source, value, depth - 1)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Div)):
+        sides = (node.left, node.right) if isinstance(node.op, ast.Mult) else (node.left,)
+        return any(_probability(source, side, depth) for side in sides)
     if isinstance(node, ast.Subscript):
         return _probability(source, node.value, depth)
     if not isinstance(node, ast.Call):
@@ -116,7 +119,9 @@ def _spread(source: Source, node: ast.expr, depth: int = 4) -> bool:
     """Whether it is a standard deviation along an axis as it comes, by an op of the framework."""
     if isinstance(node, ast.Name):
         value = values.assigned(source, node) if depth else None
-        return value is not None and _spread(source, value, depth - 1)
+        # What is computed once, around the step, of all data, gives NaN in the first step or never.
+        once = value is not None and finding.function(source, value) is not finding.function(source, node)
+        return value is not None and not once and _spread(source, value, depth - 1)
     if not isinstance(node, ast.Call) or not _of_framework(source, node):
         return False
     if finding.called(node) == "sqrt" and len(node.args) == 1:

@@ -57,8 +57,8 @@ def read_back(source: Source) -> Iterator[Copied]:
                 seen.add(loop.number)
                 yield Copied(event.node, f"each step copies {what} to NumPy", "read it every hundredth step")
                 continue
-        read = _read(event)
-        long = [one for one in inner if one.turns is None or one.turns >= SEVERAL]
+        read, (_, every) = _read(event), training.around(source, event) or (loop, 1)
+        long = [one for one in inner if one.turns is None or one.turns >= SEVERAL * every]
         if read is None or not long or any(one.number in busy for one in inner):
             continue
         if long[-1].number in read.varies and event.name != ".get_weights" and long[-1].number not in event.rare:
