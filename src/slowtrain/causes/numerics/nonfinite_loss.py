@@ -111,6 +111,7 @@ class NonfiniteLoss(Cause):
         squashed = "give the loss the logits: leave out the sigmoid or softmax before it"
         larger = "use a larger number, or compute this in float32"
         apart = f"keep what the root is taken of above {finite.FLOOR}"
+        safe = "make safe what the logarithm is taken of: tf.where(y > 0, y, 1.0), or take tf.math.xlogy"
         numbers = spotted
         for nodes, says, cure, made in (
             (numbers.bare_logarithms(source), "this is the logarithm of what may be 0", floor, finite.floored),
@@ -121,6 +122,8 @@ class NonfiniteLoss(Cause):
             (numbers.flat_spreads(source), "this spread is 0 where all numbers are alike", finite.ALIKE,
              finite.divided),
             (roots.bare(source), "this distance has no finite gradient where both are alike", apart, None),
+            (roots.masked(source), "where the condition does not hold this is the logarithm of 0, its gradient NaN: "
+             "tf.where() takes the value out, not the slope", safe, None),
         ):  # fmt: skip
             for node in nodes:
                 changed = tuple(made(source)) if made is not None else ()

@@ -20,9 +20,9 @@ def of_mapping(on: Value, name: str, given: Given) -> Value:
     if name in ("get", "pop", "setdefault") and given.args:
         return on.items.get(given.args[0].known, UNKNOWN) if given.args[0].known is not NOTHING else inside
     if name == "update":
-        sure = not given.args or (given.args[0].kind == "dict" and None not in given.args[0].items)
-        more = {**(given.args[0].items if given.args else {}), **given.keywords}
-        on.items.update(more if sure else dict.fromkeys([*on.items, None], UNKNOWN))
+        # Of what a file or the command line may set, what the script itself says is taken, as of an argument's default.
+        known = given.args[0].items if given.args and given.args[0].kind == "dict" else {}
+        on.items.update(known, **given.keywords)
     return UNKNOWN
 
 

@@ -133,13 +133,13 @@ def batched(stages: tuple[Stage, ...]) -> bool | None:
     for one in stages[1:]:
         if one.name in CUTTING:
             found = True
-        elif one.name == "unbatch" or _by_record(one):
+        elif one.name == "unbatch" or by_record(one):
             found = False
         elif one.name not in ALONG | {"take", "skip", "shard", "filter"}:
             found = None
     return found
 
 
-def _by_record(stage: Stage) -> bool:
+def by_record(stage: Stage) -> bool:
     """Whether it goes through files record by record."""
     return stage.name in ("interleave", "flat_map") and any(e.name.endswith(BY_RECORD) for e in stage.does)

@@ -129,7 +129,8 @@ def _rows(source: Source, table: ast.expr, depth: int) -> int | None:
     if not isinstance(table, ast.Call):
         return None
     if values.qualified(source, table.func) == "pandas.DataFrame":
-        data = settings.written(source, finding.keyword(table, "data", 0))
+        given = finding.keyword(table, "data", 0)
+        data = settings.written(source, given) if given is not None else None
         if isinstance(data, ast.Dict):
             sizes = [visible.rows(source, one) for one in data.values]
             return max((n for n in sizes if n is not None), default=None)

@@ -67,7 +67,7 @@ def _since_rows(stages: tuple[Stage, ...]) -> list[Stage]:
     """The maps of single elements behind where these begin; none where another operation stands between them."""
     found: list[Stage] = []
     for one in stages[:0:-1]:
-        if one.name == "unbatch":
+        if one.name == "unbatch" or taken.by_record(one):
             break
         if one.name == "map":
             found.append(one)

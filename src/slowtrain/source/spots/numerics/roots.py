@@ -1,15 +1,16 @@
-"""Distances whose gradient is not finite where two things are alike."""
+"""Gradients that are not finite: of distances where two things are alike, and of what ``tf.where`` leaves out."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import Source
+from slowtrain.source import Source, trees
 from slowtrain.source.cures.numerics import finite
 from slowtrain.source.reading import finding, index, values, visible
 
 ROOTS = ("tensorflow.sqrt", "tensorflow.math.sqrt", "keras.ops.sqrt", "keras.backend.sqrt")
+WHERES = ("tensorflow.where", "keras.ops.where", "keras.backend.where")
 SUMS = frozenset({"sum", "reduce_sum"})
 SQUARES = frozenset({"square", "squared_difference"})
 
@@ -23,6 +24,30 @@ def bare(source: Source) -> Iterator[ast.Call]:
             continue
         if _distance(source, call.args[0]) and not finite.has_floor(source, call.args[0]):
             yield call
+
+
+def masked(source: Source) -> Iterator[ast.Call]:
+    """``tf.where(y > 0, y * tf.math.log(y / p), 0.0)``: where y is 0, zero times the slope of a logarithm at 0 is NaN."""
+    if not values.reaches(source, *finite.LOGS) or not visible.trains(source):
+        return
+    for call in index.of(source).called("where"):
+        name = _positive(call.args[0]) if len(call.args) == 3 else None
+        if name is None or values.qualified(source, call.func) not in WHERES or not _trained(source, call):
+            continue
+        for one in (n for n in trees.walk(call.args[1]) if isinstance(n, ast.Call)):
+            if values.qualified(source, one.func) not in finite.LOGS or len(one.args) != 1:
+                continue
+            read = {n.id for n in trees.walk(one.args[0]) if isinstance(n, ast.Name) and not values.qualified(source, n)}
+            if name in read and len(read) > 1 and not finite.has_floor(source, one.args[0]):
+                yield one
+
+
+def _positive(test: ast.expr) -> str | None:
+    """The name that is compared: ``y > 0``, ``y != 0``."""
+    if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Name) or len(test.ops) != 1:
+        return None
+    zero = isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value == 0
+    return test.left.id if zero and isinstance(test.ops[0], (ast.Gt, ast.NotEq)) else None
 
 
 def _distance(source: Source, node: ast.expr, depth: int = 4) -> bool:
