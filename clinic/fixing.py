@@ -2,17 +2,19 @@
 
     python clinic/fixing.py                        all of them, into clinic/fixed.json
     python clinic/fixing.py --only two_moons       some of them
+    python clinic/fixing.py --unsure               compares anew what too few pairs were run of to give an interval
     python clinic/fixing.py --tell                 only the page and the picture, of what fixed.json holds
 
 Each slow script is copied into a folder of its own and given to ``slowtrain fix``. Where something was kept, the
 patched script and the hand-made cure are then run against each other by ``slowtrain verify``; where nothing was, the
-script as it is and the hand-made cure are not compared: nothing of its gain was reached. Results are written after
-each script, so that a long measurement can be broken off, and go on with ``--rest``.
+script as it is and the hand-made cure are not compared: nothing of its gain was reached. Where the patch has made the
+very program that the hand-made cure is, they are as fast, and nothing is run. Results are written after each script, so that a long measurement can be broken off, and go on with ``--rest``.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import math
 import statistics
@@ -44,12 +46,35 @@ def measure(script: Script, budget: str, against: str) -> dict[str, Any]:
         result: dict[str, Any] = {"fix": {k: v for k, v in found["fix"].items() if k != "attempts"}}
         result["attempts"] = [{k: v for k, v in a.items() if k != "diff"} for a in found["fix"]["attempts"]]
         if script.fixed is not None and found["fix"]["kept"]:
-            hand = folder / "by_hand.py"
-            hand.write_bytes(script.fixed.read_bytes())
-            scope = "run" if all(a["scope"] == "run" for a in result["attempts"] if a["kept"]) else "step"
-            options = ("--budget", against, "--scope", scope, "--baseline", hand.name, "--candidate", target.name)
-            result["reached"] = slowtrain(folder, "verify", "--json", "fix.json", *options).get("fix")
+            result["reached"] = compared(script, result["attempts"], target, against)
         return result
+
+
+def compared(script: Script, attempts: list[dict[str, Any]], patched: Path, budget: str) -> dict[str, Any] | None:
+    """The patched script against the hand-made cure, by ``verify``."""
+    assert script.fixed is not None
+    if the_same(patched, script.fixed):
+        return {"speedup": 1.0, "same": True}
+    hand = patched.parent / "by_hand.py"
+    hand.write_bytes(script.fixed.read_bytes())
+    scope = "run" if all(a["scope"] == "run" for a in attempts if a["kept"]) else "step"
+    options = ("--budget", budget, "--scope", scope, "--baseline", hand.name, "--candidate", patched.name)
+    return slowtrain(patched.parent, "verify", "--json", "fix.json", *options).get("fix")
+
+
+def the_same(one: Path, other: Path) -> bool:
+    """Whether two scripts are one program, comments and layout aside."""
+    return ast.dump(ast.parse(one.read_bytes())) == ast.dump(ast.parse(other.read_bytes()))
+
+
+def again(script: Script, found: dict[str, Any], budget: str) -> None:
+    """Compares with the hand-made cure anew what ``fix`` had made of a script."""
+    with tempfile.TemporaryDirectory(prefix="slowtrain-fixing-") as temporary:
+        target = Path(temporary) / f"{script.name.replace('-', '_')}.py"
+        target.write_bytes(script.slow.read_bytes())
+        diff = found["fix"]["diff"].encode()
+        subprocess.run(["git", "apply", "-"], cwd=temporary, input=diff, check=True)
+        found["reached"] = compared(script, found["attempts"], target, budget)
 
 
 def slowtrain(folder: Path, verb: str, *arguments: str) -> dict[str, Any]:
@@ -75,14 +100,20 @@ def main() -> int:
     parser.add_argument("--rest", action="store_true", help="leave out the scripts that fixed.json holds")
     parser.add_argument("--budget", default="4m", help="of each fix")
     parser.add_argument("--against", default="1m", help="budget of the comparison with the hand-made cure")
+    parser.add_argument("--unsure", action="store_true", help="only comparisons with the hand-made cure, see above")
     parser.add_argument("--tell", action="store_true", help="write the page and the picture, and run nothing")
     args = parser.parse_args()
     known: dict[str, Any] = json.loads(FIXED.read_text(encoding="utf-8")) if FIXED.exists() else {}
     chosen = [s for s in scripts(args.only) if s.causes]
     for script in [] if args.tell else chosen:
-        if args.rest and script.name in known:
+        if args.unsure:
+            if not unsure(known.get(script.name, {})):
+                continue
+            again(script, known[script.name], args.against)
+        elif args.rest and script.name in known:
             continue
-        known[script.name] = {**measure(script, args.budget, args.against), "budget": args.budget}
+        else:
+            known[script.name] = {**measure(script, args.budget, args.against), "budget": args.budget}
         FIXED.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         print(" | ".join(row(script, known[script.name])), flush=True)
     told = [(s, known[s.name]) for s in chosen if s.name in known]
@@ -128,8 +159,15 @@ def reached(found: dict[str, Any]) -> float | None:
     return (found.get("reached") or {}).get("speedup")
 
 
+def unsure(found: dict[str, Any]) -> bool:
+    """Whether a comparison with the hand-made cure was made and has no interval."""
+    return reached(found) is not None and not interval(found)
+
+
 def interval(found: dict[str, Any]) -> str:
     """Of the share that :func:`reached` gives; nothing where too few pairs tell one."""
+    if (found.get("reached") or {}).get("same"):
+        return " (the same program)"
     low, high = ((found.get("reached") or {}).get(k) for k in ("low", "high"))
     return f" ({low:.0%} to {high:.0%})" if low and high and math.isfinite(high) else ""
 

@@ -8,6 +8,7 @@ from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import extracting
 from slowtrain.source.reading import finding, graphable, index, kinds, scopes
+from slowtrain.source.reading.abstract import machine
 
 NUMBERS = ("float", "int", "bool")
 # What TensorFlow gives for a row, and NumPy by the same name: a place or an element, to the bit.
@@ -31,11 +32,16 @@ def read_whole(source: Source, line: int) -> list[Edit]:
         given = [
             over
             for target, over in _pairs(loop)
-            if kinds.of(source, over) == kinds.TENSOR and _numbers_alone(source, loop, target)
+            if _tensor(source, over) and _numbers_alone(source, loop, target)
         ]
         if given:
             return [edit for over in given for edit in edits.chained(source, over, ".numpy()")]
     return []
+
+
+def _tensor(source: Source, node: ast.expr) -> bool:
+    """Whether it is a tensor, by the text or as the script goes: ``for ids, x in ds``, handed to another function."""
+    return kinds.of(source, node) == kinds.TENSOR or machine.value(source, node).kind == "tensor"
 
 
 def _holds(node: ast.For, line: int) -> bool:
@@ -104,7 +110,7 @@ def _by_place(source: Source, loop: ast.For) -> dict[str, list[ast.Subscript]]:
         first = item.slice if isinstance(item, ast.Subscript) and item.value is node else None
         first = first.elts[0] if isinstance(first, ast.Tuple) and first.elts else first
         taken = isinstance(item, ast.Subscript) and isinstance(first, ast.Name) and first.id in counted
-        if not taken or node.id in within or kinds.of(source, node) != kinds.TENSOR:
+        if not taken or node.id in within or not _tensor(source, node):
             left.add(node.id)
         elif isinstance(item, ast.Subscript):
             found.setdefault(node.id, []).append(item)
