@@ -8,7 +8,8 @@
 Each slow script is copied into a folder of its own and given to ``slowtrain fix``. Where something was kept, the
 patched script and the hand-made cure are then run against each other by ``slowtrain verify``; where nothing was, the
 script as it is and the hand-made cure are not compared: nothing of its gain was reached. Where the patch has made the
-very program that the hand-made cure is, they are as fast, and nothing is run. Results are written after each script, so that a long measurement can be broken off, and go on with ``--rest``.
+very program that the hand-made cure is, they are as fast, and nothing is run. Results are written after each script,
+so that a long measurement can be broken off, and go on with ``--rest``.
 """
 
 from __future__ import annotations

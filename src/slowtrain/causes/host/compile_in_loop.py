@@ -10,7 +10,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import factories, hoisting, rebuilding, reusing
+from slowtrain.source.cures.host import byvariable, factories, hoisting, rebuilding, reusing
 from slowtrain.source.cures.host.restarting import restarted
 from slowtrain.source.reading import index, shown
 from slowtrain.source.spots import reached
@@ -85,6 +85,11 @@ class CompileInLoop(Cause):
         rate = rate or measured.first(trace, evidence.where, hoisting.hoisted)
         rate = rate or measured.first(trace, evidence.where, restarted)
         rate = rate or measured.first(trace, evidence.where, factories.remembered)
+        numbered = () if rate else measured.first(trace, evidence.where, byvariable.numbered)
+        if numbered:
+            says = "make the tf.function once before the loop, for a variable that each turn assigns the number to"
+            yield Prescription("edit", Effect.EQUIVALENT, says, edits=numbered)
+            return
         anew = () if rate else measured.first(trace, evidence.where, rebuilding.rebuilt)
         anew = anew or (() if rate else measured.first(trace, evidence.where, reusing.reused))
         if anew:
@@ -108,7 +113,7 @@ class CompileInLoop(Cause):
                 yield Spot(one.start, one.end, one.says, Prescription("edit", effect, once, edits=one.changed))
         for node, says in () if seen else reached.built(source):
             start, end = index.operation(node) if isinstance(node, ast.Call) else (edits.start(node), edits.end(node))
-            changed = tuple(factories.remembered(source, node.lineno))
+            changed = tuple(factories.remembered(source, node.lineno) or byvariable.numbered(source, node.lineno))
             yield Spot(start, end, says, Prescription("edit", Effect.EQUIVALENT, once, edits=changed))
 
     fixes = (

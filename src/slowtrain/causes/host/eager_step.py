@@ -120,16 +120,18 @@ class EagerStep(Cause):
                 )
                 yield Spot(edits.start(call), edits.end(call), says, cure)
         called = tuple(eager.by_hand(source))
-        for tape in () if called else reached.eager(source):
-            made = tuple(functions.compiled_step(source, tape.lineno))
+        for taped in () if called else reached.eager(source):
+            made = tuple(functions.compiled_step(source, taped.lineno))
             put = "put @tf.function on the function that takes the gradient and applies it"
             cure = Prescription("edit", Effect.EQUIVALENT, put, edits=made)
             says = "each step runs op by op from Python: the gradient is taken outside any tf.function"
-            yield Spot(*eager.named(source, tape), says, cure)
-        for named in called:
-            wrap = f"make a graph of it once before the loop: step = tf.function({ast.unparse(named)})"
+            yield Spot(*eager.named(source, taped), says, cure)
+        for named, tape in called:
+            wrap = f"put @tf.function on it, or wrap it once before the loop: step = tf.function({ast.unparse(named)})"
             says = "train_step called by hand runs op by op: only fit() makes a graph of it"
-            yield Spot(edits.start(named), edits.end(named), says, Prescription("edit", Effect.EQUIVALENT, wrap))
+            made = tuple(functions.compiled_step(source, tape.lineno))
+            cure = Prescription("edit", Effect.EQUIVALENT, wrap, edits=made)
+            yield Spot(edits.start(named), edits.end(named), says, cure)
 
     fixes = (
         (

@@ -122,8 +122,8 @@ class NonfiniteLoss(Cause):
             (numbers.flat_spreads(source), "this spread is 0 where all numbers are alike", finite.ALIKE,
              finite.divided),
             (roots.bare(source), "this distance has no finite gradient where both are alike", apart, None),
-            (roots.masked(source), "where the condition does not hold this is the logarithm of 0, its gradient NaN: "
-             "tf.where() takes the value out, not the slope", safe, None),
+            (roots.masked(source), "tf.where() leaves out the logarithm of 0, not its slope: the gradient is NaN", safe,
+             None),
         ):  # fmt: skip
             for node in nodes:
                 changed = tuple(made(source)) if made is not None else ()

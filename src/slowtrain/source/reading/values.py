@@ -119,7 +119,7 @@ def assigned(source: Source, node: ast.Name) -> ast.expr | None:
 
 
 def latest(source: Source, node: ast.Name) -> ast.expr | None:
-    """What the last assignment in front of ``node`` gives a name, where nothing but the order of the text decides it."""
+    """What the last assignment in front of ``node`` gives a name, where the order of the text alone decides it."""
     where, at = scope(source, node, node.id), find.statement(source, node)
     above = find.parents(source)
     holders = [find.statement(source, one) for one in stores(where, node.id)]

@@ -126,7 +126,15 @@ class Watch(keras.callbacks.Callback):
         save()
         self.step += 1
 """,
-        None,
+        """\
+class Watch(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if batch % 100:
+            self.step += 1
+            return
+        save()
+        self.step += 1
+""",
     ),
     "rarer_hook 6": (
         """\

@@ -34,18 +34,20 @@ def rarer_hook(source: Source, kind: str, hook: str) -> list[Edit]:
     body = [s for s in method.body if not _documents(s)]
     counted = body[: _counting(body)]
     rest = body[len(counted) :]
+    later = [one for one in rest[1:] if _counting([one])]  # go on counting in the turns that are left out
     if (
         len(names) < 2
         or method.decorator_list
         or _steers(source, method)
-        or _counts(source, classes[0], method, counted)
+        or _counts(source, classes[0], method, [*counted, *later])
     ):
         return []
     every = EVERY_EPOCHS if "epoch" in hook else EVERY_BATCHES
     first = rest[0] if rest else method.body[0]
     if first.lineno == method.lineno or (counted and not rest):
         return []
-    return [edits.before(source, first, f"if {names[1]} % {every}:\n    return")]
+    still = "".join(f"    {edits.written(source, one)}\n" for one in later)
+    return [edits.before(source, first, f"if {names[1]} % {every}:\n{still}    return")]
 
 
 def _counting(body: Sequence[ast.stmt]) -> int:

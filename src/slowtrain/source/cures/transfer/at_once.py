@@ -30,9 +30,7 @@ def read_whole(source: Source, line: int) -> list[Edit]:
         if function is not None and graphable.graphed(source, function):
             continue
         given = [
-            over
-            for target, over in _pairs(loop)
-            if _tensor(source, over) and _numbers_alone(source, loop, target)
+            over for target, over in _pairs(loop) if _tensor(source, over) and _numbers_alone(source, loop, target)
         ]
         if given:
             return [edit for over in given for edit in edits.chained(source, over, ".numpy()")]

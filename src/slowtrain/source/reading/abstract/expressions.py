@@ -125,7 +125,9 @@ def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
             rows = (None,) if masked or key.shape is None else key.shape
             shape = (*rows, *held.shape[1:]) if held.shape else None
             found = found.with_(ragged=key.varies if masked else key.ragged, shape=shape)
-        elif found.shape is not None and held.kind != "dict" and key.kind != "number":  # a slice that has a name, a place on several axes
+        elif (
+            found.shape is not None and held.kind != "dict" and key.kind != "number"
+        ):  # a slice that has a name, a place on several axes
             single = key.kind == "tuple" and all(one.kind == "number" for one in key.items.values())
             found = found.with_(shape=held.shape[len(cut) :] if single and held.shape else None)
         if held.kind in ("list", "tuple") and found.ragged - set(machine.depth()):  # made in turns of an ended loop

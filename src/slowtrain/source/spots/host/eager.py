@@ -35,17 +35,22 @@ def named(source: Source, tape: ast.With) -> tuple[tuple[int, int], tuple[int, i
     return (line, column), (line, column + len(f"{word}{function.name}".encode()))
 
 
-def by_hand(source: Source) -> Iterator[ast.Attribute]:
-    """``model.train_step`` of a class of this file where a loop calls it: only Keras's own loops make a graph of it."""
+def by_hand(source: Source) -> Iterator[tuple[ast.Attribute, ast.Call]]:
+    """``model.train_step`` of a class of this file where a loop calls it, and its tape.
+
+    Of a model of Keras's: only its own loops make a graph of it.
+    """
     for tape in index.of(source).called("GradientTape"):
         step = finding.function(source, tape)
         kind = finding.parents(source).get(step) if step is not None else None
         if step is None or step.name != "train_step" or not isinstance(kind, ast.ClassDef) or step.decorator_list:
             continue
+        if not kind.bases:
+            continue  # a trainer's own method, as any other step
         named = [n for n in index.nodes(source, ast.Attribute) if isinstance(n, ast.Attribute) and n.attr == step.name]
         calls = [_looped_call(source, n) for n in named]
         if named and all(calls) and not any(isinstance(n.value, ast.Call) for n in named):
-            yield named[0]
+            yield named[0], tape
 
 
 def _looped_call(source: Source, named: ast.Attribute) -> bool:

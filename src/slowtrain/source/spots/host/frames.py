@@ -1,7 +1,8 @@
 """Loops over the rows of a table of pandas', which makes an object of each row that it hands out.
 
-Measured with pandas 3.1 on two cores: 15 to 35 µs a row for ``iterrows()``, ``iloc[i]`` and ``loc[i, name]``, 120 to set
-one value by ``loc``, 2 for ``apply(f, axis=1)`` and some for each value that ``f`` reads; whole columns take nanoseconds.
+Measured with pandas 3.1 on two cores: 15 to 35 µs a row for ``iterrows()``, ``iloc[i]`` and ``loc[i, name]``, 120 to
+set one value by ``loc``, 2 for ``apply(f, axis=1)`` and some for each value that ``f`` reads; of whole columns some
+nanoseconds.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ SELECTORS = frozenset({"iloc", "loc", "iat", "at"})
 KEEPING = frozenset("sort_values reset_index copy fillna astype assign sample rename set_index round clip".split())
 # What takes longer than the row does, and is not done by columns.
 OUTSIDE = frozenset(
-    "open read imread imread_collection load load_img read_file urlopen read_csv save imsave imwrite copy copyfile move "
-    "decode_jpeg decode_png decode_image get print".split()
+    "open read imread imread_collection load load_img read_file urlopen read_csv save imsave imwrite copy copyfile "
+    "move decode_jpeg decode_png decode_image get print".split()
 )
 DEPTH = 4
 
@@ -29,15 +30,15 @@ def by_rows(source: Source) -> Iterator[tuple[ast.expr, str]]:
         return
     for call in index.of(source).called("iterrows"):
         over = _gone_through(source, call)
-        if over is not None and isinstance(call.func, ast.Attribute) and _long(source, call.func.value):
-            if not _elsewhere(source, over):
-                yield call, "a Python loop gets each row of a table as an object of pandas' own"
+        table = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if over is not None and table is not None and _long(source, table) and not _elsewhere(source, over):
+            yield call, "a Python loop gets each row of a table as an object of pandas' own"
     for call in index.of(source).called("apply"):
         axis = finding.keyword(call, "axis", 1)
-        by_row = isinstance(axis, ast.Constant) and axis.value in (1, "columns")
-        if by_row and isinstance(call.func, ast.Attribute) and call.args and _long(source, call.func.value):
-            if not _elsewhere(source, call):
-                yield call, "pandas makes an object of each row and calls Python for it"
+        by_row = isinstance(axis, ast.Constant) and axis.value in (1, "columns") and call.args
+        table = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if by_row and table is not None and _long(source, table) and not _elsewhere(source, call):
+            yield call, "pandas makes an object of each row and calls Python for it"
     for loop in index.nodes(source, ast.For):
         found = _picked(source, loop) if isinstance(loop, ast.For) else None
         if found is not None and _long(source, found) and not _elsewhere(source, loop):
@@ -129,8 +130,8 @@ def _rows(source: Source, table: ast.expr, depth: int) -> int | None:
     if not isinstance(table, ast.Call):
         return None
     if values.qualified(source, table.func) == "pandas.DataFrame":
-        given = finding.keyword(table, "data", 0)
-        data = settings.written(source, given) if given is not None else None
+        made_of = finding.keyword(table, "data", 0)
+        data = settings.written(source, made_of) if made_of is not None else None
         if isinstance(data, ast.Dict):
             sizes = [visible.rows(source, one) for one in data.values]
             return max((n for n in sizes if n is not None), default=None)

@@ -27,7 +27,7 @@ def bare(source: Source) -> Iterator[ast.Call]:
 
 
 def masked(source: Source) -> Iterator[ast.Call]:
-    """``tf.where(y > 0, y * tf.math.log(y / p), 0.0)``: where y is 0, zero times the slope of a logarithm at 0 is NaN."""
+    """``tf.where(y > 0, y * tf.math.log(y / p), 0.0)``: zero times the slope of a logarithm at 0 is NaN."""
     if not values.reaches(source, *finite.LOGS) or not visible.trains(source):
         return
     for call in index.of(source).called("where"):
@@ -37,7 +37,9 @@ def masked(source: Source) -> Iterator[ast.Call]:
         for one in (n for n in trees.walk(call.args[1]) if isinstance(n, ast.Call)):
             if values.qualified(source, one.func) not in finite.LOGS or len(one.args) != 1:
                 continue
-            read = {n.id for n in trees.walk(one.args[0]) if isinstance(n, ast.Name) and not values.qualified(source, n)}
+            read = {
+                n.id for n in trees.walk(one.args[0]) if isinstance(n, ast.Name) and not values.qualified(source, n)
+            }
             if name in read and len(read) > 1 and not finite.has_floor(source, one.args[0]):
                 yield one
 

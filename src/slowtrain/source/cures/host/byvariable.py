@@ -1,0 +1,95 @@
+"""A ``tf.function`` made anew in each turn of a loop for another number: made once, for a variable."""
+
+from __future__ import annotations
+
+import ast
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits, trees
+from slowtrain.source.cures import extracting
+from slowtrain.source.cures.host.retraced import graph_function
+from slowtrain.source.reading import finding, graphable, index, scopes, values
+from slowtrain.source.reading.abstract import machine
+
+FRAMEWORKS = ("tensorflow.", "keras.")
+ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+
+
+def numbered(source: Source, line: int) -> list[Edit]:
+    """``step = make_step(model, rate(epoch))`` in a loop, out of it, with a variable that each turn assigns.
+
+    Of a function that does no more than to make the ``tf.function`` at ``line``, in which the number is one side of
+    an addition or a multiplication and decides nothing.
+    """
+    made = graph_function(source, line)
+    holder = finding.function(source, made) if made is not None else None
+    if made is None or not isinstance(holder, ast.FunctionDef) or not _only_makes(source, holder, made):
+        return []
+    calls = index.of(source).called(holder.name)
+    statement = finding.statement(source, calls[0]) if len(calls) == 1 else None
+    if not isinstance(statement, ast.Assign) or statement.value is not calls[0] or "float64" in source.text:
+        return []
+    loop = finding.parents(source).get(statement)
+    target = statement.targets[0]
+    if not isinstance(loop, ast.For) or statement not in loop.body or not isinstance(target, ast.Name):
+        return []
+    if len(scopes.binders(source, target.id, scopes.scope(source, statement))) != 1 or len(statement.targets) > 1:
+        return []
+    number = _number(source, calls[0], loop)
+    if number is None or not _arithmetic(source, holder, made, number[0]):
+        return []
+    tf, importing = edits.imported(source, "tensorflow", "tf")
+    name = extracting.free_name(source, f"{number[0]}_now", f"{number[0]}_variable")
+    written, given = edits.written(source, statement), edits.written(source, number[1])
+    once = written.replace(given, name, 1) if written.count(given) == 1 else ""
+    if not once:
+        return []
+    return [
+        *importing,
+        edits.before(source, loop, f"{name} = {tf}.Variable(0.0, trainable=False)\n{once}"),
+        edits.replace(source, statement, f"{name}.assign({given})"),
+    ]
+
+
+def _only_makes(source: Source, holder: ast.FunctionDef, made: ast.FunctionDef) -> bool:
+    """Whether a function of the file makes this ``tf.function`` and returns it, and does nothing else."""
+    body = [one for one in holder.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
+    back = body[-1]
+    plain = isinstance(finding.parents(source).get(holder), ast.Module) and not holder.decorator_list
+    returned = isinstance(back, ast.Return) and isinstance(back.value, ast.Name) and back.value.id == made.name
+    return plain and len(body) == 2 and body[0] is made and returned and graphable.graphed(source, made)
+
+
+def _number(source: Source, call: ast.Call, loop: ast.For) -> tuple[str, ast.expr] | None:
+    """The one argument that is another in each turn, a float, and the parameter that it is given for."""
+    function = finding.defined(source, finding.called(call))
+    names = scopes.parameters(function) if function is not None else []
+    if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
+        return None
+    given = [*zip(names, call.args, strict=False), *((k.arg or "", k.value) for k in call.keywords)]
+    moving = [(name, one) for name, one in given if scopes.read(one) & scopes.bound(loop)]
+    still = [one for name, one in given if (name, one) not in moving]
+    if len(moving) != 1 or not all(isinstance(one, (ast.Name, ast.Attribute, ast.Constant)) for one in still):
+        return None
+    value = machine.value(source, moving[0][1])
+    return moving[0] if value.kind == "number" and value.name == "float" else None
+
+
+def _arithmetic(source: Source, holder: ast.FunctionDef, made: ast.FunctionDef, name: str) -> bool:
+    """Whether all that is done with a parameter is to add or multiply it, in the graph, where nothing asks for it."""
+    above = finding.parents(source)
+    uses = [n for n in trees.walk(holder) if isinstance(n, ast.Name) and n.id == name]
+    if not uses or not {id(n) for n in uses} <= {id(n) for n in trees.walk(made)}:
+        return False
+    for use in uses:
+        side = above.get(use)
+        if not isinstance(use.ctx, ast.Load) or not isinstance(side, ast.BinOp) or not isinstance(side.op, ARITHMETIC):
+            return False
+        outer: ast.AST | None = side
+        while outer is not None and outer is not made:
+            own = isinstance(outer, ast.Call) and values.qualified(source, outer.func).startswith(FRAMEWORKS)
+            plain = isinstance(outer, ast.Call) and not own
+            if plain or isinstance(outer, (ast.Compare, ast.IfExp, ast.Subscript, ast.If, ast.While, ast.Lambda)):
+                return False
+            outer = above.get(outer)
+    return True
