@@ -143,7 +143,7 @@ class ElementwisePreprocessing(Cause):
     def spot(self, source: Source) -> Iterable[Spot]:
         """A loop over a hundred thousand elements and more, of a form that NumPy has in one call."""
         for loop, turns, found in loops.elementwise(source):
-            says = f"a Python loop does NumPy's work for {turns:,} elements"
+            says = f"a Python loop does NumPy's work for {'all' if turns is None else f'{turns:,}'} elements"
             whole = "write the loop over whole NumPy arrays, or save its result and load it"
             effect = Effect.EXACT if found is not None and found.exact else Effect.EQUIVALENT
             cure = Prescription("edit", effect, whole, edits=found.edits if found is not None else ())

@@ -26,16 +26,21 @@ Loop = ast.For | ast.Call
 _FOR = re.compile(r"\bfor\b")
 
 
-def elementwise(source: Source) -> Iterator[tuple[Loop, int, comprehended.Vectorised | None]]:
-    """Outermost loops and array-making calls of a file that trains, with their turns and the form over arrays."""
+def elementwise(source: Source) -> Iterator[tuple[Loop, int | None, comprehended.Vectorised | None]]:
+    """Outermost loops and array-making calls of a file that trains, with their turns and the form over arrays.
+
+    Turns are None of all elements of an array that comes from elsewhere.
+    """
     if "numpy" not in source.text or not visible.trains(source):
         return
     for loop in _outermost(source):
-        turns = _turns(source, loop)
-        turns = turns * _around(source, loop) if turns is not None else 0
+        own = _turns(source, loop)
+        turns = own * _around(source, loop) if own is not None else 0
         fills = turns < SLOW_TURNS and _fills(source, loop)
         turns = max(turns, _gone_through(source, loop)) if fills else turns
         if turns < LEAST_TURNS:
+            if isinstance(loop, ast.For) and own is None and fills and _of_all(source, loop):
+                yield loop, None, vectorising.vectorised(source, loop.lineno)
             continue
         found = vectorising.vectorised(source, loop.lineno)
         if found is not None or (turns >= SLOW_TURNS and (fills or _fills(source, loop))):
@@ -144,6 +149,24 @@ def _around(source: Source, loop: Loop, depth: int = 3) -> int:
             times *= visible.turns(source, outer) or 1
         most = max(most, times)
     return most
+
+
+def _of_all(source: Source, loop: ast.For) -> bool:
+    """Whether it goes through all rows of an array, and a loop in it through each, of which nobody says how long."""
+    inner = [n for one in loop.body for n in trees.walk(one) if isinstance(n, ast.For)]
+    return _asks(source, loop.iter) and any(visible.turns(source, n) is None for n in inner)
+
+
+def _asks(source: Source, over: ast.expr) -> bool:
+    """``range(len(x) - 1)``, ``range(x.shape[0])``, also by a name."""
+    if not isinstance(over, ast.Call) or finding.called(over) != "range" or not over.args:
+        return False
+    bound: ast.expr | None = over.args[min(len(over.args), 2) - 1]
+    if isinstance(bound, ast.Name):
+        bound = values.assigned(source, bound)
+    asked = [n for n in trees.walk(bound) if isinstance(n, (ast.Call, ast.Attribute))] if bound is not None else []
+    return any((isinstance(n, ast.Call) and finding.called(n) == "len") or
+               (isinstance(n, ast.Attribute) and n.attr == "shape") for n in asked)  # fmt: skip
 
 
 def _filled(source: Source, loop: ast.For) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, kinds, objects, ranks, scopes, values
 
-PLAIN = frozenset({"int", "float", "min", "max", "abs", "round", "bool", "len"})
+PLAIN = frozenset("int float min max abs round bool len range enumerate zip".split())
 
 
 def into_places(source: Source, loop: ast.For) -> bool:
