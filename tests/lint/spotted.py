@@ -19,8 +19,10 @@ else:
     import tomli as tomllib
 
 CLINIC = Path(__file__).parents[2] / "clinic"
-# Of scripts that somebody wrote who knew the catalogue and not this code; the last three were never run.
-STRANGERS = [CLINIC / name for name in ("strangers", "unread", "unread_second", "unread_third", "unread_fourth")]
+# Of scripts that somebody wrote who knew the catalogue and not this code; those called unread were never run.
+STRANGERS = [
+    CLINIC / name for name in ("strangers", "unread", "unread_second", "unread_third", "unread_fourth", "unread_fifth")
+]
 CASES = Path(__file__).parents[3] / "shared" / "cases"  # beside the checkout, where there is one
 # Of clinic/strangers, those whose cause no text tells, each with what it would take to know.
 HIDDEN = {
@@ -30,7 +32,6 @@ HIDDEN = {
     "swarm_dqn": "how long packing takes",
     "beam_frames": "the disk's speed",
     "event_surface": "how fast values decay",
-    "keyword_mel": "how many records a file holds",
     "ward_stays": "how long a file is",
     "relaxometry_fit": "what fusing saves",
     "backgammon_values": "how fast values decay",
@@ -45,12 +46,12 @@ HIDDEN = {
 # What they read when they were new is in docs/lint.md.
 MISSED = frozenset(
     "bird_clips chess_endgames cough_screening credit_columns cycling_fatigue energy_load_lstm football_xg_mining "
-    "gridworld_ppo leaf_thermography piano_continuation promoter_kmers shelf_backtest shop_interest smartmeter_shards "
+    "gridworld_ppo piano_continuation promoter_kmers shelf_backtest shop_interest smartmeter_shards "
     "surname_origins ticket_routing toll_bridge_strain unread/depth_refine unread/hotel_ranker "
-    "unread_fourth/dialect_chars unread_fourth/ecg_strips unread_fourth/fundus_grading unread_fourth/gripper_cloning "
-    "unread_fourth/hoops_form unread_fourth/oscillator_chain_hnn unread_fourth/parcel_cover "
-    "unread_fourth/play_affinity unread_fourth/screenshot_tagger unread_fourth/shelf_demand "
-    "unread_fourth/soccer_scorelines unread_fourth/store_baskets".split()
+    "unread_fifth/bc_arm unread_fifth/card_fraud unread_fifth/ecg_beats unread_fifth/hnn_double_pendulum "
+    "unread_fifth/sprite_gan unread_fifth/strip_steel unread_fourth/dialect_chars unread_fourth/gripper_cloning "
+    "unread_fourth/oscillator_chain_hnn unread_fourth/parcel_cover unread_fourth/play_affinity "
+    "unread_fourth/screenshot_tagger unread_fourth/soccer_scorelines unread_fourth/store_baskets".split()
 )
 # Of a cured script, what it is not about: a loop that runs op by op on purpose, as its first line says;
 # one whose rows are still converted for each step; one that still goes through all it has collected.

@@ -154,7 +154,9 @@ def _around(source: Source, loop: Loop, depth: int = 3) -> int:
 def _of_all(source: Source, loop: ast.For) -> bool:
     """Whether it goes through all rows of an array, and a loop in it through each, of which nobody says how long."""
     inner = [n for one in loop.body for n in trees.walk(one) if isinstance(n, ast.For)]
-    return _asks(source, loop.iter) and any(visible.turns(source, n) is None for n in inner)
+    if not _asks(source, loop.iter) or all(visible.turns(source, n) is not None for n in inner):
+        return False
+    return any(one.node is loop for event in machine.events(source) for one in event.loops)  # somebody calls it
 
 
 def _asks(source: Source, over: ast.expr) -> bool:
