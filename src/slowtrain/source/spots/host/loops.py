@@ -156,7 +156,8 @@ def _of_all(source: Source, loop: ast.For) -> bool:
     inner = [n for one in loop.body for n in trees.walk(one) if isinstance(n, ast.For)]
     if not _asks(source, loop.iter) or all(visible.turns(source, n) is not None for n in inner):
         return False
-    return any(one.node is loop for event in machine.events(source) for one in event.loops)  # somebody calls it
+    function = finding.function(source, loop)
+    return function is None or bool(index.of(source).called(function.name))
 
 
 def _asks(source: Source, over: ast.expr) -> bool:
