@@ -6,6 +6,7 @@ All of them of the first argument; None where the text does not tell.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from slowtrain.source.reading.abstract.values import Given, Shape, Value, sizes
 
@@ -71,8 +72,16 @@ def reduced(given: Given) -> Shape | None:
     return () if "keepdims" not in given.keywords else None
 
 
+def best(given: Given) -> Shape | None:
+    """``argmax``: without an axis NumPy's is of all numbers, TensorFlow's along the first."""
+    shape = held(given)
+    if "axis" in given.keywords or len(given.args) > 1:
+        return less(shape, given.get("axis", 1), given.get("keepdims"))
+    return () if shape is not None and len(shape) == 1 else None
+
+
 def picked(given: Given) -> Shape | None:
-    """``argmax`` and ``norm``, whose axes are told only where they are named."""
+    """``norm``, whose axes are told only where they are named."""
     axis = given.keywords.get("axis")
     return None if axis is None else less(held(given), axis, given.get("keepdims"))
 
@@ -119,8 +128,11 @@ def tiled(given: Given) -> Shape | None:
 
 
 def repeated(given: Given) -> Shape | None:
-    """``repeat`` along an axis that is named."""
+    """``repeat``: each number, or along an axis that is named."""
     shape, times, axis = held(given), whole(given.get("repeats", 1)), whole(given.get("axis", 2))
+    if "axis" not in given.keywords and len(given.args) < 3:
+        known = shape is not None and times is not None and None not in shape
+        return (prod(n for n in shape or () if n is not None) * (times or 0),) if known else (None,)
     if not shape or axis is None or not -len(shape) <= axis < len(shape):
         return None
     place = axis % len(shape)
@@ -204,7 +216,8 @@ def spectrum(given: Given) -> Shape | None:
 RULES: dict[str, Callable[[Given], Shape | None]] = {
     **dict.fromkeys(AS_FIRST, held),
     **dict.fromkeys("mean sum max min std var prod any all amax amin nanmean nansum median logsumexp".split(), reduced),
-    **dict.fromkeys(("argmax", "argmin", "norm"), picked),
+    **dict.fromkeys(("argmax", "argmin"), best),
+    "norm": picked,
     "expand_dims": widened,
     "squeeze": narrowed,
     "transpose": turned,

@@ -1,16 +1,17 @@
-"""What NumPy draws at random."""
+"""What NumPy and Python draw at random."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slowtrain.source.reading.abstract import shapes, things
+from slowtrain.source.reading.abstract import shapes, texts, things
 from slowtrain.source.reading.abstract.values import NONE, NOTHING, UNKNOWN, Given, Value, dtype, number
 
 if TYPE_CHECKING:
     from slowtrain.source.reading.abstract.machine import Machine
 
 WHOLE = frozenset({"integers", "randint", "permutation", "choice"})
+OF_PYTHON = frozenset({"randint", "randrange", "getrandbits"})
 SINGLE = frozenset("random uniform normal standard_normal gamma beta exponential lognormal".split())  # Python's floats
 OWN = frozenset({"integers", "standard_normal", "permutation", "permuted", "lognormal", "standard_gamma"})  # NumPy's
 MANY = "many"  # the name of an array of whole numbers of which few are alike
@@ -41,6 +42,20 @@ def drawn(machine: Machine, last: str, given: Given) -> Value:
     named = first.dtype if last == "choice" and first.kind == "array" else named
     return Value("array", varies=loops, ragged=ragged, dtype=named, shape=shapes.drawn(last, size, given),
                  name=MANY if _many(last, given) else "", born=machine.born())  # fmt: skip
+
+
+def by_python(machine: Machine, name: str, given: Given) -> Value:
+    """What a function of Python's ``random`` draws, or a generator of its own."""
+    last, loops = name.rpartition(".")[2], given.varies | frozenset(machine.depth())
+    if last in ("Random", "SystemRandom"):
+        return Value("library", name="random", born=machine.born())
+    if last in ("choices", "sample"):
+        return texts.drawn_list(given, loops)
+    if last == "choice":
+        return things.item(given.get("seq", 0), NOTHING).with_(known=NOTHING).moving(loops)
+    if last in ("shuffle", "seed", "setstate"):
+        return UNKNOWN
+    return number("few" if last in OF_PYTHON else "float", loops)
 
 
 def _many(last: str, given: Given) -> bool:

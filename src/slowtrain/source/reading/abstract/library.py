@@ -33,7 +33,7 @@ BUILTINS = frozenset(
     "int isinstance iter len list map max min next object open ord pow print range repr reversed round set setattr "
     "sorted str sum super tuple type vars zip property staticmethod classmethod".split()
 )
-CLOCKS = ("random.", "time.", "uuid.")  # another number at each call
+CLOCKS = ("time.", "uuid.")  # another number at each call
 SHAPED = frozenset({"zeros", "ones", "empty", "full"})
 FLOATS = frozenset({"zeros", "ones", "linear_to_mel_weight_matrix"})  # where nothing else is asked for
 WHOLE = drawing.WHOLE | frozenset(
@@ -97,8 +97,8 @@ def call(machine: Machine, name: str, given: Given) -> Value:
         return does(machine, given)
     if name.startswith(PARSER):
         return _options(machine) if name.endswith(("parse_args", "parse_known_args")) else Value("library", name=PARSER)
-    if name in ("random.choices", "random.sample"):
-        return texts.drawn_list(given, given.varies | frozenset(machine.depth()))
+    if name.startswith("random."):
+        return drawing.by_python(machine, name, given)
     if name.startswith(CLOCKS):
         kind = "few" if name.rpartition(".")[2] in WHOLE else "float"
         return number(kind, given.varies | frozenset(machine.depth()))
@@ -339,7 +339,7 @@ def method(machine: Machine, on: Value, name: str, given: Given) -> Value:
     if on.kind == "array":
         return _of_array(machine, on, name, given)
     if on.kind == "dict":
-        return texts.of_mapping(on, name, given)
+        return texts.of_mapping(on, name, given, perhaps=bool(machine.rare))
     if on.kind == "text":
         return texts.of_text(on, name, given)
     if on.kind == "list" and name in ADDING and given.args:
@@ -371,7 +371,7 @@ def _of_tensor(on: Value, name: str, given: Given) -> Value:
     if name == "to_tensor" and "shape" not in given.keywords:  # of a ragged one: as long as its longest row
         return on.with_(ragged=on.ragged | {EACH})
     if name in READING:
-        return Value("array", varies=varies, ragged=on.ragged, dtype=on.dtype)
+        return Value("array", varies=varies, ragged=on.ragged, dtype=on.dtype, shape=on.shape)
     if name == "set_shape" and on.kind == "tensor":
         on.shape = sizes(given.get("shape", 0))
     return Value("tensor", varies=varies, dtype=on.dtype) if not name.startswith("assign") else UNKNOWN

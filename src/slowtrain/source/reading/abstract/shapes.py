@@ -241,9 +241,29 @@ def _framed(given: Given) -> Shape | None:
 
 
 def _multiplied(given: Given) -> Shape | None:
-    left, right = of(given.get("a", 0)), of(given.get("b", 1))
-    turned = {"transpose_a", "transpose_b", "adjoint_a", "adjoint_b"} & set(given.keywords) or len(given.args) > 2
-    return None if turned else things.multiplied(left, right)
+    left, right = (_turned(given, name, place) for place, name in enumerate("ab"))
+    return None if len(given.args) > 2 else things.multiplied(left, right)
+
+
+def _turned(given: Given, name: str, place: int) -> Shape | None:
+    """One side of a product, its last axes changed for each other where that is asked for."""
+    shape = of(given.get(name, place))
+    asked = [given.keywords[k].known for k in (f"transpose_{name}", f"adjoint_{name}") if k in given.keywords]
+    if not shape or len(shape) < 2 or not any(asked):
+        return shape
+    return None if any(not isinstance(one, bool) for one in asked) else (*shape[:-2], shape[-1], shape[-2])
+
+
+def _summed_up(given: Given) -> Shape | None:
+    """``cumsum``: without an axis NumPy's goes through all numbers in a row, TensorFlow's along the first."""
+    shape = of(given.every[0]) if given.every else None
+    return shape if len(given.every) > 1 or (shape is not None and len(shape) == 1) else None
+
+
+def _over_classes(given: Given) -> Shape | None:
+    """A cross-entropy of each row, whose labels are distributions over the last axis."""
+    labels = of(given.get("labels", 0))
+    return labels[:-1] if labels else None
 
 
 def _decoded(given: Given) -> Shape | None:
@@ -283,7 +303,13 @@ _RULES: dict[str, Callable[[Given], Shape | None]] = {
     **dict.fromkeys(("resize_with_pad", "resize_with_crop_or_pad"), _padded),
     "random_crop": lambda given: sizes(given.get("size", 1)),
     "stft": _framed,
-    **dict.fromkeys(("cumsum", "cumprod"), lambda given: _alike(given) if len(given.every) > 1 else None),
+    **dict.fromkeys(("cumsum", "cumprod"), _summed_up),
+    "flatnonzero": lambda _: (None,),
+    **dict.fromkeys(
+        ("sigmoid_cross_entropy_with_logits", "sparse_softmax_cross_entropy_with_logits"),
+        lambda given: of(given.get("labels", 0)),
+    ),
+    "softmax_cross_entropy_with_logits": _over_classes,
     "matmul": _multiplied,
     "linear_to_mel_weight_matrix": _mel,
     "ensure_shape": lambda given: sizes(given.get("shape", 1)),

@@ -10,7 +10,8 @@ TEXTS = frozenset({"strip", "lstrip", "rstrip", "replace", "format", "title", "r
 BYTES = ("S1", "uint8", "int8")  # as many letters as numbers
 
 
-def of_mapping(on: Value, name: str, given: Given) -> Value:
+def of_mapping(on: Value, name: str, given: Given, *, perhaps: bool) -> Value:
+    """What a method of a mapping gives; ``perhaps``: it may not be called at all."""
     inside = joined(on.items.values()) if on.items else UNKNOWN
     turns = NOTHING if (least := things.least(on)) is None else least
     if name == "items":
@@ -20,9 +21,10 @@ def of_mapping(on: Value, name: str, given: Given) -> Value:
     if name in ("get", "pop", "setdefault") and given.args:
         return on.items.get(given.args[0].known, UNKNOWN) if given.args[0].known is not NOTHING else inside
     if name == "update":
-        # Of what a file or the command line may set, what the script itself says is taken, as of an argument's default.
-        known = given.args[0].items if given.args and given.args[0].kind == "dict" else {}
-        on.items.update(known, **given.keywords)
+        sure = not given.args or (given.args[0].kind == "dict" and None not in given.args[0].items)
+        more = {**(given.args[0].items if given.args else {}), **given.keywords}
+        if sure or not perhaps:  # of what a file may set the script's own is taken, as of an argument's default
+            on.items.update(more if sure else dict.fromkeys([*on.items, None], UNKNOWN))
     return UNKNOWN
 
 
