@@ -1,12 +1,13 @@
 """Foretold against actual largest batch: `slowtrain memory`'s forecast, and real runs under the same limit.
 
-    python clinic/memory_table.py [--markdown docs/memory.md] [--only NAME ...] [--limits 256 512 1024]
+    python clinic/memory_table.py [--markdown docs/memory.md] [--only NAME ...] [--limits 256 512 1024] [--anew]
 
 The limit is that of TensorFlow's own allocator on the CPU, which raises ResourceExhausted as a GPU's does. A batch
 fits if three training steps end without it, within two minutes. The actual largest is found by bisection with a process
 for each batch, until the bracket is one per cent wide; the forecast has seen none of these runs. Results go to
-build/memory.json as they come, and what is there is not measured again. ``--before CMD`` stands before every process
-(nice, say; no lock that others hold, for the minute is counted with it).
+clinic/memory.json as they come, and what is there is not measured again; ``--anew`` makes the forecasts again, for code
+that has changed: what fits has not. ``--before CMD`` stands before every process (nice, say; no lock that others hold,
+for the minute is counted with it).
 """
 
 from __future__ import annotations
@@ -138,10 +139,11 @@ def table(known: dict[str, dict], limits: list[int]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--markdown", type=Path)
-    parser.add_argument("--json", type=Path, default=Path("build/memory.json"))
+    parser.add_argument("--json", type=Path, default=HERE / "memory.json")
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--limits", nargs="*", type=int, default=list(LIMITS))
     parser.add_argument("--before", default="", help="a command in front of every real run, nice for one")
+    parser.add_argument("--anew", action="store_true", help="make all forecasts again")
     parser.add_argument("--table", action="store_true", help="measure nothing, write what is known")
     args = parser.parse_args()
     known = json.loads(args.json.read_text()) if args.json.exists() else {}
@@ -150,6 +152,8 @@ def main() -> None:
         args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(known, indent=1) + "\n")
 
+    for row in known.values() if args.anew else ():
+        row.pop("foretold", None)
     names = args.only or _names()
     for name in () if args.table else names:
         try:
