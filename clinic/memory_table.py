@@ -79,7 +79,7 @@ def foretell(name: str, limits: list[int], known: dict[str, dict], write) -> Non
 
 
 def search(name: str, limit: int, row: dict, before: list[str], write) -> None:
-    """Bisection; where it begins is the forecast, which saves runs and decides nothing."""
+    """Bisection; where it begins is the forecast, which saves runs and decides nothing. A later forecast is only tried."""
     tried = row.setdefault("tried", {})
 
     def fit(batch: int) -> bool:
@@ -91,7 +91,10 @@ def search(name: str, limit: int, row: dict, before: list[str], write) -> None:
 
     at = max(row["foretold"], 1)
     factor = 1.02
-    if fit(at):
+    forecast = fit(at)
+    if row.get("actual"):
+        return
+    if forecast:
         low, high = at, max(int(at * factor), at + 1)
         while fit(high):
             factor *= factor
@@ -160,9 +163,7 @@ def main() -> None:
             print(name, flush=True)
             foretell(name, args.limits, known, write)
             for limit in args.limits:
-                row = known[f"{name}/{limit}"]
-                if not row.get("actual"):
-                    search(name, limit, row, shlex.split(args.before), write)
+                search(name, limit, known[f"{name}/{limit}"], shlex.split(args.before), write)
         except Exception as error:  # noqa: BLE001  the others are measured all the same, and this one has no row
             print(f"  {name}: {type(error).__name__}: {error}", flush=True)
     print(table(known, args.limits))
