@@ -79,7 +79,7 @@ def foretell(name: str, limits: list[int], known: dict[str, dict], write) -> Non
 
 
 def search(name: str, limit: int, row: dict, before: list[str], write) -> None:
-    """Bisection; where it begins is the forecast, which saves runs and decides nothing. A later forecast is only tried."""
+    """Bisection; where it begins is the forecast, which saves runs and decides nothing. A later one is only tried."""
     tried = row.setdefault("tried", {})
 
     def fit(batch: int) -> bool:
