@@ -12,7 +12,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.compute import heads, mapped, mapped_functions, ops, windows
+from slowtrain.source.cures.compute import framed, heads, mapped, mapped_functions, ops, windows
 from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import made_in, text_of
 from slowtrain.source.spots import reached
@@ -79,9 +79,8 @@ class HandwrittenOp(Cause):
                 "edit", Effect.EQUIVALENT, says, edits=measured.first(trace, evidence.where, ops.looked_up)
             )
         else:
-            says = ONE_OP
-            cures = (measured.first(trace, evidence.where, cure) for cure in (windows.convolved, heads.together))
-            found = next(filter(None, cures), ())
+            says, several = ONE_OP, (windows.convolved, framed.convolved, heads.together)
+            found = next(filter(None, (measured.first(trace, evidence.where, cure) for cure in several)), ())
             if not found:
                 rows = (measured.first(trace, evidence.where, c) for c in (mapped.at_once, mapped_functions.at_once))
                 found = next(filter(None, rows), ())
@@ -94,7 +93,8 @@ class HandwrittenOp(Cause):
         """Rows looked up by a product with one-hot rows; convolutions and many small products in Python loops."""
         known = list(reached.handwritten(source))
         for one in known:
-            cure = Prescription("edit", Effect.EQUIVALENT, one.cure, edits=one.changed)
+            made = tuple(one.changed) or framed.convolved(source, one.start[0])
+            cure = Prescription("edit", Effect.EQUIVALENT, one.cure, edits=made)
             yield Spot(one.start, one.end, one.says, cure)
         for node, says in () if known else walked.one_by_one(source):
             whole = Prescription("edit", Effect.EQUIVALENT, "let one op take all of them: an axis more, or einsum")

@@ -52,7 +52,7 @@ def convolved(source: Source, line: int) -> tuple[Edit, ...]:
         if kernel is None:
             return ()
         text = CONVOLUTIONS[len(sides)].format(tf, padded, kernel)
-        return (edits.replace(source, found.nest, f"{found.total} += {_like(source, text)}"), *more)
+        return (edits.replace(source, found.nest, f"{found.total} += {like(source, text)}"), *more)
     return _stacked(source, found, tf, padded, more)
 
 
@@ -61,7 +61,7 @@ def _stacked(source: Source, found: Sum, tf: str, padded: str, more: list[Edit])
     outer = find.parents(source).get(found.nest)
     if not isinstance(outer, ast.For) or outer.orelse or len(outer.body) != 3 or outer.body[1] is not found.nest:
         return ()
-    filters = _counted(outer)
+    filters = counted(outer)
     begun, ended = outer.body[0], outer.body[2]
     maps = _appended(ended, found.total)
     if filters is None or filters.name != found.filters or maps is None or not _zero(begun, found.total):
@@ -82,7 +82,7 @@ def _stacked(source: Source, found: Sum, tf: str, padded: str, more: list[Edit])
         or ast.unparse(axis) not in last
     ):
         return ()
-    text = _like(source, CONVOLUTIONS[len(found.axes)].format(tf, padded, kernel))
+    text = like(source, CONVOLUTIONS[len(found.axes)].format(tf, padded, kernel))
     return (
         edits.without(source, starts[0]),
         edits.replace(source, outer, f"{maps} = {text}"),
@@ -98,7 +98,7 @@ def _sum(source: Source, line: int) -> Sum | None:
     axes: list[Axis] = []
     nest: ast.For | None = None
     for loop in loops:  # from the innermost
-        axis = _counted(loop)
+        axis = counted(loop)
         if axis is None or loop.orelse or (nest is not None and loop.body != [nest]):
             break
         axes.insert(0, axis)
@@ -165,7 +165,7 @@ def _factors(source: Source, product: ast.expr) -> tuple[ast.expr, ast.expr, boo
 def _window(node: ast.expr, names: list[str]) -> list[ast.expr] | None:
     """``x[:, i:i + h, j:j + w, :]``: the lengths ``h`` and ``w``."""
     indices = _indices(node)
-    whole = [n for n in (indices[:1] + indices[len(names) + 1 :]) if not _everything(n)]
+    whole = [n for n in (indices[:1] + indices[len(names) + 1 :]) if not everything(n)]
     if len(indices) not in (len(names) + 1, len(names) + 2) or whole:
         return None
     lengths = []
@@ -189,9 +189,9 @@ def _index(node: ast.expr, names: list[str], one_filter: bool) -> str | None:
         return None
     rest = indices[len(names) :]
     if one_filter:
-        plain = len(rest) == 2 and _everything(rest[0]) and isinstance(rest[1], ast.Name)
+        plain = len(rest) == 2 and everything(rest[0]) and isinstance(rest[1], ast.Name)
         return ast.unparse(rest[1]) if plain else None
-    return "" if all(_everything(n) for n in rest) and len(rest) in (0, 2) else None
+    return "" if all(everything(n) for n in rest) and len(rest) in (0, 2) else None
 
 
 def _whole_kernel(source: Source, found: Sum, filters: ast.expr | None) -> str | None:
@@ -223,7 +223,7 @@ def _shape(source: Source, node: ast.expr) -> list[ast.expr] | None:
     return list(shapes[0].elts) if len(shapes) == 1 else None
 
 
-def _counted(loop: ast.For) -> Axis | None:
+def counted(loop: ast.For) -> Axis | None:
     """``for i in range(n)``."""
     call = loop.iter
     if isinstance(loop.target, ast.Name) and isinstance(call, ast.Call) and find.called(call) == "range":
@@ -270,7 +270,7 @@ def _indices(node: ast.expr) -> list[ast.expr]:
     return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
 
 
-def _everything(node: ast.expr) -> bool:
+def everything(node: ast.expr) -> bool:
     return isinstance(node, ast.Slice) and node.lower is None and node.upper is None and node.step is None
 
 
@@ -283,6 +283,6 @@ def _term(source: Source, node: ast.expr) -> str:
     return text if isinstance(node, (ast.Name, ast.Attribute, ast.Constant, ast.Subscript, ast.Call)) else f"({text})"
 
 
-def _like(source: Source, text: str) -> str:
+def like(source: Source, text: str) -> str:
     """In the quotes that the file uses."""
     return text.replace("'", '"') if source.text.count('"') > source.text.count("'") else text
