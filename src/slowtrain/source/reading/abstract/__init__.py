@@ -9,8 +9,10 @@ turns it stands, through whatever functions and generators, and which of its arg
     things    what is inside of values
     names     the names of one function while it runs
     events    what is written down, and the loops around it
-    library   what Python's, NumPy's, TensorFlow's and Keras's functions give back
-    shapes    the shapes of what those give
+    library   what NumPy's, TensorFlow's and Keras's functions give back
+    python    what Python's own do (functional: those that take functions; texts; drawing at random)
+    parsing, tables   what is read out of records; tables of pandas
+    shapes, axes   the shapes of what those give
     running   those of them that run functions of the script: data sets, fit, callbacks
     steps     which calls take training steps, and the loops that take one in each turn
     standing  in which loops, calls and graphs it is just now

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slowtrain.source.reading import scopes, values
-from slowtrain.source.reading.abstract import calls, conditions, drawing, library, shapes, things
+from slowtrain.source.reading.abstract import calls, conditions, drawing, library, shapes, tables, things
 from slowtrain.source.reading.abstract.events import Loop
 from slowtrain.source.reading.abstract.values import (
     EACH,
@@ -119,6 +119,9 @@ def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
     cut = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if not any(isinstance(one, ast.Slice) or _adds(one, held) for one in cut):
         key = machine.value(node.slice, scope)
+        part = tables.taken(held, key) if tables.of_pandas(held) else None
+        if part is not None:
+            return part.moving(v for one in key.inside(1) for v in one.varies)
         found = things.item(held, NOTHING if key.varies else key.known)
         if held.kind == "array" and key.kind == "array":  # rows by their numbers, or those that a mask leaves
             masked = key.dtype == "bool"

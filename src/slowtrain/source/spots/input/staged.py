@@ -106,14 +106,14 @@ def _quick(event: Event) -> bool:
         return True
     last = event.name.rpartition(".")[2]
     if event.name.startswith("tensorflow."):
-        return last in tiny.CHEAP or (last in tiny.DRAWN and event.given.get("shape", 0).kind == "tensor")
+        return last in tiny.CHEAP or last in tiny.DRAWN
     return event.name in QUIET or event.name in tiny.BUILTINS
 
 
 def _row(held: Value) -> str | None:
     """What a single element is, where it surely is small: numbers, or rows of them."""
     several = list(taken.leaves(held))
-    if any(one.shape is None or len(one.shape) > 1 for one in several):
+    if any(one.shape is None or sum(n != 1 for n in one.shape) > 1 for one in several):
         return None
     many = held.kind == "tuple" and any(None in one.items for one in held.items.values() if one.kind == "dict")
     count = taken.numbers(held, batched=False)
