@@ -38,6 +38,15 @@ def in_vain(pipe: Pipeline, node: Node) -> tuple[Place, ...]:
 
 
 def kept_or_cut(pipe: Pipeline, chain: Sequence[Node]) -> bool:
-    """Whether a cache stands behind these nodes, or something that leaves a cache there incomplete."""
-    before = {id(n.written) for n in chain if n.written is not None}
-    return any(w.family in ("Cache", "Take") and id(w) not in before for w in pipe.written)
+    """Whether a cache stands behind these nodes, or something that leaves a cache there incomplete.
+
+    What TensorFlow drops, as a ``take`` of all, is written and no node: what stands in front is told by the writing.
+    """
+    theirs = [n.written for n in chain if n.written is not None]
+    todo = [i for i, w in enumerate(pipe.written) if any(w is one for one in theirs)]
+    before = set(todo)
+    while todo:
+        more = [i for i in pipe.written[todo.pop()].inputs if i not in before and i < len(pipe.written)]
+        before.update(more)
+        todo += more
+    return any(w.family in ("Cache", "Take") and i not in before for i, w in enumerate(pipe.written))
