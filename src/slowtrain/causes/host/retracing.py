@@ -24,6 +24,7 @@ LEAST = 3  # traces of one function after its first: Keras' own functions see a 
 DEAR = 0.2  # of the steady steps
 OTHERWISE = "give the function the same objects each time, and tensors for what changes"
 ENTRY = re.compile(r"(\w+)\['(\w+)'\]")  # of a mapping, as a signature calls it
+ITEM = re.compile(r"\w+\[\d+\]")  # of a tuple, with names or without
 NEW_OBJECT = re.compile(r"a new (\w+) object each call")
 
 
@@ -249,6 +250,9 @@ def _as_tensors(trace: Trace, worst: Traced, rows: list[tuple[str, int, str]]) -
     if len(entries) == len(rows) and len(numbers) == 1:
         (whole,) = numbers
         return measured.first(trace, written, lambda source, line: retraced.as_entries(source, line, whole, entries))
+    if len(numbers) == 1 and all(ITEM.fullmatch(name) for name, _, _ in rows):
+        (whole,) = numbers
+        return measured.first(trace, written, lambda source, line: fielded.as_structure(source, line, whole))
     return measured.first(trace, written, lambda source, line: retraced.as_tensors(source, line, numbers))
 
 

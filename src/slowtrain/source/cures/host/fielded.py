@@ -36,6 +36,34 @@ def as_fields(source: Source, line: int, parameter: str, kind: str) -> list[Edit
     return found
 
 
+def as_structure(source: Source, line: int, parameter: str) -> list[Edit]:
+    """Every call of the function at ``line`` with all numbers of ``parameter``, a tuple with names, as tensors.
+
+    Nothing unless all that the function does with the tuple is to read items of it, and these meet tensors.
+    """
+    function = retraced.graph_function(source, line)
+    calls = retraced.calls_of(source, function) if function is not None else []
+    if function is None or not calls or parameter in scopes.bound(function.body):
+        return []
+    above, ways = finding.parents(source), set[str | None]()
+    for node in (n for one in function.body for n in trees.walk(one)):
+        if isinstance(node, ast.Name) and node.id == parameter:
+            read = above.get(node)
+            item = isinstance(read, ast.Attribute) or (isinstance(read, ast.Subscript) and read.value is node)
+            ways.add(retraced.use(source, read, above) if item and isinstance(read, ast.expr) else None)
+    if not ways or None in ways or retraced.OTHER_TYPES.search(source.text):
+        return []
+    tf, importing = edits.imported(source, "tensorflow", "tf")
+    found: list[Edit] = []
+    for call in calls:
+        given = kinds.given_in(function, call, parameter)
+        if given is None or any(isinstance(a, ast.Starred) for a in call.args):
+            return []
+        made = f"{tf}.nest.map_structure(lambda one: {tf}.constant(one, {tf}.float32), {edits.written(source, given)})"
+        found.append(edits.replace(source, given, made))
+    return [*importing, *found]
+
+
 def _bound_to_signature(function: ast.FunctionDef, parameter: str) -> bool:
     """Whether the parameter cannot be several: it has a default, is bound anew, or the arguments are declared."""
     plain = any(a.arg == parameter for a in function.args.args)
