@@ -11,7 +11,7 @@ import pytest
 from slowtrain.capture import profilers
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress
-from slowtrain.capture.window import AGAIN, LEAST_STEPS, Windows
+from slowtrain.capture.window import AGAIN, LEAST_STEPS, NEVER, Windows
 
 
 @pytest.fixture
@@ -62,6 +62,25 @@ def test_a_window_that_had_to_end_too_early_comes_again_but_not_for_ever(
     progress.compiling()
     assert windows._done == 1
     assert order == [f"window-{n + 1}" for n in range(AGAIN + 1)]
+
+
+def test_windows_spent_on_predictions_come_again_when_training_begins(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profilers, "begin", lambda folder: lambda: None)
+    progress = Progress()
+    windows = Windows(recorder, progress)
+    progress.step(1)
+    windows._done, windows._next_ns, progress.boundary = 2, NEVER, None  # the profile and the lines are taken
+    progress.step(1)
+    assert progress.boundary is None, "more of the same is no reason"
+    progress.step(4)
+    assert vars(progress)["boundary"] is not None
+    assert (windows._done, windows._next_ns, progress.steps) == (0, 0, 1)
+    for kind in range(5, 5 + AGAIN):
+        windows._done, windows._next_ns = 2, NEVER
+        progress.step(kind)
+    assert windows._done == 2, "not for ever"
 
 
 def test_a_window_on_what_turned_out_not_to_train_comes_again(

@@ -113,6 +113,7 @@ class Progress:
         self.steps = 0
         self.kind = 0  # the strongest kind of step seen: a Keras step counts over the functions in it
         self.boundary: Callable[[int], None] | None = None
+        self.stronger: Callable[[], None] | None = None  # called when a stronger kind is seen: steps count anew
         self.compiling: Callable[[], None] | None = None  # called before something new is compiled, where that is heard
         self.given: Any = None  # of a Keras step that is about to begin: its arguments, while the boundary is called
         self.loop: dict[str, Any] | None = None  # what is told of the outermost loop under way, at its end
@@ -130,6 +131,8 @@ class Progress:
         if kind > self.kind:
             self.kind = kind
             self.steps = 0
+            if self.stronger is not None:
+                self.stronger()
         self.steps += 1
         if self.boundary is not None:
             self.boundary(self.steps)
@@ -139,6 +142,8 @@ class Progress:
         if kind > self.kind:
             self.kind = kind
             self.steps = 1
+            if self.stronger is not None:
+                self.stronger()
 
     def keep(self, result: Any, kind: int) -> None:
         """Keeps the scalars of a step's result. Not the result: it may be large, and free memory for the next step.

@@ -60,6 +60,7 @@ class Windows:
         self._next_ns = 0
         if enabled:
             progress.boundary = self._at_boundary
+            progress.stronger = self._stronger
             recorder.at_exit.append(self._close)
             recorder.at_fork.append(self._abandon)
             recorder.at_end.append(self._ended)
@@ -74,6 +75,13 @@ class Windows:
             self.recorder.fault("windows")
             self.progress.boundary, self._next_ns = None, NEVER
             self._sessions.clear()
+
+    def _stronger(self) -> None:
+        """What trains came only now: windows that were spent on what came before (predictions, say) come again."""
+        if self._done and self._again > 0 and not self._sessions and self._tracer is None:
+            self._again -= 1
+            self._done, self._next_ns, self._first_ns = 0, 0, now()
+            self.progress.boundary = self._at_boundary
 
     def _boundary(self, steps: int) -> None:
         if threading.get_ident() != self.main:
@@ -194,7 +202,7 @@ class Windows:
 
     def _ended(self) -> None:
         """Recording has ended before the script did."""
-        self.progress.boundary, self._next_ns = None, NEVER
+        self.progress.boundary, self.progress.stronger, self._next_ns = None, None, NEVER
         self._sessions.clear()
 
     def _abandon(self) -> None:
