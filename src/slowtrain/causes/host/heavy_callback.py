@@ -294,11 +294,18 @@ def _places(trace: Trace, name: Name) -> tuple[Place, ...]:
     if name.place is not None:
         return shown.together(_handed(trace, name), (name.place, *fits[:1]))
     if not (file and line and name.detail.get("user")):
-        return tuple(fits[-1:])
+        return shown.together(_made(trace, name), fits[-1:])
     own = Place(str(file), int(line))
     within = _called(trace, own, name)
     hot = [s.place for s in trace.stacks if s.place.file == file and _inside(trace, s.place, within)]
     return shown.together(_handed(trace, name), (own, *hot[:2], *fits[-1:]))
+
+
+def _made(trace: Trace, name: Name) -> tuple[Place, ...]:
+    """Where the script makes a callback of Keras's own, if in one place."""
+    kind = name.text.partition(".")[0]
+    calls = [Place(text.file, c.lineno) for text in texts_of(trace) for c in index.of(text).called(kind)]
+    return tuple(calls) if len(calls) == 1 else ()
 
 
 def _handed(trace: Trace, name: Name) -> tuple[Place, ...]:
