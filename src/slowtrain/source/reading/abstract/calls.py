@@ -163,7 +163,8 @@ def element(machine: Machine, items: Value, loop: Loop, node: ast.AST) -> Value:
     found = any_of(machine, items, node)
     ended = {EACH}
     if items.kind in MADE_ONE_BY_ONE:  # in the turns of loops that have ended, or that give one item after the other
-        ended |= {v for one in found.inside() for v in one.ragged} - set(machine.depth())
+        before = {v for one in found.inside() for v in one.ragged} - set(machine.depth())
+        ended |= {v for v in before if not machine.few(v)}
     return _another(found, loop, ended)
 
 

@@ -133,7 +133,8 @@ def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
         ):  # a slice that has a name, a place on several axes
             single = key.kind == "tuple" and all(one.kind == "number" for one in key.items.values())
             found = found.with_(shape=held.shape[len(cut) :] if single and held.shape else None)
-        if held.kind in ("list", "tuple") and found.ragged - set(machine.depth()):  # made in turns of an ended loop
+        ended = found.ragged - set(machine.depth()) if held.kind in ("list", "tuple") else frozenset[int]()
+        if not all(map(machine.few, ended)):  # made in turns of an ended loop
             found = found.with_(ragged=found.ragged | key.varies)
         return found.moving(v for one in key.inside(1) for v in one.varies)
     parts = [machine.value(p, scope) for one in cut if isinstance(one, ast.Slice)

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
 
+from slowtrain.source.reading.abstract import things
 from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.values import NONE, UNKNOWN, Given, Value
 
 MOST = 60_000  # statements and expressions; a script of 200 lines takes some thousand
+BUCKETS = 8  # shapes
 
 
 class Spent(Exception):
@@ -36,9 +38,14 @@ class Standing:
         self.advance = 0
         self.left = MOST
         self._numbers = 0
+        self.turned: dict[int, int | None] = {}  # how many turns each loop took, at least, by its number
 
     def depth(self) -> tuple[int, ...]:
         return tuple(loop.number for loop in self.loops)
+
+    def few(self, number: int) -> bool:
+        """Whether a loop is known to have taken so few turns that one graph for each is meant, as for buckets."""
+        return 0 < (self.turned.get(number) or 0) <= BUCKETS
 
     def born(self) -> tuple[int, ...]:
         """The loops around what is made now. What a turn that is gone through in advance leaves was there before."""
@@ -54,6 +61,7 @@ class Standing:
     def looping(self, node: ast.AST, turns: int | None, items: Value = UNKNOWN) -> Iterator[Loop]:
         self._numbers += 1
         loop = Loop(self._numbers, node, turns, items)
+        self.turned[loop.number] = turns or things.least(items)
         self.loops.append(loop)
         try:
             yield loop
