@@ -46,9 +46,9 @@ HIDDEN = {
 # What they read when they were new is in docs/lint.md.
 MISSED = frozenset(
     "bird_clips chess_endgames cough_screening credit_columns cycling_fatigue energy_load_lstm football_xg_mining "
-    "gridworld_ppo piano_continuation promoter_kmers shelf_backtest shop_interest smartmeter_shards "
-    "surname_origins ticket_routing toll_bridge_strain unread/depth_refine unread/hotel_ranker "
-    "unread_fifth/bc_arm unread_fifth/card_fraud unread_fifth/hnn_double_pendulum "
+    "gridworld_ppo piano_continuation promoter_kmers quake_ascii radar_nowcast reacher shelf_backtest "
+    "shop_interest smartmeter_shards surname_origins ticket_routing toll_bridge_strain unread/depth_refine "
+    "unread/hotel_ranker unread_fifth/bc_arm unread_fifth/card_fraud unread_fifth/hnn_double_pendulum "
     "unread_fifth/sprite_gan unread_fifth/strip_steel unread_fourth/dialect_chars unread_fourth/gripper_cloning "
     "unread_fourth/oscillator_chain_hnn unread_fourth/parcel_cover unread_fourth/play_affinity "
     "unread_fourth/screenshot_tagger unread_fourth/soccer_scorelines unread_fourth/store_baskets".split()

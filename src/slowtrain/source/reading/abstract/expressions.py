@@ -162,10 +162,10 @@ def _rows(machine: Machine, cut: ast.Slice, rows: int | None, scope: Scope) -> i
     low, high = cut.lower, cut.upper
     if low is None and high is None and cut.step is None:
         return rows
-    if isinstance(high, ast.BinOp) and isinstance(high.op, ast.Add) and low is not None and cut.step is None:
-        wide = machine.value(high.right, scope)  # x[i : i + n]
-        if ast.dump(high.left) == ast.dump(low):
-            return wide.known if isinstance(wide.known, int) and not wide.varies else None
+    apart = _apart(low, high) if cut.step is None else None
+    if apart is not None:
+        wide = machine.value(apart, scope)
+        return wide.known if isinstance(wide.known, int) and not wide.varies else None
     ends = [machine.value(one, scope) if one is not None else NO_VALUE for one in (low, high, cut.step)]
     known = [one.known for one in ends]
     if any(one.varies or not isinstance(one.known, int | None) for one in ends) or known[2] == 0:
@@ -174,6 +174,21 @@ def _rows(machine: Machine, cut: ast.Slice, rows: int | None, scope: Scope) -> i
         ahead = known[2] is None and isinstance(known[1], int) and known[1] > 0 <= (known[0] or 0)
         return max(known[1] - (known[0] or 0), 0) if ahead else None
     return len(range(rows)[slice(*known)])
+
+
+def _apart(low: ast.expr | None, high: ast.expr | None) -> ast.expr | None:
+    """How long a slice is whose ends move together: ``n`` of ``x[i : i + n]`` and ``x[i * n : (i + 1) * n]``."""
+    if low is None or not isinstance(high, ast.BinOp):
+        return None
+    if isinstance(high.op, ast.Add) and ast.dump(high.left) == ast.dump(low):
+        return high.right
+    if not isinstance(high.op, ast.Mult) or not isinstance(low, ast.BinOp) or not isinstance(low.op, ast.Mult):
+        return None
+    next_ = high.left if isinstance(high.left, ast.BinOp) and isinstance(high.left.op, ast.Add) else None
+    one = next_ is not None and isinstance(next_.right, ast.Constant) and next_.right.value == 1
+    if next_ is None or not one or ast.dump(next_.left) != ast.dump(low.left):
+        return None
+    return high.right if ast.dump(high.right) == ast.dump(low.right) else None
 
 
 def _uneven(machine: Machine, cut: ast.Slice, scope: Scope) -> frozenset[int]:

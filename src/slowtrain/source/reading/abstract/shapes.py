@@ -128,7 +128,7 @@ def drawn(last: str, size: Value, given: Given) -> Shape | None:
     if last in ("rand", "randn"):
         return tuple(axes.whole(one) for one in given.args)
     if last == "permutation" and given.args:
-        return sizes(given.args[0])
+        return (axes.whole(given.args[0]),) if given.args[0].kind == "number" else sizes(given.args[0])
     if size.kind not in ("unknown", "none"):
         return sizes(size)
     arrays = [one for one in given.every if one.kind == "array"]
