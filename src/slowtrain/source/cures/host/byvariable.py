@@ -7,12 +7,9 @@ import ast
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import extracting
-from slowtrain.source.cures.host.retraced import graph_function
-from slowtrain.source.reading import finding, graphable, index, scopes, values
+from slowtrain.source.cures.host import retraced
+from slowtrain.source.reading import finding, graphable, index, scopes
 from slowtrain.source.reading.abstract import machine
-
-FRAMEWORKS = ("tensorflow.", "keras.")
-ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
 
 def numbered(source: Source, line: int) -> list[Edit]:
@@ -21,7 +18,7 @@ def numbered(source: Source, line: int) -> list[Edit]:
     Of a function that does no more than to make the ``tf.function`` at ``line``, in which the number is one side of
     an addition or a multiplication and decides nothing.
     """
-    made = graph_function(source, line)
+    made = retraced.graph_function(source, line)
     holder = finding.function(source, made) if made is not None else None
     if made is None or not isinstance(holder, ast.FunctionDef) or not _only_makes(source, holder, made):
         return []
@@ -76,20 +73,8 @@ def _number(source: Source, call: ast.Call, loop: ast.For) -> tuple[str, ast.exp
 
 
 def _arithmetic(source: Source, holder: ast.FunctionDef, made: ast.FunctionDef, name: str) -> bool:
-    """Whether all that is done with a parameter is to add or multiply it, in the graph, where nothing asks for it."""
+    """Whether a parameter is used in the graph alone, and there as a number that meets tensors."""
     above = finding.parents(source)
     uses = [n for n in trees.walk(holder) if isinstance(n, ast.Name) and n.id == name]
-    if not uses or not {id(n) for n in uses} <= {id(n) for n in trees.walk(made)}:
-        return False
-    for use in uses:
-        side = above.get(use)
-        if not isinstance(use.ctx, ast.Load) or not isinstance(side, ast.BinOp) or not isinstance(side.op, ARITHMETIC):
-            return False
-        outer: ast.AST | None = side
-        while outer is not None and outer is not made:
-            own = isinstance(outer, ast.Call) and values.qualified(source, outer.func).startswith(FRAMEWORKS)
-            plain = isinstance(outer, ast.Call) and not own
-            if plain or isinstance(outer, (ast.Compare, ast.IfExp, ast.Subscript, ast.If, ast.While, ast.Lambda)):
-                return False
-            outer = above.get(outer)
-    return True
+    inside = {id(n) for n in trees.walk(made)}
+    return bool(uses) and all(id(n) in inside and retraced.use(source, n, above) == "number" for n in uses)
