@@ -68,14 +68,19 @@ def the_same(one: Path, other: Path) -> bool:
     return ast.dump(ast.parse(one.read_bytes())) == ast.dump(ast.parse(other.read_bytes()))
 
 
-def again(script: Script, found: dict[str, Any], budget: str) -> None:
-    """Compares with the hand-made cure anew what ``fix`` had made of a script."""
+def again(script: Script, found: dict[str, Any], budget: str) -> bool:
+    """Compares with the hand-made cure anew what ``fix`` had made of a script, where it is that or has no interval."""
+    if reached(found) is None or script.fixed is None:
+        return False
     with tempfile.TemporaryDirectory(prefix="slowtrain-fixing-") as temporary:
         target = Path(temporary) / f"{script.name.replace('-', '_')}.py"
         target.write_bytes(script.slow.read_bytes())
         diff = found["fix"]["diff"].encode()
         subprocess.run(["git", "apply", "-"], cwd=temporary, input=diff, check=True)
+        if not unsure(found) and not the_same(target, script.fixed):
+            return False
         found["reached"] = compared(script, found["attempts"], target, budget)
+    return True
 
 
 def slowtrain(folder: Path, verb: str, *arguments: str) -> dict[str, Any]:
@@ -108,9 +113,8 @@ def main() -> int:
     chosen = [s for s in scripts(args.only) if s.causes]
     for script in [] if args.tell else chosen:
         if args.unsure:
-            if not unsure(known.get(script.name, {})):
+            if not again(script, known.get(script.name, {}), args.against):
                 continue
-            again(script, known[script.name], args.against)
         elif args.rest and script.name in known:
             continue
         else:
@@ -161,8 +165,8 @@ def reached(found: dict[str, Any]) -> float | None:
 
 
 def unsure(found: dict[str, Any]) -> bool:
-    """Whether a comparison with the hand-made cure was made and has no interval."""
-    return reached(found) is not None and not interval(found)
+    """Whether a comparison with the hand-made cure that was made has no interval."""
+    return not interval(found)
 
 
 def interval(found: dict[str, Any]) -> str:
