@@ -52,6 +52,8 @@ FOUND: dict[str, list[tuple[str, int]]] = {
          "    def go(self):\n        model.fit(self.ds.batch(8))\nRun(cols).go()\n", 7),
         (TABLE + FEATURES + f"def both():\n    d = {DATA}(cols, y))\n    return {{'train': d.map(features).batch(8)}}\n"
          "model.fit(both()['train'])\n", 7),
+        (TABLE + f"def noisy(r, t):\n    return r['a'] + tf.random.normal(()), t\n"
+         f"d = {DATA}(cols, y)).map(noisy).batch(8)\nmodel.fit(d)\n", 5),
         (TABLE + "import functools\ndef features(row, y, k):\n    return row['a'] * k + row['b'], y\n"
          f"d = {DATA}(cols, y)).map(lambda r, t: features(r, t, 2.0)).batch(8)\n" + STEP + "for x, t in d:\n"
          "    step(x, t)\n", 6),
@@ -157,9 +159,6 @@ QUIET: dict[str, list[str]] = {
         TABLE + FEATURES + f"d = {DATA}(cols, y)).map(features).cache().batch(8)\nmodel.fit(d, epochs=3)\n",
         TABLE + FEATURES + f"d = {DATA}(cols, y)).batch(8).map(features)\nmodel.fit(d)\n",
         TABLE + f"d = {DATA}(cols, y)).map(lambda r, t: (r['a'], draw(t))).batch(8)\nmodel.fit(d)\n",
-        TABLE + f"def noisy(r, t):\n    return r['a'] + tf.random.normal(()), t\n"
-        f"d = {DATA}(cols, y)).map(noisy).batch(8)\n"
-        "model.fit(d)\n",
         TABLE + FEATURES + f"d = {DATA}(cols, y)).map(features).padded_batch(8)\nmodel.fit(d)\n",
     ],
     "input/sequential-map": [
