@@ -77,7 +77,7 @@ def again(script: Script, found: dict[str, Any], budget: str) -> bool:
         target.write_bytes(script.slow.read_bytes())
         diff = found["fix"]["diff"].encode()
         subprocess.run(["git", "apply", "-"], cwd=temporary, input=diff, check=True)
-        if not unsure(found) and not the_same(target, script.fixed):
+        if interval(found) and not the_same(target, script.fixed):
             return False
         found["reached"] = compared(script, found["attempts"], target, budget)
     return True
@@ -162,11 +162,6 @@ def figure(value: float | None) -> str:
 def reached(found: dict[str, Any]) -> float | None:
     """Speed of the patched script over that of the hand-made cure: that is ``verify``'s baseline."""
     return (found.get("reached") or {}).get("speedup")
-
-
-def unsure(found: dict[str, Any]) -> bool:
-    """Whether a comparison with the hand-made cure that was made has no interval."""
-    return not interval(found)
 
 
 def interval(found: dict[str, Any]) -> str:

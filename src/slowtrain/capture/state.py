@@ -129,10 +129,7 @@ class Progress:
         if kind < self.kind:
             return
         if kind > self.kind:
-            self.kind = kind
-            self.steps = 0
-            if self.stronger is not None:
-                self.stronger()
+            self._anew(kind, 0)
         self.steps += 1
         if self.boundary is not None:
             self.boundary(self.steps)
@@ -140,10 +137,12 @@ class Progress:
     def turned_out(self, kind: int) -> None:
         """The step that was just taken is of this kind: a function is known to train once its first call has traced."""
         if kind > self.kind:
-            self.kind = kind
-            self.steps = 1
-            if self.stronger is not None:
-                self.stronger()
+            self._anew(kind, 1)
+
+    def _anew(self, kind: int, steps: int) -> None:
+        self.kind, self.steps = kind, steps
+        if self.stronger is not None:
+            self.stronger()
 
     def keep(self, result: Any, kind: int) -> None:
         """Keeps the scalars of a step's result. Not the result: it may be large, and free memory for the next step.

@@ -268,6 +268,15 @@ def _length(source: Source, over: ast.expr, depth: int) -> int | None:
     return _length(source, inside, depth - 1)
 
 
+def lengths(node: ast.AST) -> Iterator[ast.AST]:
+    """Where an expression asks how long something is: ``len(x)``, ``x.shape``."""
+    for one in trees.walk(node):
+        if (isinstance(one, ast.Call) and finding.called(one) == "len") or (
+            isinstance(one, ast.Attribute) and one.attr == "shape"
+        ):
+            yield one
+
+
 def repeated(source: Source, node: ast.AST, least: int, depth: int = 3) -> ast.AST | None:
     """The loop, around ``node`` or around a call of its function in this file, that may take ``least`` turns.
 

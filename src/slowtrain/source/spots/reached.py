@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from math import prod
 
 from slowtrain.source import Source, edits, trees
-from slowtrain.source.reading import finding, scopes
+from slowtrain.source.reading import finding, scopes, visible
 from slowtrain.source.reading.abstract import machine
 from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.machine import events
@@ -319,9 +319,7 @@ def _of_all_rows(loop: Loop) -> bool:
     over = loop.node.iter if isinstance(loop.node, ast.For) else None
     if loop.turns is not None or loop.items.kind != "range" or over is None:
         return False
-    asked = [n for n in trees.walk(over) if isinstance(n, (ast.Call, ast.Attribute))]
-    return any((isinstance(n, ast.Call) and finding.called(n) == "len") or
-               (isinstance(n, ast.Attribute) and n.attr == "shape") for n in asked)  # fmt: skip
+    return any(visible.lengths(over))
 
 
 def little_predicts(source: Source) -> Iterator[ast.Call]:

@@ -7,7 +7,7 @@ import ast
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import extracting
-from slowtrain.source.cures.host import retraced
+from slowtrain.source.cures.host import factories, retraced
 from slowtrain.source.reading import finding, graphable, index, scopes
 from slowtrain.source.reading.abstract import machine
 
@@ -50,11 +50,10 @@ def numbered(source: Source, line: int) -> list[Edit]:
 
 def _only_makes(source: Source, holder: ast.FunctionDef, made: ast.FunctionDef) -> bool:
     """Whether a function of the file makes this ``tf.function`` and returns it, and does nothing else."""
-    body = [one for one in holder.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
-    back = body[-1]
+    told = ast.get_docstring(holder) is not None
     plain = isinstance(finding.parents(source).get(holder), ast.Module) and not holder.decorator_list
-    returned = isinstance(back, ast.Return) and isinstance(back.value, ast.Name) and back.value.id == made.name
-    return plain and len(body) == 2 and body[0] is made and returned and graphable.graphed(source, made)
+    alone = len(holder.body) == 2 + told and factories.only_makes(holder, made, since=told)
+    return plain and alone and graphable.graphed(source, made)
 
 
 def _number(source: Source, call: ast.Call, loop: ast.For) -> tuple[str, ast.expr] | None:

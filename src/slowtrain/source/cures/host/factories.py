@@ -29,7 +29,7 @@ def remembered(source: Source, line: int) -> list[Edit]:
     holder = finding.function(source, made)
     if not isinstance(holder, ast.FunctionDef) or made not in holder.body:
         return []
-    if _only_makes(holder, made):
+    if only_makes(holder, made):
         return _factory(source, holder)
     return _moved_out(source, holder, made) or _for_a_rate(source, holder, made)
 
@@ -44,7 +44,7 @@ def _for_a_rate(source: Source, holder: ast.FunctionDef, made: ast.FunctionDef) 
     new = body[0].value if isinstance(body[0], ast.Assign) else None
     rate = restarting.rate(source, new) if isinstance(new, ast.Call) else None
     parameters, above = scopes.parameters(holder), finding.parents(source)
-    alone = len(body) == 3 and body[1] is made and _only_makes(holder, made, since=1)
+    alone = len(body) == 3 and body[1] is made and only_makes(holder, made, since=1)
     if anchor is None or not alone or not isinstance(tuned, ast.Name) or not isinstance(new, ast.Call):
         return []
     if not isinstance(rate, ast.Name) or rate.id not in parameters or rate.id in scopes.read(made):
@@ -108,7 +108,7 @@ def _kept(source: Source, made: ast.FunctionDef) -> list[Edit]:
     return [*importing, edits.replace(source, made.decorator_list[0], f"{name}.cached_property")]
 
 
-def _only_makes(holder: ast.FunctionDef, made: ast.FunctionDef, since: int = 0) -> bool:
+def only_makes(holder: ast.FunctionDef, made: ast.FunctionDef, since: int = 0) -> bool:
     """Whether all that ``holder`` does from a statement on is to make and to return ``made``."""
     last = holder.body[-1]
     given = isinstance(last, ast.Return) and isinstance(last.value, ast.Name) and last.value.id == made.name

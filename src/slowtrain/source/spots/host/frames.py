@@ -10,18 +10,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import FUNCTIONS, Source, trees
-from slowtrain.source.reading import finding, index, kinds, scopes, settings, values, visible
+from slowtrain.source import Source, trees
+from slowtrain.source.reading import finding, index, scopes, values, visible
+from slowtrain.source.reading.abstract import functional, machine, tables
 
 LEAST_ROWS = 20_000  # where they are known: fewer take less than half a second
 SELECTORS = frozenset({"iloc", "loc", "iat", "at"})
-KEEPING = frozenset("sort_values reset_index copy fillna astype assign sample rename set_index round clip".split())
 # What takes longer than the row does, and is not done by columns.
 OUTSIDE = frozenset(
     "open read imread imread_collection load load_img read_file urlopen read_csv save imsave imwrite copy copyfile "
     "move decode_jpeg decode_png decode_image get print".split()
 )
-DEPTH = 4
 
 
 def by_rows(source: Source) -> Iterator[tuple[ast.expr, str]]:
@@ -76,19 +75,14 @@ def _picked(source: Source, loop: ast.For) -> ast.expr | None:
 def _counts(over: ast.Call, table: ast.expr) -> bool:
     """Whether the bounds of a ``range`` ask for the length of this table."""
     name = scopes.dotted(table).partition(".")[0]
-    asked = (n for n in trees.walk(over) if isinstance(n, (ast.Call, ast.Attribute)))
-    lengths = (n for n in asked if (isinstance(n, ast.Call) and finding.called(n) == "len") or
-               (isinstance(n, ast.Attribute) and n.attr == "shape"))  # fmt: skip
-    return bool(name) and any(name in scopes.read(n) for n in lengths)
+    return bool(name) and any(name in scopes.read(n) for n in visible.lengths(over))
 
 
 def _yields(source: Source, node: ast.AST) -> bool:
     function = finding.function(source, node)
     if function is None:
         return False
-    return function.name in ("__getitem__", "__call__", "__iter__") or any(
-        isinstance(n, (ast.Yield, ast.YieldFrom)) for n in scopes.own(scopes.body(function))
-    )
+    return function.name in ("__getitem__", "__call__", "__iter__") or functional.yields(function)
 
 
 def _elsewhere(source: Source, over: ast.AST) -> bool:
@@ -110,36 +104,6 @@ def _lookup(source: Source, call: ast.Call) -> bool:
 
 
 def _long(source: Source, table: ast.expr) -> bool:
-    rows = _rows(source, table, DEPTH)
+    held = machine.value(source, table)
+    rows = held.shape[0] if tables.of_pandas(held) and held.shape else None
     return rows is None or rows >= LEAST_ROWS
-
-
-def _rows(source: Source, table: ast.expr, depth: int) -> int | None:
-    """How many rows a table has, where the text says so."""
-    if not depth:
-        return None
-    if isinstance(table, ast.Name):
-        where = values.scope(source, table, table.id)
-        if isinstance(where, FUNCTIONS) and table.id in scopes.parameters(where):
-            given = list(kinds.given_to(source, where, table.id))
-            return _rows(source, given[0], depth - 1) if len(given) == 1 else None
-        value = values.assigned(source, table)
-        return _rows(source, value, depth - 1) if value is not None else None
-    if isinstance(table, ast.Subscript):
-        return None  # rows that a condition picks, or some of the columns
-    if not isinstance(table, ast.Call):
-        return None
-    if values.qualified(source, table.func) == "pandas.DataFrame":
-        made_of = finding.keyword(table, "data", 0)
-        data = settings.written(source, made_of) if made_of is not None else None
-        if isinstance(data, ast.Dict):
-            sizes = [visible.rows(source, one) for one in data.values]
-            return max((n for n in sizes if n is not None), default=None)
-        return visible.rows(source, data)
-    if isinstance(table.func, ast.Attribute) and finding.called(table) in ("head", "tail", "nlargest", "nsmallest"):
-        return visible.number(source, finding.keyword(table, "n", 0))
-    if isinstance(table.func, ast.Attribute) and finding.called(table) in KEEPING:
-        return _rows(source, table.func.value, depth - 1)
-    made = [one.value for part in source.called(table)[1:2] for one in trees.walk(part)
-            if isinstance(one, ast.Return) and one.value is not None]  # fmt: skip
-    return _rows(source, made[0], depth - 1) if len(made) == 1 else None

@@ -167,9 +167,7 @@ def _asks(source: Source, over: ast.expr) -> bool:
     bound: ast.expr | None = over.args[min(len(over.args), 2) - 1]
     if isinstance(bound, ast.Name):
         bound = values.assigned(source, bound)
-    asked = [n for n in trees.walk(bound) if isinstance(n, (ast.Call, ast.Attribute))] if bound is not None else []
-    return any((isinstance(n, ast.Call) and finding.called(n) == "len") or
-               (isinstance(n, ast.Attribute) and n.attr == "shape") for n in asked)  # fmt: skip
+    return bound is not None and any(visible.lengths(bound))
 
 
 def _filled(source: Source, loop: ast.For) -> int | None:
