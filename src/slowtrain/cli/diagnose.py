@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from slowtrain.cli._answer import examine_profile, tell
     from slowtrain.errors import InputError
-    from slowtrain.trace import profiles
+    from slowtrain.trace import profiles, recording
 
     sessions = profiles.find(args.path)
     if args.list:
@@ -50,5 +50,7 @@ def main(args: argparse.Namespace) -> int:
         sessions = named
     chosen, older = sessions[0], len(sessions) - 1
     notes = [f"the newest of {older + 1} profiles, {chosen.name}; --list shows the others"] if older else []
+    if (args.path / recording.FILE).exists():
+        notes.append(f"slowtrain report {args.path} answers from the whole recording: this is its newest window")
     tell(examine_profile(chosen.files, args.path, notes), html=args.html, json=args.json)
     return 0
