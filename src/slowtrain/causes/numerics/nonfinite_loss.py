@@ -10,8 +10,8 @@ from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures.numerics import finite, repairs
 from slowtrain.source.reading.recorded import texts_of
+from slowtrain.source.spots.numerics import logarithms, roots
 from slowtrain.source.spots.numerics import numbers as spotted
-from slowtrain.source.spots.numerics import roots
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
 
@@ -113,8 +113,11 @@ class NonfiniteLoss(Cause):
         apart = f"keep what the root is taken of above {finite.FLOOR}"
         safe = "make safe what the logarithm is taken of: tf.where(y > 0, y, 1.0), or take tf.math.xlogy"
         numbers = spotted
+        summed = "add the densities' logarithms, and sum up with tf.reduce_logsumexp"
         for nodes, says, cure, made in (
             (numbers.bare_logarithms(source), "this is the logarithm of what may be 0", floor, finite.floored),
+            (logarithms.of_labels(source), "a label that is 0, times its logarithm, is NaN", safe, finite.floored),
+            (logarithms.of_densities(source), "far from every centre these densities are 0 in float32", summed, None),
             (numbers.loss_of_logits(source), "this loss takes probabilities, the last layer gives any number", logits,
              finite.from_logits),
             (numbers.squashed_twice(source), "this loss takes logits and is given probabilities", squashed, None),

@@ -12,7 +12,7 @@ from math import prod
 
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.reading import finding, scopes, visible
-from slowtrain.source.reading.abstract import machine
+from slowtrain.source.reading.abstract import machine, training
 from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.machine import events
 from slowtrain.source.reading.abstract.names import Scope
@@ -329,5 +329,6 @@ def little_predicts(source: Source) -> Iterator[ast.Call]:
             continue
         rows = event.given.get("x", 0).shape
         many = prod(one.turns or 1 for one in event.often(LEAST_BUILDS)) >= WRITTEN_OUT
-        if many and event.on.kind in ("keras", "object") and (rows is None or (rows[0] or 0) <= FEW_ROWS):
+        few = (rows[0] <= FEW_ROWS) if rows and rows[0] is not None else not training.between(source, event)
+        if many and event.on.kind in ("keras", "object") and few:
             yield event.node

@@ -95,6 +95,18 @@ def around(source: Source, event: Event) -> tuple[Loop, int] | None:
     return inside[-1], turns
 
 
+def between(source: Source, event: Event) -> bool:
+    """Whether each turn of the loop around ``event`` trains for longer than a step: an epoch, a fold."""
+    if not event.loops:
+        return False
+    inner = event.loops[-1]
+    if isinstance(inner.node, ast.Call):
+        return not _of_hooks(event, inner)
+    # An agent calls fit for a few rows after each of its moves: once through them.
+    fits = (e.loops for e in events(source) if e.name == ".fit" and e.given.get("epochs", 3).known not in (None, 1))
+    return any(inner in around for around in fits) or any(inner in e.loops[:-1] for e in steps(source))
+
+
 def _of_hooks(event: Event, loop: Loop) -> bool:
     """Whether a loop stands for the batches of ``fit``."""
     place = event.loops.index(loop)
