@@ -24,6 +24,7 @@ from slowtrain.source.reading import (
 from slowtrain.source.reading.input import chains, consumed
 
 EPOCHS = re.compile(r"epoch", re.IGNORECASE)
+SAMPLES = re.compile(r"(?:^|_)(?:rows|samples|examples|images|records)$", re.IGNORECASE)
 ON_DATA = frozenset({"batch", "padded_batch", "map", "prefetch", "shuffle"})  # arrays have a repeat() as well
 COUNTING = frozenset({"range", "trange"})
 DEPTH = 4  # properties and methods on the way to what is counted
@@ -55,12 +56,17 @@ def _counted(
 
 
 def _samples(source: Source, node: ast.expr, depth: int = DEPTH) -> bool:
-    """``len(x)`` and ``x.shape[0]`` of an array, through names, properties and an object's own length."""
+    """``len(x)`` and ``x.shape[0]`` of an array, through names, properties and an object's own length.
+
+    Also what comes from elsewhere, or is written out, under a name that says so: ``stats["train_rows"]``.
+    """
     if not depth:
         return False
     if isinstance(node, ast.Name):
         value = values.assigned(source, node)
-        return value is not None and _samples(source, value, depth - 1)
+        if value is None or isinstance(value, ast.Constant):
+            return SAMPLES.search(node.id) is not None
+        return _samples(source, value, depth - 1)
     if isinstance(node, ast.Attribute):
         given = _member(source, node)
         return given is not None and _samples(source, given, depth - 1)
@@ -74,8 +80,11 @@ def _samples(source: Source, node: ast.expr, depth: int = DEPTH) -> bool:
         if isinstance(of, ast.Attribute) and _loaded(source, of):
             return True
         return visible.shape(source, of) is not None or kinds.of(source, of) == kinds.ARRAY
-    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
-        return isinstance(node.slice, ast.Constant) and node.slice.value == 0
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        key = node.slice.value
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+            return key == 0
+        return isinstance(key, str) and SAMPLES.search(key) is not None
     return False
 
 
