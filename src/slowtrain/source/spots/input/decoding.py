@@ -1,0 +1,40 @@
+"""Files of pictures and sound that Python decodes for a batch, one after the other, in the process that trains."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from slowtrain.source import Source, edits
+from slowtrain.source.reading import finding
+from slowtrain.source.reading.abstract.machine import events
+from slowtrain.source.spots.input import slowpython
+
+# Each takes a millisecond or more for a file that is worth training on.
+DECODERS = frozenset(
+    "cv2.imread cv2.imdecode PIL.Image.open keras.utils.load_img keras.preprocessing.image.load_img imageio.imread "
+    "imageio.v2.imread imageio.v3.imread skimage.io.imread matplotlib.pyplot.imread matplotlib.image.imread "
+    "librosa.load soundfile.read scipy.io.wavfile.read pydicom.dcmread nibabel.load tifffile.imread "
+    "rasterio.open".split()
+)
+_LIBRARIES = frozenset(
+    "cv2 PIL load_img imageio skimage imread librosa soundfile wavfile pydicom nibabel tifffile rasterio".split()
+)
+FEW = 4  # files of a batch
+
+
+def one_by_one(source: Source) -> Iterator[slowpython.Slow]:
+    """The first such call of each function that makes the input; none where there are workers, or the data is kept."""
+    if source.words.isdisjoint(_LIBRARIES) or "workers" in source.text or ".cache(" in source.text:
+        return
+    seen: set[ast.AST | None] = set()
+    for event in events(source):
+        if event.name not in DECODERS or event.producer not in ("sequence", "generator"):
+            continue
+        inner, function = event.loops[-1] if event.loops else None, finding.function(source, event.node)
+        own = inner is not None and not isinstance(inner.node, ast.Call)
+        if inner is None or not own or (inner.turns or FEW) < FEW or function in seen:
+            continue
+        seen.add(function)
+        says = "Python decodes one file after the other here, in the process that trains"
+        yield slowpython.Slow(edits.start(event.node), edits.end(event.node), says)
