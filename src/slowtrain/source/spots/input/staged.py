@@ -211,12 +211,18 @@ def again(source: Source, *, cached: bool) -> Iterator[tuple[Staged, int | None]
             if each is None and _of_model(stage):  # a backbone gives no more numbers than it is given
                 given = taken.numbers(stage.before, batched=bool(wide))
                 each = given * repeating.NUMBER_BYTES if given else None
-            total = count or (MANY_FILES if read and wide is False else 0)
+            total = count or (max(MANY_FILES, _shuffled(one)) if read and wide is False else 0)
             size = total * each if each and wide is not None else 0
             if does is not None and 0 < size <= (repeating.MOST_BYTES if count else MOST_OF_FILES):
                 found = Staged(stage.given.node, does), size if count else None
         if found is not None:
             yield found
+
+
+def _shuffled(one: taken.Taken) -> int:
+    """The elements of its largest shuffle buffer: who makes room for so many has as many."""
+    sizes = [s.given.get("buffer_size", 0).known for s in one.stages if s.name == "shuffle"]
+    return max((n for n in sizes if isinstance(n, int)), default=0)
 
 
 def _made(stage: Stage, *, batched: bool) -> int | None:
