@@ -17,6 +17,7 @@ from slowtrain.source.spots.host import scattered
 # loops inside one another, take from tenths of a second on.
 LEAST_TURNS = 100_000
 SLOW_TURNS = 1_000_000  # where no form is known that means the same
+ROWS = 1000  # assumed, of an array that is worth training on
 LEAST_CALLS = 1000  # of a layer, each about a millisecond
 PREPARING = frozenset(
     "TextVectorization StringLookup IntegerLookup Hashing Normalization Discretization CategoryEncoding Resizing "
@@ -39,7 +40,7 @@ def elementwise(source: Source) -> Iterator[tuple[Loop, int | None, comprehended
         fills = turns < SLOW_TURNS and _fills(source, loop)
         turns = max(turns, _gone_through(source, loop)) if fills else turns
         if turns < LEAST_TURNS:
-            if isinstance(loop, ast.For) and own is None and fills and _of_all(source, loop):
+            if isinstance(loop, ast.For) and fills and _of_all(source, loop, own):
                 yield loop, None, vectorising.vectorised(source, loop.lineno)
             continue
         found = vectorising.vectorised(source, loop.lineno)
@@ -151,10 +152,14 @@ def _around(source: Source, loop: Loop, depth: int = 3) -> int:
     return most
 
 
-def _of_all(source: Source, loop: ast.For) -> bool:
-    """Whether it goes through all rows of an array, and a loop in it through each, of which nobody says how long."""
-    inner = [n for one in loop.body for n in trees.walk(one) if isinstance(n, ast.For)]
-    if not _asks(source, loop.iter) or all(visible.turns(source, n) is not None for n in inner):
+def _of_all(source: Source, loop: ast.For, own: int | None) -> bool:
+    """Whether it goes through all rows of an array, of which nobody says how many, and a loop in it through each.
+
+    ``own``: the turns in all as far as they are known; those of one row where the rows are not.
+    """
+    if not _asks(source, loop.iter) or visible.turns(source, loop) is not None:
+        return False
+    if own is not None and own < LEAST_TURNS // ROWS:
         return False
     function = finding.function(source, loop)
     return function is None or bool(index.of(source).called(function.name))
