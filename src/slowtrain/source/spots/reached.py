@@ -195,7 +195,9 @@ def slow_parts(source: Source) -> Iterator[slowpython.Slow]:
 
 def _by_rows(source: Source, event: Event, loop: Loop) -> bool:
     """Whether a loop goes through the rows of a batch, and calls NumPy several times for each."""
-    if event.producer != "py_function" or loop.items.kind not in ("array", "rows") or loop.turns is not None:
+    if event.producer != "py_function" or loop.items.kind not in ("array", "rows"):
+        return False
+    if loop.turns is not None and loop.turns < WRITTEN_OUT:
         return False
     inner = (e for e in events(source) if e.loops[-1:] == (loop,))
     each = {e.node for e in inner if e.name.startswith("numpy.") or (e.on is not None and e.on.kind == "array")}

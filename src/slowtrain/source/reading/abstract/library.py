@@ -195,8 +195,9 @@ def _keras(machine: Machine, name: str, given: Given) -> Value:
 def applied(on: Value, given: Given) -> Value:
     """What a layer or a model of Keras's own gives."""
     symbolic = any(one.name == "symbolic" for a in given.args for one in a.inside(2))
+    first = given.every[0].shape if given.every else None
     return Value("tensor", varies=given.deep | on.varies, dtype="float32", name="symbolic" if symbolic else "",
-                 node=on.node, shape=shapes.batch(on.name))  # fmt: skip
+                 node=on.node, shape=shapes.batch(on.name, first))  # fmt: skip
 
 
 def method(machine: Machine, on: Value, name: str, given: Given) -> Value:

@@ -96,13 +96,13 @@ def _said(held: Value, spec: Value) -> Value:
     return held.with_(shape=spec.shape, dtype=held.dtype or spec.dtype, name=held.name if held.dtype else "said")
 
 
-def _reshaped(held: Value, name: str) -> Value:
+def _reshaped(held: Value, name: str, batch: int | None) -> Value:
     """A batch of elements, or an element of what was a batch."""
     if held.kind in ("list", "tuple", "dict"):
-        return held.with_(items={k: _reshaped(v, name) for k, v in held.items.items()})
+        return held.with_(items={k: _reshaped(v, name, batch) for k, v in held.items.items()})
     if held.shape is None or (not held.shape and name == "unbatch"):
         return held.with_(shape=None)
-    return held.with_(shape=held.shape[1:] if name == "unbatch" else (None, *held.shape))
+    return held.with_(shape=held.shape[1:] if name == "unbatch" else (batch, *held.shape))
 
 
 def staged(machine: Machine, on: Value, name: str, given: Given) -> Value:
@@ -127,7 +127,8 @@ def staged(machine: Machine, on: Value, name: str, given: Given) -> Value:
     elif name in ("cardinality", "save", "reduce", "get_single_element"):
         return Value("tensor")
     if name in ("batch", "padded_batch", "unbatch"):
-        held = _reshaped(held, name)
+        size = given.get("batch_size", 0).known if given.get("drop_remainder", 1).known is True else None
+        held = _reshaped(held, name, size if isinstance(size, int) else None)
     stages = (*on.stages, Stage(name, given, before, held, tuple(machine.events[place:])))
     return on.with_(of=held, node=given.node, stages=stages, data=_counted(on, name, given))
 
@@ -199,7 +200,7 @@ def _fed(machine: Machine, on: Value, name: str, given: Given) -> None:
                     machine.each(source, step, node)
             own = things.attribute_of(on, "train_step" if name == "fit" else "test_step")
             if own is not None and on.kind == "object" and name != "predict":
-                _step(machine, on, own, node)
+                _step(machine, on, own, Given(node, [_stepped(given)]))
             elif on.kind == "object":
                 _called(machine, on, _batch(source), node)
         loss = on.items.get("loss", UNKNOWN)
@@ -236,8 +237,19 @@ def _called(machine: Machine, on: Value, batch: Value, node: ast.AST) -> None:
             machine.call(on, Given(node, [batch]))
 
 
-def _step(machine: Machine, on: Value, own: Value, node: ast.AST) -> None:
-    batch = Given(node, [Value("tuple", items={None: Value("tensor")})])
+def _stepped(given: Given) -> Value:
+    """What Keras hands to ``train_step``: an element of the data set, or as many rows of each array."""
+    data = given.get("x", 0)
+    if data.kind == "dataset" and data.of is not None and data.of.kind in ("tuple", "list", "dict", "tensor"):
+        return _tensors(data.of, cut=False)
+    labels = given.get("y", 1)
+    if data.kind in ("array", "tensor") and labels.kind in ("array", "tensor"):
+        rows = [_reshaped(_tensors(one, cut=True), "batch", None) for one in (data, labels)]
+        return Value("tuple", items=dict(enumerate(rows)))
+    return Value("tuple", items={None: Value("tensor")})
+
+
+def _step(machine: Machine, on: Value, own: Value, batch: Given) -> None:
     if on.items.get("run_eagerly", UNKNOWN).known is True:
         machine.call(own, batch)
         return

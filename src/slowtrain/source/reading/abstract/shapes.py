@@ -52,10 +52,10 @@ def of(value: Value) -> Shape | None:
     return None
 
 
-def batch(name: str) -> Shape | None:
-    """Of what a layer or a model of this class of Keras's gives: rows, of some numbers each."""
+def batch(name: str, given: Shape | None) -> Shape | None:
+    """Of what a layer or a model of this class of Keras's gives: as many rows as it gets, of some numbers each."""
     gives = name.startswith("keras.layers.") or name.endswith((".Sequential", ".Model"))
-    return (None, None) if gives else None
+    return (given[0] if given else None, None) if gives else None
 
 
 def fed(given: Given) -> Shape | None:

@@ -139,6 +139,7 @@ def broadcast(shapes: Sequence[tuple[int | None, ...]]) -> tuple[int | None, ...
     found: list[int | None] = []
     for place in range(-longest, 0):
         there = {one[place] for one in shapes if len(one) >= -place} - {1}
+        there = there - {None} or there  # beside a known size it is 1 or the same
         found.append(1 if not there else there.pop() if len(there) == 1 else None)
     return tuple(found)
 
