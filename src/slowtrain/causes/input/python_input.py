@@ -14,7 +14,7 @@ from slowtrain.source.cures.input import ahead, chunks, generators, quicker
 from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import ByHand, by_hand, follows_model, is_interpreted, only_converts, text_of
 from slowtrain.source.spots import reached
-from slowtrain.source.spots.input import decoding, eagerinput, slowpython
+from slowtrain.source.spots.input import eagerinput, slowpython
 from slowtrain.trace import Trace, feeding
 from slowtrain.trace.pipeline import Node, Pipeline
 from slowtrain.whatif import Drop, Remedy, Supply, held_up_ms
@@ -138,19 +138,14 @@ class PythonInput(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Samples handed over one by one out of memory; loops over numbers, and over samples, in what makes input."""
-        known = tuple(reached.slow_parts(source))
-        for slow in known:
+        for slow in reached.slow_parts(source):
             if slow.call is not None:
                 made = tuple(generators.as_arrays(source, edits.end(slow.call.func)[0]))
                 says = "make arrays once and use from_tensor_slices, or yield whole batches"
                 cure = Prescription("edit", Effect.EXACT, says, edits=made)
             else:
-                says = "replace the loop over elements by array code or TensorFlow ops"
-                cure = Prescription("edit", Effect.EQUIVALENT, says)
+                cure = Prescription("edit", Effect.EQUIVALENT, slow.instead)
             yield Spot(slow.start, slow.end, slow.says, cure)
-        for slow in () if known else decoding.one_by_one(source):
-            says = "give it workers (workers=4, use_multiprocessing=True), or decode in a parallel map of tf.data"
-            yield Spot(slow.start, slow.end, slow.says, Prescription("edit", Effect.EQUIVALENT, says))
         for one in eagerinput.calls(source):
             says = "write it in TensorFlow ops in a parallel map, or use worker processes"
             cure = Prescription("edit", Effect.EQUIVALENT, says)

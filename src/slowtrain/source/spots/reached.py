@@ -19,7 +19,7 @@ from slowtrain.source.reading.abstract.names import Scope
 from slowtrain.source.reading.abstract.values import Value
 from slowtrain.source.spots.compute import ops
 from slowtrain.source.spots.host import retraces
-from slowtrain.source.spots.input import handedover, slowpython
+from slowtrain.source.spots.input import decoding, handedover, slowpython
 from slowtrain.source.spots.input.turns import SEVERAL
 
 FEW = 5  # turns in which nothing is done often
@@ -190,7 +190,7 @@ def slow_parts(source: Source) -> Iterator[slowpython.Slow]:
             says = "Python goes through each batch element by element"
             yield slowpython.Slow(edits.start(event.node), edits.end(event.node), says)
     if not known and not inner:
-        yield from whole
+        yield from whole or decoding.one_by_one(source)
 
 
 def _by_rows(source: Source, event: Event, loop: Loop) -> bool:

@@ -21,6 +21,7 @@ _LIBRARIES = frozenset(
     "cv2 PIL load_img imageio skimage imread librosa soundfile wavfile pydicom nibabel tifffile rasterio".split()
 )
 FEW = 4  # files of a batch
+WORKERS = "give it workers (workers=4, use_multiprocessing=True), or decode in a parallel map of tf.data"
 
 
 def one_by_one(source: Source) -> Iterator[slowpython.Slow]:
@@ -37,4 +38,4 @@ def one_by_one(source: Source) -> Iterator[slowpython.Slow]:
             continue
         seen.add(function)
         says = "Python decodes one file after the other here, in the process that trains"
-        yield slowpython.Slow(edits.start(event.node), edits.end(event.node), says)
+        yield slowpython.Slow(edits.start(event.node), edits.end(event.node), says, None, WORKERS)

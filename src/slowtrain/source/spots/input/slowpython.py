@@ -52,12 +52,16 @@ class Maker:
 
 @dataclass(frozen=True)
 class Slow:
-    """``says`` what of the Python at ``start`` to ``end`` is slow; ``call``: its ``from_generator``, if it is one's."""
+    """``says`` what of the Python at ``start`` to ``end`` is slow; ``call``: its ``from_generator``, if it is one's.
+
+    ``instead``: the cure, where it is no generator's.
+    """
 
     start: tuple[int, int]
     end: tuple[int, int]
     says: str
     call: ast.Call | None = None
+    instead: str = "replace the loop over elements by array code or TensorFlow ops"
 
 
 def parts(source: Source) -> Iterator[Slow]:
