@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from slowtrain.source import Source
-from slowtrain.source.reading import finding, following, index, objects, scopes, values, visible
+from slowtrain.source.reading import finding, following, index, kinds, objects, scopes, values, visible
 from slowtrain.source.reading.input import chains
 from slowtrain.source.spots.compute import turns
 from slowtrain.source.spots.host import callbacks, fits
@@ -51,6 +51,7 @@ def _joined(source: Source) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
             if statement is not None:
                 yield statement, variable.func, f"{name} gets longer in each step, which works on all of it"
             continue
+        yield from _handed_back(source, call)
         if not isinstance(holder, ast.Assign):
             continue
         name = _target(holder)
@@ -59,6 +60,36 @@ def _joined(source: Source) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
         if _grows(source, holder, name, visible.FEW) or _hooked(source, holder, name):
             says = f"{name} gets longer in each turn of the training loop, which works on all of it"
             yield holder, holder.targets[0], says
+
+
+def _handed_back(source: Source, call: ast.Call) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
+    """``bank = step(x, bank)`` in a loop, of a function that gives its parameter back with new parts."""
+    function = finding.function(source, call)
+    given = set(_parts(call)) & set(scopes.parameters(function)) if function is not None else set()
+    if function is None or not given:
+        return
+    holder, (parameter, *_) = finding.parents(source).get(call), sorted(given)
+    target = _target(holder) if isinstance(holder, ast.Assign) else ""
+    for name in {target, parameter} - {""}:
+        if [n for n in scopes.binders(source, name, function) if n is not holder and n is not function]:
+            return  # cut again, maybe
+    several = following.returned(function)
+    parts = (several[0].elts if isinstance(several[0], ast.Tuple) else several) if len(several) == 1 else []
+    at = [i for i, one in enumerate(parts) if one is call or (isinstance(one, ast.Name) and one.id == target)]
+    for made in following.callers(source, function) if len(at) == 1 else ():
+        kept = finding.parents(source).get(made)
+        goes_in = kinds.given_in(function, made, parameter)
+        if not isinstance(kept, ast.Assign) or not isinstance(goes_in, ast.Name) or len(kept.targets) != 1:
+            continue
+        first = kept.targets[0]
+        back = first if len(parts) == 1 else first.elts[at[0]] if _unpacks(first, len(parts)) else None  # type: ignore[attr-defined]
+        if isinstance(back, ast.Name) and back.id == goes_in.id and _grows(source, kept, back.id, visible.FEW):
+            says = f"{back.id} comes back longer from each turn of the training loop, which works on all of it"
+            yield kept, first, says
+
+
+def _unpacks(target: ast.expr, count: int) -> bool:
+    return isinstance(target, ast.Tuple) and len(target.elts) == count
 
 
 def _target(one: ast.Assign) -> str:
