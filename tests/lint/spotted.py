@@ -21,7 +21,10 @@ else:
 CLINIC = Path(__file__).parents[2] / "clinic"
 # Of scripts that somebody wrote who knew the catalogue and not this code; those called unread were never run.
 STRANGERS = [
-    CLINIC / name for name in ("strangers", "unread", "unread_second", "unread_third", "unread_fourth", "unread_fifth")
+    CLINIC / name
+    for name in (
+        "strangers", "unread", "unread_second", "unread_third", "unread_fourth", "unread_fifth", "unread_sixth",
+    )  # fmt: skip
 ]
 CASES = Path(__file__).parents[3] / "shared" / "cases"  # beside the checkout, where there is one
 # Of clinic/strangers, those whose cause no text tells, each with what it would take to know.
@@ -51,7 +54,8 @@ MISSED = frozenset(
     "unread/hotel_ranker unread_fifth/bc_arm unread_fifth/card_fraud unread_fifth/hnn_double_pendulum "
     "unread_fifth/sprite_gan unread_fifth/strip_steel unread_fourth/dialect_chars unread_fourth/gripper_cloning "
     "unread_fourth/oscillator_chain_hnn unread_fourth/parcel_cover unread_fourth/play_affinity "
-    "unread_fourth/screenshot_tagger unread_fourth/soccer_scorelines unread_fourth/store_baskets".split()
+    "unread_fourth/screenshot_tagger unread_fourth/soccer_scorelines unread_fourth/store_baskets "
+    "unread_sixth/bearing_sweep unread_sixth/grocery_two_tower unread_sixth/histo_patches".split()
 )
 # Of a cured script, what it is not about: a loop that runs op by op on purpose, as its first line says;
 # one whose rows are still converted for each step; one that still goes through all it has collected.
