@@ -53,11 +53,19 @@ class _Reader:
         self.known = {n for one in rewritten for n in trees.walk(one)}
         self.seen: set[ast.AST] = set()
         self.lists: set[str] = set()
+        self.own: set[str] = set()
 
-    def all(self, statements: Iterable[ast.stmt], tensors: set[str]) -> None:
-        made = scopes.bound(list(statements))
+    def all(self, statements: Sequence[ast.stmt], tensors: set[str]) -> None:
+        stored = (n for one in statements for n in trees.walk(one) if isinstance(n, ast.Name))
+        self.own |= {n.id for n in stored if isinstance(n.ctx, ast.Store)}
+        self.block(statements, tensors, scopes.bound(list(statements)))
+
+    def block(self, statements: Iterable[ast.stmt], tensors: set[str], made: set[str]) -> None:
+        """Statements of which each runs: ``del tape`` of a name of the piece's own is nothing to a graph."""
         for one in statements:
-            self.statement(one, tensors, made)
+            gone = one.targets if isinstance(one, ast.Delete) else []
+            if not gone or not all(isinstance(n, ast.Name) and n.id in self.own for n in gone):
+                self.statement(one, tensors, made)
 
     def statement(self, one: ast.stmt, tensors: set[str], made: set[str]) -> None:
         if isinstance(one, (ast.Global, ast.Nonlocal, ast.Try, ast.While, ast.Delete, ast.ClassDef, ast.Raise)):
@@ -77,8 +85,7 @@ class _Reader:
                 name = finding.called(item.context_expr) if isinstance(item.context_expr, ast.Call) else ""
                 if name not in ("GradientTape", "name_scope", "device", "stop_recording"):
                     raise Unsure(f"line {one.lineno}: with {name}")
-            for each in one.body:
-                self.statement(each, tensors, made)
+            self.block(one.body, tensors, made)
         else:
             self.simple(one, tensors, made)
 
