@@ -12,7 +12,7 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import byvariable, factories, hoisting, rebuilding, reusing
 from slowtrain.source.cures.host.restarting import restarted
-from slowtrain.source.reading import index, shown
+from slowtrain.source.reading import finding, index, shown
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import builds as spotted
 from slowtrain.trace import Event, Spans, Trace
@@ -113,7 +113,10 @@ class CompileInLoop(Cause):
                 yield Spot(one.start, one.end, one.says, Prescription("edit", effect, once, edits=one.changed))
         for node, says in () if seen else reached.built(source):
             start, end = index.operation(node) if isinstance(node, ast.Call) else (edits.start(node), edits.end(node))
-            changed = tuple(factories.remembered(source, node.lineno) or byvariable.numbered(source, node.lineno))
+            if isinstance(node, ast.Call) and finding.called(node) == "compile":
+                changed = tuple(restarted(source, node.lineno))
+            else:
+                changed = tuple(factories.remembered(source, node.lineno) or byvariable.numbered(source, node.lineno))
             yield Spot(start, end, says, Prescription("edit", Effect.EQUIVALENT, once, edits=changed))
 
     fixes = (
