@@ -23,7 +23,13 @@ CLINIC = Path(__file__).parents[2] / "clinic"
 STRANGERS = [
     CLINIC / name
     for name in (
-        "strangers", "unread", "unread_second", "unread_third", "unread_fourth", "unread_fifth", "unread_sixth",
+        "strangers",
+        "unread",
+        "unread_second",
+        "unread_third",
+        "unread_fourth",
+        "unread_fifth",
+        "unread_sixth",
     )  # fmt: skip
 ]
 CASES = Path(__file__).parents[3] / "shared" / "cases"  # beside the checkout, where there is one

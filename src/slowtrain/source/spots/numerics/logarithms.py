@@ -68,8 +68,9 @@ def _label(source: Source, call: ast.Call) -> str | None:
         loss = _given_as_loss(source, function)
     if not loss or len(names) != 2:
         return None
-    stored = any(isinstance(s, ast.Name) for s in values.stores(function, names[0]))
-    return None if stored else names[0]
+    again = [values.given(source, one) for one in values.stores(function, names[0]) if isinstance(one, ast.Name)]
+    cast = all(isinstance(one, ast.Call) and _is(source, one, names[0]) for one in again)
+    return names[0] if cast else None
 
 
 def _given_as_loss(source: Source, function: objects.Function) -> bool:
@@ -78,6 +79,7 @@ def _given_as_loss(source: Source, function: objects.Function) -> bool:
 
 
 def _numerator(source: Source, node: ast.expr, depth: int = DEPTH) -> ast.expr:
+    """What is divided, or the whole."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
         return _numerator(source, node.left, depth)
     value = values.assigned(source, node) if isinstance(node, ast.Name) and depth else None
@@ -90,7 +92,7 @@ def _is(source: Source, node: ast.AST, name: str, depth: int = DEPTH) -> bool:
         return _is(source, node.args[0], name, depth)
     if not isinstance(node, ast.Name):
         return False
-    value = values.assigned(source, node) if depth else None
+    value = values.assigned(source, node) if depth and node.id != name else None
     return node.id == name if value is None else _is(source, value, name, depth - 1)
 
 
