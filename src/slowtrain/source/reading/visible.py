@@ -22,6 +22,12 @@ def trains(source: Source) -> bool:
     return bool(index.of(source).called(*TRAINING))
 
 
+def is_loss(source: Source, name: str) -> bool:
+    """Whether ``compile()`` is given the function of this name as its loss."""
+    given = (finding.keyword(c, "loss", 1) for c in index.of(source).called("compile"))
+    return any(isinstance(one, ast.Name) and one.id == name for one in given)
+
+
 def number(source: Source, node: ast.expr | None, depth: int = DEPTH) -> int | None:
     """The whole number that an expression is."""
     if node is None or not depth:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from slowtrain.source import Source, trees
 from slowtrain.source.cures.numerics import finite
-from slowtrain.source.reading import finding, index, objects, scopes, values, visible
+from slowtrain.source.reading import finding, index, scopes, values, visible
 
 SUMS = frozenset({"sum", "reduce_sum", "mean", "reduce_mean"})
 PRODUCTS = frozenset({"prod", "reduce_prod"})
@@ -65,17 +65,12 @@ def _label(source: Source, call: ast.Call) -> str | None:
         loss = function.name == "call" and any(scopes.dotted(b).endswith("Loss") for b in kind.bases)
         names = names[1:]
     else:
-        loss = _given_as_loss(source, function)
+        loss = visible.is_loss(source, function.name)
     if not loss or len(names) != 2:
         return None
     again = [values.given(source, one) for one in values.stores(function, names[0]) if isinstance(one, ast.Name)]
     cast = all(isinstance(one, ast.Call) and _is(source, one, names[0]) for one in again)
     return names[0] if cast else None
-
-
-def _given_as_loss(source: Source, function: objects.Function) -> bool:
-    given = [finding.keyword(c, "loss", 1) for c in index.of(source).called("compile")]
-    return any(isinstance(one, ast.Name) and one.id == function.name for one in given)
 
 
 def _numerator(source: Source, node: ast.expr, depth: int = DEPTH) -> ast.expr:

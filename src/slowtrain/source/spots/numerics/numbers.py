@@ -84,8 +84,7 @@ def _put_out(source: Source, node: ast.expr, depth: int = 4) -> bool:
     if function is None or node.id not in scopes.parameters(function)[1:2]:
         value = values.assigned(source, node)
         return value is not None and _put_out(source, value, depth - 1)
-    losses = [finding.keyword(c, "loss", 1) for c in index.of(source).called("compile")]
-    own = any(isinstance(one, ast.Name) and one.id == function.name for one in losses)
+    own = visible.is_loss(source, function.name)
     return own and not index.of(source).called(function.name) and _ends_at_zero(source)
 
 

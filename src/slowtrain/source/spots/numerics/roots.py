@@ -84,5 +84,4 @@ def _trained(source: Source, call: ast.Call) -> bool:
         return False
     if function.name == "call" and isinstance(finding.parents(source).get(function), ast.ClassDef):
         return True
-    losses = [finding.keyword(c, "loss", 1) for c in index.of(source).called("compile")]
-    return any(isinstance(one, ast.Name) and one.id == function.name for one in losses)
+    return visible.is_loss(source, function.name)
