@@ -124,6 +124,11 @@ def table(known: dict[str, dict], limits: list[int]) -> str:
         f"{100 * max(map(abs, errors)):.1f} %; batches foretold that did not fit: **{len(failed)}**"
         + (f" ({', '.join(failed)})" if failed else "") + ".\n\n"
     )  # fmt: skip
+    medians = []
+    for limit in limits:
+        own = [abs(e) for (key, _), e in zip(rows, errors, strict=True) if key.endswith(f"/{limit}")]
+        medians += [f"{100 * statistics.median(own):.1f} % under {limit} MiB"] if own else []
+    text += f"Median by limit: {', '.join(medians)}.\n\n"
     text += "| model |" + "".join(f" {limit} MiB: foretold | actual | error |" for limit in limits) + "\n"
     text += "|---|" + "---:|---:|---:|" * len(limits) + "\n"
     for model in models:

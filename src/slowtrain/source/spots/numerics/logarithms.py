@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from slowtrain.source import Source, trees
 from slowtrain.source.cures.numerics import finite
 from slowtrain.source.reading import finding, index, scopes, values, visible
+from slowtrain.source.spots.numerics import roots
 
 SUMS = frozenset({"sum", "reduce_sum", "mean", "reduce_mean"})
 PRODUCTS = frozenset({"prod", "reduce_prod"})
-SQUARES = frozenset({"square", "squared_difference"})
 SAFE = frozenset({"where", "maximum", "clip", "clip_by_value", "logsumexp", "reduce_logsumexp"})
 DEPTH = 6
 
@@ -130,4 +130,4 @@ def _negative_square(source: Source, node: ast.expr, depth: int = DEPTH) -> bool
     if not minus or any(finding.called(c) in SAFE for c in called):
         return False
     powers = [n for n in trees.walk(node) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Pow)]
-    return bool(powers) or any(finding.called(c) in SQUARES for c in called)
+    return bool(powers) or any(finding.called(c) in roots.SQUARES for c in called)
