@@ -10,7 +10,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import byvariable, factories, hoisting, rebuilding, reusing
+from slowtrain.source.cures.host import byvariable, factories, hoisting, rebuilding, reusing, reweighted
 from slowtrain.source.cures.host.restarting import restarted
 from slowtrain.source.reading import finding, index, shown
 from slowtrain.source.spots import reached
@@ -84,6 +84,7 @@ class CompileInLoop(Cause):
         rate = measured.first(trace, evidence.where, hoisting.recompiled)
         rate = rate or measured.first(trace, evidence.where, hoisting.hoisted)
         rate = rate or measured.first(trace, evidence.where, restarted)
+        rate = rate or measured.first(trace, evidence.where, reweighted.reweighted)
         rate = rate or measured.first(trace, evidence.where, factories.remembered)
         numbered = () if rate else measured.first(trace, evidence.where, byvariable.numbered)
         if numbered:
@@ -114,7 +115,7 @@ class CompileInLoop(Cause):
         for node, says in () if seen else reached.built(source):
             start, end = index.operation(node) if isinstance(node, ast.Call) else (edits.start(node), edits.end(node))
             if isinstance(node, ast.Call) and finding.called(node) == "compile":
-                changed = tuple(restarted(source, node.lineno))
+                changed = tuple(restarted(source, node.lineno) or reweighted.reweighted(source, node.lineno))
             else:
                 changed = tuple(factories.remembered(source, node.lineno) or byvariable.numbered(source, node.lineno))
             yield Spot(start, end, says, Prescription("edit", Effect.EQUIVALENT, once, edits=changed))

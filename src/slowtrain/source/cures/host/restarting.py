@@ -33,10 +33,10 @@ def restarted(source: Source, line: int) -> list[Edit]:
     others = [*call.args[1:], *(k.value for k in call.keywords if k.arg != "optimizer")]
     if _made_here(source, call, owner):
         return []  # another model each time, which has no optimizer yet
-    if given is None or any(k.arg is None for k in call.keywords) or not all(_fixed(source, one) for one in others):
+    if given is None or any(k.arg is None for k in call.keywords) or not all(fixed(source, one) for one in others):
         return []
     if any(
-        isinstance(n, (ast.Name, ast.Attribute, ast.keyword, ast.Constant)) and _word(n) in MORE
+        isinstance(n, (ast.Name, ast.Attribute, ast.keyword, ast.Constant)) and word(n) in MORE
         for n in trees.walk(source.tree)
     ):
         return []
@@ -51,7 +51,7 @@ def _made_here(source: Source, call: ast.Call, owner: str) -> bool:
     return any((around or inner) and scopes.loops(source, one) == around for one in makers)
 
 
-def _word(node: ast.AST) -> object:
+def word(node: ast.AST) -> object:
     for field in ("id", "attr", "arg", "value"):
         if hasattr(node, field):
             return getattr(node, field) if field != "value" or isinstance(node, ast.Constant) else None
@@ -73,15 +73,15 @@ def rate(source: Source, made: ast.Call) -> ast.expr | None:
     return found if plain and found is not None and not isinstance(found, ast.Constant) else None
 
 
-def _fixed(source: Source, node: ast.expr) -> bool:
+def fixed(source: Source, node: ast.expr) -> bool:
     """Whether an argument is the same in every turn: literals, and losses and metrics of Keras's made of such."""
     if isinstance(node, ast.Call):
         given = [*node.args, *(k.value for k in node.keywords)]
-        return values.qualified(source, node.func).startswith("keras.") and all(_fixed(source, g) for g in given)
+        return values.qualified(source, node.func).startswith("keras.") and all(fixed(source, g) for g in given)
     if isinstance(node, (ast.List, ast.Tuple)):
-        return all(_fixed(source, e) for e in node.elts)
+        return all(fixed(source, e) for e in node.elts)
     if isinstance(node, ast.Dict):
-        return all(_fixed(source, v) for v in node.values)
+        return all(fixed(source, v) for v in node.values)
     return isinstance(node, ast.Constant)
 
 

@@ -1,0 +1,117 @@
+"""``compile()`` again and again for other weights of the losses: once, with variables that each turn assigns to."""
+
+from __future__ import annotations
+
+import ast
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits, trees
+from slowtrain.source.cures import extracting
+from slowtrain.source.cures.host import restarting
+from slowtrain.source.reading import finding, scopes, settings
+
+SAVES = frozenset({"save", "save_model", "ModelCheckpoint", "get_compile_config"})  # write down how it was compiled
+
+
+def reweighted(source: Source, line: int) -> list[Edit]:
+    """``compile()`` at ``line`` before its loop; nothing where a turn changes more than the losses' weights.
+
+    The optimizer has to be one that all turns share: a new one would begin anew in each.
+    """
+    call = finding.only(source, line, "compile")
+    statement = finding.statement(source, call) if call is not None else None
+    if call is None or not isinstance(statement, ast.Expr) or statement.value is not call:
+        return []
+    loops = scopes.loops(source, statement)
+    if not loops or scopes.block(source, statement) is not loops[0].body or len(loops[0].body) < 2:
+        return []
+    given, loop = finding.keyword(call, "loss_weights"), loops[0]
+    if given is None or not _shared(source, call, loop) or _does_more(source):
+        return []
+    first = _first(source, given, loop)
+    if not first or extracting.edits_cross_strings([statement, loop]):
+        return []
+    tensorflow, importing = edits.imported(source, "tensorflow", "tf")
+    name = extracting.free_name(source, "loss_weights", "live_loss_weights")
+    made = f"{name} = {first.replace('tf.', f'{tensorflow}.')}"
+    lambdas = "lambda kept, new: kept.assign(float(new))"
+    assigned = f"{tensorflow}.nest.map_structure({lambdas}, {name}, {edits.written(source, given)})"
+    compiled = _with(source, call, given, name)
+    return [*importing, edits.before(source, loop, f"{made}\n{compiled}"), edits.replace(source, statement, assigned)]
+
+
+def _shared(source: Source, call: ast.Call, loop: ast.For | ast.While) -> bool:
+    """Whether the model, its optimizer and all else that it is compiled with are the same in every turn."""
+    owner, optimizer = call.func, finding.keyword(call, "optimizer", 0)
+    if not isinstance(owner, ast.Attribute) or optimizer is None or any(k.arg is None for k in call.keywords):
+        return False
+    bound = scopes.bound(loop)
+    stored = {
+        scopes.dotted(n) for n in trees.walk(loop) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)
+    }
+    for one in (owner.value, optimizer):
+        name = scopes.dotted(one)
+        if not name or name in stored or name.partition(".")[0] in bound:
+            return False
+    rest = [*call.args[1:], *(k.value for k in call.keywords if k.arg not in ("optimizer", "loss_weights"))]
+    return all(_same(source, one) for one in rest)
+
+
+def _same(source: Source, node: ast.expr) -> bool:
+    """What ``restarting.fixed`` knows, and mappings and lists made of it for each of some written names."""
+    if isinstance(node, (ast.ListComp, ast.DictComp)) and len(node.generators) == 1:
+        turn = node.generators[0]
+        made = node.value if isinstance(node, ast.DictComp) else node.elt
+        names = scopes.bound(turn.target)
+        parts = made.elts if isinstance(made, (ast.List, ast.Tuple)) else [made]
+        plain = all((isinstance(p, ast.Name) and p.id in names) or restarting.fixed(source, p) for p in parts)
+        written = settings.written(source, turn.iter)
+        return plain and not turn.ifs and isinstance(written, (ast.List, ast.Tuple, ast.Dict))
+    return restarting.fixed(source, node)
+
+
+def _does_more(source: Source) -> bool:
+    """Whether a new ``compile()`` may do more here than take weights, or something writes down how it was compiled."""
+    words = restarting.MORE | SAVES
+    nodes = (n for n in trees.walk(source.tree) if isinstance(n, (ast.Name, ast.Attribute, ast.keyword, ast.Constant)))
+    return any(restarting.word(n) in words for n in nodes)
+
+
+def _first(source: Source, given: ast.expr, loop: ast.For | ast.While) -> str:
+    """Variables in the form of the weights: of those that are there before the loop, or as they are written."""
+    if (
+        isinstance(given, (ast.List, ast.Tuple))
+        and given.elts
+        and not any(isinstance(e, ast.Starred) for e in given.elts)
+    ):
+        return f"[tf.Variable(0.0, trainable=False) for _ in range({len(given.elts)})]"
+    if isinstance(given, ast.Dict) and given.keys and all(isinstance(k, ast.Constant) for k in given.keys):
+        keys = ", ".join(edits.written(source, k) for k in given.keys if k is not None)
+        return f"{{key: tf.Variable(0.0, trainable=False) for key in ({keys},)}}"
+    if not isinstance(given, ast.Name):
+        return ""
+    scope = scopes.scope(source, loop)
+    made = [n for n in scopes.binders(source, given.id, scope) if _before(source, n, loop)]
+    wanted = f"tf.nest.map_structure(lambda weight: tf.Variable(float(weight), trainable=False), {given.id})"
+    return wanted if made or given.id in scopes.parameters(scope) else ""
+
+
+def _before(source: Source, node: ast.AST, loop: ast.For | ast.While) -> bool:
+    """Whether it stands before the loop, where no test decides whether it is run."""
+    return (
+        isinstance(node, ast.stmt)
+        and node.lineno < loop.lineno
+        and (
+            scopes.block(source, node) is scopes.block(source, loop)
+            or not isinstance(finding.parents(source).get(node), (ast.If, ast.For, ast.While, ast.Try))
+        )
+    )
+
+
+def _with(source: Source, call: ast.Call, given: ast.expr, name: str) -> str:
+    """The call with the variables in place of the weights, its further lines without their indentation."""
+    text, old = edits.written(source, call), edits.written(source, given)
+    rows = source.text.split("\n")
+    inner = rows[call.lineno - 1][: call.col_offset]
+    whole = text.replace(f"loss_weights={old}", f"loss_weights={name}", 1)
+    return "\n".join(row.removeprefix(inner) for row in whole.split("\n"))
