@@ -13,6 +13,7 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import histories, newest, rowsfirst
 from slowtrain.source.cures.input import rebased
+from slowtrain.source.cures.memory import kept
 from slowtrain.source.reading import shown
 from slowtrain.source.spots.drift import collected, growing
 from slowtrain.trace import Trace, lengthening, moving, slowing, trend
@@ -126,6 +127,9 @@ class GrowingStep(Cause):
         if end:
             last = "keep only as much of the history as is read"
             yield Prescription("edit", Effect.EXACT, last, edits=end)
+        parts = measured.first(trace, evidence.where, kept.last_rows)
+        if parts:
+            yield Prescription("edit", Effect.EXACT, "keep only as many of the parts as are read", edits=parts)
         first = measured.first(trace, evidence.where, rowsfirst.taken)
         if first:  # of a few rows NumPy may choose another type than of all, where the script leaves it to it
             alone = "take the rows that a step uses first, and make arrays of them alone"

@@ -104,7 +104,10 @@ class HostLeak(Cause):
             if made:
                 less = f"keep in `{tensors[0].path}` only what is read of it later"
             yield Prescription("edit" if made else "advice", Effect.EXACT, less, edits=made)
-        if why:
+        rows = measured.first(trace, evidence.where, kept.last_rows)
+        if rows:
+            yield Prescription("edit", Effect.EXACT, "keep only as many of the parts as are read", edits=rows)
+        elif why:
             yield _limit(trace, why)
         elif evidence.numbers["traces_per_step"]:
             yield Prescription("advice", Effect.EXACT, "make functions and models once, outside the loop")
