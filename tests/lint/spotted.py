@@ -20,7 +20,7 @@ else:
 
 CLINIC = Path(__file__).parents[2] / "clinic"
 # Of scripts that somebody wrote who knew the catalogue and not this code; those called unread were never run.
-READ = [f"unread{more}" for more in ("", "_second", "_third", "_fourth", "_fifth", "_sixth")]
+READ = [f"unread{more}" for more in ("", "_second", "_third", "_fourth", "_fifth", "_sixth", "_seventh")]
 STRANGERS = [CLINIC / name for name in ("strangers", *READ)]
 CASES = Path(__file__).parents[3] / "shared" / "cases"  # beside the checkout, where there is one
 # Of clinic/strangers, those whose cause no text tells, each with what it would take to know.

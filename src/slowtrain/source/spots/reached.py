@@ -331,6 +331,10 @@ def little_predicts(source: Source) -> Iterator[ast.Call]:
             continue
         rows = event.given.get("x", 0).shape
         many = prod(one.turns or 1 for one in event.often(LEAST_BUILDS)) >= WRITTEN_OUT
-        few = (rows[0] <= FEW_ROWS) if rows and rows[0] is not None else not training.between(source, event)
+        if rows and rows[0] is not None:
+            few = rows[0] <= FEW_ROWS
+        else:  # a batch that was chosen larger than Keras's own is of more rows than that
+            batch = visible.number(source, finding.keyword(event.node, "batch_size", 1))
+            few = (batch is None or batch <= FEW_ROWS) and not training.between(source, event)
         if many and event.on.kind in ("keras", "object") and few:
             yield event.node
