@@ -105,7 +105,7 @@ for epoch in range(4):
 
 @pytest.mark.tensorflow
 def test_training_goes_the_same_way(tmp_path: Path) -> None:
-    said = []
+    said: list[str] = []
     for text in (TRAINED, edited(TRAINED)):
         script = tmp_path / f"train{len(said)}.py"
         script.write_text(text)
