@@ -11,6 +11,8 @@ from slowtrain.source.reading import finding, following, index, repeatable, scop
 from slowtrain.source.reading.input import chains, consumed, costly, pipelines
 
 DEPTH = 6  # calls from the loop to where a pass begins, and names on the way back to where a value comes from
+IN_PLACE = ("append", "extend", "insert", "pop", "remove", "clear", "add", "update", "shuffle")
+ASKED = frozenset({"cardinality", "element_spec"})  # of a data set, without going through it
 Loop = ast.For | ast.While
 
 
@@ -25,17 +27,18 @@ class Anew:
 
 @dataclass(frozen=True)
 class _Turn:
-    """One turn of ``loop``: what stands in it, and in ``functions``, which run in it."""
+    """One turn of ``loop``: what stands in it, and in ``functions``, which run in it; ``calls``: by these of them."""
 
     source: Source
     loop: Loop
-    functions: frozenset[ast.AST]
+    functions: frozenset[ast.AST] = frozenset()
+    calls: tuple[ast.Call, ...] = ()
 
     def holds(self, node: ast.AST) -> bool:
         return self.loop in scopes.loops(self.source, node) or finding.function(self.source, node) in self.functions
 
-    def within(self, function: ast.AST) -> _Turn:
-        return _Turn(self.source, self.loop, self.functions | {function})
+    def within(self, function: ast.AST, call: ast.Call) -> _Turn:
+        return _Turn(self.source, self.loop, self.functions | {function}, (*self.calls, call))
 
 
 def caches(source: Source) -> Iterator[Anew]:
@@ -63,7 +66,8 @@ def _passes(source: Source) -> Iterator[tuple[ast.expr, ast.AST]]:
     if any(name in source.text for name in consumed.STEPS):
         for loop in index.nodes(source, ast.For):
             assert isinstance(loop, ast.For)
-            yield loop.iter, loop
+            if not any(isinstance(n, ast.Break) for one in loop.body for n in scopes.own(one)):  # which ends the pass
+                yield loop.iter, loop
 
 
 def _one_epoch(source: Source, fit: ast.Call) -> bool:
@@ -78,13 +82,13 @@ def _turns(source: Source, place: ast.AST, depth: int = DEPTH) -> Iterator[_Turn
     """The loops of which ``place`` runs in every turn, around it or around a call of its function."""
     around = [one for one in scopes.loops(source, place) if one is not place]
     if around:
-        yield _Turn(source, around[0], frozenset())
+        yield _Turn(source, around[0])
         return
     function = finding.function(source, place)
     for call in following.callers(source, function) if function is not None and depth else ():
         for turn in _turns(source, call, depth - 1):
             if function is not None:
-                yield turn.within(function)
+                yield turn.within(function, call)
 
 
 def _built(turn: _Turn, given: ast.expr, place: ast.AST) -> Anew | None:
@@ -113,8 +117,8 @@ def _entered(turn: _Turn, given: ast.expr, place: ast.AST, cache: ast.Call) -> t
         if isinstance(node, ast.Call) and not turn.holds(node) and node is not getattr(place, "iter", None):
             break
         if isinstance(node, ast.Name):
-            value = chains.assigned(source, node, place) or chains.argument(source, node)
-            node, place = value, value if value is not None else place
+            node = _held(turn, node, place)
+            place = node if node is not None else place
             continue
         if not isinstance(node, ast.Call):
             break
@@ -134,10 +138,16 @@ def _entered(turn: _Turn, given: ast.expr, place: ast.AST, cache: ast.Call) -> t
             break
         if isinstance(node.func, ast.Attribute) and _made_in(turn, node.func.value):
             break
-        turn = turn.within(inner)
+        turn = turn.within(inner, node)
         node = back[0]
         place = node if node is not None else place
     return None, turn
+
+
+def _held(turn: _Turn, name: ast.Name, place: ast.AST) -> ast.expr | None:
+    """What a name holds there, and nothing else goes through in the same turn."""
+    value = chains.assigned(turn.source, name, place) or chains.argument(turn.source, name, turn.calls)
+    return value if value is None or not _read_again(turn, name, value) else None
 
 
 def _made_in(turn: _Turn, owner: ast.expr) -> bool:
@@ -196,8 +206,16 @@ def _name_changes(turn: _Turn, name: ast.Name, depth: int) -> bool:
     if where in turn.functions and name.id in scopes.parameters(where):
         if name.id == "self":
             return False
-        given = chains.argument(source, name, _calls_in(turn, where))
-        return given is None or _changes(turn, given, depth - 1)
+        given = chains.argument(source, name, turn.calls)
+        if given is None:
+            return not _left_out(turn, where, name.id)
+        return _changes(turn, given, depth - 1)
+    if isinstance(where, scopes.COMPREHENSIONS):
+        return any(
+            _changes(turn, one.iter, depth - 1) for one in where.generators if name.id in scopes.bound(one.target)
+        )
+    if _worked_on(turn, name):
+        return True
     stored = [n for n in values.stores(where, name.id) if isinstance(n, ast.Name)]
     inside = [n for n in stored if turn.holds(n) or n in trees.walk(getattr(turn.loop, "target", n))]
     if not inside:
@@ -210,7 +228,48 @@ def _name_changes(turn: _Turn, name: ast.Name, depth: int) -> bool:
     return False
 
 
-def _calls_in(turn: _Turn, function: ast.AST) -> list[ast.Call]:
-    """The one call that runs ``function`` in a turn."""
-    every = [c for c in index.of(turn.source).called(getattr(function, "name", "")) if turn.holds(c)]
-    return every if len(every) == 1 else []
+def _left_out(turn: _Turn, function: ast.AST, name: str) -> bool:
+    """Whether the calls that led into a function leave a parameter to its default, which is made once."""
+    given = getattr(function, "args", None)
+    called = [c for c in turn.calls if finding.called(c) == getattr(function, "name", "")]
+    if not isinstance(given, ast.arguments) or not called:
+        return False
+    usual = [*given.posonlyargs, *given.args]
+    first = len(usual) - len(given.defaults)
+    known = {a.arg for a in usual[first:]} | {
+        a.arg for a, d in zip(given.kwonlyargs, given.kw_defaults, strict=True) if d is not None
+    }
+    at = [a.arg for a in usual].index(name) if name in {a.arg for a in usual} else len(usual)
+    unpacked = any(isinstance(a, ast.Starred) for c in called for a in c.args)
+    unpacked = unpacked or any(k.arg is None for c in called for k in c.keywords)
+    return name in known and not unpacked and all(finding.keyword(c, name, at) is None for c in called)
+
+
+def _worked_on(turn: _Turn, name: ast.Name) -> bool:
+    """Whether the turn changes what a name holds: ``files.append(f)``, ``rng.shuffle(files)``, ``x[i] = 0``."""
+    for call in index.of(turn.source).called(*IN_PLACE):
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if any(isinstance(n, ast.Name) and n.id == name.id for n in (owner, *call.args)) and turn.holds(call):
+            return True
+    stored = (n for n in index.nodes(turn.source, ast.Subscript) if isinstance(n, ast.Subscript))
+    return any(
+        isinstance(n.value, ast.Name) and n.value.id == name.id and not isinstance(n.ctx, ast.Load) and turn.holds(n)
+        for n in stored
+    )
+
+
+def _read_again(turn: _Turn, name: ast.Name, value: ast.expr) -> bool:
+    """Whether something else in the turn goes through what ``name`` holds: the second time it reads the cache."""
+    source = turn.source
+    if not turn.holds(value):
+        return False
+    above = finding.parents(source)
+    for other in values.loads(source, name.id):
+        if other is name or not turn.holds(other):
+            continue
+        holder = above.get(other)
+        asked = isinstance(holder, ast.Attribute) and holder.attr in ASKED
+        counted = isinstance(holder, ast.Call) and finding.called(holder) == "len"
+        if not asked and not counted and chains.assigned(source, other, other) is value:
+            return True
+    return False
