@@ -28,15 +28,33 @@ def longer(source: Source) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
     yield from _joined(source)
     if not chains.may_make(source):
         return
-    for call in index.of(source).called(*sorted(STAGES)):
-        last = finding.outermost(source, call)
-        holder = finding.parents(source).get(last)
-        name = _target(holder) if isinstance(holder, ast.Assign) and holder.value is last else ""
-        if not isinstance(holder, ast.Assign) or not name or not _on_itself(last, name):
+    seen: set[tuple[ast.AST, str]] = set()
+    for holder, call in _staged(source):
+        name = _target(holder)
+        key = (scopes.loops(source, holder)[-1] if scopes.loops(source, holder) else holder, name)
+        if key in seen or not _on_itself(source, holder, name) or not _grows(source, holder, name, FEW, stacked=True):
             continue
-        if _grows(source, holder, name, FEW):
-            says = f"each turn of the loop puts .{finding.called(call)}() on top of the stages that {name} has"
-            yield holder, holder.targets[0], says
+        seen.add(key)
+        says = f"each turn of the loop puts .{finding.called(call)}() on top of the stages that {name} has"
+        yield holder, holder.targets[0], says
+
+
+def _staged(source: Source) -> Iterator[tuple[ast.Assign, ast.Call]]:
+    """What is assigned data sets that get a stage: written there, or in a function that gives them back."""
+    above = finding.parents(source)
+    entered: set[ast.AST] = set()
+    for call in index.of(source).called(*sorted(STAGES)):
+        holder = above.get(finding.outermost(source, call))
+        if isinstance(holder, ast.Assign) and _target(holder):
+            yield holder, call
+        function = finding.function(source, call)
+        if function is None or function in entered or not isinstance(holder, (ast.Assign, ast.Return)):
+            continue
+        entered.add(function)
+        for made in following.callers(source, function):
+            kept = above.get(finding.outermost(source, made))
+            if isinstance(kept, ast.Assign) and _target(kept):
+                yield kept, call
 
 
 def _joined(source: Source) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
@@ -172,36 +190,70 @@ def _hooked(source: Source, one: ast.Assign, name: str) -> bool:
     return hook and not _set_elsewhere(source, one, name, source.tree)
 
 
-def _on_itself(last: ast.Call, name: str) -> bool:
-    """Whether the chain begins with the name, and makes no fresh data set."""
-    first = list(finding.chain(last))[-1]
-    return isinstance(first.func, ast.Attribute) and scopes.dotted(first.func.value) == name
+def _on_itself(source: Source, one: ast.AST, name: str) -> bool:
+    """Whether what a statement assigns to a name is what the name held, with stages on it: no fresh data set."""
+    return isinstance(one, ast.Assign) and _target(one) == name and _root(source, one.value, one, name) == name
 
 
-def _grows(source: Source, one: ast.Assign, name: str, few: int) -> bool:
+def _root(source: Source, value: ast.expr, place: ast.AST, name: str, depth: int = 4) -> str:
+    """What a chain of operations begins with, through other names of the turn and functions of the file."""
+    turn = scopes.loops(source, place)[:1]
+    for _ in range(chains.DEEPEST):
+        inner = following.function(source, value) if isinstance(value, ast.Call) and depth else None
+        if isinstance(value, ast.Call) and inner is not None:
+            given = _handed(source, inner, value, depth)
+            if given is None:
+                return ""
+            value = given
+        elif isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+            value = value.func.value
+        elif isinstance(value, ast.Name) and value.id != name:
+            held = chains.assigned(source, value, place)
+            if held is None or scopes.loops(source, held)[:1] != turn:
+                break
+            value = place = held
+        else:
+            break
+    return scopes.dotted(value)
+
+
+def _handed(source: Source, function: objects.Function, call: ast.Call, depth: int) -> ast.expr | None:
+    """The argument of a call that the function gives back with stages on it."""
+    back = following.returned(function)
+    parameter = _root(source, back[0], back[0], "", depth - 1) if len(back) == 1 else ""
+    bound = [n for n in scopes.binders(source, parameter, function) if n is not function] if parameter else []
+    if any(not _on_itself(source, n, parameter) for n in bound):
+        return None
+    return kinds.given_in(function, call, parameter)
+
+
+def _grows(source: Source, one: ast.Assign, name: str, few: int, *, stacked: bool = False) -> bool:
     """Whether a loop that takes steps runs it in each of many turns, and nothing else in there assigns the name."""
     for loop, inside in following.repeated_by(source, one):
         count = visible.turns(source, loop)
         if (count is not None and count <= few) or visible.written_out(loop):
             continue
-        if _set_elsewhere(source, one, name, loop) or not _trains(source, loop, inside):
+        if _set_elsewhere(source, one, name, loop, stacked=stacked) or not _trains(source, loop, inside):
             continue
         return True
     return False
 
 
-def _set_elsewhere(source: Source, one: ast.Assign, name: str, loop: ast.AST) -> bool:
+def _set_elsewhere(source: Source, one: ast.Assign, name: str, loop: ast.AST, *, stacked: bool = False) -> bool:
+    """Whether something else in the loop gives the name a value; ``stacked``: further stages of a data set apart."""
     if "." not in name:
         scope = scopes.scope(source, one)
         function = finding.function(source, one)
         if function is not None and name not in scopes.outer(function) and function is not scopes.scope(source, loop):
             return True  # a function's own name, made anew in each call
         others = [n for n in scopes.binders(source, name, scope) if n is not one]
+        others = [n for n in others if not stacked or not _on_itself(source, n, name)]
         begin, end = getattr(loop, "lineno", 0), getattr(loop, "end_lineno", 0)
         return any(begin <= getattr(n, "lineno", 0) <= end for n in others)
     if not name.startswith("self.") or name.count(".") > 1:
         return True
-    stored = [s for s in objects.stores(source, name.partition(".")[2]) if finding.statement(source, s) is not one]
+    held = [(s, finding.statement(source, s)) for s in objects.stores(source, name.partition(".")[2])]
+    stored = [s for s, by in held if by is not one and not (stacked and by and _on_itself(source, by, name))]
     made = [finding.function(source, s) for s in stored]
     return any(f is None or f.name != "__init__" for f in made) or not stored
 
