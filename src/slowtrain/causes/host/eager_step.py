@@ -11,7 +11,7 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import functions
 from slowtrain.source.reading import finding, index, recorded, settings, shown
 from slowtrain.source.spots import reached
-from slowtrain.source.spots.host import eager
+from slowtrain.source.spots.host import eager, outside
 from slowtrain.trace import Kernels, Trace
 from slowtrain.trace.host import graph_ms, per_step
 from slowtrain.whatif import Drop, Remedy
@@ -36,12 +36,14 @@ class EagerStep(Cause):
     ## How it is recognised
     Gradients are taken in Python in the steps, and the profiler's window shows operations that
     Python started one by one. The reasons are `run_eagerly=True` in `compile()`,
-    `tf.config.run_functions_eagerly(True)`, or a loop of one's own without `@tf.function`.
+    `tf.config.run_functions_eagerly(True)`, or a loop of one's own without `@tf.function`. In source text also
+    a loop over all weights behind a compiled step: a teacher's moving average, clipping.
 
     ## What to do
     Remove `run_eagerly=True` or the global switch; decorate the function that holds the tape and
-    the optimizer's update with `@tf.function`, and pass it tensors. What kept it eager (printing,
-    `.numpy()`, Python branches on values) goes behind the step or becomes `tf.print`, `tf.cond`.
+    the optimizer's update with `@tf.function`, and pass it tensors. What is done to
+    all weights after a step goes into it as well. What kept it eager (printing, `.numpy()`, Python
+    branches on values) goes behind the step or becomes `tf.print`, `tf.cond`.
 
     ## When it is not worth it
     While debugging; and when single operations are so large that Python hides behind them.
@@ -49,7 +51,7 @@ class EagerStep(Cause):
 
     title = "the training step runs eagerly, op by op from Python"
     needs = frozenset({Signal.STEPS, Signal.KERNELS})
-    words = ("GradientTape", "run_eagerly", *functions.SWITCHES)
+    words = ("GradientTape", "train_on_batch", "run_eagerly", *functions.SWITCHES)
 
     def examine(self, trace: Trace) -> Evidence | None:
         kernels = trace.kernels
@@ -132,6 +134,10 @@ class EagerStep(Cause):
             made = tuple(functions.compiled_step(source, tape.lineno))
             cure = Prescription("edit", Effect.EQUIVALENT, wrap, edits=made)
             yield Spot(edits.start(named), edits.end(named), says, cure)
+        for over in outside.over_weights(source):
+            says = "after each compiled step this goes through all weights op by op, from Python"
+            put = "do it at the end of the step's tf.function, or in one of its own (numbers that change as tensors)"
+            yield Spot(edits.start(over), edits.end(over), says, Prescription("advice", Effect.EQUIVALENT, put))
 
     fixes = (
         (
