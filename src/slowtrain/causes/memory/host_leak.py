@@ -118,7 +118,7 @@ class HostLeak(Cause):
             )
 
     def spot(self, source: Source) -> Iterable[Spot]:
-        """Gradients or other tensors of each step kept in a list; arrays that grow; ops made by a session's loop; models."""
+        """Gradients or other tensors of each step kept in a list; arrays that grow; ops of a session; models."""
         known = (
             *spotted.gradients(source),
             *spotted.ops(source),
