@@ -107,12 +107,20 @@ class EagerStep(Cause):
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Switches that make everything eager; a step of one's own in a loop that is no graph."""
+        asked = False
         for call in index.of(source).called("compile"):
             given = finding.keyword(call, "run_eagerly")
             if eager.on(source, given) and given is not None:
+                asked = True
                 made = tuple(functions.without_eager_compile(source, call.lineno))
                 cure = Prescription("edit", Effect.EQUIVALENT, "remove run_eagerly=True from compile()", edits=made)
                 yield Spot(edits.start(given), edits.end(given), "run_eagerly=True runs every step op by op", cure)
+        for given in eager.handed(source):
+            asked = True
+            made = tuple(functions.without_eager_option(source, given))
+            cure = Prescription("edit", Effect.EQUIVALENT, "say False here, or nothing", edits=made)
+            says = "compile() gets run_eagerly=True from here, which runs every step op by op"
+            yield Spot(edits.start(given), edits.end(given), says, cure)
         for call in index.of(source).called(*functions.SWITCHES):
             if eager.on(source, finding.keyword(call, "run_eagerly", 0)) and not eager.asked_for(source, call):
                 made = tuple(functions.without_eager_switch(source))
@@ -122,7 +130,7 @@ class EagerStep(Cause):
                 )
                 yield Spot(edits.start(call), edits.end(call), says, cure)
         called = tuple(eager.by_hand(source))
-        for taped in () if called else reached.eager(source):
+        for taped in () if called or asked else reached.eager(source):
             made = tuple(functions.compiled_step(source, taped.lineno))
             put = "put @tf.function on the function that takes the gradient and applies it"
             cure = Prescription("edit", Effect.EQUIVALENT, put, edits=made)

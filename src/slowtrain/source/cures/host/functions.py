@@ -311,6 +311,18 @@ def without_eager_compile(source: Source, line: int) -> list[Edit]:
     return [*edits.without_keyword(source, call, "run_eagerly"), *(_opened(source, s) for s in sizes)]
 
 
+def without_eager_option(source: Source, given: ast.expr) -> list[Edit]:
+    """False where a mapping that ``compile()`` gets says True, if nothing in the file's models needs it."""
+    if not isinstance(given, ast.Constant):
+        return []
+    sizes = _open_sizes(source)
+    return (
+        []
+        if _needs_eager(source, sizes)
+        else [edits.replace(source, given, "False"), *(_opened(source, s) for s in sizes)]
+    )
+
+
 def without_eager_switch(source: Source) -> list[Edit]:
     """``tf.config.run_functions_eagerly(False)`` for True, where nothing in the file needs it.
 

@@ -141,7 +141,11 @@ def _made(machine: Machine, kind: Value, given: Given) -> Value:
     elif isinstance(kind.node, ast.ClassDef):
         names = things.fields(kind)
         defaults = {n: v for n in names if (v := things.attribute_of(kind, n)) is not None}
-        made.items.update(defaults | dict(zip(names, given.args, strict=False)) | dict(given.keywords))
+        handed_over = dict(zip(names, given.args, strict=False)) | dict(given.keywords)
+        for name, default in defaults.items():
+            if default.kind == "field" and default.of is not None and name not in handed_over:
+                defaults[name] = called(machine, default.of, Given(given.node))
+        made.items.update(defaults | handed_over)
         after = things.attribute_of(made, "__post_init__")
         if after is not None:
             called(machine, after, Given(given.node))

@@ -116,6 +116,12 @@ def _gotten(machine: Machine, given: Given) -> Value:  # noqa: ARG001
     return things.attribute_of(given.args[0], name) or UNKNOWN.moving(given.varies)
 
 
+def _field(machine: Machine, given: Given) -> Value:  # noqa: ARG001
+    """A data class's field: what is there where nothing else is given, or (a "field") what makes that."""
+    factory = given.get("default_factory")
+    return Value("field", of=factory) if factory is not UNKNOWN else given.get("default")
+
+
 def _set(machine: Machine, given: Given) -> Value:  # noqa: ARG001
     """``setattr``: of a name that is not known any attribute may be another one now."""
     if len(given.args) == 3 and given.args[0].kind in ("object", "class", "keras"):
@@ -155,6 +161,7 @@ _BUILT_IN: dict[str, Callable[[Machine, Given], Value]] = {
     "dict": functional.mapping,
     "collections.OrderedDict": functional.mapping,
     "collections.defaultdict": functional.defaulting,
+    "dataclasses.field": _field,
     "functools.partial": functional.partial,
     "functools.reduce": functional.reduced,
 }

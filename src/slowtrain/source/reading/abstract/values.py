@@ -24,7 +24,7 @@ class Value:
     ``kind``: "number", "text", "none", "array" (NumPy's), "tensor", "variable", "dataset", "graph" (a tf.function),
     "function", "class", "object" (of a class of the script), "keras" (an object of Keras's, ``name`` says of which
     class), "library" (``name`` is its full name), "list", "tuple", "dict", "generator", "method", "range", "rows"
-    (items that are made one by one) or "unknown".
+    (items that are made one by one), "field" (of a data class, made by ``of`` for each object) or "unknown".
 
     ``shape`` of arrays: the sizes that the text tells, None for one that it does not.
 

@@ -3,17 +3,64 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.reading import finding, index, scopes, sizes, values, visible
+from slowtrain.source.reading.abstract import machine
+
+_OPTION = re.compile("run_eagerly")
 
 
 def on(source: Source, given: ast.expr | None) -> bool:
     return sizes.value(source, given) is True
 
 
-def asked_for(source: Source, call: ast.Call) -> bool:
+def handed(source: Source) -> Iterator[ast.expr]:
+    """Where ``run_eagerly`` is said to be True for a ``compile()`` that gets it in a mapping.
+
+    ``compile(**options)``, whatever makes the options. Not where a condition puts it there, to find errors.
+    """
+    if "run_eagerly" not in source.words:
+        return
+    seen: set[ast.expr] = set()
+    for event in machine.events(source):
+        given = event.given.keywords.get("run_eagerly")
+        if given is None or given.known is not True or event.name not in (".compile", "compile"):
+            continue
+        call = event.node
+        if not isinstance(call, ast.Call) or all(k.arg for k in call.keywords) or asked_for(source, call):
+            continue
+        if finding.keyword(call, "run_eagerly") is not None:
+            continue
+        places = [one for one in _said(source) if machine.value(source, one).known is True]
+        own = machine.written(source, given)
+        place = own if own is not None and places else places[0] if len(places) == 1 else None
+        if place is not None and place not in seen and not any(asked_for(source, one) for one in places):
+            seen.add(place)
+            yield place
+
+
+def _said(source: Source) -> Iterator[ast.expr]:
+    """What stands for ``run_eagerly`` in mappings: ``{"run_eagerly": x}``, ``dict(run_eagerly=x)``, ``kw["…"] = x``."""
+    for node in index.written(source, _OPTION, ast.Dict):
+        assert isinstance(node, ast.Dict)
+        pairs = zip(node.keys, node.values, strict=True)
+        yield from (one for key, one in pairs if key is not None and _option(key))
+    for call in index.of(source).called("dict", "update"):
+        yield from (k.value for k in call.keywords if k.arg == "run_eagerly")
+    for node in index.written(source, _OPTION, ast.Subscript):
+        above = finding.parents(source).get(node)
+        if isinstance(node, ast.Subscript) and _option(node.slice) and isinstance(above, ast.Assign):
+            yield above.value
+
+
+def _option(key: ast.expr) -> bool:
+    return isinstance(key, ast.Constant) and key.value == "run_eagerly"
+
+
+def asked_for(source: Source, call: ast.expr) -> bool:
     """Whether it stands under a condition, as a switch for finding errors does: ``if debug:``."""
     above = finding.around(source, call, ast.If)
     while isinstance(above, ast.If):
