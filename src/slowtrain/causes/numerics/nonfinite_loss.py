@@ -57,7 +57,7 @@ class NonfiniteLoss(Cause):
     spoils = True
     words = (
         "log(", "float16", *finite.CROSS_ENTROPY, *finite.BY_NAME, *sorted(spotted.LOGIT_LOSSES),
-        "sqrt(", ".norm(", "ops.std", "ops.var", "reduce_std", "reduce_variance", "moments",
+        "sqrt(", "ops.std", "ops.var", "reduce_std", "reduce_variance", "moments",
     )  # fmt: skip
 
     def examine(self, trace: Trace) -> Evidence | None:
@@ -125,7 +125,6 @@ class NonfiniteLoss(Cause):
             (numbers.flat_spreads(source), "this spread is 0 where all numbers are alike", finite.ALIKE,
              finite.divided),
             (roots.bare(source), "this distance has no finite gradient where both are alike", apart, None),
-            (roots.of_pairs(source), "a row's distance to itself is 0, where norms have no finite slope", apart, None),
             (roots.masked(source), "tf.where() leaves out the logarithm of 0, not its slope: the gradient is NaN", safe,
              None),
         ):  # fmt: skip

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 from slowtrain.source import Source, trees
 from slowtrain.source.cures.numerics import finite
-from slowtrain.source.reading import finding, index, scopes, values, visible
+from slowtrain.source.reading import finding, index, values, visible
 
 ROOTS = ("tensorflow.sqrt", "tensorflow.math.sqrt", "keras.ops.sqrt", "keras.backend.sqrt")
 WHERES = ("tensorflow.where", "keras.ops.where", "keras.backend.where")
-NORMS = ("tensorflow.norm", "tensorflow.linalg.norm", "keras.ops.norm", "keras.ops.linalg.norm")
 SUMS = frozenset({"sum", "reduce_sum"})
 SQUARES = frozenset({"square", "squared_difference"})
 
@@ -25,38 +24,6 @@ def bare(source: Source) -> Iterator[ast.Call]:
             continue
         if _distance(source, call.args[0]) and not finite.has_floor(source, call.args[0]):
             yield call
-
-
-def of_pairs(source: Source) -> Iterator[ast.Call]:
-    """``tf.norm(x[:, None] - x[None], axis=-1)`` in a layer or a loss: each row's distance to itself is 0."""
-    if not values.reaches(source, *NORMS) or not visible.trains(source):
-        return
-    for call in index.of(source).called("norm"):
-        given = finding.keyword(call, "tensor", 0) or finding.keyword(call, "x")
-        if given is None or values.qualified(source, call.func) not in NORMS or not _trained(source, call):
-            continue
-        made = values.assigned(source, given) if isinstance(given, ast.Name) else given
-        if isinstance(made, ast.BinOp) and isinstance(made.op, ast.Sub):
-            left, right = _of_axes(source, made.left), _of_axes(source, made.right)
-            if left is not None and left == right and ast.dump(made.left) != ast.dump(made.right):
-                yield call
-
-
-def _of_axes(source: Source, node: ast.expr) -> str | None:
-    """The ``x`` of ``x[:, None]`` and ``tf.expand_dims(x, 1)``, by a name in between as well."""
-    made = values.assigned(source, node) if isinstance(node, ast.Name) else node
-    if isinstance(made, ast.Call) and finding.called(made) == "expand_dims" and made.args:
-        return ast.dump(made.args[0])
-    if not isinstance(made, ast.Subscript):
-        return None
-    places = made.slice.elts if isinstance(made.slice, ast.Tuple) else [made.slice]
-    whole = all(
-        (isinstance(p, ast.Slice) and p.lower is p.upper is p.step is None)
-        or (isinstance(p, ast.Constant) and p.value in (None, ...))
-        or scopes.dotted(p).endswith("newaxis")
-        for p in places
-    )
-    return ast.dump(made.value) if whole else None
 
 
 def masked(source: Source) -> Iterator[ast.Call]:
