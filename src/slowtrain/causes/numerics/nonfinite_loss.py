@@ -10,7 +10,7 @@ from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures.numerics import finite, repairs
 from slowtrain.source.reading.recorded import texts_of
-from slowtrain.source.spots.numerics import logarithms, roots
+from slowtrain.source.spots.numerics import logarithms, pairs, roots
 from slowtrain.source.spots.numerics import numbers as spotted
 from slowtrain.trace import Trace
 from slowtrain.whatif import Remedy
@@ -57,7 +57,7 @@ class NonfiniteLoss(Cause):
     spoils = True
     words = (
         "log(", "float16", *finite.CROSS_ENTROPY, *finite.BY_NAME, *sorted(spotted.LOGIT_LOSSES),
-        "sqrt(", "ops.std", "ops.var", "reduce_std", "reduce_variance", "moments",
+        "sqrt(", "norm(", "** 0.5", "ops.std", "ops.var", "reduce_std", "reduce_variance", "moments",
     )  # fmt: skip
 
     def examine(self, trace: Trace) -> Evidence | None:
@@ -111,8 +111,10 @@ class NonfiniteLoss(Cause):
         squashed = "give the loss the logits: leave out the sigmoid or softmax before it"
         larger = "use a larger number, or compute this in float32"
         apart = f"keep what the root is taken of above {finite.FLOOR}"
+        beneath = f"take the root of the squares' sum yourself, and {apart}"
         safe = "make safe what the logarithm is taken of: tf.where(y > 0, y, 1.0), or take tf.math.xlogy"
         numbers = spotted
+        bare = tuple(roots.bare(source))
         summed = "add the densities' logarithms, and sum up with tf.reduce_logsumexp"
         for nodes, says, cure, made in (
             (numbers.bare_logarithms(source), "this is the logarithm of what may be 0", floor, finite.floored),
@@ -124,7 +126,9 @@ class NonfiniteLoss(Cause):
             (numbers.vanishing(source), "this number is 0 in float16", larger, None),
             (numbers.flat_spreads(source), "this spread is 0 where all numbers are alike", finite.ALIKE,
              finite.divided),
-            (roots.bare(source), "this distance has no finite gradient where both are alike", apart, None),
+            (bare, "this distance has no finite gradient where both are alike", apart, None),
+            ((one for one in pairs.rooted(source) if one not in bare),
+             "each row's distance to itself is 0, where a root has no finite gradient", beneath, None),
             (roots.masked(source), "tf.where() leaves out the logarithm of 0, not its slope: the gradient is NaN", safe,
              None),
         ):  # fmt: skip
