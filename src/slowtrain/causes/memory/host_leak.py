@@ -58,7 +58,7 @@ class HostLeak(Cause):
     needs = frozenset({Signal.MEMORY})
     scope = "run"
     matters = True
-    words = ("gradient", "Session", ".fit")
+    words = ("gradient", "Session")
 
     def examine(self, trace: Trace) -> Evidence | None:
         found = growth.slope(trace, *growth.anonymous(trace))
@@ -118,13 +118,8 @@ class HostLeak(Cause):
             )
 
     def spot(self, source: Source) -> Iterable[Spot]:
-        """Gradients or other tensors of each step kept in a list; arrays that grow; ops of a session; models."""
-        known = (
-            *spotted.gradients(source),
-            *spotted.ops(source),
-            *spotted.histories(source),
-            *growing.everywhere(source),
-        )
+        """Gradients or other tensors of each step kept in a list; arrays that grow; ops made in a session's loop."""
+        known = (*spotted.gradients(source), *spotted.ops(source), *growing.everywhere(source))
         seen = {found.node for found in known}
         for found in (*known, *(one for one in growing.reached(source) if one.node not in seen)):
             cure = Prescription("advice", Effect.EXACT, found.cure)

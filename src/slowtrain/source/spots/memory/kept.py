@@ -1,4 +1,4 @@
-"""What a loop keeps of every turn, for sure: gradients of steps in a list, ops in a graph, models of trials.
+"""What a loop of training steps keeps of every turn, for sure: gradients in a list, ops in a graph.
 
 A list of losses is left alone: they are scalars, and reading them at the end of an epoch spares each step a wait.
 """
@@ -49,57 +49,6 @@ def ops(source: Source) -> Iterator[Kept]:
         if any(_makes_op(source, node) for given in call.args[:1] for node in trees.walk(given)):
             says = "each turn of this loop adds ops to the graph, which keeps them"
             yield Kept(call, says, "make the op once before the loop, and run it in the loop")
-
-
-def histories(source: Source) -> Iterator[Kept]:
-    """``trials.append((auc, model.fit(x, y)))`` in a loop that builds a model in each turn: a ``History`` holds it."""
-    for call in index.of(source).called("append") if "fit" in source.words else ():
-        loops = scopes.loops(source, call)
-        if len(call.args) != 1 or not loops or visible.few(source, loops[0]) or not grows(source, call):
-            continue
-        given = call.args[0]
-        parts = given.values if isinstance(given, ast.Dict) else getattr(given, "elts", [given])
-        names = [p for p in parts if isinstance(p, ast.Name)]
-        models = [m for n in names if (m := _fitted(source, n, loops[0])) is not None]
-        if models and not any(_appended(source, m, loops[0]) for m in models):
-            says = "what fit() gave back is kept of each turn, and holds the turn's model by its .model"
-            yield Kept(call, says, "keep its .history, and the numbers that are read later")
-
-
-def _fitted(source: Source, name: ast.Name, loop: ast.For | ast.While) -> str | None:
-    """The model's name where the loop gives ``name`` what ``fit`` of a model of that turn gave back."""
-    for one in (n for n in trees.walk(loop) if isinstance(n, ast.Assign)):
-        target, value = one.targets[0], one.value
-        if isinstance(target, ast.Name) and target.id == name.id and isinstance(value, ast.Call):
-            return _trained(value, scopes.bound(loop))
-        places = [scopes.dotted(e) for e in target.elts] if isinstance(target, ast.Tuple) else []
-        function = finding.defined(source, finding.called(value)) if isinstance(value, ast.Call) else None
-        if name.id not in places or function is None:
-            continue
-        back = [n.value for n in scopes.own(function.body) if isinstance(n, ast.Return)]
-        parts = back[0].elts if len(back) == 1 and isinstance(back[0], ast.Tuple) else []
-        at = places.index(name.id)
-        part = parts[at] if len(parts) == len(places) else None
-        made = values.assigned(source, part) if isinstance(part, ast.Name) else part
-        inner = _trained(made, scopes.bound(function.body)) if isinstance(made, ast.Call) else None
-        if inner is not None:
-            others = [places[i] for i, p in enumerate(parts) if scopes.dotted(p) == inner]
-            return others[0] if others else inner
-    return None
-
-
-def _trained(call: ast.Call, bound: set[str]) -> str | None:
-    """The name of the model of ``model.fit(…)``, which is one of those that are bound there."""
-    owner = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "fit" else None
-    name = owner.id if isinstance(owner, ast.Name) else None
-    kept = any(k.arg in ("epochs", "validation_data", "callbacks", "batch_size", "verbose") for k in call.keywords)
-    return name if name in bound and kept else None
-
-
-def _appended(source: Source, model: str, loop: ast.For | ast.While) -> bool:
-    """Whether the loop keeps the model on purpose."""
-    every = (c for c in index.of(source).called("append") if loop in scopes.loops(source, c))
-    return any(isinstance(n, ast.Name) and n.id == model for c in every for a in c.args for n in trees.walk(a))
 
 
 def _gradients(source: Source, steps: stepping.Steps) -> set[str]:
