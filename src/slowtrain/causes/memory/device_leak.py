@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
-from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.model import Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.source import Source, edits
 from slowtrain.source.reading import gathering
+from slowtrain.source.spots.memory import models
 from slowtrain.trace import Trace, growth, slowing
 from slowtrain.whatif import Remedy
 
@@ -21,7 +23,7 @@ class DeviceLeak(Cause):
     ## What it means
     Tensors are kept that nobody needs any more. A list of losses, predictions or gradients keeps each of them where
     it was computed, on the device, whose memory is small; with a persistent `GradientTape` also all that was
-    recorded for it.
+    recorded for it. A `History`, as `fit()` gives it back, keeps its model, with weights and what the optimizer has.
 
     ## How it is recognised
     TensorFlow's allocator is asked what is in use, not what it has taken from the driver (that is nearly all of
@@ -40,6 +42,7 @@ class DeviceLeak(Cause):
     needs = frozenset({Signal.DEVICE_MEMORY})
     scope = "run"
     matters = True
+    words = ("fit(",)
 
     def examine(self, trace: Trace) -> Evidence | None:
         known = growth.devices(trace)
@@ -71,6 +74,14 @@ class DeviceLeak(Cause):
         kept = ", ".join(f"`{one.path}`" for one in why[:3]) or "what is kept"
         yield Prescription("advice", Effect.EXACT, f"put numbers or arrays into {kept}: float(loss), value.numpy()")
         yield Prescription("advice", Effect.EXACT, "give it a limit, or write it out and clear it")
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """What fit() gave back, kept for each of many models."""
+        for kept, turns in models.by_history(source):
+            often = f"each of {turns}" if turns is not None else "each"
+            says = f"a History holds its model: the weights of {often} that this loop trains stay in memory"
+            cure = "keep history.history; let go of the model, and call keras.backend.clear_session() in each turn"
+            yield Spot(edits.start(kept), edits.end(kept), says, Prescription("advice", Effect.EXACT, cure))
 
     fires = (
         """

@@ -173,6 +173,8 @@ def of_model(machine: Machine, on: Value, name: str, given: Given) -> Value:
         on.items["loss"] = given.get("loss", 1)
     if name in ("fit", "evaluate", "predict"):
         _fed(machine, on, name, given)
+    if name == "fit":
+        return Value(name="History", of=on)
     if name in ("predict", "predict_on_batch"):
         return Value("array", varies=given.varies | loops, dtype="float32", node=given.node)
     if name in ("train_on_batch", "test_on_batch", "evaluate"):
