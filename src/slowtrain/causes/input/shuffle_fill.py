@@ -33,6 +33,8 @@ class ShuffleFill(Cause):
     ## What to do
     Shuffle the file names or records first and `map` afterwards: the buffer then fills in
     milliseconds. Or make the buffer smaller; for a complete shuffle of data in memory, permute it.
+    Where each epoch takes a few elements only (`take(n)`), it fills the buffer anew for them: `repeat()` the
+    data set and give `fit` `steps_per_epoch`, or keep one iterator for all epochs.
 
     ## When it is not worth it
     For few, long epochs: the buffer is filled once in each.
@@ -87,7 +89,8 @@ class ShuffleFill(Cause):
             made = tuple(datasets.shuffled_first(source, edits.end(more.call.func)[0])) if more.early else ()
             says = "shuffle names or records before the expensive map"
             if not more.early:
-                says = "take every epoch from one iterator of the repeated data set: .repeat().shuffle(n), iter() once"
+                says = "take every epoch from one iterator of the repeated data set: .repeat().shuffle(n), and "
+                says += "steps_per_epoch in place of take(), or iter() once"
             yield Spot(
                 *index.operation(more.call), more.says, Prescription("edit", Effect.EQUIVALENT, says, edits=made)
             )

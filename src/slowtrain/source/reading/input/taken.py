@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from slowtrain.source import Source, kept
-from slowtrain.source.reading import finding
+from slowtrain.source.reading import finding, scopes, values, visible
 from slowtrain.source.reading.abstract import shapes, training
 from slowtrain.source.reading.abstract.events import Event, Stage
 from slowtrain.source.reading.abstract.machine import events
@@ -19,15 +19,22 @@ BY_RECORD = (".TFRecordDataset", ".TextLineDataset", ".FixedLengthRecordDataset"
 CUTTING = frozenset({"batch", "padded_batch", "ragged_batch", "rebatch"})
 ONE_BY_ONE = ("from_tensor_slices", "TextLineDataset", "TFRecordDataset")
 ALONG = frozenset({"map", "shuffle", "prefetch", "cache", "with_options", "repeat", "enumerate", "snapshot"})
+ENDING = (ast.Eq, ast.GtE, ast.Gt)
 WIDEST = 8  # bytes of a number of any other type
 
 
 @dataclass(frozen=True, eq=False)
 class Taken:
-    """``stages`` of a data set; ``passes``: how often training goes through it, at least."""
+    """``stages`` of a data set; ``passes``: how often training goes through it, at least.
+
+    ``begun``: how many iterators it makes for that; ``most``: elements that it takes from each, where it leaves the
+    rest.
+    """
 
     stages: tuple[Stage, ...]
     passes: int
+    begun: int = 1
+    most: int | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -46,13 +53,15 @@ def _of(source: Source) -> Iterator[Taken]:
             held = event.given.get("x", 0)
             epochs = event.given.get("epochs").known
             cut = event.given.get("steps_per_epoch").kind not in ("unknown", "none")
-            passes = epochs if isinstance(epochs, int) and not cut else 1
+            passes = begun = epochs if isinstance(epochs, int) and not cut else 1
+            most = None
         elif event.name == "taken" and event.on is not None and not event.graph:
             held, passes = event.on, _again(source, event)
+            begun, most = _broken_off(source, event, passes) if passes else (0, None)
         else:
             continue
         if held.kind == "dataset" and held.stages and passes:
-            yield Taken(held.stages, passes)
+            yield Taken(held.stages, passes, begun, most)
 
 
 def _again(source: Source, event: Event) -> int:
@@ -67,6 +76,46 @@ def _again(source: Source, event: Event) -> int:
         return 0
     outer = [one for one in event.loops if one.node is not loop and isinstance(one.node, (ast.For, ast.While))]
     return prod(2 if one.turns is None else one.turns for one in outer)
+
+
+def _broken_off(source: Source, event: Event, passes: int) -> tuple[int, int | None]:
+    """How many iterators a loop of steps makes, and how many elements it takes from each if not all."""
+    node = event.node
+    if not isinstance(node, ast.Call) or finding.called(node) != "next":
+        loop = finding.around(source, node, ast.For)
+        return passes, _elements(source, loop, loop.iter) if isinstance(loop, ast.For) else None
+    name = node.args[0] if node.args else None
+    made = values.assigned(source, name) if isinstance(name, ast.Name) else None
+    every = [one for one in event.loops if isinstance(one.node, (ast.For, ast.While))]
+    around = scopes.loops(source, node)
+    if not isinstance(made, ast.Call) or finding.called(made) != "iter" or not around:
+        return 1, None
+    near = finding.function(source, made) is finding.function(source, node) and every[-1].node is around[0]
+    if not near or scopes.loops(source, made) != around[1:]:
+        return 1, None  # not made anew for each run of the loop that takes from it
+    return prod(2 if one.turns is None else one.turns for one in every[:-1]), every[-1].turns
+
+
+def _elements(source: Source, loop: ast.For, over: ast.expr) -> int | None:
+    """How many turns ``zip(range(n), ds)``, ``islice(ds, n)`` or ``if i == n: break`` leave to a loop."""
+    name = finding.called(over) if isinstance(over, ast.Call) else ""
+    several = over.args if isinstance(over, ast.Call) else []
+    if name == "zip":
+        ranges = [a for a in several if isinstance(a, ast.Call) and finding.called(a) == "range"]
+        counts = [a.args[0] for a in ranges if len(a.args) == 1]
+        return next((n for one in counts if (n := visible.number(source, one)) is not None), None)
+    if name == "islice" and len(several) == 2:
+        return visible.number(source, several[1])
+    if name != "enumerate" or not several:
+        return None
+    apart = over is loop.iter and isinstance(loop.target, ast.Tuple)
+    counter = scopes.dotted(loop.target.elts[0]) if apart else ""  # type: ignore[attr-defined]
+    for one in loop.body if counter else ():
+        test = one.test if isinstance(one, ast.If) and isinstance(one.body[-1], ast.Break) else None
+        known = isinstance(test, ast.Compare) and isinstance(test.ops[0], ENDING)
+        if isinstance(test, ast.Compare) and known and scopes.dotted(test.left) == counter:
+            return visible.number(source, test.comparators[0])
+    return _elements(source, loop, several[0])
 
 
 def leaves(held: Value) -> Iterator[Value]:
@@ -97,8 +146,11 @@ def size(held: Value, *, batched: bool) -> int | None:
     return sum(known) if len(known) == len(several) else None
 
 
-def rows(stages: tuple[Stage, ...]) -> int | None:
-    """How many rows go through the last of these stages in a pass, batches taken apart; None where nobody knows."""
+def rows(stages: tuple[Stage, ...], most: int | None = None) -> int | None:
+    """How many rows go through the last of these stages in a pass, batches taken apart; None where nobody knows.
+
+    ``most``: of its elements that are taken.
+    """
     maker, size = stages[0], 1
     given = maker.given.get("tensors" if "tensors" in maker.given.keywords else "stop", 0)
     there: int | None = given.known if maker.name == "range" and isinstance(given.known, int) else None
@@ -116,6 +168,8 @@ def rows(stages: tuple[Stage, ...]) -> int | None:
             there = min(whole * size, there) if there is not None else whole * size
         elif one.name not in ALONG:
             there = None
+    if most is not None and size:
+        return min(most * size, there) if there is not None else most * size
     return there
 
 
