@@ -11,7 +11,7 @@ from slowtrain.source.cures.compute import gradients, models, ops
 from slowtrain.source.reading import finding, shown
 from slowtrain.source.reading.recorded import everywhere
 from slowtrain.source.spots.compute import ops as spotted
-from slowtrain.source.spots.compute import walked
+from slowtrain.source.spots.compute import rewritten, walked
 from slowtrain.trace import Trace, work
 from slowtrain.whatif import Drop, Remedy
 
@@ -120,6 +120,10 @@ class DenseEmbeddingUpdate(Cause):
         for one in updated:
             cure = Prescription("edit", Effect.CHANGES_TRAINING, one.cure, edits=one.changed)
             yield Spot(one.start, one.end, one.says, cure)
+        for call in rewritten.whole(source):
+            says = "each step writes every row of this table anew, of which it looks up a batch"
+            only = "do it to the rows that the step looked up: scatter_update() with tf.IndexedSlices"
+            yield Spot(edits.start(call), edits.end(call), says, Prescription("edit", Effect.CHANGES_TRAINING, only))
         for call, rows in () if whole else walked.worked_on(source):
             says = f"{finding.called(call)} of all {rows:,} rows, of which a step looks up a batch"
             first = "look up rows first; normalise or regularise only those"
