@@ -70,7 +70,13 @@ def test_weights_that_are_written_out_in_the_turn_need_none_before_the_loop() ->
     assert '{key: tf.Variable(0.0, trainable=False) for key in ("u", "v",)}\n' + COMPILED in after
 
 
+def test_the_call_may_be_written_with_spaces() -> None:
+    after = edited(script().replace("loss_weights=weights", "loss_weights = weights"))
+    assert COMPILED in after
+
+
 CASES: dict[str, str] = {
+    "weights in brackets of their own": script(given="(weights)"),
     "an optimizer for each turn": script(optimizer="optimizer=keras.optimizers.Adam(1e-3)"),
     "an optimizer that the turn binds": script(more="        optimizer = keras.optimizers.SGD(1.0)"),
     "a model for each turn": script(more="        model = build()"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Set
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
@@ -35,10 +36,7 @@ def restarted(source: Source, line: int) -> list[Edit]:
         return []  # another model each time, which has no optimizer yet
     if given is None or any(k.arg is None for k in call.keywords) or not all(fixed(source, one) for one in others):
         return []
-    if any(
-        isinstance(n, (ast.Name, ast.Attribute, ast.keyword, ast.Constant)) and word(n) in MORE
-        for n in trees.walk(source.tree)
-    ):
+    if mentions(source, MORE):
         return []
     return _edits(source, statement, owner, edits.written(source, given))
 
@@ -51,7 +49,13 @@ def _made_here(source: Source, call: ast.Call, owner: str) -> bool:
     return any((around or inner) and scopes.loops(source, one) == around for one in makers)
 
 
-def word(node: ast.AST) -> object:
+def mentions(source: Source, words: Set[str]) -> bool:
+    """Whether one of the words stands anywhere in the file as a name, an argument's name or a text."""
+    kinds = (ast.Name, ast.Attribute, ast.keyword, ast.Constant)
+    return any(isinstance(n, kinds) and _word(n) in words for n in trees.walk(source.tree))
+
+
+def _word(node: ast.AST) -> object:
     for field in ("id", "attr", "arg", "value"):
         if hasattr(node, field):
             return getattr(node, field) if field != "value" or isinstance(node, ast.Constant) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
@@ -26,17 +27,16 @@ def reweighted(source: Source, line: int) -> list[Edit]:
     if not loops or scopes.block(source, statement) is not loops[0].body or len(loops[0].body) < 2:
         return []
     given, loop = finding.keyword(call, "loss_weights"), loops[0]
-    if given is None or not _shared(source, call, loop) or _does_more(source):
-        return []
-    first = _first(source, given, loop)
-    if not first or extracting.edits_cross_strings([statement, loop]):
+    if given is None or not _shared(source, call, loop) or restarting.mentions(source, restarting.MORE | SAVES):
         return []
     tensorflow, importing = edits.imported(source, "tensorflow", "tf")
     name = extracting.free_name(source, "loss_weights", "live_loss_weights")
-    made = f"{name} = {first.replace('tf.', f'{tensorflow}.')}"
+    first, compiled = _first(source, given, loop, tensorflow), _with(source, call, given, name)
+    if not first or not compiled or extracting.edits_cross_strings([statement, loop]):
+        return []
+    made = f"{name} = {first}"
     lambdas = "lambda kept, new: kept.assign(float(new))"
     assigned = f"{tensorflow}.nest.map_structure({lambdas}, {name}, {edits.written(source, given)})"
-    compiled = _with(source, call, given, name)
     return [*importing, edits.before(source, loop, f"{made}\n{compiled}"), edits.replace(source, statement, assigned)]
 
 
@@ -70,29 +70,23 @@ def _same(source: Source, node: ast.expr) -> bool:
     return restarting.fixed(source, node)
 
 
-def _does_more(source: Source) -> bool:
-    """Whether a new ``compile()`` may do more here than take weights, or something writes down how it was compiled."""
-    words = restarting.MORE | SAVES
-    nodes = (n for n in trees.walk(source.tree) if isinstance(n, (ast.Name, ast.Attribute, ast.keyword, ast.Constant)))
-    return any(restarting.word(n) in words for n in nodes)
-
-
-def _first(source: Source, given: ast.expr, loop: ast.For | ast.While) -> str:
+def _first(source: Source, given: ast.expr, loop: ast.For | ast.While, tensorflow: str) -> str:
     """Variables in the form of the weights: of those that are there before the loop, or as they are written."""
+    variable = f"{tensorflow}.Variable"
     if (
         isinstance(given, (ast.List, ast.Tuple))
         and given.elts
         and not any(isinstance(e, ast.Starred) for e in given.elts)
     ):
-        return f"[tf.Variable(0.0, trainable=False) for _ in range({len(given.elts)})]"
+        return f"[{variable}(0.0, trainable=False) for _ in range({len(given.elts)})]"
     if isinstance(given, ast.Dict) and given.keys and all(isinstance(k, ast.Constant) for k in given.keys):
         keys = ", ".join(edits.written(source, k) for k in given.keys if k is not None)
-        return f"{{key: tf.Variable(0.0, trainable=False) for key in ({keys},)}}"
+        return f"{{key: {variable}(0.0, trainable=False) for key in ({keys},)}}"
     if not isinstance(given, ast.Name):
         return ""
     scope = scopes.scope(source, loop)
     made = [n for n in scopes.binders(source, given.id, scope) if _before(source, n, loop)]
-    wanted = f"tf.nest.map_structure(lambda weight: tf.Variable(float(weight), trainable=False), {given.id})"
+    wanted = f"{tensorflow}.nest.map_structure(lambda weight: {variable}(float(weight), trainable=False), {given.id})"
     return wanted if made or given.id in scopes.parameters(scope) else ""
 
 
@@ -109,9 +103,11 @@ def _before(source: Source, node: ast.AST, loop: ast.For | ast.While) -> bool:
 
 
 def _with(source: Source, call: ast.Call, given: ast.expr, name: str) -> str:
-    """The call with the variables in place of the weights, its further lines without their indentation."""
-    text, old = edits.written(source, call), edits.written(source, given)
-    rows = source.text.split("\n")
-    inner = rows[call.lineno - 1][: call.col_offset]
-    whole = text.replace(f"loss_weights={old}", f"loss_weights={name}", 1)
-    return "\n".join(row.removeprefix(inner) for row in whole.split("\n"))
+    """The call with the variables in place of the weights, its further lines without their indentation.
+
+    Nothing where the weights do not follow their name: in brackets of their own, or behind a comment.
+    """
+    old = re.escape(edits.written(source, given))
+    whole, found = re.subn(rf"\bloss_weights\s*=\s*{old}", f"loss_weights={name}", edits.written(source, call), count=1)
+    inner = source.text.split("\n")[call.lineno - 1][: call.col_offset]
+    return "\n".join(row.removeprefix(inner) for row in whole.split("\n")) if found else ""
