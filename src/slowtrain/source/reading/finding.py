@@ -16,6 +16,12 @@ def called(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
+def is_tape(block: ast.With | ast.AsyncWith) -> bool:
+    """Whether it is a ``with tf.GradientTape()``."""
+    opened = (one.context_expr for one in block.items)
+    return any(isinstance(one, ast.Call) and called(one) == "GradientTape" for one in opened)
+
+
 def calls(source: Source, line: int, *names: str) -> list[ast.Call]:
     """Calls of one of ``names`` at ``line``, those whose name stands on that line before those that only span it.
 

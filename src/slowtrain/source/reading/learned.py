@@ -55,10 +55,8 @@ def taped(source: Source, node: ast.AST) -> bool:
     above = finding.parents(source)
     at = above.get(node)
     while at is not None and not isinstance(at, (*FUNCTIONS, ast.ClassDef)):
-        if isinstance(at, ast.With):
-            opened = (one.context_expr for one in at.items)
-            if any(isinstance(one, ast.Call) and finding.called(one) == "GradientTape" for one in opened):
-                return True
+        if isinstance(at, ast.With) and finding.is_tape(at):
+            return True
         at = above.get(at)
     return False
 

@@ -42,6 +42,12 @@ def qualified(source: Source, node: ast.AST) -> str:
     return full
 
 
+def is_new_axis(source: Source, node: ast.expr) -> bool:
+    """``None`` or ``np.newaxis``, as one of the places of a subscript."""
+    none = isinstance(node, ast.Constant) and node.value is None
+    return none or qualified(source, node) in ("numpy.newaxis", "tensorflow.newaxis")
+
+
 def reaches(source: Source, *names: str) -> bool:
     """Whether ``qualified`` may give one of these names, or one that begins so: by the text alone, before parsing."""
     known = [f"{module}." for module in modules(source)]

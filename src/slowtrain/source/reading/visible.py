@@ -125,10 +125,7 @@ def _given(source: Source, sizes: Sequence[ast.expr], depth: int) -> Shape | Non
 def _of_part(source: Source, node: ast.Subscript, depth: int) -> Shape | None:
     """``x[None]``, ``x[:n]``, ``x[i:i + 1]``."""
     first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
-    new = (isinstance(first, ast.Constant) and first.value is None) or (
-        values.qualified(source, first) in ("numpy.newaxis", "tensorflow.newaxis")
-    )
-    if new:
+    if values.is_new_axis(source, first):
         return (1,)
     if not isinstance(first, ast.Slice) or first.step is not None:
         return None

@@ -34,7 +34,7 @@ def compiled_step(source: Source, line: int) -> list[Edit]:
 
 def _tape(source: Source, line: int) -> ast.With | None:
     """The block of the gradient tape that ``line`` stands in, or stands behind in the same block of statements."""
-    tapes = [n for n in trees.walk(source.tree) if isinstance(n, ast.With) and _is_tape(n)]
+    tapes = [n for n in trees.walk(source.tree) if isinstance(n, ast.With) and finding.is_tape(n)]
     near = [t for t in tapes if t.lineno <= line <= (scopes.block(source, t)[-1].end_lineno or t.lineno)]
     function = source.function_at(line)
     near = near or [t for t in tapes if function is not None and finding.function(source, t) is function]
@@ -82,11 +82,6 @@ def _distributed(source: Source, function: ast.AST) -> bool:
     name = getattr(function, "name", "")
     runs = (n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) in ("run", "reduce"))
     return any(scopes.dotted(a).rpartition(".")[2] == name for call in runs for a in call.args[:1])
-
-
-def _is_tape(node: ast.With) -> bool:
-    calls = (i.context_expr for i in node.items)
-    return any(isinstance(c, ast.Call) and finding.called(c) == "GradientTape" for c in calls)
 
 
 def _name_of_tf(source: Source) -> str | None:
@@ -242,7 +237,7 @@ def _tapes(statements: Sequence[ast.stmt]) -> set[str]:
 def _lines(source: Source, tape: ast.With) -> list[ast.stmt]:
     """From the first tape of the block to the last update, with metrics updated right behind it."""
     block = scopes.block(source, tape)
-    tapes = [i for i, s in enumerate(block) if isinstance(s, ast.With) and _is_tape(s)]
+    tapes = [i for i, s in enumerate(block) if isinstance(s, ast.With) and finding.is_tape(s)]
     updates = [
         i
         for i, s in enumerate(block)
@@ -316,11 +311,9 @@ def without_eager_option(source: Source, given: ast.expr) -> list[Edit]:
     if not isinstance(given, ast.Constant):
         return []
     sizes = _open_sizes(source)
-    return (
-        []
-        if _needs_eager(source, sizes)
-        else [edits.replace(source, given, "False"), *(_opened(source, s) for s in sizes)]
-    )
+    if _needs_eager(source, sizes):
+        return []
+    return [edits.replace(source, given, "False"), *(_opened(source, s) for s in sizes)]
 
 
 def without_eager_switch(source: Source) -> list[Edit]:

@@ -31,7 +31,7 @@ from slowtrain.source.cures.input.elementwise_ops import (
     Unsure,
     Value,
 )
-from slowtrain.source.reading import scopes
+from slowtrain.source.reading import scopes, values
 from slowtrain.source.reading.input import elements
 
 MADE_ALIKE = frozenset({"zeros", "ones", "random.normal", "random.uniform", "random.truncated_normal"})
@@ -264,7 +264,7 @@ class _Reader:
         listed = index.elts if isinstance(index, ast.Tuple) else [index]
         dots = bool(listed) and isinstance(listed[0], ast.Constant) and listed[0].value is Ellipsis
         taken = listed[1:] if dots else listed
-        added = sum(_is_newaxis(self.source, i) for i in taken)
+        added = sum(values.is_new_axis(self.source, i) for i in taken)
         if any(isinstance(self.value(i), (Item, Several)) for i in taken if not isinstance(i, ast.Slice)):
             raise Unsure("an index that differs")
         if any(isinstance(i, ast.Constant) and i.value is Ellipsis for i in taken):
@@ -276,7 +276,7 @@ class _Reader:
             if len(taken) < value.rank:
                 more = ", :" * (value.rank - len(taken))
                 self.found.changes.append(edits.insert(self.source, edits.end(index), more))
-        gone = sum(not isinstance(i, ast.Slice) and not _is_newaxis(self.source, i) for i in taken)
+        gone = sum(not isinstance(i, ast.Slice) and not values.is_new_axis(self.source, i) for i in taken)
         self.found.lowered |= gone > 0
         return Item(None if value.rank is None else value.rank - gone + added, node if value.rank is None else None)
 
@@ -371,9 +371,3 @@ class _Reader:
 
 def _open(value: Value) -> bool:
     return isinstance(value, Several) and value.each is not None
-
-
-def _is_newaxis(source: Source, node: ast.expr) -> bool:
-    return (isinstance(node, ast.Constant) and node.value is None) or scopes.full(source, node) in (
-        "tensorflow.newaxis", "numpy.newaxis",
-    )  # fmt: skip

@@ -189,7 +189,9 @@ def _listed(source: Source, given: ast.expr, depth: int = 4) -> bool | None:
 
 def _traced(source: Source, call: ast.Call, depth: int = 3) -> bool:
     """Whether it may run in a graph or under a tape: there NumPy would cut what is followed."""
-    if any(isinstance(n, ast.With) and _tape(n) and call in trees.walk(n) for n in index.nodes(source, ast.With)):
+    if any(
+        isinstance(n, ast.With) and finding.is_tape(n) and call in trees.walk(n) for n in index.nodes(source, ast.With)
+    ):
         return True
     function = finding.function(source, call)
     if function is None:
@@ -197,8 +199,3 @@ def _traced(source: Source, call: ast.Call, depth: int = 3) -> bool:
     if graphable.graphed(source, function) or function.name in ("call", "train_step", "test_step") or not depth:
         return True
     return any(_traced(source, one, depth - 1) for one in index.of(source).called(function.name) if one is not call)
-
-
-def _tape(block: ast.With) -> bool:
-    made = (i.context_expr for i in block.items)
-    return any(isinstance(c, ast.Call) and finding.called(c) == "GradientTape" for c in made)

@@ -128,18 +128,12 @@ def _longer(source: Source, node: ast.expr) -> tuple[ast.expr, int | None, bool]
 def _added(source: Source, at: ast.expr) -> int | None:
     """``[:, None]``: 1; ``[..., None, :]``: -2; None where anything else is done as well."""
     parts = list(at.elts) if isinstance(at, ast.Tuple) else [at]
-    new = [i for i, one in enumerate(parts) if _is_new(source, one)]
+    new = [i for i, one in enumerate(parts) if values.is_new_axis(source, one)]
     ellipses = [i for i, one in enumerate(parts) if isinstance(one, ast.Constant) and one.value is Ellipsis]
     slices = [one for one in parts if isinstance(one, ast.Slice) and not (one.lower or one.upper or one.step)]
     if len(new) != 1 or len(ellipses) > 1 or len(new) + len(ellipses) + len(slices) != len(parts):
         return None
     return new[0] - len(parts) if ellipses and ellipses[0] < new[0] else new[0]
-
-
-def _is_new(source: Source, node: ast.expr) -> bool:
-    if isinstance(node, ast.Constant):
-        return node.value is None
-    return values.qualified(source, node) in ("tensorflow.newaxis", "numpy.newaxis")
 
 
 def _whole(node: ast.expr | None) -> int | None:
