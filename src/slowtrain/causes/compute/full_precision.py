@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Spot
+from slowtrain.source import Source, edits
 from slowtrain.source.cures.compute import models
 from slowtrain.source.reading.recorded import everywhere
+from slowtrain.source.spots.compute import late
 from slowtrain.trace import Device, Trace, names, tensor_cores
 from slowtrain.whatif import Drop, Remedy
 
@@ -43,6 +45,7 @@ class FullPrecision(Cause):
     The saving is an estimate from the card's peaks by kernel class: most of the peaks' ratio where arithmetic bounds
     kernels that take long, less of it of short ones, and at most twice where memory bounds. Its range is wide,
     for shapes decide.
+    In source text: a mixed policy that is set after the layers were made, which has no effect on them.
 
     ## What to do
     `keras.mixed_precision.set_global_policy("mixed_float16")`, with `"mixed_bfloat16"` on Ampere and
@@ -57,6 +60,7 @@ class FullPrecision(Cause):
 
     title = "Matrix work in float32 while tensor cores are idle"
     needs = frozenset({Signal.STEPS, Signal.DEVICE})
+    words = late.SETTING
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         device = trace.device
@@ -109,6 +113,13 @@ class FullPrecision(Cause):
         done = everywhere(trace, lambda text: models.mixed(text, format_))
         policy = "mixed-precision" if format_ == "mixed_float16" else None
         yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=done, treatment=policy)
+
+    def spot(self, source: Source) -> Iterable[Spot]:
+        """A mixed policy that is set when all layers are there."""
+        for call in late.policies(source):
+            says = "the layers were made before this policy is set, and compute in float32"
+            cure = Prescription("edit", Effect.CHANGES_TRAINING, "set the policy before the first layer is made")
+            yield Spot(edits.start(call), edits.end(call), says, cure)
 
     fires = (
         """
