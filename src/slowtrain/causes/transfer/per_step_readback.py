@@ -11,8 +11,8 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.transfer import at_once, readbacks
 from slowtrain.source.reading import scopes
 from slowtrain.source.reading.abstract import training
+from slowtrain.source.spots.transfer import asked, stepwise
 from slowtrain.source.spots.transfer import readbacks as spotted
-from slowtrain.source.spots.transfer import stepwise
 from slowtrain.trace import Trace, loop, names
 from slowtrain.trace.host import logs, saves
 from slowtrain.whatif import Drop, Remedy
@@ -127,7 +127,7 @@ class PerStepReadback(Cause):
             cure = Prescription("edit", Effect.EXACT, says, edits=made)
             end = edits.end(read.node.iter) if isinstance(read.node, ast.For) else edits.end(read.node)
             yield Spot(edits.start(read.node), end, read.says, cure)
-        back = (*stepwise.read_back(source), *stepwise.one_after_another(source))
+        back = (*stepwise.read_back(source), *stepwise.one_after_another(source), *asked.truth(source))
         for more in stepwise.beside(_looping(source, known), back):
             made = tuple(at_once.read_by_place(source, more.node.lineno))
             cure = Prescription("edit" if made else "advice", Effect.EXACT, more.cure, edits=made)

@@ -3,17 +3,44 @@
 from __future__ import annotations
 
 import ast
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from slowtrain.source import kept, trees
 from slowtrain.source.reading import finding, scopes
-from slowtrain.source.reading.abstract.values import NOTHING, Value
+from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Given, Value, number
 
 if TYPE_CHECKING:
     from slowtrain.source.reading.abstract.machine import Machine
     from slowtrain.source.reading.abstract.names import Scope
 
+TENSORS = ("tensor", "variable")
 OFTEN = 10  # one turn in so many: what steps do, not what reports do
+
+
+def asked(machine: Machine, test: ast.expr, scope: Scope) -> Value:
+    """What a condition gives; that Python asks a tensor for its truth is written down."""
+    found = machine.value(test, scope)
+    _note(machine, test, found)
+    return found
+
+
+def several(machine: Machine, node: ast.BoolOp, scope: Scope) -> list[Value]:
+    """The parts of ``a and b``: behind one that seldom holds the next is seldom asked for, too."""
+    parts: list[Value] = []
+    seldom = False
+    for one in node.values:
+        parts.append(machine.value(one, scope))
+        with machine.sometimes(UNKNOWN) if seldom else nullcontext():
+            _note(machine, one, parts[-1])
+        sure = parts[-1].kind in TENSORS or truth(parts[-1]) is isinstance(node.op, ast.And)
+        seldom |= not sure and not usual(machine, one, scope)
+    return parts
+
+
+def _note(machine: Machine, test: ast.expr, found: Value) -> None:
+    if found.kind in TENSORS and found.name != "symbolic":
+        machine.note("bool", None, Given(test, [found]), number("bool", found.varies))
 
 
 def truth(test: Value) -> bool | None:

@@ -279,9 +279,9 @@ def _compare(machine: Machine, node: ast.Compare, scope: Scope) -> Value:
 
 def _either_of(machine: Machine, node: Any, scope: Scope) -> Value:
     if isinstance(node, ast.BoolOp):
-        parts = [machine.value(n, scope) for n in node.values]
+        parts = conditions.several(machine, node, scope)
         return joined(parts).with_(known=NOTHING)
-    test = machine.value(node.test, scope)
+    test = conditions.asked(machine, node.test, scope)
     sure = conditions.truth(test)
     if sure is not None:
         return machine.value(node.body if sure else node.orelse, scope)
@@ -289,10 +289,11 @@ def _either_of(machine: Machine, node: Any, scope: Scope) -> Value:
 
 
 def _unary(machine: Machine, node: ast.UnaryOp, scope: Scope) -> Value:
-    found = machine.value(node.operand, scope)
     if isinstance(node.op, ast.Not):
+        found = conditions.asked(machine, node.operand, scope)
         known = conditions.truth(found)
         return Value("number", NOTHING if known is None else not known, found.varies, name="bool")
+    found = machine.value(node.operand, scope)
     if isinstance(node.op, ast.USub) and isinstance(found.known, (int, float)):
         return found.with_(known=-found.known)
     return found.with_(known=NOTHING) if found.kind != "variable" else found.with_(kind="tensor", known=NOTHING)
@@ -318,6 +319,14 @@ def _formatted(machine: Machine, node: ast.JoinedStr, scope: Scope) -> Value:
     return calls.noted(machine, "format", None, given, lambda: made)
 
 
+def _arithmetic(machine: Machine, node: ast.BinOp, scope: Scope) -> Value:
+    left, right = machine.value(node.left, scope), machine.value(node.right, scope)
+    if left.kind == "text" and isinstance(node.op, ast.Mod):
+        given = Given(node, [right])
+        return calls.noted(machine, "format", None, given, lambda: things.together(node.op, left, right))
+    return things.together(node.op, left, right)
+
+
 def _named(machine: Machine, node: ast.NamedExpr, scope: Scope) -> Value:
     found = machine.value(node.value, scope)
     machine.store(node.target, found, scope)
@@ -337,9 +346,7 @@ _EXPRESSIONS: dict[type[ast.AST], Callable[[Machine, Any, Scope], Value]] = {
     ast.Attribute: _attribute,
     ast.Call: _call,
     ast.Subscript: _subscript,
-    ast.BinOp: lambda machine, node, scope: things.together(
-        node.op, machine.value(node.left, scope), machine.value(node.right, scope)
-    ),
+    ast.BinOp: _arithmetic,
     ast.Compare: _compare,
     ast.BoolOp: _either_of,
     ast.IfExp: _either_of,

@@ -200,7 +200,7 @@ class Machine(Standing):
                 scope.elsewhere[name] = at
 
     def _if(self, node: ast.If, scope: Scope) -> bool:
-        test = self.value(node.test, scope)
+        test = conditions.asked(self, node.test, scope)
         sure = conditions.truth(test)
         if sure is not None:
             return self.block(node.body if sure else node.orelse, scope)
@@ -235,7 +235,7 @@ class Machine(Standing):
 
     def _while(self, node: ast.While, scope: Scope) -> bool:
         def turn(_: Loop) -> None:
-            self.value(node.test, scope)
+            conditions.asked(self, node.test, scope)
             self.block(node.body, scope)
 
         self.loop(node, None, UNKNOWN, turn, scope)
@@ -389,6 +389,7 @@ _STATEMENTS: dict[type[ast.AST], Any] = {
     ast.AsyncWith: Machine._with,
     ast.Try: Machine._try,
     ast.Match: Machine._match,
+    ast.Assert: lambda machine, node, scope: conditions.asked(machine, node.test, scope) is None,
     ast.Import: lambda *_: False,  # names that are imported are known by the file's text
     ast.ImportFrom: lambda *_: False,
 }
