@@ -8,7 +8,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.input import lists
+from slowtrain.source.cures.input import feeding_by_hand, lists
 from slowtrain.source.reading.recorded import LEAST_VISITS, by_hand, divided, follows_model, only_converts
 from slowtrain.source.spots.input import handfed
 from slowtrain.source.spots.transfer import conversions, stepwise
@@ -132,7 +132,8 @@ class PerStepFeed(Cause):
         for one in conversions.needless(source):
             if one.call not in seen:
                 seen.add(one.call)
-                cure = Prescription("advice", Effect.EXACT, one.cure)
+                made = tuple(feeding_by_hand.repeated_once(source, one.call.lineno)) if one.same else ()
+                cure = Prescription("edit" if made else "advice", Effect.EXACT, one.cure, edits=made)
                 yield Spot(edits.start(one.call), edits.end(one.call), one.says, cure)
         reached = (*stepwise.fed(source), *stepwise.small(source), *stepwise.to_session(source))
         for more in stepwise.beside(seen, reached):

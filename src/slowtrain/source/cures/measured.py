@@ -134,7 +134,7 @@ def by_hand_once(trace: Trace, places: Iterable[Place]) -> tuple[Edit, ...]:
     # A tensor of all the data goes to the accelerator: there it has to fit beside the model.
     small = not trace.on_accelerator or float(np.nansum(trace.lane("feed").value)) <= ON_DEVICE_BYTES
     found = every(trace, places, feeding_by_hand.converted_once) if small else ()
-    found = found or every(trace, places, feeding_by_hand.done_once)
+    found = found or every(trace, places, feeding_by_hand.repeated_once)
     return found or (first(trace, places, arrays.read_whole) if _small_files(trace) else ())
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeGuard
 
 from slowtrain.model import Edit
 from slowtrain.source import BLOCKS, FUNCTIONS, Source, edits, trees
 from slowtrain.source.cures.input import arrays, generators, held
-from slowtrain.source.reading import finding, repeatable, scopes
+from slowtrain.source.reading import finding, index, repeatable, scopes
 
 CONVERSIONS = ("tensorflow.constant", "tensorflow.convert_to_tensor", "tensorflow.cast")
 PURE = frozenset("len range zip list tuple sorted sum min max float int abs round enumerate reversed dict set".split())
@@ -133,6 +133,42 @@ def done_once(source: Source, line: int) -> list[Edit]:
         return []
     text = _dedented(source, statement)
     return [edits.before(source, loop, text), edits.without(source, statement)]
+
+
+def repeated_once(source: Source, line: int) -> list[Edit]:
+    """What ``line`` does again in every step with what stays as it is, before the loop: all of it, or conversions."""
+    return done_once(source, line) or parts_once(source, line)
+
+
+def parts_once(source: Source, line: int) -> list[Edit]:
+    """``step(tf.constant(data), batch)`` around ``line``: what stays as it is converted before the loop."""
+    simple = [n for n in index.nodes(source, ast.Assign, ast.Expr) if isinstance(n, ast.stmt)]
+    around = [n for n in simple if n.lineno <= line <= (n.end_lineno or n.lineno)]
+    if len(around) != 1:
+        return []
+    found: list[Edit] = []
+    made: dict[str, str] = {}
+    for call in _conversions(source, around[0]):
+        loop = _unchanged_in(source, call, [call])
+        kept = loop is not None and pure(source, call) and _of_data(source, call) and _always(source, around[0], loop)
+        if loop is None or not kept or call.lineno != call.end_lineno:
+            continue
+        whole = edits.written(source, call)
+        if whole not in made:
+            first = next((n.id for n in trees.walk(call.args[0]) if isinstance(n, ast.Name)), "data")
+            made[whole] = fresh(source, f"{first}_tensor", made.values())
+            found.append(edits.before(source, loop, f"{made[whole]} = {whole}"))
+        found.append(edits.replace(source, call, made[whole]))
+    return found
+
+
+def _conversions(source: Source, statement: ast.AST) -> Iterator[ast.Call]:
+    """The outermost conversions that a statement makes whenever it runs."""
+    for node in ast.iter_child_nodes(statement):
+        if isinstance(node, ast.Call) and node.args and scopes.full(source, node.func) in CONVERSIONS:
+            yield node
+        elif isinstance(node, (ast.Call, ast.keyword, ast.Tuple, ast.List, ast.BinOp, ast.Starred, ast.Subscript)):
+            yield from _conversions(source, node)
 
 
 def _dedented(source: Source, statement: ast.stmt) -> str:

@@ -27,6 +27,7 @@ class Converted:
     call: ast.Call
     says: str
     cure: str
+    same: bool = False  # the same data in every turn
 
 
 def needless(source: Source) -> Iterator[Converted]:
@@ -38,7 +39,7 @@ def needless(source: Source) -> Iterator[Converted]:
             name, given = finding.called(call), call.args[0]
             if _unchanged(source, steps, given):
                 says = f"{name} converts the same data again in every turn, between two steps"
-                yield Converted(call, says, "convert once before the loop")
+                yield Converted(call, says, "convert once before the loop", same=True)
             elif _list_of_arrays(source, given):
                 says = f"{name} goes through this list of arrays number by number, in every turn"
                 yield Converted(call, says, "make one array of the list first, with np.asarray(), or from the start")
