@@ -36,7 +36,7 @@ SEEN = {
     ),
     "jax-mi300x/attention": Seen(
         3, 10.854, 29, 0.118, {"sync": 0.717, "dispatch": 0.204, "python": 0.039, "h2d": 0.035},
-        (20.693, "sync", "BufferSequencingEvent::Execute"), 1.18,
+        (20.693, "sync", "BufferSequencingEvent::Execute"), 1.167,
     ),
     "jax-mi300x/conv": Seen(
         4, 26.555, 5, 0.026, {"sync": 0.763, "dispatch": 0.204, "h2d": 0.032},
@@ -44,7 +44,7 @@ SEEN = {
     ),
     "jax-mi300x/elementwise": Seen(
         4, 2.016, 13, 0.384, {"dispatch": 0.476, "python": 0.302, "queue": 0.100, "h2d": 0.108},
-        (0.324, "python", "$custom_derivatives.py:259 __call__"), 1.18,
+        (0.324, "python", "$custom_derivatives.py:259 __call__"), 1.160,
     ),
 }  # fmt: skip
 
@@ -79,7 +79,7 @@ def test_at_least_nine_tenths_of_the_idle_time_get_a_name(name: str) -> None:
 def test_what_the_first_cure_would_give(name: str) -> None:
     found = examine(read(name)).diagnoses
     speedups = [d.saving.speedup for d in found[:1]]
-    assert speedups == ([pytest.approx(SEEN[name].speedup, abs=0.02)] if SEEN[name].speedup else [])
+    assert speedups == ([pytest.approx(SEEN[name].speedup, abs=0.005)] if SEEN[name].speedup else [])
 
 
 def test_a_v100() -> None:
