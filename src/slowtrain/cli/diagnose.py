@@ -40,8 +40,8 @@ def main(args: argparse.Namespace) -> int:
     if args.list:
         for session in sessions:
             size = sum(f.stat().st_size for f in session.files) / 1e6
-            hosts = f"{len(session.files)} host{'s' if len(session.files) > 1 else ''}"
-            print(f"{session.name}  {hosts}  {size:.1f} MB  {session.folder}")
+            files = f"{len(session.files)} file{'s' if len(session.files) > 1 else ''}"  # of one host or of several
+            print(f"{session.name}  {files}  {size:.1f} MB  {session.folder}")
         return 0
     if args.session is not None:
         named = [s for s in sessions if s.name == args.session]
