@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from slowtrain.checkup import words
 from slowtrain.diagnose import examine
 from slowtrain.trace import Trace, lacking, profiled, timeline, xplane
 from slowtrain.trace.activities import D2D, D2H, H2D, KERNEL, MEMSET, activity_kind
@@ -152,6 +153,16 @@ def test_steps_whose_events_were_dropped_are_not_called_idle() -> None:
     assert whole.device is not None
     assert whole.device.busy_ms == pytest.approx(0.9)
     assert len(trace_of(host, gpu(rows)).steps) == 10
+
+
+def test_a_profile_without_steps_says_so_and_speaks_of_none() -> None:
+    """Kernels of which none comes twice, and nothing of the host: idle for most of the profile."""
+    trace = trace_of(gpu([(f"kernel_{i}", 1000.0 * i + i * i, 100.0 + i, 0) for i in range(40)]))
+    assert "no steps could be told" in trace.facts["notes"][0]
+    findings = examine(trace)
+    said = words.headline(trace, findings, words.verdict(trace, findings))
+    assert "of the profile's" in said
+    assert "step" not in said
 
 
 @pytest.mark.parametrize(("count", "said"), [(1, "only one step in"), (3, "only 3 steps in"), (20, None)])

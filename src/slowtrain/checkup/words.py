@@ -145,8 +145,11 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
         return f"the script ended with exit code {trace.fact('launch', 'exit_code')} before it trained"
     if kind is VerdictKind.INSUFFICIENT:
         if trace.enough and untold(trace):
-            part = f"{trace.share(Category.UNATTRIBUTED):.0%} of a step of {plain(trace.step_ms)} ms"
-            return f"{part} could not be told apart: let the script call a function for each step, not for many"
+            of = "a step of" if trace.fact("told_steps", default=True) else "the profile's"
+            said = f"{trace.share(Category.UNATTRIBUTED):.0%} of {of} {plain(trace.step_ms)} ms could not be told apart"
+            if trace.fact("profile"):  # it is there as it is
+                return said
+            return f"{said}: let the script call a function for each step, not for many"
         count = int(trace.steps.steady.sum())
         said = f"{count or 'no'} steady step{'' if count == 1 else 's'}"
         more = "let it train for longer" if len(trace.steps) else "nothing that trains was seen"

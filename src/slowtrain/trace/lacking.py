@@ -21,6 +21,8 @@ def notes(spaces: Sequence[xplane.Space], whole: Timeline, device: Device | None
     if 0 < steps < FEW_STEPS:
         what = "only one step" if steps == 1 else f"only {steps} steps"
         yield f"{what} in the profile: whether that is usual, and what comes now and then, it cannot tell"
+    if not steps:
+        yield "no steps could be told in the profile, neither by marks nor by what repeats: all of it counts as one"
     for number, space in enumerate(spaces):
         host = host_of(spaces, number)
         yield from _recorded(space, [d for d in whole.devices if d.host == host and d.kind != "CPU"])
