@@ -155,6 +155,13 @@ def test_steps_whose_events_were_dropped_are_not_called_idle() -> None:
     assert len(trace_of(host, gpu(rows)).steps) == 10
 
 
+def test_a_copy_that_outlasts_the_last_step_is_hidden_by_the_kernels_behind_it() -> None:
+    rows: list[Row] = [("gemm", 0, 900, 0), ("gemm", 1000, 900, 0), ("MemcpyH2D", 1900, 500, 0), ("gemm", 2000, 900, 0)]
+    device = trace_of(plane("/host:CPU", {"python/1": steps(2)}), gpu(rows, [PINNED.format(8)])).device
+    assert device is not None
+    assert device.copies["h2d"].exposed_ms == pytest.approx(0.1 / 2)
+
+
 def test_a_profile_without_steps_says_so_and_speaks_of_none() -> None:
     """Kernels of which none comes twice, and nothing of the host: idle for most of the profile."""
     trace = trace_of(gpu([(f"kernel_{i}", 1000.0 * i + i * i, 100.0 + i, 0) for i in range(40)]))

@@ -23,6 +23,7 @@ from slowtrain.trace import (
 )
 from slowtrain.trace.activities import COLLECTIVE, D2D, D2H, H2D, KERNEL, KINDS, MEMSET, PAGEABLE, UNTOLD, Activities
 from slowtrain.trace.cadence import Cadence
+from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.timeline import Timeline
 
 MOST_NAMES = 2000  # of a table: models of some hundred layers have as many ops
@@ -39,13 +40,14 @@ def summary(whole: Timeline, device: timeline.Device, found: Cadence, waits: idl
     precision, matrix, cores = _formats(kernels, steps)
     delay, queued = _launches(whole, device, kernels)
     origin = float(found.start_ms[0]) if len(found) else whole.start_ms
+    computing = device.activities.busy(KERNEL, COLLECTIVE, MEMSET)  # behind the last step too, which a copy may outlast
     return Device(
         device.name, device.kind, device.facts, len(found),
         float((found.end_ms - found.start_ms).mean()) if len(found) else 0.0,
         busy / steps, float(kernels.ms.sum()) / steps, len(kernels) / steps,
         float(np.median(kernels.ms)) * 1e3 if len(kernels) else 0.0,
         by_kernel, by_op,
-        {KINDS[kind]: _copies(inside, kind, steps) for kind in (H2D, D2H, D2D) if (inside.kind == kind).any()},
+        {KINDS[kind]: _copies(inside.of(kind), computing, steps) for kind in (H2D, D2H, D2D) if len(inside.of(kind))},
         {reason: intervals.total(spans) / steps for reason, spans in waits.reasons.items()},
         idle.longest(whole, device, waits, origin), precision, matrix, cores, delay, queued,
         {text: device.places[text] for text in by_op if text in device.places},
@@ -115,10 +117,9 @@ def _table(acts: Activities, key: Any, steps: int) -> Mapping[str, tuple[float, 
     return {name: (row[0], row[1]) for name, row in ordered}
 
 
-def _copies(acts: Activities, kind: int, steps: int) -> Copies:
-    mine = acts.where(acts.kind == kind)
+def _copies(mine: Activities, others: Intervals, steps: int) -> Copies:
+    """Of one direction; exposed is what lies beside all ``others``."""
     spans = intervals.union(mine.start_ms, mine.end_ms)
-    others = acts.busy(KERNEL, COLLECTIVE, MEMSET)
     exposed = intervals.total(intervals.subtract(spans, others)) / steps
     found = Copies(len(mine) / steps, float(mine.bytes.sum()) / steps, float(mine.ms.sum()) / steps, exposed)
     if not len(mine.memory) or (mine.memory == UNTOLD).any():
