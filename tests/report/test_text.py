@@ -6,9 +6,11 @@ import re
 import subprocess
 import sys
 import unicodedata
+from dataclasses import replace
 
 import pytest
 
+from slowtrain.model import DeviceUse, IdleGap
 from slowtrain.report import text
 from slowtrain.report.terminal import Paper, cells
 
@@ -65,6 +67,14 @@ def test_largest_parts_first_and_what_is_unknown_always() -> None:
         report = text.render(checkups.input_bound(), height=height)
         assert re.search(r"input +\S+ +8\.1 ms +66%", report)
         assert re.search(r"unattributed +\S+ +0\.3 ms +2\.4%", report)
+
+
+def test_why_a_device_waits_is_said_down_to_a_tenth_however_little_room_there_is() -> None:
+    idle = checkups.parts(dispatch=5.0, queue=3.0, python=1.5, sync=0.5)
+    device = DeviceUse("GPU:0", "GPU", 0.5, 9.0, 12.0, None, None, idle, (IdleGap(0.0, 2.0, "queue", 1.0, ""),))
+    report = text.render(replace(checkups.input_bound(), device=device), height=1)
+    assert re.search(r"50% for the host to launch.*\n +30% .*\n +15% ", report)
+    assert " 5% " not in report.split("Why GPU:0 waits")[1].split("longest gaps")[0]
 
 
 @pytest.mark.parametrize("make", [checkups.failed, checkups.insufficient])

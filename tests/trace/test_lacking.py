@@ -168,8 +168,16 @@ def test_a_profile_without_steps_says_so_and_speaks_of_none() -> None:
     assert "no steps could be told" in trace.facts["notes"][0]
     findings = examine(trace)
     said = words.headline(trace, findings, words.verdict(trace, findings))
+    assert not [note for note in words.notes(trace, findings) if "a step here" in note or "wait for input" in note]
     assert "of the profile's" in said
     assert "step" not in said
+
+
+@pytest.mark.parametrize("count", [3, 4, 5])
+def test_a_last_turn_whose_input_lies_outside_is_not_a_step(count: int) -> None:
+    """Turns of 10 ms, told by their kernels alone: these come after 6.4 ms, and behind the last ones nothing does."""
+    rows: list[Row] = [(n, 10_000.0 * i + at, 1700, 0) for i in range(count) for n, at in (("a", 6400), ("b", 8200))]
+    assert trace_of(gpu(rows)).step_ms == pytest.approx(10)
 
 
 @pytest.mark.parametrize(("count", "said"), [(1, "only one step in"), (3, "only 3 steps in"), (20, None)])

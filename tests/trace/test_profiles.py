@@ -204,6 +204,7 @@ OTHERS: dict[str, tuple[bytes, str]] = {
     "ckpt-1.data-00000-of-00001": (bytes(range(256)), "part of a TensorFlow checkpoint"),
     "saved_model.pb": (b"\x08\x01\x12\x02\x0a\x00", "part of a SavedModel"),
     "recording.sqlite": (b"SQLite format 3\x00" + bytes(90), "SQLite"),
+    "zeros.xplane.pb.gz": (gzip.compress(bytes(5000)), "no protobuf message"),  # and gigabytes of them are not unzipped
     "profile.xplane.pb.zst": (b"\x28\xb5\x2f\xfd" + bytes(9), "zstd; unpack it first"),
 }
 

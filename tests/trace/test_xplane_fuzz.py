@@ -70,7 +70,7 @@ def test_the_corrupt_profile_and_protobufs_of_another_kind() -> None:
 def test_a_gzip_bomb_is_declined_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xplane, "MAX_UNZIPPED_BYTES", 1 << 22)
     path = tmp_path / "bomb.xplane.pb.gz"
-    path.write_bytes(gzip.compress(bytes(1 << 24)))
+    path.write_bytes(gzip.compress(SMALL + bytes(1 << 24)))
     with pytest.raises(InputError, match="unzips to more than 4 MiB"):
         xplane.read(path)
 

@@ -149,7 +149,7 @@ def _profile(trace: Trace, path: Path) -> Subject:
 def _steps(trace: Trace) -> StepSummary:
     steady = trace.steps.steady_ms
     warmup = trace.steps.warm
-    if not len(steady):
+    if not len(steady) or not trace.fact("told_steps", default=True):
         return StepSummary(0, warmup, None, None, None)
     sizes = trace.steps.size[trace.steps.steady]
     rate = float(sizes.sum() / steady.sum() * 1e3) if (sizes > 0).all() and steady.sum() else None

@@ -207,7 +207,7 @@ def notes(trace: Trace, findings: Findings) -> Iterator[str]:
         yield f"a step here is one turn of: {trace.steps.source}"
     if len(trace.steps) and trace.kernels is None:
         yield "no deep window: what happens inside a function call could not be told apart"
-    if len(trace.steps) and Signal.INPUT not in trace.signals:
+    if len(trace.steps) and Signal.INPUT not in trace.signals and trace.fact("told_steps", default=True):
         yield "the wait for input inside the training function was not measured"
     if (taken := crowd(trace)) >= CROWDED:
         yield (

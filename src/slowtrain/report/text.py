@@ -49,6 +49,7 @@ _CUTS: tuple[tuple[str, int], ...] = (
 )  # fmt: skip
 
 
+A_TENTH = 0.1  # of the device's idle time: what takes as much is told, however little room there is
 VISIBLE = 0.002  # a smaller share is named in the line below the bars
 
 
@@ -148,7 +149,9 @@ def _device(checkup: Checkup, paper: Paper, limits: _Limits) -> Iterator[str]:
     idle = f"{wording.duration(device.idle.total_ms)} of a step"
     title = f"Why {device.name} waits"
     yield paper.style(paper.pad(title, paper.width - cells(idle)), "bold") + idle
-    for part in device.idle.parts[: max(limits.gaps, 1)]:
+    for place, part in enumerate(device.idle.parts):
+        if place >= max(limits.gaps, 1) and part.share < A_TENTH:
+            break
         text = wording.WAITS.get(part.name, part.name)
         yield f"  {_share(part):>5} {paper.fit(text, paper.width - 8)}"
     if device.gaps and limits.gaps:

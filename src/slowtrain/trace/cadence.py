@@ -163,7 +163,10 @@ def _most(found: dict[str, tuple[list[float], list[float]]], what: str, preferre
 def _from_starts(start: Floats, last_end: float, source: str) -> Cadence:
     """Each step lasts until the next begins; the last until its own end, unless that is far from complete."""
     end = np.append(start[1:], max(last_end, float(start[-1])))
-    if len(start) > TURNS and end[-1] - start[-1] < 0.7 * float(np.median(end[:-1] - start[:-1])):
+    whole = end[:-1] - start[:-1]
+    # Of two whole turns one may have waited for something rare: the last is short only beside the shorter.
+    usual = np.median if len(whole) >= TURNS else np.min
+    if len(start) >= TURNS and end[-1] - start[-1] < 0.7 * float(usual(whole)):
         # The call returned before the device had finished, or the profile ended: no whole turn.
         start, end = start[:-1], end[:-1]
     return Cadence(start, end, source)

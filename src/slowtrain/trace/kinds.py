@@ -31,6 +31,7 @@ _ANALYSIS = re.compile(
     r"(?:overview_page|input_pipeline\w*|(?:tensorflow|kernel|op)_stats\w*|memory_profile|memory_viewer|hlo_proto|"
     r"hlo_stats|pod_viewer|tf_data_bottleneck_analysis|podcapture|roofline_model|trace_viewer\w*)\.pb$"
 )
+_NO_WIRE_TYPE = (6, 7)
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 
@@ -45,7 +46,12 @@ def other(head: bytes, name: str) -> str | None:
         return "TensorBoard's event file; profiles lie in plugins/profile beside it"
     if head[257:262] == b"ustar":
         return "a tar archive; unpack it first"
-    return None if _CONTROL.search(head) else _text(head, name)
+    if not _CONTROL.search(head):
+        return _text(head, name)
+    message = head[0] >> 3 and head[0] & 7 not in _NO_WIRE_TYPE
+    return (
+        None if message or perhaps(head, name) else "no protobuf message"
+    )  # before zeros by the gigabyte are unzipped
 
 
 def perhaps(head: bytes, name: str) -> str | None:

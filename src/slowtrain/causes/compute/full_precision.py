@@ -64,8 +64,10 @@ class FullPrecision(Cause):
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         device = trace.device
-        if device is None or device.kind == "CPU" or (device.kind == "GPU" and not sum(device.matrix_ms.values())):
+        if device is None or device.kind == "CPU":
             return super().wants(trace)
+        if device.kind == "GPU" and not sum(device.matrix_ms.values()):  # of one step the end may be missing
+            return super().wants(trace) | ({Signal.MODEL} if len(trace.steps) < 2 else set())
         unknown = device.kind != "GPU" or not tensor_cores.told(device)
         unnamed = device.kind == "GPU" and tensor_cores.card(trace) is None
         return super().wants(trace) | ({Signal.MODEL} if unknown else set()) | ({Signal.MACHINE} if unnamed else set())
