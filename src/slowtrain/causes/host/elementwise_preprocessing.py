@@ -13,7 +13,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import framing, layercalls, vectorising
+from slowtrain.source.cures.host import framing, layercalls, tabled, vectorising
 from slowtrain.source.cures.host.lettered import at_once
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots import reached
@@ -132,6 +132,10 @@ class ElementwisePreprocessing(Cause):
         if lettered:
             compared = "compare all letters with the alphabet at once"
             yield Prescription("edit", Effect.EXACT, compared, edits=lettered)
+            return
+        columns = measured.first(trace, evidence.where, tabled.at_once)
+        if columns:
+            yield Prescription("edit", Effect.EXACT, "mark the columns of all letters at once", edits=columns)
             return
         whole = measured.first(trace, evidence.where, layercalls.for_all)
         if whole:

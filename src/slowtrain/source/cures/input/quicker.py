@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 
-from slowtrain.model import Edit, Effect, Place
+from slowtrain.model import Edit, Effect, Place, Prescription
 from slowtrain.source import FUNCTIONS, Source
-from slowtrain.source.cures.host import framing
+from slowtrain.source.cures.host import framing, tabled
 from slowtrain.source.cures.input import chunks, columns, draws, marking, patches
 from slowtrain.source.reading import finding
 from slowtrain.source.reading.recorded import text_of
@@ -38,10 +38,20 @@ def cures(calls: float, of_samples: bool) -> Iterator[tuple[Effect, str, Cure]]:
     yield exact, "sum the weights of choice() once, not in each draw", draws.summed_once
     yield exact, "fill the whole part of the array at once, not element by element", patches.filled
     yield exact, "set all places of the list at once, not one by one", marking.marked
+    yield exact, "mark the columns of all letters of a text at once", tabled.at_once
     yield exact, "keep each field of the records as an array, and take a batch's rows out of it", columns.kept
     yield Effect.EQUIVALENT, "transform all frames of a signal at once, not one after the other", framing.framed
     if calls >= SAMPLES and not of_samples:
         yield exact, "hand whole batches of the generator's samples to TensorFlow", chunks.handed_over
+
+
+def exactly(source: Source, line: int) -> Prescription | None:
+    """The first of them that applies around ``line`` and leaves every number as it is, whatever was measured."""
+    for effect, says, cure in cures(0, of_samples=True):
+        made = tuple(cure(source, line)) if effect is Effect.EXACT else ()
+        if made:
+            return Prescription("edit", effect, says, edits=made)
+    return None
 
 
 def in_words(kind: str, name: str, *, on_jax: bool = False) -> tuple[Effect, str]:

@@ -1,0 +1,140 @@
+"""Letters that a table turns into columns, each marked in an array by itself: all of a text with one assignment."""
+
+from __future__ import annotations
+
+import ast
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits, trees
+from slowtrain.source.cures import extracting
+from slowtrain.source.reading import finding, index, kinds, ranks, scopes
+
+
+def at_once(source: Source, line: int) -> list[Edit]:
+    """``for i, c in enumerate(text): x[…, i, TABLE[c]] = 1`` around ``line``, or in its function, as one assignment.
+
+    The columns are looked up in the same order, so that a letter which the table lacks is the same error.
+    """
+    within = source.function_at(line)
+    found: list[Edit] = []
+    for loop in index.nodes(source, ast.For):
+        if isinstance(loop, ast.For) and (loop.lineno <= line <= (loop.end_lineno or 0) or _in(source, loop, within)):
+            found += _marked(source, loop)
+    return list(dict.fromkeys(found))
+
+
+def _in(source: Source, loop: ast.For, function: ast.AST | None) -> bool:
+    return function is not None and finding.function(source, loop) is function
+
+
+def _marked(source: Source, loop: ast.For) -> list[Edit]:
+    put = loop.body[0] if len(loop.body) == 1 else None
+    test = None
+    if isinstance(put, ast.If) and len(put.body) == 1 and not put.orelse:
+        test, put = put.test, put.body[0]
+    names, text = _counted(loop)
+    if not isinstance(put, ast.Assign) or len(put.targets) != 1 or text is None or loop.orelse:
+        return []
+    target = put.targets[0]
+    places = target.slice.elts if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Tuple) else []
+    if not isinstance(target, ast.Subscript) or len(places) < 2 or scopes.dotted(places[-2]) != names[0]:
+        return []
+    fixed = [*places[:-2], put.value]
+    if not all(isinstance(p, (ast.Name, ast.Constant)) for p in fixed) or set(names) & scopes.read(fixed):
+        return []
+    if not _looked_up(places[-1], names[1]) or not _known_before(test, places[-1], names[1]):
+        return []
+    if not _array(source, target.value) or not _own(source, loop, names):
+        return []
+    if test is not None and not _again(source, text):
+        return []
+    return _rewritten(source, loop, target, put.value, places, names, text, test)
+
+
+def _counted(loop: ast.For) -> tuple[tuple[str, str], ast.expr | None]:
+    """The names of ``for i, c in enumerate(text)``, and the text."""
+    over = loop.iter
+    plain = isinstance(over, ast.Call) and scopes.dotted(over.func) == "enumerate" and len(over.args) == 1
+    pair = loop.target.elts if isinstance(loop.target, ast.Tuple) else []
+    if not isinstance(over, ast.Call) or not plain or over.keywords or len(pair) != 2:
+        return ("", ""), None
+    if not all(isinstance(n, ast.Name) for n in pair) or isinstance(over.args[0], (ast.GeneratorExp, ast.Starred)):
+        return ("", ""), None
+    return (scopes.dotted(pair[0]), scopes.dotted(pair[1])), over.args[0]
+
+
+def _looked_up(column: ast.expr, letter: str) -> bool:
+    """``TABLE[c]``, ``self.index[c]``, ``TABLE.get(c, 4)``."""
+    if isinstance(column, ast.Subscript):
+        return bool(scopes.dotted(column.value)) and scopes.dotted(column.slice) == letter
+    if not isinstance(column, ast.Call) or not isinstance(column.func, ast.Attribute) or column.func.attr != "get":
+        return False
+    rest = all(isinstance(a, ast.Constant) for a in column.args[1:])
+    known = bool(scopes.dotted(column.func.value)) and len(column.args) == 2 and not column.keywords
+    return known and rest and scopes.dotted(column.args[0]) == letter
+
+
+def _known_before(test: ast.expr | None, column: ast.expr, letter: str) -> bool:
+    """Nothing is asked before, or only whether the same table has the letter: ``c in TABLE``."""
+    if test is None:
+        return True
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.In):
+        return False
+    table = column.value if isinstance(column, ast.Subscript) else None
+    same = table is not None and scopes.dotted(test.comparators[0]) == scopes.dotted(table)
+    return same and scopes.dotted(test.left) == letter
+
+
+def _array(source: Source, node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and (kinds.of(source, node) == kinds.ARRAY or ranks.isarray(source, node))
+
+
+def _again(source: Source, text: ast.expr) -> bool:
+    """Whether it can be gone through twice: its length or a part of it is asked for in the scope."""
+    name = scopes.dotted(text)
+    return isinstance(text, ast.Name) and any(
+        (isinstance(n, ast.Call) and scopes.dotted(n.func) == "len" and [scopes.dotted(a) for a in n.args] == [name])
+        or (isinstance(n, ast.Subscript) and scopes.dotted(n.value) == name)
+        for one in scopes.body(scopes.scope(source, text))
+        for n in trees.walk(one)
+    )
+
+
+def _own(source: Source, loop: ast.For, names: tuple[str, str]) -> bool:
+    """Whether the loop's names are needed nowhere else, and it stands on lines of its own."""
+    inside = {id(n) for n in trees.walk(loop)}
+    row = source.text.split("\n")[loop.lineno - 1]
+    return not row[: loop.col_offset].strip() and not any(
+        isinstance(n, ast.Name) and n.id in names and id(n) not in inside and isinstance(n.ctx, ast.Load)
+        for one in scopes.body(scopes.scope(source, loop))
+        for n in trees.walk(one)
+    )
+
+
+def _rewritten(
+    source: Source,
+    loop: ast.For,
+    target: ast.Subscript,
+    value: ast.expr,
+    places: list[ast.expr],
+    names: tuple[str, str],
+    text: ast.expr,
+    test: ast.expr | None,
+) -> list[Edit]:
+    numpy, importing = edits.imported(source, "numpy", "np")
+    columns = extracting.free_name(source, "columns", f"{scopes.dotted(target.value)}_columns")
+    (place, letter), over = names, edits.written(source, text)
+    ahead = "".join(f"{edits.written(source, p)}, " for p in places[:-2])
+    found = f"{edits.written(source, places[-1])} for {letter} in {over}"
+    indent = source.text.split("\n")[loop.lineno - 1][: loop.col_offset]
+    rows = [f"{numpy}.arange(len({columns}))"]
+    lines = [f"{columns} = {numpy}.array([{found}], int)"]
+    if test is not None:
+        rows = [extracting.free_name(source, "places", f"{scopes.dotted(target.value)}_places")]
+        asked = edits.written(source, test)
+        lines = [
+            f"{rows[0]} = {numpy}.array([{place} for {place}, {letter} in enumerate({over}) if {asked}], int)",
+            f"{columns} = {numpy}.array([{found} if {asked}], int)",
+        ]
+    put = f"{edits.written(source, target.value)}[{ahead}{rows[0]}, {columns}] = {edits.written(source, value)}"
+    return [*importing, edits.replace(source, loop, f"\n{indent}".join([*lines, put]))]

@@ -1,0 +1,75 @@
+"""Letters that a table turns into columns: marked at once, with the numbers and the errors of the loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from slowtrain.source import edits, parse
+from slowtrain.source.cures.host import tabled
+
+HEAD = 'import numpy as np\nTABLE = {"A": 0, "C": 1, "G": 2}\n'
+FUNCTION = """\
+def marked(text):
+    x = np.zeros((len(text), 3), "float32")
+    for i, c in enumerate(text):  #@
+        x[i, TABLE[c]] = 1.0
+    return x
+"""
+
+
+def _edited(text: str) -> str | None:
+    source = parse("train.py", text)
+    assert source is not None
+    line = next(n for n, row in enumerate(text.split("\n"), 1) if "#@" in row)
+    found = tabled.at_once(source, line)
+    return edits.changed(source, found) if found else None
+
+
+ALIKE = {
+    "a table's column": FUNCTION,
+    "a column for all others": FUNCTION.replace("TABLE[c]", 'TABLE.get(c, 2)').replace("i, c", "place, letter")
+    .replace("x[i,", "x[place,").replace("get(c", "get(letter"),
+    "only letters that it has": FUNCTION.replace("x[i,", "if c in TABLE:\n            x[i,"),
+    "a row of several texts": FUNCTION.replace("(len(text), 3)", "(2, len(text), 3)").replace("x[i,", "x[1, i,"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ALIKE.values(), ids=ALIKE)
+@pytest.mark.parametrize("letters", ["GATC".replace("T", "A"), "", "GATTACA"])
+def test_the_same_numbers_and_errors(text: str, letters: str) -> None:
+    new = _edited(HEAD + text)
+    assert new is not None
+    assert "for i, c in enumerate(text):  #@" not in new
+    assert _outcome(new, letters) == _outcome(HEAD + text, letters)
+
+
+def _outcome(text: str, letters: str) -> str:
+    scope: dict[str, object] = {}
+    exec(text, scope)  # of this file alone
+    made = scope["marked"]
+    assert callable(made)
+    try:
+        return np.array_repr(made(letters))
+    except (KeyError, IndexError) as error:
+        return repr(error)
+
+
+OTHER = {
+    "the place is used otherwise": FUNCTION.replace("= 1.0", "= i"),
+    "another place": FUNCTION.replace("x[i,", "x[i + 1,"),
+    "more than this": FUNCTION.replace("= 1.0", "= 1.0\n        print(c)"),
+    "needed afterwards": FUNCTION.replace("return x", "return x, c"),
+    "no array": FUNCTION.replace('np.zeros((len(text), 3), "float32")', "{}"),
+    "a call of one's own": FUNCTION.replace("TABLE[c]", "column(c)"),
+    "what can be gone through once": FUNCTION.replace("len(text)", "9").replace(
+        "x[i,", "if c in TABLE:\n            x[i,"
+    ),
+    "asked of another table": FUNCTION.replace("x[i,", "if c in OTHER:\n            x[i,"),
+    "counted from one": FUNCTION.replace("enumerate(text)", "enumerate(text, 1)"),
+}
+
+
+@pytest.mark.parametrize("text", OTHER.values(), ids=OTHER)
+def test_other_loops_stay(text: str) -> None:
+    assert _edited(HEAD + text) is None
