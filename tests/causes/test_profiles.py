@@ -139,7 +139,8 @@ def test_bert_on_v100() -> None:
     found = _real("tf-v100-bert/worker-0.xplane.pb")
     assert [d.cause for d in found.diagnoses] == ["compute/unfused-elementwise"]
     assert "dropout" in found.diagnoses[0].evidence.says
-    assert {"compute/full-precision", "transfer/wide-input", "host/launch-bound"} <= set(found.healthy)
+    assert {"transfer/wide-input", "host/launch-bound"} <= set(found.healthy)
+    assert "compute/full-precision" in {u.cause for u in found.unchecked}  # its products come behind the window
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ class PythonInput(Cause):
                 says = "make arrays once and use from_tensor_slices, or yield whole batches"
                 cure = Prescription("edit", Effect.EXACT, says, edits=made)
             else:
-                cure = quicker.exactly(source, slow.start[0]) or Prescription("edit", Effect.EQUIVALENT, slow.instead)
+                cure = Prescription("edit", Effect.EQUIVALENT, slow.instead)
             yield Spot(slow.start, slow.end, slow.says, cure)
         for one in eagerinput.calls(source):
             says = "write it in TensorFlow ops in a parallel map, or use worker processes"

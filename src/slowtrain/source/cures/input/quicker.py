@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 
-from slowtrain.model import Edit, Effect, Place, Prescription
+from slowtrain.model import Edit, Effect, Place
 from slowtrain.source import FUNCTIONS, Source
 from slowtrain.source.cures.host import framing, tabled
 from slowtrain.source.cures.input import chunks, columns, draws, marking, patches
@@ -43,15 +43,6 @@ def cures(calls: float, of_samples: bool) -> Iterator[tuple[Effect, str, Cure]]:
     yield Effect.EQUIVALENT, "transform all frames of a signal at once, not one after the other", framing.framed
     if calls >= SAMPLES and not of_samples:
         yield exact, "hand whole batches of the generator's samples to TensorFlow", chunks.handed_over
-
-
-def exactly(source: Source, line: int) -> Prescription | None:
-    """The first of them that applies around ``line`` and leaves every number as it is, whatever was measured."""
-    for effect, says, cure in cures(0, of_samples=True):
-        made = tuple(cure(source, line)) if effect is Effect.EXACT else ()
-        if made:
-            return Prescription("edit", effect, says, edits=made)
-    return None
 
 
 def in_words(kind: str, name: str, *, on_jax: bool = False) -> tuple[Effect, str]:
