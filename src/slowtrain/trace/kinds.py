@@ -48,10 +48,9 @@ def other(head: bytes, name: str) -> str | None:
         return "a tar archive; unpack it first"
     if not _CONTROL.search(head):
         return _text(head, name)
+    # Told by the first byte, before zeros by the gigabyte are unzipped.
     message = head[0] >> 3 and head[0] & 7 not in _NO_WIRE_TYPE
-    return (
-        None if message or perhaps(head, name) else "no protobuf message"
-    )  # before zeros by the gigabyte are unzipped
+    return None if message or perhaps(head, name) else "no protobuf message"
 
 
 def perhaps(head: bytes, name: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slowtrain.model import Place
+from slowtrain.model import Place, Signal
 from slowtrain.trace import Device, Trace, names, work
 
 UNKNOWN = "unknown"
@@ -91,6 +91,16 @@ def card(trace: Trace) -> Card | None:
     said = {str(g.get("compute_capability") or "") for g in gpus}  # of NVML, so NVIDIA's
     parts = said.pop().split(".") if len(said) == 1 else []
     return Card("nvidia", (int(parts[0]), int(parts[1]))) if len(parts) == 2 and all(map(str.isdigit, parts)) else None
+
+
+def without_products(trace: Trace) -> frozenset[Signal] | None:
+    """What is wanted to judge matrix work where the device shows none of it; None where it shows some."""
+    device = trace.device
+    if device is None or device.kind == "CPU":
+        return frozenset()
+    if device.kind != "GPU" or sum(device.matrix_ms.values()) > 0:
+        return None
+    return frozenset({Signal.MODEL}) if len(trace.steps) < 2 else frozenset()  # of one step the end may be missing
 
 
 def told(device: Device) -> bool:

@@ -64,10 +64,9 @@ class FullPrecision(Cause):
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
         device = trace.device
-        if device is None or device.kind == "CPU":
-            return super().wants(trace)
-        if device.kind == "GPU" and not sum(device.matrix_ms.values()):  # of one step the end may be missing
-            return super().wants(trace) | ({Signal.MODEL} if len(trace.steps) < 2 else set())
+        wanted = tensor_cores.without_products(trace)
+        if device is None or wanted is not None:
+            return super().wants(trace) | (wanted or frozenset())
         unknown = device.kind != "GPU" or not tensor_cores.told(device)
         unnamed = device.kind == "GPU" and tensor_cores.card(trace) is None
         return super().wants(trace) | ({Signal.MODEL} if unknown else set()) | ({Signal.MACHINE} if unnamed else set())

@@ -13,8 +13,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import framing, layercalls, tabled, vectorising
-from slowtrain.source.cures.host.lettered import at_once
+from slowtrain.source.cures.host import framing, layercalls, lettered, tabled, vectorising
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import frames, loops
@@ -59,6 +58,13 @@ COMPILING = frozenset("jit pmap grad value_and_grad vjp function gradient".split
 FILES = frozenset(
     "open read_csv load imread read read_file imread_collection urlopen load_img glob write write_file save savez "
     "savez_compressed savetxt imwrite imsave dump to_csv tofile encode_png encode_jpeg TFRecordWriter".split()
+)
+# What is done to all elements at once where the loop is of a form that is known.
+AT_ONCE = (
+    (Effect.EQUIVALENT, "transform all frames of a signal at once, not one after the other", framing.framed),
+    (Effect.EXACT, "compare all letters with the alphabet at once", lettered.at_once),
+    (Effect.EXACT, "mark the columns of all letters at once", tabled.at_once),
+    (Effect.EQUIVALENT, "call the layer once for all elements", layercalls.for_all),
 )
 
 
@@ -123,25 +129,11 @@ class ElementwisePreprocessing(Cause):
             if found is not None:
                 yield Prescription("edit", Effect.EXACT if found.exact else Effect.EQUIVALENT, says, edits=found.edits)
                 return
-        frames = measured.first(trace, evidence.where, framing.framed)
-        if frames:
-            signal = "transform all frames of a signal at once, not one after the other"
-            yield Prescription("edit", Effect.EQUIVALENT, signal, edits=frames)
-            return
-        lettered = measured.first(trace, evidence.where, at_once)
-        if lettered:
-            compared = "compare all letters with the alphabet at once"
-            yield Prescription("edit", Effect.EXACT, compared, edits=lettered)
-            return
-        columns = measured.first(trace, evidence.where, tabled.at_once)
-        if columns:
-            yield Prescription("edit", Effect.EXACT, "mark the columns of all letters at once", edits=columns)
-            return
-        whole = measured.first(trace, evidence.where, layercalls.for_all)
-        if whole:
-            once = "call the layer once for all elements"
-            yield Prescription("edit", Effect.EQUIVALENT, once, edits=whole)
-            return
+        for effect, does, cure in AT_ONCE:
+            made = measured.first(trace, evidence.where, cure)
+            if made:
+                yield Prescription("edit", effect, does, edits=made)
+                return
         yield Prescription("edit", Effect.EQUIVALENT, says)
 
     def spot(self, source: Source) -> Iterable[Spot]:

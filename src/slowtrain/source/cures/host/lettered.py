@@ -37,24 +37,23 @@ def _marks(source: Source, loop: ast.For) -> Marks | None:
     inner = loop.body[0] if len(loop.body) == 1 else None
     test = inner.body[0] if isinstance(inner, ast.For) and len(inner.body) == 1 else None
     put = test.body[0] if isinstance(test, ast.If) and len(test.body) == 1 and not test.orelse else None
-    over = loop.iter
-    if not isinstance(inner, ast.For) or not isinstance(test, ast.If) or not isinstance(put, ast.Assign):
-        return None
-    if loop.orelse or inner.orelse or not isinstance(loop.target, ast.Tuple) or not isinstance(inner.target, ast.Name):
-        return None
+    counted = enumerated(loop)
     if (
-        not isinstance(over, ast.Call)
-        or scopes.dotted(over.func) != "enumerate"
-        or len(over.args) != 1
-        or over.keywords
+        counted is None
+        or not isinstance(inner, ast.For)
+        or not isinstance(test, ast.If)
+        or not isinstance(put, ast.Assign)
     ):
         return None
-    place, letter, text, counted = *loop.target.elts, over.args[0], inner.iter
-    if not all(isinstance(n, ast.Name) for n in (place, letter, text)) or not isinstance(counted, ast.Call):
+    if loop.orelse or inner.orelse or not isinstance(inner.target, ast.Name) or not isinstance(inner.iter, ast.Call):
         return None
-    if scopes.dotted(counted.func) != "range" or len(counted.args) != 1 or len(put.targets) != 1:
+    if scopes.dotted(inner.iter.func) != "range" or len(inner.iter.args) != 1 or len(put.targets) != 1:
         return None
-    names = (scopes.dotted(place), scopes.dotted(letter), inner.target.id)
+    place, letter, text = counted
+    if not isinstance(text, ast.Name):
+        return None
+    count = inner.iter.args[0]
+    names = (place, letter, inner.target.id)
     alphabet = _compared(test.test, names[1], names[2])
     target = put.targets[0]
     if alphabet is None or not _letters(source, alphabet) or not isinstance(target, ast.Subscript):
@@ -67,11 +66,21 @@ def _marks(source: Source, loop: ast.For) -> Marks | None:
         or any(isinstance(p, ast.Slice) for p in places)
     ):
         return None
-    fixed = [*places[:-2], put.value, counted.args[0]]
+    fixed = [*places[:-2], put.value, count]
     if set(names) & scopes.read(fixed) or not all(isinstance(p, (ast.Name, ast.Constant)) for p in fixed):
         return None
-    assert isinstance(text, ast.Name)
-    return Marks(loop, text, alphabet, counted.args[0], target, put.value)
+    return Marks(loop, text, alphabet, count, target, put.value)
+
+
+def enumerated(loop: ast.For) -> tuple[str, str, ast.expr] | None:
+    """``i``, ``c`` and the text of ``for i, c in enumerate(text)``."""
+    over, pair = loop.iter, loop.target.elts if isinstance(loop.target, ast.Tuple) else []
+    plain = isinstance(over, ast.Call) and scopes.dotted(over.func) == "enumerate" and len(over.args) == 1
+    if not isinstance(over, ast.Call) or not plain or over.keywords or len(pair) != 2:
+        return None
+    place, letter = pair
+    named = isinstance(place, ast.Name) and isinstance(letter, ast.Name)
+    return (scopes.dotted(place), scopes.dotted(letter), over.args[0]) if named else None
 
 
 def _compared(test: ast.expr, letter: str, k: str) -> ast.Name | None:
@@ -94,13 +103,16 @@ def _letters(source: Source, alphabet: ast.Name) -> bool:
 def _stays(source: Source, found: Marks) -> bool:
     """Whether the array is NumPy's, and none of the loops' names is needed elsewhere."""
     array = found.target.value
-    if not isinstance(array, ast.Name) or (kinds.of(source, array) != kinds.ARRAY and not ranks.isarray(source, array)):
-        return False
-    inside = {id(n) for n in trees.walk(found.loop)}
-    names = scopes.bound(found.loop)
+    return isinstance(array, ast.Name) and ranks.isarray(source, array) and names_stay(source, found.loop)
+
+
+def names_stay(source: Source, loop: ast.For) -> bool:
+    """Whether none of the names that a loop binds is needed outside of it."""
+    inside = {id(n) for n in trees.walk(loop)}
+    names = scopes.bound(loop)
     return not any(
         isinstance(n, ast.Name) and n.id in names and id(n) not in inside and isinstance(n.ctx, ast.Load)
-        for one in scopes.body(scopes.scope(source, found.loop))
+        for one in scopes.body(scopes.scope(source, loop))
         for n in trees.walk(one)
     )
 

@@ -7,7 +7,8 @@ import ast
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import extracting
-from slowtrain.source.reading import finding, index, kinds, ranks, scopes
+from slowtrain.source.cures.host import lettered
+from slowtrain.source.reading import finding, index, ranks, scopes
 
 
 def at_once(source: Source, line: int) -> list[Edit]:
@@ -32,8 +33,11 @@ def _marked(source: Source, loop: ast.For) -> list[Edit]:
     test = None
     if isinstance(put, ast.If) and len(put.body) == 1 and not put.orelse:
         test, put = put.test, put.body[0]
-    names, text = _counted(loop)
-    if not isinstance(put, ast.Assign) or len(put.targets) != 1 or text is None or loop.orelse:
+    counted = lettered.enumerated(loop)
+    if counted is None or not isinstance(put, ast.Assign) or len(put.targets) != 1 or loop.orelse:
+        return []
+    *names, text = counted
+    if isinstance(text, (ast.GeneratorExp, ast.Starred)):
         return []
     target = put.targets[0]
     places = target.slice.elts if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Tuple) else []
@@ -44,23 +48,11 @@ def _marked(source: Source, loop: ast.For) -> list[Edit]:
         return []
     if not _looked_up(places[-1], names[1]) or not _known_before(test, places[-1], names[1]):
         return []
-    if not _array(source, target.value) or not _own(source, loop, names):
+    if not isinstance(target.value, ast.Name) or not ranks.isarray(source, target.value):
         return []
-    if test is not None and not _again(source, text):
+    if not lettered.names_stay(source, loop) or (test is not None and not _again(source, text)):
         return []
     return _rewritten(source, loop, target, put.value, places, names, text, test)
-
-
-def _counted(loop: ast.For) -> tuple[tuple[str, str], ast.expr | None]:
-    """The names of ``for i, c in enumerate(text)``, and the text."""
-    over = loop.iter
-    plain = isinstance(over, ast.Call) and scopes.dotted(over.func) == "enumerate" and len(over.args) == 1
-    pair = loop.target.elts if isinstance(loop.target, ast.Tuple) else []
-    if not isinstance(over, ast.Call) or not plain or over.keywords or len(pair) != 2:
-        return ("", ""), None
-    if not all(isinstance(n, ast.Name) for n in pair) or isinstance(over.args[0], (ast.GeneratorExp, ast.Starred)):
-        return ("", ""), None
-    return (scopes.dotted(pair[0]), scopes.dotted(pair[1])), over.args[0]
 
 
 def _looked_up(column: ast.expr, letter: str) -> bool:
@@ -85,10 +77,6 @@ def _known_before(test: ast.expr | None, column: ast.expr, letter: str) -> bool:
     return same and scopes.dotted(test.left) == letter
 
 
-def _array(source: Source, node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and (kinds.of(source, node) == kinds.ARRAY or ranks.isarray(source, node))
-
-
 def _again(source: Source, text: ast.expr) -> bool:
     """Whether it can be gone through twice: its length or a part of it is asked for in the scope."""
     name = scopes.dotted(text)
@@ -100,41 +88,32 @@ def _again(source: Source, text: ast.expr) -> bool:
     )
 
 
-def _own(source: Source, loop: ast.For, names: tuple[str, str]) -> bool:
-    """Whether the loop's names are needed nowhere else, and it stands on lines of its own."""
-    inside = {id(n) for n in trees.walk(loop)}
-    row = source.text.split("\n")[loop.lineno - 1]
-    return not row[: loop.col_offset].strip() and not any(
-        isinstance(n, ast.Name) and n.id in names and id(n) not in inside and isinstance(n.ctx, ast.Load)
-        for one in scopes.body(scopes.scope(source, loop))
-        for n in trees.walk(one)
-    )
-
-
 def _rewritten(
     source: Source,
     loop: ast.For,
     target: ast.Subscript,
     value: ast.expr,
     places: list[ast.expr],
-    names: tuple[str, str],
+    names: list[str],
     text: ast.expr,
     test: ast.expr | None,
 ) -> list[Edit]:
+    indent = source.text.split("\n")[loop.lineno - 1][: loop.col_offset]
+    if indent.strip():
+        return []
     numpy, importing = edits.imported(source, "numpy", "np")
     columns = extracting.free_name(source, "columns", f"{scopes.dotted(target.value)}_columns")
     (place, letter), over = names, edits.written(source, text)
     ahead = "".join(f"{edits.written(source, p)}, " for p in places[:-2])
     found = f"{edits.written(source, places[-1])} for {letter} in {over}"
-    indent = source.text.split("\n")[loop.lineno - 1][: loop.col_offset]
-    rows = [f"{numpy}.arange(len({columns}))"]
+    rows = f"{numpy}.arange(len({columns}))"
     lines = [f"{columns} = {numpy}.array([{found}], int)"]
     if test is not None:
-        rows = [extracting.free_name(source, "places", f"{scopes.dotted(target.value)}_places")]
+        rows = extracting.free_name(source, "places", f"{scopes.dotted(target.value)}_places")
         asked = edits.written(source, test)
         lines = [
-            f"{rows[0]} = {numpy}.array([{place} for {place}, {letter} in enumerate({over}) if {asked}], int)",
+            f"{rows} = {numpy}.array([{place} for {place}, {letter} in enumerate({over}) if {asked}], int)",
             f"{columns} = {numpy}.array([{found} if {asked}], int)",
         ]
-    put = f"{edits.written(source, target.value)}[{ahead}{rows[0]}, {columns}] = {edits.written(source, value)}"
+    put = f"{edits.written(source, target.value)}[{ahead}{rows}, {columns}] = {edits.written(source, value)}"
     return [*importing, edits.replace(source, loop, f"\n{indent}".join([*lines, put]))]
