@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from importlib import resources
 from pathlib import Path
@@ -96,6 +97,23 @@ def test_annotations_are_one_line_each(folder: Folder) -> None:
     assert warning.startswith(
         "::warning title=slowtrain host/eager-step,file=a.py,line=4,endLine=4,col=42,endColumn=46::a.py:4:42: run"
     )
+
+
+def test_output_leaves_a_link_and_a_pipe_what_they_are(folder: Folder, tmp_path: Path) -> None:
+    folder.put(train__py=EAGER)
+    link, pipe = tmp_path / "link.json", tmp_path / "pipe"
+    link.symlink_to(tmp_path / "goal.json")
+    assert folder.lint("--format", "json", "--output", str(link), "train.py") == 1
+    assert link.is_symlink()
+    assert len(json.loads((tmp_path / "goal.json").read_text())["findings"]) == 1
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert folder.lint("--format", "json", "--output", str(pipe), "train.py") == 1
+        assert len(json.loads(os.read(reader, 65536))["findings"]) == 1
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
 
 
 def test_output_goes_into_a_file(folder: Folder) -> None:

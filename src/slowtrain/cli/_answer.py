@@ -107,10 +107,15 @@ def page(found: Checkup) -> str:
 
 def write(path: Path, content: str | bytes) -> None:
     """Writes a file whole or not at all. Raises ``InputError``."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+    place = Path(os.path.realpath(path))  # a link stays a link
+    part = place.with_name(f".{place.name}.{os.getpid()}.part")
     try:
-        part.write_bytes(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
-        part.replace(path)
+        if place.exists() and not place.is_file() and not place.is_dir():
+            place.write_bytes(data)  # a device or a pipe stays one: root would put a file in place of /dev/null
+            return
+        part.write_bytes(data)
+        part.replace(place)
     except OSError as error:
         part.unlink(missing_ok=True)
         raise InputError(f"cannot write {path} ({error.strerror}); choose another place") from error
