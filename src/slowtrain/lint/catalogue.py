@@ -40,14 +40,35 @@ def causes() -> tuple[Cause, ...]:
 def could_have(content: bytes, active: Collection[str]) -> list[Cause]:
     """The causes whose words occur."""
     names = words(content)
-    asked = (c for c in causes() if c.id in active)
-    return [c for c in asked if _occur(c.words, names, content) and (not c.beside or _occur(c.beside, names, content))]
+    by_name = _by_name()
+    met = {id_ for name in by_name.keys() & names for id_ in by_name[name]}
+    return [
+        c
+        for c in causes()
+        if (c.id in met or _stands(_kinds(c.words)[1], names, content))
+        and c.id in active
+        and (not c.beside or _occur(c.beside, names, content))
+    ]
+
+
+@functools.cache
+def _by_name() -> dict[str, list[str]]:
+    """The causes that one name alone brings: one look at a file's names instead of one for each cause."""
+    found: dict[str, list[str]] = {}
+    for cause in causes():
+        for name in _kinds(cause.words)[0]:
+            found.setdefault(name, []).append(cause.id)
+    return found
 
 
 def _occur(wanted: tuple[str, ...], names: frozenset[str], content: bytes) -> bool:
     """Whether one of them does."""
     single, longer = _kinds(wanted)
-    return not single.isdisjoint(names) or any(parts <= names and whole.search(content) for parts, whole in longer)
+    return not single.isdisjoint(names) or _stands(longer, names, content)
+
+
+def _stands(longer: tuple[_Longer, ...], names: frozenset[str], content: bytes) -> bool:
+    return any(parts <= names and whole.search(content) for parts, whole in longer)
 
 
 _Longer = tuple[frozenset[str], re.Pattern[bytes]]

@@ -13,6 +13,8 @@ _BARE = frozenset("ctx op ops id attr kind type_comment name asname module level
 _NODES = [c for c in vars(ast).values() if isinstance(c, type) and issubclass(c, ast.AST)]
 FIELDS: dict[type[ast.AST], tuple[str, ...]] = {c: tuple(f for f in c._fields if f not in _BARE) for c in _NODES}
 FIELDS[ast.Name] = FIELDS[ast.Constant] = ()  # half of all nodes
+# Whose lists may hold what is no node: a key of ``{**more}``, a default that is not there, names as text.
+_HOLED = frozenset({"keys", "kw_defaults", "names", "kwd_attrs"})
 
 _KINDS: list[type[ast.AST]] = [
     ast.Module,
@@ -36,7 +38,7 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
         for name in FIELDS.get(at.__class__, at._fields):
             value = getattr(at, name, None)
             if value.__class__ is list:
-                todo += [n for n in value if isinstance(n, ast.AST)]
+                todo += value if name not in _HOLED else [n for n in value if isinstance(n, ast.AST)]
             elif isinstance(value, ast.AST):
                 push(value)
 
@@ -47,7 +49,7 @@ def children(node: ast.AST) -> list[ast.AST]:
     for name in FIELDS.get(node.__class__, node._fields):
         value = getattr(node, name, None)
         if value.__class__ is list:
-            found += [n for n in value if isinstance(n, ast.AST)]
+            found += value if name not in _HOLED else [n for n in value if isinstance(n, ast.AST)]
         elif isinstance(value, ast.AST):
             found.append(value)
     return found

@@ -18,6 +18,7 @@ STEERS = frozenset(
     "stop_training learning_rate lr set_weights assign assign_add assign_sub set_value trainable".split()
 )
 FREE = {"histogram_freq": "0", "write_images": "False", "write_graph": "False", "profile_batch": "0"}
+_BATCH_NUMBER = re.compile(r"\{batch")
 _BY_BATCH = re.compile(r"\b(?:on_\w*batch_\w*|save_freq|update_freq)\s*=")
 
 
@@ -168,7 +169,7 @@ def _named_by_batch(source: Source, call: ast.Call) -> bool:
     path = finding.keyword(call, "filepath", 0)
     nodes = list(trees.walk(path)) if path is not None else []
     if any(isinstance(n, (ast.Name, ast.Attribute)) for n in nodes):
-        nodes = list(trees.walk(source.tree))
+        nodes = index.written(source, _BATCH_NUMBER, ast.Constant)
     return any("{batch" in n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str))
 
 
