@@ -162,6 +162,7 @@ SYNTAX = {  # from which Python on, and where the second finding stands
     "except*": ((3, 11), "try:\n    model.compile('sgd', run_eagerly=True)\nexcept* ValueError:\n    pass\n", 4),
     "type": ((3, 12), "type A = int\n", None),
     "type parameters": ((3, 12), "def f[T](x: T) -> T: return x\n", None),
+    "several exceptions without brackets": ((3, 14), "try:\n    pass\nexcept OSError, ValueError:\n    pass\n", None),
     "template": ((3, 14), "x = t'hello {name}'\n", None),
 }
 

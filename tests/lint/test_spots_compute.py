@@ -71,6 +71,16 @@ FOUND = {
         ("c = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1)\n" + FIT, 1),
     ],
     "numerics/nonfinite-loss": [
+        (
+            ("m = keras.Sequential([layers.Dense(9), layers.Softmax()])\n"
+            "m.compile('adam', keras.losses.CategoricalCrossentropy(from_logits=True))\n"),
+            2,
+        ),
+        (
+            ("m = keras.Sequential([layers.Dense(1), layers.Activation('sigmoid')])\n"
+            "m.compile('adam', keras.losses.BinaryCrossentropy(from_logits=True))\n"),
+            2,
+        ),
         ("p = tf.sigmoid(z)\nloss = -y * tf.math.log(p)\n", 2),
         ("def loss(y, z):\n    p = tf.nn.softmax(z)\n    return -tf.math.log(1 - p[:, 0])\n", 3),
         ("loss = keras.ops.log(keras.ops.softmax(z))\n", 1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
@@ -32,9 +33,15 @@ def lines_of_notebook(content: bytes) -> bytes:
 @functools.cache
 def causes() -> tuple[Cause, ...]:
     """Those with a source side."""
-    from slowtrain.causes import all_causes
+    collected = gc.isenabled()
+    gc.disable()  # hundreds of modules that stay: the collector would go through them a hundred times
+    try:
+        from slowtrain.causes import all_causes
 
-    return tuple(c for c in all_causes() if c.words)
+        return tuple(c for c in all_causes() if c.words)
+    finally:
+        if collected:
+            gc.enable()
 
 
 def could_have(content: bytes, active: Collection[str]) -> list[Cause]:

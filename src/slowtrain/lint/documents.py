@@ -17,7 +17,7 @@ from slowtrain.source import Source, edits, parsed
 
 PYTHON_2 = re.compile(
     r"^[ \t]*(?:print[ \t]+[^\s=(.,\[]|print[ \t]*>>|exec[ \t]+['\"]|raise[ \t]+\w+[ \t]*,"
-    r"|except[ \t]+[\w.]+[ \t]*,[ \t]*\w+:)",
+    r"|except[ \t]+[\w.]+[ \t]*,[ \t]*[a-z_]\w*:)",
     re.MULTILINE,
 )
 
@@ -25,7 +25,7 @@ PYTHON_2 = re.compile(
 NEWER = (
     ((3, 11), re.compile(r"^\s*except\s*\*")),
     ((3, 12), re.compile(r"^\s*(?:type\s+\w+.*=|(?:async\s+)?def\s+\w+\[|class\s+\w+\[)")),
-    ((3, 14), re.compile(r"(?<!\w)(?:t|rt|tr)[\"']", re.IGNORECASE)),
+    ((3, 14), re.compile(r"(?<!\w)(?:t|rt|tr)[\"']|^\s*except\*?\s+[\w.]+\s*,", re.IGNORECASE)),
 )
 
 

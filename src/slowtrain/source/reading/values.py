@@ -98,11 +98,15 @@ def _bindings(where: ast.AST) -> dict[str, list[ast.AST]]:
         kind = node.__class__
         if kind is ast.Constant:
             continue
-        for bound in _binds(node):
-            found.setdefault(bound, []).append(node)
+        if kind in _BINDING:
+            for bound in _binds(node):
+                found.setdefault(bound, []).append(node)
         if kind is not ast.Name and (node is where or kind not in _INNER):
             todo += trees.children(node)
     return found
+
+
+_BINDING = frozenset({ast.Name, *FUNCTIONS, ast.ClassDef, ast.alias, ast.Global, ast.Nonlocal})
 
 
 def _binds(node: ast.AST) -> Sequence[str]:

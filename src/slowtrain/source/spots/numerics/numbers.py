@@ -175,8 +175,7 @@ def squashed_twice(source: Source) -> Iterator[ast.expr]:
         if logits is not None and _probability(source, logits):
             yield logits
     last = _last(source) if "from_logits" in source.text else None
-    activation = finding.keyword(last, "activation", 1) if last is not None else None
-    if not isinstance(activation, ast.Constant) or activation.value not in SQUASHING:
+    if last is None or not _squashes(last):
         return
     for call in index.of(source).called("compile"):
         loss = finding.keyword(call, "loss", 1)
@@ -184,6 +183,13 @@ def squashed_twice(source: Source) -> Iterator[ast.expr]:
         named = isinstance(loss, ast.Call) and finding.called(loss) in finite.CROSS_ENTROPY
         if named and isinstance(given, ast.Constant) and given.value is True:
             yield given
+
+
+def _squashes(layer: ast.Call) -> bool:
+    """Whether a model's last layer ends in a softmax or a sigmoid: by activation, or as a layer of its own."""
+    kind = finding.called(layer)
+    activation = finding.keyword(layer, "activation", 0 if kind == "Activation" else 1)
+    return kind == "Softmax" or (isinstance(activation, ast.Constant) and activation.value in SQUASHING)
 
 
 def _last(source: Source) -> ast.Call | None:
