@@ -74,8 +74,8 @@ def typical_step(trace: Trace) -> tuple[Bar, ...]:
             found.append(Bar(lane, text.rpartition("<locals>.")[2], left - begin, right - begin))
     if trace.kernels is not None and trace.kernels.step_ms:
         # The window's step is a little longer than an undisturbed one: it is drawn to this one's scale.
-        scale = (end - begin) / max((b.end_ms for b in trace.kernels.bars), default=end - begin)
-        scale = min(scale, 1.0)
+        last = max((b.end_ms for b in trace.kernels.bars), default=0.0)  # 0 where no kernel took any time
+        scale = min((end - begin) / last, 1.0) if last > 0 else 1.0
         found += [Bar(b.lane, b.name, b.start_ms * scale, b.end_ms * scale) for b in trace.kernels.bars]
     return tuple(found)
 
