@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from slowtrain import diagnose
-from slowtrain.checkup import checkup
+from slowtrain.checkup import checkup, pictures
 from slowtrain.model import Checkup, Place, VerdictKind
+from slowtrain.model.pictures import Bar
 from slowtrain.report import html, json, text
 from slowtrain.trace import Trace
 from slowtrain.trace.drawn import drawn
@@ -139,6 +140,14 @@ def test_pictures_show_the_input_and_one_step() -> None:
     assert len(shown.step_times.x) == len(shown.step_times.y) > 0
     assert shown.typical_step[0].end_ms == pytest.approx(10)
     assert [n.name for n in shown.input_graph if n.bottleneck] == ["Map"]
+
+
+def test_kernels_that_took_no_time_are_drawn_too() -> None:
+    trace = drawn(COMPUTING)
+    assert trace.kernels is not None
+    bars = (Bar("device", "m/conv/Conv2D", 0.0, 0.0),)
+    shown = pictures.typical_step(replace(trace, kernels=replace(trace.kernels, bars=bars)))
+    assert shown[-1] == bars[0]
 
 
 @pytest.mark.parametrize("drawing", [WAITING, COMPUTING, SHORT])
