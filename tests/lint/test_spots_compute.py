@@ -92,6 +92,7 @@ FOUND = {
         (("def own(t, p):\n    return -tf.reduce_sum(t * tf.math.log(p))\n"
          "m = keras.Sequential([layers.Dense(9, activation='softmax')])\nm.compile('adam', own)\n"), 2),
         ("m = keras.Sequential([layers.Dense(1, activation='relu')])\nloss = tf.math.log(m(x)[:, 0])\n", 2),
+        ("m = keras.Sequential([layers.Dense(9), layers.Softmax()])\nloss = tf.math.log(m(x)[:, 0])\n", 2),
     ],
 }  # fmt: skip
 

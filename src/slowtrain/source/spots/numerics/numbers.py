@@ -101,8 +101,14 @@ def _ends_at_zero(source: Source) -> bool:
 
 
 def _from_zero(layer: ast.Call) -> bool:
-    activation = finding.keyword(layer, "activation", 1)
-    return isinstance(activation, ast.Constant) and activation.value in REACHING_ZERO
+    return _activation(layer) in REACHING_ZERO
+
+
+def _activation(layer: ast.Call) -> object:
+    """What a layer ends in, by name: its activation, or itself where it is nothing else; None where none is told."""
+    kind = finding.called(layer)
+    given = finding.keyword(layer, "activation", 0 if kind == "Activation" else 1)
+    return "softmax" if kind == "Softmax" else given.value if isinstance(given, ast.Constant) else None
 
 
 def flat_spreads(source: Source) -> Iterator[ast.expr]:
@@ -175,7 +181,7 @@ def squashed_twice(source: Source) -> Iterator[ast.expr]:
         if logits is not None and _probability(source, logits):
             yield logits
     last = _last(source) if "from_logits" in source.text else None
-    if last is None or not _squashes(last):
+    if last is None or _activation(last) not in SQUASHING:
         return
     for call in index.of(source).called("compile"):
         loss = finding.keyword(call, "loss", 1)
@@ -183,13 +189,6 @@ def squashed_twice(source: Source) -> Iterator[ast.expr]:
         named = isinstance(loss, ast.Call) and finding.called(loss) in finite.CROSS_ENTROPY
         if named and isinstance(given, ast.Constant) and given.value is True:
             yield given
-
-
-def _squashes(layer: ast.Call) -> bool:
-    """Whether a model's last layer ends in a softmax or a sigmoid: by activation, or as a layer of its own."""
-    kind = finding.called(layer)
-    activation = finding.keyword(layer, "activation", 0 if kind == "Activation" else 1)
-    return kind == "Softmax" or (isinstance(activation, ast.Constant) and activation.value in SQUASHING)
 
 
 def _last(source: Source) -> ast.Call | None:
