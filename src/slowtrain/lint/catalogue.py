@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from slowtrain.source import words
@@ -33,12 +34,19 @@ def lines_of_notebook(content: bytes) -> bytes:
 @functools.cache
 def causes() -> tuple[Cause, ...]:
     """Those with a source side."""
-    collected = gc.isenabled()
-    gc.disable()  # hundreds of modules that stay: the collector would go through them a hundred times
-    try:
+    with uncollected():  # hundreds of modules that stay: the collector would go through them a hundred times
         from slowtrain.causes import all_causes
 
         return tuple(c for c in all_causes() if c.words)
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """The garbage collector rests, where it was at work."""
+    collected = gc.isenabled()
+    gc.disable()
+    try:
+        yield
     finally:
         if collected:
             gc.enable()
@@ -52,8 +60,8 @@ def could_have(content: bytes, active: Collection[str]) -> list[Cause]:
     return [
         c
         for c in causes()
-        if (c.id in met or _stands(_kinds(c.words)[1], names, content))
-        and c.id in active
+        if c.id in active
+        and (c.id in met or _stands(_kinds(c.words)[1], names, content))
         and (not c.beside or _occur(c.beside, names, content))
     ]
 

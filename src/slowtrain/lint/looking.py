@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import stat
 from collections.abc import Collection, Iterable
@@ -71,21 +70,18 @@ def seen(file: str, data: bytes, chosen: Settings, *, whole: bool = False) -> Lo
     asked = catalogue.could_have(shown, active) if catalogue.imports_framework(shown) else []
     if not asked and not marked and not whole:
         return Looked()
-    collected = gc.isenabled()
-    gc.disable()  # a syntax tree has no cycles, and the collector would go through all of it again and again
-    try:
-        document = opened(file, data)
+    with catalogue.uncollected():  # a tree has no cycles, and the collector would go through it again and again
         try:
-            if whole:
-                _ = document.source.tree
-            return _found(document, asked, active)
-        except SyntaxError as error:
-            says = documents.complaint(error, document.source.text)
-            raise Unreadable(says, error.lineno) from error
-    finally:
-        source.forget()  # what stands in one file says nothing of the next
-        if collected:
-            gc.enable()
+            document = opened(file, data)
+            try:
+                if whole:
+                    _ = document.source.tree
+                return _found(document, asked, active)
+            except SyntaxError as error:
+                says = documents.complaint(error, document.source.text)
+                raise Unreadable(says, error.lineno) from error
+        finally:
+            source.forget()  # what stands in one file says nothing of the next
 
 
 def opened(file: str, data: bytes) -> Document:

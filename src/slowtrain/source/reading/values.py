@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from slowtrain.source import FUNCTIONS, Source, kept, trees
 from slowtrain.source.reading import finding as find
@@ -98,25 +99,19 @@ def _bindings(where: ast.AST) -> dict[str, list[ast.AST]]:
         kind = node.__class__
         if kind is ast.Constant:
             continue
-        if kind in _BINDING:
-            for bound in _binds(node):
-                found.setdefault(bound, []).append(node)
+        for bound in _BINDS[kind](node) if kind in _BINDS else ():
+            found.setdefault(bound, []).append(node)
         if kind is not ast.Name and (node is where or kind not in _INNER):
             todo += trees.children(node)
     return found
 
 
-_BINDING = frozenset({ast.Name, *FUNCTIONS, ast.ClassDef, ast.alias, ast.Global, ast.Nonlocal})
-
-
-def _binds(node: ast.AST) -> Sequence[str]:
-    if isinstance(node, ast.Name):
-        return () if isinstance(node.ctx, ast.Load) else (node.id,)
-    if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-        return (node.name,)
-    if isinstance(node, ast.alias):
-        return (node.asname or node.name.partition(".")[0],)
-    return node.names if isinstance(node, (ast.Global, ast.Nonlocal)) else ()
+_BINDS: dict[type[ast.AST], Callable[[Any], Sequence[str]]] = {
+    ast.Name: lambda node: () if isinstance(node.ctx, ast.Load) else (node.id,),
+    **dict.fromkeys((*FUNCTIONS, ast.ClassDef), lambda node: (node.name,)),
+    ast.alias: lambda node: (node.asname or node.name.partition(".")[0],),
+    **dict.fromkeys((ast.Global, ast.Nonlocal), lambda node: node.names),
+}
 
 
 def assigned(source: Source, node: ast.Name) -> ast.expr | None:

@@ -99,7 +99,7 @@ class Standing:
         """Writes down what is at work here; ``place``: in front of what it has led to."""
         if self.silent or not isinstance(given.node, ast.expr):
             return
-        rare = frozenset[int]().union(*self.rare) if self.rare else NONE
+        rare = frozenset[int]().union(*self.rare)
         event = Event(given.node, name, on, given, tuple(self.loops), rare, bool(self.graph), self.producer,
                       tuple(self.path), result)  # fmt: skip
         self.events.insert(len(self.events) if place is None else place, event)
