@@ -69,7 +69,7 @@ def main() -> int:
     )
     print(text)
     if args.markdown:
-        fill(args.markdown, f"Made by `python clinic/lint_bench.py`.\n\n{text}\n")
+        fill(args.markdown, f"Made by `python clinic/lint_bench.py --times {args.times}`.\n\n{text}\n")
     return 0 if one <= MOST * parse else 1
 
 
