@@ -36,6 +36,8 @@ FOUND = {
     "    book.add(z)\n",
     "a list of tensors": KEEPER % "self.seen[-9:]" + "for x in ds:\n    loss, each = step(x)\n    watch.update(each)\n",
     "an op a turn": SESSION + "for i in range(5000):\n    sess.run(tf.add(a, i))\n",
+    "an op a turn, by its name": SESSION
+    + "for i in range(5000):\n    op = tf.reduce_mean(y)\n    print(sess.run(op))\n",
     "an assignment a turn": SESSION + "for i in range(5000):\n    sess.run(rate.assign(0.1 / i))\n",
 }
 QUIET = {
@@ -57,6 +59,7 @@ QUIET = {
     "an op made once": SESSION + "op = tf.add(a, b)\nfor i in range(5000):\n    sess.run(op, {b: i})\n",
     "a graph each turn": SESSION
     + "for i in range(5000):\n    with tf.Graph().as_default():\n        sess.run(tf.add(a, i))\n",
+    "an array of NumPy's a turn": SESSION + "for i in range(5000):\n    fed = np.ones(3)\n    sess.run(op, {a: fed})\n",
     "once": SESSION + "sess.run(tf.global_variables_initializer())\n",
     "another run": SESSION + "for i in range(5000):\n    subprocess.run(make(i))\n",
 }

@@ -36,6 +36,8 @@ MATRIX = {
     "tf-host-traced-once": COMPUTES,
     "tf-host-readback": set(),  # TensorFlow's profiler writes nothing down of a readback on a CPU
     "tf-host-launch-bound": {"host/launch-bound"},
+    "tf-whole-table": {"compute/dense-embedding-update"} | COMPUTES,
+    "tf-table-rows": {"host/launch-bound"},  # what is left is the start of a dozen small ops
     "jax-healthy": COMPUTES,
     "jax-input-bound": {"input/python-input"},
     "jax-readback": set(),

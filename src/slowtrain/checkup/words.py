@@ -36,6 +36,7 @@ BESIDE: Mapping[str, str] = {
     Phase.CALLBACK: "callbacks at epoch ends",
     Phase.CHECKPOINT: "writing checkpoints",
 }
+LAUNCHING = "host/launch-bound"
 FILLING = ("memory/out-of-memory", "memory/host-leak", "memory/device-leak")
 CATEGORIES = {
     Category.INPUT: VerdictKind.INPUT,
@@ -89,6 +90,9 @@ def verdict(trace: Trace, findings: Findings) -> VerdictKind:
         category = Category.DEVICE
     if category is Category.DEVICE and waits_for_copies(trace):
         return VerdictKind.MEMORY
+    # Told apart from what starts operations: then the host keeps the step waiting with something else.
+    if category is Category.DISPATCH and LAUNCHING in findings.healthy:
+        return VerdictKind.HOST
     return CATEGORIES.get(category, VerdictKind.HOST)
 
 
@@ -103,12 +107,9 @@ def waits_for_copies(trace: Trace) -> bool:
 
 
 def _of(diagnosis: Diagnosis) -> VerdictKind:
-    if diagnosis.cause == "host/launch-bound":
+    if diagnosis.cause in (LAUNCHING, "compute/small-batch"):
         return VerdictKind.LAUNCH
-    family = diagnosis.cause.split("/")[0]
-    if diagnosis.cause == "compute/small-batch":
-        return VerdictKind.LAUNCH
-    return FAMILIES.get(family, VerdictKind.HOST)
+    return FAMILIES.get(diagnosis.cause.split("/")[0], VerdictKind.HOST)
 
 
 def gaining(findings: Findings) -> Diagnosis | None:

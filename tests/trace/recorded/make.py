@@ -377,6 +377,48 @@ def tf_host_launch_bound(folder: Path) -> None:
     fitted(folder, dense(8, 8), tf.data.Dataset.from_tensor_slices((x, y)).batch(8).prefetch(2))
 
 
+# -- TensorFlow: computing
+
+
+def lookups(first: bool) -> Callable[[int], Any]:
+    """Steps that look up unit rows of a large table: of rows looked up ``first``, or of the whole table."""
+    import tensorflow as tf
+
+    random = np.random.default_rng(7)
+    table = tf.Variable(random.normal(size=(120_000, 32)).astype("float32"))
+    weights = tf.Variable(random.normal(size=(32, 4)).astype("float32"))
+    ids, labels = tf.constant(random.integers(0, 120_000, 512)), tf.constant(random.integers(0, 4, 512))
+
+    @tf.function
+    def step() -> Any:
+        with tf.GradientTape() as tape:
+            if first:
+                rows = tf.math.l2_normalize(tf.gather(table, ids), axis=1)
+            else:
+                rows = tf.gather(tf.math.l2_normalize(table, axis=1), ids)
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, rows @ weights))
+        for variable, gradient in zip((table, weights), tape.gradient(loss, (table, weights)), strict=True):
+            if isinstance(gradient, tf.IndexedSlices):
+                variable.scatter_sub(tf.IndexedSlices(0.1 * gradient.values, gradient.indices))
+            else:
+                variable.assign_sub(0.1 * gradient)
+        return loss
+
+    return lambda _: step()
+
+
+@profile
+def tf_whole_table(folder: Path) -> None:
+    """All rows of a table are normalised, of which a batch looks up one in 250."""
+    profiled(folder, lookups(first=False))
+
+
+@profile
+def tf_table_rows(folder: Path) -> None:
+    """The pair of it: only the rows looked up."""
+    profiled(folder, lookups(first=True))
+
+
 # -- Keras on JAX, and JAX
 
 

@@ -22,6 +22,7 @@ TABLE_OP = 0.05
 # Nor does an op read or write the table any faster than memory: a few cores reach 100 GB/s at best, a GPU 5 TB/s.
 BYTES_PER_MS, ACCELERATOR_BYTES_PER_MS = 1e8, 5e9
 TOUCHED = 0.5  # of the rows: where a batch touches more, a dense update is no waste
+UPDATING = 0.5  # of the time over the table is the optimizer's
 LEAST_ROWS = 1000
 LEAST_SHARE = 0.3  # of all weights: smaller tables are not what the optimizer's time goes to
 
@@ -69,8 +70,9 @@ class DenseEmbeddingUpdate(Cause):
         least = 4 * table[0] * table[1] / pace if table else 0.0
         over = _over_table(ops, _embedding_share(trace), least)
         ms = sum(spent for _, spent in over)
-        if not over or total <= 0:
+        if ms <= 0 or total <= 0:
             return None
+        updating = sum(spent for op, spent in over if op.update) / ms
         ms = min(ms, total)
         rows, touched = (table[0], _looked_up(trace)) if table else (0, None)
         part = min(touched / rows, 1.0) if rows and touched else 0.0
@@ -81,7 +83,13 @@ class DenseEmbeddingUpdate(Cause):
         used = f", of which a batch uses at most {touched:,} rows" if rows and touched else ""
         return Evidence(
             f"ops over all rows of {which} take {plain(spent)} ms of each step ({ms / total:.0%} of op time){used}",
-            {"table_ms": spent, "table_share": ms / total, "rows": float(rows), "touched_rows": float(touched or 0)},
+            {
+                "table_ms": spent,
+                "table_share": ms / total,
+                "updating_share": updating,
+                "rows": float(rows),
+                "touched_rows": float(touched or 0),
+            },
             shown.together(_whole(trace), _where(trace)),
         )
 
@@ -94,7 +102,9 @@ class DenseEmbeddingUpdate(Cause):
         rows = Prescription(
             "edit", Effect.EQUIVALENT, "look up rows first; normalise or regularise only those", edits=first
         )
-        if first:
+        # Where the optimizer's own ops take little, what is done to the whole table before it is looked up does.
+        looked_up = bool(first) or evidence.numbers["updating_share"] < UPDATING
+        if looked_up:
             yield rows
         sparse = everywhere(trace, gradients.rows_kept)
         if sparse:
@@ -103,7 +113,7 @@ class DenseEmbeddingUpdate(Cause):
         lazy = everywhere(trace, models.lazy_adam)
         says = "use an optimizer that updates only the rows used: a lazy Adam, SGD without momentum"
         yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=lazy)
-        if not first:
+        if not looked_up:
             yield rows
 
     def spot(self, source: Source) -> Iterable[Spot]:

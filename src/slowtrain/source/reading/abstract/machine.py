@@ -46,11 +46,17 @@ def written(source: Source, held: Value) -> ast.expr | None:
 @kept(4)
 def _gone_through(source: Source) -> Machine:
     machine = Machine(source)
-    if not index.of(source).called(*TRAINING):
+    if not index.of(source).called(*TRAINING) and not _begins(source):
         return machine  # a library's file, of which most are: nothing in it is a training script's
     with suppress(Spent, RecursionError):
         machine.module(source.tree)
     return machine
+
+
+def _begins(source: Source) -> bool:
+    """Whether importing or starting the file runs a loop or a main part, in which a graph of its own may be called."""
+    own = (".function" in source.text or "Session" in source.words) and source.tree.body
+    return any(isinstance(one, (ast.For, ast.While, ast.If, ast.With)) for one in own or ())
 
 
 class Machine(Standing):

@@ -1,4 +1,4 @@
-"""Files of pictures and sound that Python decodes for a batch, one after the other, in the process that trains."""
+"""Files that Python reads and decodes for a batch, one after the other, in the process that trains."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ DECODERS = frozenset(
     "cv2.imread cv2.imdecode PIL.Image.open keras.utils.load_img keras.preprocessing.image.load_img imageio.imread "
     "imageio.v2.imread imageio.v3.imread skimage.io.imread matplotlib.pyplot.imread matplotlib.image.imread "
     "librosa.load soundfile.read scipy.io.wavfile.read pydicom.dcmread nibabel.load tifffile.imread "
-    "rasterio.open".split()
+    "rasterio.open numpy.load numpy.loadtxt numpy.genfromtxt".split()
 )
 _LIBRARIES = frozenset(
-    "cv2 PIL load_img imageio skimage imread librosa soundfile wavfile pydicom nibabel tifffile rasterio".split()
+    "cv2 PIL load_img imageio skimage imread librosa soundfile wavfile pydicom nibabel tifffile rasterio load loadtxt "
+    "genfromtxt".split()
 )
 FEW = 4  # files of a batch
 WORKERS = "give it workers (workers=4, use_multiprocessing=True), or decode in a parallel map of tf.data"

@@ -80,5 +80,8 @@ def _only_ops(source: Source, function: ast.FunctionDef | ast.Lambda) -> bool:
             return False
     found = pipelines.calls(statements)
     names = [values.qualified(source, c.func) for c in found]
-    whole = all(n.startswith("tensorflow.") for n in names)
-    return whole and any(not n.startswith(CONVERTING) for n in names)
+    if not all(n.startswith("tensorflow.") for n in names):
+        return False
+    # What it is given are tensors: to multiply them is an op as well.
+    computed = any(isinstance(n, ast.BinOp) for s in statements for n in trees.walk(s))
+    return computed or any(not n.startswith(CONVERTING) for n in names)

@@ -16,8 +16,8 @@ from slowtrain.source.reading.input import chains, elements, pipelines
 from slowtrain.source.spots.input import turns
 
 WORDS = (
-    "from_generator", "numpy_function", "py_function", "PyDataset", "utils.Sequence", "fit_generator", "yield",
-    "__next__",
+    "from_generator", "numpy_function", "py_function", "PyDataset", "utils.Sequence", "utils import Sequence",
+    ", Sequence", "fit_generator", "yield", "__next__",
 )  # fmt: skip
 PASSING = frozenset({"enumerate", "iter", "tqdm", "islice", "cycle"})  # they hand on what they go through
 SEQUENCES = frozenset({"PyDataset", "Sequence"})

@@ -46,9 +46,18 @@ def ops(source: Source) -> Iterator[Kept]:
         loops = scopes.loops(source, call)
         if not loops or visible.few(source, loops[0]) or _own_graph(loops[-1]):
             continue
-        if any(_makes_op(source, node) for given in call.args[:1] for node in trees.walk(given)):
+        given = [*call.args[:1], *_assigned(loops[0], call)]
+        if any(_makes_op(source, node) for one in given for node in trees.walk(one)):
             says = "each turn of this loop adds ops to the graph, which keeps them"
             yield Kept(call, says, "make the op once before the loop, and run it in the loop")
+
+
+def _assigned(loop: ast.AST, run: ast.Call) -> Iterator[ast.expr]:
+    """What each turn gives the names that it lets a session run."""
+    asked = {n.id for given in run.args[:1] for n in trees.walk(given) if isinstance(n, ast.Name)}
+    for one in getattr(loop, "body", ()):
+        if isinstance(one, ast.Assign) and any(isinstance(t, ast.Name) and t.id in asked for t in one.targets):
+            yield one.value
 
 
 def _gradients(source: Source, steps: stepping.Steps) -> set[str]:

@@ -235,7 +235,7 @@ def _small_added(source: Source) -> Iterator[int]:
 def _cast(source: Source, node: ast.expr) -> bool:
     """Whether ``node`` is a tensor cast to float16."""
     if isinstance(node, ast.Name):
-        value = values.assigned(source, node)
+        value = values.assigned(source, node) or values.latest(source, node)
         return value is not None and not isinstance(value, ast.Name) and _cast(source, value)
     if not isinstance(node, ast.Call) or finding.called(node) != "cast":
         return False
