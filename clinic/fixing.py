@@ -76,14 +76,16 @@ def program(script: Path) -> tuple[list[str], list[str]]:
 
 def again(script: Script, found: dict[str, Any], budget: str) -> bool:
     """Compares with the hand-made cure anew what ``fix`` had made of a script, if it had made anything."""
-    if reached(found) is None or script.fixed is None:
+    if not found.get("fix", {}).get("kept") or script.fixed is None:
         return False
     with tempfile.TemporaryDirectory(prefix="slowtrain-fixing-") as temporary:
         target = Path(temporary) / f"{script.name.replace('-', '_')}.py"
         target.write_bytes(script.slow.read_bytes())
         diff = found["fix"]["diff"].encode()
         subprocess.run(["git", "apply", "-"], cwd=temporary, input=diff, check=True)
-        found["reached"] = compared(script, found["attempts"], target, budget)
+        made = compared(script, found["attempts"], target, budget)
+        if made is not None and made.get("speedup"):  # else what is known stays
+            found["reached"] = made
     return True
 
 

@@ -56,6 +56,33 @@ def _outcome(text: str, letters: str) -> str:
         return repr(error)
 
 
+SETTINGS = {
+    "counted": 'TABLE = {c: i for i, c in enumerate("ACG")}\n',
+    "zipped": 'TABLE = dict(zip("ACG", range(3)))\n',
+}
+
+
+@pytest.mark.parametrize("table", SETTINGS.values(), ids=SETTINGS)
+def test_however_the_table_is_made(table: str) -> None:
+    text = "import numpy as np\n" + table + FUNCTION
+    new = _edited(text)
+    assert new is not None
+    assert _outcome(new, "GAAC") == _outcome(text, "GAAC")
+
+
+OTHERS = {
+    "several columns for a letter": 'TABLE = {"A": [0], "C": [1], "N": [0, 1]}\n',
+    "some for one": 'TABLE = {c: [i] for i, c in enumerate("ACG")}\n',
+    "who knows": "from letters import TABLE\n",
+    "fractions": 'TABLE = {"A": 0.0}\n',
+}
+
+
+@pytest.mark.parametrize("table", OTHERS.values(), ids=OTHERS)
+def test_tables_of_anything_else_are_left_alone(table: str) -> None:
+    assert _edited("import numpy as np\n" + table + FUNCTION) is None
+
+
 OTHER = {
     "the place is used otherwise": FUNCTION.replace("= 1.0", "= i"),
     "another place": FUNCTION.replace("x[i,", "x[i + 1,"),

@@ -8,7 +8,7 @@ from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import extracting
 from slowtrain.source.cures.host import lettered
-from slowtrain.source.reading import finding, index, ranks, scopes
+from slowtrain.source.reading import finding, index, objects, ranks, scopes, values
 
 
 def at_once(source: Source, line: int) -> list[Edit]:
@@ -46,7 +46,8 @@ def _marked(source: Source, loop: ast.For) -> list[Edit]:
     fixed = [*places[:-2], put.value]
     if not all(isinstance(p, (ast.Name, ast.Constant)) for p in fixed) or set(names) & scopes.read(fixed):
         return []
-    if not _looked_up(places[-1], names[1]) or not _known_before(test, places[-1], names[1]):
+    table = _table(places[-1], names[1])
+    if table is None or not _numbered(source, table) or not _known_before(test, places[-1], names[1]):
         return []
     if not isinstance(target.value, ast.Name) or not ranks.isarray(source, target.value):
         return []
@@ -55,15 +56,43 @@ def _marked(source: Source, loop: ast.For) -> list[Edit]:
     return _rewritten(source, loop, target, put.value, places, names, text, test)
 
 
-def _looked_up(column: ast.expr, letter: str) -> bool:
-    """``TABLE[c]``, ``self.index[c]``, ``TABLE.get(c, 4)``."""
+def _table(column: ast.expr, letter: str) -> ast.expr | None:
+    """The table of ``TABLE[c]``, ``self.index[c]``, ``TABLE.get(c, 4)``."""
     if isinstance(column, ast.Subscript):
-        return bool(scopes.dotted(column.value)) and scopes.dotted(column.slice) == letter
+        return column.value if scopes.dotted(column.value) and scopes.dotted(column.slice) == letter else None
     if not isinstance(column, ast.Call) or not isinstance(column.func, ast.Attribute) or column.func.attr != "get":
-        return False
-    rest = all(isinstance(a, ast.Constant) for a in column.args[1:])
+        return None
     known = bool(scopes.dotted(column.func.value)) and len(column.args) == 2 and not column.keywords
-    return known and rest and scopes.dotted(column.args[0]) == letter
+    asked = known and scopes.dotted(column.args[0]) == letter and _whole(column.args[1])
+    return column.func.value if asked else None
+
+
+def _numbered(source: Source, table: ast.expr) -> bool:
+    """Whether the text shows that a table gives one whole number for each letter: of lists, columns would be many."""
+    made = values.assigned(source, table) if isinstance(table, ast.Name) else None
+    if isinstance(table, ast.Attribute):
+        stored = objects.stores(source, table.attr)
+        made = values.given(source, stored[0]) if len(stored) == 1 else None
+    if isinstance(made, ast.Dict):
+        return all(_whole(value) for value in made.values)
+    if isinstance(made, ast.DictComp) and len(made.generators) == 1:
+        over, target = made.generators[0].iter, made.generators[0].target
+        first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else None
+        counted = isinstance(over, ast.Call) and scopes.dotted(over.func) == "enumerate"
+        return _whole(made.value) or (counted and bool(scopes.dotted(made.value)) and _same(made.value, first))
+    if isinstance(made, ast.Call) and scopes.dotted(made.func) == "dict" and len(made.args) == 1:
+        pairs = made.args[0]
+        numbers = pairs.args[-1] if isinstance(pairs, ast.Call) and scopes.dotted(pairs.func) == "zip" else None
+        return isinstance(numbers, ast.Call) and scopes.dotted(numbers.func) == "range" and not made.keywords
+    return False
+
+
+def _same(one: ast.expr, other: ast.expr | None) -> bool:
+    return other is not None and scopes.dotted(one) == scopes.dotted(other)
+
+
+def _whole(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int
 
 
 def _known_before(test: ast.expr | None, column: ast.expr, letter: str) -> bool:

@@ -12,7 +12,7 @@ from contextlib import nullcontext, suppress
 from typing import Any
 
 from slowtrain.source import FUNCTIONS, Source, kept, trees
-from slowtrain.source.reading import index
+from slowtrain.source.reading import index, values
 from slowtrain.source.reading.abstract import calls, conditions, expressions, functional, things
 from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.names import Scope
@@ -54,9 +54,10 @@ def _gone_through(source: Source) -> Machine:
 
 
 def _begins(source: Source) -> bool:
-    """Whether importing or starting the file runs a loop or a main part, in which a graph of its own may be called."""
-    own = (".function" in source.text or "Session" in source.words) and source.tree.body
-    return any(isinstance(one, (ast.For, ast.While, ast.If, ast.With)) for one in own or ())
+    """Whether starting the file runs a loop or a main part, in which a graph of its own may be called."""
+    if source.words.isdisjoint(("function", "Session")) or not values.reaches(source, "tensorflow.function"):
+        return False
+    return any(isinstance(one, (ast.For, ast.While, ast.If, ast.With)) for one in source.tree.body)
 
 
 class Machine(Standing):
