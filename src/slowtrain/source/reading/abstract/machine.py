@@ -7,6 +7,7 @@ write down what it does. Of an ``if`` whose condition is not known both sides ar
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any
@@ -53,11 +54,15 @@ def _gone_through(source: Source) -> Machine:
     return machine
 
 
+_GRAPHS = re.compile(r"\.function\b|import function\b|\bSession\(")
+_OUTERMOST = re.compile(r"^(?:for|while|if|with)\b", re.MULTILINE)
+
+
 def _begins(source: Source) -> bool:
     """Whether starting the file runs a loop or a main part, in which a graph of its own may be called."""
-    if source.words.isdisjoint(("function", "Session")) or not values.reaches(source, "tensorflow.function"):
+    if not _GRAPHS.search(source.plain) or not _OUTERMOST.search(source.plain):
         return False
-    return any(isinstance(one, (ast.For, ast.While, ast.If, ast.With)) for one in source.tree.body)
+    return values.reaches(source, "tensorflow.")
 
 
 class Machine(Standing):
