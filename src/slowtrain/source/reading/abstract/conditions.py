@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from slowtrain.source import kept, trees
-from slowtrain.source.reading import finding, scopes
+from slowtrain.source import Source, kept, trees
+from slowtrain.source.reading import finding, scopes, values
 from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Given, Value, number
 
 if TYPE_CHECKING:
@@ -15,7 +16,16 @@ if TYPE_CHECKING:
     from slowtrain.source.reading.abstract.names import Scope
 
 TENSORS = ("tensor", "variable")
+_GRAPHS = re.compile(r"\.function\b|import function\b|\bSession\(")
+_OUTERMOST = re.compile(r"^(?:for|while|if|with)\b", re.MULTILINE)
 OFTEN = 10  # one turn in so many: what steps do, not what reports do
+
+
+def begins(source: Source) -> bool:
+    """Whether starting the file runs a loop or a main part, in which a graph of its own may be called."""
+    if not _GRAPHS.search(source.plain) or not _OUTERMOST.search(source.plain):
+        return False
+    return values.reaches(source, "tensorflow.")
 
 
 def asked(machine: Machine, test: ast.expr, scope: Scope) -> Value:

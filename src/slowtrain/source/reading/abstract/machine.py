@@ -7,13 +7,12 @@ write down what it does. Of an ``if`` whose condition is not known both sides ar
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any
 
 from slowtrain.source import FUNCTIONS, Source, kept, trees
-from slowtrain.source.reading import index, values
+from slowtrain.source.reading import index
 from slowtrain.source.reading.abstract import calls, conditions, expressions, functional, things
 from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.names import Scope
@@ -47,22 +46,11 @@ def written(source: Source, held: Value) -> ast.expr | None:
 @kept(4)
 def _gone_through(source: Source) -> Machine:
     machine = Machine(source)
-    if not index.of(source).called(*TRAINING) and not _begins(source):
+    if not index.of(source).called(*TRAINING) and not conditions.begins(source):
         return machine  # a library's file, of which most are: nothing in it is a training script's
     with suppress(Spent, RecursionError):
         machine.module(source.tree)
     return machine
-
-
-_GRAPHS = re.compile(r"\.function\b|import function\b|\bSession\(")
-_OUTERMOST = re.compile(r"^(?:for|while|if|with)\b", re.MULTILINE)
-
-
-def _begins(source: Source) -> bool:
-    """Whether starting the file runs a loop or a main part, in which a graph of its own may be called."""
-    if not _GRAPHS.search(source.plain) or not _OUTERMOST.search(source.plain):
-        return False
-    return values.reaches(source, "tensorflow.")
 
 
 class Machine(Standing):

@@ -15,8 +15,10 @@ DECODERS = frozenset(
     "cv2.imread cv2.imdecode PIL.Image.open keras.utils.load_img keras.preprocessing.image.load_img imageio.imread "
     "imageio.v2.imread imageio.v3.imread skimage.io.imread matplotlib.pyplot.imread matplotlib.image.imread "
     "librosa.load soundfile.read scipy.io.wavfile.read pydicom.dcmread nibabel.load tifffile.imread "
-    "rasterio.open numpy.load numpy.loadtxt numpy.genfromtxt".split()
+    "rasterio.open".split()
 )
+# Of these a file may hold many samples: only where each batch of a sequence opens several is it one for each.
+LOADERS = frozenset({"numpy.load", "numpy.loadtxt", "numpy.genfromtxt"})
 _LIBRARIES = frozenset(
     "cv2 PIL load_img imageio skimage imread librosa soundfile wavfile pydicom nibabel tifffile rasterio load loadtxt "
     "genfromtxt".split()
@@ -31,7 +33,8 @@ def one_by_one(source: Source) -> Iterator[slowpython.Slow]:
         return
     seen: set[ast.AST | None] = set()
     for event in events(source):
-        if event.name not in DECODERS or event.producer not in ("sequence", "generator"):
+        loads = event.name in LOADERS and event.producer == "sequence" and "mmap_mode" not in event.given.keywords
+        if not loads and (event.name not in DECODERS or event.producer not in ("sequence", "generator")):
             continue
         inner, function = event.loops[-1] if event.loops else None, finding.function(source, event.node)
         own = inner is not None and not isinstance(inner.node, ast.Call)
