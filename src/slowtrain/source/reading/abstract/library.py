@@ -31,6 +31,7 @@ BUILTINS = frozenset(
     "sorted str sum super tuple type vars zip property staticmethod classmethod".split()
 )
 SHAPED = frozenset({"zeros", "ones", "empty", "full"})
+PARTS = frozenset({"split", "unstack"})  # give a list of tensors
 FLOATS = frozenset({"zeros", "ones", "linear_to_mel_weight_matrix"})  # where nothing else is asked for
 WHOLE = drawing.WHOLE | frozenset(
     "randrange argmax argmin argsort argpartition argwhere flatnonzero nonzero digitize bincount arange "
@@ -170,14 +171,20 @@ def _tensorflow(machine: Machine, name: str, given: Given) -> Value:
     kept = "int32" if last == "range" else named or widest(*given.args)
     if not kept and (".random" in name or last in FLOATS):
         kept = "float32"
-    return Value("tensor", varies=moving, ragged=given.ragged, dtype=kept, born=machine.born())
+    made = Value("tensor", varies=moving, ragged=given.ragged, dtype=kept, born=machine.born())
+    return _apart(made) if last in PARTS else made
+
+
+def _apart(one: Value) -> Value:
+    """Several tensors like ``one``, as a list of Python's."""
+    return Value("list", items={None: one}, varies=one.varies, born=one.born)
 
 
 def _keras(machine: Machine, name: str, given: Given) -> Value:
     last = name.rpartition(".")[2]
     if name.startswith(("keras.ops", "keras.random", "keras.activations")):
         made = Value("tensor", varies=given.deep, ragged=given.ragged, dtype=widest(*given.args))
-        return shapes.known(made, name, given)
+        return _apart(made) if last in PARTS else shapes.known(made, name, given)
     if last == "Input":
         return Value("tensor", dtype=dtype(given.get("dtype")) or "float32", name="symbolic", shape=shapes.fed(given))
     if last == "pad_sequences":
