@@ -6,7 +6,6 @@ marked and nothing repeats, there are no steps: the whole profile is then one st
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +20,6 @@ TURNS = 3  # a repetition seen less often may be chance
 MOSTLY = 0.5  # of the time in calls of compiled functions: then the one that has it is the step
 ALIKE = 0.9  # of the kernels of a turn that must come again in the next
 LONGEST_TURN = 200_000  # kernels: longer turns are not looked for
-_NUMBER = re.compile(r"_\d+$")
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ def _functions(threads: Sequence[Thread]) -> Cadence | None:
             for prefix in names.FUNCTION_PREFIXES:
                 name = name.removeprefix(prefix)
             mine = thread.name == i
-            rows = found.setdefault(_NUMBER.sub("", name), ([], []))
+            rows = found.setdefault(names.NUMBERED.sub("", name), ([], []))
             rows[0].extend(thread.start_ms[mine].tolist())
             rows[1].extend(thread.end_ms[mine].tolist())
     return _most(found, "calls of the function", names.KERAS_FUNCTIONS)

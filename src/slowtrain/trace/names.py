@@ -356,6 +356,20 @@ CALLER_OPS = frozenset(
 HOST_OP_MS = 0.05
 WAITING_OP = re.compile(r"Recv|Send|Collective|Nccl|Iterator|Optional|Queue|Barrier|Stage|Assert|^_Arg$|^_Retval$")
 
+# ---- scopes and types of ops that a cause is known by ---------------------------------------------------------
+
+NUMBERED = re.compile(r"_\d+$")  # how a graph tells ops of one name apart [C V]
+# Keras's cells, in a loop ("m/lstm_1/while/body/_33/m/lstm_1/while/lstm_cell_1/MatMul") and unrolled
+# ("m/lstm_1/lstm_cell_7/MatMul"), forward and in gradients; TensorFlow 2.21 with Keras 3.15. [C]
+CELL_SCOPE = re.compile(r"(?:^|/)([^/]+)/(?:while/)?(?:lstm|gru)_cell(?:_\d+)?/")
+PRODUCT_SCOPE = re.compile(r"/(?:Conv\dD|MatMul|einsum|Einsum)(?:_\d+)?(?:/.*)?$")  # of a product's gradient [C V H]
+RANDOM_SCOPE = re.compile(r"/(?:random_uniform|random_normal|stateless_random\w*)$")  # below its layer's [C V]
+DENSIFY = "UnsortedSegmentSum"  # turns a sparse gradient (IndexedSlices) into a dense one [C]
+# What carries batches, arguments and results between host and device, in every graph. [C V]
+PLUMBING_OP = re.compile(
+    r"Iterator|Optional|RemoteCall|LoopCond|Switch|(?:^|/)(?:arg|ret|memtype|Identity|args|inputs)_?\d*$"
+)
+
 
 def graph_op(event: str) -> tuple[str, str] | None:
     """Op name and type of the event that an executor writes for an op's kernel, "scope/dense/MatMul:_MklMatMul".

@@ -12,10 +12,9 @@ from slowtrain.source.reading import finding, shown
 from slowtrain.source.reading.recorded import everywhere
 from slowtrain.source.spots.compute import ops as spotted
 from slowtrain.source.spots.compute import rewritten, walked
-from slowtrain.trace import Trace, work
+from slowtrain.trace import Trace, names, work
 from slowtrain.whatif import Drop, Remedy
 
-DENSIFY = "UnsortedSegmentSum"  # what TensorFlow turns a sparse gradient (IndexedSlices) into a dense one with
 # An op over the rows of a batch is far cheaper than one over the table; the dearest ops that only pass over
 # the table's rows once cost a twentieth of the scattering sum.
 TABLE_OP = 0.05
@@ -285,7 +284,7 @@ def _large(trace: Trace) -> bool:
 def _over_table(ops: list[work.Op], embeddings: float | None, least_ms: float) -> list[tuple[work.Op, float]]:
     """Ops over whole tables, with the ms of each that tables take. A scattered update writes its rows only."""
     ops = [o for o in ops if not o.kind.startswith("ResourceScatter") and o.ms >= least_ms * o.count]
-    dense = [o for o in ops if o.kind == DENSIFY]
+    dense = [o for o in ops if o.kind == names.DENSIFY]
     if embeddings is not None:
         if not any(o.update for o in ops):
             return []
@@ -298,7 +297,7 @@ def _over_table(ops: list[work.Op], embeddings: float | None, least_ms: float) -
     least = TABLE_OP * max(o.ms for o in dense)
     scopes = {o.scope.split("/")[0] for o in dense}
     mine = [o for o in ops if o.ms >= least and not o.matmul and not o.conv]
-    return [(o, o.ms) for o in mine if o.update or o.kind in (DENSIFY, "AddN") or o.root in scopes]
+    return [(o, o.ms) for o in mine if o.update or o.kind in (names.DENSIFY, "AddN") or o.root in scopes]
 
 
 def _looked_up(trace: Trace) -> int | None:

@@ -17,8 +17,9 @@ from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import made_in, text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.compute import walked
-from slowtrain.trace import Line, Trace, work
+from slowtrain.trace import Line, Trace, names, work
 from slowtrain.trace.host import loops_around, parsed
+from slowtrain.trace.pipeline import PYTHON_OPS
 from slowtrain.whatif import Drop, Remedy
 
 REPEATS = 60  # ops alike from one line; fewer start in less time than is worth a word
@@ -26,10 +27,8 @@ ITS_OWN = 0.5  # of a line's ops it makes itself; less: it calls layers, each an
 RECURRENT = 0.3  # of the ops alike hang one after the other: no single op does these at once
 TURNS = 500  # of a Python loop within one step
 ONE_OP = "replace the loop by the one op (conv2d, einsum, batched matmul, gather)"
-PYTHON_OPS = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
 # Of the ops' computing when one op does it: 0.27 and 0.33 in clinic/'s pairs store_sales and texture_filters.
 LEFT = 0.3
-NUMBERED = re.compile(r"_\d+$")  # how a graph tells ops of one name apart
 ADDING = re.compile(r"add(?:_\d+)?$")
 CHANGES = ("assign", "scatter_")
 
@@ -293,7 +292,7 @@ def _repeated(trace: Trace) -> Evidence | None:
     device = part * trace.mean(Category.UNATTRIBUTED)
     if trace.kernels is not None:
         device = trace.mean(Category.DEVICE) * work.share(
-            trace.kernels, lambda o: (_within(o, scopes) or NUMBERED.sub("", o.root) in bare) and not o.update
+            trace.kernels, lambda o: (_within(o, scopes) or names.NUMBERED.sub("", o.root) in bare) and not o.update
         )
     start = work.executor_ms(trace)
     # The one op has the arithmetic left, and what each small op takes beside it is gone.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -16,10 +15,6 @@ from slowtrain.whatif import Drop, Remedy
 
 LETTERS = 80  # of an op's name, whose last part says most
 NO_COPIES = Copies(0.0, 0.0, 0.0, 0.0)
-# What carries batches, arguments and results between host and device, in every graph.
-_PLUMBING = re.compile(
-    r"Iterator|Optional|RemoteCall|LoopCond|Switch|(?:^|/)(?:arg|ret|memtype|Identity|args|inputs)_?\d*$"
-)
 # A tensor on its way to the host and back makes the device wait at least for two copies, for the thread that sees the
 # first one's end, and for the next launch: 10 to 20 µs each in profiles of a V100.
 ROUND_TRIP_MS = 0.05
@@ -144,7 +139,7 @@ def _crossing(trace: Trace, device: Device) -> Crossing | None:
     edges: dict[str, float] = {}
     for text, (_, count) in device.by_op.items():
         edge = names.GRAPH_EDGE.search(text)
-        if edge is not None and not _PLUMBING.search(edge[1]):
+        if edge is not None and not names.PLUMBING_OP.search(edge[1]):
             op = edge[1][-LETTERS:]
             edges[op] = edges.get(op, 0.0) + count
     count = sum(edges.values())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -21,7 +20,6 @@ LEAST_CHANNELS = 16
 # when padded to 4,096, of 4,092 and 4,094 0.41; single products of 2,047 0.37 and of 2,046 and 2,044 0.47.
 KEPT, KEPT_ODD, KEPT_RANGE = 0.45, 0.33, (0.2, 0.95)
 LETTERS = 80  # of a name
-_OP = re.compile(r"/(?:Conv\dD|MatMul|einsum|Einsum)(?:_\d+)?(?:/.*)?$")  # in the scope of the op's gradient
 MOSTLY = 0.5  # of the tensor-core work whose alignment must be known to say that it is in order
 
 
@@ -176,7 +174,7 @@ def _misfits(trace: Trace, device: Device) -> list[Misfit]:
         needed = 8 if any(i.dtype in SIXTEEN_BIT for i in inputs) else multiple
         odd = [s for s in _sizes(op, inputs) or next(by_layer, []) if s >= LEAST_CHANNELS and s % needed]
         if odd:
-            name = (_OP.sub("", op.scope) or op.name)[-LETTERS:]
+            name = (names.PRODUCT_SCOPE.sub("", op.scope) or op.name)[-LETTERS:]
             ms = scale * op.ms + (found[name].ms if name in found else 0.0)
             found[name] = Misfit(name, max(odd), needed, ms)
     if not found and not layers:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -31,9 +30,6 @@ MANY = 20  # such ops a step: a chain or several
 # that draw random numbers a third as fast (clinic/fusing.py).
 LEFT, LEFT_SPREAD = 0.45, (0.4, 1.5)
 RANDOM = 0.05  # of their time, in random numbers: then nothing is foretold
-# Ops whose scope is that of the layer they belong to.
-_INNER = re.compile(r"/(?:random_uniform|random_normal|stateless_random\w*)$")
-_NUMBER = re.compile(r"_\d+$")
 
 
 @dataclass(frozen=True)
@@ -224,7 +220,7 @@ def _by_scope(ops: Sequence[work.Op]) -> Chains | None:
     """Ops of one scope are as many chains as its rarest type of op (of any weight) runs in it."""
     scopes: dict[str, list[work.Op]] = {}
     for op in ops:
-        scopes.setdefault(_INNER.sub("", op.name.rpartition("/")[0]), []).append(op)
+        scopes.setdefault(names.RANDOM_SCOPE.sub("", op.name.rpartition("/")[0]), []).append(op)
     left_ms = left = 0.0
     saved: dict[str, float] = {}
     for scope, mine in scopes.items():
@@ -234,7 +230,7 @@ def _by_scope(ops: Sequence[work.Op]) -> Chains | None:
         largest = max(o.ms / max(o.count, 1.0) for o in mine) if chains <= 1 else 0.0
         kept = min(max(ms * chains / count, largest), ms) if count else ms
         left_ms, left = left_ms + kept, left + chains
-        layer = _NUMBER.sub("", scope.rpartition("/")[2][:LETTERS])
+        layer = names.NUMBERED.sub("", scope.rpartition("/")[2][:LETTERS])
         saved[layer] = saved.get(layer, 0.0) + ms - kept
     total = sum(o.ms for o in ops)
     worst = max(saved, key=lambda s: saved[s], default="")

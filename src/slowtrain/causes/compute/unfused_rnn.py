@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,9 +17,6 @@ from slowtrain.source.spots.compute import layered
 from slowtrain.trace import Device, Trace, host, names, tensor_cores
 from slowtrain.whatif import Drop, Remedy
 
-# Scopes of Keras's cells, in a loop ("m/lstm_1/while/body/_33/m/lstm_1/while/lstm_cell_1/MatMul") and unrolled
-# ("m/lstm_1/lstm_cell_7/MatMul"), forward and in gradients; seen with TensorFlow 2.21 and Keras 3.15.
-_CELL = re.compile(r"(?:^|/)([^/]+)/(?:while/)?(?:lstm|gru)_cell(?:_\d+)?/")
 LETTERS = 60  # of a layer's name
 LEAST_TURNS = 8  # products of cells in a step: fewer are cells called by hand
 SHORT = 64  # turns of a recurrence: written out, a graph of some thousand ops
@@ -210,7 +206,7 @@ def _loops(device: Device) -> Loops | None:
     layers: dict[str, float] = {}
     ms = kernels = products = 0.0
     for op, _ in tensor_cores.ops(device):
-        cell = _CELL.search(op.name)
+        cell = names.CELL_SCOPE.search(op.name)
         if cell is not None:
             layers[cell[1][:LETTERS]] = layers.get(cell[1][:LETTERS], 0.0) + op.ms
             ms, kernels = ms + op.ms, kernels + op.count
