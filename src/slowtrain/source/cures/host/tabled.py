@@ -77,18 +77,14 @@ def _numbered(source: Source, table: ast.expr) -> bool:
         return all(_whole(value) for value in made.values)
     if isinstance(made, ast.DictComp) and len(made.generators) == 1:
         over, target = made.generators[0].iter, made.generators[0].target
-        first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else None
         counted = isinstance(over, ast.Call) and scopes.dotted(over.func) == "enumerate"
-        return _whole(made.value) or (counted and bool(scopes.dotted(made.value)) and _same(made.value, first))
+        count = target.elts[0] if counted and isinstance(target, ast.Tuple) else None
+        return _whole(made.value) or (isinstance(count, ast.Name) and scopes.dotted(made.value) == count.id)
     if isinstance(made, ast.Call) and scopes.dotted(made.func) == "dict" and len(made.args) == 1:
         pairs = made.args[0]
         numbers = pairs.args[-1] if isinstance(pairs, ast.Call) and scopes.dotted(pairs.func) == "zip" else None
         return isinstance(numbers, ast.Call) and scopes.dotted(numbers.func) == "range" and not made.keywords
     return False
-
-
-def _same(one: ast.expr, other: ast.expr | None) -> bool:
-    return other is not None and scopes.dotted(one) == scopes.dotted(other)
 
 
 def _whole(node: ast.expr) -> bool:
