@@ -21,6 +21,7 @@ BREAK = 10.0  # a gap this many times the median ends a block of steps
 LEAST_BREAK_MS = 20.0
 LEAST_STEPS = 3
 LEAST_STEADY = 2
+CUT_OFF = 0.01  # of the steady steps: fewer that are no whole turns do not show in a mean
 FIRST_SEEN = 2  # steps after warm-up that trace
 BY_HAND = ("on_batch", "function", "gradient")  # lanes whose spans a loop of the user's own calls
 LEAST_TRAINING = 0.1  # of what the widest candidate covers: below it training is a side matter of the run
@@ -76,7 +77,7 @@ def find(recording: Recording) -> Steps:
     best = _best(found, breaks)
     end, block = best.blocks(breaks[id(best)])
     windowed = touching_windows(recording, best.start_ms, end)
-    steady = _steady(recording, best, end, windowed)
+    steady = _steady(recording, best, end, windowed, block)
     kept = Steps(best.source, best.start_ms, end, steady, windowed, block, best.size, best.training, best.place)
     return (
         kept if best.piece is None else whole.steps(kept, best.piece, best.names, recording.holes, recording.start_ns)
@@ -309,10 +310,12 @@ def touching_windows(recording: Recording, start: Floats, end: Floats) -> Bools:
     return inside
 
 
-def _steady(recording: Recording, best: Candidate, end: Floats, windowed: Bools) -> Bools:
+def _steady(recording: Recording, best: Candidate, end: Floats, windowed: Bools, block: Ints) -> Bools:
     """After warm-up and outside windows. Warm-up ends two steps after the first traces; later ones are no warm-up.
 
     One or two later steps that trace see a shape for the first time, as an epoch's last batch has; more are retracing.
+    The last step of an unbroken stretch ends with its call: what would follow, the next batch first of all, is not in
+    it. It is no whole turn, and left out where it would show in the mean and there are enough others.
     """
     n = len(end)
     once = np.zeros(n, dtype=bool)
@@ -327,4 +330,6 @@ def _steady(recording: Recording, best: Candidate, end: Floats, windowed: Bools)
         once[later] = len(later) <= FIRST_SEEN
     steady = (np.arange(n) >= max(warm, 0)) & ~once
     rest = steady & ~windowed
-    return rest if rest.sum() >= LEAST_STEADY else steady
+    steady = rest if rest.sum() >= LEAST_STEADY else steady
+    rest = steady & np.append(block[1:] == block[:-1], False)
+    return rest if LEAST_STEADY <= rest.sum() < (1 - CUT_OFF) * steady.sum() else steady

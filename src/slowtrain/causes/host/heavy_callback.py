@@ -21,6 +21,8 @@ from slowtrain.whatif import Drop, Remedy, Skip
 
 OUTER = ("CallbackList",)
 LOGGED = 0.05  # of the time of the steps
+RARELY = 0.01  # what is left of a batch's hook: as prescribed, every hundredth step still does the work
+SELDOM = 0.05  # and of an epoch's, done every few epochs, or in a cheaper form
 REPEATED = 8  # calls of one line, as in host/predict-in-loop
 
 
@@ -80,19 +82,18 @@ class HeavyCallback(Cause):
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         hooks = _heavy(trace)
         if not hooks and evidence.numbers["step_ms"]:
-            taken = anywhere(trace, 0.95 * evidence.numbers["step_ms"], (Category.PYTHON, Category.READBACK))
+            taken = anywhere(trace, (1 - RARELY) * evidence.numbers["step_ms"], (Category.PYTHON, Category.READBACK))
             return [Drop(taken, spread=(0.7, 1.1))]
         if not hooks:
-            return [Skip(0.95 * evidence.numbers["total_ms"], spread=(0.7, 1.1))]
+            return [Skip((1 - RARELY) * evidence.numbers["total_ms"], spread=(0.7, 1.1))]
         in_steps, between = sum(h.step_ms for h in hooks), sum(h.between_ms for h in hooks)
-        # Called ten times less often, or for a cheaper form: a tenth is left to be paid in the middle case.
         spread = (0.7, 1.1)
         remedies: list[Remedy] = []
         if in_steps > 0:
-            taken = anywhere(trace, 0.95 * in_steps, (Category.CALLBACK, Category.READBACK))
+            taken = anywhere(trace, (1 - RARELY) * in_steps, (Category.CALLBACK, Category.READBACK))
             remedies.append(Drop(taken, spread=spread))
         if between > 0:
-            remedies.append(Skip(0.95 * between, spread=spread))
+            remedies.append(Skip((1 - SELDOM) * between, spread=spread))
         return remedies
 
     def scope_in(self, trace: Trace, evidence: Evidence) -> str:

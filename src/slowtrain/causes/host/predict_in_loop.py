@@ -22,16 +22,17 @@ LEAST = 8  # calls of one line: a script may well evaluate after each of a few s
 GROWN = 1.4  # times as long at the end as in the beginning
 STEADILY = 0.9  # rank correlation of calls with their number; a machine that gets busier is far from it
 FIXED_SHARE = 0.5  # of a call: below, the call's own work is what takes the time
+MOSTLY = 0.9  # of the steps: those that are seen in a window make such a call
 
 
 @dataclass(frozen=True)
 class Group:
-    """Calls of fit, evaluate or predict from one line, those that traced and those in profiler windows left out."""
+    """Calls of fit, evaluate or predict from one line; in ``calls`` without those that traced or lay in windows."""
 
     loop: str
     place: Place | None
+    every: Spans
     calls: Spans
-    all_calls: int
     work_ms: float  # of the model's own functions in one call
 
     @property
@@ -74,10 +75,10 @@ class PredictInLoop(Cause):
             return None
         worst = groups[0]
         return Evidence(
-            f"{worst.loop}() was called {worst.all_calls} times from one line, {plain(worst.call_ms)} ms each, "
+            f"{worst.loop}() was called {len(worst.every)} times from one line, {plain(worst.call_ms)} ms each, "
             f"of which the model's own work is {plain(worst.work_ms, 2)} ms",
             {
-                "calls": float(worst.all_calls),
+                "calls": float(len(worst.every)),
                 "call_ms": worst.call_ms,
                 "work_ms": worst.work_ms,
                 "fixed_ms": worst.fixed_ms,
@@ -90,10 +91,11 @@ class PredictInLoop(Cause):
         count = max(int(trace.steps.steady.sum()), 1)
         in_steps = work = 0.0
         for group in _groups(trace):
-            inside = in_steady(trace, group.calls)
-            in_steps += group.fixed_ms * int(inside.sum()) / count
-            work += group.work_ms * int(inside.sum()) / count
-            rest = group.fixed_ms * (group.all_calls if not inside.any() else int((~inside).sum()))
+            inside = group.every.ms[in_steady(trace, group.every)]
+            in_steps += float(np.maximum(inside - group.work_ms, 0.0).sum()) / count
+            work += group.work_ms * len(inside) / count
+            others = int((~in_steady(trace, group.calls)).sum()) if len(inside) else len(group.every)
+            rest = group.fixed_ms * others
             if rest > 0:
                 remedies.append(Skip(rest, spread=(0.9, 1.02)))
         # The model's own work stays, whatever the means of calls of several lines add up to.
@@ -104,8 +106,8 @@ class PredictInLoop(Cause):
         return remedies
 
     def scope_in(self, trace: Trace, evidence: Evidence) -> str:
-        inside = [int(in_steady(trace, g.calls).sum()) for g in _groups(trace)[:1]]
-        return "step" if inside and inside[0] >= 0.5 * len(_groups(trace)[0].calls) else "run"
+        found = _groups(trace)[:1]
+        return "step" if any(in_steady(trace, g.calls).sum() >= 0.5 * len(g.calls) for g in found) else "run"
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         groups = _groups(trace)
@@ -226,7 +228,7 @@ def _groups(trace: Trace) -> list[Group]:
         if event.data.get("site"):
             found.setdefault((event.name, str(event.data["site"])), []).append(event)
     groups = [g for (loop, _), events in found.items() if (g := _group(trace, loop, events)) is not None]
-    return sorted(groups, key=lambda g: -g.fixed_ms * g.all_calls)
+    return sorted(groups, key=lambda g: -g.fixed_ms * len(g.every))
 
 
 def _group(trace: Trace, loop: str, events: list[Event]) -> Group | None:
@@ -239,7 +241,7 @@ def _group(trace: Trace, loop: str, events: list[Event]) -> Group | None:
     plain = calls.where(~traced & ~in_windows(trace, calls))
     if len(plain) < LEAST // 2 or len(plain) < 0.25 * len(events):
         return None
-    group = Group(loop, place_of(events[0].data.get("site")), plain, len(events), _work_ms(trace, loop, plain))
+    group = Group(loop, place_of(events[0].data.get("site")), calls, plain, _work_ms(trace, plain))
     if _grows(plain):
         return None
     return group if group.fixed_ms >= FIXED_SHARE * group.call_ms else None
@@ -254,13 +256,18 @@ def _grows(calls: Spans) -> bool:
     return bool(np.corrcoef(ranks, np.arange(len(calls)))[0, 1] >= STEADILY)
 
 
-def _work_ms(trace: Trace, loop: str, calls: Spans) -> float:
-    """Median time of the model's functions in a call; those of `fit` also wait for the batch: see the window."""
+def _work_ms(trace: Trace, calls: Spans) -> float:
+    """Time of the model's functions in a call that has nothing around it: their median, or what the window saw.
+
+    Between the Python of a call they begin with cold caches, and those of `fit` also wait for the batch. Where steps
+    make such calls, a call's ops are at most all that a step has, over its calls.
+    """
     work = trace.lane("function")
     index = np.searchsorted(calls.start_ms, work.start_ms, side="right") - 1
     inside = (index >= 0) & (work.start_ms < calls.end_ms[np.maximum(index, 0)])
-    spent = np.bincount(index[inside], work.ms[inside], minlength=len(calls))
-    median = float(np.median(spent))
-    if loop == "fit" and trace.kernels is not None and trace.steps.source == "fit()":
-        return min(median, graph_ms(trace.kernels.count, computing_ms(trace.kernels)))
-    return median
+    median = float(np.median(np.bincount(index[inside], work.ms[inside], minlength=len(calls))))
+    each = float(in_steady(trace, calls).sum()) / max(int(trace.steps.steady.sum()), 1)
+    if trace.kernels is None or each < MOSTLY:
+        return median
+    each = max(each, 1.0)
+    return min(median, graph_ms(trace.kernels.count / each, computing_ms(trace.kernels) / each))
