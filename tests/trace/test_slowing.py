@@ -13,10 +13,14 @@ from slowtrain.trace.growth import Slope
 STEPS = 800
 
 
-def growing(python_ms: float, more_ms: float) -> str:
-    """A run whose own Python takes more in each step, and whose memory grows by a container of the script's."""
-    step = " ".join(str(i % 2 + 1) * round(4 + python_ms + more_ms * i) for i in range(STEPS))
-    python = " ".join("...." + "p" * round(python_ms + more_ms * i) for i in range(STEPS))
+def growing(python_ms: float, more_ms: float, leap_ms: float = 0.0) -> str:
+    """A run whose own Python takes more in each step, and whose memory grows by a container of the script's.
+
+    From the 40th step on it takes ``leap_ms`` more.
+    """
+    own = [round(python_ms + more_ms * i + leap_ms * (i >= 40)) for i in range(STEPS)]
+    step = " ".join(str(i % 2 + 1) * (4 + ms) for i, ms in enumerate(own))
+    python = " ".join("...." + "p" * ms for ms in own)
     return f"step {step}\npython {python}"
 
 
@@ -33,6 +37,11 @@ def test_what_of_a_step_grows() -> None:
     assert slowing.grown_ms(trace, Category.PYTHON) == pytest.approx(0.05 * STEPS / 2, rel=0.15)
     assert slowing.grown_ms(trace, Category.INPUT) == 0.0
     assert slowing.slower_ms(drawn(growing(4.0, 0.0))) == 0.0
+
+
+def test_what_grows_is_held_against_the_first_steps_also_where_it_is_no_line() -> None:
+    trace = drawn(growing(4.0, 0.05, leap_ms=20.0))
+    assert slowing.grown_ms(trace, Category.PYTHON) == pytest.approx(0.05 * STEPS / 2 + 19, rel=0.05)
 
 
 def kept(until_ms: int) -> str:

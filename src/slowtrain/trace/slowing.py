@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from slowtrain.model import Category
 from slowtrain.trace import Ints, Trace, lengthening, moving, trend
 from slowtrain.trace.moving import Moved
@@ -11,6 +13,9 @@ from slowtrain.trace.trend import Growth
 
 FIRST, LAST = 0.25, 0.75  # of the series: the quarters that are held against each other
 MEAN_GROWTH = 0.5 / (1 - FIRST)  # what a mean step has grown by, of what the last quarter is above the first
+# What grows is often no line: arrays that outgrow a cache, or the size up to which memory is used again, take ten times
+# as long at once. So it is held against the very first steps, when there was next to nothing to go through.
+AT_FIRST, LEAST_AT_FIRST = 0.02, 5  # of the steps, and steps
 
 
 def in_steps(trace: Trace) -> tuple[Growth, Moved] | None:
@@ -49,4 +54,12 @@ def slower_ms(trace: Trace) -> float:
 def grown_ms(trace: Trace, category: Category) -> float:
     """By how much a category is longer in a mean step than in the first ones, where it is what grows."""
     found = in_steps(trace)
-    return MEAN_GROWTH * found[1].ms[category] if found is not None and found[1].kind == str(category) else 0.0
+    return since_first_ms(trace, found[1], category) if found is not None and found[1].kind == str(category) else 0.0
+
+
+def since_first_ms(trace: Trace, why: Moved, category: Category) -> float:
+    """What of a category in a mean step was not there in the first steps; at least what a line through them tells."""
+    index = trend.comparable(trace).index
+    first = trace.categories[category][index[: max(int(AT_FIRST * len(index)), LEAST_AT_FIRST)]]
+    begun = float(np.median(first)) if len(first) else 0.0
+    return max(trace.mean(category) - begun, MEAN_GROWTH * why.ms[category])

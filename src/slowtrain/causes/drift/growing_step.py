@@ -111,7 +111,7 @@ class GrowingStep(Cause):
         outside: list[Remedy] = [Skip(between, spread=(0.6, 1.1))] if between > 0 else []
         own = next((c for c in why.ms if str(c) == why.kind), None)
         if own is not None:  # the rest of the growth is not the script's: a machine that is shared gets slower as well
-            return [Drop({own: min(slowing.MEAN_GROWTH * why.ms[own], more)}, spread=(0.6, 1.1)), *outside]
+            return [Drop({own: slowing.since_first_ms(trace, why, own)}, spread=(0.6, 1.1)), *outside]
         whole = sum(why.ms.values())
         dropped = {c: ms / whole * more for c, ms in why.ms.items()} if whole > 0 else {}
         return [Drop(dropped, spread=(0.6, 1.1)), *outside] if dropped else outside
