@@ -15,16 +15,20 @@ from slowtrain.trace import Bools, Event, Floats, Kernels, Name, Spans, Trace, p
 # What a call of a graph function costs on the host besides its ops' own computing: the call itself, and the
 # executor for each op; an op of an eager step becomes about one op of the graph, of which TensorFlow's optimiser
 # folds and fuses a part. Of clinic/'s steps as recorded (TensorFlow 2.21, two cores): 0.5 to 1.2 ms a call between
-# other Python, against 0.35 ms in a loop of nothing else; 0.7 to 1.7 µs an op.
-CALL_MS = 0.8
+# other Python, against 0.35 ms in a loop of nothing else, and 0.44 ms for five steps that had been eager, on another
+# machine; 0.7 to 1.7 µs an op.
+CALL_MS, ALONE_MS = 0.8, 0.45
 OP_MS = 0.0015
 LONGEST_GAP_MS = 250.0  # between two samples of one piece of work; beyond, something else held the interpreter
 LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-def graph_ms(ops: float, computing_ms: float) -> float:
-    """What a step of ``ops`` operations that compute for ``computing_ms`` takes as one graph function."""
-    return CALL_MS + OP_MS * ops + computing_ms
+def graph_ms(ops: float, computing_ms: float, around_ms: float = CALL_MS) -> float:
+    """What a step of ``ops`` operations that compute for ``computing_ms`` takes as one graph function.
+
+    ``around_ms`` is the script's own Python between two calls: where that is less than a call, they find warm caches.
+    """
+    return (ALONE_MS if around_ms < CALL_MS else CALL_MS) + OP_MS * ops + computing_ms
 
 
 def computing_ms(kernels: Kernels) -> float:

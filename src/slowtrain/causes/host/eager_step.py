@@ -64,7 +64,7 @@ class EagerStep(Cause):
             {
                 "eager_ops": kernels.eager_ops,
                 "work_ms": _work_ms(kernels),
-                "graph_step_ms": _after_ms(kernels, GRAPH_SHARE),
+                "graph_step_ms": _after_ms(trace, kernels, GRAPH_SHARE),
             },
             places,
         )
@@ -79,7 +79,7 @@ class EagerStep(Cause):
             # Between ops it cannot tell the framework's Python from the script's: no more of it than of the framework.
             pool[Category.PYTHON] = min(trace.mean(Category.PYTHON), trace.mean(Category.DISPATCH))
         now = sum(pool.values())
-        after, best, worst = (_after_ms(kernels, share) for share in (GRAPH_SHARE, *GRAPH_SHARE_RANGE))
+        after, best, worst = (_after_ms(trace, kernels, share) for share in (GRAPH_SHARE, *GRAPH_SHARE_RANGE))
         saved = now - after
         if saved <= 0:
             return []
@@ -213,9 +213,10 @@ def _work_ms(kernels: Kernels) -> float:
     return (kernels.eager_work_ms or kernels.eager_ms) + kernels.busy_ms
 
 
-def _after_ms(kernels: Kernels, share: float) -> float:
+def _after_ms(trace: Trace, kernels: Kernels, share: float) -> float:
     computing = share * (kernels.eager_work_ms or kernels.eager_ms) + kernels.busy_ms
-    return graph_ms(OPS_LEFT * kernels.eager_ops, computing)
+    around = sum(map(trace.mean, (Category.PYTHON, Category.CALLBACK, Category.READBACK)))
+    return graph_ms(OPS_LEFT * kernels.eager_ops, computing, around)
 
 
 def _constants_ms(trace: Trace) -> float:
