@@ -10,6 +10,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from slowtrain.causes.drift.slower_epochs import SlowerEpochs
+from slowtrain.model import Category
 from slowtrain.trace import Steps, Trace, changepoints, trend
 
 CLINIC = Path(__file__).parents[2] / "clinic"
@@ -121,6 +123,33 @@ def test_a_part_that_grows_with_all_the_rest_does_not_grow_by_itself() -> None:
     slower = np.linspace(1.0, 1.9, n)
     own, rest = 0.3 * slower, (1.0 + np.random.default_rng(4).normal(0, 0.05, n)) * slower
     assert trend.part_growth(Trace(steps=steps(own + rest)), own) is None
+
+
+def test_a_part_that_jumps_is_seen_behind_a_machine_that_changes_its_speed() -> None:
+    """From the seventh epoch of fourteen on a callback takes 1.8 ms; whole epochs take up to twice as long meanwhile."""
+    n, epochs = 1792, 14
+    draw = np.random.default_rng(3)
+    mood = np.repeat([1.0, 1.2, 1.1, 1.1, 0.95, 0.7, 1.9, 1.4, 1.5, 1.0, 1.0, 1.0, 1.0, 1.05], n // epochs)
+    block = np.arange(n) // (n // epochs)
+    callback = np.where(block >= 6, 1.8, 0.002) * mood
+    rest = 1.5 * mood * draw.normal(1, 0.05, n)
+    drawn = steps(rest + callback, block)
+    trace = Trace(steps=drawn, categories={Category.CALLBACK: callback, Category.DISPATCH: rest})
+    assert changepoints.change(trend.comparable(trace)) is None
+    jump = changepoints.part_change(trace, callback)
+    assert jump is not None
+    assert jump.epoch == 7
+    assert jump.after_ms - jump.before_ms == pytest.approx(1.8, rel=0.1)
+    said = SlowerEpochs().examine(trace)
+    assert said is not None
+    assert "callbacks took" in said.says
+
+
+def test_a_part_that_jumps_with_all_the_rest_does_not_jump_by_itself() -> None:
+    n = 1792
+    slower = np.where(np.arange(n) >= n // 2, 1.9, 1.0)
+    own, rest = 0.3 * slower, (1.0 + np.random.default_rng(4).normal(0, 0.05, n)) * slower
+    assert changepoints.part_change(Trace(steps=steps(own + rest)), own) is None
 
 
 def test_epochs_whose_first_step_waits_longer_each_time_grow() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slowtrain.trace import Floats, Ints
-from slowtrain.trace.trend import LEAST_IN_STRETCH, LEAST_STEPS, Series, hanging, jumped
+from slowtrain.trace import Floats, Ints, Trace
+from slowtrain.trace.trend import LEAST_IN_STRETCH, LEAST_STEPS, Series, at_even_speed, comparable, hanging, jumped
 
 MOST = 64  # stretches: more epochs than this are taken together
 WITHOUT_EPOCHS = 24  # stretches of a run that has too few epochs
@@ -35,8 +35,22 @@ class Change:
     after: Ints
 
 
-def change(series: Series) -> Change | None:
-    """The jump that tells the series best, where one does and the run ends at the new level."""
+def part_change(trace: Trace, column: Floats) -> Change | None:
+    """How the step jumps by one part of it alone, whose noise is much less than the whole step's; None where not."""
+    whole = comparable(trace)
+    if len(whole.ms) < LEAST_STEPS:
+        return None
+    part = at_even_speed(comparable(trace, column), comparable(trace, trace.steps.ms - column))
+    before = float(np.median(whole.ms[: len(whole.ms) // 8]))
+    found = change(part, LEAST_RISE * before)
+    return replace(found, before_ms=before, after_ms=before + found.after_ms - found.before_ms) if found else None
+
+
+def change(series: Series, least_ms: float | None = None) -> Change | None:
+    """The jump that tells the series best, where one does and the run ends at the new level.
+
+    ``least_ms`` are asked for; without it, a share of the level before.
+    """
     parts, by_epoch = _parts(series)
     if len(parts) < 2 * LEAST_SIDE:
         return None
@@ -48,7 +62,8 @@ def change(series: Series) -> Change | None:
     lasts = float(np.median(level[-LEAST_SIDE:])) > (low + high) / 2
     apart = float(np.quantile(after, APART)) > float(np.quantile(before, 1 - APART))
     at = np.array([float(np.median(series.number[p])) for p in parts])
-    if not (lasts and apart and high >= (1 + LEAST_RISE) * low and jumped(at, level)):
+    least = LEAST_RISE * low if least_ms is None else least_ms
+    if not (lasts and apart and high - low >= least and jumped(at, level)):
         return None
     if _errors(before, after) < SURE:
         return None

@@ -128,7 +128,7 @@ class _Seen:
             mine = spans.where(spans.thread == main)
             self._covered[lane] = intervals.covered(intervals.union(mine.start_ms, mine.end_ms), low, high)
         self._begun: dict[str, Bools] = {}
-        for lane in ("trace", "loop"):
+        for lane in ("trace", "loop", "iterator"):
             at = np.sort(np.array([e.start_ms for e in trace.events_of(lane)]))
             self._begun[lane] = np.searchsorted(at, low) < np.searchsorted(at, high)
 
@@ -194,15 +194,19 @@ def _waiting(trace: Trace, stall: Stall, seen: _Seen) -> str:
 
 
 def _python(trace: Trace, stall: Stall, seen: _Seen) -> str:
-    """What the script did where no span tells: a pass over data, building, the start of an epoch, its own."""
+    """What the script did where no span tells: a pass over data, building, what lies between two epochs, its own."""
     if _pass_ms(trace, stall, seen) >= 0.5 * stall.excess_ms:
         return "validation"
     if seen.covered_ms("build", stall) > BUILT * stall.excess_ms:
         return "build"
-    samples = trace.lane("stack").between(stall.start_ms, stall.end_ms).name
-    heads = loop.places(trace, "next")
-    asked = sum(trace.names[int(n)].place in heads for n in samples)
-    return "epoch" if asked >= 0.5 * len(samples) and len(samples) else "python"
+    return "between" if seen.begun("iterator", stall) or _asked(trace, [stall]) else "python"
+
+
+def _asked(trace: Trace, each: Sequence[Stall]) -> bool:
+    """Whether the script was mostly met at the line that asks for batches. Of a short stall alone no sample may tell."""
+    lane, heads = trace.lane("stack"), loop.places(trace, "next")
+    met = [trace.names[int(n)].place in heads for s in each for n in lane.between(s.start_ms, s.end_ms).name]
+    return sum(met) >= 0.5 * len(met) and bool(met)
 
 
 def _beyond(trace: Trace, category: Category, step: int) -> float:
@@ -223,6 +227,8 @@ def _pass_ms(trace: Trace, stall: Stall, seen: _Seen) -> float:
 def _stalls(trace: Trace, key: tuple[str, Category], each: list[Stall], limit: Floats) -> Stalls:
     kind, category = key
     each = sorted(each, key=lambda s: s.start_ms)
+    if kind == "between":  # two epochs; what the script itself does there is its own
+        kind = "epoch" if _asked(trace, each) else "python"
     starts, ends = np.array([s.start_ms for s in each]), np.array([s.end_ms for s in each])
     where = sampled_places(trace, Spans(starts, ends), 0.0) if kind not in ("input", "shuffle") else ()
     if kind == "python" and any(saves(trace, place) for place in where[:2]):

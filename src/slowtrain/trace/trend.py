@@ -217,14 +217,14 @@ def part_growth(trace: Trace, column: Floats) -> Growth | None:
     if len(whole.ms) < LEAST_STEPS:
         return None
     first = float(np.median(whole.ms[: len(whole.ms) // 8]))
-    found = growth(_at_even_speed(part, comparable(trace, trace.steps.ms - column)), LEAST_GROWTH * first)
+    found = growth(at_even_speed(part, comparable(trace, trace.steps.ms - column)), LEAST_GROWTH * first)
     if found is None or not found.sure:
         return None
     last = first + found.slope_ms * (found.last_number - found.first_number)
     return replace(found, first_ms=first, last_ms=last)
 
 
-def _at_even_speed(part: Series, rest: Series) -> Series:
+def at_even_speed(part: Series, rest: Series) -> Series:
     """A part of the step as if the rest had always taken the same: a machine that is shared slows both for seconds."""
     stretches = max(s for s in STRETCHES if len(part.ms) // s >= LEAST_IN_STRETCH)
     level = medians(rest.ms, stretches)

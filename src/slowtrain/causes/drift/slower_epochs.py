@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Effect, Evidence, Prescription, Signal
+from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import tiles
-from slowtrain.trace import Trace, changepoints, moving, trend
+from slowtrain.trace import Trace, changepoints, moving, slowing, trend
 from slowtrain.trace.changepoints import Change
 from slowtrain.trace.moving import Moved
 from slowtrain.whatif import Drop, Remedy
@@ -123,10 +123,18 @@ class SlowerEpochs(Cause):
 
 def _found(trace: Trace) -> tuple[Change, Moved] | None:
     series = trend.comparable(trace)
-    jump = changepoints.change(series)
+    jump = changepoints.change(series) or _of_a_part(trace)
     if jump is None:
         return None
     why = moving.moved(trace, jump.before, jump.after)
     lasted = float(trace.steps.end_ms[series.index[-1]] - trace.steps.start_ms[series.index[0]])
     grown = jump.after_ms / jump.before_ms - 1
     return (jump, why) if moving.tells(why, lasted, grown) else None
+
+
+def _of_a_part(trace: Trace) -> Change | None:
+    """What the machine does to a step hides its jump; the part of the step that grew has less of that."""
+    if len(trend.comparable(trace).ms) < trend.LEAST_STEPS or slowing.in_steps(trace) is not None:
+        return None
+    kind = moving.moved(trace, *slowing.quarters(trace)).kind
+    return changepoints.part_change(trace, trace.categories[Category(kind)]) if kind in tuple(Category) else None

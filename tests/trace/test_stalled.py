@@ -1,0 +1,51 @@
+"""Stalls: which belong together, and how often they come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from slowtrain.trace import Event, Trace, stalled
+from slowtrain.trace.drawn import drawn
+
+DUMPED, PASS = 60, 128  # steps from one file to the next, and from one pass over the data to the next
+LOOP = """
+    step    11111
+    input   n....
+    python  .p...
+    device  ..kkk
+    @repeat 3200
+    @steps source=function
+    @more python=60 every=60
+    @more python=40 every=128
+    @span next next start=0 end=1 line=25 times=100 every=5
+"""
+
+
+def loop(line: int = 25) -> Trace:
+    """Each 60th step writes a file; each 128th is followed by a new pass, whose data set is made in ``line``.
+
+    The script was met in one of three of each, as samples meet short stalls.
+    """
+    bare = drawn(LOOP)
+    steps = bare.steps
+    number = np.arange(len(steps)) + 1
+    made = steps.start_ms[number % PASS == 0]
+    dumps = steps.start_ms[(number % DUMPED == 0) & (number % PASS != 0)]
+    rows = [f"@span stack write start={at + 25} end={at + 25} line=32" for at in dumps[::3]]
+    rows += [f"@span stack iter start={at + 25} end={at + 25} line={line}" for at in made[::3]]
+    found = drawn(LOOP + "\n".join(rows))
+    return replace(found, events=tuple(Event("iterator", "made", at + 40, at + 40, {}) for at in made))
+
+
+def test_the_start_of_a_pass_does_not_hide_the_period_of_what_the_script_does() -> None:
+    found = stalled.find(loop())
+    assert [(s.kind, s.period) for s in found] == [("python", DUMPED), ("epoch", PASS)]
+    assert [place.line for place in found[0].where] == [32]
+
+
+def test_what_the_script_does_between_two_passes_is_its_own() -> None:
+    """A checkpoint after each pass, in a line of its own."""
+    found = stalled.find(loop(line=40))
+    assert [(s.kind, s.period, s.where[0].line) for s in found] == [("python", DUMPED, 32), ("python", PASS, 40)]
