@@ -104,7 +104,7 @@ def test_one_line() -> None:
 def test_the_document() -> None:
     for frame in FRAMES.values():
         found = json.loads(live.document(frame))
-        assert found["schema"] == "slowtrain.model.frame/1"
+        assert found["schema"] == "slowtrain.frame/1"
         assert found["state"] == str(frame.state)
     assert json.loads(live.document(BUSY))["progress"]["logs"]["val_loss"] == "nan"
     assert json.loads(live.document(EMPTY))["step"]["now_ms"] is None

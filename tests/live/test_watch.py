@@ -68,7 +68,7 @@ def test_one_picture_of_the_newest_run(made: Making, tmp_path: Path) -> None:
 def test_one_document(made: Making, tmp_path: Path) -> None:
     done = watch(tmp_path, "--json", str(made.folder))
     found = json.loads(done.stdout)
-    assert found["schema"] == "slowtrain.model.frame/1"
+    assert found["schema"] == "slowtrain.frame/1"
     assert found["step"]["now_ms"] == pytest.approx(20, rel=0.01)
     assert done.returncode == 0
 

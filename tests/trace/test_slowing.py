@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from slowtrain import diagnose
+from slowtrain.causes.drift.growing_step import GrowingStep
 from slowtrain.model import Category
 from slowtrain.trace import slowing
 from slowtrain.trace.drawn import drawn
@@ -59,3 +62,19 @@ def test_a_growth_that_slows_the_run_comes_before_the_leak_that_it_is() -> None:
     slower = diagnose.examine(drawn(f"{growing(4.0, 0.05)}\n{kept(22_000)}"))
     assert [d.cause for d in even.diagnoses][:1] == ["memory/host-leak"]
     assert [d.cause for d in slower.diagnoses][:2] == ["drift/growing-step", "memory/host-leak"]
+
+
+def test_what_grew_beside_the_step_is_said() -> None:
+    """The graph of a session, and what a device has in use; what stays as it was is not named."""
+    end_ms = 24 * STEPS
+    every = f"every=40 last={end_ms}"
+    beside = (
+        f'@grow held graph from=200 by=20 {every} detail={{"kind":"graph","element":"op"}}\n'
+        f"@grow memory GPU:0 from=1000000000 by=4000000 {every}\n@grow memory GPU:1 from=1000000000 by=1000 {every}"
+    )
+    found = GrowingStep().examine(drawn(f"{growing(4.0, 0.05)}\n{beside}"))
+    assert found is not None
+    assert re.search(
+        r"what is in use on GPU:0 grew from 1\d\d\d to 2\d\d\d MB; the graph grew from .* ops$", found.says
+    )
+    assert "GPU:1" not in found.says

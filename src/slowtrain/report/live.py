@@ -14,7 +14,7 @@ from slowtrain.model.frame import Alert, Curve, Frame, State
 from slowtrain.report import wording
 from slowtrain.report.terminal import Paper, cells
 
-SCHEMA = "slowtrain.model.frame/1"
+SCHEMA = "slowtrain.frame/1"
 WIDEST, NARROWEST = 120, 24
 LABEL = 12  # columns of the names at the left
 BLOCKS = "▁▂▃▄▅▆▇█"

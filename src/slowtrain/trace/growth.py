@@ -151,6 +151,13 @@ def devices(trace: Trace) -> dict[str, tuple[Floats, Floats]]:
     return found
 
 
+def graph(trace: Trace) -> tuple[Floats, Floats]:
+    """The same for the number of ops in the graph that code without functions builds."""
+    spans = trace.lane("held")
+    mine = spans.where(np.array([trace.names[int(n)].detail.get("kind") == "graph" for n in spans.name], dtype=bool))
+    return mine.start_ms, mine.value.astype(np.float64)
+
+
 def slope(trace: Trace, at_ms: Floats, bytes_used: Floats) -> Slope | None:
     """How memory grew after warm-up, outside profiler windows; None where too little was seen."""
     steps = trace.steps

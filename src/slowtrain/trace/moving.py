@@ -9,7 +9,7 @@ import numpy as np
 
 from slowtrain.figures import plain
 from slowtrain.model import Category, Place
-from slowtrain.trace import Floats, Ints, Trace, loop, place_of
+from slowtrain.trace import Floats, Ints, Trace, growth, loop, place_of
 from slowtrain.trace.stalled import others
 from slowtrain.trace.trend import BEYOND
 
@@ -27,6 +27,7 @@ DISK = 0.1  # of all cores' time, more than before
 MOODS_MS = 60_000.0
 UNEXPLAINED = 0.2
 SLOWER_CLOCK = 0.95  # of what it was before
+MORE = 1.1  # times what it was before: what grew beside the step
 
 SAID: Mapping[Category, str] = {
     Category.INPUT: "waiting for input",
@@ -233,7 +234,10 @@ def _others(sides: _Sides) -> Moved | None:
 
 def _stretch(trace: Trace, index: Ints) -> Ints:
     """Samples taken from the first of these steps to the last."""
-    at = trace.samples["time_ms"]
+    return _within_ms(trace, trace.samples["time_ms"], index)
+
+
+def _within_ms(trace: Trace, at: Floats, index: Ints) -> Ints:
     low, high = float(trace.steps.start_ms[index[0]]), float(trace.steps.end_ms[index[-1]])
     return np.flatnonzero((at >= low) & (at <= high))
 
@@ -243,10 +247,21 @@ def _mean(column: Floats, side: Ints) -> float:
     return float(told.mean()) if len(told) else float("nan")
 
 
-def memory(trace: Trace, early: Ints, late: Ints) -> str:
-    """By how much the process's memory grew meanwhile, where that is more than a tenth; empty otherwise."""
+def grown(trace: Trace, early: Ints, late: Ints) -> str:
+    """What else grew meanwhile by more than a tenth: the process's memory, a device's in use, ops of the graph."""
+    found = []
     rss = trace.samples.get("rss_bytes")
-    if rss is None:
-        return ""
-    then, now = (_mean(rss, _stretch(trace, index)) for index in (early, late))
-    return f"; the process's memory grew from {then / 1e6:.0f} to {now / 1e6:.0f} MB" if now > 1.1 * then else ""
+    if rss is not None:
+        then, now = (_mean(rss, _stretch(trace, index)) for index in (early, late))
+        found.append(("the process's memory", then, now, _megabytes))
+    for device, (at, used) in growth.devices(trace).items():
+        then, now = (_mean(used, _within_ms(trace, at, index)) for index in (early, late))
+        found.append((f"what is in use on {device}", then, now, _megabytes))
+    at, ops = growth.graph(trace)
+    then, now = (_mean(ops, _within_ms(trace, at, index)) for index in (early, late))
+    found.append(("the graph", then, now, "{:,.0f} to {:,.0f} ops".format))
+    return "".join(f"; {what} grew from {say(then, now)}" for what, then, now, say in found if now > MORE * then)
+
+
+def _megabytes(then: float, now: float) -> str:
+    return f"{then / 1e6:.0f} to {now / 1e6:.0f} MB"

@@ -203,7 +203,7 @@ def _python(trace: Trace, stall: Stall, seen: _Seen) -> str:
 
 
 def _asked(trace: Trace, each: Sequence[Stall]) -> bool:
-    """Whether the script was mostly met at the line that asks for batches. Of a short stall alone no sample may tell."""
+    """Whether the script was mostly met at the line that asks for batches. Of one short stall alone none may tell."""
     lane, heads = trace.lane("stack"), loop.places(trace, "next")
     met = [trace.names[int(n)].place in heads for s in each for n in lane.between(s.start_ms, s.end_ms).name]
     return sum(met) >= 0.5 * len(met) and bool(met)

@@ -98,7 +98,7 @@ class GrowingStep(Cause):
         if left is not None:
             numbers |= {"left_ms": left[0], "left_without_ms": left[1]}
             says += f"; at this rate the rest takes {_clock(left[0])}, without the growth {_clock(left[1])}"
-        says += moving.memory(trace, early, late)
+        says += moving.grown(trace, early, late)
         return Evidence(says, numbers, shown.together(_longer(trace, why), why.where))
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
