@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from slowtrain import diagnose
 from slowtrain.causes.drift.growing_step import GrowingStep
 from slowtrain.model import Category
-from slowtrain.trace import slowing
+from slowtrain.trace import Trace, slowing
 from slowtrain.trace.drawn import drawn
 from slowtrain.trace.growth import Slope
 
@@ -78,3 +79,17 @@ def test_what_grew_beside_the_step_is_said() -> None:
         r"what is in use on GPU:0 grew from 1\d\d\d to 2\d\d\d MB; the graph grew from .* ops$", found.says
     )
     assert "GPU:1" not in found.says
+
+
+def test_what_several_causes_ask_is_made_once_for_each_trace() -> None:
+    made: list[int] = []
+
+    def steps(trace: Trace) -> int:
+        made.append(len(trace.steps))
+        return made[-1]
+
+    trace = drawn("step 1111 2222")
+    assert trace.once(steps) == trace.once(steps) == len(trace.steps)
+    longer = replace(trace, steps=drawn("step 1111 2222\n@repeat 100").steps)
+    assert longer.once(steps) == 100
+    assert made == [len(trace.steps), 100]

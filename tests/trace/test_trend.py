@@ -126,7 +126,7 @@ def test_a_part_that_grows_with_all_the_rest_does_not_grow_by_itself() -> None:
 
 
 def test_a_part_that_jumps_is_seen_behind_a_machine_that_changes_its_speed() -> None:
-    """From the seventh epoch of fourteen on a callback takes 1.8 ms; whole epochs take up to twice as long meanwhile."""
+    """From the seventh epoch of fourteen on a callback takes 1.8 ms; epochs take up to twice as long meanwhile."""
     n, epochs = 1792, 14
     draw = np.random.default_rng(3)
     mood = np.repeat([1.0, 1.2, 1.1, 1.1, 0.95, 0.7, 1.9, 1.4, 1.5, 1.0, 1.0, 1.0, 1.0, 1.05], n // epochs)

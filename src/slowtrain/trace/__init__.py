@@ -6,10 +6,10 @@ really measured; what was not is absent, never zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from slowtrain.trace.totals import Whole
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Made = TypeVar("Made")
 
 FEW_STEPS = 8  # fewer steady steps than this say nothing, unless together they took
 FEW_STEPS_MS = 500.0
@@ -307,6 +308,13 @@ class Trace:
     samples: Mapping[str, Floats] = field(default_factory=dict)
     root: str = ""
     device: Device | None = None
+    _made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def once(self, make: Callable[[Trace], Made]) -> Made:
+        """What ``make`` gives of this trace, which never changes: several causes ask the same of millions of steps."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return cast("Made", self._made[make])
 
     @property
     def step_ms(self) -> float:

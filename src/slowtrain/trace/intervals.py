@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -104,14 +105,19 @@ def overlap(start: Floats, end: Floats, low: Floats, high: Floats) -> Floats:
         return np.zeros(len(low))
     origin = start.min()  # sums of small numbers keep their digits
 
-    def since(edges: Floats, at: Floats) -> Floats:
-        """Summed time from each edge before ``at`` to ``at``."""
+    def since(edges: Floats) -> Callable[[Floats], Floats]:
+        """Summed time from each edge before a moment to that moment."""
         edges = np.sort(edges) - origin
         sums = np.concatenate(([0.0], np.cumsum(edges)))
-        count = np.searchsorted(edges, at - origin)
-        return np.asarray(count * (at - origin) - sums[count])
 
-    return (since(start, high) - since(end, high)) - (since(start, low) - since(end, low))
+        def until(at: Floats) -> Floats:
+            count = np.searchsorted(edges, at - origin)
+            return np.asarray(count * (at - origin) - sums[count])
+
+        return until
+
+    begun, ended = since(start), since(end)
+    return (begun(high) - ended(high)) - (begun(low) - ended(low))
 
 
 def parents(start: Floats, end: Floats) -> NDArray[np.int64]:

@@ -37,13 +37,16 @@ def divide(trace: Trace) -> Loop:
 
 def step_line(trace: Trace) -> Place | None:
     """The line whose call begins most of the steady steps; a script may warm up with a call of its own."""
-    begun = trace.steps.start_ms[trace.steps.steady]
+    return trace.once(_step_line)
+
+
+def _step_line(trace: Trace) -> Place | None:
+    begun = np.append(trace.steps.start_ms[trace.steps.steady], np.inf)
     count: dict[Place, int] = {}
     for lane in ("function", "on_batch", "gradient"):
         spans = trace.lane(lane)
-        for number, times in zip(
-            *np.unique(spans.name[np.isin(spans.start_ms, begun)], return_counts=True), strict=True
-        ):
+        first = begun[np.searchsorted(begun, spans.start_ms)] == spans.start_ms
+        for number, times in zip(*np.unique(spans.name[first], return_counts=True), strict=True):
             place = trace.names[int(number)].place
             if place is not None:
                 count[place] = count.get(place, 0) + int(times)

@@ -20,6 +20,10 @@ AT_FIRST, LEAST_AT_FIRST = 0.02, 5  # of the steps, and steps
 
 def in_steps(trace: Trace) -> tuple[Growth, Moved] | None:
     """Growth of the steady steps that is sure and more than the machine's moods, with what explains it."""
+    return trace.once(_in_steps)
+
+
+def _in_steps(trace: Trace) -> tuple[Growth, Moved] | None:
     series = trend.comparable(trace)
     whole = trend.growth(series)
     if whole is None:

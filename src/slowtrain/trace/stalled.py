@@ -67,6 +67,10 @@ PASS = 2  # calls of functions in one stall, the step's own not counted: more th
 
 def find(trace: Trace) -> list[Stalls]:
     """The stalls of a run by kind, those of the largest kind first."""
+    return trace.once(_find)
+
+
+def _find(trace: Trace) -> list[Stalls]:
     if len(trace.steps) < trend.LEAST_STEPS or not trace.steps.training:
         return []
     usual, limit = _usual(trace)

@@ -80,6 +80,10 @@ def comparable(trace: Trace, ms: Floats | None = None) -> Series:
 
     ``ms`` is a part of each step's time, for all of the trace's steps; without it, the whole.
     """
+    return trace.once(_comparable) if ms is None else _comparable(trace, ms)
+
+
+def _comparable(trace: Trace, ms: Floats | None = None) -> Series:
     steps = trace.steps
     fits = [e for e in trace.events_of("loop") if e.name == steps.source and not e.data.get("nested")]
     if len({str(e.data.get("site")) for e in fits}) < 2:
