@@ -7,9 +7,11 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from slowtrain.errors import InputError
+from slowtrain.machine import process
 from slowtrain.model.frame import State
 from slowtrain.trace import Ints, live
 from slowtrain.trace.live import Follower
@@ -173,6 +175,27 @@ def test_a_process_that_came_later_by_the_same_number_is_not_the_run(tmp_path: P
     made.until_now()
     (made.folder / "launch.json").write_text(__import__("json").dumps(made.about))
     assert watch(made.folder).look().state is State.LOST
+
+
+def test_a_clock_that_is_set_does_not_kill_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An hour forward, as when a virtual machine has slept: by the time of day every process began later."""
+    made = Making(tmp_path / "run", 30.0)
+    made.until_now()
+    made.write(facts={"child": {"pid": os.getpid(), "born": process.born(os.getpid()), "begun_ns": made.start_ns}})
+    noted = psutil.Process.create_time
+    monkeypatch.setattr(psutil.Process, "create_time", lambda self: noted(self) + 3600.0)
+    assert watch(made.folder).look().state is State.RUNNING
+
+
+@pytest.mark.skipif(not process.born(os.getpid()), reason="the kernel does not count from the machine's start here")
+def test_another_start_of_the_machine_or_of_a_process_is_not_the_run(tmp_path: Path) -> None:
+    boot, ticks = process.born(os.getpid()).split()
+    for born in (f"{boot} {int(ticks) - 1}", f"{boot[::-1]} {ticks}"):
+        made = Making(tmp_path / born, 30.0)
+        made.until_now()
+        made.write(facts={"child": {"pid": os.getpid(), "born": born, "begun_ns": made.start_ns}})
+        assert watch(made.folder).look().state is State.LOST
+    assert process.born(2**22 + 1) == ""
 
 
 def test_before_the_first_byte(tmp_path: Path) -> None:

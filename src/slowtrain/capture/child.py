@@ -30,6 +30,7 @@ from slowtrain.capture.tensorflow import TensorFlowPatches
 from slowtrain.capture.tensors import TensorPatches
 from slowtrain.capture.thinning import MAX_BYTES
 from slowtrain.capture.window import Windows
+from slowtrain.machine import process
 
 MOST_SOURCE = 300_000  # characters of the script that are kept
 MOST_MODULES = 1_000
@@ -66,7 +67,8 @@ def install(
     """``guest``: in a process that was not started for us, whose hooks for errors are left alone."""
     state, progress = ThreadState(), Progress()
     checking = Checking(recorder, state, progress, on_nonfinite) if on_nonfinite in MODES else None
-    recorder.fact("child", {"pid": os.getpid(), "begun_ns": now(), "python": sys.version.split()[0]})
+    about = {"pid": os.getpid(), "born": process.born(os.getpid()), "begun_ns": now()}
+    recorder.fact("child", about | {"python": sys.version.split()[0]})
     lines = LineClock(recorder)
     datasets = DatasetPatches(recorder, state, lines)
     datasets.install()

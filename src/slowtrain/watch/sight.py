@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 
 from slowtrain.errors import InputError
+from slowtrain.machine import process as processes
 from slowtrain.machine.reading import figure
 from slowtrain.model import Category, Part, Place, Signal
 from slowtrain.model.frame import Curve, Frame, Gpu, Machine, State, StepTime
@@ -252,7 +253,8 @@ def _alive(follower: Follower) -> bool:
     """Whether the process that is recorded still runs: there is one of its number that is no younger than the run."""
     if "end_ns" in follower.launch or "end_ns" in follower.facts:
         return False
-    pid = (follower.facts.get("child") or {}).get("pid")
+    child = follower.facts.get("child") or {}
+    pid, born = child.get("pid"), child.get("born")
     if not isinstance(pid, int):
         return bool(follower.launch)  # it has only been started
     try:
@@ -260,6 +262,9 @@ def _alive(follower: Follower) -> bool:
         begun, state = process.create_time(), process.status()
     except (psutil.Error, OSError, ValueError):
         return False
+    if born:
+        return bool(born == processes.born(pid) and state != psutil.STATUS_ZOMBIE)
+    # Where the kernel does not count from the machine's start there is only the time of day, which may be set.
     noted = figure(follower.launch.get("start_time"))
     # A process that was recorded from its inside is older than its recording.
     young = noted is None or begun <= noted + PLAUSIBLE_S

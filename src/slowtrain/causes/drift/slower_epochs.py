@@ -34,7 +34,8 @@ class SlowerEpochs(Cause):
     end at the higher one, and the rise must be many times what epochs differ by, also where neighbouring
     epochs are alike. At least three epochs on each side, and 15 % between them. Then the categories of the step, the
     lines of the script and the figures of the machine before and after are compared. Where all of the step got slower
-    alike and nothing tells why, it has to have gone on for a minute.
+    alike and nothing tells why, it has to have gone on for a minute. The same is asked of the part of the step that
+    grew most, as if the rest had always taken the same: its noise may be less than that of the whole step.
 
     ## What to do
     Look at what changed with that epoch: the line or the part of the step that is named. What the script switched on
