@@ -122,24 +122,29 @@ class Outputs:
             told.calls = (_without_frame(self.on_alert),)
         seen: list[Callable[[Frame], None]] = [told.look]
         ends: list[Callable[[], None]] = [told.close]
-        if self.prometheus_port is not None:
-            from slowtrain.watch.prometheus import Metrics
-
-            metrics = Metrics(self.prometheus_port)
-            seen.append(metrics)
-            ends.append(metrics.close)
-        if self.tensorboard is not None:
-            from slowtrain.capture.callback import Scalars
-
-            scalars = Scalars(Path(self.tensorboard))
-            seen.append(lambda frame: scalars.write(frame.progress.steps or 0, figures(frame)))
-            ends.append(scalars.close)
 
         def look(frame: Frame) -> None:
             for one in seen:
                 one(frame)
 
-        process = following.Following(folder, self.every_s, look)
+        try:
+            if self.prometheus_port is not None:
+                from slowtrain.watch.prometheus import Metrics
+
+                metrics = Metrics(self.prometheus_port)
+                seen.append(metrics)
+                ends.append(metrics.close)
+            if self.tensorboard is not None:
+                from slowtrain.capture.callback import Scalars
+
+                scalars = Scalars(Path(self.tensorboard))
+                seen.append(lambda frame: scalars.write(frame.progress.steps or 0, figures(frame)))
+                ends.append(scalars.close)
+            process = following.Following(folder, self.every_s, look)
+        except BaseException:
+            for one in ends:
+                one()
+            raise
 
         def end() -> None:
             process.close()
@@ -253,7 +258,11 @@ class Monitoring:
         if outside is None and running is None:
             self._session = session.begin(parent, stem, windows=windows)
             self.run = Run(self._session.folder)
-            self._session.at_end.append(self._outputs.begin(self._session.folder))
+            try:
+                self._session.at_end.append(self._outputs.begin(self._session.folder))
+            except BaseException:
+                self._session.end(1)
+                raise
             return
         where = outside if outside is not None or running is None else running.folder
         assert where is not None

@@ -180,6 +180,42 @@ def test_an_error_in_the_block_is_the_users(tmp_path: Path) -> None:
     assert json.loads((folder / "launch.json").read_text())["exit_code"] == 1
 
 
+REFUSED = """
+import socket
+import urllib.request
+from slowtrain.capture import session
+from slowtrain.errors import SlowtrainError
+from slowtrain.monitor import Monitoring
+
+def refused(**wanted):
+    try:
+        Monitoring("runs", **wanted)
+    except SlowtrainError as error:
+        print(type(error).__name__, session.in_progress())
+
+with socket.socket() as taken:
+    taken.bind(("127.0.0.1", 0))
+    taken.listen()
+    refused(prometheus_port=taken.getsockname()[1])
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    port = free.getsockname()[1]
+refused(prometheus_port=port, tensorboard="logs")  # there is no TensorFlow: metrics are not left listening either
+again = Monitoring("runs", prometheus_port=port)
+print(session.in_progress() is not None)
+again.close()
+print(session.in_progress())
+"""
+
+
+def test_what_cannot_be_told_of_leaves_no_recording_behind(tmp_path: Path) -> None:
+    pytest.importorskip("prometheus_client", reason="slowtrain[prometheus] is not installed here")
+    running.write(tmp_path, "raise ImportError('none here')", "tensorflow/__init__.py")
+    running.write(tmp_path, REFUSED, "train.py")
+    done = running.plain("train.py", cwd=tmp_path)
+    assert done.out == "InputError None\nEnvironmentMissing None\nTrue\nNone\n", done.err
+
+
 def test_importing_slowtrain_is_light(tmp_path: Path) -> None:
     heavy = "('numpy', 'tensorflow', 'keras')"
     code = f"import sys, slowtrain; slowtrain.record; print([m for m in sys.modules if m in {heavy}])"
