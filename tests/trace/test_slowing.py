@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from slowtrain import diagnose
 from slowtrain.causes.drift.growing_step import GrowingStep
-from slowtrain.model import Category
+from slowtrain.model import Category, Evidence
 from slowtrain.trace import Trace, slowing
 from slowtrain.trace.drawn import drawn
 from slowtrain.trace.growth import Slope
@@ -93,3 +94,28 @@ def test_what_several_causes_ask_is_made_once_for_each_trace() -> None:
     longer = replace(trace, steps=drawn("step 1111 2222\n@repeat 100").steps)
     assert longer.once(steps) == 100
     assert made == [len(trace.steps), 100]
+
+
+WAITS = """
+    step    11111
+    input   i....
+    device  .kkkk
+    @repeat 800
+    @more input=0.02
+"""
+
+
+@pytest.mark.parametrize(("mb", "reads"), [(20.0, True), (0.002, False), (0.0, False)])
+def test_input_that_comes_from_a_disk_in_the_end(mb: float, reads: bool) -> None:
+    """From the middle of the run on the page cache is full, and so much a step is read from the disk."""
+    trace = drawn(WAITS)
+    at = np.linspace(0, float(trace.steps.end_ms[-1]), 200)
+    done = np.searchsorted(trace.steps.end_ms, at)
+    trace = replace(trace, samples={"time_ms": at, "read_bytes": 1e6 * mb * np.maximum(done - 400.0, 0.0)})
+    found = slowing.in_steps(trace)
+    assert found is not None
+    assert found[1].kind == str(Category.INPUT)
+    said = r"; a step read 0 B from a disk at first and (19|20)(\.\d)? MB at the end"
+    assert bool(re.search(said, found[1].says)) is reads
+    cures = [p.says for p in GrowingStep().prescribe(trace, Evidence("", {}, ()))]
+    assert any("page cache" in says for says in cures) is reads

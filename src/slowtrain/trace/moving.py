@@ -11,7 +11,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Place
 from slowtrain.trace import Floats, Ints, Trace, growth, loop, place_of
 from slowtrain.trace.stalled import others
-from slowtrain.trace.trend import BEYOND
+from slowtrain.trace.trend import BEYOND, numbers
 
 # Of the growth is what one category or line must have to explain it, and it must have grown twice as much as the rest:
 # where all of a step got slower alike, it was the machine.
@@ -27,6 +27,7 @@ DISK = 0.1  # of all cores' time, more than before
 MOODS_MS = 60_000.0
 UNEXPLAINED = 0.2
 SLOWER_CLOCK = 0.95  # of what it was before
+SLOWEST_DISK = 1e6  # bytes a second, of small files far apart: reads of fewer do not explain a wait
 MORE = 1.1  # times what it was before: what grew beside the step
 
 SAID: Mapping[Category, str] = {
@@ -46,12 +47,14 @@ class Moved:
 
     ``ms`` a step by category is what late steps take more. ``kind`` is a category, ``line``, ``others``, ``clock``,
     ``disk``, ``call`` or empty: then nothing that was measured explains it. ``says`` is a clause with its numbers.
+    ``by`` is what makes that category grow, where the machine's figures tell: ``disk``, or empty.
     """
 
     kind: str
     says: str
     where: tuple[Place, ...]
     ms: Mapping[Category, float]
+    by: str = ""
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,8 @@ def _category(sides: _Sides) -> Moved | None:
         if category is Category.INPUT and (crowd := _others(sides)) is not None:
             return crowd  # batches are made by threads that had to share the cores
         says = f"{said} took {plain(then)} ms of a step at first and {plain(now)} ms at the end"
+        if category is Category.INPUT and (read := _read(sides, now - then)):
+            return Moved(str(category), says + read, (), sides.ms, "disk")
         if category is Category.COMPILE:
             says += _traced(sides.trace, sides.early, sides.late)
         return Moved(str(category), says, () if category is Category.INPUT else _between(sides), sides.ms)
@@ -208,6 +213,23 @@ def _machine(sides: _Sides) -> Moved | None:
             says = f"the cores waited for a disk {then:.0%} of the time at first and {now:.0%} at the end"
             return Moved("disk", says, (), sides.ms)
     return None
+
+
+def _read(sides: _Sides, more_ms: float) -> str:
+    """That what waits more is read from a disk, and came out of the page cache before; empty where it is not."""
+    counted = sides.trace.samples.get("read_bytes")
+    if counted is None:
+        return ""
+    each, number = [], numbers(sides.trace.steps)
+    for index in (sides.early, sides.late):
+        rows = counted[_stretch(sides.trace, index)]
+        rows = rows[np.isfinite(rows)]
+        steps = float(number[index[-1]] - number[index[0]]) + 1
+        each.append(float(rows[-1] - rows[0]) / steps if len(rows) > 1 else float("nan"))
+    then, now = each
+    if not now > MORE_THAN_REST * then or now - then < SLOWEST_DISK * more_ms / 1e3:
+        return ""
+    return f"; a step read {growth.size(then)} from a disk at first and {growth.size(now)} at the end"
 
 
 def _call(sides: _Sides) -> Moved | None:

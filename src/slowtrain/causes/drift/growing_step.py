@@ -118,7 +118,7 @@ class GrowingStep(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = _found(trace)
-        kind = found[1].kind if found is not None else ""
+        kind = found[1].by or found[1].kind if found is not None else ""
         used = measured.first(trace, evidence.where, histories.where_used)
         if used:
             seldom = "go through the history only where its result is used"

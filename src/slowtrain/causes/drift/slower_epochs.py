@@ -70,7 +70,7 @@ class SlowerEpochs(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         found = _found(trace)
-        kind = found[1].kind if found is not None else ""
+        kind = found[1].by or found[1].kind if found is not None else ""
         whole = measured.first(trace, evidence.where, tiles.untiled)
         if whole:
             at_once = "work on each row as a whole, not on one small piece of it after another"
