@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -80,6 +81,25 @@ def test_a_full_disk_ends_the_recording_only(tmp_path: Path) -> None:
     assert raw.lanes["gc"]
     assert "ended" in raw.facts
     assert "end_ns" not in raw.facts
+
+
+def test_a_disk_on_which_nothing_fits_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end is noted where the start was, if there is room; of the reason only the name of its file came to be."""
+    about = launch.begun(tmp_path, ["python", "train.py"], 1)
+    (tmp_path / "ended.txt").touch()
+
+    def full(path: Path, _data: bytes) -> int:
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    assert launch.ended(tmp_path, about, 3, 99) == 3
+    noted = json.loads((tmp_path / launch.LAUNCH_FILE).read_text())
+    assert noted == {**about, "end_ns": 99, "exit_code": 3}
+    launch.ended(tmp_path, {**about, "heard": ["x" * 100_000]}, 4, 100)
+    assert json.loads((tmp_path / launch.LAUNCH_FILE).read_text()) == noted
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["ended.txt", launch.LAUNCH_FILE]
+    assert recording.ended(tmp_path) == "its disk is full"
 
 
 def test_a_folder_that_is_removed(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from slowtrain.errors import InputError
 
 BOOTSTRAP = Path(__file__).with_name("bootstrap")
 LAUNCH_FILE = "launch.json"
+BLOCK_BYTES = 512  # of st_blocks, whatever the disk's own are
 TICK_S = 0.5
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)  # batch systems send the last two
 
@@ -210,10 +211,16 @@ def _forward(child: subprocess.Popen[Any], number: int) -> Callable[[int, FrameT
 
 
 def _write(folder: Path, about: dict[str, Any]) -> None:
-    """Whole or not at all; a full disk leaves the recording without it."""
+    """Whole or not at all: where no new file can be written any more, into the room that the one there has."""
+    file, data = folder / LAUNCH_FILE, json.dumps(about).encode()
     part = folder / (LAUNCH_FILE + ".part")
     try:
-        part.write_text(json.dumps(about))
-        part.replace(folder / LAUNCH_FILE)
+        part.write_bytes(data)
+        part.replace(file)
     except OSError:
-        return
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+            if len(data) <= BLOCK_BYTES * getattr(file.stat(), "st_blocks", 0):
+                with file.open("r+b") as known:
+                    known.write(data)
+                    known.truncate()

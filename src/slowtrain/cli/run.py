@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from slowtrain.cli import watch
+from slowtrain.errors import InputError
 
 HELP = "run a training script unchanged and say why each step takes as long as it does"
 EXAMPLES = """
@@ -93,6 +94,8 @@ def main(args: argparse.Namespace) -> int:
         progress.warn(f"the recording ended before the script did ({ended}); what follows is of the part before")
     progress.say("reading the recording")
     try:
+        if not folder.is_dir():
+            raise InputError(f"{folder} was taken away while the script ran: there is nothing to tell of it")
         Answer(folder, html=args.html, json=args.json).give()
     except Exception as error:
         # Raised again where the script itself ended well; else its own exit code matters more than our answer.

@@ -196,7 +196,8 @@ def _launch(folder: Path) -> Mapping[str, Any]:
 
 def ended(folder: Path) -> str:
     """Why recording ended before the script did; empty where it did not."""
-    return _first_line(folder / ENDED)
+    said, file = _first_line(folder / ENDED), folder / ENDED
+    return said or ("its disk is full" if file.is_file() else "")  # which took the name of a file and not one line more
 
 
 def _first_line(path: Path) -> str:
