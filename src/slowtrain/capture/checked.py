@@ -62,8 +62,8 @@ class Checking:
         self.state = state
         self.progress = progress
         self.mode = mode
-        self.subnormals = Subnormals(recorder, self.suspect)
         self.variables = variables.Variables()
+        self.subnormals = Subnormals(recorder, self.suspect, self.variables.names)
         self._original: Wrapper | None = None
         self._calls: list[Call] = []
         self._states: list[tuple[int, variables.State]] = []  # how many of the calls came before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from slowtrain.capture.recorder import Recorder
@@ -19,8 +19,9 @@ REPEATS = 15
 class Subnormals:
     """Variables are offered by the training thread, and looked at in the recorder's: their values never change."""
 
-    def __init__(self, recorder: Recorder, suspect: Callable[[], None]) -> None:
+    def __init__(self, recorder: Recorder, suspect: Callable[[], None], names: Mapping[int, str]) -> None:
         self.recorder = recorder
+        self.names = names  # of variables, by their number in the state
         self.suspect = suspect  # called where a variable is not finite: the loss may be all the same, behind a relu
         self.share = -1.0
         self._offered: State | None = None
@@ -43,11 +44,15 @@ class Subnormals:
         import numpy as np
 
         values = few = 0
+        most, where = 0, ""  # the variable with the most of them
         for key, (_, value) in state.items():
             if value.dtype.name == "float32":
                 array = np.asarray(value._numpy())
                 values += array.size
-                few += subnormal(array, np)
+                mine = subnormal(array, np)
+                few += mine
+                if mine > most:
+                    most, where = mine, f"{self.names.get(key, 'a variable')} of {array.size:,} numbers"
                 if np.isfinite(array).all():
                     self._finite.add(key)
                 elif key in self._finite:  # what was never finite is meant so: a best loss so far, a mask
@@ -55,7 +60,9 @@ class Subnormals:
         self._next_s = time.monotonic() + DUTY * (time.monotonic() - begun)
         if values and few / values > self.share:
             self.share = few / values
-            self.recorder.fact("subnormals", {"share": self.share, "count": few, "of": values})
+            self.recorder.fact(
+                "subnormals", {"share": self.share, "count": few, "of": values, "most": most, "where": where}
+            )
 
     def measure(self) -> None:
         """What they cost, where there are any; in the training thread, at the end."""

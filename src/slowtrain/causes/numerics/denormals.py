@@ -18,8 +18,8 @@ class Denormals(Cause):
     ## How it is recognised
     With `slowtrain run --on-nonfinite` the variables of training functions are looked through about once a second;
     where at least 0.1 % are subnormal, products of such numbers are timed beside those of normal ones, in the same
-    process. Reported is what both measurements give together: a share alone costs nothing. TensorFlow's own threads
-    take such numbers for zero, so that in most runs there is nothing to gain.
+    process. Reported is what both measurements give together, and the variable that holds most: a share alone costs
+    nothing. TensorFlow's own threads take such numbers for zero, so that in most runs there is nothing to gain.
 
     ## What to do
     Keep such numbers from arising: no weight decay without end on what is not used, a larger epsilon in the optimizer,
@@ -40,10 +40,11 @@ class Denormals(Cause):
         # What an op over all variables loses; a step does more than that, so that this is the most there is to gain.
         if share * (slower - 1) < LITTLE:
             return None
-        return Evidence(
-            f"{share:.0%} of the variables' numbers are subnormal; products of such take {slower:.1f} times as long",
-            {"subnormal_share": share, "slowdown": slower},
-        )
+        says = f"{share:.0%} of the variables' numbers are subnormal; products of such take {slower:.1f} times as long"
+        where, most = trace.fact("subnormals", "where"), float(trace.fact("subnormals", "most") or 0.0)
+        if where and most:
+            says += f"; most of them, {most:,.0f}, are in {where}"
+        return Evidence(says, {"subnormal_share": share, "slowdown": slower})
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         return []
