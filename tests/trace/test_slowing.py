@@ -119,3 +119,26 @@ def test_input_that_comes_from_a_disk_in_the_end(mb: float, reads: bool) -> None
     assert bool(re.search(said, found[1].says)) is reads
     cures = [p.says for p in GrowingStep().prescribe(trace, Evidence("", {}, ()))]
     assert any("page cache" in says for says in cures) is reads
+
+
+HALFWAY = """
+    step    11111
+    python  p....
+    device  .kkkk
+    @repeat 400
+    @steps block=100
+    @more python=0.02
+    @event loop name=fit start=0 end=3600 data={"epochs":EPOCHS,"nested":0}
+"""
+
+
+@pytest.mark.parametrize(("epochs", "said"), [(20, True), (4, False)])
+def test_when_a_fit_will_end_at_this_rate(epochs: int, said: bool) -> None:
+    """After 4 of 20 epochs of 100 steps: 1,600 steps are left, which begin at 13 ms and grow by 0.02 ms each."""
+    found = GrowingStep().examine(drawn(HALFWAY.replace("EPOCHS", str(epochs))))
+    assert found is not None
+    assert ("at this rate the rest takes" in found.says) is said
+    if said:
+        assert found.numbers["left_ms"] == pytest.approx(1600 * (13 + 0.02 * 800), rel=0.05)
+        assert found.numbers["left_without_ms"] == pytest.approx(1600 * 5, rel=0.05)
+        assert "at this rate the rest takes 46 s, without the growth 8.1 s" in found.says
