@@ -12,7 +12,7 @@ import pytest
 
 from slowtrain.capture import builds, growth, jax, patching, profilers
 from slowtrain.capture.recorder import Recorder, now
-from slowtrain.capture.state import Progress, ThreadState, scalar
+from slowtrain.capture.state import Progress, scalar, thread_state
 from slowtrain.capture.window import Windows
 from slowtrain.model import Category, Signal
 from slowtrain.trace import Trace, build
@@ -150,7 +150,7 @@ def recorder(tmp_path: Path) -> Recorder:
 
 
 def patches(recorder: Recorder) -> jax.JaxPatches:
-    return jax.JaxPatches(recorder, ThreadState(), Progress())
+    return jax.JaxPatches(recorder, thread_state(), Progress())
 
 
 def lanes(recorder: Recorder) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 
 from slowtrain.capture import jax, jaxargs, jaxed, patching
 from slowtrain.capture.recorder import Recorder
-from slowtrain.capture.state import Progress, ThreadState
+from slowtrain.capture.state import Progress, thread_state
 from slowtrain.trace import Trace, build
 
 from . import running
@@ -252,7 +252,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[jaxed.Ja
     module.jit = lambda fun=None, **_: fun or (lambda f: f)  # type: ignore[attr-defined]
     module.value_and_grad = lambda fun: fun  # type: ignore[attr-defined]
     recorder = Recorder(tmp_path)
-    loops = jaxed.JaxLoops(recorder, ThreadState(), Progress())
+    loops = jaxed.JaxLoops(recorder, thread_state(), Progress())
     loops._patch(module)
     return loops, module, recorder
 

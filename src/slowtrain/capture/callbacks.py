@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+from _thread import get_ident
 from collections.abc import Callable
-from threading import get_ident
 from types import FunctionType
 from typing import Any
 
@@ -72,11 +72,13 @@ class CallbackPatches:
                     replace(owner, hook, functools.partial(self._timed, hook))
 
     def _timed(self, hook: str, original: Wrapper) -> Wrapper:
-        recorder, emit = self.recorder, self.recorder.emit
+        recorder, state, emit = self.recorder, self.datasets.state, self.recorder.emit
+        main = state.main
         names: dict[type, int] = {}
 
         def callback(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not recorder.active:
+            me = main if get_ident() == main.ident else state.me
+            if me.busy:  # as no callback is called inside a function, recording has ended
                 return original(self, *args, **kwargs)
             start = now()
             try:
@@ -84,7 +86,10 @@ class CallbackPatches:
             finally:
                 end = now()
                 name = names.get(type(self)) or recorder.guard("callback", named, type(self)) or 0
-                emit((name, start, end, get_ident(), 0))
+                me.left -= 1
+                if not me.left:
+                    me.look(recorder.active)
+                emit((name, start, end, me.ident, 0))
 
         def named(kind: type) -> int:
             about = frames.describe(getattr(kind, hook))

@@ -25,7 +25,7 @@ from slowtrain.capture.keras import KerasPatches
 from slowtrain.capture.lines import LineClock
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.sampling import LossWatch, MachineSampler, StackSampler
-from slowtrain.capture.state import Progress, ThreadState
+from slowtrain.capture.state import Progress, ThreadState, thread_state
 from slowtrain.capture.tensorflow import TensorFlowPatches
 from slowtrain.capture.tensors import TensorPatches
 from slowtrain.capture.thinning import MAX_BYTES
@@ -65,7 +65,7 @@ def install(
     recorder: Recorder, *, windows: bool, guest: bool = False, on_nonfinite: str | None = None
 ) -> tuple[ThreadState, Progress]:
     """``guest``: in a process that was not started for us, whose hooks for errors are left alone."""
-    state, progress = ThreadState(), Progress()
+    state, progress = thread_state(), Progress()
     checking = Checking(recorder, state, progress, on_nonfinite) if on_nonfinite in MODES else None
     about = {"pid": os.getpid(), "born": process.born(os.getpid()), "begun_ns": now()}
     recorder.fact("child", about | {"python": sys.version.split()[0]})

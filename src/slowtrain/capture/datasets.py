@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import sys
 import weakref
+from _thread import get_ident
 from types import FrameType
 from typing import Any
 
@@ -17,9 +18,10 @@ from slowtrain.capture import frames, signatures
 from slowtrain.capture.lines import LineClock
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
-from slowtrain.capture.state import Flags, Site, ThreadState
+from slowtrain.capture.state import Flags, ThreadState
 
 MAX_NODES = 200
+getframe = sys._getframe
 NO_MODEL = ("NotFoundError", "InvalidArgumentError")  # autotuning is off for this one, or the iterator has just gone
 SNAPSHOT_NS = 100_000_000  # the same iterator is not asked more often
 
@@ -50,8 +52,7 @@ class DatasetPatches:
     # -- iterators
 
     def _patch_iterator(self, module: Any) -> None:
-        recorder, state, emit, getframe = self.recorder, self.state, self.recorder.emit, sys._getframe
-        named, ended = self._asked, self.ended
+        recorder, state = self.recorder, self.state
 
         def init(original: Wrapper) -> Wrapper:
             def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -82,38 +83,45 @@ class DatasetPatches:
                 site=None if state.me.loops else frames.place(frame),
             )
 
-        def advance(original: Wrapper) -> Wrapper:
-            def __next__(self: Any) -> Any:
-                me = state.me
-                if me.busy:
-                    return original(self)
-                start = now()
-                try:
-                    return original(self)
-                except StopIteration:
-                    recorder.guard("iterator's end", ended, self)
-                    raise
-                finally:
-                    end = now()
-                    asked, frame = me.asked, getframe(1)
-                    # Compared, not looked up: everything from here on runs in cold caches, after a step.
-                    if asked.at != frame.f_lasti or asked.code is not frame.f_code:
-                        recorder.guard("next", named, asked, me, frame)
-                    me.left -= 1
-                    if not me.left:
-                        me.look(recorder.active)
-                    emit((asked.name, start, end, me.ident, getattr(self, "_slowtrain", 0)))
-
-            return __next__
-
         replace(module.OwnedIterator, "__init__", init)
-        replace(module.OwnedIterator, "__next__", advance)
+        replace(module.OwnedIterator, "__next__", self._advance)
 
-    def _asked(self, asked: Site, me: Flags, frame: FrameType) -> None:
+    def _advance(self, original: Wrapper) -> Wrapper:
+        patches, recorder, state = self, self.recorder, self.state
+        emit, main = recorder.emit, state.main
+
+        def __next__(self: Any) -> Any:
+            me = main if get_ident() == main.ident else state.me
+            if me.busy:
+                return original(self)
+            start = now()
+            try:
+                return original(self)
+            except StopIteration:
+                recorder.guard("iterator's end", patches.ended, self)
+                raise
+            finally:
+                end = now()
+                frame = getframe(1)
+                # Compared, not looked up: everything from here on runs in cold caches, after a step.
+                if me.at != frame.f_lasti or me.code is not frame.f_code:
+                    recorder.guard("next", patches.asked, me, frame)
+                me.left -= 1
+                if not me.left:
+                    me.look(recorder.active)
+                try:
+                    number = self._slowtrain
+                except AttributeError:
+                    number = self._slowtrain = 0  # made before recording began
+                emit((me.name, start, end, me.ident, number))
+
+        return __next__
+
+    def asked(self, me: Flags, frame: FrameType) -> None:
         """The first time that an element is asked for here, or that Keras asks."""
-        asked.name = 0
-        asked.remember(frame, bool(me.loops))
-        asked.name = self.recorder.name_at(None if me.loops else frame, "next", "next", "next")
+        me.name = 0
+        me.remember(frame, bool(me.loops))
+        me.name = self.recorder.name_at(None if me.loops else frame, "next", "next", "next")
 
     def ended(self, iterator: Any) -> None:
         """The epoch's last counters, before the iterator goes."""

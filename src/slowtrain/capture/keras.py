@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+from _thread import get_ident
 from collections.abc import Callable
 from functools import partial
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 import wrapt
@@ -16,12 +18,13 @@ from slowtrain.capture.datasets import held_arrays, host_arrays
 from slowtrain.capture.levels import levels
 from slowtrain.capture.patching import Wrapper, on_import, passed_over, replace
 from slowtrain.capture.recorder import Recorder, now
-from slowtrain.capture.state import Progress, ThreadState
+from slowtrain.capture.state import Known, Progress, ThreadState
 
 LOOPS = {"fit": "fit", "evaluate": "evaluate", "predict": "predict"}
 LISTS = (list, tuple, dict)
 LOOKS = 3  # fits whose numbers are looked at: a millisecond each, and there may be thousands
 PHASES = ("train", "test", "predict")
+MADE_BY = "_self_recorder"  # on a step function of ours; the prefix keeps it on wrapt's wrapper
 ON_BATCH = {"train_on_batch": "train", "test_on_batch": "test", "predict_on_batch": "predict"}
 
 
@@ -131,32 +134,64 @@ class KerasPatches:
                 replace(owner, name, partial(self._step_function, phase, _on_jax(model)))
 
     def _step_function(self, phase: str, on_jax: bool, original: Wrapper) -> Wrapper:
+        recorder, timed = self.recorder, self._timed
+
+        def make_function(self: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(self, *args, **kwargs)
+            if recorder.active:
+                made = recorder.guard("step function", timed, phase, on_jax, self, result)
+                return result if made is None else made
+            return result
+
+        make_function._slowtrain_make = original  # type: ignore[attr-defined]
+        return make_function
+
+    def _timed(self, phase: str, on_jax: bool, model: Any, result: Any) -> Any:
+        """Wraps the function that was made, where Keras keeps it and where it is given back."""
+        attribute = f"{phase}_function"
+        given = model.__dict__.get(attribute)
+        by = getattr(given, MADE_BY, None)
+        if given is None or by is self.recorder:
+            return result
+        function = self._checked(phase, model, given.__wrapped__ if by is not None else given)
+        timed = self._timed_call(phase, on_jax, function)
+        if isinstance(function, FunctionType):
+            wrapped: Any = functools.update_wrapper(timed, function)
+        else:  # has more to it than its call: scripts ask a tf.function how often it was traced
+            wrapped = wrapt.FunctionWrapper(function, lambda _function, _instance, args, kwargs: timed(*args, **kwargs))
+        setattr(wrapped, MADE_BY, self.recorder)
+        setattr(model, attribute, wrapped)
+        return wrapped if result is given else result
+
+    def _timed_call(self, phase: str, on_jax: bool, function: Wrapper) -> Any:
         recorder, state, progress, emit = self.recorder, self.state, self.progress, self.recorder.emit
-        timed = self._timed
-        name = recorder.name("step", phase)
-        kind = {"train": 5, "test": 4, "predict": 4}[phase]
+        main = state.main
+        known = Known({"train": 5, "test": 4, "predict": 4}[phase])
+        known.name = recorder.name("step", phase)
         # What a step on JAX does once its batch is there: it starts what was compiled.
         started = (
             recorder.name("function", f"{phase}_step", ("jit", phase), number=f"jit {phase}_step") if on_jax else 0
         )
 
-        def step(function: Any, _instance: Any, args: Any, kwargs: Any) -> Any:
-            me = state.me
+        def step(*args: Any, **kwargs: Any) -> Any:
+            me = main if get_ident() == main.ident else state.me
             if me.steps or me.busy:
                 return function(*args, **kwargs)
-            if kind == progress.kind and progress.boundary is None:
+            wanted = progress.wanted
+            if known.kind == progress.kind and progress.boundary is None:
                 progress.steps += 1  # as progress.step, without the call
             else:
                 progress.given = args
-                progress.step(kind)
+                progress.step(known.kind)
                 progress.given = None
+            name = known.name
             me.steps = 1
             me.loops += 1
             start = now()
             try:
                 result = function(*args, **kwargs)
-                if progress.wanted:
-                    recorder.guard("loss", progress.keep, result, kind)
+                if wanted:
+                    recorder.guard("loss", progress.keep, result, known.kind)
                 return result
             finally:
                 end = now()
@@ -169,28 +204,7 @@ class KerasPatches:
                 if started:  # inside the step, also where it was given its batch: of two alike neither is
                     emit((started, max(start + 1, me.fed), end, me.ident, 0))
 
-        passed_over(step)
-
-        def make_function(self: Any, *args: Any, **kwargs: Any) -> Any:
-            result = original(self, *args, **kwargs)
-            if recorder.active:
-                made = recorder.guard("step function", timed, phase, step, self, result)
-                return result if made is None else made
-            return result
-
-        make_function._slowtrain_make = original  # type: ignore[attr-defined]
-        return make_function
-
-    def _timed(self, phase: str, step: Wrapper, model: Any, result: Any) -> Any:
-        """Wraps the function that was made, where Keras keeps it and where it is given back."""
-        attribute = f"{phase}_function"
-        function = model.__dict__.get(attribute)
-        given, function = function, _bare(function, step)
-        if function is None or isinstance(function, StepFunction):
-            return result
-        wrapped = StepFunction(self._checked(phase, model, function), step)
-        setattr(model, attribute, wrapped)
-        return wrapped if result is given else result
+        return passed_over(step)
 
     def _checked(self, phase: str, model: Any, function: Wrapper) -> Wrapper:
         """With `run --on-nonfinite`, a training function on JAX that is looked after; else as it is."""
@@ -270,16 +284,6 @@ class KerasPatches:
 
 def _on_jax(model: type) -> bool:
     return any(c.__name__ == "JAXTrainer" for c in model.__mro__)
-
-
-class StepFunction(wrapt.FunctionWrapper):  # type: ignore[misc, type-arg, unused-ignore]
-    """A step function with all its attributes, for scripts that ask it how often it was traced."""
-
-
-def _bare(function: Any, step: Wrapper) -> Any:
-    """Without the wrapper of an earlier recording in this process."""
-    stale = isinstance(function, StepFunction) and function._self_wrapper is not step
-    return function.__wrapped__ if stale else function
 
 
 def _arguments(loop: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from slowtrain.capture import frames
 from slowtrain.capture.graphs import GraphSummary
 
 MOST_KEPT = 400  # results of a probe's steps
-EVERY = 7  # calls: to ask a tensor its shape costs as much as all the rest. Odd, as most epochs are not
+EVERY = 31  # calls: to ask a tensor its shape costs more than all the rest. Odd, as most epochs are not
 ALL = 64  # calls that are all looked at first, so that short runs are exact
+KERAS = -2  # in place of an instruction: called by Keras, between its steps; one less inside a step
 ENDED = 1 << 20  # of Flags.busy: more than calls can be nested
 
 
@@ -38,28 +39,27 @@ class Site:
 class Known(Site):
     """What the wrapper knows of one tf.function. Its batch's size is looked at in one call of :data:`EVERY`.
 
-    ``steps`` is :attr:`Flags.steps` of the last call, ``kind`` that of :meth:`Progress.step`.
+    ``kind`` is that of :meth:`Progress.step`. Where Keras calls, ``at`` says so (:data:`KERAS`): no line is looked for.
     """
 
-    __slots__ = ("kind", "left", "looks", "size", "steps")
+    __slots__ = ("kind", "left", "looks", "size")
 
     def __init__(self, kind: int) -> None:
         super().__init__()
         self.kind = kind
-        self.steps = -1
         self.size = 0
         self.left = 1
         self.looks = 0
 
 
-class Flags:
+class Flags(Site):
     """``busy``: above 0 while wrappers stand aside: in a tf.function's call or trace, or once recording has ended.
 
     ``traces``: functions traced so far in this thread. One small object, for it lies in cold memory after a step.
+    As a :class:`Site` it is where an iterator was last asked for its next element.
     """
 
     __slots__ = (
-        "asked",
         "busy",
         "fed",
         "graph",
@@ -75,10 +75,11 @@ class Flags:
         "training",
     )
 
-    def __init__(self) -> None:
-        self.ident = threading.get_ident()
+    def __init__(self, ident: int) -> None:
+        super().__init__()
+        self.ident = ident
         # Not current_thread(): for a thread of TensorFlow's that would add one to threading.enumerate().
-        self.main = self.ident == threading.main_thread().ident
+        self.main = ident == threading.main_thread().ident
         self.busy = 0
         self.tracing = 0  # counted in busy as well
         self.traces = 0
@@ -89,7 +90,6 @@ class Flags:
         self.last_trace: dict[str, Any] | None = None
         self.python = 0  # calls of Python inside an op under way
         self.graph = GraphSummary()  # of the trace under way
-        self.asked = Site()  # where an iterator was last asked for its next element
         self.left = 1  # calls until it is looked whether recording still goes on
 
     def look(self, active: bool) -> None:
@@ -100,14 +100,37 @@ class Flags:
 
 
 class ThreadState(threading.local):
-    """``me``: the flags of the current thread. One look-up a wrapper, for it costs more than what follows."""
+    """``me``: the flags of the current thread; ``main``: those of the main thread, in whatever thread.
 
-    def __init__(self) -> None:
-        self.me = Flags()
+    To look up ``me`` costs as much as all that a wrapper does with it. What runs in each step asks for the thread's
+    number, and has the flags of the main thread, where nearly all of it runs, at hand.
+    """
+
+    def __init__(self, main: Flags) -> None:  # called anew in each thread, with the same argument
+        self.main = main
+        ident = threading.get_ident()
+        self.me = main if ident == main.ident else Flags(ident)
+
+
+def thread_state() -> ThreadState:
+    return ThreadState(Flags(threading.main_thread().ident or 0))
 
 
 class Progress:
     """Steps seen so far; whoever waits for a step boundary (the windows) is told."""
+
+    __slots__ = (
+        "boundary",
+        "compiling",
+        "given",
+        "kind",
+        "last_scalars",
+        "loop",
+        "steps",
+        "stronger",
+        "trajectory",
+        "wanted",
+    )
 
     def __init__(self) -> None:
         self.steps = 0

@@ -8,6 +8,7 @@ so that known things are compared in place rather than looked up (docs/overhead.
 from __future__ import annotations
 
 import sys
+from _thread import get_ident
 from types import FrameType
 from typing import Any
 
@@ -16,7 +17,11 @@ from slowtrain.capture.checked import Checking
 from slowtrain.capture.graphs import GraphSummary
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
-from slowtrain.capture.state import ALL, EVERY, Flags, Known, Progress, ThreadState
+from slowtrain.capture.state import ALL, EVERY, KERAS, Flags, Known, Progress, ThreadState
+
+getframe = sys._getframe
+_ASIDE = Flags(0)  # of a thread whose calls belong to another's
+_ASIDE.busy = 1
 
 FUNCTION = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
 
@@ -49,25 +54,32 @@ class TensorFlowPatches:
     # -- tf.function
 
     def _patch_function(self, module: Any) -> None:
-        recorder, state, progress, tracers = self.recorder, self.state, self.progress, self._tracers
-        emit, guard, getframe = recorder.emit, recorder.guard, sys._getframe
-        traced, named, looked, in_a_trace = self._traced, self._named, self._looked, self._in_a_trace
+        patches, progress, main = self, self.progress, self.state.main
+        emit, elsewhere = self.recorder.emit, self._elsewhere
 
         def call(original: Wrapper) -> Wrapper:
             def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-                me = state.me
-                if me.busy or (tracers and not me.main and in_a_trace()):
+                me = main if get_ident() == main.ident else elsewhere()
+                if me.busy:
                     return original(self, *args, **kwargs)
+                # All that can be done before the call is: it is not long since the last wrapper ran.
                 try:
                     known = self._slowtrain_known
                 except AttributeError:
                     known = self._slowtrain_known = Known(_kind(self))
-                if not me.loops:
+                if me.loops:
+                    anew, wanted = known.at != KERAS - me.steps, False
+                else:
+                    frame, wanted = getframe(1), progress.wanted
+                    anew = known.at != frame.f_lasti or known.code is not frame.f_code
                     if known.kind == progress.kind and progress.boundary is None:
                         progress.steps += 1  # as progress.step, without the call
                     else:
                         progress.step(known.kind)
-                traces = me.traces
+                known.left -= 1
+                if not known.left:
+                    patches.look(known, me, args)
+                name, size, traces = known.name, known.size, me.traces
                 me.busy += 1
                 start = now()
                 try:
@@ -75,17 +87,12 @@ class TensorFlowPatches:
                 finally:
                     end = now()
                     me.busy -= 1
-                    frame = getframe(1)
-                    if me.traces != traces:
-                        guard("trace", traced, self, known, args, kwargs, start, end, frame)
-                    if known.at != frame.f_lasti or known.code is not frame.f_code or known.steps != me.steps:
-                        guard("function", named, self, known, me, frame)
-                    known.left -= 1
-                    if not known.left:
-                        guard("function", looked, known, me, args)
-                    emit((known.name, start, end, me.ident, known.size))
-                if progress.wanted and not me.loops:
-                    guard("loss", progress.keep, result, known.kind)
+                    if anew or me.traces != traces:
+                        traced = (args, kwargs, start, end) if me.traces != traces else None
+                        name = patches.named(self, known, me, getframe(1), traced)
+                    emit((name, start, end, me.ident, size))
+                if wanted:
+                    patches.kept(result, known)
                 return result
 
             return __call__
@@ -93,23 +100,38 @@ class TensorFlowPatches:
         replace(module.Function, "__init__", self._init)
         replace(module.Function, "__call__", call)
 
-    def _looked(self, known: Known, me: Flags, args: tuple[Any, ...]) -> None:
-        """In one call of a few: what changes seldom."""
+    # What the wrapper calls seldom. It holds little: each variable of a closure is a line of cold memory.
+
+    def _elsewhere(self) -> Flags:
+        """Flags in another thread than the main one; where that traces for the main one, wrappers stand aside."""
+        return _ASIDE if self._tracers and self._in_a_trace() else self.state.me
+
+    def look(self, known: Known, me: Flags, args: tuple[Any, ...]) -> None:
+        """In one call of many: what changes seldom."""
         known.looks += 1
         known.left = 1 if known.looks < ALL else EVERY
         me.look(self.recorder.active)
-        known.size = signatures.batch_size(args)
+        known.size = self.recorder.guard("batch size", signatures.batch_size, args) or 0
 
-    def _named(self, function: Any, known: Known, me: Flags, frame: FrameType) -> None:
-        """A function's first call, or the first from another place."""
-        known.name, known.steps = 0, me.steps
-        known.remember(frame, bool(me.loops))
+    def kept(self, result: Any, known: Known) -> None:
+        self.recorder.guard("loss", self.progress.keep, result, known.kind)
+
+    def named(self, function: Any, known: Known, me: Flags, frame: FrameType, traced: Any) -> int:
+        """After a function's first call, the first from another place, or one that traced it: the call's name."""
+        if traced is not None:
+            self.recorder.guard("trace", self._traced, function, known, *traced, frame)
+        return self.recorder.guard("function", self._named, function, known, me, frame) or 0
+
+    def _named(self, function: Any, known: Known, me: Flags, frame: FrameType) -> int:
         about = _about(function)
         number, text = about.get("number"), str(about.get("qualname"))
         if me.loops:
+            known.code, known.at = None, KERAS - me.steps
             known.name = self.recorder.name("function", text, (number, me.steps), site=None, **about)
         else:
+            known.remember(frame, False)
             known.name = self.recorder.name_at(frame, "function", text, number, **about)
+        return known.name
 
     def _init(self, original: Wrapper) -> Wrapper:
         recorder, state = self.recorder, self.state
