@@ -30,7 +30,7 @@ from slowtrain.capture.thinning import MAX_BYTES, Thinning
 TICK_S = 0.05  # stacks are sampled at each tick, the rest at one of a few
 # From that tick on: seconds between two ticks, and ticks between two writings. After 20 seconds, and after a minute,
 # there is plenty to tell from, and what looks more seldom disturbs less. No more than the last second is ever lost.
-PACES = ((800, 4 * TICK_S, 4), (400, 2 * TICK_S, 8), (0, TICK_S, 10))
+PACES = ((800, 3 * TICK_S, 5), (400, 2 * TICK_S, 8), (0, TICK_S, 10))
 MOST_FAULTS = 50  # noted; what goes wrong once a step would fill the disk
 FAULTS_ALLOWED = 5  # of one part, before it is switched off
 MOST_NAMES = 100_000  # a script that makes functions without end has the later ones of a lane told of as one

@@ -1,0 +1,143 @@
+"""What the wrappers do in each step, counted: on a fake of TensorFlow's classes, so that no call is TensorFlow's own."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from slowtrain.capture.datasets import DatasetPatches
+from slowtrain.capture.lines import LineClock
+from slowtrain.capture.patching import MARK, undo
+from slowtrain.capture.recorder import Recorder
+from slowtrain.capture.state import ALL, EVERY, Progress, ThreadState, thread_state
+from slowtrain.capture.tensorflow import TensorFlowPatches
+
+
+class Recorded:
+    """A loop over a fake iterator and a fake ``tf.function``, wrapped as TensorFlow's are."""
+
+    def __init__(self, folder: Path) -> None:
+        class Function:
+            def __init__(self, python_function: Any) -> None:
+                self.python_function = python_function
+
+            def __call__(self, *args: Any, **kwargs: Any) -> Any:
+                return self.python_function(*args, **kwargs)
+
+        class OwnedIterator:
+            _slowtrain = 7
+
+            def __next__(self) -> int:
+                return 1
+
+        self.recorder = Recorder(folder)
+        self.state: ThreadState = thread_state()
+        self.progress = Progress()
+        module = SimpleNamespace(Function=Function, OwnedIterator=OwnedIterator)
+        TensorFlowPatches(self.recorder, self.state, self.progress)._patch_function(module)
+        DatasetPatches(self.recorder, self.state, LineClock(self.recorder))._patch_iterator(module)
+        self.function: Callable[..., Any] = Function(lambda _: threading.get_ident())
+        self.iterator = OwnedIterator()
+        self.spans.clear()  # that it was made
+
+    @property
+    def spans(self) -> list[tuple[int, int, int, int, int]]:
+        return self.recorder._spans
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Iterator[Recorded]:
+    yield Recorded(tmp_path)
+    undo()
+
+
+def step(recorded: Recorded) -> None:
+    recorded.function(next(recorded.iterator))
+
+
+def calls_of_wrappers(work: Callable[[], None]) -> Counter[str]:
+    """What the wrappers' own frames call in C, and how often they are entered."""
+    found: Counter[str] = Counter()
+
+    def seen(frame: FrameType, event: str, argument: Any) -> None:
+        if frame.f_code.co_filename.startswith(MARK) and event in ("call", "c_call"):
+            found[argument.__name__ if event == "c_call" else "entered"] += 1
+
+    sys.setprofile(seen)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def test_a_steady_step_makes_no_call_but_these(recorded: Recorded) -> None:
+    for _ in range(2 * ALL):
+        step(recorded)
+    few = min((calls_of_wrappers(lambda: step(recorded)) for _ in range(3)), key=Counter.total)
+    assert few == {"entered": 2, "perf_counter_ns": 4, "get_ident": 2, "_getframe": 2, "append": 2}
+
+
+def test_each_line_that_calls_has_its_own_name(recorded: Recorded) -> None:
+    for _ in range(3):
+        recorded.function(1)
+        recorded.function(2)
+    names = [name for name, *_ in recorded.spans]
+    assert len(set(names)) == 2
+    assert names == names[:2] * 3
+
+
+def test_a_function_is_another_where_keras_calls_it_and_inside_its_steps(recorded: Recorded) -> None:
+    me = recorded.state.me
+    for loops, steps in ((0, 0), (1, 0), (2, 1)) * 2:
+        me.loops, me.steps = loops, steps
+        recorded.function(1)
+    names = [name for name, *_ in recorded.spans]
+    assert len(set(names)) == 3
+    assert names == names[:3] * 2
+
+
+def test_another_thread_has_its_own_number_and_does_not_disturb_the_main_one(recorded: Recorded) -> None:
+    beside = threading.Thread(target=step, args=(recorded,))
+    recorded.state.main.busy = 1  # in a call of its own
+    beside.start()
+    beside.join()
+    recorded.state.main.busy = 0
+    step(recorded)
+    threads = [thread for *_, thread, _ in recorded.spans]
+    assert threads == [beside.ident] * 2 + [threading.get_ident()] * 2
+
+
+def test_flags_are_the_main_threads_wherever_recording_began() -> None:
+    made: list[ThreadState] = []
+    maker = threading.Thread(target=lambda: made.append(thread_state()))
+    maker.start()
+    maker.join()
+    assert made[0].me is made[0].main
+    assert made[0].main.ident == threading.main_thread().ident
+    assert made[0].main.main
+
+
+def test_wrappers_stand_aside_soon_after_recording_has_ended(recorded: Recorded) -> None:
+    for _ in range(2 * ALL):
+        step(recorded)
+    recorded.recorder.active = False
+    for _ in range(EVERY):
+        step(recorded)
+    before = len(recorded.spans)
+    step(recorded)
+    assert len(recorded.spans) == before
+
+
+def test_an_iterator_from_before_is_asked_for_its_number_once(recorded: Recorded) -> None:
+    del type(recorded.iterator)._slowtrain  # type: ignore[attr-defined]
+    step(recorded)
+    assert recorded.iterator.__dict__ == {"_slowtrain": 0}
+    assert recorded.spans[0][-1] == 0
