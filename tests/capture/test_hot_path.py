@@ -1,4 +1,4 @@
-"""What the wrappers do in each step, counted: on a fake of TensorFlow's classes, so that no call is TensorFlow's own."""
+"""What the wrappers do in each step, counted: on a fake of its classes, so that no call is TensorFlow's own."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def install(
     recorder.every(0.25, LossWatch(recorder, progress, checking))
     recorder.every(0.5, FrameworkFacts(recorder, progress))
     recorder.every(0.25, MachineSampler(recorder))
-    recorder.every(STACKS_S, GrowthWatch(recorder, progress))
+    recorder.every(0.1, GrowthWatch(recorder, progress))
     if not guest:
         recorder.guard("tracebacks", tracebacks.install)
         recorder.guard("failing", failing.install, recorder)

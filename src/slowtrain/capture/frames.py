@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import site as _site
 import sys
 import sysconfig
-from collections.abc import Iterator
 from types import CodeType, FrameType
 
 _LIBRARY = tuple(
@@ -52,21 +50,23 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
     return None
 
 
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
+class uncollected:  # noqa: N801  used as a function would be; a class costs a third, and this is done all the time
     """For a look at another thread's frames: nothing is collected meanwhile, on Python 3.11.
 
     That version makes a frame's object when it is first asked for, and may collect garbage on the way. What runs then,
     callbacks and finalizers, can let the other thread go on; the object afterwards points into memory that has been
     used again, and the process may die of it (``tests/capture/test_frames.py``). Others collect between instructions.
     """
-    pause = sys.version_info[:2] == (3, 11) and gc.isenabled()
-    if pause:
-        gc.disable()
-    try:
-        yield
-    finally:
-        if pause:
+
+    __slots__ = ("paused",)
+
+    def __enter__(self) -> None:
+        self.paused = sys.version_info[:2] == (3, 11) and gc.isenabled()
+        if self.paused:
+            gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self.paused:
             gc.enable()
 
 

@@ -46,7 +46,7 @@ class _Known:
 
 
 class GrowthWatch:
-    """Called at every tick of the recorder's thread; does nothing before the first step."""
+    """Called every few ticks of the recorder's thread; does nothing before the first step."""
 
     def __init__(self, recorder: Recorder, progress: Progress) -> None:
         self.recorder = recorder
