@@ -1,11 +1,12 @@
-"""What the recorder's wrappers cost in a step: switched off and on from step to step, within one process.
+"""What recording costs in a step, by its parts, each measured where it is paid: wrappers, thread, waiting parent.
 
     python clinic/hotpath.py --processes 5 --markdown docs/overhead.md
 
-Every other step goes past the wrappers to the framework's own functions. What is compared is the processor time of the
-main thread, in which the wrappers run, between neighbouring steps; so that what else the machine does hardly shows.
-A process gives one figure, the mean of the middle half of its differences. The recorder's background thread runs all
-the time and is told by itself, as its share of a core.
+The wrappers run in the main thread. Every other step goes past them to the framework's own functions, and the
+processor time of the main thread is compared between neighbouring steps; so that what else the machine does hardly
+shows. A process gives one figure, the mean of the middle half of its differences. The recorder's thread and the waiting
+``slowtrain run`` do nothing else, so that their own processor time is what they cost: over the steps taken meanwhile,
+at each of the thread's three paces.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from pages import fill
@@ -24,15 +27,15 @@ from pages import fill
 STEP_US = 2000.0  # the step that the claim is about
 
 SCRIPT = """
-import json, sys, time
+import itertools, json, os, sys, time
 import numpy as np, tensorflow as tf, keras
-from slowtrain.capture import patching
-kind, seconds = sys.argv[1], float(sys.argv[2])
+from slowtrain.capture import patching, recorder
+kind, seconds, paced_s = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
 tf.config.threading.set_intra_op_parallelism_threads(1); tf.config.threading.set_inter_op_parallelism_threads(1)
-x = np.random.rand(6400, 256).astype("float32"); y = np.random.rand(6400, 1).astype("float32")
+x = np.random.rand(9600, 256).astype("float32"); y = np.random.rand(9600, 1).astype("float32")
 model = keras.Sequential([keras.layers.Input((256,)), keras.layers.Dense(256, activation="relu"), keras.layers.Dense(256, activation="relu"), keras.layers.Dense(1)])
 opt = keras.optimizers.SGD(1e-3); model.compile(opt, "mse")
-ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(64).cache().repeat().prefetch(2)
+ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(96).cache().repeat().prefetch(2)
 loss_of = keras.losses.MeanSquaredError()
 @tf.function
 def step(a, b):
@@ -40,91 +43,131 @@ def step(a, b):
         loss = loss_of(b, model(a, training=True))
     opt.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
     return loss
+class Quiet(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None): pass
 on = [True]
 def either(wrapper, original):
     def dispatch(*args, **kwargs):
         return (wrapper if on[0] else original)(*args, **kwargs)
     return dispatch
-taken, costs, steps = [], [], []
-count = 0
-def border():
-    global count
-    count += 1
-    if count < 300:
-        return
-    if count == 300:
-        for owner, name, original in patching._done:
-            if isinstance(owner, type) and name in ("__call__", "__next__") and owner.__name__ in ("Function", "OwnedIterator"):
-                setattr(owner, name, either(owner.__dict__[name], original))
-        if kind == "fit":
-            model.train_function = either(model.train_function, model.train_function.__wrapped__)
-    at = time.thread_time_ns()
-    if taken:
-        steps.append((on[0], at - taken[-1]))
-        if len(steps) >= 2 and len(steps) % 2 == 0:
-            (first, a), (second, b) = steps[-2:]
-            if first != second:
-                costs.append(a - b if first else b - a)
-                on[0] = not on[0]  # the next two in the other order
-            on[0] = not on[0]
-        else:
-            on[0] = not on[0]
-    taken.append(time.thread_time_ns())
-end = time.perf_counter() + seconds
+WRAPPED = {("Function", "__call__"), ("OwnedIterator", "__next__"), ("Quiet", "on_train_batch_end")}
+def switchable():
+    for owner, name, original in patching._done:
+        if (getattr(owner, "__name__", ""), name) in WRAPPED:
+            setattr(owner, name, either(owner.__dict__[name], original))
+    if kind == "fit":
+        model.train_function = either(model.train_function, model.train_function.__wrapped__)
+def beside():
+    thread = next(i for i, f in sys._current_frames().items() if f.f_code.co_filename.endswith("recorder.py") or f.f_back and f.f_back.f_code.co_filename.endswith("recorder.py"))
+    clocks = time.pthread_getcpuclockid(thread), (~os.getppid() << 3) | 2
+    return lambda: [time.perf_counter(), *map(time.clock_gettime, clocks)]
+costs, paces, lengths = [], [], []
+def borders():
+    for _ in range(300): yield
+    read = beside()
+    for pace in reversed(recorder.PACES):
+        recorder.PACES = ((0, *pace[1:]),)
+        begun = read()
+        for count in itertools.count(1):
+            yield
+            if time.perf_counter() - begun[0] > paced_s: break
+        wall, *cpu = (b - a for a, b in zip(begun, read()))
+        paces.append([*(c / count * 1e6 for c in cpu), *(c / wall for c in cpu)]); lengths.append(wall / count * 1e6)
+    switchable()
+    end, first = time.perf_counter() + seconds, True
+    while time.perf_counter() < end:
+        took = {}
+        for on[0] in (first, not first):  # the next two in the other order
+            begun = time.thread_time_ns()
+            yield
+            took[on[0]] = time.thread_time_ns() - begun
+        costs.append(took[True] - took[False]); first = not first
+border = borders()
 if kind == "fit":
-    class Count(keras.callbacks.Callback):
+    class Border(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch, logs=None):
-            border()
-            if time.perf_counter() > end:
-                raise KeyboardInterrupt
-    try: model.fit(ds, steps_per_epoch=10**8, verbose=0, callbacks=[Count()])
+            try: next(border)
+            except StopIteration: raise KeyboardInterrupt
+    try: model.fit(ds, steps_per_epoch=10**8, verbose=0, callbacks=[Border(), Quiet()])
     except KeyboardInterrupt: pass
 else:
     it = iter(ds)
-    while time.perf_counter() < end:
-        border(); a, b = next(it); step(a, b)
+    for _ in border:
+        a, b = next(it); step(a, b)
 costs.sort(); quarter = len(costs) // 4
-print("RESULT", json.dumps({"us": sum(costs[quarter:-quarter]) / max(len(costs) - 2 * quarter, 1) / 1e3, "pairs": len(costs)}))
+us = sum(costs[quarter:-quarter]) / max(len(costs) - 2 * quarter, 1) / 1e3
+print("RESULT", json.dumps({"wrappers_us": us, "pairs": len(costs), "paces": paces, "step_us": sum(lengths) / len(lengths)}))
 """  # noqa: E501  a script as people write them
 
 
-def once(folder: Path, kind: str, seconds: float) -> tuple[float, int, float | None]:
-    """Cost of a step in µs, pairs of steps it comes from, and the background thread's share of a core."""
+@dataclass(frozen=True)
+class Cost:
+    """Of one process: µs of a step, and how long a step is; the thread's at each of its paces."""
+
+    step: float
+    wrappers: float
+    thread: tuple[float, ...]
+    parent: float
+    pairs: int
+
+    @property
+    def total(self) -> float:
+        """Once the thread has settled."""
+        return self.wrappers + self.thread[-1] + self.parent
+
+
+def once(folder: Path, kind: str, seconds: float, paced_s: float) -> Cost:
     script, runs = folder / "steps.py", folder / "runs"
     script.write_text(SCRIPT, encoding="utf-8")
-    answer = folder / "answer.json"
-    command = [sys.executable, "-m", "slowtrain", "run", "--no-windows", "--out", str(runs), "--json", str(answer)]
+    command = [sys.executable, "-m", "slowtrain", "run", "--no-windows", "--out", str(runs), str(script)]
     done = subprocess.run(
-        [*command, str(script), kind, str(seconds)], capture_output=True, text=True, check=True,
+        [*command, kind, str(seconds), str(paced_s)], capture_output=True, text=True, check=True,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
     )  # fmt: skip
     found = json.loads(next(row for row in done.stdout.splitlines() if row.startswith("RESULT")).partition(" ")[2])
-    return found["us"], found["pairs"], json.loads(answer.read_text(encoding="utf-8"))["overhead"]["share"]
+    thread = tuple(pace[0] for pace in found["paces"])
+    parent = statistics.fmean(pace[1] for pace in found["paces"])
+    return Cost(found["step_us"], found["wrappers_us"], thread, parent, found["pairs"])
+
+
+def row(kind: str, found: list[Cost]) -> str:
+    """Medians, with the range of the processes."""
+
+    def cell(read: Callable[[Cost], float], form: str = "{:.1f}") -> str:
+        values = [read(one) for one in found]
+        low, high = (form.format(v) for v in (min(values), max(values)))
+        return f"{form.format(statistics.median(values))} ({low} to {high})"
+
+    paces = [cell(lambda one, i=i: one.thread[i]) for i in range(len(found[0].thread))]  # type: ignore[misc]
+    cells = [
+        cell(lambda one: one.step / 1e3, "{:.2f}"), cell(lambda one: one.wrappers), *paces,
+        cell(lambda one: one.parent), cell(lambda one: one.total), cell(lambda one: one.total / STEP_US, "{:.2%}"),
+    ]  # fmt: skip
+    return f"| {kind} | {' | '.join(cells)} | {len(found)} | {sum(one.pairs for one in found):,} |"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=15.0, help="of training in each")
+    parser.add_argument("--seconds", type=float, default=15.0, help="of steps by turns in each")
+    parser.add_argument("--paced", type=float, default=10.0, metavar="S", help="of training at each of the paces")
     parser.add_argument("--markdown", type=Path, help="put the table into that page")
     args = parser.parse_args()
     rows = [
-        "| loop | wrappers, µs a step: median (range) | of a step of 2 ms | processes | pairs of steps |",
-        "|---|---|---|---|---|",
+        "| loop | step, ms | wrappers, µs | thread, to 20 s | to 60 s | later | parent | all, later | of 2 ms | processes | pairs |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for kind in ("loop", "fit"):
-        found = []
-        for _ in range(args.processes):
+    found: dict[str, list[Cost]] = {"loop": [], "fit": []}
+    for _ in range(args.processes):
+        for kind, costs in found.items():
             with tempfile.TemporaryDirectory(prefix="slowtrain-hotpath-") as temporary:
-                found.append(once(Path(temporary), kind, args.seconds))
-        costs = [us for us, _, _ in found]
-        middle = statistics.median(costs)
-        cells = [f"{middle:.0f} ({min(costs):.0f} to {max(costs):.0f})", f"{middle / STEP_US:.1%}"]
-        rows.append(f"| {kind} | {cells[0]} | {cells[1]} | {len(found)} | {sum(n for _, n, _ in found):,} |")
-        print(rows[-1], flush=True)
+                costs.append(once(Path(temporary), kind, args.seconds, args.paced))
+            print(row(kind, costs[-1:]), flush=True)
+    rows += [row(kind, costs) for kind, costs in found.items()]
+    print("\n".join(rows))
     if args.markdown:
-        made = f"Made by `python clinic/hotpath.py --processes {args.processes} --seconds {args.seconds:g}`."
-        fill(args.markdown, "\n".join([made, "", *rows]) + "\n")
+        given = f"--processes {args.processes} --seconds {args.seconds:g} --paced {args.paced:g}"
+        fill(args.markdown, "\n".join([f"Made by `python clinic/hotpath.py {given}`.", "", *rows]) + "\n")
     return 0
 
 

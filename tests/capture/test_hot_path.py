@@ -137,7 +137,7 @@ def test_wrappers_stand_aside_soon_after_recording_has_ended(recorded: Recorded)
 
 
 def test_an_iterator_from_before_is_asked_for_its_number_once(recorded: Recorded) -> None:
-    del type(recorded.iterator)._slowtrain  # type: ignore[attr-defined]
+    del type(recorded.iterator)._slowtrain
     step(recorded)
     assert recorded.iterator.__dict__ == {"_slowtrain": 0}
     assert recorded.spans[0][-1] == 0
