@@ -154,7 +154,7 @@ def main() -> int:
     parser.add_argument("--markdown", type=Path, help="put the table into that page")
     args = parser.parse_args()
     rows = [
-        "| loop | step, ms | wrappers, µs | thread, to 20 s | to 60 s | later | parent | all, later | of 2 ms | processes | pairs |",
+        "| loop | step, ms | wrappers, µs | thread: 20 s | 60 s | later | parent | sum | of 2 ms | processes | pairs |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     found: dict[str, list[Cost]] = {"loop": [], "fit": []}
