@@ -158,7 +158,8 @@ class KerasPatches:
         if isinstance(function, FunctionType):
             wrapped: Any = functools.update_wrapper(timed, function)
         else:  # has more to it than its call: scripts ask a tf.function how often it was traced
-            wrapped = wrapt.FunctionWrapper(function, lambda _function, _instance, args, kwargs: timed(*args, **kwargs))
+            wrapper = passed_over(lambda _function, _instance, args, kwargs: timed(*args, **kwargs))
+            wrapped = wrapt.FunctionWrapper(function, wrapper)
         setattr(wrapped, MADE_BY, self.recorder)
         setattr(model, attribute, wrapped)
         return wrapped if result is given else result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from _thread import get_ident
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -17,17 +18,17 @@ def readback(
     recorder: Recorder, state: ThreadState, called: Callable[[FrameType], str]
 ) -> Callable[[Wrapper], Wrapper]:
     """What times a getter of an array's values in the main thread; ``called`` names the call by its caller's frame."""
+    main = state.main
 
     def make(original: Wrapper) -> Wrapper:
         def _numpy(self: Any) -> Any:
-            me = state.me
-            if me.busy or not recorder.active or not me.main:
+            if get_ident() != main.ident or main.busy or not recorder.active:
                 return original(self)
             start = now()
             try:
                 return original(self)
             finally:
-                recorder.guard("readback", done, me, start, now(), sys._getframe(1))
+                recorder.guard("readback", done, main, start, now(), sys._getframe(1))
 
         return _numpy
 
@@ -56,15 +57,14 @@ class TensorPatches:
         replace(module._EagerTensorBase, "_numpy", make)
 
     def _patch_feed(self, module: Any) -> None:
-        recorder, state = self.recorder, self.state
+        recorder, main = self.recorder, self.state.main
         tensor = module.Tensor
 
         def make(original: Wrapper) -> Wrapper:
             def convert(*args: Any, **kwargs: Any) -> Any:
-                me = state.me
-                if me.busy or me.loops or not args or isinstance(args[0], tensor):
+                if get_ident() != main.ident or main.busy or main.loops or not args or isinstance(args[0], tensor):
                     return original(*args, **kwargs)
-                if not recorder.active or not me.main:
+                if not recorder.active:
                     return original(*args, **kwargs)
                 start = now()
                 try:
