@@ -42,6 +42,7 @@ SAID = {
     "all": "whole run, with windows",
 }
 WARM_STEPS = 300  # before a steady comparison begins: tracing and the first turns of tf.data's autotuning
+MEMORY = Path("/dev/shm")
 STEP, PID, CELLS = 0, 1, 2  # what the mapped file of the script holds, 8 bytes each
 
 SCRIPT = """
@@ -101,12 +102,13 @@ class Side:
     """A process group of its own that runs the script, and is stopped but for its turns."""
 
     def __init__(self, folder: Path, kind: str, recorded: str | None, steps: int) -> None:
-        counter = Path(tempfile.mkstemp(dir=folder, suffix=".counts")[1])
-        counter.write_bytes(bytes(8 * CELLS))
-        with counter.open("r+b") as file:
+        # In memory, where there is such a folder: a page of a disk's file, while it is written, makes who counts wait.
+        self._counter = Path(tempfile.mkstemp(dir=MEMORY if MEMORY.is_dir() else folder, suffix=".counts")[1])
+        self._counter.write_bytes(bytes(8 * CELLS))
+        with self._counter.open("r+b") as file:
             self._counts = memoryview(mmap.mmap(file.fileno(), 8 * CELLS)).cast("q")
         self.runs = Path(tempfile.mkdtemp(dir=folder))
-        command = [str(folder / "steps.py"), str(counter), kind, str(steps)]
+        command = [str(folder / "steps.py"), str(self._counter), kind, str(steps)]
         if recorded:
             windows = ["--no-windows"] if recorded == "steps" else []
             command = ["-m", "slowtrain", "run", "--out", str(self.runs), *windows, *command]
@@ -168,6 +170,7 @@ class Side:
         self._signal(signal.SIGKILL)
         self._signal(signal.SIGCONT)
         self.child.wait()
+        self._counter.unlink(missing_ok=True)
 
 
 def _cpu_s(pid: int) -> float:
