@@ -87,6 +87,11 @@ def per_step(trace: Trace, lane: str, wanted: Collection[Place] | None = None) -
     return spans / count if count else 0.0
 
 
+def total(trace: Trace, lane: str) -> float:
+    """The values of a lane's spans in steady steps together: bytes of what is fed."""
+    return float(np.nansum(_inside(trace, trace.lane(lane)).value))
+
+
 def around(lines: tuple[Line, ...], wanted: set[Place]) -> tuple[Line, ...]:
     """The wanted lines, and the heads of loops that turn as often as they do."""
     chosen = [line for line in lines if line.place in wanted]

@@ -25,8 +25,8 @@ from slowtrain.whatif import Remedy, Stretch
 # weights a nanosecond, and it does some 50 multiply-adds: up to about sixteen rows a matrix product takes
 # as long as for one. A script at sixteen or more has made its choice; below, rows ride along for nothing.
 BALANCE = 16
-LARGER = 32  # times the batch, at most, and
 GOAL = 64  # no larger than this: what people use when they have no reason of their own
+WINDOWS = 32  # side by side, that one long sequence is cut into
 START_MS = 0.01  # the most that an op's start takes, of its own time: kernels that do nothing take 1 to 5 µs
 LEAST_STEPS = 8  # of an epoch, to be left: fewer are hardly training
 FIXED = 0.6  # of a step does not follow the batch; less, and the step is computing
@@ -266,7 +266,7 @@ def _goal(trace: Trace, size: float) -> float | None:
     if rows is None:
         blocks = np.bincount(trace.steps.block[trace.steps.block >= 0]) if len(trace.steps) else np.zeros(1)
         rows = int(blocks.max() * size)
-    goal = min(LARGER * size, GOAL, rows / LEAST_STEPS)
+    goal = min(GOAL, rows / LEAST_STEPS)
     return float(2 ** int(np.log2(goal))) if goal >= 2 * size else None
 
 
@@ -371,7 +371,7 @@ def _one_sequence(trace: Trace, size: float) -> Evidence | None:
         return None
     ms = trace.step_ms - trace.mean(Category.COMPILE)
     # Windows side by side in a batch: as many times fewer turns, each for so many more rows.
-    later = ms * (1 / LARGER + 0.02)
+    later = ms * (1 / WINDOWS + 0.02)
     return Evidence(
         f"{turns:,} turns of a recurrent layer, one after the other, each for {size:.0f} row: "
         f"{plain(1e3 * ms / turns)} µs a turn",

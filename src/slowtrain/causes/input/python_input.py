@@ -303,6 +303,7 @@ def _in_lines(trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
     if made:
         says = "make the next batch in a background thread while the step runs"
         yield Prescription("edit", Effect.EXACT, says, edits=made)
+    yield from measured.drawn_once(trace, evidence.where)
 
 
 def _work(trace: Trace) -> Work | None:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from slowtrain.errors import InputError
-from slowtrain.model import Edit, Place
+from slowtrain.model import Edit, Effect, Place, Prescription
 from slowtrain.source import Source, edits
-from slowtrain.source.cures.input import arrays, datasets, feeding_by_hand
+from slowtrain.source.cures.input import arrays, datasets, feeding_by_hand, redrawn
 from slowtrain.source.reading.recorded import by_hand, text_of
-from slowtrain.trace import Trace
+from slowtrain.trace import Trace, loop
 from slowtrain.trace.feeding import free_bytes
 from slowtrain.trace.pipeline import Node
 
 ON_DEVICE_BYTES = 2**30  # converted in all steps together: what takes no more is little for any accelerator
 PACKED = 20.0  # times that data may shrink in a compressed file: more than gzip reaches on measured numbers
+BETWEEN = 2.0  # times the tensors of a batch: the arrays of eight-byte numbers that they are made of
 FITS = 0.5  # of the memory that was free throughout: the rest is for what else may grow
 
 
@@ -136,6 +137,19 @@ def by_hand_once(trace: Trace, places: Iterable[Place]) -> tuple[Edit, ...]:
     found = every(trace, places, feeding_by_hand.converted_once) if small else ()
     found = found or every(trace, places, feeding_by_hand.repeated_once)
     return found or (first(trace, places, arrays.read_whole) if _small_files(trace) else ())
+
+
+def drawn_once(trace: Trace, places: Iterable[Place]) -> Iterator[Prescription]:
+    """The batches that a loop draws anew in every epoch, drawn once, where those of an epoch fit in memory."""
+    free, steps = free_bytes(trace), int(trace.steps.steady.sum())
+    each = BETWEEN * loop.total(trace, "feed") / steps if steps else 0.0
+    if free is None or not each:
+        return
+    room = min(FITS * free, ON_DEVICE_BYTES) if trace.on_accelerator else FITS * free
+    made = first(trace, places, lambda source, line: redrawn.drawn_once(source, line, room / each))
+    if made:
+        says = "draw the batches of one epoch before the loop, and use them in all of them"
+        yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=made)
 
 
 def _small_files(trace: Trace) -> bool:

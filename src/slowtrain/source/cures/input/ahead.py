@@ -82,7 +82,11 @@ def _generator(source: Source, loop: ast.For) -> tuple[ast.FunctionDef, ast.Call
 
 def _of_generator(source: Source, loop: ast.For) -> list[Edit]:
     found = _generator(source, loop)
-    if found is None or not _steps(source, loop.body) or not _apart(source, source.called(found[0]), loop.body, loop):
+    if (
+        found is None
+        or not takes_step(source, loop.body)
+        or not _apart(source, source.called(found[0]), loop.body, loop)
+    ):
         return []
     function, call = found
     name, also = _helping(source, function if function in source.tree.body else _top_statement(source, loop))
@@ -93,7 +97,7 @@ def _of_generator(source: Source, loop: ast.For) -> list[Edit]:
 def _of_loader(source: Source, loop: ast.For) -> list[Edit]:
     """``for x, y in loader`` of an object that makes its batches in ``__iter__``."""
     given, making = loaders.gone_through(loop), loaders.making(source, loop)
-    if given is None or not making or not _steps(source, loop.body):
+    if given is None or not making or not takes_step(source, loop.body):
         return []
     reached = list({id(f): f for m in making for f in source.called(m)}.values())
     own = loaders.own_draws(source, making) and reached == making
@@ -120,10 +124,10 @@ def _of_lines(source: Source, loop: ast.For, line: int) -> list[Edit]:
         not any(isinstance(n, ast.Call) for s in made for n in trees.walk(s))
         or loop.orelse
         or not any(_within(f, line) for f in reached)
-        or not _steps(source, rest)
+        or not takes_step(source, rest)
     ):
         return []
-    if isinstance(finding.around(source, loop, ast.ClassDef), ast.ClassDef) or not _lines_alone(
+    if isinstance(finding.around(source, loop, ast.ClassDef), ast.ClassDef) or not lines_alone(
         source, [*made, rest[0]]
     ):
         return []
@@ -167,10 +171,10 @@ def _extracted(source: Source, loop: ast.For, made: list[ast.stmt]) -> list[Edit
 
 def _feeding(source: Source, made: list[ast.stmt]) -> int:
     """How many of the first assignments make input: up to the one that takes the step."""
-    return next((at for at, statement in enumerate(made) if _steps(source, [statement])), len(made))
+    return next((at for at, statement in enumerate(made) if takes_step(source, [statement])), len(made))
 
 
-def _steps(source: Source, statements: Sequence[ast.stmt]) -> bool:
+def takes_step(source: Source, statements: Sequence[ast.stmt]) -> bool:
     """Whether a training step is taken in ``statements``, or in a function that they call."""
     for node in (n for s in statements for f in source.called(s) for n in trees.walk(f)):
         name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
@@ -190,7 +194,7 @@ def _read_before_bound(made: list[ast.stmt], loop: ast.For) -> bool:
     return bool(later & scopes.read(loop.iter))
 
 
-def _lines_alone(source: Source, statements: list[ast.stmt]) -> bool:
+def lines_alone(source: Source, statements: list[ast.stmt]) -> bool:
     """Whether each stands on lines of its own."""
     rows = source.text.splitlines()
     last = 0

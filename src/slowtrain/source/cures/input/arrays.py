@@ -141,7 +141,7 @@ def _array(source: Source, node: ast.expr | None, depth: int) -> bool:
         return bool(made) and all(_array(source, one, depth + 1) for one in made)
     base = node.func.value
     if node.func.attr in DRAWS:
-        return _generator(source, base)
+        return generator(source, base)
     return node.func.attr in KEEPING and _array(source, base, depth + 1)
 
 
@@ -149,7 +149,7 @@ def _mentions(value: ast.expr, name: str) -> bool:
     return any(_is(n, name) for n in trees.walk(value))
 
 
-def _generator(source: Source, node: ast.expr) -> bool:
+def generator(source: Source, node: ast.expr) -> bool:
     """Whether ``node`` is one of NumPy's generators of random numbers."""
     if isinstance(node, ast.Call):
         return finding.called(node) in GENERATORS
@@ -175,7 +175,7 @@ def _numbers(source: Source, node: ast.expr | None, depth: int) -> bool:
     if name.startswith("numpy.") and name.rpartition(".")[2] in NUMBERS:
         return True
     made = isinstance(node.func, ast.Attribute) and node.func.attr in NUMBERS
-    return made and isinstance(node.func, ast.Attribute) and _generator(source, node.func.value)
+    return made and isinstance(node.func, ast.Attribute) and generator(source, node.func.value)
 
 
 def _rectangular(node: ast.expr) -> bool:

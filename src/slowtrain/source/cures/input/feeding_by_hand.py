@@ -127,7 +127,7 @@ def done_once(source: Source, line: int) -> list[Edit]:
     again = [n for n in inside if isinstance(n, ast.stmt) and not isinstance(n, BLOCKS) and n is not statement]
     if any(names & scopes.bound(n) for n in again) or any(names & bound_by(n) for n in inside):
         return []
-    if any(generators.base(n) in names for n in inside if stores(n)) or _handed(source, names, loop):
+    if any(generators.base(n) in names for n in inside if stores(n)) or handed(source, names, loop):
         return []
     if len(scopes.block(source, statement)) < 2:
         return []
@@ -269,13 +269,13 @@ def _unchanged_in(
             break
         if any(stores(n) and generators.base(n) in names for f in inside for n in trees.walk(f)):
             break
-        if _handed(source, names, loop):
+        if handed(source, names, loop):
             break
         found = loop
     return found
 
 
-def _handed(source: Source, names: set[str], loop: ast.AST) -> bool:
+def handed(source: Source, names: set[str], loop: ast.AST) -> bool:
     """Whether one of ``names`` is given to something in ``loop`` that may change it in place."""
     for node in trees.walk(loop):
         if not isinstance(node, ast.Call):

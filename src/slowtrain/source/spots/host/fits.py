@@ -22,7 +22,7 @@ OF_KERAS = frozenset({"verbose", "steps", "callbacks"})  # which ``predict`` of 
 FEW_STEPS = 4  # of one call of fit: its own price is that of a dozen
 TINY = 4  # samples in a step; and of a model of dense layers, whose weights are read once for as many:
 BALANCE = 16
-LEAST_STEPS, GOAL, LARGER = 8, 64, 32  # see compute/small-batch
+LEAST_STEPS, GOAL = 8, 64  # see compute/small-batch
 LONG = 500  # turns of a recurrence over which a single sequence is better cut into windows
 RECURRENT = ("LSTM", "GRU", "SimpleRNN")
 CONVOLUTIONS = ("Conv2D", "Conv3D", "conv2d", "conv3d", "Conv2DTranspose", "DepthwiseConv2D", "SeparableConv2D")
@@ -291,16 +291,15 @@ def _too_small(
         return
     if size > TINY and index.of(source).called(*CONVOLUTIONS, *RECURRENT, *LARGE):
         return
-    goal = min(LARGER * size, GOAL)
     if shape[0] == 1 and len(shape) == 3 and (shape[1] or 0) >= LONG and index.of(source).called(*RECURRENT):
         yield given, f"the one sequence of {shape[1]:,} turns is the whole batch", 0, ()
         return
-    if shape[0] < LEAST_STEPS * goal or _computing(source, shape):
+    if shape[0] < LEAST_STEPS * GOAL or _computing(source, shape):
         return
     says = f"a step takes {size} of {shape[0]:,} samples"
     written = settings.literal(source, given)
     given = written.node if written is not None else given
-    yield given, says, goal, batches.larger(source, [line], size, goal)
+    yield given, says, GOAL, batches.larger(source, [line], size, GOAL)
 
 
 def _computing(source: Source, shape: visible.Shape) -> bool:
