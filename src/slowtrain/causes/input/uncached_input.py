@@ -1,4 +1,4 @@
-"""The same work is done again in every epoch, and its result would fit in memory."""
+"""The same work is done again in every epoch, and its result would fit in memory or on the disk."""
 
 from __future__ import annotations
 
@@ -14,22 +14,12 @@ from slowtrain.source.reading import finding, index
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.input import anew, repeating, staged
 from slowtrain.trace import Trace, caching
-from slowtrain.trace.feeding import (
-    READING,
-    calls,
-    fed,
-    free_bytes,
-    is_users,
-    op_ms,
-    ready,
-    result_bytes,
-    written_place,
-)
+from slowtrain.trace.feeding import READING, calls, fed, is_users, op_ms, ready, result_bytes, written_place
 from slowtrain.trace.filling import fill
 from slowtrain.trace.pipeline import Node, Pipeline
 from slowtrain.whatif import Drop, Remedy, Skip, Supply, held_up_ms, takes_cores
 
-FITS = 0.5  # of the memory that was free throughout: the rest is for what else may grow
+DISK = 8.0  # times what copying in memory takes: a usual disk gives 500 MB/s
 LEAST_MS = 0.05
 OPENING = 0.5  # of the time of all that leads to a node: then files are what costs
 WORK = 0.3  # of a node's time in ops that compute
@@ -44,11 +34,11 @@ class UncachedInput(Cause):
 
     ## How it is recognised
     Several epochs of one data set were run to their end; the nodes that set the pace call
-    functions without random ops and without Python; all that comes out of them in an epoch is
-    smaller than half of the memory that was free throughout; and nothing behind them is cached. Or the data set
-    has a cache, but is built again for each pass, so that nobody reads what it keeps. On a computer without a GPU
-    steps need not wait for such work: it is enough that it takes the cores from them. Where the
-    time is the price of very many calls, or of opening files, those causes are named.
+    functions without random ops and without Python; all that comes out of them in an epoch is smaller than
+    half of the memory that was free throughout, or of what is free on the disk; and nothing behind them is cached.
+    Or the data set has a cache, but is built again for each pass, so that nobody reads what it keeps. On a
+    computer without a GPU steps need not wait for such work: it is enough that it takes the cores from them.
+    Where the time is the price of very many calls, or of opening files, those causes are named.
 
     ## What to do
     Put `.cache()` behind the last deterministic `map` and in front of `shuffle`, random
@@ -56,7 +46,7 @@ class UncachedInput(Cause):
     also keeps the order. Build a data set that has a cache once, outside of the loop over epochs.
 
     ## When it is not worth it
-    For one epoch, for data that does not fit (then a file: `.cache(path)`, on a fast disk), and
+    For one epoch, for data that fits neither into memory nor (`.cache(path)`) on a fast disk, and
     when the data set is cut off with `take`: an incomplete cache is thrown away.
     """
 
@@ -71,9 +61,8 @@ class UncachedInput(Cause):
         found = _repeated(trace)
         if found is None or trace.pipeline is None:
             return _thrown_away(trace)
-        node, size = found
-        free, epochs = free_bytes(trace), trace.pipeline.epochs
-        if free is None or size > FITS * free:
+        (node, size), epochs = found, trace.pipeline.epochs
+        if (room := measured.room(trace, size)) is None:
             return None
         caches = caching.in_vain(trace.pipeline, node)
         crowds = f"; no step waits for it, but for {plain(held_up_ms(trace))} ms for a core that it is made on"
@@ -81,8 +70,8 @@ class UncachedInput(Cause):
         return Evidence(
             f"the same {plain(node.ms)} ms of work for each batch is done in each of {epochs} epochs"
             f"{', behind the cache' if caches else ''}; its result for all elements takes "
-            f"{plain(size / 2**20)} MiB, {plain(free / 2**20)} MiB are free{beside}",
-            {"work_ms": node.ms, "epochs": float(epochs), "result_bytes": size, "free_bytes": free},
+            f"{plain(size / 2**20)} MiB, {plain(room.free_bytes / 2**20)} MiB are free{room.where}{beside}",
+            {"work_ms": node.ms, "epochs": float(epochs), "result_bytes": size, **room.numbers},
             (*written_place(node), *caches),
         )
 
@@ -102,7 +91,8 @@ class UncachedInput(Cause):
             return _filled(trace, share)
         count = calls(pipe, node)
         cached = [ready(n, 0.0) for n in pipe.upstream(node)]
-        again = ready(node, count, (node.written.element_bytes or 0) * count if node.written else 0.0)
+        size = (node.written.element_bytes or 0) * count if node.written else 0.0
+        again = ready(node, count, size * (DISK if evidence.numbers.get("on_disk") else 1.0))
         supply = Supply(pipeline=pipe.changed(again, *cached), share=share, spread=(0.8, 1.1))
         return [supply, *_filled(trace, share, within=fed(trace) is None)]
 
@@ -121,15 +111,15 @@ class UncachedInput(Cause):
             yield Prescription("edit" if found else "advice", Effect.EQUIVALENT, says, edits=found)
             return
         line = measured.function_line(node[0])
-        same = True
+        same, on_disk = True, bool(evidence.numbers.get("on_disk"))
 
         def edit(source: Source, at: int) -> list[Edit]:
             nonlocal same
-            made, same = datasets.cached(source, at, line)
+            made, same = (datasets.cached_on_disk if on_disk else datasets.cached)(source, at, line)
             return made
 
         made = measured.first(trace, evidence.where[:1], edit)
-        says = "put .cache() behind this map, in front of shuffle and random augmentation"
+        says = f"put .cache({'path' if on_disk else ''}) behind this map, in front of shuffle and random augmentation"
         yield Prescription("edit", Effect.EXACT if same else Effect.EQUIVALENT, says, edits=made, later=bool(made))
 
     def spot(self, source: Source) -> Iterable[Spot]:
@@ -279,6 +269,16 @@ class UncachedInput(Cause):
         > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12
         detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]}
         > MemoryCache ms=0.1 elements=16 line=13 > Batch ms=0.1 > Prefetch
+        """,
+        """
+        step    1111111111
+        input   iiiiii....
+        device  ......kkkk
+        @fact machine={"memory":{"available_bytes":8e9},"working_folder":{"filesystem":"ext4","free_bytes":2e12}}
+        @pipeline epochs=5 > Slices ms=0.1 elements=16 detail={"cardinality":160000}
+        > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12
+        detail={"cardinality":160000,"element":[{"shape":[64,64,3],"bytes":4}]}
+        > Batch ms=0.1 > Prefetch
         """,
     )
     quiet = (

@@ -12,8 +12,10 @@ import numpy as np
 
 from slowtrain.causes import LITTLE, Cause
 from slowtrain.figures import plain
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
+from slowtrain.source.cures import measured
+from slowtrain.source.cures.transfer import narrowed
 from slowtrain.source.reading import index
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.transfer import doubles, widened
@@ -26,6 +28,8 @@ BYTES = {"uint8": 1, "float16": 2, "bfloat16": 2, "float32": 4, "int32": 4, "flo
 DECODED = ("DecodeJpeg", "DecodePng", "DecodeImage", "DecodeBmp", "DecodeGif", "DecodeAndCropJpeg")  # give uint8
 MOSTLY = 0.5  # of a batch's bytes: labels and weights beside it may be what they are
 CUT_MS = 0.15  # of cutting a batch from arrays, whatever its size
+IN_MODEL = "hand over uint8 and cast in the model: layers.Rescaling(1 / 255) as its first layer"
+IN_SINGLE, SINGLE = "make the arrays float32 (integers int32) before they are batched", '.astype("float32")'
 COPY_MS = 0.02  # of a copy, whatever its size: what remains of it is bytes
 
 
@@ -111,23 +115,21 @@ class WideInput(Cause):
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if "uint8" in evidence.says:
-            says = "hand over uint8 and cast in the model: layers.Rescaling(1 / 255) as its first layer"
+            says, made = IN_MODEL, measured.first(trace, evidence.where, narrowed.cast_in_model)
         else:
-            says = "make the arrays float32 (integers int32) before they are batched"
-        yield Prescription("edit", Effect.EQUIVALENT, says)
+            says, made = IN_SINGLE, measured.first(trace, evidence.where, lambda source, _: _in_single(source))
+        yield Prescription("edit", Effect.EQUIVALENT, says, edits=made)
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Arrays of float64 in a data set that training takes its batches from, bytes that a map makes floats of."""
-        known = tuple(doubles.arrays(source))
-        for array in known or doubles.handed(source):
-            made = tuple(edits.chained(source, array, '.astype("float32")'))
-            says = "make the arrays float32 (integers int32) before they are batched"
-            cure = Prescription("edit", Effect.EQUIVALENT, says, edits=made)
+        for array in _doubles(source):
+            made = tuple(edits.chained(source, array, SINGLE))
+            cure = Prescription("edit", Effect.EQUIVALENT, IN_SINGLE, edits=made)
             says = "this array is float64: each batch takes twice the bytes that the model's float32 needs"
             yield Spot(edits.start(array), edits.end(array), says, cure)
         for call in widened.maps(source):
-            says = "hand over uint8 and cast in the model: layers.Rescaling(1 / 255) as its first layer"
-            cure = Prescription("edit", Effect.EQUIVALENT, says)
+            made = tuple(narrowed.cast_in_model(source, edits.end(call.func)[0]))
+            cure = Prescription("edit", Effect.EQUIVALENT, IN_MODEL, edits=made)
             says = "this map only makes floats of bytes: each batch takes four times the bytes from here on"
             yield Spot(*index.operation(call), says, cure)
 
@@ -210,6 +212,14 @@ class WideInput(Cause):
         detail={"element":[{"shape":[null,64,64,9],"dtype":"float32"},{"shape":[null,64,64],"dtype":"uint8"}]}
         """,
     )
+
+
+def _doubles(source: Source) -> tuple[ast.expr, ...]:
+    return tuple(doubles.arrays(source)) or tuple(doubles.handed(source))
+
+
+def _in_single(source: Source) -> list[Edit]:
+    return [edit for array in _doubles(source) for edit in edits.chained(source, array, SINGLE)]
 
 
 def _bytes_ms(trace: Trace) -> float:

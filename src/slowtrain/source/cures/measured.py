@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,33 @@ from slowtrain.trace.pipeline import Node
 ON_DEVICE_BYTES = 2**30  # converted in all steps together: what takes no more is little for any accelerator
 PACKED = 20.0  # times that data may shrink in a compressed file: more than gzip reaches on measured numbers
 BETWEEN = 2.0  # times the tensors of a batch: the arrays of eight-byte numbers that they are made of
+ON_DISK = frozenset("ext2 ext3 ext4 xfs btrfs zfs f2fs overlay".split())  # its own disk; over a network it is slow
 FITS = 0.5  # of the memory that was free throughout: the rest is for what else may grow
+
+
+@dataclass(frozen=True)
+class Room:
+    """What is free where results are kept: in memory, else in files of the working folder."""
+
+    free_bytes: float
+    on_disk: bool
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        return {"free_bytes": self.free_bytes, "on_disk": float(self.on_disk)}
+
+    @property
+    def where(self) -> str:
+        return " on the disk" if self.on_disk else ""
+
+
+def room(trace: Trace, size: float) -> Room | None:
+    """Where ``size`` bytes fit and leave as much to others; None where they do not, or nobody knows."""
+    free, folder = free_bytes(trace), trace.fact("machine", "working_folder") or {}
+    if free is None or size <= FITS * free:
+        return Room(free, False) if free is not None else None
+    left = float(folder.get("free_bytes") or 0) if folder.get("filesystem") in ON_DISK else 0.0
+    return Room(left, True) if size <= FITS * left else None
 
 
 def first(trace: Trace, places: Iterable[Place], edit: Callable[[Source, int], Sequence[Edit]]) -> tuple[Edit, ...]:

@@ -391,6 +391,20 @@ def test_a_cache_moves_behind_the_work(before: str, after: str) -> None:
     _check(before, after, lambda source, line: datasets.cached(source, line)[0])
 
 
+def test_a_cache_on_the_disk_is_removed_with_the_script() -> None:
+    load = "def load(n):\n    return tf.io.read_file(n)\ndef made(n):\n"
+    text = "    return tf.data.Dataset.from_tensor_slices(n).map(load)  #@\nds = made(names)\n"
+    held = 'kept_elements = tempfile.TemporaryDirectory(dir=".")\n'
+    kept = text.replace("(load)", '(load).cache(tempfile.mkdtemp(dir=kept_elements.name) + "/cache")')
+    after = "import tempfile\n" + HEAD + load.replace("def made", f"{held}def made") + kept
+    source = parse("train.py", HEAD + load + text)
+    assert source is not None
+    made, same = datasets.cached_on_disk(source, source.text[: source.text.index("#@")].count("\n") + 1)
+    assert edits.changed(source, made).replace("import tempfile\n", "") == after.replace("import tempfile\n", "")
+    assert "import tempfile\n" in edits.changed(source, made)
+    assert same
+
+
 @pytest.mark.parametrize("text", NOT_MOVED.values(), ids=NOT_MOVED)
 def test_a_cache_that_must_stay(text: str) -> None:
     load = "def load(n):\n    return tf.io.read_file(n)\n"

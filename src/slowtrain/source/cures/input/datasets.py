@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
@@ -157,6 +158,22 @@ def cached(
     texts = [chains.operation(source, c) for c in run]
     texts = [*texts[1:], f"cache().{texts[0]}"]
     return [*moved, *chains.rearranged(source, run, texts)], False
+
+
+def cached_on_disk(source: Source, line: int, function_line: int | None = None) -> tuple[list[Edit], bool]:
+    """As :func:`cached`, in files of a folder that is removed as the script ends."""
+    made, same = cached(source, line, function_line)
+    keeping = [e for e in made if "cache()" in e.text]
+    if len(keeping) != 1 or keeping[0].text.count("cache()") != 1:
+        return [], False
+    module, also = edits.imported(source, "tempfile", "tempfile")
+    folder = "kept_elements"
+    if folder in source.text:
+        return [], False
+    at = next(s for s in source.tree.body if edits.start(s) <= keeping[0].start <= edits.end(s))
+    held = edits.before(source, at, f'{folder} = {module}.TemporaryDirectory(dir=".")')
+    path = f'cache({module}.mkdtemp(dir={folder}.name) + "/cache")'
+    return [*also, held, *(replace(e, text=e.text.replace("cache()", path)) for e in made)], same
 
 
 def _kept_after(flow: chains.Flow, call: ast.Call) -> bool:

@@ -119,10 +119,7 @@ def written_to(call: ast.Call) -> set[str]:
 
 def remembered(source: Source, line: int) -> list[Edit]:
     """``__getitem__`` of the sequence of batches at ``line`` keeps what it made, where that is the same every epoch."""
-    classes = [
-        n for n in trees.walk(source.tree)
-        if isinstance(n, ast.ClassDef) and any(scopes.dotted(b).rpartition(".")[2] in SEQUENCES for b in n.bases)
-    ]  # fmt: skip
+    classes = sequences(source)
     holding = [c for c in classes if c.lineno <= line <= (c.end_lineno or c.lineno)]
     if len(classes) != 1 and len(holding) != 1:
         return []
@@ -140,6 +137,12 @@ def remembered(source: Source, line: int) -> list[Edit]:
         return []
     name, also = edits.imported(source, "functools", "functools")
     return [*also, edits.decorated(source, getting, f"@{name}.lru_cache(maxsize=None)")]
+
+
+def sequences(source: Source) -> list[ast.ClassDef]:
+    """Classes of the file whose objects give Keras whole batches by their number."""
+    every = (n for n in trees.walk(source.tree) if isinstance(n, ast.ClassDef))
+    return [c for c in every if any(scopes.dotted(b).rpartition(".")[2] in SEQUENCES for b in c.bases)]
 
 
 def _unchanging(source: Source, owner: ast.ClassDef, methods: dict[str, ast.FunctionDef]) -> bool:

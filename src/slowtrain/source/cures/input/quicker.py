@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from slowtrain.model import Edit, Effect, Place
 from slowtrain.source import FUNCTIONS, Source
 from slowtrain.source.cures.host import framing, tabled
-from slowtrain.source.cures.input import chunks, columns, draws, marking, patches
+from slowtrain.source.cures.input import chunks, columns, draws, marking, patches, workers
 from slowtrain.source.reading import finding
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.trace import Trace
@@ -28,6 +28,7 @@ ON_JAX = {  # where these are others: tf.data may not even be installed
     "work": "write {what} for whole batches in array code, or use PyDataset(workers=8, use_multiprocessing=True)",
 }
 
+WORKERS = f"let {workers.WORKERS} worker threads make the batches of the PyDataset, ahead of the step"
 Cure = Callable[[Source, int], Sequence[Edit]]
 SAMPLES = 8.0  # calls a batch: samples are handed over one by one
 
@@ -43,6 +44,8 @@ def cures(calls: float, of_samples: bool) -> Iterator[tuple[Effect, str, Cure]]:
     yield Effect.EQUIVALENT, "transform all frames of a signal at once, not one after the other", framing.framed
     if calls >= SAMPLES and not of_samples:
         yield exact, "hand whole batches of the generator's samples to TensorFlow", chunks.handed_over
+    yield exact, WORKERS, workers.same
+    yield Effect.EQUIVALENT, f"{WORKERS}; its random draws fall to other batches", workers.drawn
 
 
 def in_words(kind: str, name: str, *, on_jax: bool = False) -> tuple[Effect, str]:

@@ -1,0 +1,107 @@
+"""Batches of a ``PyDataset`` made by several threads, ahead of the step, not one after the other in front of it.
+
+Keras makes them in the thread that trains, unless it is told of workers; with those it hands them over in their order.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from slowtrain.model import Edit
+from slowtrain.source import RANDOM, Source, edits, trees
+from slowtrain.source.cures.input import arrays, feeding_by_hand, generators
+from slowtrain.source.reading import finding, repeatable, scopes
+
+WORKERS = 4  # threads that share the interpreter: more help only where each of them waits
+WAYS = ("workers", "use_multiprocessing")
+
+
+def same(source: Source, line: int) -> list[Edit]:
+    """Workers for the sequence of batches whose ``__getitem__`` reaches ``line``, where that draws nothing."""
+    return _several(source, line, draws=False)
+
+
+def drawn(source: Source, line: int) -> list[Edit]:
+    """As :func:`same`, where it draws: the draws fall to other batches."""
+    return _several(source, line, draws=True)
+
+
+def _several(source: Source, line: int, *, draws: bool) -> list[Edit]:
+    found = [o for o in generators.sequences(source) if _reaches(source, o, line)]
+    owner = found[0] if len(found) == 1 else None
+    getting = _method(owner, "__getitem__")
+    if owner is None or getting is None or getting.decorator_list or _chosen(source):
+        return []
+    reached = source.called(getting)
+    if any(repeatable.random(source, f) for f in reached) is not draws or not all(_alone(source, f) for f in reached):
+        return []
+    return _told(source, owner)
+
+
+def _chosen(source: Source) -> bool:
+    """Whether the file says how many workers there are already."""
+    return any(isinstance(n, ast.keyword) and n.arg in WAYS for n in trees.walk(source.tree))
+
+
+def _method(owner: ast.ClassDef | None, name: str) -> ast.FunctionDef | None:
+    body = owner.body if owner is not None else []
+    return next((n for n in body if isinstance(n, ast.FunctionDef) and n.name == name), None)
+
+
+def _reaches(source: Source, owner: ast.ClassDef, line: int) -> bool:
+    getting = _method(owner, "__getitem__")
+    reached = source.called(getting) if getting is not None else []
+    return any(getattr(f, "lineno", 0) <= line <= (getattr(f, "end_lineno", 0) or 0) for f in reached)
+
+
+def _alone(source: Source, function: ast.AST) -> bool:
+    """Whether calls of ``function`` may run beside one another: it changes nothing, and asks nothing that might."""
+    if isinstance(function, ast.FunctionDef) and not generators.own_results(function):
+        return False
+    inner = list(trees.walk(function))
+    if any(isinstance(n, (ast.Global, ast.Nonlocal, ast.Yield)) for n in inner):
+        return False
+    if any(isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load) for n in inner):
+        return False
+    return all(_computes(source, n) for n in inner if isinstance(n, ast.Call))
+
+
+def _computes(source: Source, call: ast.Call) -> bool:
+    name = scopes.full(source, call.func)
+    if name.startswith(repeatable.LIBRARIES):
+        return True
+    last = finding.called(call)
+    own = finding.defined(source, last) is not None and (isinstance(call.func, ast.Name) or name.startswith("self."))
+    known = feeding_by_hand.METHODS | RANDOM | arrays.DRAWS | {"append", "extend"}
+    if own or not isinstance(call.func, ast.Attribute):
+        return own or last in repeatable.BUILTINS
+    return last in known
+
+
+def _told(source: Source, owner: ast.ClassDef) -> list[Edit]:
+    """The argument where the class hands its own on, or where one of it is made, or in a call of its own."""
+    starting = _method(owner, "__init__")
+    if starting is None:
+        made = [n for n in trees.walk(source.tree) if isinstance(n, ast.Call) and finding.called(n) == owner.name]
+        return [edits.keyword(source, c, "workers", str(WORKERS)) for c in made]
+    handed = [n for n in trees.walk(starting) if isinstance(n, ast.Call) and _super(n.func)]
+    if len(handed) == 1 and not handed[0].args:
+        starred = next((k for k in handed[0].keywords if k.arg is None), None)
+        if starred is not None:
+            return [edits.insert(source, edits.start(starred), f"workers={WORKERS}, ")]
+        return [edits.keyword(source, handed[0], "workers", str(WORKERS))]
+    first = _first(starting.body)
+    return [] if handed or first is None else [edits.before(source, first, f"super().__init__(workers={WORKERS})")]
+
+
+def _super(function: ast.expr) -> bool:
+    """Whether it is ``super().__init__``."""
+    above = function.value if isinstance(function, ast.Attribute) and function.attr == "__init__" else None
+    return isinstance(above, ast.Call) and finding.called(above) == "super"
+
+
+def _first(body: Sequence[ast.stmt]) -> ast.stmt | None:
+    """The first statement that is not the text about the function."""
+    rest = [s for s in body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+    return rest[0] if rest else None

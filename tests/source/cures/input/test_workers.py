@@ -1,0 +1,94 @@
+"""Batches of a PyDataset by several threads; text in, text out, or no edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from slowtrain.model import Edit
+from slowtrain.source import Source, edits, parse
+from slowtrain.source.cures.input import workers
+
+SCRIPT = """import keras
+import numpy as np
+
+rng = np.random.default_rng(0)
+
+
+def smooth(row):
+    return np.convolve(row, [0.5, 0.5], mode="same")
+
+
+class Batches(keras.utils.PyDataset):
+    {start}
+
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, index):
+        {body}
+
+
+model.fit(Batches({given}))
+"""
+START = "def __init__(self, rows, **kwargs):\n        {handed}\n        self.rows = rows"
+SAME = "x = np.stack([smooth(r) for r in self.rows[index * 8 : index * 8 + 8]])  #@\n        return x"
+
+
+def _edited(text: str, edit: Callable[[Source, int], list[Edit]] = workers.same) -> str | None:
+    line = next(n for n, row in enumerate(text.split("\n"), 1) if "#@" in row)
+    source = parse("train.py", text)
+    assert source is not None
+    found = edit(source, line)
+    new = edits.changed(source, found) if found else None
+    assert new is None or parse("train.py", new) is not None
+    return new
+
+
+TOLD = {
+    "its own arguments handed on": ("super().__init__(**kwargs)", "super().__init__(workers=4, **kwargs)"),
+    "none handed on": ("super().__init__()", "super().__init__(workers=4)"),
+    "by the old way of writing": ("super(Batches, self).__init__()", "super(Batches, self).__init__(workers=4)"),
+    "nothing called": ("pass", "super().__init__(workers=4)\n        pass"),
+}
+
+
+@pytest.mark.parametrize(("handed", "after"), TOLD.values(), ids=TOLD)
+def test_it_is_told_of_workers(handed: str, after: str) -> None:
+    text = SCRIPT.format(start=START.format(handed=handed), body=SAME, given="rows")
+    assert _edited(text) == SCRIPT.format(start=START.format(handed=after), body=SAME, given="rows")
+
+
+def test_a_class_without_a_constructor_is_told_where_it_is_made() -> None:
+    text = SCRIPT.format(start="rows = np.ones((72, 50))", body=SAME, given="")
+    assert _edited(text) == SCRIPT.format(start="rows = np.ones((72, 50))", body=SAME, given="workers=4")
+
+
+ALONE = {
+    "a count that goes on": "self.n += 1  #@\n        return smooth(self.rows[index])",
+    "a file that goes on": "return smooth(self.file.read(index))  #@",
+    "what it made, kept": "self.rows.append(smooth(self.rows[index]))  #@\n        return self.rows[-1]",
+    "its array filled": "self.rows[index] = 1  #@\n        return self.rows[index]",
+    "a global": "global n  #@\n        n = index\n        return self.rows[n]",
+    "a model asked": "return model.predict(self.rows[index])  #@",
+}
+
+
+@pytest.mark.parametrize("body", ALONE.values(), ids=ALONE)
+def test_what_goes_on_from_batch_to_batch_stays(body: str) -> None:
+    text = SCRIPT.format(start=START.format(handed="super().__init__()"), body=body, given="rows")
+    assert _edited(text) is None
+    assert _edited(text, workers.drawn) is None
+
+
+def test_draws_are_another_promise() -> None:
+    body = "return self.rows[index] + rng.normal(size=50)  #@"
+    text = SCRIPT.format(start=START.format(handed="super().__init__()"), body=body, given="rows")
+    assert _edited(text) is None
+    assert _edited(text, workers.drawn) is not None
+
+
+def test_workers_that_are_there_stay() -> None:
+    text = SCRIPT.format(start=START.format(handed="super().__init__(**kwargs)"), body=SAME, given="rows, workers=2")
+    assert _edited(text) is None
