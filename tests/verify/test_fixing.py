@@ -15,7 +15,8 @@ from slowtrain.errors import InputError
 from slowtrain.model import Diagnosis, Edit, Effect, Evidence, Prescription, Saving
 from slowtrain.model.proof import Proof
 from slowtrain.trace import Trace
-from slowtrain.verify import fixing, probes
+from slowtrain.verify import fixing, probes, proving
+from slowtrain.verify.files import Files
 from slowtrain.verify.pairs import Bench
 from slowtrain.verify.probes import Candidate, Probe, Rule, Script
 from slowtrain.verify.statistics import LOOKS
@@ -239,3 +240,22 @@ def test_what_cannot_be_written_is_measured_without_an_edit(
     assert attempt.verdict.speedup == pytest.approx(2.0, rel=0.01)
     assert proof.diff == ""
     assert [(name, says) for name, says, _ in proof.by_hand] == [("sluggish", "cure slow")]
+
+
+@pytest.mark.parametrize("module", [False, True])
+def test_what_no_probe_can_keep_to_itself_is_said_before_the_first(
+    module: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    world = World(monkeypatch, tmp_path, lambda _: 1.0)
+    world.path.write_text(TEXT + "import sqlite3\nsqlite3.connect('runs.db')\n")
+    said: list[tuple[str, int]] = []
+    script = Script("train" if module else "train.py", (), module)
+    world.bench = replace(world.bench, script=script, warn=lambda words: said.append((words, len(world.order))))
+    line = f"train.py:{TEXT.count(chr(10)) + 2} sqlite3 opens a database"
+    assert world.fix().limits == (line,)
+    candidate = Files({world.path: b""}, {world.path: b"import os\nos.system('date')\n"})
+    proof = proving.prove(world.bench, candidate, "candidate", "step", None)
+    assert proof.limits == (line, "train.py:2 os.system starts other programs")
+    before = "cannot be kept from happening in each probe: "
+    assert [words for words, _ in said] == [before + one for one in (line, *proof.limits)]
+    assert said[0][1] == 0

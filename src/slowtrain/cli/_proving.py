@@ -64,7 +64,13 @@ def bench(args: argparse.Namespace, target: str, stem: str) -> Bench:
     folder = launch.new_folder(args.out, stem)
     deadline = time.monotonic() + seconds
     said = Progress(deadline)
-    return Bench(Script(target, tuple(args.arguments), args.module, given), folder, deadline, args.seed, said)
+    script = Script(target, tuple(args.arguments), args.module, given)
+    return Bench(script, folder, deadline, args.seed, said, warn)
+
+
+def warn(message: str) -> None:
+    """A line on stderr, wherever that leads: what happens in each probe has to be known before the first."""
+    print(f"slowtrain: {message}", file=sys.stderr, flush=True)
 
 
 class Progress:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -14,13 +13,12 @@ from slowtrain.diagnose import Findings
 from slowtrain.errors import InputError
 from slowtrain.model import Checkup, Diagnosis, Effect, Prescription, Verdict
 from slowtrain.model.proof import Attempt, Proof
-from slowtrain.source.reading.writing import beyond, project
 from slowtrain.trace import Trace, build
 from slowtrain.verify import probes
 from slowtrain.verify.files import Files, diff
 from slowtrain.verify.pairs import Bench, Trial, compare
 from slowtrain.verify.probes import Candidate, Probe, Rule, Treatment
-from slowtrain.verify.proving import STEADY_S, STEPS, judged
+from slowtrain.verify.proving import STEADY_S, STEPS, foretold, judged
 
 DIAGNOSED_S = 60.0  # of training are diagnosed: two windows, and a few hundred steps of most scripts
 PART = 0.3  # of the time left may go into a diagnosis
@@ -54,9 +52,7 @@ def fix(bench: Bench, allowed: frozenset[Effect] = SAFE) -> Proof:
     """Cures what can be cured within the time. Raises ``InputError`` where the script itself does not run."""
     begun = time.monotonic()
     files = Files()
-    limits = tuple(_limits(bench))
-    for one in limits:
-        bench.say(f"cannot be kept from happening in each probe: {one}")
+    limits = foretold(bench)
     seen = before = _diagnose(bench, files)
     attempts: list[Attempt] = []
     tried: set[tuple[str, str]] = set()
@@ -199,12 +195,6 @@ def _by_hand(seen: Seen, attempts: list[Attempt]) -> Iterator[tuple[str, str, tu
         words = [p for p in diagnosis.prescriptions if not p.edits or (diagnosis.cause, p.says) in proven]
         if words and diagnosis.cause not in known and diagnosis.saving.speedup > 1:
             yield diagnosis.cause, words[0].says, tuple(str(place) for place in diagnosis.evidence.where[:3])
-
-
-def _limits(bench: Bench) -> Iterator[str]:
-    for source in () if bench.script.module else project(bench.script.target):
-        for line, words in beyond(source):
-            yield f"{os.path.relpath(source.file)}:{line} {words}"
 
 
 def _notes(before: Seen) -> Iterator[str]:

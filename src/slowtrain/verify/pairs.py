@@ -21,13 +21,17 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Bench:
-    """Where and how probes run. ``deadline`` is on the monotonic clock, in seconds."""
+    """Where and how probes run. ``deadline`` is on the monotonic clock, in seconds.
+
+    ``say`` is told how far it is, ``warn`` what the user must know before anything runs.
+    """
 
     script: Script
     folder: Path
     deadline: float
     seed: int = 0
     say: Say = field(default=lambda _: None)
+    warn: Say = field(default=lambda _: None)
 
     @property
     def left_s(self) -> float:

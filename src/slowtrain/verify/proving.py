@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from slowtrain.capture.treatments import TREATMENTS
 from slowtrain.errors import InputError
 from slowtrain.model import Effect, Saving, Verdict
 from slowtrain.model.proof import Attempt, Proof
+from slowtrain.source import parse
+from slowtrain.source.reading.writing import beyond, project
 from slowtrain.verify.files import Files, diff
 from slowtrain.verify.pairs import Bench, Trial, compare
 from slowtrain.verify.parity import Parity
@@ -24,6 +27,7 @@ def prove(
 ) -> Proof:
     """Baseline and candidate in turn. Raises ``InputError`` where the script does not run as it is."""
     begun = time.monotonic()
+    limits = foretold(bench, files)
     rule = Rule() if scope == "run" else Rule(seconds=STEADY_S, steps=STEPS)
     trial = compare(bench, Candidate("baseline"), Candidate(name, files.texts(), Treatment(cures)), rule, scope)
     if trial.failed and trial.failed.startswith("baseline: "):
@@ -35,7 +39,22 @@ def prove(
         *((f"loss: {trial.parity(effect).says}",) if trial.pairs else ()),
     )
     command = (bench.script.target, *bench.script.arguments)
-    return Proof(command, (attempt,), attempt.verdict, changed, (), notes=notes, seconds=time.monotonic() - begun)
+    seconds = time.monotonic() - begun
+    return Proof(command, (attempt,), attempt.verdict, changed, (), limits=limits, notes=notes, seconds=seconds)
+
+
+def foretold(bench: Bench, files: Files | None = None) -> tuple[str, ...]:
+    """What the script, or a candidate, does that no probe can keep from happening: told before anything runs."""
+    target = Path(bench.script.target)
+    if bench.script.module:
+        folder = Path(*bench.script.target.split("."))
+        target = next((p for p in (folder.with_suffix(".py"), folder / "__main__.py") if p.is_file()), target)
+    sources = list(project(str(target)))
+    sources += [s for file, text in (files.texts() if files else {}).items() if (s := parse(file, text)) is not None]
+    found = {f"{os.path.relpath(s.file)}:{line} {words}": None for s in sources for line, words in beyond(s)}
+    for one in found:
+        bench.warn(f"cannot be kept from happening in each probe: {one}")
+    return tuple(found)
 
 
 def judged(name: str, says: str, effect: Effect | None, predicted: Saving | None, trial: Trial) -> Attempt:
