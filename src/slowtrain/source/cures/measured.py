@@ -170,10 +170,10 @@ def drawn_once(trace: Trace, places: Iterable[Place]) -> Iterator[Prescription]:
     """The batches that a loop draws anew in every epoch, drawn once, where those of an epoch fit in memory."""
     free, steps = free_bytes(trace), int(trace.steps.steady.sum())
     each = BETWEEN * loop.total(trace, "feed") / steps if steps else 0.0
-    if free is None or not each:
+    if free is None:
         return
-    room = min(FITS * free, ON_DEVICE_BYTES) if trace.on_accelerator else FITS * free
-    made = first(trace, places, lambda source, line: redrawn.drawn_once(source, line, room / each))
+    most = min(FITS * free, ON_DEVICE_BYTES) if trace.on_accelerator else FITS * free
+    made = first(trace, places, lambda source, line: redrawn.drawn_once(source, line, most, each))
     if made:
         says = "draw the batches of one epoch before the loop, and use them in all of them"
         yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=made)

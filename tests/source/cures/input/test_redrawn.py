@@ -30,11 +30,11 @@ def read(size):
 LOOP = "for epoch in range(5):\n{before}    for i in range({turns}):\n{rows}"
 
 
-def _edited(text: str, most: float = 100) -> str | None:
+def _edited(text: str, room_bytes: float = 100.0, batch_bytes: float = 1.0) -> str | None:
     source = parse("train.py", text)
     assert source is not None
     line = next(n for n, row in enumerate(text.split("\n"), 1) if "#@" in row)
-    found = redrawn.drawn_once(source, line, most)
+    found = redrawn.drawn_once(source, line, room_bytes, batch_bytes)
     new = edits.changed(source, found) if found else None
     assert new is None or parse("train.py", new) is not None
     return new
@@ -113,6 +113,17 @@ def test_what_is_more_than_draws_stays(rows: str, before: str, turns: str) -> No
 def test_one_loop_without_epochs_stays() -> None:
     text = "for i in range(9):\n    x = np.random.rand(4)  #@\n    model.train_on_batch(x)\n"
     assert _edited(HEAD + text) is None
+
+
+@pytest.mark.parametrize(("room_bytes", "fits"), [(3 * 8 * 12, True), (3 * 8 * 12 - 1, False)])
+def test_the_text_tells_how_large_a_batch_is(room_bytes: float, fits: bool) -> None:
+    rows = "x = np.random.rand(size, 2)  #@\ny = rng.normal(size=size)\nmodel.train_on_batch(x, y)"
+    assert (_edited(_script(rows), room_bytes, 0.0) is not None) is fits
+
+
+def test_a_batch_of_unknown_size_stays() -> None:
+    rows = "x = np.random.rand(*given)  #@\nmodel.train_on_batch(x)"
+    assert _edited(_script(rows), 1e9, 0.0) is None
 
 
 def test_the_first_epoch_sees_the_same_and_the_others_see_it_again() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from math import prod
 
 from slowtrain.model import Edit
 from slowtrain.source import FUNCTIONS, RANDOM, Source, edits, trees
@@ -12,19 +13,20 @@ from slowtrain.source.reading import finding, repeatable, scopes, visible
 
 COMPUTING = ("numpy.", "tensorflow.", "random.", "math.")
 READING = (".Variable", "keras", ".data.", ".io.", ".load", ".from", ".genfromtxt", ".memmap", ".lookup", ".gfile")
+WIDEST = 8  # bytes of a number
 SEEDING = frozenset({"seed", "set_seed", "set_random_seed", "default_rng", "RandomState", "from_seed"})
 
 
-def drawn_once(source: Source, line: int, most: float) -> list[Edit]:
+def drawn_once(source: Source, line: int, room_bytes: float, batch_bytes: float = 0.0) -> list[Edit]:
     """The batches that the loop around ``line`` draws in each epoch, in a list that is made before the epochs.
 
     Only where a batch consists of draws and nothing else, so that no data and no augmentation of data is lost, and
-    where an epoch has no more than ``most`` batches.
+    where those of an epoch fit. How many bytes a batch takes the text tells, where no measurement does.
     """
     for loop in scopes.loops(source, _at(source, line) or source.tree):
         epochs = finding.parents(source).get(loop)
         if isinstance(loop, ast.For) and isinstance(epochs, ast.For) and loop in epochs.body:
-            return _listed(source, loop, epochs, most)
+            return _listed(source, loop, epochs, room_bytes, batch_bytes)
     return []
 
 
@@ -34,10 +36,18 @@ def _at(source: Source, line: int) -> ast.stmt | None:
     return max(found, key=lambda n: (n.lineno, n.col_offset), default=None)
 
 
-def _listed(source: Source, loop: ast.For, epochs: ast.For, most: float) -> list[Edit]:
+def _listed(source: Source, loop: ast.For, epochs: ast.For, room_bytes: float, batch_bytes: float) -> list[Edit]:
     turns = _turns(source, loop)
     made, rest, within = _divided(source, loop)
-    if turns is None or turns > most or not made or loop.orelse or not isinstance(loop.target, ast.Name):
+    each = batch_bytes or _bytes(source, made)
+    if (
+        turns is None
+        or each is None
+        or turns * each > room_bytes
+        or not made
+        or loop.orelse
+        or not isinstance(loop.target, ast.Name)
+    ):
         return []
     if not _only_draws(source, made, loop) or not ahead.lines_alone(source, [*made, rest[0]]):
         return []
@@ -59,6 +69,17 @@ def _turns(source: Source, loop: ast.For) -> int | None:
     if not isinstance(over, ast.Call) or scopes.dotted(over.func) != "range" or len(over.args) != 1:
         return None
     return visible.number(source, over.args[0])
+
+
+def _bytes(source: Source, made: Sequence[ast.stmt]) -> float | None:
+    """What a batch takes, and what it is made of; None where the text does not tell it."""
+    total = 0
+    for statement in made:
+        shape = visible.shape(source, statement.value) if isinstance(statement, ast.Assign) else None
+        if shape is None or None in shape:
+            return None
+        total += WIDEST * prod(d or 0 for d in shape)
+    return float(total)
 
 
 def _divided(source: Source, loop: ast.For) -> tuple[list[ast.stmt], list[ast.stmt], ast.With | None]:
