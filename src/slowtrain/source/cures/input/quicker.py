@@ -28,7 +28,7 @@ ON_JAX = {  # where these are others: tf.data may not even be installed
     "work": "write {what} for whole batches in array code, or use PyDataset(workers=8, use_multiprocessing=True)",
 }
 
-WORKERS = f"let {workers.WORKERS} worker threads make the batches of the PyDataset, ahead of the step"
+WORKERS = f"let {workers.WORKERS} worker threads make the batches of the PyDataset, beside one another"
 Cure = Callable[[Source, int], Sequence[Edit]]
 SAMPLES = 8.0  # calls a batch: samples are handed over one by one
 

@@ -1,6 +1,6 @@
-"""Batches of a ``PyDataset`` made by several threads, ahead of the step, not one after the other in front of it.
+"""Batches of a ``PyDataset`` made by several threads, beside one another.
 
-Keras makes them in the thread that trains, unless it is told of workers; with those it hands them over in their order.
+Keras makes them one after the other, unless it is told of workers; with those it hands them over in the same order.
 """
 
 from __future__ import annotations
