@@ -101,3 +101,26 @@ def test_a_pair_that_was_too_short_is_run_again(stopped: bool, tmp_path: Path, m
         assert (asked[:2], set(asked[2:]), trial.ratio.speedup) == ([30, 30], {90}, 4.0)
     else:  # the script ended by itself: there are no more steps
         assert (set(asked), trial.ratio.speedup) == ({30}, 1.0)
+
+
+@pytest.mark.parametrize("scope", ["step", "run"])
+@pytest.mark.parametrize("failed", [None, "its time was over before it had begun"])
+def test_a_probe_that_the_end_of_the_time_cuts_short_costs_no_pair_but_its_own(
+    scope: str, failed: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    def run(_script: Script, candidate: Candidate, _rule: Rule, folder: Path, **_options: Any) -> Probe:
+        folder.mkdir()
+        done.append(candidate.name)
+        ms = (1.0, 1.0, 1.1, 1.2, 0.9, 1.0)[len(done) - 1]  # too far apart to decide
+        if len(done) < 6:
+            return Probe(folder, ms, ms, 1e-3 * ms, False, 0.1)
+        time.sleep(max(bench.left_s, 0.0))
+        return Probe(folder, None, None, 1.0, True, None, failed=failed)
+
+    monkeypatch.setattr(probes, "run", run)
+    bench = Bench(Script("train.py"), tmp_path, time.monotonic() + 2)
+    trial = compare(bench, Candidate("baseline"), Candidate("candidate"), Rule(), scope)
+    assert (trial.failed, len(trial.pairs), len(done)) == (None, 2, 6)
+    assert trial.verdict(None) is not None

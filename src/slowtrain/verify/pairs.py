@@ -99,10 +99,12 @@ def compare(bench: Bench, baseline: Candidate, candidate: Candidate, rule: Rule,
         order = (baseline, candidate) if len(pairs) % 2 == 0 else (candidate, baseline)
         for one in order:
             limit = max(LONGEST * slowest, LEAST_LIMIT_S) if slowest else bench.left_s
-            found[one.name] = _probe(bench, one, rule, min(limit, max(bench.left_s, 1.0)))
-            if found[one.name].failed:
-                return Trial(scope, tuple(pairs), f"{one.name}: {found[one.name].failed}")
-            if scope == "run" and found[one.name].stopped:
+            probe = found[one.name] = _probe(bench, one, rule, min(limit, max(bench.left_s, 1.0)))
+            if pairs and bench.left_s <= 0 and (probe.stopped if scope == "run" else not probe.step_ms):
+                return Trial(scope, tuple(pairs))  # it was cut short: that says nothing of the pairs before it
+            if probe.failed:
+                return Trial(scope, tuple(pairs), f"{one.name}: {probe.failed}")
+            if scope == "run" and probe.stopped:
                 return Trial(scope, tuple(pairs), "the script runs longer than the time that is left")
         pair = (found[baseline.name], found[candidate.name])
         wanted = max((p.steps_wanted for p in pair if p.stopped), default=0)
