@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from slowtrain.diagnose import Findings
 from slowtrain.errors import InputError
-from slowtrain.model import Diagnosis, Edit, Effect, Evidence, Prescription, Saving
+from slowtrain.model import Diagnosis, Edit, Effect, Evidence, Prescription, Saving, Unchecked
 from slowtrain.model.proof import Proof
-from slowtrain.trace import Trace
+from slowtrain.trace import Steps, Trace
 from slowtrain.verify import fixing, probes, proving
 from slowtrain.verify.files import Files
 from slowtrain.verify.pairs import Bench
@@ -259,3 +260,19 @@ def test_what_no_probe_can_keep_to_itself_is_said_before_the_first(
     before = "cannot be kept from happening in each probe: "
     assert [words for words, _ in said] == [before + one for one in (line, *proof.limits)]
     assert said[0][1] == 0
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_script_that_trains_for_a_moment_is_told_what_was_not_checked(
+    stopped: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    world = World(monkeypatch, tmp_path, lambda _: 1.0)
+    world.stopped = stopped
+    ms, none = np.arange(8.0), np.zeros(8, dtype=np.int64)
+    trace = replace(Trace(), root=str(tmp_path), steps=Steps("fit", ms, ms + 1, none > 0, none > 0, none, none))
+    monkeypatch.setattr("slowtrain.verify.fixing.build.load", lambda _: trace)
+    unchecked = (Unchecked("host/eager-step", ("kernels",)), Unchecked("compute/faster-on-cpu", ("crossover",)))
+    monkeypatch.setattr("slowtrain.verify.fixing.diagnose.examine", lambda _: Findings(unchecked=unchecked))
+    notes = world.fix().notes
+    said = [n for n in notes if "8 steps" in n and n.endswith("checked: host/eager-step")]
+    assert (len(notes), len(said)) == ((0, 0) if stopped else (1, 1))

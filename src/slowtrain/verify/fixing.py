@@ -11,7 +11,7 @@ from slowtrain import diagnose
 from slowtrain.checkup import checkup
 from slowtrain.diagnose import Findings
 from slowtrain.errors import InputError
-from slowtrain.model import Checkup, Diagnosis, Effect, Prescription, Verdict
+from slowtrain.model import Checkup, Diagnosis, Effect, Prescription, Signal, Verdict
 from slowtrain.model.proof import Attempt, Proof
 from slowtrain.trace import Trace, build
 from slowtrain.verify import probes
@@ -200,6 +200,12 @@ def _by_hand(seen: Seen, attempts: list[Attempt]) -> Iterator[tuple[str, str, tu
 def _notes(before: Seen) -> Iterator[str]:
     if before.probe.stopped and any(d.saving.scope == "run" for d in before.findings.diagnoses):
         yield "each probe ended before the script did: causes of the whole run were left alone"
+    unseen = [u.cause for u in before.checkup.unchecked if str(Signal.KERNELS) in u.missing]
+    if unseen and len(before.trace.steps) and not before.probe.stopped:
+        yield (
+            f"it ended after {len(before.trace.steps)} steps, before one could be looked into; train for longer to "
+            f"have these checked: {', '.join(unseen)}"
+        )
     for one in before.checkup.diagnoses:
         if one.saving.speedup <= 1 and any(p.edits for p in one.prescriptions):
             yield f"{one.cause} costs no time and is not tried here: the report of a run has its edit (--html, --json)"
