@@ -27,7 +27,7 @@ CURED = (0.6, 0.7)
 WAITED = 0.02  # of a step: a shorter wait does not show that input is the slower side
 # What stays of a step finds its caches warm when the script's own Python, tracing or collecting no longer comes in
 # between: of its time, where all of the step was that. On one machine the median of clinic/'s twelve pairs of such
-# causes is 0.18, on another, of a maker with larger caches, that of eleven is 0.38: the middle of both.
+# causes is 0.18, on another, of another maker, that of eighteen is 0.35 (0.07 to 0.65): about the middle of both.
 WARM = 0.28
 # Of the processor time, what making input takes, and of a step, what its own threads wait for a core: where both are
 # more, ops that compute for long mostly wait. Of recordings of clinic/ whose steps wait for no batch, those that

@@ -74,7 +74,8 @@ class GarbageCollection(Cause):
         return [drop, Skip(between, spread=(0.9, 1.05))] if between else [drop]
 
     def scope_in(self, trace: Trace, evidence: Evidence) -> str:
-        return "step" if trace.share(Category.GC) > 0.02 else "run"
+        between = _between_ms(trace, _full(trace)) if evidence.numbers["asked"] else 0.0
+        return "step" if trace.mean(Category.GC) * trace.steps.count >= between else "run"
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if evidence.numbers["asked"]:
