@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,7 +71,7 @@ print(json.dumps({"ours": [str(f) for f in sys.meta_path if "slowtrain" in type(
 """
 
 
-def lines(folder: Path, script: str, *arguments: str) -> list[dict[str, object]]:
+def lines(folder: Path, script: str, *arguments: str) -> list[dict[str, Any]]:
     running.write(folder, script, "train.py")
     done = subprocess.run(
         [sys.executable, *arguments, "train.py"], cwd=folder, capture_output=True, text=True, timeout=170,
@@ -178,6 +179,65 @@ def test_an_error_in_the_block_is_the_users(tmp_path: Path) -> None:
     assert done.err.rstrip().endswith("KeyError: 'mine'")
     (folder,) = (tmp_path / "runs").iterdir()
     assert json.loads((folder / "launch.json").read_text())["exit_code"] == 1
+
+
+TOLD = """
+import psutil, socket, threading, urllib.request
+
+def listening():
+    return [c.laddr.ip for c in psutil.Process().net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    port = free.getsockname()[1]
+alerts, answers, seen = [], [], []
+
+class Spoils(keras.callbacks.Callback):
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == 3:
+            kernel = self.model.layers[-1].kernel
+            kernel.assign(kernel * float("nan"))
+
+def ask():
+    while not answers:
+        time.sleep(0.3)
+        try:
+            text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+        except OSError:
+            continue
+        if "slowtrain_step_seconds " in text:
+            seen.extend(listening())
+            answers.append(text)
+
+quiet = slowtrain.Monitor("runs")
+print(json.dumps({"children": len(psutil.Process().children()), "listening": listening()}))
+quiet.close()
+threading.Thread(target=ask, daemon=True).start()
+program = "open('told', 'a').write(__import__('os').environ['SLOWTRAIN_ALERT_ID'])"
+model.fit(data, epochs=8, verbose=0, callbacks=[Spoils(), slowtrain.Monitor(
+    "runs", on_alert=lambda alert: alerts.append((alert.id, threading.current_thread() is threading.main_thread())),
+    alert_command=f'{sys.executable} -c "{program}"', prometheus_port=port, tensorboard="logs")])
+scalars = [
+    value.tag for file in os.listdir("logs") for event in tf.compat.v1.train.summary_iterator(f"logs/{file}")
+    for value in event.summary.value]
+print(json.dumps({"alerts": alerts, "answers": len(answers), "seen": seen, "listening": listening(),
+                  "told": open("told").read(), "scalars": sorted(set(scalars)),
+                  "children": len(psutil.Process().children())}))
+"""
+
+
+@pytest.mark.tensorflow
+def test_what_is_told_while_a_fit_is_recorded_and_nothing_where_it_was_not_asked_for(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+    pytest.importorskip("prometheus_client", reason="slowtrain[prometheus] is not installed here")
+    quiet, told = lines(tmp_path, "import os\n" + DATA + TOLD)
+    assert quiet == {"children": 0, "listening": []}
+    assert ["nonfinite-loss", False] in told["alerts"] or ["numerics/nonfinite-loss", False] in told["alerts"]
+    assert "nonfinite-loss" in str(told["told"])
+    assert told["answers"] == 1
+    assert told["seen"] == ["127.0.0.1"]
+    assert {"slowtrain/step_ms", "slowtrain/memory_mb"} <= set(told["scalars"])
+    assert (told["listening"], told["children"]) == ([], 0)
 
 
 REFUSED = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -220,7 +220,8 @@ def _read(sides: _Sides, more_ms: float) -> str:
     counted = sides.trace.samples.get("read_bytes")
     if counted is None:
         return ""
-    each, number = [], numbers(sides.trace.steps)
+    number = numbers(sides.trace.steps)
+    each: list[float] = []
     for index in (sides.early, sides.late):
         rows = counted[_stretch(sides.trace, index)]
         rows = rows[np.isfinite(rows)]
@@ -271,7 +272,7 @@ def _mean(column: Floats, side: Ints) -> float:
 
 def grown(trace: Trace, early: Ints, late: Ints) -> str:
     """What else grew meanwhile by more than a tenth: the process's memory, a device's in use, ops of the graph."""
-    found = []
+    found: list[tuple[str, float, float, Callable[[float, float], str]]] = []
     rss = trace.samples.get("rss_bytes")
     if rss is not None:
         then, now = (_mean(rss, _stretch(trace, index)) for index in (early, late))
