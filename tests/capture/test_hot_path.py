@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from slowtrain.capture import callbacks
 from slowtrain.capture.datasets import DatasetPatches
 from slowtrain.capture.lines import LineClock
 from slowtrain.capture.patching import MARK, undo
@@ -141,3 +142,26 @@ def test_an_iterator_from_before_is_asked_for_its_number_once(recorded: Recorded
     step(recorded)
     assert recorded.iterator.__dict__ == {"_slowtrain": 0}
     assert recorded.spans[0][-1] == 0
+
+
+@pytest.mark.parametrize(
+    ("hook", "usual"),
+    [
+        (lambda self, batch, logs=None: (batch, logs), True),
+        (lambda self, step, logs=None: (step, logs), False),  # may be given by its name
+        (lambda self, batch, logs: (batch, logs), False),
+        (lambda self, batch, logs=(): (batch, logs), False),
+        (lambda self, batch, *logs: (batch, logs), False),
+        (lambda self, batch, logs=None, **more: (batch, logs, more), False),
+        (lambda self, batch, logs=None, *, more=1: (batch, logs, more), False),
+    ],
+)
+def test_a_hook_gets_what_it_would_get(hook: Any, usual: bool, recorded: Recorded) -> None:
+    assert callbacks._is_usual(hook) is usual
+    kind = type("Own", (), {"on_train_batch_end": hook})
+    datasets = DatasetPatches(recorded.recorder, recorded.state, LineClock(recorded.recorder))
+    callbacks.CallbackPatches(recorded.recorder, datasets)._patch_class(kind)
+    own = kind()
+    assert own.on_train_batch_end(3, None) == hook(own, 3, None)
+    assert own.on_train_batch_end(3, {"loss": 1.0}) == hook(own, 3, {"loss": 1.0})
+    assert len(recorded.spans) == 2

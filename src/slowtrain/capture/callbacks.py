@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from _thread import get_ident
 from collections.abc import Callable
 from types import FunctionType
@@ -13,6 +14,7 @@ from slowtrain.capture.datasets import DatasetPatches
 from slowtrain.capture.patching import Wrapper, on_import, passed_over, replace
 from slowtrain.capture.recorder import Recorder, now
 
+UNPACKED = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 HOOKS = (
     *(f"on_{unit}_{edge}" for unit in ("epoch", "batch") for edge in ("begin", "end")),
     *(
@@ -76,13 +78,13 @@ class CallbackPatches:
         main = state.main
         names: dict[type, int] = {}
 
-        def callback(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def usual(self: Any, batch: Any, logs: Any = None) -> Any:
             me = main if get_ident() == main.ident else state.me
             if me.busy:  # as no callback is called inside a function, recording has ended
-                return original(self, *args, **kwargs)
+                return original(self, batch, logs)
             start = now()
             try:
-                return original(self, *args, **kwargs)
+                return original(self, batch, logs)
             finally:
                 end = now()
                 name = names.get(type(self)) or recorder.guard("callback", named, type(self)) or 0
@@ -91,12 +93,23 @@ class CallbackPatches:
                     me.look(recorder.active)
                 emit((name, start, end, me.ident, 0))
 
+        def any_other(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if not recorder.active:
+                return original(self, *args, **kwargs)
+            start = now()
+            try:
+                return original(self, *args, **kwargs)
+            finally:
+                end = now()
+                name = names.get(type(self)) or recorder.guard("callback", named, type(self)) or 0
+                recorder.span(name, start, end)
+
         def named(kind: type) -> int:
             about = frames.describe(getattr(kind, hook))
             names[kind] = self._name(f"{kind.__name__}.{hook}", about)
             return names[kind]
 
-        return callback
+        return usual if _is_usual(original) else any_other
 
     def _patch_instance(self, callback: Any) -> None:
         """Hooks given to the object itself: LambdaCallback keeps the user's functions so."""
@@ -159,3 +172,12 @@ def _floats(logs: Any) -> dict[str, float]:
         except (TypeError, ValueError):
             continue
     return found
+
+
+def _is_usual(hook: Any) -> bool:
+    """Whether it is ``(self, batch, logs=None)``, as hooks of each batch are: arguments that need no unpacking."""
+    code, defaults = hook.__code__, hook.__defaults__ or ()
+    if code.co_posonlyargcount or code.co_kwonlyargcount or code.co_flags & UNPACKED:
+        return False
+    names = code.co_varnames[1 : code.co_argcount]
+    return names == ("batch", "logs") and len(defaults) == 1 and defaults[0] is None

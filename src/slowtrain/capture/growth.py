@@ -19,7 +19,7 @@ from slowtrain.capture import jax as on_jax
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress
 
-COST_SHARE = 0.001  # of wall time that walks may take: with the clock readings around them below 0.2 %
+COST_SHARE = 0.0005  # of wall time that walks may take
 FIRST_NS = 4_000_000  # processor time given to the first walks, so that a run of a second shows what grows
 LEAST_BETWEEN_NS = 100_000_000  # two readings of memory, in the first half minute
 SAMPLE_SHARE = 1 / 300  # of the time since the first step, between two readings of memory: few, however long it lasts

@@ -139,6 +139,9 @@ def _locals() -> Iterator[_Node]:
 def _length(value: Any) -> int:
     """Of a built-in container or one that is derived from it; -1 of anything else."""
     kind = type(value)
+    length = _LENGTHS.get(id(kind))
+    if length is not None:
+        return int(length(value))
     for base in _CONTAINERS:
         if issubclass(kind, base):
             return int(base.__len__(value))
@@ -205,6 +208,7 @@ def _fields(value: Any, kind: type) -> dict[str, Any] | None:
 _PLAIN = frozenset(map(id, (int, float, bool, str, bytes, complex)))
 _LEAVES = _PLAIN | frozenset(map(id, (type(None), ModuleType, type(len))))
 _ROWS = frozenset(map(id, (list, tuple)))
+_LENGTHS = {id(kind): kind.__len__ for kind in _CONTAINERS}
 
 
 def _worth(item: Any) -> bool:

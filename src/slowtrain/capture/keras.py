@@ -190,7 +190,7 @@ class KerasPatches:
             me.loops += 1
             start = now()
             try:
-                result = function(*args, **kwargs)
+                result = function(*args, **kwargs) if kwargs else function(*args)
                 if wanted:
                     recorder.guard("loss", progress.keep, result, known.kind)
                 return result

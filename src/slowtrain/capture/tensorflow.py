@@ -58,10 +58,11 @@ class TensorFlowPatches:
         emit, elsewhere = self.recorder.emit, self._elsewhere
 
         def call(original: Wrapper) -> Wrapper:
-            def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+            def __call__(*args: Any, **kwargs: Any) -> Any:  # self first: so the tuple is handed on as it is
                 me = main if get_ident() == main.ident else elsewhere()
                 if me.busy:
-                    return original(self, *args, **kwargs)
+                    return original(*args, **kwargs)
+                self = args[0]
                 # All that can be done before the call is: it is not long since the last wrapper ran.
                 try:
                     known = self._slowtrain_known
@@ -78,17 +79,17 @@ class TensorFlowPatches:
                         progress.step(known.kind)
                 known.left -= 1
                 if not known.left:
-                    patches.look(known, me, args)
+                    patches.look(known, me, args[1:])
                 name, size, traces = known.name, known.size, me.traces
                 me.busy += 1
                 start = now()
                 try:
-                    result = original(self, *args, **kwargs)
+                    result = original(*args, **kwargs) if kwargs else original(*args)
                 finally:
                     end = now()
                     me.busy -= 1
                     if anew or me.traces != traces:
-                        traced = (args, kwargs, start, end) if me.traces != traces else None
+                        traced = (args[1:], kwargs, start, end) if me.traces != traces else None
                         name = patches.named(self, known, me, getframe(1), traced)
                     emit((name, start, end, me.ident, size))
                 if wanted:
@@ -258,7 +259,7 @@ class TensorFlowPatches:
                         recorder.guard("loss", progress.keep, {"loss": args[0]}, 2)
                 start = now()
                 try:
-                    result = original(self, *args, **kwargs)
+                    result = original(*args, **kwargs) if kwargs else original(*args)
                 finally:
                     recorder.guard("gradient", done, start, now(), sys._getframe(1))
                 if eager is not None:
