@@ -88,10 +88,11 @@ def borders():
         costs.append(took[True] - took[False]); first = not first
 border = borders()
 if kind == "fit":
+    def tick(batch, logs=None):
+        try: next(border)
+        except StopIteration: raise KeyboardInterrupt
     class Border(keras.callbacks.Callback):
-        def on_train_batch_begin(self, batch, logs=None):
-            try: next(border)
-            except StopIteration: raise KeyboardInterrupt
+        on_train_batch_begin = staticmethod(tick)  # which the recorder leaves alone
     try: model.fit(ds, steps_per_epoch=10**8, verbose=0, callbacks=[Border(), Quiet()])
     except KeyboardInterrupt: pass
 else:

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from slowtrain.capture import patching
-from slowtrain.capture.recorder import FAULTS_ALLOWED, MOST_FAULTS, Recorder, now
+from slowtrain.capture.recorder import FAULTS_ALLOWED, MOST_FAULTS, PACES, Recorder, _pace, now
 from slowtrain.trace import recording
+from slowtrain.trace.host import LONGEST_GAP_MS
 
 
 @pytest.fixture
@@ -198,3 +199,12 @@ def _each(call: Any, times: int = 5000) -> float:
     for _ in range(times):
         call()
     return (time.perf_counter() - begun) / times
+
+
+def test_every_pace_loses_less_than_a_second_and_leaves_no_gap_between_stacks() -> None:
+    assert [_pace(ticks)[0] for ticks in (0, 399, 400, 799, 800, 10**9)] == sorted(
+        seconds for _, seconds, _ in PACES for _ in range(2)
+    )
+    for _, seconds, writing in PACES:
+        assert seconds * writing < 0.9
+        assert 1e3 * seconds < 0.7 * LONGEST_GAP_MS
