@@ -14,6 +14,7 @@ import pytest
 
 from slowtrain.capture import callbacks
 from slowtrain.capture.datasets import DatasetPatches
+from slowtrain.capture.keras import KerasPatches
 from slowtrain.capture.lines import LineClock
 from slowtrain.capture.patching import MARK, undo
 from slowtrain.capture.recorder import Recorder
@@ -165,3 +166,45 @@ def test_a_hook_gets_what_it_would_get(hook: Any, usual: bool, recorded: Recorde
     assert own.on_train_batch_end(3, None) == hook(own, 3, None)
     assert own.on_train_batch_end(3, {"loss": 1.0}) == hook(own, 3, {"loss": 1.0})
     assert len(recorded.spans) == 2
+
+
+class Traced:
+    """Called as a function, with more to it than that: as a ``tf.function`` is."""
+
+    def __call__(self, batch: int) -> int:
+        return batch + 1
+
+    def traces(self) -> int:
+        return 3
+
+
+def plain(batch: int) -> int:
+    return batch + 1
+
+
+def step_of(recorded: Recorded, model: Any) -> Any:
+    """The step function that Keras would make, as recorded."""
+    patches = KerasPatches(recorded.recorder, recorded.state, recorded.progress)
+    patches._step_function("train", False, lambda self: None)(model)
+    return model.train_function
+
+
+@pytest.mark.parametrize("made", [plain, Traced()])
+def test_a_step_function_is_timed_and_stays_what_it_is(made: Any, recorded: Recorded, tmp_path: Path) -> None:
+    model = SimpleNamespace(train_function=made)
+    step_function = step_of(recorded, model)
+    assert step_function(1) == step_function(batch=1) == 2
+    assert len(recorded.spans) == recorded.progress.steps == 2
+    assert step_function.__wrapped__ is made
+    assert step_function.traces() == 3 if made is not plain else step_function.__name__ == "plain"
+    assert step_of(recorded, model).__wrapped__ is made  # once, however often it is made
+    again = Recorded(tmp_path)
+    assert step_of(again, model)(1) == 2  # a later recording in this process
+    assert (len(again.spans), len(recorded.spans)) == (1, 2)
+
+
+def test_a_step_inside_a_step_is_none(recorded: Recorded) -> None:
+    inside = step_of(recorded, SimpleNamespace(train_function=plain))
+    outside = step_of(recorded, SimpleNamespace(train_function=lambda batch: inside(batch) + 1))
+    assert outside(1) == 3
+    assert len(recorded.spans) == recorded.progress.steps == 1

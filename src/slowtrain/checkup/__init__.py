@@ -32,9 +32,9 @@ from slowtrain.model import (
 from slowtrain.trace import Trace, attribution
 
 MAX_SOURCE_BYTES = 4 << 20
-# Of the script's thread, for one recorded span: a step of two or three spans took 34 to 50 µs more with the wrappers
+# Of the script's thread, for one recorded span: a step of two or three spans took 10 to 16 µs more with the wrappers
 # than without (docs/overhead.md).
-SPAN_S = 15e-6
+SPAN_S = 6e-6
 
 
 def checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:
