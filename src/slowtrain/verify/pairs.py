@@ -11,7 +11,7 @@ from slowtrain.model import Effect, Verdict
 from slowtrain.verify import probes
 from slowtrain.verify.parity import Parity, by_weights, parity
 from slowtrain.verify.probes import Candidate, Probe, Rule, Script
-from slowtrain.verify.statistics import Ratio, decided, ratio
+from slowtrain.verify.statistics import LOOKS, Ratio, decided, ratio
 
 LONGEST = 4.0  # times as long as the baseline: a candidate that takes longer is ended
 LEAST_LIMIT_S = 60.0
@@ -90,7 +90,8 @@ class Trial:
 def compare(bench: Bench, baseline: Candidate, candidate: Candidate, rule: Rule, scope: str) -> Trial:
     """Runs pairs, in an order that changes from pair to pair, and looks after those of ``statistics.LOOKS``.
 
-    Where the first pair shows that some steps are long now and then, it was too short: it begins anew with longer ones.
+    Where a pair shows that some steps are long now and then, it was too short: it begins anew with longer ones, if
+    there is time for as many as can decide.
     """
     pairs: list[tuple[Probe, Probe]] = []
     slowest, lengthened = 0.0, False
@@ -108,7 +109,8 @@ def compare(bench: Bench, baseline: Candidate, candidate: Candidate, rule: Rule,
                 return Trial(scope, tuple(pairs), "the script runs longer than the time that is left")
         pair = (found[baseline.name], found[candidate.name])
         wanted = max((p.steps_wanted for p in pair if p.stopped), default=0)
-        if scope == "step" and not lengthened and wanted > rule.steps:
+        for_more = bench.left_s > LOOKS[0] * sum(p.wall_s for p in pair)
+        if scope == "step" and not lengthened and wanted > rule.steps and for_more:
             rule, lengthened, pairs = replace(rule, steps=wanted), True, []
             continue
         pairs.append(pair)
