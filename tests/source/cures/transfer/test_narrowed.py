@@ -83,6 +83,8 @@ STAYS = {
     "more than a cast": (f"ds = {SLICES}.map(lambda a, b: ({CAST} - 1.0, b))  #@", "model.fit(ds)"),
     "the label as well": (f"ds = {SLICES}.map(lambda a, b: ({CAST}, b + 1))  #@", "model.fit(ds)"),
     "to half": (f"ds = {SLICES}.map(lambda a, b: (tf.cast(a, tf.float16), b))  #@", "model.fit(ds)"),
+    "looked at": (f"ds = {SLICES}.map(scale)  #@", "model.fit(ds)\nfor a, b in ds: print(a)"),
+    "looked at in parts": (f"ds = {SLICES}.map(scale)  #@\nfew = ds.take(1)", "model.fit(ds)"),
     "a step of its own": (f"ds = {SLICES}.map(scale)  #@", "model.fit(ds)\nwith tf.GradientTape() as t: pass"),
     "two models": (f"ds = {SLICES}.map(scale)  #@\nother = keras.Sequential([])", "model.fit(ds)"),
 }  # fmt: skip

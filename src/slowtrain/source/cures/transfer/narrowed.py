@@ -29,9 +29,9 @@ def cast_in_model(source: Source, line: int) -> list[Edit]:
     listed = finding.keyword(built[0], "layers", 0) if len(built) == 1 else None
     if scale is None or not isinstance(listed, ast.List) or not listed.elts or any(w in source.text for w in BESIDE):
         return []
-    given = list(_given(source, built[0]))
-    found = [_cast(source, one, calls[0]) for one in given]
-    if not found or any(one is None for one in found) or calls[0] not in found:
+    given, names = list(_given(source, built[0])), set[str]()
+    found = [_cast(source, one, calls[0], names) for one in given]
+    if not found or None in found or calls[0] not in found or _used_otherwise(source, given, names):
         return []
     keras, also = models.keras_of(source)
     first = listed.elts[0]
@@ -105,11 +105,15 @@ def _is(source: Source, name: ast.Name, built: ast.Call) -> bool:
     return values.latest(source, name) is built
 
 
-def _cast(source: Source, given: ast.expr, alike: ast.Call) -> ast.Call | None:
-    """The map that does what ``alike`` does, on the way of a data set, where nothing else works on its results."""
+def _cast(source: Source, given: ast.expr, alike: ast.Call, names: set[str]) -> ast.Call | None:
+    """The map that does what ``alike`` does, on the way of a data set, where nothing else works on its results.
+
+    ``names`` gets those that stand for it between the map and the model.
+    """
     node: ast.expr | None = given
     for _ in range(DEEPEST):
         if isinstance(node, ast.Name):
+            names.add(node.id)
             node = values.latest(source, node)
         for call in finding.chain(node) if isinstance(node, ast.Call) else ():
             if finding.called(call) == "map" and _alike(call, alike):
@@ -120,6 +124,17 @@ def _cast(source: Source, given: ast.expr, alike: ast.Call) -> ast.Call | None:
         if not isinstance(node, ast.Name):
             return None
     return None
+
+
+def _used_otherwise(source: Source, given: list[ast.expr], names: set[str]) -> bool:
+    """Whether anything but the model, and what makes another of these ``names`` of one, reads its elements."""
+    above = finding.parents(source)
+    for node in (n for name in names for n in values.loads(source, name)):
+        statement = finding.statement(source, node)
+        goes_on = isinstance(statement, ast.Assign) and scopes.bound(statement) <= names
+        if node not in given and not (goes_on and isinstance(above.get(node), ast.Attribute)):
+            return True
+    return False
 
 
 def _alike(one: ast.Call, other: ast.Call) -> bool:
