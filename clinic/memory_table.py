@@ -1,13 +1,15 @@
 """Foretold against actual largest batch: `slowtrain memory`'s forecast, and real runs under the same limit.
 
     python clinic/memory_table.py [--markdown docs/memory.md] [--only NAME ...] [--limits 256 512 1024] [--anew]
+        [--records FOLDER]
 
 The limit is that of TensorFlow's own allocator on the CPU, which raises ResourceExhausted as a GPU's does. A batch
 fits if three training steps end without it, within two minutes. The actual largest is found by bisection with a process
 for each batch, until the bracket is one per cent wide; the forecast has seen none of these runs. Results go to
 clinic/memory.json as they come, and what is there is not measured again; ``--anew`` makes the forecasts again, for code
-that has changed: what fits has not. ``--before CMD`` stands before every process (nice, say; no lock that others hold,
-for the minute is counted with it).
+that has changed: what fits has not. With ``--records`` the probes' records are kept in a folder, and where there is one
+of about the same batch no probe is run again. ``--before CMD`` stands before every process (nice, say; no lock that
+others hold, for the minute is counted with it).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import pickle
 import shlex
 import statistics
 import subprocess
@@ -31,6 +34,7 @@ LIMITS = (256, 512, 1024)  # MiB
 STEP = 0.01  # of the batch: width of the last bracket
 LONGEST_S = 120  # a run takes ten seconds; requests that find no memory wait ten each, and a run can be stuck in that
 EXHAUSTED = 7
+NEAR = 1.25  # times as large or as small: a kept record of that batch is taken in place of a probe
 
 
 def fits(name: str, batch: int, limit: int, before: list[str]) -> bool:
@@ -53,19 +57,37 @@ def fits(name: str, batch: int, limit: int, before: list[str]) -> bool:
     raise RuntimeError(f"{name} at {batch}: exit {done.returncode}: {said[-400:]}")
 
 
-def foretell(name: str, limits: list[int], known: dict[str, dict], write) -> None:
+def foretell(name: str, limits: list[int], known: dict[str, dict], records: Path | None, write) -> None:
     """The forecast for every limit that has none yet, from probes that go on where the last limit ended."""
     from slowtrain.memory.replay import Pool
     from slowtrain.verify.pairs import Bench
     from slowtrain.verify.probes import Script
     from slowtrain.verify.sizing import Sizing, measure
 
+    class Kept(Sizing):
+        def at(self, batch: int):
+            taken = {r.batch for r in self.recorded}
+            kept = (int(f.stem.rpartition("-")[2]) for f in records.glob(f"{name}-*.pkl")) if records else ()
+            near = [b for b in kept if b not in taken and max(b / batch, batch / b) <= NEAR]
+            return super().at(min(near, key=lambda b: abs(b - batch), default=batch))
+
+        def _record(self, batch: int | None, what: str):
+            if records is None:
+                return super()._record(batch, what)
+            file = records / f"{name}-{batch}.pkl"
+            if file.exists():
+                self.recorded.append(pickle.loads(file.read_bytes()))
+            else:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(pickle.dumps(super()._record(batch, what)))
+            return self.recorded[-1]
+
     wanted = [limit for limit in limits if "foretold" not in known.get(f"{name}/{limit}", {})]
     if not wanted:
         return
     with tempfile.TemporaryDirectory() as folder:
         script = Script(str(SCRIPT), (name, "{batch}"))
-        sizing = Sizing(Bench(script, Path(folder) / "runs", time.monotonic() + 900, say=lambda t: print(f"  {t}")))
+        sizing = Kept(Bench(script, Path(folder) / "runs", time.monotonic() + 900, say=lambda t: print(f"  {t}")))
         for limit in sorted(wanted):
             begun = time.monotonic()
             pool = Pool(limit << 20, growth=True)
@@ -152,6 +174,7 @@ def main() -> None:
     parser.add_argument("--limits", nargs="*", type=int, default=list(LIMITS))
     parser.add_argument("--before", default="", help="a command in front of every real run, nice for one")
     parser.add_argument("--anew", action="store_true", help="make all forecasts again")
+    parser.add_argument("--records", type=Path, help="where probes' records are kept and looked for")
     parser.add_argument("--table", action="store_true", help="measure nothing, write what is known")
     args = parser.parse_args()
     known = json.loads(args.json.read_text()) if args.json.exists() else {}
@@ -166,7 +189,7 @@ def main() -> None:
     for name in () if args.table else names:
         try:
             print(name, flush=True)
-            foretell(name, args.limits, known, write)
+            foretell(name, args.limits, known, args.records, write)
             for limit in args.limits:
                 search(name, limit, known[f"{name}/{limit}"], shlex.split(args.before), write)
         except Exception as error:  # noqa: BLE001  the others are measured all the same, and this one has no row
