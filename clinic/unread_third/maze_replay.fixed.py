@@ -1,5 +1,4 @@
 """Deep Q-learning in a grid maze with prioritised replay."""
-from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,21 +18,24 @@ class Transition:
     r: float
     s2: np.ndarray
     done: float
-    priority: float = 1.0
 
 
 class Replay:
-    def __init__(self, alpha=0.6):
-        self.items = deque(maxlen=10_000)
+    def __init__(self, alpha=0.6, size=10_000):
+        self.items = [None] * size
+        self.priority = np.ones(size, np.float32)
+        self.added = 0
         self.alpha = alpha
 
     def add(self, tr):
-        self.items.append(tr)
+        slot = self.added % len(self.items)
+        self.items[slot], self.priority[slot] = tr, 1.0
+        self.added += 1
 
     def sample(self, n):
-        weight = np.array([t.priority for t in self.items]) ** self.alpha
-        idx = np.random.choice(len(self.items), n, p=weight / weight.sum())
-        return [self.items[i] for i in idx]
+        weight = self.priority[:self.added].astype("float64") ** self.alpha
+        idx = np.random.choice(len(weight), n, p=weight / weight.sum())
+        return idx, [self.items[i] for i in idx]
 
 
 def encode(pos):
@@ -80,13 +82,12 @@ for frame in range(FRAMES):
     replay.add(Transition(s, a, 1.0 if done else -0.01, encode(nxt), float(done)))
     pos = (0, 0) if done else nxt
     if frame > 500:
-        batch = replay.sample(BATCH)
+        idx, batch = replay.sample(BATCH)
         td = learn(tf.constant(np.stack([t.s for t in batch])),
                    tf.constant([t.a for t in batch], tf.int32),
                    tf.constant([t.r for t in batch], tf.float32),
                    tf.constant(np.stack([t.s2 for t in batch])),
                    tf.constant([t.done for t in batch], tf.float32)).numpy()
-        for t, e in zip(batch, td):
-            t.priority = float(e) + 1e-3
+        replay.priority[idx] = td + 1e-3
     if frame % 1000 == 0:
         target.set_weights(online.get_weights())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import gc
 import os
 import sys
 
@@ -141,6 +143,57 @@ def test_a_fault_of_a_cause_is_told(folder: Folder, monkeypatch: pytest.MonkeyPa
         folder.err == "slowtrain: a.py: host/eager-step failed (ZeroDivisionError: division by zero); please report\n"
     )
     assert "input/sequential-map" in folder.out
+
+
+def test_what_was_worked_out_of_a_file_is_freed_at_once(folder: Folder) -> None:
+    """The garbage collector would have to go through it: trees are most of what a process of lint holds."""
+    folder.put(a__py=ENTANGLED)
+    assert folder.lint() == 1
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(_functions())
+        assert folder.lint() == 1
+        assert len(_functions()) == before
+    finally:
+        gc.enable()
+
+
+def _functions() -> list[object]:
+    return [o for o in gc.get_objects() if isinstance(o, ast.FunctionDef)]
+
+
+ENTANGLED = """\
+import keras
+import tensorflow as tf
+
+
+class Rows:
+    def __init__(self, size, names=()):
+        self.size, self.names = size, [name for name in names for _ in range(2)]
+
+    def __len__(self):
+        return self.size
+
+    def parts(self):
+        return {n: self.parts for n in self.names}
+
+
+@tf.function
+def step(x):
+    return step(x)
+
+
+def training(size=8):
+    rows = Rows(size, names=["a", "b"])
+    model = keras.Sequential([keras.layers.Dense(len(rows), name=n) for n in rows.names])
+    model.compile("adam", "mse", run_eagerly=True)
+    model.fit(tf.zeros([rows.size, 4]), tf.zeros([rows.size, 8]), batch_size=rows.size)
+    return training
+
+
+training(64)
+"""
 
 
 def test_python_that_dies_of_a_file(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,19 +12,20 @@ baseline, joining       findings that are known, and what a recording says of th
 from __future__ import annotations
 
 import functools
-import multiprocessing
 import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from typing import TYPE_CHECKING
 
 from slowtrain.lint import catalogue, files, fixing, looking
 from slowtrain.lint.looking import Looked
 from slowtrain.lint.settings import Settings
 from slowtrain.model import Effect
 from slowtrain.model.findings import FileError, Linted, Rewritten
+
+if TYPE_CHECKING:  # loaded where there are many files
+    from multiprocessing.context import BaseContext
 
 FEW_FILES = 64  # fewer are done before other processes have started
 CHUNK = 16
@@ -44,7 +45,7 @@ def lint(
     one = functools.partial(_one, chosen=chosen, effects=fixes, named=frozenset(paths))
     cores = processes if processes is not None else _cores()
     parallel = cores > 1 and len(found) >= FEW_FILES
-    answers = list(_in_processes(one, found, cores) if parallel else map(one, found))
+    answers = list(_in_processes(one, found, cores)) if parallel else _several(one, found)
     return Linted(
         files=len(found),
         parsed=sum(looked.parsed for looked, _ in answers),
@@ -64,6 +65,10 @@ def _cores() -> int:
 
 def _in_processes(one: Callable[[str], Answer], found: Sequence[str], cores: int) -> Iterable[Answer]:
     """Answers in the order of the files. A file on which Python itself dies is told, and the rest goes on."""
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
     kind = "fork" if sys.platform == "linux" else "spawn"
     context = multiprocessing.get_context(kind)
     catalogue.causes()  # once, before the processes part
@@ -80,10 +85,14 @@ def _in_processes(one: Callable[[str], Answer], found: Sequence[str], cores: int
 
 
 def _several(one: Callable[[str], Answer], chunk: Sequence[str]) -> list[Answer]:
-    return [one(file) for file in chunk]
+    with catalogue.seldom_collected():
+        return [one(file) for file in chunk]
 
 
-def _alone(one: Callable[[str], Answer], file: str, context: multiprocessing.context.BaseContext) -> Answer:
+def _alone(one: Callable[[str], Answer], file: str, context: BaseContext) -> Answer:
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
     try:
         with ProcessPoolExecutor(1, mp_context=context) as pool:
             return pool.submit(one, file).result()

@@ -9,10 +9,12 @@ import re
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from slowtrain.source import words
+from slowtrain.source import code, words
 
 if TYPE_CHECKING:  # the causes bring NumPy; a file that imports no framework needs neither
     from slowtrain.causes import Cause
+
+MANY_OBJECTS = 500_000  # those of twenty thousand lines of Python as syntax trees; 60 MB
 
 _NAMES = rb"(?:tensorflow|tf_keras|keras)"
 # Also tensorflow_datasets, keras_hub and their like. In a notebook a line begins behind a quotation mark.
@@ -31,25 +33,32 @@ def lines_of_notebook(content: bytes) -> bytes:
     return content.replace(b"\\n", b"\n").replace(b"\\t", b"\t")
 
 
+def code_of_script(content: bytes) -> bytes:
+    """A file without its documentation, in which words and imports stand that do nothing."""
+    return code(content.decode("latin-1")).encode("latin-1")
+
+
 @functools.cache
 def causes() -> tuple[Cause, ...]:
     """Those with a source side."""
-    with uncollected():  # hundreds of modules that stay: the collector would go through them a hundred times
+    with seldom_collected():
         from slowtrain.causes import all_causes
 
         return tuple(c for c in all_causes() if c.words)
 
 
 @contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """The garbage collector rests, where it was at work."""
-    collected = gc.isenabled()
-    gc.disable()
+def seldom_collected() -> Iterator[None]:
+    """The garbage collector wakes once for many objects: it goes through all of them, and seldom finds one to free.
+
+    A tree has no cycles, and what causes work out from it is taken apart when it is forgotten.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(before[0] and max(before[0], MANY_OBJECTS))  # 0: it rests
     try:
         yield
     finally:
-        if collected:
-            gc.enable()
+        gc.set_threshold(*before)
 
 
 def could_have(content: bytes, active: Collection[str]) -> list[Cause]:

@@ -66,22 +66,21 @@ def seen(file: str, data: bytes, chosen: Settings, *, whole: bool = False) -> Lo
     if b"\0" in data[:8192]:
         raise Unreadable("binary, not text")
     marked = ignoring.MARK in data
-    shown = catalogue.lines_of_notebook(data) if is_notebook(file) else data
+    shown = catalogue.lines_of_notebook(data) if is_notebook(file) else catalogue.code_of_script(data)
     asked = catalogue.could_have(shown, active) if catalogue.imports_framework(shown) else []
     if not asked and not marked and not whole:
         return Looked()
-    with catalogue.uncollected():  # a tree has no cycles, and the collector would go through it again and again
+    try:
+        document = opened(file, data)
         try:
-            document = opened(file, data)
-            try:
-                if whole:
-                    _ = document.source.tree
-                return _found(document, asked, active)
-            except SyntaxError as error:
-                says = documents.complaint(error, document.source.text)
-                raise Unreadable(says, error.lineno) from error
-        finally:
-            source.forget()  # what stands in one file says nothing of the next
+            if whole:
+                _ = document.source.tree
+            return _found(document, asked, active)
+        except SyntaxError as error:
+            says = documents.complaint(error, document.source.text)
+            raise Unreadable(says, error.lineno) from error
+    finally:
+        source.forget()  # what stands in one file says nothing of the next
 
 
 def opened(file: str, data: bytes) -> Document:

@@ -41,12 +41,26 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-def kept(most: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Keeps what a function worked out of a file's tree, for the ``most`` last ones that it was asked about."""
+def kept(most: int, ended: Callable[[_T], None] | None = None) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """Keeps what a function worked out of a file's tree, for the ``most`` last ones that it was asked about.
+
+    ``ended`` takes apart what refers to itself, and would stay until the garbage collector came, the tree with it.
+    """
 
     def keeping(function: Callable[_P, _T]) -> Callable[_P, _T]:
-        cached = functools.lru_cache(maxsize=most)(function)
-        _KEPT.append(cached.cache_clear)
+        made: list[_T] = []
+
+        def making(*args: _P.args, **given: _P.kwargs) -> _T:
+            made.append(function(*args, **given))
+            return made[-1]
+
+        def end() -> None:
+            cached.cache_clear()
+            while made and ended is not None:
+                ended(made.pop())
+
+        cached = functools.lru_cache(maxsize=most)(making if ended is not None else function)
+        _KEPT.append(end)
         return functools.wraps(function)(cached)  # type: ignore[return-value]
 
     return keeping
@@ -58,6 +72,25 @@ def words(text: bytes) -> frozenset[str]:
     return frozenset(text.translate(_APART).decode("ascii").split())
 
 
+def code(text: str) -> str:
+    """A Python text without what stands between triple quotes: examples in documentation do nothing. Lines stay.
+
+    All of it where it is not sure what is between them: behind a comment's sign, or quotes on the same line.
+    """
+    parts = text.split(_TRIPLE)
+    for at in range(0, len(parts) - 1, 2):
+        before, inside = parts[at : at + 2]
+        start = before.rfind("\n") + 1
+        line, goes_on = before[start:], before.endswith(("\\\n", "\\\r\n"), 0, start)
+        if goes_on or "#" in line or "'" in line or '"' in line or "'''" in before or inside.endswith("\\"):
+            return text
+        if line[-1:] not in _FORMATTED or not line:
+            parts[at + 1] = "".join(c for c in inside if c in "\r\n") if "\r" in inside else "\n" * inside.count("\n")
+    return _TRIPLE.join(parts) if len(parts) % 2 else text
+
+
+_TRIPLE = '"""'
+_FORMATTED = "fFtT"  # behind these expressions stand in it
 _APART = bytes(n if n < 128 and (chr(n).isalnum() or chr(n) == "_") else 32 for n in range(256))
 
 
@@ -108,8 +141,8 @@ class Source:
 
     @functools.cached_property
     def plain(self) -> str:
-        """The text with its letters as Python reads names, in the same lines: a ligature is two of them."""
-        return self.text if self.text.isascii() else unicodedata.normalize("NFKC", self.text)
+        """The text's code with its letters as Python reads names, in the same lines: a ligature is two of them."""
+        return code(self.text if self.text.isascii() else unicodedata.normalize("NFKC", self.text))
 
     @functools.cached_property
     def words(self) -> frozenset[str]:

@@ -59,7 +59,7 @@ def value(source: Source, node: ast.expr | None) -> Any:
     return of(source).at(node) if node is not None else None
 
 
-@kept(4)
+@kept(4, ended=lambda reader: vars(reader).clear())  # arguments are asked for later, of this reader
 def of(source: Source) -> Reader:
     return Reader(source)
 

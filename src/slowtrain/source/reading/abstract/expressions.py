@@ -206,26 +206,7 @@ def _uneven(machine: Machine, cut: ast.Slice, scope: Scope) -> frozenset[int]:
 def _comprehension(machine: Machine, node: Any, scope: Scope) -> Value:
     made: list[Value] = []
     turns: list[int | None] = []  # at least
-
-    def over(left: Sequence[ast.comprehension]) -> None:
-        if not left:
-            if isinstance(node, ast.DictComp):
-                machine.value(node.key, scope)
-            made.append(machine.value(node.value if isinstance(node, ast.DictComp) else node.elt, scope))
-            return
-        one = left[0]
-        items = machine.value(one.iter, scope)
-        turns.append(things.least(items))
-
-        def turn(loop: Loop) -> None:
-            machine.store(one.target, machine.each(items, loop, one), scope)
-            for test in one.ifs:
-                machine.value(test, scope)
-            over(left[1:])
-
-        machine.loop(one, things.length(items), items, turn, scope)
-
-    over(node.generators)
+    _turned(machine, node, node.generators, scope, made, turns)
     kind = "dict" if isinstance(node, ast.DictComp) else "rows" if isinstance(node, ast.GeneratorExp) else "list"
     one = joined(made) if made else UNKNOWN
     known = turns[0] if len(turns) == 1 and turns[0] is not None and not node.generators[0].ifs else NOTHING
@@ -234,6 +215,33 @@ def _comprehension(machine: Machine, node: Any, scope: Scope) -> Value:
     least = known if known is not NOTHING else None
     varies = one.varies & frozenset(machine.depth())
     return Value(kind, items={None: one}, born=machine.born(), varies=varies, data=least)
+
+
+def _turned(
+    machine: Machine,
+    node: Any,
+    left: Sequence[ast.comprehension],
+    scope: Scope,
+    made: list[Value],
+    turns: list[int | None],
+) -> None:
+    """Goes through the loops of a comprehension that are left; what its turns make, and how many of each at least."""
+    if not left:
+        if isinstance(node, ast.DictComp):
+            machine.value(node.key, scope)
+        made.append(machine.value(node.value if isinstance(node, ast.DictComp) else node.elt, scope))
+        return
+    one = left[0]
+    items = machine.value(one.iter, scope)
+    turns.append(things.least(items))
+
+    def turn(loop: Loop) -> None:
+        machine.store(one.target, machine.each(items, loop, one), scope)
+        for test in one.ifs:
+            machine.value(test, scope)
+        _turned(machine, node, left[1:], scope, made, turns)
+
+    machine.loop(one, things.length(items), items, turn, scope)
 
 
 def _plain(machine: Machine, node: Any, scope: Scope) -> Value:

@@ -43,7 +43,7 @@ def written(source: Source, held: Value) -> ast.expr | None:
     return next((node for node, found in _gone_through(source).values.items() if found is held), None)
 
 
-@kept(4)
+@kept(4, ended=lambda machine: machine.end())
 def _gone_through(source: Source) -> Machine:
     machine = Machine(source)
     if not index.of(source).called(*TRAINING) and not conditions.begins(source):
@@ -65,7 +65,7 @@ class Machine(Standing):
 
     def module(self, tree: ast.Module) -> None:
         """The whole script; then the functions and methods that it does not call itself, with nothing known."""
-        scope = Scope()
+        scope = self.opened(Scope())
         self.block(tree.body, scope)
         for one in list(scope.names.values()):
             me = [Value("object", name=one.name, of=one)] if one.kind == "class" else []
@@ -182,7 +182,7 @@ class Machine(Standing):
         scope.bind(node.name, made, len(self.loops))
 
     def _define_class(self, node: ast.ClassDef, scope: Scope) -> None:
-        inner = Scope(scope)
+        inner = self.opened(Scope(scope))
         bases = [self.value(one, scope) for one in node.bases]
         self.block(node.body, inner)
         made = Value("class", node=node, name=node.name, data=bases, items=inner.names)
@@ -309,7 +309,7 @@ class Machine(Standing):
             return UNKNOWN  # a tf.function of something that is no function of the script
         if len(self.running) >= DEEPEST or self.running.count(node) >= AGAIN:
             return UNKNOWN
-        scope = Scope(function.data, kind=function.of)
+        scope = self.opened(Scope(function.data, kind=function.of))
         self._bind(node, scope, given)
         if isinstance(node, ast.Lambda):
             return self._inside(node, given.node, lambda: self.value(node.body, scope))
@@ -327,7 +327,7 @@ class Machine(Standing):
         node, made_in = generator.node, generator.data
         if not isinstance(node, FUNCTIONS) or not isinstance(made_in, Scope) or self.running.count(node) >= AGAIN:
             return UNKNOWN
-        scope = Scope(made_in.above, dict(made_in.names), kind=made_in.kind)
+        scope = self.opened(Scope(made_in.above, dict(made_in.names), kind=made_in.kind))
         self._inside(node, node, lambda: self._whole(node, scope))
         return joined(scope.yielded)
 

@@ -9,6 +9,7 @@ from math import prod
 
 from slowtrain.source.reading.abstract import things
 from slowtrain.source.reading.abstract.events import Event, Loop
+from slowtrain.source.reading.abstract.names import Scope
 from slowtrain.source.reading.abstract.values import NONE, UNKNOWN, Given, Value
 
 MOST = 60_000  # statements and expressions; a script of 200 lines takes some thousand
@@ -38,7 +39,18 @@ class Standing:
         self.advance = 0
         self.left = MOST
         self._numbers = 0
+        self._scopes: list[Scope] = []
         self.turned: dict[int, int | None] = {}  # how many turns each loop took, at least, by its number
+
+    def opened(self, scope: Scope) -> Scope:
+        self._scopes.append(scope)
+        return scope
+
+    def end(self) -> None:
+        """Takes apart what refers to itself: a function knows the names around it, of which it is one."""
+        for one in self._scopes:
+            one.names.clear()
+            vars(one).clear()
 
     def depth(self) -> tuple[int, ...]:
         return tuple(loop.number for loop in self.loops)
