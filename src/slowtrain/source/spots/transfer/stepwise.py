@@ -111,22 +111,25 @@ def fed(source: Source) -> Iterator[Copied]:
     changed = _changed(source)
     for event in events(source):
         graph = event.on is not None and event.on.kind == "graph"
-        if not graph and event.name not in CONVERTING | listed.NUMPYS:
+        keras = event.name == ".train_on_batch"
+        if not graph and not keras and event.name not in CONVERTING | listed.NUMPYS:
             continue
         loop = training.turn(source, event)
         if loop is None or not isinstance(event.node, ast.Call):
             continue
         for place, given in zip(event.node.args, event.given.args, strict=False):
             again = [one.number for one in event.loops[event.loops.index(loop) :]]
-            same = given.kind == "array" and not given.varies & set(again) and not _names(place) & changed
-            if same and event.name not in listed.NUMPYS and prod(n or 1 for n in given.shape or (0,)) >= MANY:
+            if event.name in listed.NUMPYS or given.kind != "array" or _names(place) & changed:
+                continue
+            least = MANY_TAKEN if keras else MANY  # beside what Keras does by itself in each call
+            if not given.varies & set(again) and prod(n or 1 for n in given.shape or (0,)) >= least:
                 says = "the same array is converted to a tensor again in every step"
                 yield Copied(place, says, "make it a tensor once, before the loop: tf.constant()")
-            elif event.name in CONVERTING and _rows(source, place, given, again) and not _names(place) & changed:
+            elif _rows(source, place, given, again, changed):
                 says = "rows of an array that stays as it is are copied to a tensor between two steps"
                 cure = "make it a tensor once and tf.gather() the rows, or feed from a tf.data.Dataset with .prefetch()"
                 yield Copied(place, says, cure)
-        count = 0 if graph else _listed(event.given.get("value", 0), arrays=event.name in CONVERTING)
+        count = 0 if graph or keras else _listed(event.given.get("value", 0), arrays=event.name in CONVERTING)
         if count >= listed.MANY * (listed.QUICKER if event.name in listed.NUMPYS else 1):
             says = f"{finding.called(event.node)} goes through lists number by number, {count} in each step"
             yield Copied(event.node, says, "make one array of all samples, before the loop, and take its rows")
@@ -147,13 +150,17 @@ def to_session(source: Source) -> Iterator[Copied]:
                 break
 
 
-def _rows(source: Source, place: ast.expr, given: Value, again: list[int]) -> bool:
+def _rows(source: Source, place: ast.expr, given: Value, again: list[int], changed: set[str]) -> bool:
     """Whether it is a large part of an array, another in each turn, of which the whole is the same in all of them."""
-    if given.kind != "array" or not given.shape or None in given.shape or not given.varies & set(again):
+    if not given.shape or None in given.shape or not given.varies & set(again):
         return False
-    whole = machine.value(source, place.value) if isinstance(place, ast.Subscript) else None
-    many = prod(n for n in given.shape if n is not None) >= MANY_TAKEN
-    return many and whole is not None and whole.kind == "array" and not whole.varies & set(again)
+    if prod(n for n in given.shape if n is not None) < MANY_TAKEN:
+        return False
+    made = place if isinstance(place, ast.Subscript) else machine.written(source, given)
+    if not isinstance(made, ast.Subscript) or _names(made) & changed:
+        return False
+    whole = machine.value(source, made.value)
+    return whole.kind == "array" and not whole.varies & set(again)
 
 
 def _listed(given: Value, *, arrays: bool) -> int:
