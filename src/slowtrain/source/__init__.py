@@ -3,6 +3,7 @@
 Folders, of which each may import those above it only (``tests/test_layers.py`` holds it)::
 
     trees           going through a syntax tree
+    newer           syntax of newer Pythons, so that this one can parse it
     (here), edits   one file: its text and tree; edits of it that leave every other byte as it was
     reading/        what the script says: names, values, calls, loops, what a recording adds; reading/input: pipelines;
                     reading/abstract: what running it would do, worked out without running it
@@ -24,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from slowtrain.source import trees
+from slowtrain.source import newer, trees
 
 RANDOM = frozenset(
     "random randn rand randint random_sample normal uniform standard_normal integers shuffle permutation choice "
@@ -296,6 +297,14 @@ def parsed(text: str) -> ast.Module:
         warnings.simplefilter("ignore")  # of the text's own: invalid escapes, "is" with a literal
         try:
             return ast.parse(text)
+        except SyntaxError:
+            if (older := newer.older(text)) == text:
+                raise
+            try:
+                return ast.parse(older)
+            except (SyntaxError, RecursionError, MemoryError):
+                pass
+            raise
         except (RecursionError, MemoryError) as error:
             raise SyntaxError("nested too deeply for Python's parser") from error
         except ValueError as error:  # a null character
