@@ -103,6 +103,14 @@ def test_one_without_a_line_confirms_the_only_finding(trace: Trace) -> None:
     assert [r.state for r in runtimes(joining.joined(two, answer, trace)) if r] == ["harmless", "harmless"]
 
 
+def test_a_tensor_that_is_kept_fills_the_memory_of_the_device_that_computed_it(trace: Trace) -> None:
+    kept, elsewhere = finding("train.py", 4, "memory/host-leak"), finding("train.py", 2, "memory/host-leak")
+    answer = checkup(("memory/device-leak", 3, 0.0), healthy=("memory/host-leak",))
+    found = {f.line: f.runtime for f in joining.joined([kept, elsewhere], answer, trace)}
+    assert found == {4: Runtime("confirmed", 0.0), 2: Runtime("harmless")}
+    assert runtimes(joining.joined([finding("train.py", 4)], answer, trace)) == [None]  # another cause's
+
+
 def test_what_was_judged_and_not_found_is_harmless(trace: Trace) -> None:
     assert runtimes(joining.joined([finding("train.py", 4)], checkup(healthy=(MAP,)), trace)) == [Runtime("harmless")]
 

@@ -15,6 +15,8 @@ from slowtrain.source import FUNCTIONS, Source, parse, read, trees
 from slowtrain.trace import Trace
 
 CONFIRMED, HARMLESS, NOT_REACHED = "confirmed", "harmless", "not reached"
+# A tensor that is kept takes memory where it was computed, of which no text tells.
+LEAKS = frozenset({"memory/host-leak", "memory/device-leak"})
 
 
 def joined(findings: Iterable[Finding], checkup: Checkup, trace: Trace) -> tuple[Finding, ...]:
@@ -42,9 +44,11 @@ def _runtime(finding: Finding, several: Sequence[Finding], checkup: Checkup, rea
     if not reached.file(finding.file):
         return Runtime(NOT_REACHED)
     alike = [f for f in several if f.cause == finding.cause and reached.file(f.file)]
+    causes = LEAKS if finding.cause in LEAKS else {finding.cause}
     for diagnosis in checkup.diagnoses:
-        if diagnosis.cause == finding.cause and (
-            _same_place(finding, diagnosis, reached) or (not diagnosis.evidence.where and len(alike) == 1)
+        if diagnosis.cause in causes and (
+            _same_place(finding, diagnosis, reached)
+            or (diagnosis.cause == finding.cause and not diagnosis.evidence.where and len(alike) == 1)
         ):
             return _cost(diagnosis, checkup)
     if reached.never(finding):
