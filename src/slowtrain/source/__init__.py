@@ -20,7 +20,9 @@ import ast
 import functools
 import unicodedata
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -49,7 +51,7 @@ def kept(most: int, ended: Callable[[_T], None] | None = None) -> Callable[[Call
     """
 
     def keeping(function: Callable[_P, _T]) -> Callable[_P, _T]:
-        made: list[_T] = []
+        made: deque[_T] = deque(maxlen=most)
 
         def making(*args: _P.args, **given: _P.kwargs) -> _T:
             made.append(function(*args, **given))
@@ -298,12 +300,9 @@ def parsed(text: str) -> ast.Module:
         try:
             return ast.parse(text)
         except SyntaxError:
-            if (older := newer.older(text)) == text:
-                raise
-            try:
-                return ast.parse(older)
-            except (SyntaxError, RecursionError, MemoryError):
-                pass
+            with suppress(SyntaxError, RecursionError, MemoryError):
+                if (older := newer.older(text)) != text:
+                    return ast.parse(older)
             raise
         except (RecursionError, MemoryError) as error:
             raise SyntaxError("nested too deeply for Python's parser") from error

@@ -9,7 +9,7 @@ _NAME = r"(?:\w+\.)*[A-Z]\w*"  # of an exception; Python 2 had a small one here 
 
 # In the order of the versions: except*, type, type parameters, exceptions without brackets.
 _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
-    (re.compile(r"^(\s*except)\*", re.MULTILINE), lambda m: f"{m[1]} "),
+    (re.compile(r"^([ \t]*except)\*", re.MULTILINE), lambda m: f"{m[1]} "),
     (
         re.compile(r"^([ \t]*)type[ \t]+(\w+)[ \t]*(?:\[[^\]\n]*\])?[ \t]*=", re.MULTILINE),
         lambda m: f"{m[1]}{m[2]}".ljust(len(m[0]) - 1) + "=",
@@ -19,7 +19,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
         lambda m: m[1].ljust(len(m[0])),
     ),
     (
-        re.compile(rf"^([ \t]*except) ({_NAME}),[ \t]?((?:{_NAME}\s*,\s*)*{_NAME})(?=[ \t]*:)", re.MULTILINE),
+        re.compile(rf"^([ \t]*except) ({_NAME}),[ \t]?((?:{_NAME}[ \t]*,[ \t]*)*{_NAME})(?=[ \t]*:)", re.MULTILINE),
         lambda m: f"{m[1]}({m[2]},{m[3]})",
     ),
 )
