@@ -26,7 +26,7 @@ def scorecard():
 
 store = ColumnStore.synthetic(np.random.default_rng(20))
 attrs = sorted(k for k in store if k.startswith("attr_"))
-table = tf.constant(np.stack([store[a] for a in attrs], axis=1))
+table = np.stack([store[a] for a in attrs], axis=1)
 model, opt = scorecard(), tf.keras.optimizers.Adam(1e-3)
 
 
@@ -42,6 +42,6 @@ for epoch in range(2):
     order = np.random.default_rng(epoch).permutation(ROWS)
     for start in range(0, ROWS - BATCH + 1, BATCH):
         rows = order[start:start + BATCH]
-        x = tf.gather(table, rows)
+        x = tf.constant(table[rows])
         loss = step(x, tf.constant(store["default"][rows]))
     print("epoch", epoch, "bce", float(loss), flush=True)

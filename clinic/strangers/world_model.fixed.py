@@ -43,7 +43,7 @@ class LatentDynamics(Model):
 
 
 rng = np.random.default_rng(0)
-frames, acts = map(tf.constant, rollouts(1200, 24, rng))
+frames, acts = rollouts(1200, 24, rng)
 model = LatentDynamics()
 opt = optimizers.Adam(1e-3)
 
@@ -64,7 +64,7 @@ for epoch in range(3):
     order = rng.permutation(len(frames))
     for i in range(0, len(order) - 63, 64):
         idx = order[i:i + 64]
-        loss = train_on(tf.gather(frames, idx), tf.gather(acts, idx))
+        loss = train_on(tf.constant(frames[idx]), tf.constant(acts[idx]))
         seen += len(idx)
     print("epoch", epoch, "loss %.4f" % float(loss))
 print("WORK", seen)

@@ -36,7 +36,8 @@ FOUND = {
         STEP + "def draw(n):\n    rows = [log[i] for i in rng.integers(0, 9000, n)]\n"
         "    return np.array([r['x'] for r in rows]), np.array([r['y'] for r in rows])\n"
         "for k in range(200):\n    step(*draw(512))\n",
-        STEP + "def train():\n    data = np.zeros((512, 99))\n    for e in range(4):\n        for i in range(16):\n"
+        STEP
+        + "def train():\n    data = np.zeros((512, 600, 600))\n    for e in range(4):\n        for i in range(16):\n"
         "            step(tf.constant(data[i:i + 1]), 0)\n",
     ],
     "transfer/per-step-readback": [
@@ -72,6 +73,11 @@ FOUND = {
 }
 QUIET = {
     "transfer/per-step-feed": [
+        STEP + "def train():\n    data = np.zeros((512, 99))\n    for e in range(4):\n        for i in range(16):\n"
+        "            step(tf.constant(data[i:i + 1]), 0)\n",
+        STEP
+        + "frames = np.stack(read(), 1).astype('float32')\nfor e in range(4):\n    order = np.random.permutation(512)\n"
+        "    for i in range(0, 512, 64):\n        step(tf.constant(frames[order[i:i + 64]]), 0)\n",
         STEP + LISTS + "all = tf.constant(rows)\n" + TURNS + "        step(all[i:i + 32], 0)\n",
         DRAWN % ("8, 4", "tf.convert_to_tensor(x, dtype=tf.float32)"),
         STEP + "for obs in env:\n    step(tf.constant(obs), 0)\n",

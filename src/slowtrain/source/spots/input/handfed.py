@@ -11,9 +11,13 @@ from slowtrain.model import Edit
 from slowtrain.source import READERS, Source, trees
 from slowtrain.source.cures.input import ahead, feeding_by_hand
 from slowtrain.source.reading import finding, scopes, stepping, values, visible
+from slowtrain.source.reading.abstract import machine
+from slowtrain.source.reading.abstract.values import UNKNOWN
 from slowtrain.source.reading.input import chains, elements, pipelines
 
 MANY = 16_384  # numbers: NumPy draws normal ones at 10 to 20 ns apiece, so some 0.2 ms
+# Numbers, 1 MiB: taken from their rows and copied in some half a millisecond, while nothing computes.
+MANY_TAKEN = 2**18
 THREADS = frozenset({"ThreadPoolExecutor", "ProcessPoolExecutor", "Thread", "Process", "Pool", "submit", "Queue"})
 OPENING = READERS - {"load", "get", "File", "read"}
 
@@ -31,12 +35,19 @@ def converted(source: Source) -> Iterator[Fed]:
         for call in _conversions(source, steps):
             made = tuple(feeding_by_hand.converted_once(source, call.lineno))
             name = finding.called(call)
-            if made and scopes.loops(source, steps.loop):
+            if made and scopes.loops(source, steps.loop) and _takes_long(source, call):
                 yield Fed(call, f"{name} converts the same rows anew in every epoch, between two steps", made)
             elif _drawn(source, steps, call):
                 yield Fed(
                     call, f"NumPy draws this batch and {name} copies it between two steps, while nothing computes"
                 )
+
+
+def _takes_long(source: Source, call: ast.Call) -> bool:
+    """Whether it goes through a list, or surely copies many rows: of few it is done while the step before computes."""
+    given = machine.value(source, call.args[0]) if call.args else UNKNOWN
+    known = given.shape is not None and None not in given.shape
+    return given.kind == "list" or (known and prod(n or 0 for n in given.shape or ()) >= MANY_TAKEN)
 
 
 def _conversions(source: Source, steps: stepping.Steps) -> Iterator[ast.Call]:

@@ -17,10 +17,9 @@ from slowtrain.source.reading.abstract import machine, shapes, things, training
 from slowtrain.source.reading.abstract.events import Event
 from slowtrain.source.reading.abstract.machine import events
 from slowtrain.source.reading.abstract.values import Value
+from slowtrain.source.spots.input.handfed import MANY_TAKEN
 from slowtrain.source.spots.transfer import listed
 
-# Numbers, 1 MiB: taken from their rows and copied in some half a millisecond, while nothing computes.
-MANY_TAKEN = 2**18
 MANY = 16_384  # numbers, 64 KB: less is copied in some 20 µs
 SEVERAL = 4  # values: some 20 µs each to read, after the first has waited for all that was dispatched
 COPIES = 16  # conversions, some 10 µs each
