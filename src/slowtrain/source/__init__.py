@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from slowtrain.source import newer, trees
 
@@ -44,7 +44,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-def kept(most: int, ended: Callable[[_T], None] | None = None) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+def kept(most: int, ended: Callable[[Any], None] | None = None) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     """Keeps what a function worked out of a file's tree, for the ``most`` last ones that it was asked about.
 
     ``ended`` takes apart what refers to itself, and would stay until the garbage collector came, the tree with it.
