@@ -176,7 +176,8 @@ def _floats(logs: Any) -> dict[str, float]:
 
 def _is_usual(hook: Any) -> bool:
     """Whether it is ``(self, batch, logs=None)``, as hooks of each batch are: arguments that need no unpacking."""
-    code, defaults = hook.__code__, hook.__defaults__ or ()
+    code = hook.__code__
+    defaults: tuple[Any, ...] = hook.__defaults__ or ()
     if code.co_posonlyargcount or code.co_kwonlyargcount or code.co_flags & UNPACKED:
         return False
     names = code.co_varnames[1 : code.co_argcount]

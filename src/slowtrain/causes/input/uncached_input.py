@@ -91,8 +91,8 @@ class UncachedInput(Cause):
             return _filled(trace, share)
         count = calls(pipe, node)
         cached = [ready(n, 0.0) for n in pipe.upstream(node)]
-        size = (node.written.element_bytes or 0) * count if node.written else 0.0
-        again = ready(node, count, size * (DISK if evidence.numbers.get("on_disk") else 1.0))
+        written = (node.written.element_bytes or 0) * count if node.written else 0.0
+        again = ready(node, count, written * (DISK if evidence.numbers.get("on_disk") else 1.0))
         supply = Supply(pipeline=pipe.changed(again, *cached), share=share, spread=(0.8, 1.1))
         return [supply, *_filled(trace, share, within=fed(trace) is None)]
 
