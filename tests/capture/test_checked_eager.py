@@ -112,6 +112,29 @@ def test_a_gradient_that_spoils_the_weights_is_found_one_step_back(tmp_path: Pat
     assert (origin["of"], origin["site"][1]) == ("Sqrt", line(script, "tf.sqrt"))
 
 
+TARGET = """
+import numpy as np, tensorflow as tf
+points = tf.Variable(np.random.default_rng(1).normal(size=(16, 2)).astype("float32"), name="points")
+for i in range(12):
+    target = tf.identity(points) if i >= 6 else tf.zeros((16, 2))
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.sqrt(tf.reduce_sum((points - target) ** 2, axis=1)))
+    points.assign_sub(0.05 * tape.gradient(loss, points))
+    print(i + 1, float(loss))
+print("END")
+"""
+
+
+def test_a_target_that_is_made_of_spoilt_weights_is_no_data(tmp_path: Path) -> None:
+    done = run(tmp_path, TARGET)
+    _, found = checked(done)
+    assert found["step"] == 7
+    assert first_bad(done) == 8
+    origin = found["origin"]
+    assert origin["gradient"]
+    assert (origin["of"], origin["site"][1]) == ("Sqrt", line(TARGET, "tf.sqrt"))
+
+
 def test_numbers_that_are_none_are_the_data_s(tmp_path: Path) -> None:
     _, found = checked(run(tmp_path, loop("x[100, 3] = np.nan")))
     assert (found["step"], found["origin"]["kind"], found["origin"]["name"]) == (7, "data", "a")

@@ -185,7 +185,9 @@ TOLD = """
 import psutil, socket, threading, urllib.request
 
 def listening():
-    return [c.laddr.ip for c in psutil.Process().net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+    me = psutil.Process()  # what it is asked for has another name since psutil 6
+    found = getattr(me, "net_connections", None) or me.connections
+    return [c.laddr.ip for c in found("tcp") if c.status == psutil.CONN_LISTEN]
 
 with socket.socket() as free:
     free.bind(("127.0.0.1", 0))

@@ -236,7 +236,13 @@ class EagerSteps:
             origin = found.get("origin")
             if origin is None:
                 return _update(step, found, bad) if bad is not None and "largest" in found else found
-            if origin["kind"] != "weights" or last is None:
+            if last is None:
+                return found
+            if origin["kind"] == "data" and self._weight_of(step) is not None:
+                # What it was given may be made of weights that the step before had lost: a target of its own.
+                broke = self._once_more(last, undo)
+                return broke if "origin" in broke else found
+            if origin["kind"] != "weights":
                 return found
             broke = self._once_more(last, undo)
             return broke if "origin" in broke else _update(last, broke, origin) if "largest" in broke else found
