@@ -153,7 +153,8 @@ def replay(trace: Trace, remedies: Iterable[Remedy]) -> Replay:
     remedies = list(remedies)
     now = present(trace)
     step = _step(now, trace, remedies) if trace.step_ms else 0.0
-    steps_ms = trace.steps.total_ms + float(trace.steps.ms[~trace.steps.steady & trace.steps.windowed].sum())
+    others = trace.steps.windowed if trace.steps.edge is None else trace.steps.windowed | trace.steps.edge
+    steps_ms = trace.steps.total_ms + float(trace.steps.ms[~trace.steps.steady & others].sum())
     shrunk = step
     for remedy in remedies:
         if isinstance(remedy, Stretch):

@@ -259,7 +259,7 @@ class TensorFlowPatches:
                         recorder.guard("loss", progress.keep, {"loss": args[0]}, 2)
                 start = now()
                 try:
-                    result = original(*args, **kwargs) if kwargs else original(*args)
+                    result = original(self, *args, **kwargs)
                 finally:
                     recorder.guard("gradient", done, start, now(), sys._getframe(1))
                 if eager is not None:

@@ -76,9 +76,9 @@ def words(text: bytes) -> frozenset[str]:
 
 
 def code(text: str) -> str:
-    """A Python text without what stands between triple quotes: examples in documentation do nothing. Lines stay.
+    """A Python text without what triple quotes at the beginning of a line hold: examples in documentation do nothing.
 
-    All of it where it is not sure what is between them: behind a comment's sign, or quotes on the same line.
+    Lines stay. All of it where it is not sure what is between them: behind a comment's sign, or quotes on the same line.
     """
     parts = text.split(_TRIPLE)
     for at in range(0, len(parts) - 1, 2):
@@ -87,13 +87,13 @@ def code(text: str) -> str:
         line, goes_on = before[start:], before.endswith(("\\\n", "\\\r\n"), 0, start)
         if goes_on or "#" in line or "'" in line or '"' in line or "'''" in before or inside.endswith("\\"):
             return text
-        if line[-1:] not in _FORMATTED or not line:
+        if not line.strip(_BEFORE):
             parts[at + 1] = "".join(c for c in inside if c in "\r\n") if "\r" in inside else "\n" * inside.count("\n")
     return _TRIPLE.join(parts) if len(parts) % 2 else text
 
 
 _TRIPLE = '"""'
-_FORMATTED = "fFtT"  # behind these expressions stand in it
+_BEFORE = " \t\frRuU"  # of documentation on its line; in a formatted text expressions stand
 _APART = bytes(n if n < 128 and (chr(n).isalnum() or chr(n) == "_") else 32 for n in range(256))
 
 

@@ -77,11 +77,11 @@ def find(recording: Recording) -> Steps:
     best = _best(found, breaks)
     end, block = best.blocks(breaks[id(best)])
     windowed = touching_windows(recording, best.start_ms, end)
-    steady = _steady(recording, best, end, windowed, block)
+    steady = _steady(recording, best, end, windowed)
     kept = Steps(best.source, best.start_ms, end, steady, windowed, block, best.size, best.training, best.place)
-    return (
-        kept if best.piece is None else whole.steps(kept, best.piece, best.names, recording.holes, recording.start_ns)
-    )
+    if best.piece is not None:
+        return whole.steps(kept, best.piece, best.names, recording.holes, recording.start_ns)
+    return _whole_turns(kept)
 
 
 def _kept(recording: Recording, lane: str) -> Spans | None:
@@ -310,12 +310,22 @@ def touching_windows(recording: Recording, start: Floats, end: Floats) -> Bools:
     return inside
 
 
-def _steady(recording: Recording, best: Candidate, end: Floats, windowed: Bools, block: Ints) -> Bools:
+def _whole_turns(steps: Steps) -> Steps:
+    """Without the last step of each unbroken stretch among the steady ones, where these show in the mean.
+
+    It ends with its call: what would follow, the next batch first of all, is not in it, and it is no whole turn.
+    """
+    whole = np.append(steps.block[1:] == steps.block[:-1], False)
+    kept = steps.steady & whole
+    if LEAST_STEADY <= kept.sum() < (1 - CUT_OFF) * steps.steady.sum():
+        return replace(steps, steady=kept, edge=steps.steady & ~whole)
+    return steps
+
+
+def _steady(recording: Recording, best: Candidate, end: Floats, windowed: Bools) -> Bools:
     """After warm-up and outside windows. Warm-up ends two steps after the first traces; later ones are no warm-up.
 
     One or two later steps that trace see a shape for the first time, as an epoch's last batch has; more are retracing.
-    The last step of an unbroken stretch ends with its call: what would follow, the next batch first of all, is not in
-    it. It is no whole turn, and left out where it would show in the mean and there are enough others.
     """
     n = len(end)
     once = np.zeros(n, dtype=bool)
@@ -330,6 +340,4 @@ def _steady(recording: Recording, best: Candidate, end: Floats, windowed: Bools,
         once[later] = len(later) <= FIRST_SEEN
     steady = (np.arange(n) >= max(warm, 0)) & ~once
     rest = steady & ~windowed
-    steady = rest if rest.sum() >= LEAST_STEADY else steady
-    rest = steady & np.append(block[1:] == block[:-1], False)
-    return rest if LEAST_STEADY <= rest.sum() < (1 - CUT_OFF) * steady.sum() else steady
+    return rest if rest.sum() >= LEAST_STEADY else steady
