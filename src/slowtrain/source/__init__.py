@@ -78,7 +78,7 @@ def words(text: bytes) -> frozenset[str]:
 def code(text: str) -> str:
     """A Python text without what triple quotes at the beginning of a line hold: examples in documentation do nothing.
 
-    Lines stay. All of it where it is not sure what is between them: behind a comment's sign, or quotes on the same line.
+    Lines stay. All of it where it is not sure what is between them: behind a comment's sign, or other quotes.
     """
     parts = text.split(_TRIPLE)
     for at in range(0, len(parts) - 1, 2):

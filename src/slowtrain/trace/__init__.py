@@ -105,8 +105,9 @@ class Steps:
 
     Of a long run most stretches are thinned (:mod:`slowtrain.trace.thinned`). Then the steps here are those of the
     stretches that were kept, and the long ones of the others, every one of them exact: ``rare``, which are not steady
-    since there are too many of them here. Nor are the steps at the ``edge`` of a stretch, of which a part is missing: of
-    a thinned one, and of an unbroken one whose last step ends with its call. ``whole`` tells of all steady steps of the run.
+    since there are too many of them here. Nor are the steps at the ``edge`` of a stretch, of which a part is missing:
+    of a thinned one, and of an unbroken one whose last step ends with its call. ``whole`` tells of all steady steps of
+    the run.
     """
 
     source: str = ""
