@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -76,7 +75,7 @@ def test_windows_spent_on_predictions_come_again_when_training_begins(
     progress.step(1)
     assert progress.boundary is None, "more of the same is no reason"
     progress.step(4)
-    assert attrgetter("boundary")(progress) is not None  # else mypy knows better
+    assert windows.progress.boundary is not None
     assert (windows._done, windows._next_ns, progress.steps) == (0, 0, 1)
     for kind in range(5, 5 + AGAIN):
         windows._done, windows._next_ns = 2, NEVER
