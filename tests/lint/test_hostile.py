@@ -216,9 +216,14 @@ SYNTAX = {  # from which Python on, and where the second finding stands
     "type": ((3, 8), "type A = int\ntype Pair[T] = tuple[T, T]\n", None),
     "type parameters": ((3, 8), "def f[T](x: T) -> T:\n    model.compile('sgd', run_eagerly=True)\n", 4),
     "a class's type parameters": ((3, 8), "class A[T: int, *Ts](B):\n    async def f[U](self): pass\n", None),
-    "type parameters on several lines": ((3, 12), "def f[\n    T,\n](x: T) -> T: return x\n", None),
+    "type parameters on several lines": ((3, 8), "def f[\n    T: list[int],\n](x: T) -> T: return x\n", None),
+    "a class's on several lines": ((3, 8), "class A[\n    T,\n]:\n    model.compile('sgd', run_eagerly=True)\n", 6),
     "several exceptions without brackets": ((3, 8), "try:\n    pass\nexcept OSError, os.Odd,Own:\n    pass\n", None),
-    "template": ((3, 14), "x = t'hello {name}'\n", None),
+    "several of a group": ((3, 8), "try:\n    pass\nexcept* OSError, ValueError:\n    pass\n", None),
+    "template": ((3, 8), 'x = t\'hello {name}\' + Rt"""\\d{name!r}"""\n', None),
+    "the same quotes inside": ((3, 8), "x = f'{d['k']:>{w['n']}} {{' + f\"{f\"{1 + 1}\"}\"  # it's\n", None),
+    "what is escaped inside": ((3, 8), "x = f'{'\\n'.join(model.compile('sgd', run_eagerly=True))}'\n", 3),
+    "lines in a formatted string": ((3, 12), "x = f'{\n1}'\n", None),
 }
 
 
@@ -233,7 +238,7 @@ def test_syntax_of_each_python(folder: Folder, name: str) -> None:
     else:
         assert found == []
         assert folder.err.count("\n") == 1
-        assert "syntax that Python" in folder.err
+        assert "train.py:3: syntax error" in folder.err
     assert ("other.py", "host/eager-step", 2) in folder.found(".")
 
 

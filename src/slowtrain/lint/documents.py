@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import sys
 import tokenize
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -19,13 +18,6 @@ PYTHON_2 = re.compile(
     r"^[ \t]*(?:print[ \t]+[^\s=(.,\[]|print[ \t]*>>|exec[ \t]+['\"]|raise[ \t]+\w+[ \t]*,"
     r"|except[ \t]+[\w.]+[ \t]*,[ \t]*[a-z_]\w*:)",
     re.MULTILINE,
-)
-
-# What newer Pythons can parse: from which one on, and how a line with it looks.
-NEWER = (
-    ((3, 11), re.compile(r"^\s*except\s*\*")),
-    ((3, 12), re.compile(r"^\s*(?:type\s+\w+.*=|(?:async\s+)?def\s+\w+\[|class\s+\w+\[)")),
-    ((3, 14), re.compile(r"(?<!\w)(?:t|rt|tr)[\"']|^\s*except\*?\s+[\w.]+\s*,", re.IGNORECASE)),
 )
 
 
@@ -97,10 +89,6 @@ def complaint(error: SyntaxError, text: str) -> str:
     old = "Missing parentheses in call to" in (error.msg or "") or PYTHON_2.search(text)
     if old:
         return f"Python 2, not Python 3: {error.msg}"
-    rows = text.splitlines()
-    row = rows[error.lineno - 1] if error.lineno and error.lineno <= len(rows) else ""
-    if any(sys.version_info < version and form.search(row) for version, form in NEWER):
-        return "syntax that Python {}.{} does not know; run slowtrain with a newer one".format(*sys.version_info[:2])
     return f"syntax error: {error.msg}"
 
 

@@ -6,6 +6,17 @@ import re
 from collections.abc import Callable
 
 _NAME = r"(?:\w+\.)*[A-Z]\w*"  # of an exception; Python 2 had a small one here for what was caught
+_PARAMETERS = r"\[(?:[^\[\]]|\[[^\[\]]*\])*\]"
+
+
+def _unbound(found: re.Match[str]) -> str:
+    """A function or class without its type parameters; where these take several lines, its own bracket opens before."""
+    head, parameters, opens = found[1], found[2], found[3] or ""
+    inside = re.sub(r"[^\n]", " ", parameters[1:-1])
+    if "\n" not in inside:
+        return f"{head}  {inside}{opens}"
+    return f"{head}({inside}{' ' if opens else ')'}{' ' if opens else ''}"
+
 
 # In the order of the versions: except*, type, type parameters, exceptions without brackets.
 _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
@@ -14,19 +25,73 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
         re.compile(r"^([ \t]*)type[ \t]+(\w+)[ \t]*(?:\[[^\]\n]*\])?[ \t]*=", re.MULTILINE),
         lambda m: f"{m[1]}{m[2]}".ljust(len(m[0]) - 1) + "=",
     ),
+    (re.compile(rf"^([ \t]*(?:(?:async[ \t]+)?def|class)[ \t]+\w+)({_PARAMETERS})(\()?", re.MULTILINE), _unbound),
     (
-        re.compile(r"^([ \t]*(?:(?:async[ \t]+)?def|class)[ \t]+\w+)\[[^\]\n]*\]", re.MULTILINE),
-        lambda m: m[1].ljust(len(m[0])),
-    ),
-    (
-        re.compile(rf"^([ \t]*except) ({_NAME}),[ \t]?((?:{_NAME}[ \t]*,[ \t]*)*{_NAME})(?=[ \t]*:)", re.MULTILINE),
+        re.compile(rf"^([ \t]*except *) ({_NAME}),[ \t]?((?:{_NAME}[ \t]*,[ \t]*)*{_NAME})(?=[ \t]*:)", re.MULTILINE),
         lambda m: f"{m[1]}({m[2]},{m[3]})",
     ),
 )
 
+# Where a comment or a string begins; in a formatted one, and in 3.14's templates, expressions stand in braces.
+_BEGINS = re.compile(r"""#[^\n]*|(?<!\w)([A-Za-z]{0,2})(\'\'\'|\"\"\"|\'|\")""")
+_FORMATTED = frozenset({"f", "fr", "rf", "t", "tr", "rt"})
+_DEEPEST = 20  # strings in expressions in strings
+
 
 def older(text: str) -> str:
-    """``text`` without what only newer Pythons know, where that stands on one line. Strings of theirs stay."""
+    """``text`` without what only newer Pythons know; every other character in its place."""
     for form, written in _FORMS:
         text = form.sub(written, text)
-    return text
+    return _strings(text)
+
+
+def _strings(text: str) -> str:
+    """Templates become formatted strings; what in one of these only 3.12 tells from its end becomes a name."""
+    chars, at = list(text), 0
+    while (found := _BEGINS.search(text, at)) is not None:
+        at = _end(text, found, chars, ()) if found[2] else found.end()
+    return "".join(chars)
+
+
+def _end(text: str, begins: re.Match[str], chars: list[str], around: tuple[str, ...]) -> int:
+    """Where the string ends that begins there, in expressions of strings with the quotes ``around``."""
+    kind, quote, at = begins[1].lower(), begins[2], begins.end()
+    if kind in _FORMATTED and "t" in kind:
+        chars[begins.start(1) + kind.index("t")] = "f"
+    while at < len(text):
+        if text.startswith(quote, at):
+            return at + len(quote)
+        if text[at] == "\n" and len(quote) == 1:  # not closed
+            return at
+        if kind in _FORMATTED and text[at] == "{" and not text.startswith("{{", at):
+            at = _expression(text, at + 1, chars, (*around, quote))
+        else:
+            at += 2 if text[at] == "\\" or text.startswith("{{", at) else 1
+    return at
+
+
+def _expression(text: str, at: int, chars: list[str], around: tuple[str, ...]) -> int:
+    """Behind the brace that ends an expression, or the format behind it."""
+    depth = 0
+    while at < len(text) and len(around) < _DEEPEST:
+        begins = _BEGINS.match(text, at)
+        if begins is not None and begins[2]:
+            end = _end(text, begins, chars, around)
+            inside = text[at:end]
+            if "\n" not in inside and ("\\" in inside or any(quote in inside for quote in around)):
+                chars[at:end] = "_" * len(inside)
+            at = end
+            continue
+        if text[at] == "}" and not depth:
+            return at + 1
+        if text[at] == ":" and not depth:
+            return _format(text, at + 1, chars, around)
+        depth += (text[at] in "([{") - (text[at] in ")]}")
+        at += 1
+    return len(text)
+
+
+def _format(text: str, at: int, chars: list[str], around: tuple[str, ...]) -> int:
+    while at < len(text) and text[at] not in "}\n":
+        at = _expression(text, at + 1, chars, around) if text[at] == "{" else at + 1
+    return at + 1
