@@ -19,7 +19,7 @@ ds = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(4096, seed=2).batch(64).
 t0, n = time.time(), 0
 for epoch in range(4):
     for a, b in ds:
-        with tf.GradientTape() as tape:
+        with tf.GradientTape() as tape:  # slowtrain: ignore[host/eager-step]
             expected = net(a, training=True)[:, 0]
             loss = tf.reduce_mean(expected - b * tf.math.log(expected))
         grads = tape.gradient(loss, net.trainable_variables)

@@ -56,7 +56,7 @@ MISSED = frozenset(
     "unread_seventh/loan_book unread_seventh/loan_default unread_seventh/loan_hazard unread_seventh/offline_td3 "
     "unread_seventh/parliament_speech unread_seventh/protein_mlm unread_seventh/radar_nowcast".split()
 )
-# Of a cured script, what it is not about: a loop that runs op by op on purpose, as its first line says, in both forms.
+# Of a cured script, what its own comment keeps from being told: a loop that runs op by op on purpose, in both forms.
 LEFT = {"bike_counts.fixed": "host/eager-step"}
 HEAD = "import numpy as np\nimport tensorflow as tf\nimport keras\nfrom keras import layers\n"
 
