@@ -4,15 +4,18 @@
     python clinic/overhead.py --what none --kinds loop --pairs 3    what the method shows where there is nothing to see
 
 Both processes train; one is stopped while the other runs, so that exactly one runs at any time and whatever else
-the machine does falls on both alike. The script counts its steps in a mapped file. Three comparisons:
+the machine does falls on both alike. Both keep to one core, the same, which all that the recorder does has to share
+with the steps. The script counts its steps in a mapped file. Three comparisons:
 
 ``none``   the script against itself: how far the method is off.
 ``steps``  recorded without windows against not at all, after the first steps.
 ``all``    recorded with windows against not at all: a fixed number of steps, from the start of the
-           command to the end of the training process, imports and closing included.
+           command to the end of the training process, imports and closing included; and of these runs
+           the steps after the first minute.
 
-A sample is a pair of processes: of ``steps`` the mean of the middle half of the ratios of neighbouring turns, of
-``all`` the ratio of the totals. A table shows the median of the samples with its 95 % interval from order statistics.
+A sample is a pair of processes: of steady steps the mean of the middle half of the ratios of neighbouring turns (few of
+them hold a window), of ``all`` the ratio of the totals. A table shows the median of the samples with its 95 % interval
+from order statistics.
 """
 
 from __future__ import annotations
@@ -40,7 +43,10 @@ SAID = {
     "none": "without against without",
     "steps": "steady steps, no windows",
     "all": "whole run, with windows",
+    "later": "its steps after a minute",
 }
+SETTLED_S = 60.0  # of its own turns, after which the recorder looks at its last pace
+STEP_MS = 2.0  # what the claim is about
 WARM_STEPS = 300  # before a steady comparison begins: tracing and the first turns of tf.data's autotuning
 MEMORY = Path("/dev/shm")
 STEP, PID, CELLS = 0, 1, 2  # what the mapped file of the script holds, 8 bytes each
@@ -48,13 +54,14 @@ STEP, PID, CELLS = 0, 1, 2  # what the mapped file of the script holds, 8 bytes 
 SCRIPT = """
 import mmap, os, sys
 counts = memoryview(mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 16)).cast("q"); counts[1] = os.getpid()
-kind, steps = sys.argv[2], int(sys.argv[3])
+kind, steps, size = sys.argv[2], *map(int, sys.argv[3:])
 import numpy as np, tensorflow as tf, keras
 tf.config.threading.set_intra_op_parallelism_threads(1); tf.config.threading.set_inter_op_parallelism_threads(1)
-x = np.random.rand(6400, 256).astype("float32"); y = np.random.rand(6400, 1).astype("float32")
+x = np.random.rand(100 * size, 256).astype("float32"); y = np.random.rand(100 * size, 1).astype("float32")
 model = keras.Sequential([keras.layers.Input((256,)), keras.layers.Dense(256, activation="relu"), keras.layers.Dense(256, activation="relu"), keras.layers.Dense(1)])
 opt = keras.optimizers.SGD(1e-3); model.compile(opt, "mse")
-ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(64).cache().repeat().prefetch(2)
+ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(size).cache().repeat().prefetch(2)
+untuned = tf.data.Options(); untuned.autotune.enabled = False; ds = ds.with_options(untuned)
 loss_of = keras.losses.MeanSquaredError()
 class Count(keras.callbacks.Callback):
     def on_train_batch_begin(self, batch, logs=None): counts[0] += 1
@@ -101,14 +108,14 @@ class Sample:
 class Side:
     """A process group of its own that runs the script, and is stopped but for its turns."""
 
-    def __init__(self, folder: Path, kind: str, recorded: str | None, steps: int) -> None:
+    def __init__(self, folder: Path, kind: str, recorded: str | None, steps: int, batch: int, core: int | None) -> None:
         # In memory, where there is such a folder: a page of a disk's file, while it is written, makes who counts wait.
         self._counter = Path(tempfile.mkstemp(dir=MEMORY if MEMORY.is_dir() else folder, suffix=".counts")[1])
         self._counter.write_bytes(bytes(8 * CELLS))
         with self._counter.open("r+b") as file:
             self._counts = memoryview(mmap.mmap(file.fileno(), 8 * CELLS)).cast("q")
         self.runs = Path(tempfile.mkdtemp(dir=folder))
-        command = [str(folder / "steps.py"), str(self._counter), kind, str(steps)]
+        command = [str(folder / "steps.py"), str(self._counter), kind, str(steps), str(batch)]
         if recorded:
             windows = ["--no-windows"] if recorded == "steps" else []
             command = ["-m", "slowtrain", "run", "--out", str(self.runs), *windows, *command]
@@ -121,6 +128,8 @@ class Side:
             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
             start_new_session=True,
         )
+        if core is not None:
+            os.sched_setaffinity(self.child.pid, {core})  # what it starts inherits it
         self._signal(signal.SIGSTOP)
 
     def _signal(self, number: int) -> None:
@@ -181,13 +190,29 @@ def _cpu_s(pid: int) -> float:
         return 0.0
 
 
+def batch_of(folder: Path, kind: str, core: int | None) -> int:
+    """The batch with which a step takes two milliseconds here, by a line through two sizes."""
+    sizes, took = (64, 192), []
+    for size in sizes:
+        side = Side(folder, kind, None, 1_000_000_000, size, core)
+        while side.steps() < WARM_STEPS:
+            side.run(1.0)
+        turns = [side.run(1.0) for _ in range(3)]
+        took.append(statistics.median(turn.wall_s * 1e3 / turn.steps for turn in turns))
+        side.close()
+    each = (took[1] - took[0]) / (sizes[1] - sizes[0])
+    return max(round(sizes[0] + (STEP_MS - took[0]) / each), 1)
+
+
 @contextlib.contextmanager
-def both(folder: Path, kind: str, what: str, steps: int, first: int) -> Iterator[tuple[Side, Side]]:
+def both(
+    folder: Path, kind: str, what: str, steps: int, first: int, batch: int, core: int | None
+) -> Iterator[tuple[Side, Side]]:
     """The side that is not recorded, and the one that is; ``first`` says which is started first."""
     sides: dict[int, Side] = {}
     try:
         for i in (first, 1 - first):
-            sides[i] = Side(folder, kind, None if i == 0 or what == "none" else what, steps)
+            sides[i] = Side(folder, kind, None if i == 0 or what == "none" else what, steps, batch, core)
         yield sides[0], sides[1]
     finally:
         for side in sides.values():
@@ -201,15 +226,22 @@ def in_turns(sides: tuple[Side, Side], number: int, seconds: float) -> tuple[Tur
     return turns[0], turns[1]
 
 
-def steady(folder: Path, kind: str, what: str, seconds: float, turn_s: float, first: int) -> Sample:
+def steady(
+    folder: Path, kind: str, what: str, seconds: float, turn_s: float, first: int, batch: int, core: int | None
+) -> Sample:
     """Both train for ``seconds`` each once both are warm."""
-    with both(folder, kind, what, 1_000_000_000, first) as sides:
+    with both(folder, kind, what, 1_000_000_000, first, batch, core) as sides:
         for side in sides:
             while side.steps() < WARM_STEPS:
                 side.run(turn_s)
                 if side.ended():
                     raise SystemExit(f"the script of {kind} ended early; run it by itself to see why")
         raw = [in_turns(sides, i, turn_s) for i in range(round(seconds / turn_s))]
+    return steps_of(kind, what, raw)
+
+
+def steps_of(kind: str, what: str, raw: list[tuple[Turn, Turn]]) -> Sample:
+    """Turns of steady steps as one sample."""
     wall = middle([(b.wall_s / b.steps) / (a.wall_s / a.steps) for a, b in raw])
     cpu = middle([((b.cpu_s + b.parent_cpu_s) / b.steps) / (a.cpu_s / a.steps) for a, b in raw])
     step_ms = statistics.median(a.wall_s * 1e3 / a.steps for a, _ in raw)
@@ -217,17 +249,29 @@ def steady(folder: Path, kind: str, what: str, seconds: float, turn_s: float, fi
     return Sample(kind, what, step_ms, wall, cpu, len(raw), parent_cpu_share=parent, raw=raw)
 
 
-def whole(folder: Path, kind: str, steps: int, turn_s: float, first: int) -> Sample:
-    """Both from the start of the command to the end, a fixed number of steps."""
-    raw = []
-    with both(folder, kind, "all", steps, first) as sides:
+def whole(folder: Path, kind: str, steps: int, turn_s: float, first: int, batch: int, core: int | None) -> list[Sample]:
+    """Both from the start of the command to the end, a fixed number of steps; and their steps after a minute."""
+    raw: list[tuple[Turn, Turn]] = []
+    with both(folder, kind, "all", steps, first, batch, core) as sides:
         while not all(side.ended() for side in sides):
             raw.append(in_turns(sides, len(raw), turn_s))
         (wall, cpu, _), (recorded_wall, recorded_cpu, after) = (side.whole() for side in sides)
         if sides[0].steps() != steps or sides[1].steps() != steps:
             raise SystemExit(f"the script of {kind} ended early; run it by itself to see why")
     ratio, cpu_ratio = recorded_wall / wall, recorded_cpu / cpu
-    return Sample(kind, "all", wall * 1e3 / steps, ratio, cpu_ratio, len(raw), answer_s=after, raw=raw)
+    samples = [Sample(kind, "all", wall * 1e3 / steps, ratio, cpu_ratio, len(raw), answer_s=after, raw=raw)]
+    late = settled(raw)
+    return [*samples, steps_of(kind, "later", late)] if late else samples
+
+
+def settled(raw: Sequence[tuple[Turn, Turn]]) -> list[tuple[Turn, Turn]]:
+    """The turns that both began after their first minute, but for those in which one of them came to its end."""
+    found, spent = [], [0.0, 0.0]
+    for turns in raw:
+        if min(spent) >= SETTLED_S and all(t.steps for t in turns):
+            found.append(turns)
+        spent = [s + t.wall_s for s, t in zip(spent, turns, strict=True)]
+    return found[:-1]
 
 
 def middle(values: Sequence[float]) -> float:
@@ -277,7 +321,8 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--steps", type=int, default=60_000, help="of a whole run: two minutes at 2 ms")
     parser.add_argument("--turn", type=float, default=1.0, metavar="S", help="how long a side runs at a time")
     parser.add_argument("--kinds", nargs="*", default=["fit", "loop"])
-    parser.add_argument("--what", nargs="*", default=["none", "steps", "all"], choices=list(SAID))
+    parser.add_argument("--what", nargs="*", default=["none", "steps", "all"], choices=["none", "steps", "all"])
+    parser.add_argument("--cores", action="store_true", help="each side uses all cores, not one")
     parser.add_argument("--lock", type=Path, help="a file to be locked during each pair")
     parser.add_argument("--samples", type=Path, help="append every sample to that file, with all its turns")
     parser.add_argument("--markdown", type=Path, help="put the table into that page")
@@ -287,27 +332,32 @@ def arguments() -> argparse.ArgumentParser:
 def main() -> int:
     args = arguments().parse_args()
     samples: list[Sample] = []
+    core = None if args.cores or not hasattr(os, "sched_setaffinity") else max(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory(prefix="slowtrain-overhead-") as name:
         folder = Path(name)
         (folder / "steps.py").write_text(SCRIPT, encoding="utf-8")
+        sizes = {kind: batch_of(folder, kind, core) for kind in args.kinds}
+        print(", ".join(f"{kind}: batches of {size}" for kind, size in sizes.items()), flush=True)
         for turn in range(args.pairs):
             for kind in args.kinds:
                 for what in args.what:
                     with alone(args.lock):
                         if what == "all":
-                            sample = whole(folder, kind, args.steps, args.turn, turn % 2)
+                            found = whole(folder, kind, args.steps, args.turn, turn % 2, sizes[kind], core)
                         else:
-                            sample = steady(folder, kind, what, args.seconds, args.turn, turn % 2)
-                    samples.append(sample)
-                    print(f"{kind} {what}: wall {sample.wall:.4f}, processor {sample.cpu:.4f}", flush=True)
-                    if args.samples:
-                        with args.samples.open("a", encoding="utf-8") as file:
-                            file.write(json.dumps(asdict(sample)) + "\n")
+                            found = [steady(folder, kind, what, args.seconds, args.turn, turn % 2, sizes[kind], core)]
+                    samples += found
+                    for sample in found:
+                        print(f"{kind} {sample.what}: wall {sample.wall:.4f}, processor {sample.cpu:.4f}", flush=True)
+                        if args.samples:
+                            with args.samples.open("a", encoding="utf-8") as file:
+                                file.write(json.dumps(asdict(sample)) + "\n")
     rows = table(samples)
     print("\n".join(rows))
     if args.markdown:
         given = f"--pairs {args.pairs} --seconds {args.seconds:g} --steps {args.steps} --turn {args.turn:g}"
         command = f"python clinic/overhead.py {given} --kinds {' '.join(args.kinds)} --what {' '.join(args.what)}"
+        command += " --cores" if args.cores else ""
         fill(args.markdown, "\n".join([f"Made by `{command}`.", "", *rows]) + "\n")
     return 0
 

@@ -8,7 +8,8 @@ For each script: was the right cause named first, was its line named, how did th
 speed-up of the cure compare with the measured one. ``--measure`` runs the slow and the cured script in turn.
 A cure of the run is measured without Slowtrain, by wall time. A cure of the step is measured by what it is
 predicted for, the samples a second of steady steps, of which both scripts are recorded; where a script's samples are
-not known, by the seconds that it prints itself, which hold compiling and the pauses between epochs too.
+not known, by the length of its steady steps if both took as many, else by the seconds that it prints itself, which hold
+compiling and the pauses between epochs too.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ CASES = HERE.parent.parent / "shared" / "cases"
 UNPRICED = ("numerics/", "memory/")  # claims that save no time
 ALARM = 1.05  # a predicted gain above this on a healthy script is a false alarm
 TIMEOUT_S = 300
+AS_MANY = 0.1  # by which two numbers of steady steps may differ, of which windows and warm-up take some: the same work
 CROWDED = 0.3  # processors that other processes took, on average: what is timed beside them says little
 TRIES = 3  # of a run on a crowded machine
 
@@ -150,9 +152,7 @@ def examine(script: Script, folder: Path) -> Score:
     score.verdict = found["verdict"]
     score.unattributed = sum(p["share"] for p in found["attribution"]["parts"] if p["category"] == "unattributed")
     # What is diagnosed without a gain (what bounds a healthy run) is no claim.
-    causes = [
-        d for d in found["diagnoses"] if (d["saving"]["speedup"] or 1.0) > 1.0 or d["cause"].startswith(UNPRICED)
-    ]
+    causes = [d for d in found["diagnoses"] if (d["saving"]["speedup"] or 1.0) > 1.0 or d["cause"].startswith(UNPRICED)]
     if causes:
         first = causes[0]
         score.first, score.others = first["cause"], [d["cause"] for d in causes[1:]]
@@ -168,13 +168,16 @@ def examine(script: Script, folder: Path) -> Score:
 class Run:
     """One run of a script: seconds per sample as it prints them (or None), wall seconds, and steady samples a second.
 
-    ``others`` are the processors that other processes took meanwhile; None where the machine does not tell.
+    ``others`` are the processors that other processes took meanwhile; None where the machine does not tell. ``steps``
+    are the steady ones, of which each took ``step_ms``.
     """
 
     printed: float | None
     wall: float
     rate: float | None = None
     others: float | None = None
+    step_ms: float | None = None
+    steps: int | None = None
 
 
 def run(script: Path, folder: Path | None) -> Run:
@@ -187,9 +190,12 @@ def run(script: Path, folder: Path | None) -> Run:
     done, wall, others = watched(command, check=True, env=environment, cwd=folder)
     spent = re.findall(r"TRAIN_SECONDS\s+([\d.]+)", done.stdout)
     work = re.findall(r"^WORK\s+([\d.]+)", done.stdout, re.MULTILINE)
-    rate = json.loads(answer.read_text(encoding="utf-8"))["steps"]["samples_per_second"] if answer is not None else None
     printed = float(spent[-1]) / float(work[-1] if work else 1) if spent else None
-    return Run(printed, wall, rate, others)
+    if answer is None:
+        return Run(printed, wall, others=others)
+    found = json.loads(answer.read_text(encoding="utf-8"))
+    steps = found["steps"]
+    return Run(printed, wall, steps["samples_per_second"], others, found["attribution"]["total_ms"], steps["counted"])
 
 
 def watched(
@@ -231,7 +237,7 @@ def measure(script: Script, pairs: int, keep: Path | None) -> dict[str, dict[str
                 if keep is not None and turn == 0 and way == "recorded":
                     kept = keep / (script.name if key == "slow" else f"{script.name}.fixed")
                 one = undisturbed(which[key], way == "recorded", kept)
-                runs[key].append([one.printed, one.wall, one.rate, one.others])
+                runs[key].append(list(astuple(one)))
         taken[way] = runs
     return taken
 
@@ -272,8 +278,17 @@ def ratio(measured: dict[str, dict[str, list[list[float]]]] | None, scope: str) 
         return statistics.median(slow[1] / fixed[1] for slow, fixed in pairs)
     if all(slow[2] and fixed[2] for slow, fixed in pairs):
         return statistics.median(fixed[2] / slow[2] for slow, fixed in pairs)
+    if all(_alike(slow, fixed) for slow, fixed in pairs):
+        return statistics.median(slow[4] / fixed[4] for slow, fixed in pairs)
     told = [slow[0] / fixed[0] for slow, fixed in pairs if slow[0] and fixed[0]]
     return statistics.median(told) if told else None
+
+
+def _alike(slow: list[float], fixed: list[float]) -> bool:
+    """Whether both runs took as many steady steps, whose length is known."""
+    if min(len(slow), len(fixed)) < 6 or not all((slow[4], fixed[4], slow[5], fixed[5])):
+        return False
+    return abs(slow[5] / fixed[5] - 1) <= AS_MANY
 
 
 def figure(value: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from slowtrain.model import Category
 from slowtrain.trace.drawn import drawn
+from slowtrain.trace.pipeline import Written
 from slowtrain.whatif import Drop, Skip, Stretch, Supply, price, replay
 
 LETTERS = {"i": "input", "d": "device", "p": "python", "r": "d2h", ".": None}
@@ -123,7 +125,7 @@ def test_without_the_interpreters_lock_the_rest_of_a_step_is_shorter_on_a_proces
     assert price(drawn(f"{rows}\n{pipe}\n{made}"), gone, "step").after_ms == pytest.approx(4.0)  # nobody held it up
     held = rows.replace("step_cpu_ms=4", "step_cpu_ms=3")
     assert price(drawn(f"{held}\n{pipe}"), gone, "step").after_ms == pytest.approx(3.0)
-    assert price(drawn(f"{held}\n{pipe}\n{made}"), gone, "step").after_ms == pytest.approx(1.6)
+    assert price(drawn(f"{held}\n{pipe}\n{made}"), gone, "step").after_ms == pytest.approx(2.8)
     some = [Supply(factor=0.5, work=0.5)]
     same = [price(drawn(f"{rows}\n{text}"), some, "step").after_ms for text in (pipe, f"{pipe}\n{made}")]
     assert same[0] == pytest.approx(same[1])
@@ -142,3 +144,28 @@ def test_profiler_windows_are_no_part_of_the_run_that_a_cure_shortens() -> None:
     saving = price(trace, [Skip(400.0)], "run")
     assert saving.before_ms == pytest.approx(trace.run_ms - 300.0)
     assert saving.ms == pytest.approx(400.0)
+
+
+def test_filling_cold_caches_takes_as_long_for_a_long_step_as_for_a_short_one() -> None:
+    short = drawn("step 1111111111\ncompile cccccccc..\ndevice ........kk")
+    long = drawn(f"step {'1' * 48}\ncompile {'c' * 8}{'.' * 40}\ndevice {'.' * 8}{'k' * 40}")
+    gone = [Drop({Category.COMPILE: 8.0})]
+    assert price(short, gone, "step").after_ms == pytest.approx(2.0 - 0.8 * 1.0)
+    assert price(long, gone, "step").after_ms == pytest.approx(40.0 - 8 / 48 * 1.0)
+
+
+def test_fewer_calls_leave_the_executors_queues_to_the_step() -> None:
+    """A map and its batch that ran as one node make a call for each sample; the map of whole batches makes one."""
+    rows = "step 1111111111\ninput iiiiii....\ndevice ......kkkk\n@fact step_cpu_ms=3 cpu_ms_per_step=14 usable_cores=2"
+    pipe = "@pipeline Slices ms=0.001 elements=64 > MapAndBatch ms=9 elements=1 line=20 > Prefetch"
+    trace = drawn(f"{rows}\n{pipe}")
+    assert trace.pipeline is not None
+    batched = replace(trace.pipeline, written=(Written("BatchDataset", detail={"batch_size": 64}),))
+    trace = replace(trace, pipelines=(batched,))
+    assert trace.pipeline is not None
+    node = next(n for n in trace.pipeline.nodes if n.family == "Map")
+    each = replace(node, ms=0.01)
+    whole = replace(each, name="ParallelMapV2")
+    gains = [price(trace, [Supply(pipeline=trace.pipeline.changed(n))], "step").after_ms for n in (each, whole)]
+    assert gains[0] == pytest.approx(4 * 0.75, rel=0.05)
+    assert gains[1] == pytest.approx(4 * 0.7, rel=0.05)

@@ -17,7 +17,7 @@ import numpy as np
 from slowtrain.model import Category, Phase, Saving
 from slowtrain.trace import Floats, Trace, feeding
 from slowtrain.trace.pipeline import Pipeline
-from slowtrain.trace.work import split_ms
+from slowtrain.trace.work import cold_ms, split_ms
 
 SPREAD = (0.7, 1.15)  # of the milliseconds saved, where a remedy brings no range of its own: assumed, not measured
 # A range reaches at least to what is predicted plus the second part of what the prediction left, for a step or a run
@@ -25,19 +25,16 @@ SPREAD = (0.7, 1.15)  # of the milliseconds saved, where a remedy brings no rang
 # scoreboard's cures; how many of them fall inside is counted there (docs/scoreboard.md).
 CURED = (0.6, 0.7)
 WAITED = 0.02  # of a step: a shorter wait does not show that input is the slower side
-# What stays of a step finds its caches warm when the script's own Python, tracing or collecting no longer comes in
-# between: of its time, where all of the step was that. On one machine the median of clinic/'s twelve pairs of such
-# causes is 0.18, on another, of another maker, that of eighteen is 0.35 (0.07 to 0.65): about the middle of both.
-WARM = 0.28
 # Of the processor time, what making input takes, and of a step, what its own threads wait for a core: where both are
 # more, ops that compute for long mostly wait. Of recordings of clinic/ whose steps wait for no batch, those that
 # shared their cores with their input had 0.57 to 1.99 and 0.32 to 0.91, the next one 0.37 and 0.
 CROWDING = 0.3
 BETWEEN = (Category.PYTHON, Category.FEED, Category.READBACK, Category.CALLBACK, Category.COMPILE, Category.GC)
 FEWER = 0.5  # of the calls of functions for a batch: what they leave no longer goes by how long starting them took
-# Where Python made the input in another thread, the rest of a step is shorter without its lock and its work on the
-# caches by more than any step shows, since none runs undisturbed: of clinic/'s eight pairs the median is 0.33.
-UNLOCKED = 0.4
+# Where Python made the input in another thread, or very many calls did, the rest of a step is shorter without its lock,
+# its place in the executors' queues and its work on the caches, by more than any step shows, since none runs
+# undisturbed: what the quietest tenth of the steps came to, times 0.51 to 0.97 in clinic/'s thirteen pairs.
+QUIETER = 0.7
 GONE = 0.3  # of making input: as little is no longer told from the step's own by what the processor took of both
 LEAST_QUIET = 0.4  # a tenth percentile far below the mean says that steps differ, not that they are disturbed
 MOST = 0.996  # of a step or a run: the most that any replay takes away
@@ -61,7 +58,8 @@ class Supply:
     ``pipeline`` says so itself); what they stop doing no longer disturbs the step. ``share`` is
     the part of the steps that gains: all but the first epoch's, where a cache has to be filled.
     ``added_ms`` of work moves from the input into the step. ``lock``: Python that makes the input holds the step up by
-    the interpreter's lock, though its batch is ready.
+    the interpreter's lock, though its batch is ready. ``nested``: it would make no data sets for its batches, of whose
+    making the nodes do not tell.
     """
 
     factor: float = 1.0
@@ -71,6 +69,7 @@ class Supply:
     share: float = 1.0
     added_ms: float = 0.0
     lock: bool = False
+    nested: bool = False
     spread: tuple[float, float] = SPREAD
 
 
@@ -186,7 +185,9 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
             rest = rest + column * kept
         gone += min(mean * (1 - kept), computed.get(category, 0.0)) if category in BETWEEN else 0.0
     if not trace.on_accelerator:
-        rest = rest * (1 - WARM * gone / trace.step_ms)
+        # What stays finds its caches warm when the script's Python, tracing or collecting no longer comes in between.
+        stays = float(rest.mean()) if n else 0.0
+        rest = rest * (1 - cold_ms(stays) / max(stays, 1e-9) * gone / trace.step_ms)
     supplies = [r for r in remedies if isinstance(r, Supply)]
     if not supplies:
         return float((rest + wait).mean()) if n else 0.0
@@ -197,9 +198,9 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
     # wait, and those for long, the others ran undisturbed.
     waited = n > 0 and float(np.median(wait)) > WAITED * float(np.median(rest + wait))
     waited = waited or any(s.lock for s in supplies) or takes_cores(trace)
-    quiet = _quiet(trace) if now.ahead_ms and waited else 1.0
-    if quiet < 1 and work < GONE and trace.producers and not trace.on_accelerator:
-        quiet = min(quiet, UNLOCKED)
+    fewer = bool(trace.producers) or any(s.nested or _left(s, trace) < FEWER for s in supplies)
+    alone = work < GONE and fewer
+    quiet = _quiet(trace, alone) if now.ahead_ms and waited else 1.0
     undisturbed = 1 - (1 - quiet) * (1 - work)
     exposed *= undisturbed if now.ahead_ms else 1.0  # what the step's own thread does for its batch is a part of it
     mean_rest = float(rest.mean()) * undisturbed if n else 0.0
@@ -212,19 +213,24 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
     return min(step, before)
 
 
-def _quiet(trace: Trace) -> float:
-    """What the rest of a step takes when nobody makes input beside it, of what it takes on average."""
+def _quiet(trace: Trace, alone: bool) -> float:
+    """What the rest of a step takes when nobody makes input beside it, of what it takes on average.
+
+    ``alone``: nor takes the interpreter's lock, or the executors' queues with very many calls.
+    """
     pipe = trace.pipeline
     rest = trace.step_ms - trace.mean(Category.INPUT)
-    shares = [1.0]
+    gaps, cpu = 1.0, 1.0
     if pipe is not None and pipe.gap_ms and pipe.quiet_ms:
-        shares.append(max(pipe.quiet_ms / pipe.gap_ms, LEAST_QUIET))
+        gaps = max(pipe.quiet_ms / pipe.gap_ms, LEAST_QUIET)
     if rest > 0:
         # On a CPU the rest of a step is computing and waiting for a core or for the interpreter's lock; alone
         # it takes at most the processor time of the threads that it runs in.
-        shares.append(max(1 - held_up_ms(trace) / rest, LEAST_QUIET))
-        shares.append(max(_spread_ms(trace) / rest, LEAST_QUIET))
-    return min(shares)
+        cpu = max(1 - held_up_ms(trace) / rest, 0.0 if alone and trace.producers else LEAST_QUIET)
+        cpu = min(cpu, max(_spread_ms(trace) / rest, LEAST_QUIET))
+    if alone and not trace.on_accelerator and min(gaps, cpu) < 1:
+        gaps *= QUIETER
+    return min(gaps, cpu)
 
 
 def held_up_ms(trace: Trace) -> float:
@@ -268,7 +274,10 @@ def _own_ms(trace: Trace) -> float | None:
     rest = trace.step_ms - trace.mean(Category.INPUT)
     ops = trace.mean(Category.DEVICE) + trace.mean(Category.UNATTRIBUTED)
     nodes = trace.pipeline.ms if trace.pipeline is not None else 0.0
-    split = float(trace.facts.get("cpu_ms_per_step") or 0.0) - float(own) - nodes
+    used = float(trace.facts.get("cpu_ms_per_step") or 0.0)
+    split = used - float(own) - nodes
+    if trace.producers:
+        split = max(split, used - trace.step_ms - float(own))  # Python that makes input has a core at most: one lock
     found = float(own) + min(max(split, 0.0), trace.cores * split_ms(trace))
     return min(found, rest + (trace.cores - 1) * ops)
 

@@ -49,3 +49,21 @@ def test_what_the_script_does_between_two_passes_is_its_own() -> None:
     """A checkpoint after each pass, in a line of its own."""
     found = stalled.find(loop(line=40))
     assert [(s.kind, s.period, s.where[0].line) for s in found] == [("python", DUMPED, 32), ("python", PASS, 40)]
+
+
+def test_a_pause_that_ends_a_stretch_of_steps_is_found() -> None:
+    """The last step in front of a long pause is the edge of its stretch, and steady no more."""
+    bare = drawn("step 11111\npython .p...\ndevice ..kkk\n@repeat 360\n@steps source=function\n")
+    steps, number = bare.steps, np.arange(360)
+    shift = 450.0 * (number // 30)
+    last = (number + 1) % 30 == 0
+    parted = replace(
+        steps,
+        start_ms=steps.start_ms + shift,
+        end_ms=steps.end_ms + shift,
+        block=number // 30,
+        steady=steps.steady & ~last,
+        edge=last,
+    )
+    found = stalled.find(replace(bare, steps=parted))
+    assert [(s.kind, s.period, len(s.each)) for s in found] == [("python", 30, 11)]

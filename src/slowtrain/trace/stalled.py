@@ -111,7 +111,9 @@ def _pauses(trace: Trace, limit: Floats) -> list[Stall]:
     if steps.source in ("fit", "fit()"):
         return []
     gap = steps.start_ms[1:] - steps.end_ms[:-1]
-    steady = steps.steady[:-1] & steps.steady[1:] & ~steps.windowed[:-1] & ~steps.windowed[1:]
+    # A pause may end a stretch of steps, whose last one is its edge.
+    usual = (steps.steady if steps.edge is None else steps.steady | steps.edge) & ~steps.windowed
+    steady = usual[:-1] & usual[1:]
     chosen = np.flatnonzero(steady & (gap > limit[:-1]))
     found = [Stall(int(i), float(steps.end_ms[i]), float(steps.start_ms[i + 1]), float(gap[i]), False) for i in chosen]
     inside = in_windows(trace, Spans(np.array([s.start_ms for s in found])))

@@ -105,9 +105,16 @@ def split_ms(trace: Trace) -> float:
     return device * min(long / deep.ms, 1.0)
 
 
-# Ops that stream through wide rows leave the caches cold for whatever comes next: with them gone, the rest of the
-# step took a third to a half of its time in clinic/'s pairs word_vectors and phrase_neighbours.
-COLD = 0.5
+# What finds its caches cold, behind ops that stream through wide rows or behind much Python, takes longer by what
+# filling them takes, which is no part of its own length: in clinic/'s pairs of such causes what stays of one to three
+# milliseconds came to about half, what stays of nine to fifty became shorter by 0 to 2 ms.
+COLD_MS = 1.0
+MOST_COLD = 0.5
+
+
+def cold_ms(rest_ms: float) -> float:
+    """What of ``rest_ms`` in a step goes with cold caches, where something else fills them before it."""
+    return min(COLD_MS, MOST_COLD * rest_ms)
 
 
 def freed(trace: Trace, part: float, gone_ms: float) -> dict[Category, float]:
@@ -119,10 +126,10 @@ def freed(trace: Trace, part: float, gone_ms: float) -> dict[Category, float]:
     if trace.on_accelerator:
         return {Category.DEVICE: gone_ms}
     gone = {Category.DEVICE: gone_ms, Category.DISPATCH: 0.7 * part * executor_ms(trace)}
-    for category in (Category.DEVICE, Category.DISPATCH, Category.INPUT, Category.PYTHON):
-        own = gone.get(category, 0.0)
-        gone[category] = own + COLD * part * max(trace.mean(category) - own, 0.0)
-    return gone
+    parts = (Category.DEVICE, Category.DISPATCH, Category.INPUT, Category.PYTHON)
+    rest = {c: max(trace.mean(c) - gone.get(c, 0.0), 0.0) for c in parts}
+    shorter = part * cold_ms(sum(rest.values())) / max(sum(rest.values()), 1e-9)
+    return {c: gone.get(c, 0.0) + shorter * rest[c] for c in parts}
 
 
 # -- what was traced
@@ -165,8 +172,9 @@ def samples(trace: Trace) -> int | None:
     return max(found)[1] if found else None
 
 
-# Of a core, over all ops of small models at batches of 32 to 128: 10 to 20 GFLOP/s, measured on AVX-512 cores.
-FLOPS_PER_MS = 1.3e7
+# Of a core, over all ops of small models at batches of 32 to 400: 10 to 20 GFLOP/s, measured on AVX-512 cores of one
+# machine, and 18 to 40 on those of another.
+FLOPS_PER_MS = 2e7
 
 
 def arithmetic_ms(trace: Trace, multiply_adds: float) -> float:

@@ -77,7 +77,7 @@ class UnshardedFiles(Cause):
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         many = nest(trace, of_files=True)
         if many is not None:
-            return [Supply(pipeline=many.undone(), spread=(0.6, 1.1))]
+            return [Supply(pipeline=many.undone(), nested=True, spread=(0.6, 1.1))]
         found = _reading(trace)
         if found is None or trace.pipeline is None:
             return []

@@ -411,6 +411,31 @@ def test_a_cache_that_must_stay(text: str) -> None:
     _check(HEAD + load + text, None, lambda source, line: datasets.cached(source, line)[0])
 
 
+UNORDERED = {
+    "a map": (
+        "ds = tf.data.Dataset.range(9).map(load, num_parallel_calls=4)  #@\n",
+        "ds = tf.data.Dataset.range(9).map(load, num_parallel_calls=4, deterministic=False)  #@\n",
+    ),
+    "one whose order is asked for": (
+        "ds = tf.data.Dataset.range(9).map(load, 4, deterministic=True)  #@\n",
+        "ds = tf.data.Dataset.range(9).map(load, 4, deterministic=False)  #@\n",
+    ),
+    "an interleave, without names": (
+        "ds = names.interleave(tf.data.TFRecordDataset, 4, 1, tf.data.AUTOTUNE, None)  #@\n",
+        "ds = names.interleave(tf.data.TFRecordDataset, 4, 1, tf.data.AUTOTUNE, False)  #@\n",
+    ),
+    "one call at a time": ("ds = tf.data.Dataset.range(9).map(load)  #@\n", None),
+    "any order already": ("ds = tf.data.Dataset.range(9).map(load, 4, False)  #@\n", None),
+    "a setting": ("ds = tf.data.Dataset.range(9).map(load, 4, deterministic=repeatable)  #@\n", None),
+    "arguments that nobody sees": ("ds = tf.data.Dataset.range(9).map(load, **how)  #@\n", None),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), UNORDERED.values(), ids=UNORDERED)
+def test_elements_in_any_order(before: str, after: str | None) -> None:
+    _check(HEAD + before, None if after is None else HEAD + after, datasets.unordered)
+
+
 CALLED = {
     "an object that is called": (
         """

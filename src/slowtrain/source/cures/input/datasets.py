@@ -71,6 +71,22 @@ def interleaved(source: Source, line: int) -> list[Edit]:
     return [*also, edits.keyword(source, call, "num_parallel_calls", text)]
 
 
+def unordered(source: Source, line: int, function_line: int | None = None) -> list[Edit]:
+    """The parallel ``map`` or ``interleave`` at ``line`` with ``deterministic=False``: its elements in any order."""
+    found = chains.maps(source, line, function_line)
+    found = found or [c for c in finding.calls(source, line, "interleave") if chains.operates(c)]
+    if len(found) != 1 or _starred(found[0]):
+        return []
+    at = 1 if finding.called(found[0]) == "map" else 3  # of its arguments, where both may stand without their names
+    order = finding.keyword(found[0], "deterministic", at + 1)
+    if finding.keyword(found[0], "num_parallel_calls", at) is None:
+        return []
+    if order is None:
+        return [edits.keyword(source, found[0], "deterministic", "False")]
+    kept = isinstance(order, ast.Constant) and order.value in (None, True)
+    return [edits.replace(source, order, "False")] if kept else []
+
+
 def autotune(source: Source, near: ast.AST) -> tuple[str, list[Edit]]:
     """How the file writes ``tf.data.AUTOTUNE``, and what has to be imported for it."""
     name, also = edits.imported(source, "tensorflow", "tf")
