@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from slowtrain.causes import all_causes
-from slowtrain.model import Place
+from slowtrain.model import Effect, Place
 from slowtrain.source.reading import finding, shown
 from slowtrain.trace import Trace
 from slowtrain.trace.drawn import FILE, drawn
@@ -375,3 +375,30 @@ def test_a_loop_by_hand_on_jax_is_told_by_its_kernels_and_names_the_switch() -> 
     assert named("compute/double-precision", HAND_MADE, text) == [2]
     off = text.replace('64", True', '64", False')
     assert named("compute/double-precision", HAND_MADE, off) == []
+
+
+STARVED = """
+step    1111111111
+input   iiiiiiiii.
+device  .........k
+@fact cpu_ms_per_step=11 usable_cores=4
+@pipeline Slices ms=0.1 > ParallelMapV2 ms=9 elements=16 parallelism=4 line=3 > Batch ms=0.1 line=3 > Prefetch
+"""
+
+
+def test_elements_may_overtake_each_other_where_nothing_limits_the_threads() -> None:
+    text = """
+    import tensorflow as tf
+    ds = tf.data.Dataset.from_tensor_slices(names)
+    ds = ds.map(load, num_parallel_calls=4).batch(16).prefetch(2)
+    """
+    trace = recorded(STARVED, text)
+    cause = next(c for c in all_causes() if c.id == "input/starved-host")
+    evidence = cause.examine(trace)
+    assert evidence is not None
+    edited = [p for p in cause.prescribe(trace, evidence) if p.edits]
+    assert [(p.effect, p.edits[0].text) for p in edited] == [(Effect.CHANGES_TRAINING, ", deterministic=False")]
+    limited = text.rstrip(" ") + "    options = tf.data.Options()\n    options.threading.private_threadpool_size = 1\n"
+    limited += "    ds = ds.with_options(options)\n"
+    several = list(cause.prescribe(recorded(STARVED, limited), evidence))
+    assert [p.effect for p in several if p.edits] == [Effect.EXACT]

@@ -49,7 +49,9 @@ class StarvedHost(Cause):
     the process kept nearly all of them busy while the step waited.
 
     ## What to do
-    Remove the limit (`options.threading.private_threadpool_size`, the container's `cpus`), or do
+    Remove the limit (`options.threading.private_threadpool_size`, the container's `cpus`). Where there is none and some
+    elements take much longer than others, let the rest overtake them (`deterministic=False`: their order is then
+    another in every run). Or do
     less work for each element: cache what is the same in every epoch, decode to the size needed,
     move augmentation to the device, prepare the data once. Then more cores for each device.
 
@@ -93,6 +95,10 @@ class StarvedHost(Cause):
             found = measured.first(trace, evidence.where, datasets.threads_freed)
             says = "remove the limit on the data set's threads (private_threadpool_size)"
             yield Prescription("edit", Effect.EXACT, says, edits=found)
+            if not found and (free := measured.first(trace, evidence.where, datasets.unordered)):
+                # Nothing limits its threads: in order, calls that are done wait for the slow one in front of them.
+                says = "take elements as they are ready, not in their order (deterministic=False)"
+                yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=free)
         yield Prescription(
             "advice", Effect.EXACT, "give the process more cores, or its input less work for each element"
         )
