@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from slowtrain.capture import growth, holders
+from slowtrain.capture import contents, growth, holders
 from slowtrain.capture.recorder import now
 from slowtrain.causes.memory.host_leak import HostLeak
 from slowtrain.trace import build
@@ -175,6 +175,59 @@ def test_what_is_held_is_told_with_its_size(module: Any) -> None:
     assert told["history"]["limit"] is None
 
 
+class _Library:
+    """Objects that say they are Keras's or TensorFlow's, as these have them."""
+
+    @staticmethod
+    def kind(name: str, module: str) -> type:
+        return type(name, (), {"__module__": module})
+
+    @classmethod
+    def made(cls, name: str, module: str, **fields: Any) -> Any:
+        one = cls.kind(name, module)()
+        one.__dict__.update(fields)
+        return one
+
+    @classmethod
+    def variable(cls, *shape: int) -> Any:
+        tensor = {"shape": shape, "dtype": SimpleNamespace(size=4)}
+        value = cls.made("ResourceVariable", "tensorflow.python.ops.resource_variable_ops", **tensor)
+        return cls.made("Variable", "keras.src.backend.tensorflow.core", _value=value)
+
+    @classmethod
+    def model(cls, *layers: Any) -> Any:
+        weights = [w for layer in layers for w in layer._trainable_variables]
+        slots = [cls.variable(*w._value.shape) for w in weights]
+        optimizer = cls.made("Adam", "keras.src.optimizers.adam", _variables=slots, _trainable_variables=weights)
+        named = {"_layers": list(layers), "_trainable_variables": [], "optimizer": optimizer}
+        return cls.made("Sequential", "keras.src.models.sequential", **named)
+
+    @classmethod
+    def layer(cls, *shape: int) -> Any:
+        weights = [cls.variable(*shape)]
+        return cls.made("Dense", "keras.src.layers.core.dense", _layers=[], _trainable_variables=weights)
+
+
+def test_a_model_keeps_its_weights_and_what_its_optimizer_has() -> None:
+    models = [_Library.model(_Library.layer(1000, 10)) for _ in range(2)]
+    told = contents.about(models)
+    assert (told["element"], told["element_bytes"], told["at_least"]) == ("Sequential", 2 * 40_000, True)
+    histories = [_Library.made("History", "keras.src.callbacks.history", _model=one) for one in models]
+    assert contents.about(histories)["element_bytes"] == 2 * 40_000
+    rows = [{"score": 0.5, "model": one} for one in models]
+    assert 80_000 < contents.about(rows)["element_bytes"] < 81_000
+    assert contents.about(rows)["at_least"]
+
+
+def test_what_the_element_before_has_as_well_is_kept_once() -> None:
+    """Heads on one base, and the same model again and again."""
+    base = _Library.layer(1000, 1000)
+    heads = [_Library.model(base, _Library.layer(1000, 1)) for _ in range(2)]
+    assert contents.about(heads)["element_bytes"] == 2 * 4000 + 4_000_000  # the optimizer's of the base are its own
+    told = contents.about([heads[0], heads[0]])
+    assert (told["element_bytes"], told["at_least"]) == (contents.POINTER_BYTES, False)
+
+
 class _Recorder:
     """What a watch asks of a recorder."""
 
@@ -217,6 +270,29 @@ def test_a_growing_list_is_written_down_with_what_came_before(module: Any) -> No
     assert mine[0] < 200, "lengths seen before it was known to grow are written too"
     assert not any(name.endswith("agent.memory") for name, _ in recorder.spans), "it does not grow"
     assert any(name == "memory anonymous" and value > 1e6 for name, value in recorder.spans)
+
+
+def _noted(lengths: list[int], **about: Any) -> list[tuple[str, int]]:
+    recorder = _Recorder()
+    watch = growth.GrowthWatch(recorder, SimpleNamespace(steps=1))  # type: ignore[arg-type]
+    for at, length in enumerate(lengths):
+        watch._note(holders.Held("train.py||kept", length, lambda: about), at + 1)
+    return recorder.spans
+
+
+@pytest.mark.parametrize(
+    ("about", "named"),
+    [
+        ({"element_bytes": 4 << 20}, True),
+        ({"element_bytes": 800, "at_least": True}, True),  # models: who knows what their graphs take
+        ({"element_bytes": 800, "at_least": False}, False),
+        ({"element_bytes": 0}, False),
+    ],
+)
+def test_few_elements_count_where_they_are_large(about: dict[str, Any], named: bool) -> None:
+    spans = _noted(list(range(2, 9)), **about)
+    assert [value for _, value in spans] == (list(range(2, 9)) if named else [])
+    assert len(_noted(list(range(2, 40)), **about)) > growth.LEAST_GROWN, "many count in any case"
 
 
 def test_walks_keep_to_their_share_of_the_time(module: Any) -> None:
@@ -287,8 +363,41 @@ def test_a_known_leak_is_measured_and_its_line_named(tmp_path: Path) -> None:
     assert cost["cpu_s"] <= 0.002 * trace.run_ms / 1e3 + growth.FIRST_NS / 1e9
 
 
+KEPT_MODELS = """
+import keras
+import numpy as np
+
+x, y = np.random.rand(64, 256).astype("float32"), np.random.rand(64, 1).astype("float32")
+tried = {}
+
+def search():
+    for width in range(500, 510):
+        model = keras.Sequential([keras.Input((256,)), keras.layers.Dense(width), keras.layers.Dense(1000)])
+        model.compile("adam", "mse")
+        history = model.fit(x, y, batch_size=8, epochs=2, verbose=0)
+        guessed = model.predict(x, verbose=0)
+        tried[width] = (float(np.mean((guessed - y) ** 2)), history)
+
+search()
+"""
+
+
+@pytest.mark.tensorflow
+def test_models_that_a_search_keeps_are_named_with_their_line(tmp_path: Path) -> None:
+    """Ten of them, by what ``fit`` gave back; each with weights of 2.5 MB and twice as much of its optimizer's."""
+    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+    done = running.recorded(tmp_path / "run", running.write(tmp_path, KEPT_MODELS))
+    assert done.code == 0, done.err
+    evidence = HostLeak().examine(build.load(done.folder))
+    assert evidence is not None
+    assert "`tried` holds" in evidence.says
+    assert "tuple of float, History of at least 7." in evidence.says
+    line = KEPT_MODELS.splitlines().index(next(t for t in KEPT_MODELS.splitlines() if "tried[width]" in t)) + 1
+    assert [p.line for p in evidence.where] == [line]
+
+
 def test_a_limit_of_a_deque_is_read_without_asking_its_class() -> None:
     class Ring(deque):  # type: ignore[type-arg]
         maxlen = property(lambda self: 1 / 0)
 
-    assert holders._about(holders._Node(Ring([1, 2], 7), "", "", "", "", 1))["limit"] == 7
+    assert contents.about(Ring([1, 2], 7))["limit"] == 7

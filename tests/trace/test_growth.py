@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slowtrain.model import Place
 from slowtrain.trace import Event, Floats, Name, Spans, Steps, Trace, growth
 from slowtrain.trace.drawn import drawn
 
@@ -142,6 +143,24 @@ def test_a_container_is_the_reason_when_it_explains_the_growth() -> None:
 def test_a_container_of_unknown_size_is_named_where_nothing_better_is_known() -> None:
     found = growth.holders(_held(element_bytes=0))
     assert growth.reasons(found, PER_STEP) == found
+
+
+def test_models_are_the_reason_where_nothing_is_known_to_explain_the_growth() -> None:
+    """Their weights are little of it, and their graphs are not counted."""
+    (strange,) = growth.holders(_held(element_bytes=0, path="strange"))
+    (models,) = growth.holders(_held(element_bytes=0.05 * PER_STEP, at_least=True))
+    (arrays,) = growth.holders(_held(element_bytes=0.05 * PER_STEP))
+    assert growth.reasons([arrays, strange, models], PER_STEP) == [models]
+    assert growth.reasons([arrays, strange], PER_STEP) == [strange]
+    (large,) = growth.holders(_held(element_bytes=PER_STEP))
+    assert growth.reasons([large, models], PER_STEP) == [large]
+
+
+def test_growth_of_a_container_is_told_per_call_where_the_slope_is() -> None:
+    (one,) = growth.holders(_held(element_bytes=2e6, at_least=True))
+    per_call = growth.Unit("call of fit", 50.0, Place("train.py", 9), 20)
+    assert one.said(per_call).endswith("× X of at least 2 MB and grows by 50 per call of fit")
+    assert one.said(growth.Unit("thousand steps", 1000.0)).endswith("and grows by 1 a step")
 
 
 def test_a_container_that_stopped_growing_is_no_reason() -> None:

@@ -26,6 +26,7 @@ SAMPLE_SHARE = 1 / 300  # of the time since the first step, between two readings
 WALK_SHARE = 1 / 10  # the same between two walks
 LEAST_GROWN = 3  # walks that found a container longer than the walk before, until it is written down
 LEAST_LENGTH = 16
+BIG_BYTES = 512 << 10  # an element: fewer than LEAST_LENGTH of smaller ones are no leak that would be reported
 MOST_SEEN = 16
 MOST_KNOWN = 5000  # containers whose length is remembered
 MOST_NAMED = 40  # containers that are written down
@@ -43,6 +44,7 @@ class _Known:
     length: int
     seen: list[tuple[int, int]]
     name: int = 0
+    small: bool = False  # its elements are: it counts from LEAST_LENGTH on
 
 
 class GrowthWatch:
@@ -139,13 +141,21 @@ class GrowthWatch:
         if found.length < before:
             row.seen.clear()
         row.seen.append((at, found.length))
-        if len(row.seen) > LEAST_GROWN and found.length >= LEAST_LENGTH and self._named < MOST_NAMED:
-            self._named += 1
-            row.name = self.recorder.name(HELD, found.path, **found.about())
-            for then, length in row.seen:
-                self.recorder.span(row.name, then, then, length)
-            row.seen.clear()
+        few = found.length < LEAST_LENGTH
+        if len(row.seen) > LEAST_GROWN and not (few and row.small) and self._named < MOST_NAMED:
+            about = found.about()
+            row.small = about.get("element_bytes", 0) < BIG_BYTES and not about.get("at_least")
+            if not (few and row.small):
+                self._write(row, found.path, about)
         del row.seen[:-MOST_SEEN]
+
+    def _write(self, row: _Known, path: str, about: dict[str, Any]) -> None:
+        """Names a container that grows, with what was seen of it so far."""
+        self._named += 1
+        row.name = self.recorder.name(HELD, path, **about)
+        for then, length in row.seen:
+            self.recorder.span(row.name, then, then, length)
+        row.seen.clear()
 
 
 def _reader() -> Callable[[], int] | None:

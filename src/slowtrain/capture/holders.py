@@ -13,23 +13,20 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from types import FrameType, FunctionType, GetSetDescriptorType, MethodType, ModuleType
+from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from slowtrain.capture import frames
+from slowtrain.capture import contents, frames
+from slowtrain.capture.contents import SMALL, type_fields, type_name
+from slowtrain.capture.contents import fields as fields_of
 
 MOST_NODES = 1200  # looked at in one walk: 1 to 2 ms
 MOST_ENTRIES = 400  # of one dictionary that is gone through
-SMALL = 24  # containers of up to so many elements are gone through
 DEEP = 4  # names in a path
 MOST_FRAMES = 60
-LEAST_COUNTED = 4  # shorter containers are not reported: they hold the program's own parts
+LEAST_COUNTED = 2  # shorter containers are not reported: they hold the program's own parts
 
 _CONTAINERS = (list, dict, set, deque)
-_type_fields = type.__dict__["__dict__"].__get__
-_type_name = type.__dict__["__name__"].__get__
-_type_module = type.__dict__["__module__"].__get__
-_type_order = type.__dict__["__mro__"].__get__
 _callbacks: deque[weakref.ref[Any]] = deque(maxlen=32)  # given to fit, and held by nothing of the user's
 _resume = [0]  # the root with which the next walk begins, where one could not see all
 
@@ -117,7 +114,7 @@ def _roots(modules: Mapping[str, str], local: bool) -> Iterator[_Node]:
     for known in list(_callbacks):
         callback = known()
         if callback is not None:
-            yield _Node(callback, _type_name(type(callback)), "", "", "", 0)
+            yield _Node(callback, type_name(type(callback)), "", "", "", 0)
     with frames.uncollected():
         found = list(_locals()) if local else []
     yield from found
@@ -183,31 +180,19 @@ def _closed_over(node: _Node, function: FunctionType) -> Iterator[_Node]:
 def _attributes(node: _Node, kind: type, modules: Mapping[str, str]) -> Iterator[_Node]:
     """Of an object whose class is the user's, or of that class itself."""
     owner = node.value if kind is type else kind
-    fields = dict(_type_fields(owner)) if kind is type else _fields(node.value, kind)
-    about = _type_fields(owner)
+    fields = dict(type_fields(owner)) if kind is type else fields_of(node.value, kind)
+    about = type_fields(owner)
     module = about.get("__module__")
     file = modules.get(module) if type(module) is str else None
     if file is None or type(fields) is not dict:
         return
-    name = str(_type_name(owner))
+    name = str(type_name(owner))
     for key, item in list(fields.items())[:MOST_ENTRIES]:
         if type(key) is str and not key.startswith("__") and _worth(item):
             yield _Node(item, f"{node.path}.{key}", file, name, key, node.depth + 1)
 
 
-def _fields(value: Any, kind: type) -> dict[str, Any] | None:
-    """An object's own dictionary, where its class has the usual way to it."""
-    for base in _type_order(kind):
-        found = _type_fields(base).get("__dict__")
-        if found is not None:
-            return found.__get__(value) if type(found) is GetSetDescriptorType else None
-    return None
-
-
-# By id: to hash or to compare a class may be to call its metaclass.
-_PLAIN = frozenset(map(id, (int, float, bool, str, bytes, complex)))
-_LEAVES = _PLAIN | frozenset(map(id, (type(None), ModuleType, type(len))))
-_ROWS = frozenset(map(id, (list, tuple)))
+_LEAVES = contents.PLAIN | frozenset(map(id, (type(None), ModuleType, type(len))))
 _LENGTHS = {id(kind): kind.__len__ for kind in _CONTAINERS}
 
 
@@ -215,79 +200,7 @@ def _worth(item: Any) -> bool:
     return id(type(item)) not in _LEAVES
 
 
-# -- what a growing container holds
-
-
 def _about(node: _Node) -> dict[str, Any]:
-    """Where the container is named, of what its newest elements are and how many bytes one takes (0: not known)."""
-    value = node.value
-    newest = _newest(value)
-    kind = type(newest)
-    limit = deque.maxlen.__get__(value) if issubclass(type(value), deque) else None
-    return {
-        "kind": _type_name(type(value)),
-        "file": node.file,
-        "owner": node.owner,
-        "path": node.path.lstrip("."),
-        "named": node.name,
-        "element": _called(newest),
-        "element_module": _module_of(kind),
-        "element_bytes": _bytes(newest, 3),
-        "limit": limit,
-    }
-
-
-def _module_of(kind: type) -> str:
-    found = _type_module(kind)
-    return found if type(found) is str else ""
-
-
-def _called(value: Any) -> str:
-    """An element's type; of a small tuple or list, those in it."""
-    name = _type_name(type(value))
-    if id(type(value)) in _ROWS and value:
-        inner = list(dict.fromkeys(_type_name(type(v)) for v in value[:8]))
-        return f"{name} of {', '.join(inner[:3])}"
-    return str(name)
-
-
-def _newest(value: Any) -> Any:
-    kind = type(value)
-    try:
-        if issubclass(kind, list):
-            return list.__getitem__(value, -1)
-        if issubclass(kind, deque):
-            return deque.__getitem__(value, -1)
-        if kind is dict:
-            return next(reversed(value.values()))
-        if issubclass(kind, dict):
-            return next(iter(dict.values(value)))
-        return next(iter(set.__iter__(value)))
-    except (IndexError, RuntimeError, StopIteration):
-        return None
-
-
-def _bytes(value: Any, depth: int) -> int:
-    """What an element keeps, as far as it is of types that are known."""
-    kind = type(value)
-    name, module = _type_name(kind), _module_of(kind)
-    if module == "numpy" and name == "ndarray":
-        base = value.base
-        return int(value.nbytes) if base is None or type(base) is not kind else int(base.nbytes)
-    if name == "EagerTensor" and module.startswith("tensorflow."):
-        size = int(value.dtype.size)
-        for extent in value._shape_tuple():
-            size *= int(extent)
-        return size
-    if depth and id(kind) in _ROWS and value:
-        few = [_bytes(v, depth - 1) for v in value[:SMALL]]
-        return sys.getsizeof(value) + int(sum(few) * len(value) / len(few))
-    if depth and kind is dict and value:
-        few = [_bytes(v, depth - 1) for v in list(value.values())[:SMALL]]
-        return sys.getsizeof(value) + int(sum(few) * len(value) / len(few))
-    if id(kind) in _PLAIN:
-        return sys.getsizeof(value)
-    fields = _fields(value, kind) if depth else None
-    if type(fields) is dict and not module.startswith(("tensorflow.", "keras.", "numpy")):
-        return sum(_bytes(v, depth - 1) for v in list(fields.values())[:SMALL])
-    return 0
+    """Where a container that grows is named, and what it holds."""
+    named = {"file": node.file, "owner": node.owner, "path": node.path.lstrip("."), "named": node.name}
+    return named | contents.about(node.value)

@@ -102,7 +102,10 @@ class Unit:
 
 @dataclass(frozen=True)
 class Holder:
-    """A container of the user's that grew: by ``per_step`` elements of ``element_bytes`` (0: not known) each."""
+    """A container of the user's that grew: by ``per_step`` elements of ``element_bytes`` (0: not known) each.
+
+    ``at_least``: each keeps more than that, as a model does, of which the graphs of its functions are not counted.
+    """
 
     path: str
     file: str
@@ -113,15 +116,20 @@ class Holder:
     element_bytes: float
     length: int
     per_step: float
+    at_least: bool = False
 
     @property
     def bytes_per_step(self) -> float:
         return self.per_step * self.element_bytes
 
-    def __str__(self) -> str:
-        each = f" of {size(self.element_bytes)}" if self.element_bytes else ""
-        often = self.per_step >= 0.5
-        pace = f"{plain(self.per_step)} a step" if often else f"{plain(1000 * self.per_step)} in a thousand steps"
+    def said(self, unit: Unit) -> str:
+        least = "at least " if self.at_least else ""
+        each = f" of {least}{size(self.element_bytes)}" if self.element_bytes else ""
+        pace = f"{plain(self.per_step)} a step"
+        if unit.place is not None:
+            pace = f"{plain(self.per_step * unit.steps)} per {unit.name}"
+        elif self.per_step < 0.5:
+            pace = f"{plain(1000 * self.per_step)} in a thousand steps"
         what = self.element if self.element not in ("", "NoneType") else "element"
         return f"`{self.path}` holds {self.length:,} × {what}{each} and grows by {pace}"
 
@@ -308,6 +316,7 @@ def holders(trace: Trace) -> list[Holder]:
             float(detail.get("element_bytes") or 0),
             int(mine.value[-1]),
             grown / length,
+            bool(detail.get("at_least")),
         )
         found.setdefault((int(mine.value[-1]), grown, one.named), one)  # the same under two names
     return sorted(found.values(), key=lambda h: (-h.bytes_per_step, -h.per_step))
@@ -325,12 +334,16 @@ def contents(found: Slope, keeping: list[Holder]) -> Slope | None:
 
 
 def reasons(found: list[Holder], per_step: float) -> list[Holder]:
-    """Of containers those that explain a good part of the growth; where none is known to, one of unknown size."""
+    """Of containers those that explain a good part of the growth; where none is known to, one of unknown size.
+
+    Of those one that keeps models comes first.
+    """
     known = [h for h in found if h.bytes_per_step >= HELD_SHARE * per_step]
     together = [h for h in found if h.bytes_per_step > 0.02 * per_step]
     if known or sum(h.bytes_per_step for h in together) >= HELD_SHARE * per_step:
         return (known or together)[:4]
-    return [h for h in found if not h.element_bytes and h.kind != "graph"][:1]
+    unsure = [h for h in found if h.at_least or (not h.element_bytes and h.kind != "graph")]
+    return sorted(unsure, key=lambda h: not h.at_least)[:1]
 
 
 def functions_made(trace: Trace) -> float:

@@ -57,8 +57,9 @@ class DeviceLeak(Cause):
         if hours is not None and hours > LONGEST_H:
             return None
         numbers = found.numbers(hours)
-        what = "; ".join(map(str, why[:2])) or "what keeps it is behind none of the script's own names"
-        said = [f"{name}: {found.said(growth.unit(trace))}", what, found.until(left, hours)]
+        unit = growth.unit(trace)
+        what = "; ".join(one.said(unit) for one in why[:2]) or "what keeps it is behind none of the script's own names"
+        said = [f"{name}: {found.said(unit)}", what, found.until(left, hours)]
         retraced = growth.functions_made(trace) > 0
         return Evidence("; ".join(filter(None, said)), numbers, gathering.places(trace, why, retraced=retraced))
 

@@ -42,7 +42,8 @@ class HostLeak(Cause):
     windows, from the increments between some ten stretches: its 95 % interval has to lie above zero, and the last
     stretches have to grow as well, so that pools, caches and arenas that fill up and then stand still are not taken
     for a leak; nor is what shuffle buffers and caches of the input pipeline were seen to hold. What keeps it is
-    found by a walk from the script's own names: the containers that get longer, of what, and the line that adds.
+    found by a walk from the script's own names: the containers that get longer, of what, and the line that adds. Few
+    elements count where they are large; a model, or what `fit()` gave back, keeps its weights and graphs besides.
     Where memory swings too much for the interval, those count for themselves: 8 MiB in containers that grow to the
     end, and memory that grew at least half as fast. When memory is full counts that steps get slower, where they do.
 
@@ -107,6 +108,8 @@ class HostLeak(Cause):
         rows = measured.first(trace, evidence.where, kept.last_rows)
         if rows:
             yield Prescription("edit", Effect.EXACT, "keep only as many of the parts as are read", edits=rows)
+        elif why and why[0].at_least:
+            yield from _models(why[0])
         elif why:
             yield _limit(trace, why)
         elif evidence.numbers["traces_per_step"]:
@@ -192,6 +195,15 @@ class HostLeak(Cause):
         & "element_bytes":250000,"file":"train.py","named":"preds"}
         @sample available_bytes=20000000000
         """,
+        # Seven models in a list, each more than its weights.
+        """
+        step    1111111111
+        device  ....kkkkkk
+        @repeat 400
+        @grow memory anonymous from=600000000 by=1000000 every=40
+        @grow held models from=2 by=1 every=600 detail={"path":"models","kind":"list","element":"Sequential",
+        & "element_bytes":900000,"at_least":true,"file":"train.py","named":"models"}
+        """,
         """
         step    1111111111
         device  ....kkkkkk
@@ -238,6 +250,13 @@ class HostLeak(Cause):
     )
 
 
+def _models(one: Holder) -> Iterable[Prescription]:
+    says = f"keep in `{one.path}` what is read of each model later: its score, history.history, its weights in a file"
+    yield Prescription("advice", Effect.EXACT, says)
+    says = "call keras.backend.clear_session() in each turn, once nothing holds the model"
+    yield Prescription("advice", Effect.EXACT, says)
+
+
 def _limit(trace: Trace, why: Sequence[Holder]) -> Prescription:
     """A limit to what grows: as many as a quarter of the memory that was free throughout has room for."""
     one, free = why[0], free_bytes(trace)
@@ -276,7 +295,7 @@ def _edited(trace: Trace, one: Holder, cure: Callable[[Source, kept.Kept], list[
 
 def _what(why: Sequence[Holder], traced: float, unit: Unit) -> str:
     if why:
-        return "; ".join(map(str, why[:2]))
+        return "; ".join(one.said(unit) for one in why[:2])
     if traced * unit.steps >= RETRACED or unit.steps == 1000.0:
         return f"functions are traced again, {_count(traced * unit.steps)} per {unit.name}, and each keeps its graph"
     return "what keeps it is behind none of the script's own names"

@@ -1,0 +1,172 @@
+"""What a growing container holds: of what kind its newest element is, and how many bytes that keeps.
+
+Looked at as :mod:`holders` does, without calling anything of the user's; of Keras's and TensorFlow's own objects the
+attributes that lead to weights. Where the element before the newest one has them as well, they are kept once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from types import GetSetDescriptorType
+from typing import Any
+
+SMALL = 24  # containers of up to so many elements are gone through
+DEEP = 3  # objects in objects
+MOST_PARTS = 4000  # of the library's objects that one element leads to: models of a thousand layers
+POINTER_BYTES = 8  # what an element keeps that was there before
+LIBRARIES = ("keras.", "tf_keras.", "tensorflow.")
+# From what ``fit`` gives back to the model, and from there to layers, variables and the optimizer's; Keras 3, then 2.
+LEADS = (
+    *("model", "_model", "_layers", "optimizer", "_optimizer", "_trainable_variables", "_non_trainable_variables"),
+    *("_variables", "_value", "_self_tracked_trackables", "_trainable_weights", "_non_trainable_weights", "_storage"),
+)
+LAYERS = ("_layers", "_self_tracked_trackables")
+
+type_fields = type.__dict__["__dict__"].__get__
+type_name = type.__dict__["__name__"].__get__
+_type_module = type.__dict__["__module__"].__get__
+_type_order = type.__dict__["__mro__"].__get__
+# By id: to hash or to compare a class may be to call its metaclass.
+PLAIN = frozenset(map(id, (int, float, bool, str, bytes, complex)))
+
+
+def about(value: Any) -> dict[str, Any]:
+    """Of what the newest elements are and how many bytes one takes (0: not known; ``at_least``: or more)."""
+    newest, before = _newest(value)
+    scale = _Scale()
+    scale.weigh(before, DEEP)
+    scale.known = scale.more = False
+    size = scale.weigh(newest, DEEP)
+    return {
+        "kind": type_name(type(value)),
+        "element": _called(newest),
+        "element_module": module_of(type(newest)),
+        "element_bytes": size or (POINTER_BYTES if scale.known else 0),
+        "at_least": scale.more,
+        "limit": deque.maxlen.__get__(value) if issubclass(type(value), deque) else None,
+    }
+
+
+def module_of(kind: type) -> str:
+    found = _type_module(kind)
+    return found if type(found) is str else ""
+
+
+def fields(value: Any, kind: type) -> dict[str, Any] | None:
+    """An object's own dictionary, where its class has the usual way to it."""
+    for base in _type_order(kind):
+        found = type_fields(base).get("__dict__")
+        if found is not None:
+            return found.__get__(value) if type(found) is GetSetDescriptorType else None
+    return None
+
+
+def _called(value: Any) -> str:
+    """An element's type; of a small tuple or list, those in it."""
+    name, kind = type_name(type(value)), type(value)
+    if (kind is list or kind is tuple) and value:
+        inner = list(dict.fromkeys(type_name(type(v)) for v in value[:8]))
+        return f"{name} of {', '.join(inner[:3])}"
+    return str(name)
+
+
+def _newest(value: Any) -> tuple[Any, Any]:
+    """The newest element and the one before it, None where there is none or no order."""
+    kind = type(value)
+    try:
+        if issubclass(kind, (list, deque)):
+            base = list if issubclass(kind, list) else deque
+            return base.__getitem__(value, -1), base.__getitem__(value, -2) if base.__len__(value) > 1 else None
+        if kind is dict:
+            both = reversed(value.values())
+            return next(both), next(both, None)
+        if issubclass(kind, dict):
+            return next(iter(dict.values(value))), None
+        return next(iter(set.__iter__(value))), None
+    except (IndexError, RuntimeError, StopIteration):
+        return None, None
+
+
+class _Scale:
+    """Adds up what objects keep, as far as they are of types that are known; what was met before counts no more.
+
+    ``known``: something was met before. ``more``: a model is among them, which keeps the graphs of its functions too.
+    """
+
+    def __init__(self) -> None:
+        self.known = self.more = False
+        self._met: dict[int, Any] = {}  # alive for the moment, so that no other object gets its id
+        self._left = MOST_PARTS
+
+    def weigh(self, value: Any, depth: int) -> int:
+        kind = type(value)
+        if id(kind) in PLAIN:
+            return sys.getsizeof(value)
+        size = self._array(value, kind)
+        if size is not None:
+            return size
+        if depth and issubclass(kind, (list, tuple, dict)):
+            return self._several(value, kind, depth)
+        own = fields(value, kind) if depth else None
+        if type(own) is not dict:
+            return 0
+        if any(module_of(base).startswith(LIBRARIES) for base in _type_order(kind)):
+            return self._of_library(value, own, depth)
+        return sum(self.weigh(v, depth - 1) for v in list(own.values())[:SMALL])
+
+    def _array(self, value: Any, kind: type) -> int | None:
+        """Of arrays, tensors and variables; None of anything else."""
+        name, module = type_name(kind), module_of(kind)
+        if module == "numpy":
+            if name != "ndarray":
+                return sys.getsizeof(value)
+            base = value.base
+            whole = value if base is None or type(base) is not kind else base
+            return int(whole.nbytes) if self._is_new(whole) else int(value.nbytes) if whole is not value else 0
+        if name == "EagerTensor" and module.startswith("tensorflow."):
+            return _product(value.dtype.size, value._shape_tuple()) if self._is_new(value) else 0
+        if name == "ResourceVariable" and module.startswith("tensorflow."):
+            return _product(value.dtype.size, value.shape) if self._is_new(value) else 0
+        if name == "ArrayImpl" and module.startswith("jaxlib."):
+            return int(value.nbytes) if self._is_new(value) else 0
+        return None
+
+    def _several(self, value: Any, kind: type, depth: int) -> int:
+        if issubclass(kind, dict):
+            count, few = dict.__len__(value), list(dict.values(value))[:SMALL]
+        else:
+            base = list if issubclass(kind, list) else tuple
+            count, few = base.__len__(value), base.__getitem__(value, slice(SMALL))
+        each = [self.weigh(v, depth - 1) for v in few]
+        return sys.getsizeof(value) + (int(sum(each) * count / len(each)) if each else 0)
+
+    def _of_library(self, value: Any, own: dict[str, Any], depth: int) -> int:
+        """Weights, all of them: how deep they lie is the library's doing."""
+        if self._left <= 0 or not self._is_new(value):
+            return 0
+        self._left -= 1
+        self.more = self.more or any(name in own for name in LAYERS)
+        size = 0
+        for name in LEADS:
+            lead = own.get(name)
+            kind = type(lead)
+            several = issubclass(kind, (list, tuple))
+            base = list if issubclass(kind, list) else tuple
+            size += sum(self.weigh(one, depth) for one in (list(base.__iter__(lead)) if several else [lead]))
+        return size
+
+    def _is_new(self, value: Any) -> bool:
+        if id(value) in self._met:
+            self.known = True
+            return False
+        self._met[id(value)] = value
+        return True
+
+
+def _product(item_bytes: Any, shape: Any) -> int:
+    """0 where an extent is not known."""
+    size = int(item_bytes)
+    for extent in shape:
+        size *= int(extent or 0)
+    return size
