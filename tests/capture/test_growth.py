@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import re
 import sys
 import time
 import weakref
@@ -17,6 +18,7 @@ import pytest
 
 from slowtrain.capture import contents, growth, holders
 from slowtrain.capture.recorder import now
+from slowtrain.causes.drift.growing_step import GrowingStep
 from slowtrain.causes.memory.host_leak import HostLeak
 from slowtrain.trace import build
 from slowtrain.trace import growth as read
@@ -173,6 +175,22 @@ def test_what_is_held_is_told_with_its_size(module: Any) -> None:
     assert 8000 <= told["agent.memory"]["element_bytes"] < 8200
     assert told["agent.memory"]["limit"] == 1000
     assert told["history"]["limit"] is None
+
+
+def test_arrays_are_found_by_their_bytes(module: Any) -> None:
+    numpy = pytest.importorskip("numpy")
+    module.agent.seen = numpy.zeros((1000, 4))
+    module.table = {"rows": numpy.zeros(4000, "uint8"), "more": numpy.zeros(5000, "uint8")}
+    named = [f for f in holders.walk(local=False) if "of_the_user" in f.path and f.about().get("array")]
+    assert {f.path.split("|")[-1]: f.length for f in named} == {"agent.seen": 32_000, "table['more']": 5000}
+    assert [f.about()["kind"] for f in named] == ["ndarray"] * 2
+
+
+def test_tables_are_found_by_their_bytes_where_pandas_has_them() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed here")
+    table = pandas.DataFrame({"a": [1.0] * 1000, "b": [2] * 1000})
+    assert contents.arrays()[id(pandas.DataFrame)](table) == 16_000
+    assert contents.arrays()[id(pandas.Series)](table["a"]) == 8000
 
 
 class _Library:
@@ -394,6 +412,50 @@ def test_models_that_a_search_keeps_are_named_with_their_line(tmp_path: Path) ->
     assert "tuple of float, History of at least 7." in evidence.says
     line = KEPT_MODELS.splitlines().index(next(t for t in KEPT_MODELS.splitlines() if "tried[width]" in t)) + 1
     assert [p.line for p in evidence.where] == [line]
+
+
+JOINED = """
+import numpy as np
+import tensorflow as tf
+
+class Memory:
+    def __init__(self):
+        self.seen = np.zeros((0, 1000))
+
+    def add(self, rows):
+        self.seen = np.concatenate([self.seen, rows])
+
+@tf.function
+def train_step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((x @ w) ** 2)
+    w.assign_sub(0.01 * tape.gradient(loss, w))
+    return loss
+
+w = tf.Variable(tf.random.normal((1000, 8)))
+memory = Memory()
+for step in range(900):
+    rows = np.random.rand(12, 1000)
+    memory.add(rows)
+    train_step(tf.constant(rows, tf.float32))
+"""
+
+
+@pytest.mark.tensorflow
+def test_an_array_that_is_joined_to_itself_is_named_with_its_line(tmp_path: Path) -> None:
+    """By 96 kB in each step, all of which the next one copies."""
+    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+    done = running.recorded(tmp_path / "run", running.write(tmp_path, JOINED))
+    assert done.code == 0, done.err
+    trace = build.load(done.folder)
+    line = JOINED.splitlines().index("        self.seen = np.concatenate([self.seen, rows])") + 1
+    leak, slower = HostLeak().examine(trace), GrowingStep().examine(trace)
+    assert leak is not None
+    assert re.search(r"`memory.seen` \(ndarray\) has \d\d\.?\d? MB and grows by 9\d(\.\d)? kB per step", leak.says)
+    assert [p.line for p in leak.where] == [line]
+    assert slower is not None
+    assert slower.where[0].line == line
+    assert "; `memory.seen` grew from " in slower.says
 
 
 def test_a_limit_of_a_deque_is_read_without_asking_its_class() -> None:

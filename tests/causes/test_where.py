@@ -402,3 +402,47 @@ def test_elements_may_overtake_each_other_where_nothing_limits_the_threads() -> 
     limited += "    ds = ds.with_options(options)\n"
     several = list(cause.prescribe(recorded(STARVED, limited), evidence))
     assert [p.effect for p in several if p.edits] == [Effect.EXACT]
+
+
+JOINED = """
+step    1111111111
+device  ....kkkkkk
+@repeat 400
+@more device=0.2
+@grow memory anonymous from=600000000 by=1000000 every=200 last=20000
+@grow held seen from=400000 by=900000 every=200 last=20000 detail={"path":"PATH","kind":"ndarray","element":"", \
+    "element_bytes":1,"array":true,"file":"train.py","named":"seen","owner":"OWNER"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "owner", "line"),
+    [
+        ("seen", "", "seen = np.concatenate([seen, batch])"),
+        ("seen", "", "seen = np.append(seen, batch, axis=0)"),
+        ("seen", "", "seen = tf.concat(values=[seen, batch], axis=0)"),
+        ("seen", "", "seen, count = np.vstack((seen, batch)), count + 1"),
+        ("seen", "", "seen = pd.concat([seen, batch], ignore_index=True)"),
+        ("seen", "", "seen = seen.append(batch)"),
+        ("seen", "", "seen = batch if seen is None else np.hstack([seen, batch])"),
+        ("seen", "", "seen = np.r_[seen, batch]"),
+        ("seen", "", "seen = longer(seen, batch)"),
+        ("agent.seen", "Agent", "agent.seen = np.concatenate([agent.seen, batch])[-9:]"),
+        ("kept['seen']", "", "seen['rows'] = np.concatenate([seen['rows'], batch])"),
+    ],
+)
+def test_an_array_that_is_joined_to_itself(path: str, owner: str, line: str) -> None:
+    text = f"""
+        import numpy as np
+        seen = np.zeros((0, 4))
+        other = np.concatenate([np.zeros(3), np.ones(3)])
+        for batch in data:
+            step(batch)
+            {line}
+        plot(np.concatenate([seen, other]))
+    """
+    drawing = JOINED.replace("PATH", path).replace("OWNER", owner)
+    assert named("memory/host-leak", drawing, text) == [6]
+    assert named("drift/growing-step", drawing, text)[0] == 6
+    says = next(c for c in all_causes() if c.id == "drift/growing-step").examine(recorded(drawing, text)).says
+    assert says.endswith(f"; `{path}` grew from 400 kB to 89.5 MB")

@@ -156,6 +156,13 @@ def test_models_are_the_reason_where_nothing_is_known_to_explain_the_growth() ->
     assert growth.reasons([large, models], PER_STEP) == [large]
 
 
+def test_arrays_that_get_longer() -> None:
+    (one,) = growth.arrays(_held(kind="ndarray", element="", element_bytes=1, array=True))
+    assert (one.length, one.bytes_per_step) == (1860, pytest.approx(1.0, rel=0.01))
+    assert one.said(growth.Unit("thousand steps", 1000.0)) == "`kept` (ndarray) has 1.86 kB and grows by 1 B per step"
+    assert growth.arrays(_held(element_bytes=PER_STEP)) == [], "a container is none"
+
+
 def test_growth_of_a_container_is_told_per_call_where_the_slope_is() -> None:
     (one,) = growth.holders(_held(element_bytes=2e6, at_least=True))
     per_call = growth.Unit("call of fit", 50.0, Place("train.py", 9), 20)

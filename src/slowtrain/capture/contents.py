@@ -1,4 +1,4 @@
-"""What a growing container holds: of what kind its newest element is, and how many bytes that keeps.
+"""What grows holds: of what kind a container's newest element is, and how many bytes that keeps; an array's own.
 
 Looked at as :mod:`holders` does, without calling anything of the user's; of Keras's and TensorFlow's own objects the
 attributes that lead to weights. Where the element before the newest one has them as well, they are kept once.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from collections.abc import Callable
 from types import GetSetDescriptorType
 from typing import Any
 
@@ -29,6 +30,45 @@ _type_module = type.__dict__["__module__"].__get__
 _type_order = type.__dict__["__mro__"].__get__
 # By id: to hash or to compare a class may be to call its metaclass.
 PLAIN = frozenset(map(id, (int, float, bool, str, bytes, complex)))
+
+
+def arrays() -> dict[int, Callable[[Any], int]]:
+    """By the id of a class, of those of NumPy's, TensorFlow's and pandas's that are there: the bytes of one of it."""
+    found: dict[int, Callable[[Any], int]] = {}
+    for module, name, size in _ARRAYS:
+        kind = getattr(sys.modules.get(module), name, None)
+        if isinstance(kind, type):
+            found[id(kind)] = size
+    return found
+
+
+def of_array(value: Any) -> dict[str, Any]:
+    """An array as a container of bytes: a longer one of its name takes its place."""
+    return {"kind": type_name(type(value)), "element": "", "element_bytes": 1, "array": True, "limit": None}
+
+
+def _array_bytes(value: Any) -> int:
+    return int(value.nbytes)
+
+
+def _tensor_bytes(value: Any) -> int:
+    return _product(value.dtype.size, value._shape_tuple())
+
+
+def _frame_bytes(value: Any) -> int:
+    """Of pandas's tables, whose columns of strings count as pointers."""
+    try:
+        return sum(int(block.values.nbytes) for block in value._mgr.blocks)
+    except (AttributeError, TypeError):  # of another version
+        return -1
+
+
+_ARRAYS = (
+    ("numpy", "ndarray", _array_bytes),
+    ("tensorflow.python.framework.ops", "EagerTensor", _tensor_bytes),
+    ("pandas", "DataFrame", _frame_bytes),
+    ("pandas", "Series", _frame_bytes),
+)
 
 
 def about(value: Any) -> dict[str, Any]:
@@ -125,7 +165,7 @@ class _Scale:
             whole = value if base is None or type(base) is not kind else base
             return int(whole.nbytes) if self._is_new(whole) else int(value.nbytes) if whole is not value else 0
         if name == "EagerTensor" and module.startswith("tensorflow."):
-            return _product(value.dtype.size, value._shape_tuple()) if self._is_new(value) else 0
+            return _tensor_bytes(value) if self._is_new(value) else 0
         if name == "ResourceVariable" and module.startswith("tensorflow."):
             return _product(value.dtype.size, value.shape) if self._is_new(value) else 0
         if name == "ArrayImpl" and module.startswith("jaxlib."):

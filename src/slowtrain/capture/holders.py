@@ -1,4 +1,4 @@
-"""Containers that the user's own names lead to: globals, attributes of the user's objects, variables of functions.
+"""Containers and arrays by the user's own names: globals, attributes of the user's objects, variables of functions.
 
 A guest's walk: no method of the user's is called, whatever an object claims to be. Types are read with ``type()``,
 lengths by the built-in types' own methods, attributes from the dictionary that a class gives its objects. What was
@@ -24,6 +24,7 @@ MOST_NODES = 1200  # looked at in one walk: 1 to 2 ms
 MOST_ENTRIES = 400  # of one dictionary that is gone through
 DEEP = 4  # names in a path
 MOST_FRAMES = 60
+LEAST_ARRAY_BYTES = 4096  # smaller arrays neither fill memory nor take time to go through
 LEAST_COUNTED = 2  # shorter containers are not reported: they hold the program's own parts
 
 _CONTAINERS = (list, dict, set, deque)
@@ -33,7 +34,10 @@ _resume = [0]  # the root with which the next walk begins, where one could not s
 
 @dataclass(frozen=True)
 class Held:
-    """A container: ``path`` as the user would write it, behind the file; ``about`` says more, when it is asked."""
+    """A container: ``path`` as the user would write it, behind the file; ``about`` says more, when it is asked.
+
+    An array's ``length`` is in bytes.
+    """
 
     path: str
     length: int
@@ -60,6 +64,7 @@ def walk(*, local: bool) -> Iterator[Held]:
     modules = _modules()
     roots = list(_roots(modules, local))
     seen: set[int] = set()
+    arrays = contents.arrays()
     left = MOST_NODES
     first = _resume[0] % max(len(roots), 1)
     _resume[0] = 0
@@ -75,9 +80,15 @@ def walk(*, local: bool) -> Iterator[Held]:
             if id(node.value) in seen:
                 continue
             seen.add(id(node.value))
+            array = arrays.get(id(type(node.value)))
+            if array is not None:
+                size = array(node.value)
+                if size >= LEAST_ARRAY_BYTES:
+                    yield Held(_path(node), size, functools.partial(_about, node, contents.of_array))
+                continue
             length = _length(node.value)
             if length >= LEAST_COUNTED and node.depth:
-                yield Held(f"{node.file}|{node.owner}|{node.path}", length, functools.partial(_about, node))
+                yield Held(_path(node), length, functools.partial(_about, node, contents.about))
             if node.depth < DEEP:
                 queue.extend(_inside(node, length, modules))
 
@@ -200,7 +211,11 @@ def _worth(item: Any) -> bool:
     return id(type(item)) not in _LEAVES
 
 
-def _about(node: _Node) -> dict[str, Any]:
-    """Where a container that grows is named, and what it holds."""
+def _path(node: _Node) -> str:
+    return f"{node.file}|{node.owner}|{node.path}"
+
+
+def _about(node: _Node, told: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    """Where what grows is named, and what it holds."""
     named = {"file": node.file, "owner": node.owner, "path": node.path.lstrip("."), "named": node.name}
-    return named | contents.about(node.value)
+    return named | told(node.value)

@@ -35,6 +35,7 @@ MOST_CALLS = 24
 HELD_SHARE = 0.3  # of the growth that a container must explain to be named as its reason
 LEAST_KEPT = 8 << 20  # bytes in containers, for them alone to count: the losses of hundreds of thousands of steps
 FOLLOWS = 0.5  # of what they keep: by so much at least has memory to grow
+LONGER = 1.1  # times what an array was at first
 ENDED = 0.1  # of the run's steps: what has not become longer in the last ones has stopped growing
 
 # One-sided 99.5 % quantiles of Student's t by degrees of freedom, from LEAST_FINE - 2 on.
@@ -105,6 +106,7 @@ class Holder:
     """A container of the user's that grew: by ``per_step`` elements of ``element_bytes`` (0: not known) each.
 
     ``at_least``: each keeps more than that, as a model does, of which the graphs of its functions are not counted.
+    ``array``: it is one, counted in bytes, and a longer one took its place again and again. ``grown``: by so many.
     """
 
     path: str
@@ -117,6 +119,8 @@ class Holder:
     length: int
     per_step: float
     at_least: bool = False
+    array: bool = False
+    grown: int = 0
 
     @property
     def bytes_per_step(self) -> float:
@@ -125,6 +129,10 @@ class Holder:
     def said(self, unit: Unit) -> str:
         least = "at least " if self.at_least else ""
         each = f" of {least}{size(self.element_bytes)}" if self.element_bytes else ""
+        if self.array:
+            told, name = (unit.steps, unit.name) if unit.place is not None else (1.0, "step")
+            grows = f"grows by {size(told * self.per_step)} per {name}"
+            return f"`{self.path}` ({self.kind}) has {size(self.length)} and {grows}"
         pace = f"{plain(self.per_step)} a step"
         if unit.place is not None:
             pace = f"{plain(self.per_step * unit.steps)} per {unit.name}"
@@ -317,9 +325,16 @@ def holders(trace: Trace) -> list[Holder]:
             int(mine.value[-1]),
             grown / length,
             bool(detail.get("at_least")),
+            bool(detail.get("array")),
+            grown,
         )
         found.setdefault((int(mine.value[-1]), grown, one.named), one)  # the same under two names
     return sorted(found.values(), key=lambda h: (-h.bytes_per_step, -h.per_step))
+
+
+def arrays(trace: Trace) -> list[Holder]:
+    """Arrays, tensors and tables of the user's that got longer throughout, by a tenth and more; two at most."""
+    return [h for h in holders(trace) if h.array and h.length > LONGER * (h.length - h.grown)][:2]
 
 
 def contents(found: Slope, keeping: list[Holder]) -> Slope | None:

@@ -271,7 +271,7 @@ def _mean(column: Floats, side: Ints) -> float:
 
 
 def grown(trace: Trace, early: Ints, late: Ints) -> str:
-    """What else grew meanwhile by more than a tenth: the process's memory, a device's in use, ops of the graph."""
+    """What else grew meanwhile by more than a tenth: memory, what is in use on a device, a graph, arrays."""
     found: list[tuple[str, float, float, Callable[[float, float], str]]] = []
     rss = trace.samples.get("rss_bytes")
     if rss is not None:
@@ -283,7 +283,13 @@ def grown(trace: Trace, early: Ints, late: Ints) -> str:
     at, ops = growth.graph(trace)
     then, now = (_mean(ops, _within_ms(trace, at, index)) for index in (early, late))
     found.append(("the graph", then, now, "{:,.0f} to {:,.0f} ops".format))
+    arrays = growth.arrays(trace)
+    found += [(f"`{one.path}`", float(one.length - one.grown), float(one.length), _sizes) for one in arrays]
     return "".join(f"; {what} grew from {say(then, now)}" for what, then, now, say in found if now > MORE * then)
+
+
+def _sizes(then: float, now: float) -> str:
+    return f"{growth.size(then)} to {growth.size(now)}"
 
 
 def _megabytes(then: float, now: float) -> str:

@@ -14,9 +14,9 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import histories, newest, rowsfirst
 from slowtrain.source.cures.input import rebased
 from slowtrain.source.cures.memory import kept
-from slowtrain.source.reading import shown
+from slowtrain.source.reading import gathering, shown
 from slowtrain.source.spots.drift import collected, growing
-from slowtrain.trace import Trace, lengthening, moving, slowing, trend
+from slowtrain.trace import Trace, growth, lengthening, moving, slowing, trend
 from slowtrain.trace.moving import Moved
 from slowtrain.trace.trend import Growth
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -57,7 +57,8 @@ class GrowingStep(Cause):
     script, which figure of the machine has most of the growth and grew far more than the rest of the step. Where all
     of the step got slower alike and no figure tells why, it has to go on for a minute before it is reported, or make a
     step four times as slow, which a shared machine does not. Where the input grows, and each epoch's data set holds
-    the one before with further stages, that is the growth, however unsteady the steps are.
+    the one before with further stages, that is the growth, however unsteady the steps are. Arrays, tensors and tables
+    of the script's own that were seen to get longer are named, with the line that joins more to them.
 
     ## What to do
     Look at the line that is named: what it goes through should not get longer. Keep a running mean instead of a list,
@@ -99,7 +100,7 @@ class GrowingStep(Cause):
             numbers |= {"left_ms": left[0], "left_without_ms": left[1]}
             says += f"; at this rate the rest takes {_clock(left[0])}, without the growth {_clock(left[1])}"
         says += moving.grown(trace, early, late)
-        return Evidence(says, numbers, shown.together(_longer(trace, why), why.where))
+        return Evidence(says, numbers, _where(trace, why))
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         found = _found(trace)
@@ -258,6 +259,13 @@ def _at_begins(trace: Trace) -> tuple[Growth, Moved] | None:
         return None
     more = float(waits[told & late].mean() - waits[told & ~late].mean())
     return (grows, Moved(str(Category.INPUT), longer[0], longer[1], {Category.INPUT: more})) if more > 0 else None
+
+
+def _where(trace: Trace, why: Moved) -> tuple[Place, ...]:
+    """The lines that ran longer, and those that make an array longer: first, where it is what a call works on."""
+    arrays = gathering.adding(trace, growth.arrays(trace))
+    worked_on = why.kind in ("", "call", str(Category.COMPILE), str(Category.FEED))
+    return shown.together(arrays if worked_on else (), _longer(trace, why), why.where, arrays)
 
 
 def _longer(trace: Trace, why: Moved) -> tuple[Place, ...]:

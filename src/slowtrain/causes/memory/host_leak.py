@@ -43,7 +43,8 @@ class HostLeak(Cause):
     stretches have to grow as well, so that pools, caches and arenas that fill up and then stand still are not taken
     for a leak; nor is what shuffle buffers and caches of the input pipeline were seen to hold. What keeps it is
     found by a walk from the script's own names: the containers that get longer, of what, and the line that adds. Few
-    elements count where they are large; a model, or what `fit()` gave back, keeps its weights and graphs besides.
+    elements count where they are large; a model, or what `fit()` gave back, keeps its weights and graphs besides. An
+    array whose place a longer one takes again and again counts by its bytes, with the line that joins them.
     Where memory swings too much for the interval, those count for themselves: 8 MiB in containers that grow to the
     end, and memory that grew at least half as fast. When memory is full counts that steps get slower, where they do.
 
@@ -108,6 +109,9 @@ class HostLeak(Cause):
         rows = measured.first(trace, evidence.where, kept.last_rows)
         if rows:
             yield Prescription("edit", Effect.EXACT, "keep only as many of the parts as are read", edits=rows)
+        elif why and why[0].array:
+            says = f"keep the newest part of `{why[0].path}`, a slice of a fixed length, or write out what is not read"
+            yield Prescription("advice", Effect.EXACT, says)
         elif why and why[0].at_least:
             yield from _models(why[0])
         elif why:
@@ -194,6 +198,15 @@ class HostLeak(Cause):
         @grow held preds from=4 by=4 every=40 detail={"path":"preds","kind":"list","element":"EagerTensor",
         & "element_bytes":250000,"file":"train.py","named":"preds"}
         @sample available_bytes=20000000000
+        """,
+        # An array that is joined to itself.
+        """
+        step    1111111111
+        device  ....kkkkkk
+        @repeat 400
+        @grow memory anonymous from=600000000 by=1000000 every=40
+        @grow held seen from=400000 by=900000 every=40 detail={"path":"seen","kind":"ndarray","element":"",
+        & "element_bytes":1,"array":true,"file":"train.py","named":"seen"}
         """,
         # Seven models in a list, each more than its weights.
         """

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from slowtrain.model import Place
 from slowtrain.source import FUNCTIONS, Source, trees
+from slowtrain.source.reading import finding
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.trace import Trace, growth
 from slowtrain.trace.growth import Holder
@@ -14,27 +15,38 @@ from slowtrain.trace.growth import Holder
 MOST_LINES = 3  # of one container
 
 LENGTHENING = frozenset({"append", "appendleft", "extend", "add", "insert", "update", "setdefault"})
+JOINING = frozenset("append concat concatenate hstack vstack dstack column_stack row_stack insert resize pad".split())
 
 
 def places(trace: Trace, why: Sequence[Holder], *, retraced: bool = False) -> tuple[Place, ...]:
     """The lines that add to what grows; else the one that is traced again; else the call, or the step."""
-    found: list[Place] = []
-    for one in why:
-        text = text_of(trace, one.file) if one.file else None
-        if text is not None:
-            found += [Place(one.file, line) for line in lines(text, one.named, one.owner)[:MOST_LINES]]
+    found = adding(trace, why)
     if not found and retraced:
         found += [e.place for e in trace.events_of("trace") if e.place is not None][-1:]
     last = growth.unit(trace).place or trace.steps.place
     return tuple(dict.fromkeys(found or ([last] if last is not None else [])))
 
 
-def lines(source: Source, named: str, owner: str) -> list[int]:
+def adding(trace: Trace, why: Sequence[Holder]) -> list[Place]:
+    """The lines that add to what grows, as far as the text shows them."""
+    found: list[Place] = []
+    for one in why:
+        text = text_of(trace, one.file) if one.file else None
+        if text is not None:
+            found += [Place(one.file, n) for n in lines(text, one.named, one.owner, array=one.array)[:MOST_LINES]]
+    return found
+
+
+def lines(source: Source, named: str, owner: str, *, array: bool = False) -> list[int]:
     """Lines that add to what is called ``named``, or to what stands under it; those in ``owner`` where there are some.
 
-    ``owner`` is the function or class to which the name belongs, empty for a module's own.
+    ``owner`` is the function or class to which the name belongs, empty for a module's own. An ``array`` is made anew
+    with more in it; where no line is seen to join parts, by those of a loop that give the name another value.
     """
-    found = [n.lineno for n in trees.walk(source.tree) if isinstance(n, (ast.expr, ast.stmt)) and _adds(n, named)]
+    statements = [n for n in trees.walk(source.tree) if isinstance(n, (ast.expr, ast.stmt))]
+    found = [n.lineno for n in statements if (_joins if array else _adds)(n, named)]
+    if array and not found:
+        found = [n.lineno for n in statements if isinstance(n, ast.Assign) and _binds(n, named)]
     owners = [n for n in trees.walk(source.tree) if isinstance(n, (*FUNCTIONS, ast.ClassDef)) and n.name == owner]
     inside = [line for line in found if any(o.lineno <= line <= (o.end_lineno or o.lineno) for o in owners)]
     loops = [n for n in trees.walk(source.tree) if isinstance(n, (ast.For, ast.While))]
@@ -52,8 +64,41 @@ def _adds(node: ast.AST, named: str) -> bool:
     if isinstance(node, ast.Assign):
         keyed = any(isinstance(t, ast.Subscript) and _is(t.value, named) for t in node.targets)
         longer = isinstance(node.value, ast.BinOp) and _is(node.value.left, named)
-        return keyed or (longer and any(_is(t, named) for t in node.targets))
+        spread = isinstance(node.value, (ast.List, ast.Tuple)) and any(
+            isinstance(e, ast.Starred) and _is(e.value, named) for e in node.value.elts
+        )
+        return keyed or ((longer or spread) and any(_is(t, named) for t in node.targets))
     return False
+
+
+def _binds(node: ast.Assign, named: str) -> bool:
+    """Whether it gives the name a value, also as one of several."""
+    targets = [e for t in node.targets for e in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
+    return any(_is(t, named) for t in targets)
+
+
+def _joins(node: ast.AST, named: str) -> bool:
+    """``a = np.concatenate([a, b])``, in whatever stands around it, and ``a = a.append(b)`` of a table."""
+    if not isinstance(node, ast.Assign) or not _binds(node, named):
+        return False
+    for call in trees.walk(node.value):
+        if isinstance(call, ast.Subscript) and _is_indexed(call, named):  # np.r_[a, b]
+            return True
+        if not isinstance(call, ast.Call) or finding.called(call) not in JOINING:
+            continue
+        given = [*call.args, *(k.value for k in call.keywords)]
+        given += [e for one in given if isinstance(one, (ast.List, ast.Tuple)) for e in one.elts]
+        given += [call.func.value] if isinstance(call.func, ast.Attribute) else []
+        if any(_is(one, named) for one in given):
+            return True
+    return False
+
+
+def _is_indexed(node: ast.Subscript, named: str) -> bool:
+    """``np.r_[a, b]`` and ``np.c_[a, b]``."""
+    owner, at = node.value, node.slice
+    joins = isinstance(owner, ast.Attribute) and owner.attr in ("r_", "c_")
+    return joins and isinstance(at, ast.Tuple) and any(_is(one, named) for one in at.elts)
 
 
 def _is(node: ast.AST, named: str) -> bool:
