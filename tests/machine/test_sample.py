@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from slowtrain.machine import heap
 from slowtrain.machine.gpu import Gpus
 from slowtrain.machine.sample import UNITS, Sampler
 
@@ -90,6 +91,67 @@ def test_a_container_with_limits(draw: Draw) -> None:
     )
     found = Sampler(root, gpus=NO_GPUS).sample()
     assert (found["cgroup_used_bytes"], found["throttled_seconds"]) == (500.0, 1.0)
+
+
+STATUS = "77 (a) b) R " + "0 " * 35 + "CORE 0 0"  # the field processor of proc(5) is the 39th
+CPUINFO = "processor\t: {}\nflags\t\t: fpu {}\ncpu MHz\t\t: {}\n\n"
+
+
+def _on_core(core: int) -> dict[str, str]:
+    return {f"proc/self/task/{os.getpid()}/stat": STATUS.replace("CORE", str(core))}
+
+
+def test_the_clock_of_the_main_threads_core(draw: Draw) -> None:
+    cpu = "sys/devices/system/cpu"
+    clocks = {f"{cpu}/cpu{i}/cpufreq/scaling_cur_freq": f"{mhz}000\n" for i, mhz in enumerate((1200, 3400))}
+    sampler = Sampler(root := draw(_on_core(1) | clocks), gpus=NO_GPUS)
+    assert sampler.sample()["cpu_mhz"] == 3400.0
+    (root / f"{cpu}/cpu1/cpufreq/scaling_cur_freq").write_text("1900000\n")
+    assert sampler.sample()["cpu_mhz"] == 1900.0
+    (root / f"proc/self/task/{os.getpid()}/stat").write_text(STATUS.replace("CORE", "0"))
+    assert sampler.sample()["cpu_mhz"] == 1200.0
+
+
+@pytest.mark.parametrize(("flag", "told"), [("aperfmperf", 2400.5), ("tsc", None)])
+def test_a_clock_that_only_the_processor_counts(draw: Draw, flag: str, told: float | None) -> None:
+    """Without that flag the figure is what the processor is sold with."""
+    listed = CPUINFO.format(0, flag, 800.0) + CPUINFO.format(1, flag, 2400.5)
+    found = Sampler(draw(_on_core(1) | {"proc/cpuinfo": listed}), gpus=NO_GPUS).sample()
+    assert found.get("cpu_mhz") == told
+
+
+def test_many_cores_are_not_listed_for_one_clock(draw: Draw) -> None:
+    listed = "".join(CPUINFO.format(i, "aperfmperf", 800.0) for i in range(64))
+    assert "cpu_mhz" not in Sampler(draw(_on_core(1) | {"proc/cpuinfo": listed}), gpus=NO_GPUS).sample()
+
+
+def test_malloc_is_counted_the_more_seldom_the_longer_it_takes() -> None:
+    at, told, counts = [0.0], heap._Figures(uordblks=7, fordblks=5, keepcost=2), []
+
+    def count() -> heap._Figures:
+        counts.append(at[0])
+        at[0] += 0.01
+        return told
+
+    read = heap.Heap(count, lambda: at[0])
+    assert read() == (7.0, 3.0)
+    at[0] = 49.0
+    assert read() is None
+    at[0] = 51.0
+    assert read() == (7.0, 3.0)
+    assert counts == [0.0, 51.0]
+    assert heap.Heap(heap._Figures)() is None, "another allocator took its place"
+
+
+@pytest.mark.skipif(heap.heap() is None, reason="needs glibc 2.33")
+def test_malloc_of_this_process_is_counted() -> None:
+    before = heap.heap()()  # type: ignore[misc]
+    kept = [bytearray(2000) for _ in range(5000)]
+    held = heap.heap()()  # type: ignore[misc]
+    del kept[::2]
+    pieces = heap.heap()()  # type: ignore[misc]
+    assert held[0] - before[0] > 9e6
+    assert pieces[1] - held[1] > 4e6
 
 
 def test_a_source_that_fails_is_named_and_left_out(draw: Draw) -> None:

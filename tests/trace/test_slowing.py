@@ -121,6 +121,71 @@ def test_input_that_comes_from_a_disk_in_the_end(mb: float, reads: bool) -> None
     assert any("page cache" in says for says in cures) is reads
 
 
+ALIKE = """
+    step    11111111
+    python  pp......
+    device  ..kkkkkk
+    @repeat 8000
+    @more python=0.0003 device=0.0009
+"""
+
+
+def _alike(**figures: tuple[float, float]) -> Trace:
+    """A run of which everything gets slower, by twice in the end, and figures of the machine that change."""
+    trace = drawn(ALIKE)
+    at = np.linspace(0, float(trace.steps.end_ms[-1]), 400)
+    columns = {key: np.linspace(*ends, 400) for key, ends in figures.items()}
+    for column in columns.values():
+        column[::3] = np.nan  # not read each time
+    return replace(trace, samples={"time_ms": at, **columns})
+
+
+@pytest.mark.parametrize(
+    ("figures", "kind", "said"),
+    [
+        ({"cpu_mhz": (3600.0, 1500.0)}, "processor", r"; the processor's clock fell from 3\d\d\d to 1\d\d\d MHz"),
+        ({"cpu_mhz": (3600.0, 3300.0)}, "call", "; the calls that compute took"),  # 8 %, for a step of twice the time
+        ({"cpu_mhz": (1500.0, 3600.0)}, "call", "; the calls that compute took"),
+        (
+            {"heap_free_bytes": (1e7, 4e8), "heap_used_bytes": (4e8, 4e8)},
+            "allocator",
+            r"; of malloc's heap 10% lay free in pieces at first and 46% at the end \(338 MB\)",
+        ),
+        ({"heap_free_bytes": (1e6, 2e7), "heap_used_bytes": (4e6, 4e6)}, "call", "; the calls that compute took"),
+        ({}, "call", "; the calls that compute took"),
+    ],
+)
+def test_all_of_a_step_gets_slower_and_the_machine_tells_why(
+    figures: dict[str, tuple[float, float]], kind: str, said: str
+) -> None:
+    trace = _alike(**figures)
+    found = slowing.in_steps(trace)
+    assert found is not None
+    assert found[1].kind == kind
+    evidence = GrowingStep().examine(trace)
+    assert evidence is not None
+    assert re.search(said, evidence.says)
+
+
+def test_what_an_allocator_holds_free_is_said() -> None:
+    found = GrowingStep().examine(_alike(heap_free_bytes=(2e7, 6e7), heap_used_bytes=(4e8, 4e8)))
+    assert found is not None
+    assert re.search(r"; what malloc holds free grew from 2\d to 5\d MB$", found.says)
+    little = GrowingStep().examine(_alike(heap_free_bytes=(1e6, 6e6), heap_used_bytes=(4e8, 4e8)))
+    assert little is not None
+    assert "malloc" not in little.says
+
+
+def test_what_a_framework_says_of_its_pool_is_said() -> None:
+    every = f"every=40 last={24 * STEPS}"
+    trace = drawn(f"{growing(4.0, 0.05)}\n@grow memory X from=1000000000 by=4000000 {every}")
+    for what, words in (("peak ", "the most in use on"), ("free ", "what is free in the pool of")):
+        names = tuple(replace(n, text=f"{what}GPU:0") if n.text == "X" else n for n in trace.names)
+        found = GrowingStep().examine(replace(trace, names=names))
+        assert found is not None
+        assert f"; {words} GPU:0 grew from 1" in found.says
+
+
 HALFWAY = """
     step    11111
     python  p....

@@ -56,7 +56,7 @@ class GrowthWatch:
         self.walks = 0
         self.spent_ns = 0
         self._read = _reader()
-        self._devices: list[tuple[int, Callable[[], int | None]]] | None = None
+        self._devices: list[tuple[str, Callable[[], dict[str, int]]]] | None = None
         self._made_ns = now()
         self._begun_ns = 0
         self._walk_due_ns = 0
@@ -90,15 +90,15 @@ class GrowthWatch:
             recorder.span(recorder.name(MEMORY, "anonymous"), at, at, self._bytes)
         if self._devices is None:
             self._devices = recorder.guard("devices", self._gpus) or []
-        for name, used in self._devices:
-            count, at = used(), now()
-            if count is not None:
-                recorder.span(name, at, at, count)
+        for device, told in self._devices:
+            for what, count in told().items():
+                at = now()
+                recorder.span(recorder.name(MEMORY, f"{what}{device}"), at, at, count)
 
-    def _gpus(self) -> list[tuple[int, Callable[[], int | None]]]:
+    def _gpus(self) -> list[tuple[str, Callable[[], dict[str, int]]]]:
         """The GPUs that the framework uses: steps were taken, so that asking wakes nothing."""
         readers = on_jax.memory() if on_jax.at_work() is not None else _of_tensorflow()
-        return [(self.recorder.name(MEMORY, f"GPU:{i}"), read) for i, read in enumerate(readers[:MOST_DEVICES])]
+        return [(f"GPU:{i}", read) for i, read in enumerate(readers[:MOST_DEVICES])]
 
     @property
     def _suspected(self) -> bool:
@@ -173,14 +173,21 @@ def _reader() -> Callable[[], int] | None:
     return read
 
 
-def _of_tensorflow() -> list[Callable[[], int | None]]:
-    """For each GPU a reader of what TensorFlow's allocator has given out there."""
+def _of_tensorflow() -> list[Callable[[], dict[str, int]]]:
+    """For each GPU a reader of what TensorFlow's allocator has given out there, and had at most so far."""
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is None:
         return []
     info = tensorflow.config.experimental.get_memory_info
-    count = len(tensorflow.config.list_logical_devices("GPU"))
-    return [lambda device=f"GPU:{i}": int(info(device)["current"]) for i in range(count)]  # type: ignore[misc]
+
+    def reader(device: str) -> Callable[[], dict[str, int]]:
+        def told() -> dict[str, int]:
+            found = info(device)
+            return {"": int(found["current"]), "peak ": int(found["peak"])}
+
+        return told
+
+    return [reader(f"GPU:{i}") for i in range(len(tensorflow.config.list_logical_devices("GPU")))]
 
 
 def _graph_nodes() -> int:

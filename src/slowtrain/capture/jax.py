@@ -216,15 +216,17 @@ def devices() -> list[dict[str, Any]]:
     return [{"kind": kind(d), "name": str(d), "model": str(d.device_kind)} for d in at_work().local_devices()]
 
 
-def memory() -> list[Callable[[], int | None]]:
-    """For each GPU a reader of what JAX's allocator has given out there; None where it does not say."""
+def memory() -> list[Callable[[], dict[str, int]]]:
+    """For each GPU a reader of what JAX's allocator says: given out, at most so far, free in its pool."""
 
-    def reader(device: Any) -> Callable[[], int | None]:
-        def used() -> int | None:
-            count = (device.memory_stats() or {}).get("bytes_in_use")
-            return None if count is None else int(count)
+    def reader(device: Any) -> Callable[[], dict[str, int]]:
+        def told() -> dict[str, int]:
+            stats = device.memory_stats() or {}
+            used, peak, pool = (stats.get(key) for key in ("bytes_in_use", "peak_bytes_in_use", "pool_bytes"))
+            found = {"": used, "peak ": peak, "free ": pool - used if pool and used is not None else None}
+            return {what: int(count) for what, count in found.items() if count is not None}
 
-        return used
+        return told
 
     return [reader(d) for d in at_work().local_devices() if kind(d) == "GPU"]
 

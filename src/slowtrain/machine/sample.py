@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from slowtrain.machine import cgroup
+from slowtrain.machine import cgroup, clocks, heap
 from slowtrain.machine.gpu import Gpus
 
 if sys.platform != "win32":
@@ -35,6 +35,9 @@ UNITS: Mapping[str, str] = {
     "main_cpu_seconds": "that of its main thread",
     "framework_cpu_seconds": "that of TensorFlow's executors, not of the threads that make input",
     "rss_bytes": "memory of this process in RAM",
+    "heap_used_bytes": "what the C library's malloc has given out, large blocks left out",
+    "heap_free_bytes": "what it holds free between those",
+    "cpu_mhz": "clock of the core that the main thread last ran on",
     "voluntary_switches": "times this process waited, since it began",
     "involuntary_switches": "times it was put aside for another, since it began",
     "major_faults": "pages that had to be read from a disk, since it began",
@@ -76,6 +79,8 @@ class Sampler:
             "threads": self._threads(root / "proc/self/task"),
             "statm": self._open(root / "proc/self/statm", self._statm),
             "io": self._open(root / "proc/self/io", _io),
+            "heap": self._heap(),
+            "clock": self._clock(root),
             "meminfo": self._open(root / "proc/meminfo", _meminfo),
             "cpu.stat": self._quota(limits),
             "memory": self._charged(limits),
@@ -158,6 +163,29 @@ class Sampler:
 
     def _statm(self, found: dict[str, Value], data: bytes) -> None:
         found["rss_bytes"] = float(int(data.split(None, 2)[1]) * self._page_bytes)
+
+    def _heap(self) -> Reader | None:
+        counted = heap.heap()
+        if counted is None:
+            return None
+
+        def read(found: dict[str, Value]) -> None:
+            told = counted()
+            if told is not None:
+                found["heap_used_bytes"], found["heap_free_bytes"] = told
+
+        return read
+
+    def _clock(self, root: Path) -> Reader | None:
+        try:
+            clock = clocks.Clock(root, self._files)
+        except (OSError, ValueError, IndexError):
+            return None
+
+        def read(found: dict[str, Value]) -> None:
+            found["cpu_mhz"] = clock()
+
+        return read
 
     def _quota(self, limits: cgroup.Limits) -> Reader | None:
         """Throttling, only where a quota can cause it."""

@@ -155,15 +155,18 @@ def anonymous(trace: Trace) -> tuple[Floats, Floats]:
     return at[keep], known[keep]
 
 
-def devices(trace: Trace) -> dict[str, tuple[Floats, Floats]]:
-    """The same for what TensorFlow's allocator had in use on each device."""
+def devices(trace: Trace, what: str = "") -> dict[str, tuple[Floats, Floats]]:
+    """The same for what the framework's allocator had in use on each device.
+
+    ``what``: ``"peak "`` for the most that it had so far, ``"free "`` for what its pool had left, where it told that.
+    """
     spans = trace.lane("memory")
     found = {}
     for number in np.unique(spans.name):
         text = trace.names[int(number)].text
-        if text.startswith("GPU"):
+        if text.startswith(f"{what}GPU"):
             mine = spans.where(spans.name == number)
-            found[text] = (mine.start_ms, mine.value.astype(np.float64))
+            found[text.removeprefix(what)] = (mine.start_ms, mine.value.astype(np.float64))
     return found
 
 

@@ -27,6 +27,9 @@ DISK = 0.1  # of all cores' time, more than before
 MOODS_MS = 60_000.0
 UNEXPLAINED = 0.2
 SLOWER_CLOCK = 0.95  # of what it was before
+IN_PIECES = 0.2  # of malloc's heap, more than before
+LEAST_FREE = 64e6  # bytes of it
+LEAST_MORE = 8e6  # bytes of memory, to be named beside the step's growth
 SLOWEST_DISK = 1e6  # bytes a second, of small files far apart: reads of fewer do not explain a wait
 MORE = 1.1  # times what it was before: what grew beside the step
 
@@ -46,8 +49,9 @@ class Moved:
     """What explains that late steps are slower than early ones.
 
     ``ms`` a step by category is what late steps take more. ``kind`` is a category, ``line``, ``others``, ``clock``,
-    ``disk``, ``call`` or empty: then nothing that was measured explains it. ``says`` is a clause with its numbers.
-    ``by`` is what makes that category grow, where the machine's figures tell: ``disk``, or empty.
+    ``processor``, ``disk``, ``allocator``, ``call`` or empty: then nothing that was measured explains it. ``says`` is
+    a clause with its numbers. ``by`` is what makes that category grow, where the machine's figures tell: ``disk``, or
+    empty.
     """
 
     kind: str
@@ -88,7 +92,7 @@ def moved(trace: Trace, early: Ints, late: Ints) -> Moved:
 
 def tells(found: Moved, lasted_ms: float, grown_share: float) -> bool:
     """Whether a slowing is more than the machine's moods: something of the script's grew, or it went on for long."""
-    if found.kind not in ("", "call", "others", "disk"):
+    if found.kind not in ("", "call", "others", "processor", "disk", "allocator"):
         return True
     if found.kind in ("", "call") and grown_share >= BEYOND - 1:
         return True
@@ -194,9 +198,10 @@ def _line(sides: _Sides) -> Moved | None:
 
 def _machine(sides: _Sides) -> Moved | None:
     """The machine's own figures, where one of them moved."""
-    crowd = _others(sides)
-    if crowd is not None:
-        return crowd
+    return _others(sides) or _gpu(sides) or _processor(sides) or _disk(sides) or _allocator(sides)
+
+
+def _gpu(sides: _Sides) -> Moved | None:
     for key, column in sides.trace.samples.items():
         if key.startswith("gpu_sm_mhz"):
             then, now = sides.means(column)
@@ -206,13 +211,43 @@ def _machine(sides: _Sides) -> Moved | None:
                 if warm is not None:
                     says += ", its temperature went from {:.0f} to {:.0f} °C".format(*sides.means(warm))
                 return Moved("clock", says, (), sides.ms)
-    waits = sides.trace.samples.get("iowait_share")
-    if waits is not None:
-        then, now = sides.means(waits)
-        if now - then >= DISK:
-            says = f"the cores waited for a disk {then:.0%} of the time at first and {now:.0%} at the end"
-            return Moved("disk", says, (), sides.ms)
     return None
+
+
+def _processor(sides: _Sides) -> Moved | None:
+    """The clock of the main thread's core, where its fall is most of what steps got slower by."""
+    column = sides.trace.samples.get("cpu_mhz")
+    if column is None:
+        return None
+    then, now = sides.means(column)
+    before, after = sides.step_ms
+    if not 0 < now < SLOWER_CLOCK * then or then / now - 1 < MOST_OF_IT * (after / before - 1):
+        return None
+    return Moved("processor", f"the processor's clock fell from {then:.0f} to {now:.0f} MHz", (), sides.ms)
+
+
+def _disk(sides: _Sides) -> Moved | None:
+    waits = sides.trace.samples.get("iowait_share")
+    if waits is None:
+        return None
+    then, now = sides.means(waits)
+    if not now - then >= DISK:
+        return None
+    says = f"the cores waited for a disk {then:.0%} of the time at first and {now:.0%} at the end"
+    return Moved("disk", says, (), sides.ms)
+
+
+def _allocator(sides: _Sides) -> Moved | None:
+    """Of malloc's heap more lay free between what was in use, so that it looks longer for a place."""
+    columns = [sides.trace.samples.get(f"heap_{what}_bytes") for what in ("free", "used")]
+    if columns[0] is None or columns[1] is None:
+        return None
+    free, used = sides.means(columns[0]), sides.means(columns[1])
+    then, now = (f / (f + u) if f + u > 0 else float("nan") for f, u in zip(free, used, strict=True))
+    if not (now - then >= IN_PIECES and free[1] >= LEAST_FREE):
+        return None
+    says = f"of malloc's heap {then:.0%} lay free in pieces at first and {now:.0%} at the end ({growth.size(free[1])})"
+    return Moved("allocator", says, (), sides.ms)
 
 
 def _read(sides: _Sides, more_ms: float) -> str:
@@ -270,22 +305,42 @@ def _mean(column: Floats, side: Ints) -> float:
     return float(told.mean()) if len(told) else float("nan")
 
 
+ON_DEVICES = (("", "what is in use on"), ("peak ", "the most in use on"), ("free ", "what is free in the pool of"))
+
+
 def grown(trace: Trace, early: Ints, late: Ints) -> str:
-    """What else grew meanwhile by more than a tenth: memory, what is in use on a device, a graph, arrays."""
-    found: list[tuple[str, float, float, Callable[[float, float], str]]] = []
-    rss = trace.samples.get("rss_bytes")
-    if rss is not None:
-        then, now = (_mean(rss, _stretch(trace, index)) for index in (early, late))
-        found.append(("the process's memory", then, now, _megabytes))
-    for device, (at, used) in growth.devices(trace).items():
-        then, now = (_mean(used, _within_ms(trace, at, index)) for index in (early, late))
-        found.append((f"what is in use on {device}", then, now, _megabytes))
-    at, ops = growth.graph(trace)
-    then, now = (_mean(ops, _within_ms(trace, at, index)) for index in (early, late))
-    found.append(("the graph", then, now, "{:,.0f} to {:,.0f} ops".format))
+    """What else grew meanwhile by more than a tenth: memory, on devices too, what allocators hold, a graph, arrays."""
+    series: list[tuple[str, tuple[Floats, Floats], Callable[[float, float], str]]] = [
+        ("the process's memory", _sampled(trace, "rss_bytes"), _megabytes),
+        ("what malloc holds free", _sampled(trace, "heap_free_bytes"), _megabytes),
+    ]
+    for what, words in ON_DEVICES:
+        series += [(f"{words} {name}", told, _megabytes) for name, told in growth.devices(trace, what).items()]
+    series.append(("the graph", growth.graph(trace), "{:,.0f} to {:,.0f} ops".format))
+    found = [(what, *_both(trace, told, early, late), say) for what, told, say in series]
     arrays = growth.arrays(trace)
     found += [(f"`{one.path}`", float(one.length - one.grown), float(one.length), _sizes) for one in arrays]
-    return "".join(f"; {what} grew from {say(then, now)}" for what, then, now, say in found if now > MORE * then)
+    kept = [
+        (what, say(then, now)) for what, then, now, say in found if now > MORE * then and not _little(say, then, now)
+    ]
+    return "".join(f"; {what} grew from {said}" for what, said in kept)
+
+
+def _little(say: Callable[[float, float], str], then: float, now: float) -> bool:
+    """Of memory a few megabytes come and go."""
+    return say is _megabytes and now - then < LEAST_MORE
+
+
+def _both(trace: Trace, told: tuple[Floats, Floats], early: Ints, late: Ints) -> tuple[float, float]:
+    at, values = told
+    then, now = (_mean(values, _within_ms(trace, at, index)) for index in (early, late))
+    return then, now
+
+
+def _sampled(trace: Trace, key: str) -> tuple[Floats, Floats]:
+    """Times and values of a figure of the machine; none where it was not read."""
+    none = np.zeros(0)
+    return trace.samples.get("time_ms", none) if key in trace.samples else none, trace.samples.get(key, none)
 
 
 def _sizes(then: float, now: float) -> str:

@@ -32,6 +32,8 @@ CURES = {
     str(Category.CALLBACK): "let the callback add what is new, and not write or draw all that it has collected",
     "call": "give the step's function no more than it needs: a tensor or list that gets longer is worked on as a whole",
     "clock": "give the GPU air, or a power limit that it can hold: it is held down by heat or power",
+    "processor": "let the processor hold its clock: better cooling, a higher power limit, the governor `performance`",
+    "allocator": "make arrays once and fill them again; or preload another allocator (jemalloc, tcmalloc)",
     "others": "run what takes the processors at another time, or on another machine",
     "disk": "read from memory or a faster disk: what the page cache held at first no longer fits",
 }
