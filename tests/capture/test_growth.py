@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import math
 import re
 import sys
 import time
@@ -208,14 +209,15 @@ class _Library:
 
     @classmethod
     def variable(cls, *shape: int) -> Any:
-        tensor = {"shape": shape, "dtype": SimpleNamespace(size=4)}
+        sized = SimpleNamespace(num_elements=lambda: math.prod(shape), extents=shape)
+        tensor = {"shape": sized, "dtype": SimpleNamespace(size=4)}
         value = cls.made("ResourceVariable", "tensorflow.python.ops.resource_variable_ops", **tensor)
         return cls.made("Variable", "keras.src.backend.tensorflow.core", _value=value)
 
     @classmethod
     def model(cls, *layers: Any) -> Any:
         weights = [w for layer in layers for w in layer._trainable_variables]
-        slots = [cls.variable(*w._value.shape) for w in weights]
+        slots = [cls.variable(*w._value.shape.extents) for w in weights]
         optimizer = cls.made("Adam", "keras.src.optimizers.adam", _variables=slots, _trainable_variables=weights)
         named = {"_layers": list(layers), "_trainable_variables": [], "optimizer": optimizer}
         return cls.made("Sequential", "keras.src.models.sequential", **named)

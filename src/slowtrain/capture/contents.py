@@ -6,6 +6,7 @@ attributes that lead to weights. Where the element before the newest one has the
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -52,7 +53,7 @@ def _array_bytes(value: Any) -> int:
 
 
 def _tensor_bytes(value: Any) -> int:
-    return _product(value.dtype.size, value._shape_tuple())
+    return math.prod((int(value.dtype.size), *value._shape_tuple()))
 
 
 def _frame_bytes(value: Any) -> int:
@@ -167,7 +168,7 @@ class _Scale:
         if name == "EagerTensor" and module.startswith("tensorflow."):
             return _tensor_bytes(value) if self._is_new(value) else 0
         if name == "ResourceVariable" and module.startswith("tensorflow."):
-            return _product(value.dtype.size, value.shape) if self._is_new(value) else 0
+            return int(value.dtype.size) * int(value.shape.num_elements() or 0) if self._is_new(value) else 0
         if name == "ArrayImpl" and module.startswith("jaxlib."):
             return int(value.nbytes) if self._is_new(value) else 0
         return None
@@ -202,11 +203,3 @@ class _Scale:
             return False
         self._met[id(value)] = value
         return True
-
-
-def _product(item_bytes: Any, shape: Any) -> int:
-    """0 where an extent is not known."""
-    size = int(item_bytes)
-    for extent in shape:
-        size *= int(extent or 0)
-    return size
