@@ -248,6 +248,17 @@ def test_what_the_element_before_has_as_well_is_kept_once() -> None:
     assert (told["element_bytes"], told["at_least"]) == (contents.POINTER_BYTES, False)
 
 
+def test_a_list_that_tensorflow_wrapped_is_looked_into() -> None:
+    fields = {"__module__": "tensorflow.python.trackable.data_structures"}
+    wrapped = type("ListWrapper", (list,), fields)()
+    wrapped._storage = [1.5] * 40
+    assert holders._length(wrapped) == 40
+    assert (contents.about(wrapped)["kind"], contents.about(wrapped)["element"]) == ("list", "float")
+    optimizer = _Library.made("Adam", "keras.src.optimizers.adam", _variables=wrapped)
+    wrapped._storage = [_Library.variable(500)]
+    assert contents.about([optimizer])["element_bytes"] == 2000
+
+
 class _Recorder:
     """What a watch asks of a recorder."""
 

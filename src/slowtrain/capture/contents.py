@@ -21,8 +21,9 @@ LIBRARIES = ("keras.", "tf_keras.", "tensorflow.")
 # From what ``fit`` gives back to the model, and from there to layers, variables and the optimizer's; Keras 3, then 2.
 LEADS = (
     *("model", "_model", "_layers", "optimizer", "_optimizer", "_trainable_variables", "_non_trainable_variables"),
-    *("_variables", "_value", "_self_tracked_trackables", "_trainable_weights", "_non_trainable_weights", "_storage"),
+    *("_variables", "_value", "_self_tracked_trackables", "_trainable_weights", "_non_trainable_weights"),
 )
+VARIABLES = ("ResourceVariable", "UnliftedInitializerVariable")  # the latter are made inside a function
 LAYERS = ("_layers", "_self_tracked_trackables")
 
 type_fields = type.__dict__["__dict__"].__get__
@@ -74,6 +75,7 @@ _ARRAYS = (
 
 def about(value: Any) -> dict[str, Any]:
     """Of what the newest elements are and how many bytes one takes (0: not known; ``at_least``: or more)."""
+    value = unwrapped(value)
     newest, before = _newest(value)
     scale = _Scale()
     scale.weigh(before, DEEP)
@@ -87,6 +89,14 @@ def about(value: Any) -> dict[str, Any]:
         "at_least": scale.more,
         "limit": deque.maxlen.__get__(value) if issubclass(type(value), deque) else None,
     }
+
+
+def unwrapped(value: Any) -> Any:
+    """The list that TensorFlow put into another one, as it does with those that a ``tf.Module`` gets as attributes."""
+    kind = type(value)
+    if type_name(kind) == "ListWrapper" and module_of(kind).startswith("tensorflow."):
+        return (fields(value, kind) or {}).get("_storage", value)
+    return value
 
 
 def module_of(kind: type) -> str:
@@ -141,6 +151,7 @@ class _Scale:
         self._left = MOST_PARTS
 
     def weigh(self, value: Any, depth: int) -> int:
+        value = unwrapped(value)
         kind = type(value)
         if id(kind) in PLAIN:
             return sys.getsizeof(value)
@@ -167,7 +178,7 @@ class _Scale:
             return int(whole.nbytes) if self._is_new(whole) else int(value.nbytes) if whole is not value else 0
         if name == "EagerTensor" and module.startswith("tensorflow."):
             return _tensor_bytes(value) if self._is_new(value) else 0
-        if name == "ResourceVariable" and module.startswith("tensorflow."):
+        if name in VARIABLES and module.startswith("tensorflow."):
             return int(value.dtype.size) * int(value.shape.num_elements() or 0) if self._is_new(value) else 0
         if name == "ArrayImpl" and module.startswith("jaxlib."):
             return int(value.nbytes) if self._is_new(value) else 0
@@ -190,7 +201,7 @@ class _Scale:
         self.more = self.more or any(name in own for name in LAYERS)
         size = 0
         for name in LEADS:
-            lead = own.get(name)
+            lead = unwrapped(own.get(name))
             kind = type(lead)
             several = issubclass(kind, (list, tuple))
             base = list if issubclass(kind, list) else tuple

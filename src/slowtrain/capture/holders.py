@@ -152,7 +152,7 @@ def _length(value: Any) -> int:
         return int(length(value))
     for base in _CONTAINERS:
         if issubclass(kind, base):
-            return int(base.__len__(value))
+            return int(base.__len__(contents.unwrapped(value)))
     return -1
 
 
