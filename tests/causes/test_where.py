@@ -444,5 +444,6 @@ def test_an_array_that_is_joined_to_itself(path: str, owner: str, line: str) -> 
     drawing = JOINED.replace("PATH", path).replace("OWNER", owner)
     assert named("memory/host-leak", drawing, text) == [6]
     assert named("drift/growing-step", drawing, text)[0] == 6
-    says = next(c for c in all_causes() if c.id == "drift/growing-step").examine(recorded(drawing, text)).says
-    assert says.endswith(f"; `{path}` grew from 400 kB to 89.5 MB")
+    found = next(c for c in all_causes() if c.id == "drift/growing-step").examine(recorded(drawing, text))
+    assert found is not None
+    assert found.says.endswith(f"; `{path}` grew from 400 kB to 89.5 MB")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from slowtrain.model import Place
-from slowtrain.trace import Event, Floats, Name, Spans, Steps, Trace, growth
+from slowtrain.trace import Event, Floats, Name, Spans, Steps, Trace, growth, held
 from slowtrain.trace.drawn import drawn
 
 STEPS, STEP_MS, SAMPLES = 2000, 10.0, 240
@@ -133,38 +133,39 @@ def _held(**detail: object) -> Trace:
 
 
 def test_a_container_is_the_reason_when_it_explains_the_growth() -> None:
-    (one,) = growth.holders(_held(element_bytes=PER_STEP))
+    (one,) = held.holders(_held(element_bytes=PER_STEP))
     assert one.per_step == pytest.approx(1.0, rel=0.01)
-    assert growth.reasons([one], PER_STEP) == [one]
-    small = growth.holders(_held(element_bytes=24))
-    assert growth.reasons(small, PER_STEP) == []
+    assert held.reasons([one], PER_STEP) == [one]
+    small = held.holders(_held(element_bytes=24))
+    assert held.reasons(small, PER_STEP) == []
 
 
 def test_a_container_of_unknown_size_is_named_where_nothing_better_is_known() -> None:
-    found = growth.holders(_held(element_bytes=0))
-    assert growth.reasons(found, PER_STEP) == found
+    found = held.holders(_held(element_bytes=0))
+    assert held.reasons(found, PER_STEP) == found
 
 
 def test_models_are_the_reason_where_nothing_is_known_to_explain_the_growth() -> None:
     """Their weights are little of it, and their graphs are not counted."""
-    (strange,) = growth.holders(_held(element_bytes=0, path="strange"))
-    (models,) = growth.holders(_held(element_bytes=0.05 * PER_STEP, at_least=True))
-    (arrays,) = growth.holders(_held(element_bytes=0.05 * PER_STEP))
-    assert growth.reasons([arrays, strange, models], PER_STEP) == [models]
-    assert growth.reasons([arrays, strange], PER_STEP) == [strange]
-    (large,) = growth.holders(_held(element_bytes=PER_STEP))
-    assert growth.reasons([large, models], PER_STEP) == [large]
+    (strange,) = held.holders(_held(element_bytes=0, path="strange"))
+    (models,) = held.holders(_held(element_bytes=0.05 * PER_STEP, at_least=True))
+    (arrays,) = held.holders(_held(element_bytes=0.05 * PER_STEP))
+    assert held.reasons([arrays, strange, models], PER_STEP) == [models]
+    assert held.reasons([arrays, strange], PER_STEP) == [strange]
+    (large,) = held.holders(_held(element_bytes=PER_STEP))
+    assert held.reasons([large, models], PER_STEP) == [large]
 
 
 def test_arrays_that_get_longer() -> None:
-    (one,) = growth.arrays(_held(kind="ndarray", element="", element_bytes=1, array=True))
-    assert (one.length, one.bytes_per_step) == (1860, pytest.approx(1.0, rel=0.01))
+    (one,) = held.arrays(_held(kind="ndarray", element="", element_bytes=1, array=True))
+    assert one.length == 1860
+    assert one.bytes_per_step == pytest.approx(1.0, rel=0.01)
     assert one.said(growth.Unit("thousand steps", 1000.0)) == "`kept` (ndarray) has 1.86 kB and grows by 1 B per step"
-    assert growth.arrays(_held(element_bytes=PER_STEP)) == [], "a container is none"
+    assert held.arrays(_held(element_bytes=PER_STEP)) == [], "a container is none"
 
 
 def test_growth_of_a_container_is_told_per_call_where_the_slope_is() -> None:
-    (one,) = growth.holders(_held(element_bytes=2e6, at_least=True))
+    (one,) = held.holders(_held(element_bytes=2e6, at_least=True))
     per_call = growth.Unit("call of fit", 50.0, Place("train.py", 9), 20)
     assert one.said(per_call).endswith("× X of at least 2 MB and grows by 50 per call of fit")
     assert one.said(growth.Unit("thousand steps", 1000.0)).endswith("and grows by 1 a step")
@@ -173,14 +174,14 @@ def test_growth_of_a_container_is_told_per_call_where_the_slope_is() -> None:
 def test_a_container_that_stopped_growing_is_no_reason() -> None:
     trace = _held(element_bytes=PER_STEP)
     early = trace.lanes["held"].between(0.0, 9000.0)
-    assert growth.holders(replace(trace, lanes={"held": early})) == []
+    assert held.holders(replace(trace, lanes={"held": early})) == []
 
 
 def test_a_pause_between_two_looks_is_no_epoch() -> None:
     """Nobody looked for a quarter of the run, and what came after it shows that nothing grew any more."""
     early = _held(element_bytes=PER_STEP).lanes["held"].between(0.0, 15_000.0)
     seen = early.where((early.start_ms < 3000.0) | (early.start_ms > 8000.0))
-    assert growth.holders(replace(TRACE, names=_held().names, lanes={"held": seen})) == []
+    assert held.holders(replace(TRACE, names=_held().names, lanes={"held": seen})) == []
 
 
 @pytest.mark.parametrize(
@@ -190,7 +191,7 @@ def test_a_pause_between_two_looks_is_no_epoch() -> None:
 def test_contents_tell_of_growth_that_swings_hide(element_bytes: float, per_step: float, leaks: bool) -> None:
     """Memory has to have followed, by half at least, and little that is kept is none."""
     hidden = growth.Slope(per_step, -per_step, 3 * per_step, 1500 * per_step, 1500)
-    found = growth.contents(hidden, growth.holders(_held(element_bytes=element_bytes)))
+    found = held.contents(hidden, held.holders(_held(element_bytes=element_bytes)))
     assert (found is not None) is leaks
     if found is not None:
         assert found.grows
@@ -198,8 +199,16 @@ def test_contents_tell_of_growth_that_swings_hide(element_bytes: float, per_step
         assert found.said(growth.Unit("thousand steps", 1000.0)).endswith("50 MB per thousand steps")
 
 
+@pytest.mark.parametrize(("element_bytes", "leaks"), [(2e6, False), (5e6, True)])
+def test_a_few_models_tell_of_growth_where_they_are_large(element_bytes: float, leaks: bool) -> None:
+    (one,) = held.holders(_held(element_bytes=element_bytes, at_least=True))
+    few = replace(one, length=9, per_step=9 / 1500)
+    hidden = growth.Slope(few.bytes_per_step, -1.0, 3 * few.bytes_per_step, 1500 * few.bytes_per_step, 1500)
+    assert (held.contents(hidden, [few]) is not None) is leaks
+
+
 def test_a_limit_is_no_leak() -> None:
-    assert growth.holders(_held(element_bytes=PER_STEP, limit=5000)) == []
+    assert held.holders(_held(element_bytes=PER_STEP, limit=5000)) == []
 
 
 def test_buffered_bytes_below_zero_are_none() -> None:

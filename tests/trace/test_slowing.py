@@ -10,6 +10,7 @@ import pytest
 
 from slowtrain import diagnose
 from slowtrain.causes.drift.growing_step import GrowingStep
+from slowtrain.causes.memory.host_leak import HostLeak
 from slowtrain.model import Category, Evidence
 from slowtrain.trace import Trace, slowing
 from slowtrain.trace.drawn import drawn
@@ -165,6 +166,32 @@ def test_all_of_a_step_gets_slower_and_the_machine_tells_why(
     evidence = GrowingStep().examine(trace)
     assert evidence is not None
     assert re.search(said, evidence.says)
+
+
+GRAPH = """
+    step    11111
+    device  kkkkk
+    @repeat 400
+    @more device=0.02
+    @grow held graph from=200 by=OPS every=40 last=3600 detail={"kind":"graph","element":"op","element_bytes":1000,
+    & "at_least":true,"sites":[["train.py",31]]}
+    @grow memory anonymous from=600000000 by=1500000 every=40 last=3600
+"""
+
+
+@pytest.mark.parametrize("ops", [100, 0])
+def test_a_graph_that_gets_ops_in_each_turn(ops: int) -> None:
+    """Each run of a session goes through all of it: no machine's mood, however short the run is."""
+    trace = drawn(GRAPH.replace("OPS", str(ops)))
+    found, leak = GrowingStep().examine(trace), HostLeak().examine(trace)
+    assert (found is not None) is (ops > 0)
+    assert (leak is not None) is (ops > 0)
+    if found is not None and leak is not None:
+        assert [p.line for p in (*found.where, *leak.where)] == [31, 31]
+        assert re.search(r"; the graph grew from 1,\d\d\d to 7,\d\d\d ops$", found.says)
+        assert "× op of at least 1 kB and grows by" in leak.says
+        assert any("graph.finalize()" in p.says for p in GrowingStep().prescribe(trace, found))
+        assert any("graph.finalize()" in p.says for p in HostLeak().prescribe(trace, leak))
 
 
 def test_what_an_allocator_holds_free_is_said() -> None:

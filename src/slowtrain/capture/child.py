@@ -25,6 +25,7 @@ from slowtrain.capture.keras import KerasPatches
 from slowtrain.capture.lines import LineClock
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.sampling import LossWatch, MachineSampler, StackSampler
+from slowtrain.capture.sessions import SessionPatches
 from slowtrain.capture.state import Progress, ThreadState, thread_state
 from slowtrain.capture.tensorflow import TensorFlowPatches
 from slowtrain.capture.tensors import TensorPatches
@@ -73,6 +74,7 @@ def install(
     datasets = DatasetPatches(recorder, state, lines)
     datasets.install()
     TensorFlowPatches(recorder, state, progress, checking).install()
+    SessionPatches(recorder, state, progress).install()
     TensorPatches(recorder, state).install()
     on_jax = jax.JaxPatches(recorder, state, progress)
     on_jax.install()

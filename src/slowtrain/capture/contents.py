@@ -173,8 +173,8 @@ class _Scale:
         if module == "numpy":
             if name != "ndarray":
                 return sys.getsizeof(value)
-            base = value.base
-            whole = value if base is None or type(base) is not kind else base
+            base: Any = value.base
+            whole: Any = value if base is None or type(base) is not kind else base
             return int(whole.nbytes) if self._is_new(whole) else int(value.nbytes) if whole is not value else 0
         if name == "EagerTensor" and module.startswith("tensorflow."):
             return _tensor_bytes(value) if self._is_new(value) else 0
@@ -189,7 +189,7 @@ class _Scale:
             count, few = dict.__len__(value), list(dict.values(value))[:SMALL]
         else:
             base = list if issubclass(kind, list) else tuple
-            count, few = base.__len__(value), base.__getitem__(value, slice(SMALL))
+            count, few = base.__len__(value), list(base.__getitem__(value, slice(SMALL)))
         each = [self.weigh(v, depth - 1) for v in few]
         return sys.getsizeof(value) + (int(sum(each) * count / len(each)) if each else 0)
 

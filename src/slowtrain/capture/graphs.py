@@ -80,7 +80,7 @@ class GraphSummary:
             if kind == "OneHot" and len(self.one_hot) < 8:
                 products = _products(op)
                 if products:
-                    place = _user_line(op.traceback) or (None, 0)
+                    place = user_line(op.traceback) or (None, 0)
                     self.one_hot.append([op.name, *place, products])
         sizes = [v.shape.num_elements() for v in getattr(graph, "variables", ()) if v.trainable]
         self.weights = max(self.weights, sum(size for size in sizes if size))
@@ -102,13 +102,13 @@ class GraphSummary:
             return
         unstacked = [one.op.inputs[0].shape for one in op.inputs if one.op.type == "TensorListFromTensor"]
         turns = {shape[0] for shape in unstacked if shape.rank}
-        place = _user_line(op.traceback) or (None, 0)
+        place = user_line(op.traceback) or (None, 0)
         self.loops.append([op.name, *place, of_a_turn, turns.pop() if len(turns) == 1 else None])
 
     def _product(self, op: Any, dtype: str) -> None:
         self.matrix[dtype] += 1
         if dtype == "float64" and len(self.double) < 8 and "gradient_tape" not in op.name:
-            place = _user_line(op.traceback)
+            place = user_line(op.traceback)
             if place is not None and place not in self.double:
                 self.double.append(place)
 
@@ -125,7 +125,7 @@ class GraphSummary:
         # Drawn at random: a loop's ops come in a period that a stride could fall in step with.
         drawn = random.Random(0).sample(forward, min(SAMPLED, len(forward)))  # noqa: S311  no secret
         for op, key in drawn:
-            place = _user_line(op.traceback)
+            place = user_line(op.traceback)
             if place is not None:
                 row = self.lines.setdefault(place, [0.0, 0.0])
                 row[0] += len(forward) / len(drawn)
@@ -233,7 +233,7 @@ def _products(op: Any) -> list[str]:
     return found[:8]
 
 
-def _user_line(stack: Iterable[Any]) -> tuple[str, int] | None:
+def user_line(stack: Iterable[Any]) -> tuple[str, int] | None:
     """The innermost line of the user's in the stack that made an op."""
     for frame in reversed(list(stack)):
         if _is_user(frame.filename):

@@ -7,6 +7,7 @@ take :data:`COST_SHARE` of the wall time: what a walk costs decides when the nex
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import time
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from slowtrain.capture import holders
+from slowtrain.capture import holders, sessions
 from slowtrain.capture import jax as on_jax
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress
@@ -115,9 +116,8 @@ class GrowthWatch:
         try:
             for found in holders.walk(local=sys.version_info >= (3, 13) or self._suspected):
                 self._note(found, at)
-            nodes = _graph_nodes()
-            if nodes:
-                self._note(holders.Held("default graph", nodes, lambda: {"kind": "graph", "element": "op"}), at)
+            for name, graph, ops in sessions.counted():
+                self._note(holders.Held(name, ops, functools.partial(sessions.about, graph)), at)
         finally:
             self.walks += 1
             self.spent_ns += max(time.thread_time_ns() - begun, 1)
@@ -188,11 +188,3 @@ def _of_tensorflow() -> list[Callable[[], dict[str, int]]]:
         return told
 
     return [reader(f"GPU:{i}") for i in range(len(tensorflow.config.list_logical_devices("GPU")))]
-
-
-def _graph_nodes() -> int:
-    """Ops of the graph that code without functions builds (``tf.compat.v1``); 0 where there is none."""
-    ops: Any = sys.modules.get("tensorflow.python.framework.ops")
-    graph = getattr(getattr(ops, "_default_graph_stack", None), "_global_default_graph", None)
-    count = getattr(graph, "num_operations", None)
-    return int(count()) if callable(count) else 0

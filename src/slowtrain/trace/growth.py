@@ -32,11 +32,6 @@ LASTING = 0.3  # of the mean growth that the last quarter must show: less is a p
 BASE = 0.25  # quantile of a stretch: above it stand the tensors that a step needs for a moment
 CALLS = 5  # so many calls of fit, predict or evaluate from one line: growth is told per call
 MOST_CALLS = 24
-HELD_SHARE = 0.3  # of the growth that a container must explain to be named as its reason
-LEAST_KEPT = 8 << 20  # bytes in containers, for them alone to count: the losses of hundreds of thousands of steps
-FOLLOWS = 0.5  # of what they keep: by so much at least has memory to grow
-LONGER = 1.1  # times what an array was at first
-ENDED = 0.1  # of the run's steps: what has not become longer in the last ones has stopped growing
 
 # One-sided 99.5 % quantiles of Student's t by degrees of freedom, from LEAST_FINE - 2 on.
 T995 = (3.17, 3.11, 3.05, 3.01, 2.98, 2.95, 2.92, 2.90, 2.88, 2.86, 2.85, 2.83, 2.82)
@@ -101,47 +96,6 @@ class Unit:
     count: int = 0
 
 
-@dataclass(frozen=True)
-class Holder:
-    """A container of the user's that grew: by ``per_step`` elements of ``element_bytes`` (0: not known) each.
-
-    ``at_least``: each keeps more than that, as a model does, of which the graphs of its functions are not counted.
-    ``array``: it is one, counted in bytes, and a longer one took its place again and again. ``grown``: by so many.
-    """
-
-    path: str
-    file: str
-    owner: str
-    named: str
-    kind: str
-    element: str
-    element_bytes: float
-    length: int
-    per_step: float
-    at_least: bool = False
-    array: bool = False
-    grown: int = 0
-
-    @property
-    def bytes_per_step(self) -> float:
-        return self.per_step * self.element_bytes
-
-    def said(self, unit: Unit) -> str:
-        least = "at least " if self.at_least else ""
-        each = f" of {least}{size(self.element_bytes)}" if self.element_bytes else ""
-        if self.array:
-            told, name = (unit.steps, unit.name) if unit.place is not None else (1.0, "step")
-            grows = f"grows by {size(told * self.per_step)} per {name}"
-            return f"`{self.path}` ({self.kind}) has {size(self.length)} and {grows}"
-        pace = f"{plain(self.per_step)} a step"
-        if unit.place is not None:
-            pace = f"{plain(self.per_step * unit.steps)} per {unit.name}"
-        elif self.per_step < 0.5:
-            pace = f"{plain(1000 * self.per_step)} in a thousand steps"
-        what = self.element if self.element not in ("", "NoneType") else "element"
-        return f"`{self.path}` holds {self.length:,} × {what}{each} and grows by {pace}"
-
-
 def anonymous(trace: Trace) -> tuple[Floats, Floats]:
     """Times and bytes of the process's own memory."""
     spans = trace.lane("memory")
@@ -168,13 +122,6 @@ def devices(trace: Trace, what: str = "") -> dict[str, tuple[Floats, Floats]]:
             mine = spans.where(spans.name == number)
             found[text.removeprefix(what)] = (mine.start_ms, mine.value.astype(np.float64))
     return found
-
-
-def graph(trace: Trace) -> tuple[Floats, Floats]:
-    """The same for the number of ops in the graph that code without functions builds."""
-    spans = trace.lane("held")
-    mine = spans.where(np.array([trace.names[int(n)].detail.get("kind") == "graph" for n in spans.name], dtype=bool))
-    return mine.start_ms, mine.value.astype(np.float64)
 
 
 def slope(trace: Trace, at_ms: Floats, bytes_used: Floats) -> Slope | None:
@@ -231,7 +178,7 @@ def _joined(trace: Trace, at_ms: Floats, bytes_used: Floats) -> tuple[Floats, Fl
     steps = trace.steps
     keep = (at_ms >= steps.start_ms[0]) & (at_ms <= steps.end_ms[-1])
     at, y = at_ms[keep], bytes_used[keep].copy()
-    x = _steps_done(trace, at)
+    x = steps_done(trace, at)
     inside = np.zeros(len(at), dtype=bool)
     for event in trace.events_of("window"):
         if event.name == "lines":  # traces lines: keeps next to nothing
@@ -247,7 +194,7 @@ def _joined(trace: Trace, at_ms: Floats, bytes_used: Floats) -> tuple[Floats, Fl
     return x[~inside], y[~inside]
 
 
-def _steps_done(trace: Trace, at_ms: Floats) -> Floats:
+def steps_done(trace: Trace, at_ms: Floats) -> Floats:
     """Steps that had ended by each moment; those of stretches that were thinned out count."""
     done = np.concatenate(([0.0], trend.numbers(trace.steps) + 1.0))
     return np.asarray(done[np.searchsorted(trace.steps.end_ms, at_ms, side="right")], dtype=np.float64)
@@ -296,72 +243,6 @@ def unit(trace: Trace) -> Unit:
 def _between(trace: Trace, event: Event) -> int:
     a, b = np.searchsorted(trace.steps.start_ms, (event.start_ms, event.end_ms))
     return int(b - a)
-
-
-# -- what grew
-
-
-def holders(trace: Trace) -> list[Holder]:
-    """The user's containers that grew until the end, those that keep most bytes first."""
-    spans = trace.lane("held")
-    last = float(_steps_done(trace, trace.steps.end_ms[-1:])[0]) if len(trace.steps) else 0.0
-    found: dict[tuple[int, int, str], Holder] = {}
-    for number in np.unique(spans.name):
-        mine = spans.where(spans.name == number)
-        detail = trace.names[int(number)].detail
-        x = _steps_done(trace, mine.start_ms)
-        grown = int(mine.value[-1]) - int(mine.value[0])
-        length = float(x[-1] - x[0])
-        if detail.get("limit") or grown <= 0 or length <= 0 or (np.diff(mine.value) < 0).any():
-            continue
-        # What grows once an epoch was last seen longer up to an epoch ago. (A pause between two looks is no epoch.)
-        if last - x[-1] > max(ENDED * last, 3 * float(np.median(np.diff(x)))):
-            continue
-        one = Holder(
-            str(detail.get("path", trace.names[int(number)].text)),
-            str(detail.get("file", "")),
-            str(detail.get("owner", "")),
-            str(detail.get("named", "")),
-            str(detail.get("kind", "")),
-            str(detail.get("element", "")),
-            float(detail.get("element_bytes") or 0),
-            int(mine.value[-1]),
-            grown / length,
-            bool(detail.get("at_least")),
-            bool(detail.get("array")),
-            grown,
-        )
-        found.setdefault((int(mine.value[-1]), grown, one.named), one)  # the same under two names
-    return sorted(found.values(), key=lambda h: (-h.bytes_per_step, -h.per_step))
-
-
-def arrays(trace: Trace) -> list[Holder]:
-    """Arrays, tensors and tables of the user's that got longer throughout, by a tenth and more; two at most."""
-    return [h for h in holders(trace) if h.array and h.length > LONGER * (h.length - h.grown)][:2]
-
-
-def contents(found: Slope, keeping: list[Holder]) -> Slope | None:
-    """The growth that containers tell of themselves, where the rest of the memory swings too much to be sure of it.
-
-    None where memory as a whole did not follow: then something else was freed for it.
-    """
-    mine = sum(h.bytes_per_step for h in keeping)
-    if sum(h.length * h.element_bytes for h in keeping) < LEAST_KEPT or found.per_step < FOLLOWS * mine:
-        return None
-    return Slope(mine, mine, mine, mine * found.steps, found.steps)
-
-
-def reasons(found: list[Holder], per_step: float) -> list[Holder]:
-    """Of containers those that explain a good part of the growth; where none is known to, one of unknown size.
-
-    Of those one that keeps models comes first.
-    """
-    known = [h for h in found if h.bytes_per_step >= HELD_SHARE * per_step]
-    together = [h for h in found if h.bytes_per_step > 0.02 * per_step]
-    if known or sum(h.bytes_per_step for h in together) >= HELD_SHARE * per_step:
-        return (known or together)[:4]
-    unsure = [h for h in found if h.at_least or (not h.element_bytes and h.kind != "graph")]
-    return sorted(unsure, key=lambda h: not h.at_least)[:1]
 
 
 def functions_made(trace: Trace) -> float:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from slowtrain.figures import plain
 from slowtrain.model import Category, Place
-from slowtrain.trace import Floats, Ints, Trace, growth, loop, place_of
+from slowtrain.trace import Floats, Ints, Trace, growth, held, loop, place_of
 from slowtrain.trace.stalled import others
 from slowtrain.trace.trend import BEYOND, numbers
 
@@ -49,9 +49,9 @@ class Moved:
     """What explains that late steps are slower than early ones.
 
     ``ms`` a step by category is what late steps take more. ``kind`` is a category, ``line``, ``others``, ``clock``,
-    ``processor``, ``disk``, ``allocator``, ``call`` or empty: then nothing that was measured explains it. ``says`` is
-    a clause with its numbers. ``by`` is what makes that category grow, where the machine's figures tell: ``disk``, or
-    empty.
+    ``processor``, ``disk``, ``allocator``, ``graph``, ``call`` or empty: then nothing that was measured explains it.
+    ``says`` is a clause with its numbers. ``by`` is what makes that category grow, where the machine's figures tell:
+    ``disk``, or empty.
     """
 
     kind: str
@@ -87,7 +87,7 @@ def moved(trace: Trace, early: Ints, late: Ints) -> Moved:
     more = {c: float(v[late].mean() - v[early].mean()) for c, v in trace.categories.items()}
     sides = _Sides(trace, early, late, {c: v for c, v in more.items() if v > 0}, _lines(trace, early, late))
     rest = Moved("", "", _growing(sides.lines), sides.ms)
-    return _category(sides) or _line(sides) or _machine(sides) or _call(sides) or rest
+    return _category(sides) or _line(sides) or _graph(sides) or _machine(sides) or _call(sides) or rest
 
 
 def tells(found: Moved, lasted_ms: float, grown_share: float) -> bool:
@@ -279,6 +279,12 @@ def _call(sides: _Sides) -> Moved | None:
     return Moved("call", says, _growing(sides.lines), sides.ms)
 
 
+def _graph(sides: _Sides) -> Moved | None:
+    """The graph of a session, which each run goes through as a whole: no machine's mood makes it longer."""
+    graphs, call = held.graphs(sides.trace), _call(sides)
+    return replace(call, kind="graph", where=graphs[0].sites) if graphs and call is not None else None
+
+
 def _others(sides: _Sides) -> Moved | None:
     rest = others(sides.trace)
     if rest is None:
@@ -316,9 +322,9 @@ def grown(trace: Trace, early: Ints, late: Ints) -> str:
     ]
     for what, words in ON_DEVICES:
         series += [(f"{words} {name}", told, _megabytes) for name, told in growth.devices(trace, what).items()]
-    series.append(("the graph", growth.graph(trace), "{:,.0f} to {:,.0f} ops".format))
+    series.append(("the graph", held.graph(trace), "{:,.0f} to {:,.0f} ops".format))
     found = [(what, *_both(trace, told, early, late), say) for what, told, say in series]
-    arrays = growth.arrays(trace)
+    arrays = held.arrays(trace)
     found += [(f"`{one.path}`", float(one.length - one.grown), float(one.length), _sizes) for one in arrays]
     kept = [
         (what, say(then, now)) for what, then, now, say in found if now > MORE * then and not _little(say, then, now)

@@ -16,7 +16,7 @@ from slowtrain.source.cures.input import rebased
 from slowtrain.source.cures.memory import kept
 from slowtrain.source.reading import gathering, shown
 from slowtrain.source.spots.drift import collected, growing
-from slowtrain.trace import Trace, growth, lengthening, moving, slowing, trend
+from slowtrain.trace import Trace, held, lengthening, moving, slowing, trend
 from slowtrain.trace.moving import Moved
 from slowtrain.trace.trend import Growth
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -31,6 +31,7 @@ CURES = {
     str(Category.GC): "keep fewer Python objects alive from step to step: each collection goes through all of them",
     str(Category.CALLBACK): "let the callback add what is new, and not write or draw all that it has collected",
     "call": "give the step's function no more than it needs: a tensor or list that gets longer is worked on as a whole",
+    "graph": "make ops once, before the loop: what changes is fed; graph.finalize() fails at the line that adds one",
     "clock": "give the GPU air, or a power limit that it can hold: it is held down by heat or power",
     "processor": "let the processor hold its clock: better cooling, a higher power limit, the governor `performance`",
     "allocator": "make arrays once and fill them again; or preload another allocator (jemalloc, tcmalloc)",
@@ -265,7 +266,7 @@ def _at_begins(trace: Trace) -> tuple[Growth, Moved] | None:
 
 def _where(trace: Trace, why: Moved) -> tuple[Place, ...]:
     """The lines that ran longer, and those that make an array longer: first, where it is what a call works on."""
-    arrays = gathering.adding(trace, growth.arrays(trace))
+    arrays = gathering.adding(trace, held.arrays(trace))
     worked_on = why.kind in ("", "call", str(Category.COMPILE), str(Category.FEED))
     return shown.together(arrays if worked_on else (), _longer(trace, why), why.where, arrays)
 

@@ -9,7 +9,7 @@ from slowtrain.model import Effect, Evidence, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.reading import gathering
 from slowtrain.source.spots.memory import models
-from slowtrain.trace import Trace, growth, slowing
+from slowtrain.trace import Trace, growth, held, slowing
 from slowtrain.whatif import Remedy
 
 LEAST_BYTES = 32 << 20  # gained after warm-up: cuDNN's workspaces and the allocator's rounding come and go by less
@@ -51,7 +51,7 @@ class DeviceLeak(Cause):
         if not grown:
             return None
         name, found = max(grown.items(), key=lambda item: item[1].total_bytes)
-        why = growth.reasons(growth.holders(trace), found.per_step)
+        why = held.reasons(held.holders(trace), found.per_step)
         left = _left_bytes(trace, name, float(known[name][1][-1]))
         hours = found.hours(left, trace.step_ms, slowing.slower_ms(trace))
         if hours is not None and hours > LONGEST_H:
@@ -71,7 +71,7 @@ class DeviceLeak(Cause):
         return evidence.numbers.get("full_in_h", LONGEST_H) < SOON_H
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        why = growth.reasons(growth.holders(trace), evidence.numbers["per_step_bytes"])
+        why = held.reasons(held.holders(trace), evidence.numbers["per_step_bytes"])
         kept = ", ".join(f"`{one.path}`" for one in why[:3]) or "what is kept"
         yield Prescription("advice", Effect.EXACT, f"put numbers or arrays into {kept}: float(loss), value.numpy()")
         yield Prescription("advice", Effect.EXACT, "give it a limit, or write it out and clear it")

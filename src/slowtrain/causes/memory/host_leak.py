@@ -14,9 +14,10 @@ from slowtrain.source.reading import gathering
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.memory import growing
 from slowtrain.source.spots.memory import kept as spotted
-from slowtrain.trace import Trace, growth, slowing
+from slowtrain.trace import Trace, growth, held, slowing
 from slowtrain.trace.feeding import free_bytes
-from slowtrain.trace.growth import Holder, Unit
+from slowtrain.trace.growth import Unit
+from slowtrain.trace.held import Holder
 from slowtrain.whatif import Remedy
 
 LEAST_BYTES = 32 << 20  # gained after warm-up: recordings of healthy and cured scripts of clinic/ gained 13 MB at most
@@ -66,12 +67,12 @@ class HostLeak(Cause):
         found = growth.slope(trace, *growth.anonymous(trace))
         if found is None:
             return None
-        keeping = growth.holders(trace)
+        keeping = held.holders(trace)
         if not found.grows or found.total_bytes < LEAST_BYTES:
-            found = growth.contents(found, keeping)
+            found = held.contents(found, keeping)
             if found is None:
                 return None
-        why = growth.reasons(keeping, found.per_step)
+        why = held.reasons(keeping, found.per_step)
         traced = growth.functions_made(trace)
         if not why:
             if found.total_bytes <= FILLED * growth.filled_bytes(trace):
@@ -94,11 +95,11 @@ class HostLeak(Cause):
 
     def spoils_in(self, trace: Trace, evidence: Evidence) -> bool:
         """A run that will be killed today, by what the script itself keeps, and not slowed down to nothing before."""
-        known = bool(growth.reasons(growth.holders(trace), evidence.numbers["per_step_bytes"]))
+        known = bool(held.reasons(held.holders(trace), evidence.numbers["per_step_bytes"]))
         return known and evidence.numbers.get("full_in_h", LONGEST_H) < SOON_H
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        why = growth.reasons(growth.holders(trace), evidence.numbers["per_step_bytes"])
+        why = held.reasons(held.holders(trace), evidence.numbers["per_step_bytes"])
         tensors = [one for one in why if "Tensor" in one.element]
         if tensors:
             made = _edited(trace, tensors[0], kept.reduced)
@@ -111,6 +112,9 @@ class HostLeak(Cause):
             yield Prescription("edit", Effect.EXACT, "keep only as many of the parts as are read", edits=rows)
         elif why and why[0].array:
             says = f"keep the newest part of `{why[0].path}`, a slice of a fixed length, or write out what is not read"
+            yield Prescription("advice", Effect.EXACT, says)
+        elif why and why[0].kind == "graph":
+            says = "make ops once, before the loop, and feed what changes; graph.finalize() fails at the line that adds"
             yield Prescription("advice", Effect.EXACT, says)
         elif why and why[0].at_least:
             yield from _models(why[0])

@@ -10,7 +10,7 @@ from slowtrain.source import FUNCTIONS, Source, trees
 from slowtrain.source.reading import finding
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.trace import Trace, growth
-from slowtrain.trace.growth import Holder
+from slowtrain.trace.held import Holder
 
 MOST_LINES = 3  # of one container
 
@@ -31,6 +31,7 @@ def adding(trace: Trace, why: Sequence[Holder]) -> list[Place]:
     """The lines that add to what grows, as far as the text shows them."""
     found: list[Place] = []
     for one in why:
+        found += one.sites
         text = text_of(trace, one.file) if one.file else None
         if text is not None:
             found += [Place(one.file, n) for n in lines(text, one.named, one.owner, array=one.array)[:MOST_LINES]]

@@ -1,0 +1,136 @@
+"""Calls of ``Session.run``, as TensorFlow 1 took its steps, and the graphs that sessions run.
+
+A call counts as a call of a function of the line that makes it; it trains where what it asks for comes of a gradient
+and changes variables.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+import weakref
+from collections import Counter, deque
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+from slowtrain.capture import frames, graphs
+from slowtrain.capture.patching import Wrapper, on_import, replace
+from slowtrain.capture.recorder import Recorder, now
+from slowtrain.capture.state import Progress, ThreadState
+
+MOST_OPS = 20_000  # gone through for what one call asks for: a tenth of a second, beside a first call
+NEWEST = 64  # ops of a graph whose lines are looked up: 30 µs each
+MOST_GRAPHS = 4
+OP_BYTES = 1000  # of an op in a graph, at least: the object of Python's and the node behind it
+_CHANGES = re.compile(r"^(?:Resource)?(?:Sparse)?Apply|^(?:Resource)?Scatter|^Assign")
+_GRADIENT = re.compile(r"(?:^|/)gradients(?:_\d+)?/")
+_graphs: deque[tuple[str, weakref.ref[Any]]] = deque(maxlen=MOST_GRAPHS)
+_numbers = itertools.count(1)
+
+
+class SessionPatches:
+    """Times ``Session.run``."""
+
+    def __init__(self, recorder: Recorder, state: ThreadState, progress: Progress) -> None:
+        self.recorder = recorder
+        self.state = state
+        self.progress = progress
+        self._kinds: dict[tuple[int, int], int] = {}  # by the code that calls, and where in it
+
+    def install(self) -> None:
+        on_import(self.recorder, "tensorflow.python.client.session", self._patch)
+
+    def _patch(self, module: Any) -> None:
+        recorder, state, progress = self.recorder, self.state, self.progress
+
+        def make(original: Wrapper) -> Wrapper:
+            def run(self: Any, fetches: Any, *args: Any, **kwargs: Any) -> Any:
+                me = state.me
+                if me.busy or me.loops or not recorder.active:
+                    return original(self, fetches, *args, **kwargs)
+                frame = frames.user_frame(sys._getframe(1))
+                kind = recorder.guard("session", kind_of, self, fetches, frame) or 1
+                progress.step(kind)
+                me.busy += 1
+                start = now()
+                try:
+                    return original(self, fetches, *args, **kwargs)
+                finally:
+                    end = now()
+                    me.busy -= 1
+                    recorder.guard("session", done, frame, kind, start, end)
+
+            return run
+
+        def kind_of(session: Any, fetches: Any, frame: FrameType | None) -> int:
+            place = (id(frame.f_code), frame.f_lasti) if frame is not None else (0, 0)
+            kind = self._kinds.get(place)
+            if kind is None:
+                also(session.graph)
+                kind = self._kinds[place] = 3 if _trains(fetches) else 1
+            return kind
+
+        def done(frame: FrameType | None, kind: int, start: int, end: int) -> None:
+            file, line = (frame.f_code.co_filename, frame.f_lineno) if frame is not None else (None, 0)
+            about = {"file": file, "line": line, "qualname": "Session.run", "training": kind == 3}
+            name = recorder.name_at(frame, "function", "Session.run", "Session.run", **about)
+            recorder.span(name, start, end)
+
+        replace(module.BaseSession, "run", make)
+
+
+def also(graph: Any) -> None:
+    """Counts this graph's ops too, as long as it lives."""
+    if all(known() is not graph for _, known in _graphs):
+        _graphs.append((f"graph {next(_numbers)} of a session", weakref.ref(graph)))
+
+
+def counted() -> Iterator[tuple[str, Any, int]]:
+    """Graphs that code without functions builds, by name, and how many ops each has."""
+    ops: Any = sys.modules.get("tensorflow.python.framework.ops")
+    default = getattr(getattr(ops, "_default_graph_stack", None), "_global_default_graph", None)
+    run = [(name, graph) for name, known in list(_graphs) if (graph := known()) is not None and graph is not default]
+    for name, graph in [("default graph", default), *run]:
+        count = getattr(graph, "num_operations", None)
+        if callable(count):
+            yield name, graph, int(count())
+
+
+def about(graph: Any) -> dict[str, Any]:
+    """Of a graph that grows: the lines of the user's that made its newest ops, those that made most first."""
+    lines = (graphs.user_line(op.traceback) for op in graph.get_operations()[-NEWEST:])
+    found = Counter(line for line in lines if line is not None)
+    sites = [list(line) for line, _ in found.most_common(3)]
+    return {"kind": "graph", "element": "op", "element_bytes": OP_BYTES, "at_least": True, "sites": sites}
+
+
+def _trains(fetches: Any) -> bool:
+    todo, seen = deque(_asked(fetches)), set[str]()
+    changes = gradient = False
+    while todo and len(seen) < MOST_OPS:
+        op = todo.popleft()
+        if op.name in seen:
+            continue
+        seen.add(op.name)
+        changes = changes or _CHANGES.search(op.type) is not None
+        gradient = gradient or _GRADIENT.search(op.name) is not None
+        if changes and gradient:
+            return True
+        todo += [one.op for one in op.inputs]
+        todo += op.control_inputs
+    return False
+
+
+def _asked(fetches: Any) -> Iterator[Any]:
+    """The ops behind what a call asks for."""
+    if isinstance(fetches, dict):
+        fetches = list(fetches.values())
+    for one in fetches if isinstance(fetches, (list, tuple)) else [fetches]:
+        if isinstance(one, (list, tuple, dict)):
+            yield from _asked(one)
+            continue
+        op = one if hasattr(one, "control_inputs") else getattr(one, "op", None)
+        if op is not None and hasattr(op, "control_inputs"):
+            yield op

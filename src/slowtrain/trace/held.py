@@ -1,0 +1,142 @@
+"""What of the user's grew while steps were taken: containers, arrays, graphs; and which of it explains the memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.figures import plain
+from slowtrain.model import Place
+from slowtrain.trace import Floats, Trace, place_of
+from slowtrain.trace.growth import Slope, Unit, size, steps_done
+
+HELD_SHARE = 0.3  # of the growth that a container must explain to be named as its reason
+LEAST_KEPT = 8 << 20  # bytes in containers, for them alone to count: the losses of hundreds of thousands of steps
+FEW, LEAST_KEPT_IN_FEW = 16, 32 << 20  # elements; bytes in them: the models of one search are kept on purpose
+FOLLOWS = 0.5  # of what they keep: by so much at least has memory to grow
+LONGER = 1.1  # times what an array was at first
+ENDED = 0.1  # of the run's steps: what has not become longer in the last ones has stopped growing
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A container of the user's that grew: by ``per_step`` elements of ``element_bytes`` (0: not known) each.
+
+    ``at_least``: each keeps more than that, as a model does, of which the graphs of its functions are not counted.
+    ``array``: it is one, counted in bytes, and a longer one took its place again and again. ``grown``: by so many.
+    """
+
+    path: str
+    file: str
+    owner: str
+    named: str
+    kind: str
+    element: str
+    element_bytes: float
+    length: int
+    per_step: float
+    at_least: bool = False
+    array: bool = False
+    grown: int = 0
+    sites: tuple[Place, ...] = ()  # lines that were seen to add
+
+    @property
+    def bytes_per_step(self) -> float:
+        return self.per_step * self.element_bytes
+
+    def said(self, unit: Unit) -> str:
+        least = "at least " if self.at_least else ""
+        each = f" of {least}{size(self.element_bytes)}" if self.element_bytes else ""
+        if self.array:
+            told, name = (unit.steps, unit.name) if unit.place is not None else (1.0, "step")
+            grows = f"grows by {size(told * self.per_step)} per {name}"
+            return f"`{self.path}` ({self.kind}) has {size(self.length)} and {grows}"
+        pace = f"{plain(self.per_step)} a step"
+        if unit.place is not None:
+            pace = f"{plain(self.per_step * unit.steps)} per {unit.name}"
+        elif self.per_step < 0.5:
+            pace = f"{plain(1000 * self.per_step)} in a thousand steps"
+        what = self.element if self.element not in ("", "NoneType") else "element"
+        return f"`{self.path}` holds {self.length:,} × {what}{each} and grows by {pace}"
+
+
+def holders(trace: Trace) -> list[Holder]:
+    """The user's containers that grew until the end, those that keep most bytes first."""
+    spans = trace.lane("held")
+    last = float(steps_done(trace, trace.steps.end_ms[-1:])[0]) if len(trace.steps) else 0.0
+    found: dict[tuple[int, int, str], Holder] = {}
+    for number in np.unique(spans.name):
+        mine = spans.where(spans.name == number)
+        detail = trace.names[int(number)].detail
+        x = steps_done(trace, mine.start_ms)
+        grown = int(mine.value[-1]) - int(mine.value[0])
+        length = float(x[-1] - x[0])
+        if detail.get("limit") or grown <= 0 or length <= 0 or (np.diff(mine.value) < 0).any():
+            continue
+        # What grows once an epoch was last seen longer up to an epoch ago. (A pause between two looks is no epoch.)
+        if last - x[-1] > max(ENDED * last, 3 * float(np.median(np.diff(x)))):
+            continue
+        one = Holder(
+            str(detail.get("path", trace.names[int(number)].text)),
+            str(detail.get("file", "")),
+            str(detail.get("owner", "")),
+            str(detail.get("named", "")),
+            str(detail.get("kind", "")),
+            str(detail.get("element", "")),
+            float(detail.get("element_bytes") or 0),
+            int(mine.value[-1]),
+            grown / length,
+            bool(detail.get("at_least")),
+            bool(detail.get("array")),
+            grown,
+            tuple(place for site in detail.get("sites", ()) if (place := place_of(site)) is not None),
+        )
+        found.setdefault((int(mine.value[-1]), grown, one.named), one)  # the same under two names
+    return sorted(found.values(), key=lambda h: (-h.bytes_per_step, -h.per_step))
+
+
+def graphs(trace: Trace) -> list[Holder]:
+    """Graphs without functions that got ops until the end, by a tenth and more."""
+    return [h for h in holders(trace) if h.kind == "graph" and h.length > LONGER * (h.length - h.grown)]
+
+
+def arrays(trace: Trace) -> list[Holder]:
+    """Arrays, tensors and tables of the user's that got longer throughout, by a tenth and more; two at most."""
+    return [h for h in holders(trace) if h.array and h.length > LONGER * (h.length - h.grown)][:2]
+
+
+def contents(found: Slope, keeping: list[Holder]) -> Slope | None:
+    """The growth that containers tell of themselves, where the rest of the memory swings too much to be sure of it.
+
+    None where memory as a whole did not follow: then something else was freed for it.
+    """
+    mine = sum(h.bytes_per_step for h in keeping)
+    least = LEAST_KEPT_IN_FEW if all(h.length < FEW for h in keeping) else LEAST_KEPT
+    if sum(h.length * h.element_bytes for h in keeping) < least or found.per_step < FOLLOWS * mine:
+        return None
+    return Slope(mine, mine, mine, mine * found.steps, found.steps)
+
+
+def reasons(found: list[Holder], per_step: float) -> list[Holder]:
+    """Of containers those that explain a good part of the growth; where none is known to, one of unknown size.
+
+    Of those a graph comes first, then one that keeps models.
+    """
+    known = [h for h in found if h.bytes_per_step >= HELD_SHARE * per_step]
+    together = [h for h in found if h.bytes_per_step > 0.02 * per_step]
+    if known or sum(h.bytes_per_step for h in together) >= HELD_SHARE * per_step:
+        return (known or together)[:4]
+    graphs = [h for h in together if h.kind == "graph"]
+    unsure = [h for h in found if h.kind != "graph" and (h.at_least or not h.element_bytes)]
+    return (graphs or sorted(unsure, key=lambda h: not h.at_least))[:1]
+
+
+def graph(trace: Trace) -> tuple[Floats, Floats]:
+    """Times and number of ops of the graph that code without functions builds; of several the largest."""
+    spans = trace.lane("held")
+    found = [
+        spans.where(spans.name == n) for n in np.unique(spans.name) if trace.names[n].detail.get("kind") == "graph"
+    ]
+    largest = max(found, key=lambda one: float(one.value[-1]), default=None)
+    return (largest.start_ms, largest.value.astype(np.float64)) if largest is not None else (np.zeros(0), np.zeros(0))

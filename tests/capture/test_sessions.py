@@ -1,0 +1,80 @@
+"""Sessions of TensorFlow 1: their runs are steps, and the line that adds ops to their graph is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slowtrain.causes.drift.growing_step import GrowingStep
+from slowtrain.trace import build
+
+from . import running
+
+pytestmark = pytest.mark.tensorflow
+
+SCRIPT = """
+import numpy as np
+import tensorflow as tf
+
+v1 = tf.compat.v1
+v1.disable_eager_execution()
+x = np.random.default_rng(0).normal(size=(1000, 16)).astype("float32")
+
+with tf.Graph().as_default(), v1.Session() as session:
+    rows = v1.placeholder(tf.float32, (None, 16))
+    weights = v1.get_variable("weights", (16, 1))
+    rate = v1.get_variable("rate", (), trainable=False)
+    loss = tf.reduce_mean(tf.square(tf.matmul(rows, weights) - rows[:, :1]))
+    train = v1.train.GradientDescentOptimizer(rate).minimize(loss)
+    session.run(v1.global_variables_initializer())
+    ADD
+    for step in range(STEPS):
+        RATE
+        batch = x[np.random.randint(0, 1000, 32)]
+        session.run([train, loss], {rows: batch})
+"""
+
+
+def _script(steps: int, add: str, rate: str) -> str:
+    return SCRIPT.replace("STEPS", str(steps)).replace("ADD", add).replace("RATE", rate)
+
+
+GROWING = _script(900, "pass", "session.run(v1.assign(rate, 0.1 / (1 + step)))")
+HEALTHY = _script(
+    1200,
+    "given = v1.placeholder(tf.float32, ()); lower = v1.assign(rate, given)",
+    "session.run(lower, {given: 0.1 / (1 + step)})",
+)
+
+
+def _line(script: str, text: str) -> int:
+    return next(i for i, line in enumerate(script.splitlines(), 1) if text in line)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _here() -> None:
+    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+
+
+def test_ops_that_each_turn_adds_are_named_with_their_line(tmp_path: Path) -> None:
+    done = running.recorded(tmp_path / "run", running.write(tmp_path, GROWING))
+    assert done.code == 0, done.err
+    trace = build.load(done.folder)
+    assert trace.steps.source == "function run"
+    assert trace.steps.training
+    assert trace.steps.place is not None
+    assert trace.steps.place.line == _line(GROWING, "session.run([train, loss]")
+    found = GrowingStep().examine(trace)
+    assert found is not None
+    assert found.where[0].line == _line(GROWING, "v1.assign(rate")
+    assert "; the graph grew from " in found.says
+
+
+def test_a_graph_that_is_made_once(tmp_path: Path) -> None:
+    done = running.recorded(tmp_path / "run", running.write(tmp_path, HEALTHY))
+    assert done.code == 0, done.err
+    trace = build.load(done.folder)
+    assert trace.steps.training
+    assert len(trace.steps) == pytest.approx(1200, abs=2)
+    assert GrowingStep().examine(trace) is None
