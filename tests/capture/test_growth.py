@@ -413,6 +413,7 @@ search()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_models_that_a_search_keeps_are_named_with_their_line(tmp_path: Path) -> None:
     """Ten of them, by what ``fit`` gave back; each with weights of 2.5 MB and twice as much of its optimizer's."""

@@ -22,11 +22,17 @@ class Clock:
         self._root, self._files = root, files
         self._cores: dict[int, int] = {}
         self._all: int | None = None
-        self._stat = self._opened(root / "proc/self/task" / str(os.getpid()) / "stat")
+        first = len(files)
         try:
-            self._of(self._core())
-        except OSError:
-            self._all = self._listed()
+            self._stat = self._opened(root / "proc/self/task" / str(os.getpid()) / "stat")
+            try:
+                self._of(self._core())
+            except OSError:
+                self._all = self._listed()
+        except (OSError, ValueError, IndexError):
+            while len(files) > first:
+                os.close(files.pop())
+            raise
 
     def __call__(self) -> float:
         core = self._core()
