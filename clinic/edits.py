@@ -1,7 +1,9 @@
-"""Of which slow scripts the first finding has an edit that applies to its text. Nothing is run or measured.
+"""Of which slow scripts the first finding has an edit that applies to its text.
 
-python clinic/run.py --keep FOLDER      records the scripts of this checkout
-python clinic/edits.py FOLDER           reads these recordings
+    python clinic/run.py --keep FOLDER      records the scripts of this checkout
+    python clinic/edits.py FOLDER           reads these recordings
+
+Nothing is run or measured.
 """
 
 from __future__ import annotations

@@ -190,16 +190,23 @@ def _cpu_s(pid: int) -> float:
         return 0.0
 
 
+def warm(side: Side, kind: str, turn_s: float) -> None:
+    """Lets it take its first steps."""
+    while side.steps() < WARM_STEPS:
+        side.run(turn_s)
+        if side.ended():
+            raise SystemExit(f"the script of {kind} ended early; run it by itself to see why")
+
+
 def batch_of(folder: Path, kind: str, core: int | None) -> int:
     """The batch with which a step takes two milliseconds here, by a line through two sizes."""
     sizes, took = (64, 192), []
     for size in sizes:
         side = Side(folder, kind, None, 1_000_000_000, size, core)
-        while side.steps() < WARM_STEPS:
-            side.run(1.0)
-        turns = [side.run(1.0) for _ in range(3)]
+        with contextlib.closing(side):
+            warm(side, kind, 1.0)
+            turns = [side.run(1.0) for _ in range(3)]
         took.append(statistics.median(turn.wall_s * 1e3 / turn.steps for turn in turns))
-        side.close()
     each = (took[1] - took[0]) / (sizes[1] - sizes[0])
     return max(round(sizes[0] + (STEP_MS - took[0]) / each), 1)
 
@@ -232,10 +239,7 @@ def steady(
     """Both train for ``seconds`` each once both are warm."""
     with both(folder, kind, what, 1_000_000_000, first, batch, core) as sides:
         for side in sides:
-            while side.steps() < WARM_STEPS:
-                side.run(turn_s)
-                if side.ended():
-                    raise SystemExit(f"the script of {kind} ended early; run it by itself to see why")
+            warm(side, kind, turn_s)
         raw = [in_turns(sides, i, turn_s) for i in range(round(seconds / turn_s))]
     return steps_of(kind, what, raw)
 

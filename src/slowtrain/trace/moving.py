@@ -281,8 +281,9 @@ def _call(sides: _Sides) -> Moved | None:
 
 def _graph(sides: _Sides) -> Moved | None:
     """The graph of a session, which each run goes through as a whole: no machine's mood makes it longer."""
-    graphs, call = held.graphs(sides.trace), _call(sides)
-    return replace(call, kind="graph", where=graphs[0].sites) if graphs and call is not None else None
+    graphs = held.graphs(sides.trace)
+    call = _call(sides) if graphs else None
+    return replace(call, kind="graph", where=graphs[0].sites) if call is not None else None
 
 
 def _others(sides: _Sides) -> Moved | None:
