@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from slowtrain.model import Category
 from slowtrain.trace.drawn import drawn
 from slowtrain.trace.pipeline import Written
+from slowtrain.trace.work import BETWEEN_COLD
 from slowtrain.whatif import Drop, Skip, Stretch, Supply, price, replay
 
 LETTERS = {"i": "input", "d": "device", "p": "python", "r": "d2h", ".": None}
@@ -152,6 +153,12 @@ def test_filling_cold_caches_takes_as_long_for_a_long_step_as_for_a_short_one() 
     gone = [Drop({Category.COMPILE: 8.0})]
     assert price(short, gone, "step").after_ms == pytest.approx(2.0 - 0.8 * 1.0)
     assert price(long, gone, "step").after_ms == pytest.approx(40.0 - 8 / 48 * 1.0)
+
+
+def test_python_of_the_script_slows_a_long_step_throughout() -> None:
+    long = drawn(f"step {'1' * 40}\npython {'p' * 20}{'.' * 20}\ndevice {'.' * 20}{'k' * 20}")
+    saved = price(long, [Drop({Category.PYTHON: 20.0})], "step")
+    assert saved.after_ms == pytest.approx(20.0 * (1 - 0.5 * BETWEEN_COLD))
 
 
 def test_fewer_calls_leave_the_executors_queues_to_the_step() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from slowtrain.model import Category, Phase, Saving
 from slowtrain.trace import Floats, Trace, feeding
 from slowtrain.trace.pipeline import Pipeline
-from slowtrain.trace.work import cold_ms, split_ms
+from slowtrain.trace.work import BETWEEN_COLD, cold_ms, split_ms
 
 SPREAD = (0.7, 1.15)  # of the milliseconds saved, where a remedy brings no range of its own: assumed, not measured
 # A range reaches at least to what is predicted plus the second part of what the prediction left, for a step or a run
@@ -174,7 +174,7 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
                 drops[category] = max(drops.get(category, 0.0), ms)
                 computed[category] = max(computed.get(category, 0.0), ms * remedy.cpu)
                 cpu_saved += ms * remedy.cpu
-    n, gone = int(trace.steps.steady.sum()), 0.0
+    n, gone = int(trace.steps.steady.sum()), {True: 0.0, False: 0.0}
     rest, wait = np.zeros(n), now.columns.get(Category.INPUT, np.zeros(n))
     for category, column in now.columns.items():
         mean = float(column.mean()) if n else 0.0
@@ -183,11 +183,13 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
             wait = column * kept
         else:
             rest = rest + column * kept
-        gone += min(mean * (1 - kept), computed.get(category, 0.0)) if category in BETWEEN else 0.0
+        if category in BETWEEN:
+            gone[category in (Category.COMPILE, Category.GC)] += min(mean * (1 - kept), computed.get(category, 0.0))
     if not trace.on_accelerator:
         # What stays finds its caches warm when the script's Python, tracing or collecting no longer comes in between.
         stays = float(rest.mean()) if n else 0.0
-        rest = rest * (1 - cold_ms(stays) / max(stays, 1e-9) * gone / trace.step_ms)
+        cold = gone[False] * cold_ms(stays, BETWEEN_COLD) + gone[True] * cold_ms(stays)
+        rest = rest * (1 - cold / trace.step_ms / max(stays, 1e-9))
     supplies = [r for r in remedies if isinstance(r, Supply)]
     if not supplies:
         return float((rest + wait).mean()) if n else 0.0

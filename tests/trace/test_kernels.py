@@ -9,7 +9,7 @@ import pytest
 
 from slowtrain.trace import kernels
 
-from .messages import event, nested, number, space
+from .messages import entry, event, nested, number, space
 
 MS = 1_000_000_000  # picoseconds
 
@@ -39,3 +39,17 @@ def test_a_buffer_that_is_filled_outside_the_steps_is_input(tmp_path: Path, at_m
     found = kernels.read([window(tmp_path / "w.pb", computing, filling)])
     assert found is not None
     assert found.by_input["MatMul"] == pytest.approx((3.0, 0.5))
+
+
+def test_of_thousands_of_ops_alike_none_is_lost(tmp_path: Path) -> None:
+    """An unrolled loop makes ops that differ in their numbers alone; they are counted whole, by one's name."""
+    events = [event(9 + i, 12 * MS + i * MS // 1000, MS // 1000) for i in range(900)]
+    named = b"".join(entry(4, 9 + i, f"m/bank_1/mul_{i}:Mul") for i in range(900))
+    path = tmp_path / "w.pb"
+    path.write_bytes(space(line(1, "tf_XLAEigen/1", *events), more=named))
+    steps = np.array([10.0])
+    found = kernels.read([kernels.Window(path, 0.0, 0.0, steps, steps + 10.0)])
+    assert found is not None
+    assert sum(count for _, count in found.by_name.values()) == pytest.approx(900)
+    assert len(found.by_name) == kernels.NAMED + 1
+    assert all(name.startswith("m/bank_1/mul_") for name in found.by_name)

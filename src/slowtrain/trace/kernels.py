@@ -7,6 +7,7 @@ callbacks) into none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,9 @@ from slowtrain.trace.hosted import LEAST_OPS, MOSTLY_ONE
 from slowtrain.trace.wire import Codes
 
 MOST_BARS = 400
+NAMED = 400  # of the ops, costliest first, each for itself
+MOST_NAMES = 4000  # in all: a file may hold any number
+NUMBERS = re.compile(r"_\d+(?=[/:]|$)")
 
 
 @dataclass(frozen=True)
@@ -182,9 +186,21 @@ def _tables(ops: Iterable[_Rows], steps: int) -> tuple[dict[str, tuple[float, fl
                 row = table.setdefault(key, [0.0, 0.0])
                 row[0] += float(ms[i]) / steps
                 row[1] += float(count[i]) / steps
-    tables = (sorted(t.items(), key=lambda item: -item[1][0])[:400] for t in (by_type, by_name))
-    first, second = ({k: (ms, n) for k, (ms, n) in table} for table in tables)
-    return first, second
+    types = sorted(by_type.items(), key=lambda item: -item[1][0])[:NAMED]
+    return {k: (ms, n) for k, (ms, n) in types}, _folded(by_name)
+
+
+def _folded(by_name: dict[str, list[float]]) -> dict[str, tuple[float, float]]:
+    """The costliest ops each by its name; of the rest, those that differ in their numbers alone by the costliest's."""
+    kept: dict[str, list[float]] = {}
+    speaks: dict[str, str] = {}
+    for i, (name, (ms, count)) in enumerate(sorted(by_name.items(), key=lambda item: -item[1][0])):
+        row = kept.setdefault(name if i < NAMED else speaks.setdefault(NUMBERS.sub("_", name), name), [0.0, 0.0])
+        row[0] += ms
+        row[1] += count
+        if len(kept) == MOST_NAMES:
+            break
+    return {k: (ms, n) for k, (ms, n) in kept.items()}
 
 
 def _sum(lines: list[_Rows], wanted: Callable[[str], bool]) -> float:

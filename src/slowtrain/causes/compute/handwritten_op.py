@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -18,7 +17,7 @@ from slowtrain.source.reading.recorded import made_in, text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.compute import walked
 from slowtrain.trace import Line, Trace, names, work
-from slowtrain.trace.host import loops_around, parsed
+from slowtrain.trace.host import changes_variables
 from slowtrain.trace.pipeline import PYTHON_OPS
 from slowtrain.whatif import Drop, Remedy
 
@@ -30,7 +29,6 @@ ONE_OP = "replace the loop by the one op (conv2d, einsum, batched matmul, gather
 # Of the ops' computing when one op does it: clinic/'s store_sales and texture_filters, on two machines: 0.15 to 0.33.
 LEFT = 0.22
 ADDING = re.compile(r"add(?:_\d+)?$")
-CHANGES = ("assign", "scatter_")
 
 
 class HandwrittenOp(Cause):
@@ -69,7 +67,10 @@ class HandwrittenOp(Cause):
         now = evidence.numbers
         if now.get("exact"):
             return [Drop(work.freed(trace, now["op_share"], now[str(Category.DEVICE)]), spread=(0.75, 1.1))]
-        return [Drop({Category(k): v for k, v in now.items() if k in set(Category)}, spread=(0.5, 1.3))]
+        gone = {Category(k): v for k, v in now.items() if k in set(Category)}
+        if "ops" in now and trace.step_ms and not trace.on_accelerator:
+            gone = work.warmed(trace, gone, sum(gone.values()) / trace.step_ms)
+        return [Drop(gone, spread=(0.5, 1.3))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if evidence.numbers.get("exact"):
@@ -282,7 +283,7 @@ def _repeated(trace: Trace) -> Evidence | None:
     adds = sum(n for key, n in alike.items() if ADDING.match(key.rpartition("/")[2]))
     if count < REPEATS or not lines or best.get("chain", 0) - adds > RECURRENT * (count - adds):
         return None
-    own = [row for row in lines if not _of_variables(trace, Place(str(row[0]), int(row[1])))]
+    own = [row for row in lines if not changes_variables(trace, Place(str(row[0]), int(row[1])))]
     if sum(row[3] for row in own) < ITS_OWN * sum(row[3] for row in lines):
         return None
     forward = sum(row[2] for row in best["lines"])
@@ -299,6 +300,8 @@ def _repeated(trace: Trace) -> Evidence | None:
     products = any(m.match(key.rpartition("/")[2]) for key in alike for m in (names.MATMUL_OP, names.CONV_OP))
     known = float(best.get("multiply_adds") or 0) if products and not trace.on_accelerator else 0.0
     least = work.arithmetic_ms(trace, known)
+    if trace.kernels is not None:  # at most what all products take now
+        least = min(least, trace.mean(Category.DEVICE) * work.share(trace.kernels, lambda o: o.matmul or o.conv))
     left = max(LEFT, min(least / device, 1.0)) if device else LEFT
     most = ", ".join(f"{n:,} {key.rpartition('/')[2]}" for key, n in sorted(alike.items(), key=lambda i: -i[1])[:3])
     rows = [Place(str(row[0]), int(row[1])) for row in lines[:3]]
@@ -318,18 +321,6 @@ def _within(op: work.Op, scopes: set[str]) -> bool:
     return any(op.scope == s or op.scope.startswith(f"{s}/") or op.scope.endswith(f"/{s}") for s in scopes if s)
 
 
-def _of_variables(trace: Trace, place: Place) -> bool:
-    """Whether a line lies in a loop that changes a variable in each turn, as optimizers do: no op changes them all."""
-    tree = parsed(trace, place.file)
-    loops = [n for n in loops_around(tree, place.line) if isinstance(n, ast.For)] if tree is not None else []
-    for loop in loops:
-        turned = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
-        changes = (n.func for n in ast.walk(loop) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute))
-        if any(f.attr.startswith(CHANGES) and isinstance(f.value, ast.Name) and f.value.id in turned for f in changes):
-            return True
-    return False
-
-
 def _turns(trace: Trace) -> Evidence | None:
     """A loop in the graph of which each turn stands for itself, as of ``tf.map_fn``: its ops start anew in each."""
     sizes = trace.steps.size[trace.steps.steady]
@@ -341,8 +332,10 @@ def _turns(trace: Trace) -> Evidence | None:
     ops = (row[4] or batch) * row[3]
     if ops < REPEATS:
         return None
-    # Its gradient has about as many ops as the loop itself, and the rest of the graph is counted with its own.
+    # Its gradient has about as many ops as the loop itself, and the rest of the graph is counted with its own, which do
+    # not all run: of those that ran, the loop's own are known.
     part = 2 * ops / (2 * ops + graph.get("ops", 0))
+    part = max(part, min(ops / trace.kernels.count, 1.0)) if trace.kernels.count else part
     start = part * work.executor_ms(trace)
     name = str(row[0])
     device = trace.mean(Category.DEVICE) * work.share(trace.kernels, lambda o: f"{name}/" in o.name)

@@ -15,7 +15,7 @@ from slowtrain.source.reading import finding, index
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import fits
 from slowtrain.trace import Event, Spans, Trace, place_of
-from slowtrain.trace.host import anywhere, computing_ms, graph_ms, in_steady, in_windows
+from slowtrain.trace.host import anywhere, graph_ms, in_steady, in_windows
 from slowtrain.whatif import Drop, Remedy, Skip
 
 LEAST = 8  # calls of one line: a script may well evaluate after each of a few stages
@@ -101,7 +101,7 @@ class PredictInLoop(Cause):
         # The model's own work stays, whatever the means of calls of several lines add up to.
         in_steps = min(in_steps, max(trace.step_ms - work, 0.0))
         if in_steps > 0:
-            first = (Category.INPUT, Category.COMPILE, Category.DISPATCH)
+            first = (Category.INPUT, Category.COMPILE, Category.DISPATCH, Category.GC)
             remedies.append(Drop(anywhere(trace, in_steps, first), spread=(0.97, 1.01)))
         return remedies
 
@@ -260,7 +260,8 @@ def _work_ms(trace: Trace, calls: Spans) -> float:
     """Time of the model's functions in a call that has nothing around it: their median, or what the window saw.
 
     Between the Python of a call they begin with cold caches, and those of `fit` also wait for the batch. Where steps
-    make such calls, a call's ops are at most all that a step has, over its calls.
+    make such calls, a call's ops are at most all those of graphs that a step has, over its calls: what Python starts
+    one by one makes the call's data set.
     """
     work = trace.lane("function")
     index = np.searchsorted(calls.start_ms, work.start_ms, side="right") - 1
@@ -270,4 +271,4 @@ def _work_ms(trace: Trace, calls: Spans) -> float:
     if trace.kernels is None or each < MOSTLY:
         return median
     each = max(each, 1.0)
-    return min(median, graph_ms(trace.kernels.count / each, computing_ms(trace.kernels) / each))
+    return min(median, graph_ms(trace.kernels.count / each, trace.kernels.busy_ms / each))
