@@ -83,6 +83,13 @@ def test_nothing_kept_says_why() -> None:
     )
 
 
+def test_what_was_kept_is_kept_where_no_time_was_left_for_all_together() -> None:
+    first = next(a for a in proven().attempts if a.kept)
+    found = replace(proven(), attempts=(first, first), together=None)
+    assert report.headline(found).startswith("2 cures kept, each measured beside those before it")
+    assert json.loads(report.render_json(found, written=False))["fix"]["outcome"] == "cannot tell"
+
+
 def test_a_script_that_does_not_train_is_not_called_cured() -> None:
     found = Proof(("x.py",), (), None, "", (), checkups.insufficient())
     assert report.headline(found).startswith("cannot tell: ")

@@ -119,6 +119,24 @@ def test_two_that_help_are_measured_together(monkeypatch: pytest.MonkeyPatch, tm
     assert proof.together.speedup == pytest.approx(3.0, rel=0.01)
 
 
+def test_time_to_measure_them_together_is_set_aside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A second cure that would take the rest of the budget is not begun."""
+    world = World(monkeypatch, tmp_path, lambda text: 8.0 / (1 + text.count("= 1")), FIRST, SECOND)
+    clock, run, begun = {"s": 0.0}, world.run, time.monotonic()
+
+    def timed(*given: Any, **options: Any) -> Probe:
+        clock["s"] += 1.0
+        return replace(run(*given, **options), wall_s=1.0)
+
+    monkeypatch.setattr(probes, "run", timed)
+    monkeypatch.setattr("slowtrain.verify.pairs.time.monotonic", lambda: begun + clock["s"])
+    world.bench = replace(world.bench, deadline=begun + 20.0)
+    proof = world.fix()
+    assert [kept for _, kept, _ in outcome(proof)] == [True, False]
+    assert clock["s"] <= 20.0
+    assert proof.together is not None
+
+
 def test_baseline_and_candidate_take_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     world = World(monkeypatch, tmp_path, lambda text: 1.0 if "slow = 1" in text else 4.0, FIRST)
     world.fix()

@@ -31,6 +31,10 @@ def headline(proof: Proof) -> str:
         gain = proof.together
         said = wording.times(gain.speedup, gain.low, gain.high)
         return f"{len(kept)} {'cure' if len(kept) == 1 else 'cures'} kept: {said} as fast, measured in {gain.runs} runs"
+    if kept:
+        return (
+            f"{len(kept)} cures kept, each measured beside those before it; the time was over before all were together"
+        )
     if proof.before is not None and proof.before.verdict is VerdictKind.INSUFFICIENT:
         return f"cannot tell: {proof.before.headline}"
     if proof.attempts:
@@ -100,7 +104,8 @@ def document(proof: Proof, *, written: bool) -> dict[str, Any]:
     verdicts = {a.name: a.verdict for a in proof.attempts if a.verdict is not None}
     found = documents.document(_with(proof.before, verdicts)) if proof.before is not None else {}
     together = proof.together
-    outcome = together.outcome if together is not None else "nothing kept"
+    unknown = "cannot tell" if any(a.kept for a in proof.attempts) else "nothing kept"
+    outcome = together.outcome if together is not None else unknown
     found["fix"] = documents.plain(
         {
             "outcome": outcome,

@@ -60,7 +60,9 @@ def fix(bench: Bench, allowed: frozenset[Effect] = SAFE) -> Proof:
     over = False
     while (choice := _next(seen, files, allowed, tried, attempts)) is not None:
         tried.add((choice.diagnosis.cause, choice.prescription.says))
-        attempt, trial = _try(bench, seen, files, choice)
+        # Two that are kept are measured together in the end: time for that is set aside before the second is tried.
+        within = replace(bench, deadline=bench.deadline - _least_s(seen)) if trials else bench
+        attempt, trial = _try(within, seen, files, choice)
         attempts.append(attempt)
         if attempt.kept and trial is not None:
             files = choice.files
@@ -165,9 +167,13 @@ def _rule(seen: Seen, choice: Choice) -> tuple[Rule, str]:
 
 def _time_for(bench: Bench, seen: Seen, scope: str = "step") -> bool:
     """Whether the smallest number of pairs that can tell anything fits into what is left."""
+    return bench.left_s > _least_s(seen, scope)
+
+
+def _least_s(seen: Seen, scope: str = "step") -> float:
+    """What so few pairs take."""
     start = seen.probe.first_step_s or seen.probe.wall_s
-    one = seen.probe.wall_s if scope == "run" else min(start + STEADY_S, seen.probe.wall_s)
-    return bench.left_s > 2 * FEWEST * one
+    return 2 * FEWEST * (seen.probe.wall_s if scope == "run" else min(start + STEADY_S, seen.probe.wall_s))
 
 
 def _dropped(diagnosis: Diagnosis, prescription: Prescription, why: str) -> Attempt:
