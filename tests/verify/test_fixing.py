@@ -205,6 +205,23 @@ def test_no_time_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert "give a longer --budget" in why
 
 
+def test_a_cache_is_not_measured_where_no_probe_comes_to_the_second_pass(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kept = replace(FIRST, prescriptions=(replace(FIRST.prescriptions[0], later=True),))
+    world = World(monkeypatch, tmp_path, lambda text: 1.0 if "slow = 1" in text else 4.0, kept)
+    world.stopped = True
+    steps = replace(
+        Trace().steps, start_ms=np.arange(9.0), end_ms=np.arange(9.0) + 1, block=np.zeros(9, dtype=np.int64)
+    )
+    monkeypatch.setattr(
+        "slowtrain.verify.fixing.build.load",
+        lambda folder: replace(Trace(), root=str(tmp_path), facts={"at": folder}, steps=steps),
+    )
+    ((_, cured, why),) = outcome(world.fix())
+    assert (cured, why) == (False, fixing.ONCE_FULL)
+
+
 def test_a_person_is_told_what_no_machine_can_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     words = replace(FIRST, prescriptions=(Prescription("advice", Effect.EXACT, "buy a disk"),))
     world = World(monkeypatch, tmp_path, lambda _: 1.0, words)

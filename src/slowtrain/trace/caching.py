@@ -13,6 +13,19 @@ from slowtrain.trace.pipeline import Node, Pipeline
 LEAST_ANEW = 3
 
 
+def passes(trace: Trace, pipe: Pipeline) -> int:
+    """Passes over the data: those that began, or, where the recording ended within the first, those `fit` was to make.
+
+    That end is told by the data set's own length, in batches; a `fit` that counts its steps passes over no data set.
+    """
+    length = pipe.written[-1].detail.get("cardinality") if pipe.written else None
+    if pipe.epochs > 1 or not isinstance(length, int) or not 0 < pipe.batches < length:
+        return pipe.epochs
+    fits = (e.data for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("steps_per_epoch"))
+    asked = [fit.get("epochs") for fit in fits]
+    return max((n for n in asked if isinstance(n, int)), default=1)
+
+
 def anew(trace: Trace) -> tuple[Pipeline, Node, int] | None:
     """A data set that is built again and again with a cache in it, each time for one pass; the cache; how often."""
     alike: dict[tuple[Any, ...], list[Pipeline]] = {}

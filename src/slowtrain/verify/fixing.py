@@ -25,6 +25,7 @@ PART = 0.3  # of the time left may go into a diagnosis
 SAFE = frozenset({Effect.EXACT, Effect.EQUIVALENT})
 FEWEST = 3  # pairs for which there must be time
 BY_HAND = "measured on the running script, without an edit: it can only be written by hand"
+ONCE_FULL = "not measured: it gains from the second pass over the data on, which no probe comes to; try it by hand"
 LATE = "the time was over before what is left could be diagnosed; a longer --budget may find more"
 
 
@@ -141,6 +142,8 @@ def _try(bench: Bench, seen: Seen, files: Files, choice: Choice) -> tuple[Attemp
     diagnosis, prescription = choice.diagnosis, choice.prescription
     if not _time_for(bench, seen, diagnosis.saving.scope):
         return _dropped(diagnosis, prescription, "no time left to measure it; give a longer --budget"), None
+    if prescription.later and not _comes_to_it(seen):
+        return _dropped(diagnosis, prescription, ONCE_FULL), None
     bench.say(f"{diagnosis.cause}: {prescription.says}")
     rule, scope = _rule(seen, choice)
     baseline = Candidate("baseline", files.texts())
@@ -163,6 +166,15 @@ def _rule(seen: Seen, choice: Choice) -> tuple[Rule, str]:
     steps = max(STEPS, probes.wanted(seen.trace))
     seconds = min(max(STEADY_S, steps * seen.trace.step_ms / 1e3), probes.MOST_S)
     return Rule(seconds=seconds, steps=steps), "step"
+
+
+def _comes_to_it(seen: Seen) -> bool:
+    """Whether a probe comes to the second pass over the data, which is the first that a cache serves."""
+    steps = seen.trace.steps
+    if not seen.probe.stopped or not len(steps):
+        return True
+    begun = steps.start_ms[steps.block > steps.block[0]]
+    return bool(len(begun)) and float(begun[0] - steps.start_ms[0]) < 1e3 * probes.MOST_S
 
 
 def _time_for(bench: Bench, seen: Seen, scope: str = "step") -> bool:

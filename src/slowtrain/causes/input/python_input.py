@@ -15,7 +15,7 @@ from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import ByHand, by_hand, follows_model, is_interpreted, only_converts, text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.input import eagerinput, slowpython
-from slowtrain.trace import Trace, feeding
+from slowtrain.trace import Trace, caching, feeding
 from slowtrain.trace.pipeline import Node, Pipeline
 from slowtrain.whatif import Drop, Remedy, Supply, held_up_ms
 
@@ -340,7 +340,7 @@ def _kind(
 ) -> tuple[str, float, float]:
     """What the Python does, what a cure leaves of its time, and the part of the steps that gain."""
     pipe = trace.pipeline
-    epochs = pipe.epochs if pipe else 1
+    epochs = caching.passes(trace, pipe) if pipe else 1
     random = any((text := text_of(trace, p.file)) is not None and text.random_at(p.line) for p in where[:2])
     generated = (
         pipe is None

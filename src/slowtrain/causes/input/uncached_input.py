@@ -33,7 +33,7 @@ class UncachedInput(Cause):
     after the first one, the work is not done again.
 
     ## How it is recognised
-    Several epochs of one data set were run to their end; the nodes that set the pace call
+    Several epochs of one data set were run, or are to be; the nodes that set the pace call
     functions without random ops and without Python; all that comes out of them in an epoch is smaller than
     half of the memory that was free throughout, or of what is free on the disk; and nothing behind them is cached.
     Or the data set has a cache, but is built again for each pass, so that nobody reads what it keeps. On a
@@ -61,7 +61,7 @@ class UncachedInput(Cause):
         found = _repeated(trace)
         if found is None or trace.pipeline is None:
             return _thrown_away(trace)
-        (node, size), epochs = found, trace.pipeline.epochs
+        (node, size), epochs = found, caching.passes(trace, trace.pipeline)
         if (room := measured.room(trace, size)) is None:
             return None
         caches = caching.in_vain(trace.pipeline, node)
@@ -86,7 +86,7 @@ class UncachedInput(Cause):
             return [Supply(pipeline=one.changed(read, *kept), share=share, spread=(0.8, 1.1)), *_filled(trace, share)]
         if found is None or pipe is None:
             return []
-        node, share = found[0], 1 - 1 / pipe.epochs
+        node, share = found[0], 1 - 1 / caching.passes(trace, pipe)
         if fed(trace) is None and not takes_cores(trace):
             return _filled(trace, share)
         count = calls(pipe, node)
@@ -354,7 +354,7 @@ def _waited_for(trace: Trace) -> Pipeline | None:
 def _repeated(trace: Trace) -> tuple[Node, float] | None:
     """The last deterministic map that sets the pace, and the bytes of its results in an epoch."""
     pipe = _waited_for(trace)
-    if pipe is None or pipe.epochs < 2:
+    if pipe is None or caching.passes(trace, pipe) < 2:
         return None
     for node in reversed(pipe.nodes):
         if node.family != "Map" or not is_users(node) or node.written is None or node.ms < LEAST_MS:
