@@ -60,6 +60,7 @@ def fits(name: str, batch: int, limit: int, before: list[str]) -> bool:
 def foretell(name: str, limits: list[int], known: dict[str, dict], records: Path | None, write) -> None:
     """The forecast for every limit that has none yet, from probes that go on where the last limit ended."""
     from slowtrain.memory.replay import Pool
+    from slowtrain.verify import trying
     from slowtrain.verify.pairs import Bench
     from slowtrain.verify.probes import Script
     from slowtrain.verify.sizing import Sizing, measure
@@ -93,7 +94,9 @@ def foretell(name: str, limits: list[int], known: dict[str, dict], records: Path
             pool = Pool(limit << 20, growth=True)
             found = measure(sizing, pool)
             row = known.setdefault(f"{name}/{limit}", {})
-            row["foretold"] = found.largest(pool)
+            row["replayed"] = found.largest(pool)
+            trial = trying.tried(sizing, pool, row["replayed"])
+            row["foretold"], row["trials"] = trial.batch, len(trial.runs)
             row["probed"] = [m.batch for m in found.measured]
             row["error_share"] = found.error_share
             row["foretelling_s"] = round(time.monotonic() - begun, 1)

@@ -30,6 +30,7 @@ class MemoryAnswer:
     """``largest_batch`` is None where no device was asked for, 0 where not even one sample fits.
 
     ``error_share``: the furthest that a peak foretold from the smaller probes was from the measured one; None with two.
+    ``tried``: batches that ran under the device's limit, and whether they fitted it.
     """
 
     script: str
@@ -42,6 +43,7 @@ class MemoryAnswer:
     measured: tuple[tuple[int, int], ...]  # batch and peak bytes of every probe
     error_share: float | None
     notes: tuple[str, ...] = ()
+    tried: tuple[tuple[int, bool], ...] = ()
 
 
 @dataclass(frozen=True)

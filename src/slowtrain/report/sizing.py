@@ -68,8 +68,18 @@ def _memory(answer: MemoryAnswer, paper: Paper) -> Iterator[str]:
             yield f"  {f'{len(need.layers) - LAYERS} others':<34} {wording.size(rest):>10}"
     yield ""
     yield from _told(paper, "Measured: ", _measured(answer))
+    if answer.tried:
+        yield from _told(paper, "Tried: ", _tried(answer))
     for note in answer.notes:
         yield from _told(paper, "Note: ", note)
+
+
+def _tried(answer: MemoryAnswer) -> str:
+    fitted, failed = ([f"{b:,}" for b, fits in answer.tried if fits is want] for want in (True, False))
+    limit = f" of {wording.size(answer.device.limit_bytes)}" if answer.device is not None else ""
+    said = [f"{', '.join(fitted)} fitted"] if fitted else []
+    said += [f"{', '.join(failed)} did not"] if failed else []
+    return f"runs of a few steps under a limit{limit}: batches of {'; '.join(said)}"
 
 
 def _measured(answer: MemoryAnswer) -> str:

@@ -10,6 +10,7 @@ from slowtrain.memory.sized import Sized
 from slowtrain.model.sizing import Device, MemoryAnswer
 from slowtrain.verify.pairs import Bench
 from slowtrain.verify.sizing import Sizing, measure
+from slowtrain.verify.trying import Tried, tried
 
 CPU_NOTE = (
     "no GPU was there to measure on: the requests are those of TensorFlow's CPU kernels (without oneDNN). A card's own "
@@ -23,7 +24,9 @@ def memory(bench: Bench, device: Device | None, *, growth: bool = False) -> Memo
     pool = Pool(device.limit_bytes, growth) if device is not None else None
     found = measure(sizing, pool)
     bench.say("replaying what was recorded")
-    largest = found.largest(pool) if pool is not None else None
+    foretold = found.largest(pool) if pool is not None else None
+    trial = tried(sizing, pool, foretold) if pool is not None and foretold is not None else Tried(0)
+    largest = max(trial.batch, foretold) if foretold is not None else None
     own = sizing.own
     at_own = found.outcome(own, pool and Pool(max(pool.limit_bytes, 1 << 50), pool.growth), holders=True)
     return MemoryAnswer(
@@ -31,11 +34,12 @@ def memory(bench: Bench, device: Device | None, *, growth: bool = False) -> Memo
         allocator=sizing.recorded[0].allocator,
         need=parts.need(found.orders[0], own, at_own, sizing.recorded[0].variables),
         device=device,
-        fits=found.fits(own, pool) if pool is not None else None,
+        fits=found.fits(own, pool) or own <= (largest or 0) if pool is not None else None,
         largest_batch=largest,
         largest_peak_bytes=found.outcome(largest, pool).peak_bytes if largest else None,
         measured=tuple((m.batch, m.record.peak_bytes) for m in found.measured),
         error_share=found.error_share,
+        tried=trial.runs,
         notes=tuple(_notes(sizing, found, largest, device)),
     )
 

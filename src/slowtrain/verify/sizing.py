@@ -79,7 +79,7 @@ class Sizing:
         probe = self.run(batch, what, treatment, Rule(seconds=0.0))
         if probe.failed and not (probe.folder / FOLDER).exists():
             raise InputError(f"{self.bench.script.target} failed in a probe ({what}): {probe.failed}")
-        trace = _trace(probe, self.bench.script.target)
+        trace = recording(probe, self.bench.script.target)
         taken = batch_of(trace)
         if probe.failed:
             raise InputError(f"{self.bench.script.target} failed in a probe ({what}): {probe.failed}")
@@ -100,7 +100,9 @@ class Sizing:
         self.recorded.append(found)
         return found
 
-    def run(self, batch: int | None, what: str, treatment: Treatment, rule: Rule) -> Probe:
+    def run(
+        self, batch: int | None, what: str, treatment: Treatment, rule: Rule, longest_s: float = LONGEST_S
+    ) -> Probe:
         """One process at that batch; None: as the script is."""
         bench = self.bench
         script = bench.script
@@ -110,7 +112,7 @@ class Sizing:
             treatment = replace(treatment, rebatch=(self.own, batch))
         self._number += 1
         bench.say(f"measuring {what}")
-        limit_s = max(min(bench.left_s, LONGEST_S), LEAST_LEFT_S)
+        limit_s = max(min(bench.left_s, longest_s), LEAST_LEFT_S)
         return probes.run(
             script, Candidate(what, treatment=treatment), rule, bench.folder / f"probe-{self._number}",
             limit_s=limit_s, seed=bench.seed,
@@ -127,7 +129,7 @@ def measure(sizing: Sizing, pool: Pool | None) -> Sized:
         reached = found.measured[-1].batch
         largest = found.largest(pool) if pool is not None else 0
         step = _next(reached, largest)
-        if step is None or not _time_for(sizing, step):
+        if step is None or not time_for(sizing, step):
             break
         try:
             sizing.at(step)
@@ -146,7 +148,7 @@ def _next(reached: int, largest: int) -> int | None:
     return min(reached * 4, max(largest // 2, reached + 1))
 
 
-def _time_for(sizing: Sizing, batch: int) -> bool:
+def time_for(sizing: Sizing, batch: int) -> bool:
     """Whether a probe of that batch is likely to end in time: steps grow with their batch, the rest does not."""
     last = max(sizing.recorded, key=lambda r: r.batch)
     return sizing.bench.left_s > last.seconds * max(batch / last.batch, 1.0)
@@ -162,7 +164,8 @@ def batch_of(trace: Trace) -> int:
     return int(values[counts.argmax()])
 
 
-def _trace(probe: Probe, target: str) -> Trace:
+def recording(probe: Probe, target: str) -> Trace:
+    """Raises ``InputError`` where the probe left none."""
     try:
         return build.load(probe.folder)
     except InputError as error:

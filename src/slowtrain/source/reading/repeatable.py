@@ -8,6 +8,7 @@ from slowtrain.source import RANDOM, Source, trees
 from slowtrain.source.reading import elsewhere, finding, index, objects, scopes
 
 DRAWING = ("random_", "stateless_random", "Random", "sample_distorted", "stateless_sample", "rand_")
+GENERATORS = frozenset({"default_rng", "RandomState"})
 STATEFUL = frozenset({"assign", "assign_add", "assign_sub", "scatter_update", "scatter_add"})
 CALLING_PYTHON = frozenset({"py_function", "numpy_function", "py_func", "EagerPyFunc"})
 FIXED_LAYERS = frozenset({"Rescaling", "Resizing", "CenterCrop", "CategoryEncoding", "Discretization", "Hashing"})
@@ -151,8 +152,12 @@ def _is_foreign(source: Source, name: str) -> bool:
 
 def random(source: Source, function: ast.AST) -> bool:
     """Whether it draws at random, looks at a clock, or changes something that outlives the call."""
-    layers = _random_layers(source)
+    own = _seeded(function)
+    known, drawn = {id(n) for _, made in own for n in trees.walk(made.func)}, {name for name, _ in own}
+    layers = _random_layers(source) - drawn
     for node in trees.walk(function):
+        if id(node) in known or (isinstance(node, ast.Attribute) and scopes.dotted(node.value) in drawn):
+            continue
         name = node.attr if isinstance(node, ast.Attribute) else ""
         if isinstance(node, ast.Name) and node.id in layers:
             return True
@@ -167,6 +172,20 @@ def random(source: Source, function: ast.AST) -> bool:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             return True
     return False
+
+
+def _seeded(function: ast.AST) -> list[tuple[str, ast.Call]]:
+    """Generators of numbers that the function makes for itself, of a seed that is at hand: they draw the same again."""
+    found = []
+    for node in trees.walk(function):
+        made = node.value if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+        if not isinstance(made, ast.Call) or finding.called(made) not in GENERATORS or not made.args or made.keywords:
+            continue
+        given = [n for a in made.args for n in trees.walk(a)]
+        unknown = any(isinstance(n, ast.Call) or (isinstance(n, ast.Constant) and n.value is None) for n in given)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and not unknown:
+            found.append((node.targets[0].id, made))
+    return found
 
 
 def _random_layers(source: Source) -> set[str]:

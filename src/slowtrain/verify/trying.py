@@ -1,0 +1,79 @@
+"""Batches beyond the forecast, tried: a few steps under the device's limit, where this computer can give as much.
+
+Which of its ops a run begins first differs from run to run, so a forecast that has to hold in every order is low.
+TensorFlow's allocator on the CPU is of the same kind as a card's, and takes its limit from outside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import psutil
+
+from slowtrain.errors import InputError
+from slowtrain.memory.replay import Pool
+from slowtrain.verify.probes import Rule, Treatment
+from slowtrain.verify.sizing import ALLOCATOR, LIMIT, SPARE_SHARE, STEPS, Sizing, batch_of, recording, time_for
+
+OUTWARD = 1.04  # times the batch, then its square, and so on, until one does not fit
+FURTHEST = 1.4
+BRACKET = 0.02
+# Below the largest that fitted once, as a share of it, these have to fit as well, and the last is the answer: pieces of
+# memory fall differently at every size, and ops come in another order in every run.
+BELOW = (0.99, 0.98)
+LONGEST_S = 120.0  # requests that find no memory wait ten seconds each
+
+
+@dataclass(frozen=True)
+class Tried:
+    """``batch`` is the forecast where nothing larger was seen to fit. ``runs`` are batches, and whether they fitted."""
+
+    batch: int
+    runs: tuple[tuple[int, bool], ...] = ()
+
+
+def possible(sizing: Sizing, pool: Pool) -> bool:
+    """Whether the requests were a CPU's, and this computer has as much memory free as the device has in all."""
+    on_cpu = bool(sizing.recorded) and "cpu" in sizing.recorded[0].allocator
+    return on_cpu and pool.limit_bytes <= SPARE_SHARE * psutil.virtual_memory().available
+
+
+def tried(sizing: Sizing, pool: Pool, forecast: int) -> Tried:
+    """From the forecast outwards, then between what fitted and what did not, while there is time."""
+    runs: dict[int, bool] = {}
+    if forecast < 1 or not possible(sizing, pool):
+        return Tried(forecast)
+    low, high, factor = forecast, 0, OUTWARD
+    try:
+        while not high and time_for(sizing, int(low * factor)):
+            at = max(int(low * factor), low + 1)
+            if _fits(sizing, pool, at, runs):
+                low, factor = at, min(factor * factor, FURTHEST)
+            else:
+                high = at
+        while high - low > max(BRACKET * low, 1) and time_for(sizing, low):
+            middle = (low + high) // 2
+            low, high = (middle, high) if _fits(sizing, pool, middle, runs) else (low, middle)
+    except InputError:
+        pass  # the data has no more: what was tried stands
+    while low > forecast and time_for(sizing, low):
+        below = [int(low * share) for share in BELOW]
+        failed = next((b for b in below if b > forecast and not _fits(sizing, pool, b, runs)), None)
+        if failed is None:
+            return Tried(max(below[-1], forecast), tuple(sorted(runs.items())))
+        low = failed
+    return Tried(forecast, tuple(sorted(runs.items())))
+
+
+def _fits(sizing: Sizing, pool: Pool, batch: int, runs: dict[int, bool]) -> bool:
+    """Raises ``InputError`` where no step took so many samples."""
+    if batch not in runs:
+        limit = pool.limit_bytes >> 20
+        treatment = Treatment(environment={**ALLOCATOR, LIMIT: str(limit)})
+        what = f"whether a batch of {batch} fits {limit:,} MiB"
+        probe = sizing.run(batch, what, treatment, Rule(seconds=1e-3, steps=STEPS), longest_s=LONGEST_S)
+        fitted = probe.failed is None and probe.wall_s < LONGEST_S
+        if fitted and batch_of(recording(probe, sizing.bench.script.target)) != batch:
+            raise InputError(f"no step took {batch:,} samples")
+        runs[batch] = fitted
+    return runs[batch]

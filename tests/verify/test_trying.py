@@ -1,0 +1,69 @@
+"""From a forecast to the batch that was seen to fit, with runs that are told instead of made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slowtrain.errors import InputError
+from slowtrain.memory.replay import Pool
+from slowtrain.verify import trying
+
+POOL = Pool(256 << 20, growth=True)
+
+
+@dataclass
+class World:
+    """``fits`` says what a run at a batch does; ``left`` is for how many runs there is time."""
+
+    fits: Callable[[int], bool]
+    left: int = 100
+    ran: list[int] = field(default_factory=list)
+
+    def tried(self, monkeypatch: pytest.MonkeyPatch, forecast: int) -> trying.Tried:
+        def fits(_sizing: object, _pool: Pool, batch: int, runs: dict[int, bool]) -> bool:
+            if batch not in runs:
+                self.ran.append(batch)
+                runs[batch] = self.fits(batch)
+            return runs[batch]
+
+        monkeypatch.setattr(trying, "_fits", fits)
+        monkeypatch.setattr(trying, "possible", lambda *_: True)
+        monkeypatch.setattr(trying, "time_for", lambda *_: len(self.ran) < self.left)
+        return trying.tried(None, POOL, forecast)  # type: ignore[arg-type]
+
+
+@given(st.integers(1, 5000), st.floats(1.0, 3.0), st.integers(0, 30))
+def test_the_answer_is_the_forecast_or_was_seen_to_fit(forecast: int, reach: float, left: int) -> None:
+    edge = int(forecast * reach)
+    with pytest.MonkeyPatch.context() as patch:
+        world = World(lambda batch: batch <= edge, left)
+        found = world.tried(patch, forecast)
+    assert forecast <= found.batch <= edge
+    assert found.batch == forecast or dict(found.runs)[found.batch]
+    assert len(world.ran) == len(set(world.ran))
+    assert len(world.ran) <= left + len(trying.BELOW)
+    if left == 30:
+        assert found.batch >= 0.95 * edge - 4
+
+
+def test_what_fits_once_and_not_just_below_is_not_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = World(lambda batch: batch <= 110 or batch == 124).tried(monkeypatch, 100)
+    assert 105 <= found.batch <= 110
+
+
+def test_where_the_data_has_no_more_what_was_tried_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fits(batch: int) -> bool:
+        if batch > 130:
+            raise InputError("no step took so many samples")
+        return True
+
+    assert World(fits).tried(monkeypatch, 100).batch >= 109
+
+
+def test_without_a_forecast_nothing_is_tried() -> None:
+    assert trying.tried(None, POOL, 0) == trying.Tried(0)  # type: ignore[arg-type]
