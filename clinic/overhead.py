@@ -334,6 +334,7 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the two that are paired end as well
     args = arguments().parse_args()
     samples: list[Sample] = []
     core = None if args.cores or not hasattr(os, "sched_setaffinity") else max(os.sched_getaffinity(0))
