@@ -16,9 +16,9 @@ from slowtrain.trace import Bools, Event, Floats, Kernels, Name, Spans, Trace, p
 # executor for each op; an op of an eager step becomes about one op of the graph, of which TensorFlow's optimiser
 # folds and fuses a part. Of clinic/'s steps as recorded (TensorFlow 2.21, two cores): 0.5 to 1.2 ms a call between
 # other Python, against 0.35 ms in a loop of nothing else, and 0.44 ms for five steps that had been eager, on another
-# machine; 0.7 to 1.7 µs an op on one machine, at most 0.5 (4,489 ops) on another.
-CALL_MS, ALONE_MS = 0.8, 0.45
-OP_MS = 0.0008
+# machine; 0.7 to 1.7 µs an op on one machine, 0.3 to 0.6 on another (six steps that had been eager, 11 to 1,730 ops).
+CALL_MS, ALONE_MS = 0.8, 0.4
+OP_MS = 0.0006
 LONGEST_GAP_MS = 250.0  # between two samples of one piece of work; beyond, something else held the interpreter
 CHANGES = ("assign", "scatter_")
 LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)

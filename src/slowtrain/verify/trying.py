@@ -17,10 +17,10 @@ from slowtrain.verify.sizing import ALLOCATOR, LIMIT, SPARE_SHARE, STEPS, Sizing
 
 OUTWARD = 1.04  # times the batch, then its square, and so on, until one does not fit
 FURTHEST = 1.4
-BRACKET = 0.02
+BRACKET = 0.01
 # Below the largest that fitted once, as a share of it, these have to fit as well, and the last is the answer: pieces of
 # memory fall differently at every size, and ops come in another order in every run.
-BELOW = (0.99, 0.98)
+BELOW = (0.995, 0.99, 0.985, 0.98)
 LONGEST_S = 120.0  # requests that find no memory wait ten seconds each
 
 

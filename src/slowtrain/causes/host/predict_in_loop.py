@@ -16,6 +16,7 @@ from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import fits
 from slowtrain.trace import Event, Spans, Trace, place_of
 from slowtrain.trace.host import anywhere, graph_ms, in_steady, in_windows
+from slowtrain.trace.work import BETWEEN_COLD, cold_ms
 from slowtrain.whatif import Drop, Remedy, Skip
 
 LEAST = 8  # calls of one line: a script may well evaluate after each of a few stages
@@ -101,6 +102,9 @@ class PredictInLoop(Cause):
         # The model's own work stays, whatever the means of calls of several lines add up to.
         in_steps = min(in_steps, max(trace.step_ms - work, 0.0))
         if in_steps > 0:
+            # What is left beside the calls no longer follows all the Python of one. Their own work is counted as alone.
+            stays = max(trace.step_ms - in_steps - work, 0.0)
+            in_steps += cold_ms(stays, BETWEEN_COLD) * in_steps / trace.step_ms if not trace.on_accelerator else 0.0
             first = (Category.INPUT, Category.COMPILE, Category.DISPATCH, Category.GC)
             remedies.append(Drop(anywhere(trace, in_steps, first), spread=(0.97, 1.01)))
         return remedies
