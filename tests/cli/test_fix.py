@@ -124,3 +124,20 @@ def test_a_script_is_cured_and_the_cure_can_be_taken_back(tmp_path: Path) -> Non
     (patch,) = tmp_path.glob("slowtrain-runs/fix-train-*/fix.patch")
     subprocess.run(["git", "apply", "-R", str(patch)], cwd=tmp_path, check=True)
     assert script.read_text() == EAGER
+
+
+def test_what_could_not_be_written_is_said_before_anything_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print(1)\n")
+    for command in (
+        ["init", "-q"],
+        ["add", "train.py"],
+        ["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"],
+    ):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    (tmp_path / "train.py").write_text("print(2)\n")
+    done = fix(tmp_path, "--write", "train.py")
+    assert done.returncode == 2
+    assert done.stderr.startswith("slowtrain: ")
+    assert "not committed" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "slowtrain-runs").exists()

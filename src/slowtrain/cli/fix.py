@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 HELP = "cure a slow script: apply what is prescribed, measure it in interleaved runs, keep what helps"
@@ -35,6 +36,9 @@ def main(args: argparse.Namespace) -> int:
     from slowtrain.model import Effect
     from slowtrain.verify import files, fixing
 
+    script = Path(os.path.realpath(args.script))
+    if args.write and not args.module and script.is_file():
+        files.writable(script, force=args.force)  # before minutes of measuring; what else it changes is known after
     allowed = fixing.SAFE | ({Effect.CHANGES_TRAINING} if args.allow else set())
     stem = args.script if args.module else Path(args.script).stem
     bench = _proving.bench(args, args.script, f"fix-{stem}")

@@ -87,11 +87,7 @@ def write(files: Iterable[Changed], *, force: bool = False) -> None:
             raise InputError(f"cannot read {one.path} again ({error.strerror}); nothing was written") from error
         if now != one.before:
             raise InputError(f"{one.path} has changed since it was measured; nothing was written, run fix again")
-        # Of root no file is read-only to os.access.
-        if not (os.access(one.path, os.W_OK) and one.path.stat().st_mode & 0o222):
-            raise InputError(f"{one.path} is read-only; nothing was written, apply the patch by hand")
-        if not force and _dirty(one.path):
-            raise InputError(f"{one.path} has changes that are not committed; commit them, or give --force")
+        writable(one.path, force=force)
     parts = [one.path.with_name(f".{one.path.name}.{os.getpid()}.part") for one in files]
     written = []
     try:
@@ -109,6 +105,15 @@ def write(files: Iterable[Changed], *, force: bool = False) -> None:
         for part in parts:
             with contextlib.suppress(OSError):
                 part.unlink(missing_ok=True)
+
+
+def writable(path: Path, *, force: bool = False) -> None:
+    """Raises ``InputError`` where :func:`write` would refuse the file as it is now."""
+    # Of root no file is read-only to os.access.
+    if not (os.access(path, os.W_OK) and path.stat().st_mode & 0o222):
+        raise InputError(f"{path} is read-only; nothing was written, apply the patch by hand")
+    if not force and _dirty(path):
+        raise InputError(f"{path} has changes that are not committed; commit them, or give --force")
 
 
 def _prepare(part: Path, one: Changed) -> None:

@@ -21,7 +21,7 @@ from slowtrain.verify.probes import Candidate, Probe, Rule, Treatment
 from slowtrain.verify.proving import STEADY_S, STEPS, foretold, judged
 
 DIAGNOSED_S = 60.0  # of training are diagnosed: two windows, and a few hundred steps of most scripts
-PART = 0.3  # of the time left may go into a diagnosis
+PART, MOST_PART = 0.3, 0.4  # of the time left may go into a diagnosis; more than the first in a short time only
 SAFE = frozenset({Effect.EXACT, Effect.EQUIVALENT})
 FEWEST = 3  # pairs for which there must be time
 BY_HAND = "measured on the running script, without an edit: it can only be written by hand"
@@ -104,7 +104,7 @@ def _diagnose(bench: Bench, files: Files) -> Seen:
     number = len(list(bench.folder.glob("diagnosis-*")))
     folder = bench.folder / f"diagnosis-{number}"
     rule = Rule(seconds=DIAGNOSED_S, steps=STEPS, windows=True)
-    limit = max(PART * bench.left_s, min(DIAGNOSED_S, bench.left_s))
+    limit = max(PART * bench.left_s, min(DIAGNOSED_S, MOST_PART * bench.left_s))
     found = probes.run(bench.script, Candidate("script", files.texts()), rule, folder, limit_s=limit, seed=bench.seed)
     if found.failed:
         raise InputError(f"the script does not run by itself ({found.failed}); nothing to compare with")
