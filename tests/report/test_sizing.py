@@ -55,6 +55,13 @@ def test_it_fits_a_screen() -> None:
         assert max(map(len, lines)) <= 80
 
 
+def test_what_was_tried_is_told() -> None:
+    tried = replace(ANSWER, tried=((380, True), (402, True), (420, False)))
+    text = " ".join(sizing.render_memory(tried).split())
+    assert "Tried: runs of a few steps under a limit of 13.3 GiB: batches of 380, 402 fitted; 420 did not" in text
+    assert "Tried" not in sizing.render_memory(ANSWER)
+
+
 def test_documents_are_json_of_their_schema() -> None:
     assert json.loads(sizing.memory_document(ANSWER))["schema"] == "slowtrain.memory/1"
     found = json.loads(sizing.batch_document(CURVE))
