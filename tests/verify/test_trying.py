@@ -46,7 +46,7 @@ def test_the_answer_is_the_forecast_or_was_seen_to_fit(forecast: int, reach: flo
     assert forecast <= found.batch <= edge
     assert found.batch == forecast or dict(found.runs)[found.batch]
     assert len(world.ran) == len(set(world.ran))
-    assert len(world.ran) <= left + len(trying.BELOW)
+    assert len(world.ran) <= left + len(trying.BELOW) + 1
     if left == 30:
         assert found.batch >= 0.95 * edge - 4
 
@@ -54,6 +54,12 @@ def test_the_answer_is_the_forecast_or_was_seen_to_fit(forecast: int, reach: flo
 def test_what_fits_once_and_not_just_below_is_not_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     found = World(lambda batch: batch <= 110 or batch == 124).tried(monkeypatch, 100)
     assert 105 <= found.batch <= 110
+
+
+def test_a_forecast_that_does_not_fit_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = World(lambda batch: batch <= 95).tried(monkeypatch, 100)
+    assert 90 <= found.batch <= 95
+    assert dict(found.runs)[100] is False
 
 
 def test_where_the_data_has_no_more_what_was_tried_stands(monkeypatch: pytest.MonkeyPatch) -> None:

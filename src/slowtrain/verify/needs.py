@@ -26,7 +26,7 @@ def memory(bench: Bench, device: Device | None, *, growth: bool = False) -> Memo
     bench.say("replaying what was recorded")
     foretold = found.largest(pool) if pool is not None else None
     trial = tried(sizing, pool, foretold) if pool is not None and foretold is not None else Tried(0)
-    largest = max(trial.batch, foretold) if foretold is not None else None
+    largest = trial.batch if foretold is not None else None
     at_largest = found.outcome(largest, pool) if largest else None
     own = sizing.own
     at_own = found.outcome(own, pool and Pool(max(pool.limit_bytes, 1 << 50), pool.growth), holders=True)
@@ -35,7 +35,7 @@ def memory(bench: Bench, device: Device | None, *, growth: bool = False) -> Memo
         allocator=sizing.recorded[0].allocator,
         need=parts.need(found.orders[0], own, at_own, sizing.recorded[0].variables),
         device=device,
-        fits=found.fits(own, pool) or own <= (largest or 0) if pool is not None else None,
+        fits=(own <= trial.batch if trial.runs else found.fits(own, pool)) if pool is not None else None,
         largest_batch=largest,
         largest_peak_bytes=at_largest.peak_bytes if at_largest is not None and at_largest.fits else None,
         measured=tuple((m.batch, m.record.peak_bytes) for m in found.measured),

@@ -6,6 +6,7 @@ TensorFlow's allocator on the CPU is of the same kind as a card's, and takes its
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 import psutil
@@ -21,12 +22,13 @@ BRACKET = 0.01
 # Below the largest that fitted once, as a share of it, these have to fit as well, and the last is the answer: pieces of
 # memory fall differently at every size, and ops come in another order in every run.
 BELOW = (0.995, 0.99, 0.985, 0.98)
+LOWER = 0.97  # times a forecast that did not fit
 LONGEST_S = 120.0  # requests that find no memory wait ten seconds each
 
 
 @dataclass(frozen=True)
 class Tried:
-    """``batch`` is the forecast where nothing larger was seen to fit. ``runs`` are batches, and whether they fitted."""
+    """``batch`` is the forecast, or less, where nothing larger was seen to fit. ``runs``: batches, whether they did."""
 
     batch: int
     runs: tuple[tuple[int, bool], ...] = ()
@@ -39,30 +41,47 @@ def possible(sizing: Sizing, pool: Pool) -> bool:
 
 
 def tried(sizing: Sizing, pool: Pool, forecast: int) -> Tried:
-    """From the forecast outwards, then between what fitted and what did not, while there is time."""
+    """From the forecast outwards, then between what fitted and what did not, while there is time.
+
+    Where nothing larger fits the forecast itself is tried, and less where that does not fit.
+    """
     runs: dict[int, bool] = {}
-    if forecast < 1 or not possible(sizing, pool):
-        return Tried(forecast)
+    batch = forecast
+    if forecast >= 1 and possible(sizing, pool):
+        with contextlib.suppress(InputError):  # the data has no such batch: the forecast stands
+            batch = _search(sizing, pool, forecast, runs)
+    return Tried(batch, tuple(sorted(runs.items())))
+
+
+def _search(sizing: Sizing, pool: Pool, forecast: int, runs: dict[int, bool]) -> int:
     low, high, factor = forecast, 0, OUTWARD
-    try:
-        while not high and time_for(sizing, int(low * factor)):
-            at = max(int(low * factor), low + 1)
-            if _fits(sizing, pool, at, runs):
-                low, factor = at, min(factor * factor, FURTHEST)
-            else:
-                high = at
-        while high - low > max(BRACKET * low, 1) and time_for(sizing, low):
-            middle = (low + high) // 2
-            low, high = (middle, high) if _fits(sizing, pool, middle, runs) else (low, middle)
-    except InputError:
-        pass  # the data has no more: what was tried stands
+    while not high and time_for(sizing, int(low * factor)):
+        at = max(int(low * factor), low + 1)
+        if _reached(sizing, pool, at, runs):
+            low, factor = at, min(factor * factor, FURTHEST)
+        else:
+            high = at
+    while high - low > max(BRACKET * low, 1) and time_for(sizing, low):
+        middle = (low + high) // 2
+        low, high = (middle, high) if _reached(sizing, pool, middle, runs) else (low, middle)
     while low > forecast and time_for(sizing, low):
         below = [int(low * share) for share in BELOW]
         failed = next((b for b in below if b > forecast and not _fits(sizing, pool, b, runs)), None)
         if failed is None:
-            return Tried(max(below[-1], forecast), tuple(sorted(runs.items())))
+            return max(below[-1], forecast)
         low = failed
-    return Tried(forecast, tuple(sorted(runs.items())))
+    low = forecast
+    while low > 1 and time_for(sizing, low) and not _fits(sizing, pool, low, runs):
+        low = int(low * LOWER)
+    return low
+
+
+def _reached(sizing: Sizing, pool: Pool, batch: int, runs: dict[int, bool]) -> bool:
+    """Whether it fits, and the data has so many samples."""
+    try:
+        return _fits(sizing, pool, batch, runs)
+    except InputError:
+        return False
 
 
 def _fits(sizing: Sizing, pool: Pool, batch: int, runs: dict[int, bool]) -> bool:
