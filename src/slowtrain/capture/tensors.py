@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Any
 
 from slowtrain.capture import signatures
+from slowtrain.capture.frames import is_user
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Flags, ThreadState
@@ -33,11 +34,24 @@ def readback(
         return _numpy
 
     def done(me: Flags, start: int, end: int, frame: FrameType) -> None:
+        if _of_gradients(frame):
+            return
         # Keras' own readings, at the end of an epoch, belong to no line.
         name = recorder.name_at(None if me.loops else frame, "readback", called(frame), "readback")
         recorder.emit((name, start, end, me.ident, 0))
 
     return make
+
+
+def _of_gradients(frame: FrameType | None) -> bool:
+    """Whether a gradient function of TensorFlow's asks for a constant of its own, an axis or a shape."""
+    for _ in range(3):  # itself, by numpy(), or by constant_value()
+        if frame is None:
+            return False
+        if frame.f_code.co_filename.endswith("_grad.py") and not is_user(frame.f_code):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class TensorPatches:
