@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +14,9 @@ from hypothesis import strategies as st
 
 from slowtrain.errors import InputError
 from slowtrain.memory.replay import Pool
+from slowtrain.trace.drawn import drawn
 from slowtrain.verify import trying
+from slowtrain.verify.probes import Probe
 
 POOL = Pool(256 << 20, growth=True)
 
@@ -73,3 +78,20 @@ def test_where_the_data_has_no_more_what_was_tried_stands(monkeypatch: pytest.Mo
 
 def test_without_a_forecast_nothing_is_tried() -> None:
     assert trying.tried(None, POOL, 0) == trying.Tried(0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("stopped", "facts", "fits"),
+    [(True, "@fact stopped_ns=5", True), (False, "", True), (True, "", False)],
+    ids=["its steps were taken", "it ended by itself", "its time was over"],
+)
+def test_a_run_that_had_to_be_ended_does_not_fit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stopped: bool, facts: str, fits: bool
+) -> None:
+    trace = drawn(f"step 1111111111\ndevice kkkkkkkkkk\n@steps source=fit size=64\n{facts}")
+    monkeypatch.setattr(trying, "recording", lambda *_: trace)
+    probe = Probe(tmp_path, 1.0, None, 30.0, stopped, 1.0)
+    sizing: Any = SimpleNamespace(
+        run=lambda *_, **__: probe, bench=SimpleNamespace(script=SimpleNamespace(target="a.py"))
+    )
+    assert trying._fits(sizing, POOL, 64, {}) is fits

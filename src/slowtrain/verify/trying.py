@@ -91,8 +91,11 @@ def _fits(sizing: Sizing, pool: Pool, batch: int, runs: dict[int, bool]) -> bool
         treatment = Treatment(environment={**ALLOCATOR, LIMIT: str(limit)})
         what = f"whether a batch of {batch} fits {limit:,} MiB"
         probe = sizing.run(batch, what, treatment, Rule(seconds=1e-3, steps=STEPS), longest_s=LONGEST_S)
-        fitted = probe.failed is None and probe.wall_s < LONGEST_S
-        if fitted and batch_of(recording(probe, sizing.bench.script.target)) != batch:
-            raise InputError(f"no step took {batch:,} samples")
+        fitted = probe.failed is None
+        if fitted:
+            trace = recording(probe, sizing.bench.script.target)
+            fitted = not probe.stopped or trace.fact("stopped_ns") is not None  # else its time was over: it waits
+            if fitted and batch_of(trace) != batch:
+                raise InputError(f"no step took {batch:,} samples")
         runs[batch] = fitted
     return runs[batch]
