@@ -29,7 +29,11 @@ WAITED = 0.02  # of a step: a shorter wait does not show that input is the slowe
 # more, ops that compute for long mostly wait. Of recordings of clinic/ whose steps wait for no batch, those that
 # shared their cores with their input had 0.57 to 1.99 and 0.32 to 0.91, the next one 0.37 and 0.
 CROWDING = 0.3
-BETWEEN = (Category.PYTHON, Category.FEED, Category.READBACK, Category.CALLBACK, Category.COMPILE, Category.GC)
+# What lies between two calls, and the share of a long step that goes with it (:func:`slowtrain.trace.work.cold_ms`).
+BETWEEN = {
+    **dict.fromkeys((Category.PYTHON, Category.FEED, Category.READBACK, Category.CALLBACK), BETWEEN_COLD),
+    **dict.fromkeys((Category.COMPILE, Category.GC), 0.0),
+}
 FEWER = 0.5  # of the calls of functions for a batch: what they leave no longer goes by how long starting them took
 # Where Python made the input in another thread, or very many calls did, the rest of a step is shorter without its lock,
 # its place in the executors' queues and its work on the caches, by more than any step shows, since none runs
@@ -174,7 +178,7 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
                 drops[category] = max(drops.get(category, 0.0), ms)
                 computed[category] = max(computed.get(category, 0.0), ms * remedy.cpu)
                 cpu_saved += ms * remedy.cpu
-    n, gone = int(trace.steps.steady.sum()), {True: 0.0, False: 0.0}
+    n, gone = int(trace.steps.steady.sum()), dict.fromkeys(BETWEEN, 0.0)
     rest, wait = np.zeros(n), now.columns.get(Category.INPUT, np.zeros(n))
     for category, column in now.columns.items():
         mean = float(column.mean()) if n else 0.0
@@ -184,11 +188,11 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
         else:
             rest = rest + column * kept
         if category in BETWEEN:
-            gone[category in (Category.COMPILE, Category.GC)] += min(mean * (1 - kept), computed.get(category, 0.0))
+            gone[category] = min(mean * (1 - kept), computed.get(category, 0.0))
     if not trace.on_accelerator:
         # What stays finds its caches warm when the script's Python, tracing or collecting no longer comes in between.
         stays = float(rest.mean()) if n else 0.0
-        cold = gone[False] * cold_ms(stays, BETWEEN_COLD) + gone[True] * cold_ms(stays)
+        cold = sum(ms * cold_ms(stays, BETWEEN[category]) for category, ms in gone.items())
         rest = rest * (1 - cold / trace.step_ms / max(stays, 1e-9))
     supplies = [r for r in remedies if isinstance(r, Supply)]
     if not supplies:

@@ -24,9 +24,8 @@ def memory(bench: Bench, device: Device | None, *, growth: bool = False) -> Memo
     pool = Pool(device.limit_bytes, growth) if device is not None else None
     found = measure(sizing, pool)
     bench.say("replaying what was recorded")
-    foretold = found.largest(pool) if pool is not None else None
-    trial = tried(sizing, pool, foretold) if pool is not None and foretold is not None else Tried(0)
-    largest = trial.batch if foretold is not None else None
+    trial = tried(sizing, pool, found.largest(pool)) if pool is not None else None
+    largest = trial.batch if trial is not None else None
     at_largest = found.outcome(largest, pool) if largest else None
     own = sizing.own
     at_own = found.outcome(own, pool and Pool(max(pool.limit_bytes, 1 << 50), pool.growth), holders=True)
@@ -35,14 +34,19 @@ def memory(bench: Bench, device: Device | None, *, growth: bool = False) -> Memo
         allocator=sizing.recorded[0].allocator,
         need=parts.need(found.orders[0], own, at_own, sizing.recorded[0].variables),
         device=device,
-        fits=(own <= trial.batch if trial.runs else found.fits(own, pool)) if pool is not None else None,
+        fits=_fits(found, own, pool, trial) if pool is not None and trial is not None else None,
         largest_batch=largest,
         largest_peak_bytes=at_largest.peak_bytes if at_largest is not None and at_largest.fits else None,
         measured=tuple((m.batch, m.record.peak_bytes) for m in found.measured),
         error_share=found.error_share,
-        tried=trial.runs,
+        tried=trial.runs if trial is not None else (),
         notes=tuple(_notes(sizing, found, largest, device)),
     )
+
+
+def _fits(found: Sized, own: int, pool: Pool, trial: Tried) -> bool:
+    """By the runs, where there were any."""
+    return own <= trial.batch if trial.runs else found.fits(own, pool)
 
 
 def _notes(sizing: Sizing, found: Sized, largest: int | None, device: Device | None) -> list[str]:
