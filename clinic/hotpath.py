@@ -1,4 +1,4 @@
-"""What recording costs in a step, by its parts, each measured where it is paid: wrappers, thread, waiting parent.
+"""What recording costs in a step: by its parts, each measured where it is paid: wrappers, thread, parent.
 
     python clinic/hotpath.py --processes 5 --markdown docs/overhead.md
 
@@ -7,6 +7,9 @@ processor time of the main thread is compared between neighbouring steps; so tha
 shows. A process gives one figure, the mean of the middle half of its differences. The recorder's thread and the waiting
 ``slowtrain run`` do nothing else, so that their own processor time is what they cost: over the steps taken meanwhile,
 at each of the thread's three paces.
+
+What the thread does to the steps, whose caches it empties, is measured at its last pace: the processor time of the main
+thread in the three steps in which it woke, less that of three steps just before and after. The script keeps to one core.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import overhead
 from pages import fill
 
 STEP_US = 2000.0  # the step that the claim is about
@@ -30,12 +34,14 @@ SCRIPT = """
 import itertools, json, os, sys, threading, time
 import numpy as np, tensorflow as tf, keras
 from slowtrain.capture import patching, recorder
-kind, seconds, paced_s = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
+kind, size, core, (seconds, paced_s) = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), map(float, sys.argv[4:])
+os.sched_setaffinity(0, {core})
 tf.config.threading.set_intra_op_parallelism_threads(1); tf.config.threading.set_inter_op_parallelism_threads(1)
-x = np.random.rand(9600, 256).astype("float32"); y = np.random.rand(9600, 1).astype("float32")
+x = np.random.rand(100 * size, 256).astype("float32"); y = np.random.rand(100 * size, 1).astype("float32")
 model = keras.Sequential([keras.layers.Input((256,)), keras.layers.Dense(256, activation="relu"), keras.layers.Dense(256, activation="relu"), keras.layers.Dense(1)])
 opt = keras.optimizers.SGD(1e-3); model.compile(opt, "mse")
-ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(96).cache().repeat().prefetch(2)
+ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(size).cache().repeat().prefetch(2)
+untuned = tf.data.Options(); untuned.autotune.enabled = False; ds = ds.with_options(untuned)
 loss_of = keras.losses.MeanSquaredError()
 @tf.function
 def step(a, b):
@@ -65,7 +71,17 @@ def beside():
     thread = next(i for i, frame in sys._current_frames().items() if i != main and ours(frame))
     clocks = time.pthread_getcpuclockid(thread), (~os.getppid() << 3) | 2
     return lambda: [time.perf_counter(), *map(time.clock_gettime, clocks)]
-costs, paces, lengths = [], [], []
+costs, paces, lengths, cpus, woken = [], [], [], [], []
+def middle(values):
+    quarter = len(values) // 4
+    return sum(sorted(values)[quarter : len(values) - quarter]) / max(len(values) - 2 * quarter, 1)
+def waking(tick):
+    def noted(self, ticks):
+        woken.append(len(cpus)); tick(self, ticks)
+    return noted
+def disturbed():  # ns of the main thread's in the steps around a waking, over the steps beside them
+    rows = [[b - a for a, b in zip(cpus[i - 5 : i + 6], cpus[i - 4 : i + 7])] for i in woken if 5 <= i < len(cpus) - 7]
+    return middle([sum(row[4:7]) - (sum(row[:3]) + sum(row[-3:])) / 2 for row in rows])
 def borders():
     for _ in range(300): yield
     read = beside()
@@ -77,6 +93,11 @@ def borders():
             if time.perf_counter() - begun[0] > paced_s: break
         wall, *cpu = (b - a for a, b in zip(begun, read()))
         paces.append([*(c / count * 1e6 for c in cpu), *(c / wall for c in cpu)]); lengths.append(wall / count * 1e6)
+    recorder.Recorder._tick = waking(recorder.Recorder._tick)
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        cpus.append(time.thread_time_ns())
+        yield
     switchable()
     end, first = time.perf_counter() + seconds, True
     while time.perf_counter() < end:
@@ -99,9 +120,9 @@ else:
     it = iter(ds)
     for _ in border:
         a, b = next(it); step(a, b)
-costs.sort(); quarter = len(costs) // 4
-us = sum(costs[quarter:-quarter]) / max(len(costs) - 2 * quarter, 1) / 1e3
-print("RESULT", json.dumps({"wrappers_us": us, "pairs": len(costs), "paces": paces, "step_us": sum(lengths) / len(lengths)}))
+print("RESULT", json.dumps({
+    "wrappers_us": middle(costs) / 1e3, "pairs": len(costs), "paces": paces, "step_us": sum(lengths) / len(lengths),
+    "disturbed_us": disturbed() * len(woken) / len(cpus) / 1e3}))
 """  # noqa: E501  a script as people write them
 
 
@@ -114,25 +135,30 @@ class Cost:
     thread: tuple[float, ...]
     parent: float
     pairs: int
+    disturbed: float  # by what the thread's waking makes the steps longer, without its own time
 
     @property
     def share(self) -> float:
         """Of a step of 2 ms once the thread has settled: what is paid by the step, and what is paid by the time."""
-        return self.wrappers / STEP_US + (self.thread[-1] + self.parent) / self.step
+        return self.wrappers / STEP_US + (self.thread[-1] + self.disturbed + self.parent) / self.step
 
 
-def once(folder: Path, kind: str, seconds: float, paced_s: float) -> Cost:
+def once(folder: Path, kind: str, batch: int, args: argparse.Namespace) -> Cost:
     script, runs = folder / "steps.py", folder / "runs"
     script.write_text(SCRIPT, encoding="utf-8")
     command = [sys.executable, "-m", "slowtrain", "run", "--no-windows", "--out", str(runs), str(script)]
     done = subprocess.run(
-        [*command, kind, str(seconds), str(paced_s)], capture_output=True, text=True, check=True,
+        [*command, kind, *map(str, (batch, args.core, args.seconds, args.paced))],
+        capture_output=True, text=True, check=True,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
     )  # fmt: skip
     found = json.loads(next(row for row in done.stdout.splitlines() if row.startswith("RESULT")).partition(" ")[2])
     thread = tuple(pace[0] for pace in found["paces"])
     parent = statistics.fmean(pace[1] for pace in found["paces"])
-    return Cost(found["step_us"], found["wrappers_us"], thread, parent, found["pairs"])
+    return Cost(
+        found["step_us"], found["wrappers_us"], thread, parent, found["pairs"],
+        found["disturbed_us"],
+    )  # fmt: skip
 
 
 def row(kind: str, found: list[Cost]) -> str:
@@ -146,7 +172,7 @@ def row(kind: str, found: list[Cost]) -> str:
     paces = [cell(lambda one, i=i: one.thread[i]) for i in range(len(found[0].thread))]  # type: ignore[misc]
     cells = [
         cell(lambda one: one.step / 1e3, "{:.2f}"), cell(lambda one: one.wrappers), *paces,
-        cell(lambda one: one.parent), cell(lambda one: one.share, "{:.2%}"),
+        cell(lambda one: one.disturbed), cell(lambda one: one.parent), cell(lambda one: one.share, "{:.2%}"),
     ]  # fmt: skip
     return f"| {kind} | {' | '.join(cells)} | {len(found)} | {sum(one.pairs for one in found):,} |"
 
@@ -154,19 +180,23 @@ def row(kind: str, found: list[Cost]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=15.0, help="of steps by turns in each")
+    parser.add_argument("--seconds", type=float, default=15.0, help="of steps by turns in each, and of steps beside the thread")
     parser.add_argument("--paced", type=float, default=10.0, metavar="S", help="of training at each of the paces")
+    parser.add_argument("--core", type=int, default=0, help="that the script keeps to")
     parser.add_argument("--markdown", type=Path, help="put the table into that page")
     args = parser.parse_args()
     rows = [
-        "| loop | step, ms | wrappers, µs | thread: 20 s | 60 s | later | parent | of 2 ms | processes | pairs |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| loop | step, ms | wrappers, µs | thread: 20 s | 60 s | later | disturbs | parent | of 2 ms | processes | pairs |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     found: dict[str, list[Cost]] = {"loop": [], "fit": []}
+    with tempfile.TemporaryDirectory(prefix="slowtrain-hotpath-") as temporary:
+        (Path(temporary) / "steps.py").write_text(overhead.SCRIPT, encoding="utf-8")
+        batches = {kind: overhead.batch_of(Path(temporary), kind, args.core) for kind in found}
     for _ in range(args.processes):
         for kind, costs in found.items():
             with tempfile.TemporaryDirectory(prefix="slowtrain-hotpath-") as temporary:
-                costs.append(once(Path(temporary), kind, args.seconds, args.paced))
+                costs.append(once(Path(temporary), kind, batches[kind], args))
             print(row(kind, costs[-1:]), flush=True)
     rows += [row(kind, costs) for kind, costs in found.items()]
     print("\n".join(rows))

@@ -118,6 +118,25 @@ def test_a_part_that_grows_is_seen_behind_a_machine_that_changes_its_speed() -> 
     assert found.low_ms < 0.6 / n < found.high_ms
 
 
+def bent() -> np.ndarray:
+    """0.7 to 14.6 ms along a bend, as arrays do that outgrow what the allocator keeps; with errors of a tenth."""
+    course = np.interp(np.arange(900), (0, 600, 750, 899), (0.7, 6.0, 12.0, 14.6))
+    return course * np.random.default_rng(5).normal(1, 0.1, 900)
+
+
+def test_a_part_that_grows_along_a_bend_is_seen_though_no_line_tells_it() -> None:
+    found = trend.part_growth(Trace(steps=steps(noisy(900, 4) + bent())), bent())
+    assert found is not None
+    assert found.low_ms < 0 < found.slope_ms  # by the line alone it would not be sure
+
+
+def test_a_part_that_goes_up_and_down_does_not_grow_along_a_bend() -> None:
+    """Six times as long at the end, but not ever longer."""
+    course = np.interp(np.arange(900), (0, 200, 350, 500, 700, 899), (0.5, 5.0, 1.0, 5.5, 1.0, 6.0))
+    own = course * np.random.default_rng(5).normal(1, 0.1, 900)
+    assert trend.part_growth(Trace(steps=steps(noisy(900, 4) + own)), own) is None
+
+
 def test_a_part_that_grows_with_all_the_rest_does_not_grow_by_itself() -> None:
     n = 4000
     slower = np.linspace(1.0, 1.9, n)

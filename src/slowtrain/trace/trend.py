@@ -251,7 +251,8 @@ def growth(series: Series, least_ms: float | None = None) -> Growth | None:
     x, y = medians(series.number, counts[-1]), medians(series.ms, counts[-1])
     slope = fits[-1].slope
     half = max(T_95[f.degrees] * f.error for f in fits)
-    sure = min(f.slope - T_SURE[f.degrees] * f.error for f in fits) > 0 or (least_ms is None and _beyond(y))
+    line = min(f.slope - T_SURE[f.degrees] * f.error for f in fits) > 0
+    sure = line or (_beyond(y) and (least_ms is None or _rising(series.ms)))
     middle = float(np.median(y - slope * x))
     begin, end = float(series.number[0]), float(series.number[-1])
     first = max(middle + slope * begin, 0.5 * float(y[: max(len(y) // 8, 1)].mean()))
@@ -269,6 +270,12 @@ def _beyond(y: Floats) -> bool:
     """
     some = max(len(y) // 8, 1)
     return float(np.median(y[-some:])) > BEYOND * float(np.median(y[:some]))
+
+
+def _rising(ms: Floats) -> bool:
+    """Whether each of a few long stretches takes longer than the one before: asked of parts, which may be next to none
+    at first, so that some multiple of that says little."""
+    return bool((np.diff(medians(ms, STRETCHES[0])) > 0).all())
 
 
 def _fit(x: Floats, y: Floats) -> _Fit:

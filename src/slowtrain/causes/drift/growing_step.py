@@ -55,7 +55,9 @@ class GrowingStep(Cause):
     each widened by how much neighbours have in common; it is reported where it is above zero in all but one of two
     thousand runs without growth, goes on in the second half, and a line tells it better than one jump. Times that
     the script prints play no part: seconds since the start grow in every run.
-    The same is asked of the part of the step that grew most, whose noise may be less than that of the whole step.
+    The same is asked of the part of the step that grew most, whose noise may be less than that of the whole step. What
+    grows along a bend leaves a line's interval wide: it counts where the last steps take more than four times as long
+    as the first; of a part each of eight stretches must be longer than the one before, too.
     For this the first quarter of the steps is held against the last: which category of the step, which line of the
     script, which figure of the machine has most of the growth and grew far more than the rest of the step. Where all
     of the step got slower alike and no figure tells why, it has to go on for a minute before it is reported, or make a
@@ -88,7 +90,8 @@ class GrowingStep(Cause):
         early, late = slowing.quarters(trace)
         says = (
             f"a step took {plain(grows.first_ms)} ms at first and {plain(grows.last_ms)} ms at the end: "
-            f"{plain(thousand, 2)} % slower every 1000 steps ({plain(low, 2)} to {plain(high, 2)})"
+            f"{plain(thousand, 2)} % slower every 1000 steps "
+            + (f"({plain(low, 2)} to {plain(high, 2)})" if low > 0 else "(not along a line)")
         )
         says += f"; {why.says}" if why.says else "; nothing that was measured tells why"
         left = _left_ms(trace, grows)
