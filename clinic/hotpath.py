@@ -8,8 +8,9 @@ shows. A process gives one figure, the mean of the middle half of its difference
 ``slowtrain run`` do nothing else, so that their own processor time is what they cost: over the steps taken meanwhile,
 at each of the thread's three paces.
 
-What the thread does to the steps, whose caches it empties, is measured at its last pace: the processor time of the main
-thread in the three steps in which it woke, less that of three steps just before and after. The script keeps to one core.
+What the thread does to the steps, whose caches it empties, is measured at its last pace: the processor time of the
+main thread in the three steps around its waking, less that of the three before and the three after. The script keeps to
+one core.
 """
 
 from __future__ import annotations
@@ -180,13 +181,13 @@ def row(kind: str, found: list[Cost]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=15.0, help="of steps by turns in each, and of steps beside the thread")
+    parser.add_argument("--seconds", type=float, default=15.0, help="of steps in turns, and beside the thread")
     parser.add_argument("--paced", type=float, default=10.0, metavar="S", help="of training at each of the paces")
     parser.add_argument("--core", type=int, default=0, help="that the script keeps to")
     parser.add_argument("--markdown", type=Path, help="put the table into that page")
     args = parser.parse_args()
     rows = [
-        "| loop | step, ms | wrappers, µs | thread: 20 s | 60 s | later | disturbs | parent | of 2 ms | processes | pairs |",
+        "| loop | step, ms | wrappers, µs | thread: 20 s | 60 s | later | disturbs | parent | of 2 ms | runs | pairs |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     found: dict[str, list[Cost]] = {"loop": [], "fit": []}

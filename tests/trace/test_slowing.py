@@ -50,12 +50,12 @@ def test_what_grows_is_held_against_the_first_steps_also_where_it_is_no_line() -
     assert slowing.grown_ms(trace, Category.PYTHON) == pytest.approx(0.05 * STEPS / 2 + 19, rel=0.05)
 
 
-def kept(until_ms: int) -> str:
+def kept(until_ms: int, free: int = 2_000_000_000_000) -> str:
     """Memory, and a list of the script's that keeps a megabyte in every tenth millisecond."""
     every = f"every=40 last={until_ms}"
     held = '"path":"seen","kind":"list","element":"ndarray","element_bytes":1000000,"file":"train.py","named":"seen"'
     return (
-        f"@grow memory anonymous from=600000000 by=4000000 {every}\n@sample available_bytes=2000000000000\n"
+        f"@grow memory anonymous from=600000000 by=4000000 {every}\n@sample available_bytes={free}\n"
         f"@grow held seen from=4 by=4 {every} detail={{{held}}}"
     )
 
@@ -65,6 +65,18 @@ def test_a_growth_that_slows_the_run_comes_before_the_leak_that_it_is() -> None:
     slower = diagnose.examine(drawn(f"{growing(4.0, 0.05)}\n{kept(22_000)}"))
     assert [d.cause for d in even.diagnoses][:1] == ["memory/host-leak"]
     assert [d.cause for d in slower.diagnoses][:2] == ["drift/growing-step", "memory/host-leak"]
+
+
+@pytest.mark.parametrize(
+    ("free", "first"), [(100_000_000_000, "drift/growing-step"), (4_000_000_000, "memory/host-leak")]
+)
+def test_a_leak_that_will_fill_the_memory_today_comes_first_unless_steps_get_ten_times_as_long_before(
+    free: int, first: str
+) -> None:
+    found = diagnose.examine(drawn(f"{growing(4.0, 0.05)}\n{kept(22_000, free)}")).diagnoses
+    leak = next(d for d in found if d.cause == "memory/host-leak")
+    assert leak.evidence.numbers["full_in_h"] < 24
+    assert found[0].cause == first
 
 
 def test_what_grew_beside_the_step_is_said() -> None:

@@ -273,8 +273,10 @@ def _beyond(y: Floats) -> bool:
 
 
 def _rising(ms: Floats) -> bool:
-    """Whether each of a few long stretches takes longer than the one before: asked of parts, which may be next to none
-    at first, so that some multiple of that says little."""
+    """Whether each of a few long stretches takes longer than the one before.
+
+    Asked of parts, which may be next to none at first, so that a multiple of that says little.
+    """
     return bool((np.diff(medians(ms, STRETCHES[0])) > 0).all())
 
 

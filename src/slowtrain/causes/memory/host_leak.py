@@ -27,6 +27,7 @@ FILLED = 1.5  # buffered bytes take so much memory at most: allocators round up,
 LONGEST_H = 30 * 24.0  # at a rate that fills the memory later than this, no run would notice
 SOON_H = 24.0  # before a run of a day has ended: then nothing else matters as much
 ROOM = 0.25  # of the memory that was free throughout: what a container that grows may take
+SLOWED = 10.0  # times as long as now, a mean step until memory is full: nobody waits for that
 RETRACED = 0.5  # functions a step or call: then the tracing is the cause, and its cure that of host/retracing
 
 
@@ -95,8 +96,11 @@ class HostLeak(Cause):
 
     def spoils_in(self, trace: Trace, evidence: Evidence) -> bool:
         """A run that will be killed today, by what the script itself keeps, and not slowed down to nothing before."""
-        known = bool(held.reasons(held.holders(trace), evidence.numbers["per_step_bytes"]))
-        return known and evidence.numbers.get("full_in_h", LONGEST_H) < SOON_H
+        per_step = evidence.numbers["per_step_bytes"]
+        if evidence.numbers.get("full_in_h", LONGEST_H) >= SOON_H or not held.reasons(held.holders(trace), per_step):
+            return False
+        steps = (free_bytes(trace) or 0.0) / per_step
+        return trace.step_ms + slowing.slower_ms(trace) * steps / 2 < SLOWED * trace.step_ms
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         why = held.reasons(held.holders(trace), evidence.numbers["per_step_bytes"])
