@@ -50,12 +50,12 @@ def test_what_grows_is_held_against_the_first_steps_also_where_it_is_no_line() -
     assert slowing.grown_ms(trace, Category.PYTHON) == pytest.approx(0.05 * STEPS / 2 + 19, rel=0.05)
 
 
-def kept(until_ms: int, free: int = 2_000_000_000_000) -> str:
-    """Memory, and a list of the script's that keeps a megabyte in every tenth millisecond."""
+def kept(until_ms: int, free: int = 2_000_000_000_000, memory: int = 4_000_000) -> str:
+    """Memory, and a list of the script's that keeps four megabytes in every fortieth millisecond."""
     every = f"every=40 last={until_ms}"
     held = '"path":"seen","kind":"list","element":"ndarray","element_bytes":1000000,"file":"train.py","named":"seen"'
     return (
-        f"@grow memory anonymous from=600000000 by=4000000 {every}\n@sample available_bytes={free}\n"
+        f"@grow memory anonymous from=600000000 by={memory} {every}\n@sample available_bytes={free}\n"
         f"@grow held seen from=4 by=4 {every} detail={{{held}}}"
     )
 
@@ -77,6 +77,16 @@ def test_a_leak_that_will_fill_the_memory_today_comes_first_unless_steps_get_ten
     leak = next(d for d in found if d.cause == "memory/host-leak")
     assert leak.evidence.numbers["full_in_h"] < 24
     assert found[0].cause == first
+
+
+def test_a_list_that_explains_a_sixth_of_what_memory_grew_by_is_a_leak_of_its_own() -> None:
+    trace = drawn(f"{growing(4.0, 0.0)}\n{kept(6400, memory=24_000_000)}")
+    found = HostLeak().examine(trace)
+    assert found is not None
+    assert "`seen` holds" in found.says
+    assert found.numbers["per_step_bytes"] == pytest.approx(800_000, rel=0.1)  # the list's, not the memory's
+    nothing = drawn(f"{growing(4.0, 0.0)}\n{kept(6400, memory=24_000_000)}".replace("@grow held", "@grow other"))
+    assert HostLeak().examine(nothing) is None
 
 
 def test_what_grew_beside_the_step_is_said() -> None:

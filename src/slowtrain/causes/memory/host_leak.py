@@ -47,8 +47,9 @@ class HostLeak(Cause):
     found by a walk from the script's own names: the containers that get longer, of what, and the line that adds. Few
     elements count where they are large; a model, or what `fit()` gave back, keeps its weights and graphs besides. An
     array whose place a longer one takes again and again counts by its bytes, with the line that joins them.
-    Where memory swings too much for the interval, those count for themselves: 8 MiB in containers that grow to the
-    end, and memory that grew at least half as fast. When memory is full counts that steps get slower, where they do.
+    Where memory swings too much for the interval, or grew by far more than they explain, those count for themselves:
+    8 MiB in containers that grow to the end, and memory that grew at least half as fast. When memory is full counts
+    that steps get slower, where they do.
 
     ## What to do
     Keep numbers, not tensors: `float(loss)`, `prediction.numpy()`, a running metric. Give buffers a limit
@@ -69,11 +70,14 @@ class HostLeak(Cause):
         if found is None:
             return None
         keeping = held.holders(trace)
+        own = held.contents(found, keeping)
         if not found.grows or found.total_bytes < LEAST_BYTES:
-            found = held.contents(found, keeping)
-            if found is None:
+            if own is None:
                 return None
+            found = own
         why = held.reasons(keeping, found.per_step)
+        if not why and own is not None:  # work on what is kept may take as much again, and more, until it is freed
+            found, why = own, held.reasons(keeping, own.per_step)
         traced = growth.functions_made(trace)
         if not why:
             if found.total_bytes <= FILLED * growth.filled_bytes(trace):
