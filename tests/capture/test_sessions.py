@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from slowtrain.causes.drift.growing_step import GrowingStep
-from slowtrain.trace import build
+from slowtrain.model import Category
+from slowtrain.trace import build, loop
 
 from . import running
 
@@ -78,3 +79,23 @@ def test_a_graph_that_is_made_once(tmp_path: Path) -> None:
     assert trace.steps.training
     assert len(trace.steps) == pytest.approx(1200, abs=2)
     assert GrowingStep().examine(trace) is None
+
+
+FED = SCRIPT.replace("batch = x[np.random.randint(0, 1000, 32)]", "batch = GIVEN").replace("STEPS", "400")
+
+
+def _fed_ms(tmp_path: Path, given: str) -> tuple[float, list[int]]:
+    """Ms a step spends on turning what the session is fed into arrays, and the lines that have it fed."""
+    script = FED.replace("ADD", "listed = x.tolist() * 2").replace("RATE", "pass").replace("GIVEN", given)
+    done = running.recorded(tmp_path / given[0], running.write(tmp_path, script))
+    assert done.code == 0, done.err
+    trace = build.load(done.folder)
+    return trace.mean(Category.FEED), [place.line for place in loop.places(trace, "feed")]
+
+
+def test_lists_that_a_session_is_fed_are_told_apart_from_its_work(tmp_path: Path) -> None:
+    as_list, lines = _fed_ms(tmp_path, "listed")
+    as_array, _ = _fed_ms(tmp_path, "x")
+    assert as_list > 5 * as_array
+    assert as_list > 0.5  # 32,000 numbers
+    assert lines[0] == _line(FED, "session.run([train, loss]")

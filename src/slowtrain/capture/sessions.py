@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-from slowtrain.capture import frames, graphs
+from slowtrain.capture import frames, graphs, signatures
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress, ThreadState
@@ -31,7 +31,7 @@ _numbers = itertools.count(1)
 
 
 class SessionPatches:
-    """Times ``Session.run``."""
+    """Times ``Session.run``, and what of it turns the values of its ``feed_dict`` into arrays."""
 
     def __init__(self, recorder: Recorder, state: ThreadState, progress: Progress) -> None:
         self.recorder = recorder
@@ -54,6 +54,7 @@ class SessionPatches:
                 kind = recorder.guard("session", kind_of, self, fetches, frame) or 1
                 progress.step(kind)
                 me.busy += 1
+                me.fed = 0
                 start = now()
                 try:
                     return original(self, fetches, *args, **kwargs)
@@ -61,8 +62,18 @@ class SessionPatches:
                     end = now()
                     me.busy -= 1
                     recorder.guard("session", done, frame, kind, start, end)
+                    given = kwargs.get("feed_dict", args[0] if args else None)
+                    if given and me.fed:
+                        recorder.guard("session", fed, frame, start, me.fed, given)
 
             return run
+
+        def fetching(original: Wrapper) -> Wrapper:
+            def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+                state.me.fed = now()  # what the call was given is an array by now
+                original(self, *args, **kwargs)
+
+            return __init__
 
         def kind_of(session: Any, fetches: Any, frame: FrameType | None) -> int:
             place = (id(frame.f_code), frame.f_lasti) if frame is not None else (0, 0)
@@ -78,7 +89,12 @@ class SessionPatches:
             name = recorder.name_at(frame, "function", "Session.run", "Session.run", **about)
             recorder.span(name, start, end)
 
+        def fed(frame: FrameType | None, start: int, end: int, given: Any) -> None:
+            name = recorder.name_at(frame, "feed", "Session.run", "feed of a session")
+            recorder.span(name, start, end, signatures.host_bytes(tuple(given.values())))
+
         replace(module.BaseSession, "run", make)
+        replace(module._FetchHandler, "__init__", fetching)
 
 
 def also(graph: Any) -> None:

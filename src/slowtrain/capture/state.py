@@ -84,7 +84,7 @@ class Flags(Site):
         self.tracing = 0  # counted in busy as well
         self.traces = 0
         self.steps = 0  # Keras steps under way (a step inside a step is not counted)
-        self.fed = 0  # on JAX: when the newest batch was there
+        self.fed = 0  # on JAX, and in a session's run: when the newest batch was there
         self.loops = 0  # Keras fit, evaluate, predict under way
         self.training = False  # a gradient was taken during the trace under way
         self.last_trace: dict[str, Any] | None = None
