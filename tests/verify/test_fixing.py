@@ -137,6 +137,24 @@ def test_time_to_measure_them_together_is_set_aside(monkeypatch: pytest.MonkeyPa
     assert proof.together is not None
 
 
+@pytest.mark.parametrize(("budget_s", "most_s"), [(75.0, 30.0), (100.0, 40.0), (180.0, 60.0), (600.0, 180.0)])
+def test_a_short_budget_is_not_spent_on_the_diagnosis(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, budget_s: float, most_s: float
+) -> None:
+    """Two fifths of it at most, a minute if that is less; of a long one three tenths."""
+    world = World(monkeypatch, tmp_path, lambda _: 4.0, FIRST)
+    run, given = world.run, []
+
+    def noting(*args: Any, **options: Any) -> Probe:
+        given.append(options.get("limit_s"))
+        return run(*args, **options)
+
+    monkeypatch.setattr(probes, "run", noting)
+    world.bench = replace(world.bench, deadline=time.monotonic() + budget_s)
+    world.fix()
+    assert given[0] == pytest.approx(most_s, abs=1.0)
+
+
 def test_baseline_and_candidate_take_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     world = World(monkeypatch, tmp_path, lambda text: 1.0 if "slow = 1" in text else 4.0, FIRST)
     world.fix()
