@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
+
+from slowtrain.capture import frames
 
 # Collections are frequent, and what runs in one of the sampler's lets the main thread go on meanwhile. Without
 # frames.uncollected() Python 3.11.7 dies of it within seconds, or finds modules where frames should be.
@@ -69,3 +73,25 @@ def test_frames_of_a_running_thread_stay_frames(tmp_path: Path) -> None:
     samples, _, faults = done.stdout.partition(" ")
     assert int(samples) > 100
     assert faults.strip() == "[]"
+
+
+def _guarded(method: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(method)
+    def error_handler(*args: object) -> None:
+        method(*args)
+
+    return error_handler
+
+
+def _call(self: object) -> None: ...
+
+
+class _Loader:
+    __call__ = _guarded(_call)
+
+
+def test_an_object_that_is_called_is_named_by_its_class() -> None:
+    about = frames.describe(_Loader())
+    assert about["qualname"] == "_Loader"
+    assert about["file"] == __file__
+    assert about["line"] == _call.__code__.co_firstlineno

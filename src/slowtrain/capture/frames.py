@@ -83,17 +83,18 @@ def site(depth: int = 1) -> tuple[str, int] | None:
 
 def describe(function: object) -> dict[str, object]:
     """Where a Python function is written: ``file``, ``line``, ``qualname``, and whether it is the user's."""
-    function = getattr(function, "func", function)  # functools.partial
+    function = _unwrapped(getattr(function, "func", function))  # functools.partial
+    code = getattr(function, "__code__", None) or getattr(function, "gi_code", None)
+    if code is None and not isinstance(function, type):  # a model, say
+        called = getattr(type(function), "__call__", None)  # noqa: B004  its code is wanted
+        code = getattr(_unwrapped(called), "__code__", None)
+    qualname = getattr(function, "__qualname__", type(function).__qualname__)
+    if code is None:
+        return {"qualname": qualname}
+    return {"file": code.co_filename, "line": code.co_firstlineno, "qualname": qualname, "user": is_user(code)}
+
+
+def _unwrapped(function: object) -> object:
     for _ in range(20):
         function = getattr(function, "__wrapped__", function)
-    code = getattr(function, "__code__", None) or getattr(function, "gi_code", None)
-    if code is None and not isinstance(function, type):
-        code = getattr(getattr(type(function), "__call__", None), "__code__", None)  # noqa: B004  its code is wanted
-    if code is None:
-        return {"qualname": getattr(function, "__qualname__", type(function).__qualname__)}
-    return {
-        "file": code.co_filename,
-        "line": code.co_firstlineno,
-        "qualname": getattr(function, "__qualname__", code.co_name),
-        "user": is_user(code),
-    }
+    return function
