@@ -81,19 +81,36 @@ def test_a_graph_that_is_made_once(tmp_path: Path) -> None:
     assert GrowingStep().examine(trace) is None
 
 
-FED = SCRIPT.replace("batch = x[np.random.randint(0, 1000, 32)]", "batch = GIVEN").replace("STEPS", "400")
+FED = """
+import numpy as np
+import tensorflow as tf
+
+v1 = tf.compat.v1
+v1.disable_eager_execution()
+x = np.random.default_rng(0).normal(size=(2000, 16)).astype("float32")
+listed = x.tolist()
+rows = v1.placeholder(tf.float32, (None, 16))
+weights = v1.get_variable("weights", (16, 1))
+loss = tf.reduce_mean(tf.square(tf.matmul(rows, weights) - rows[:, :1]))
+count = v1.train.get_or_create_global_step()
+train = v1.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=count)
+with v1.train.MonitoredTrainingSession() as session:
+    for step in range(400):
+        session.run([train, loss], {rows: GIVEN})
+"""
 
 
 def _fed_ms(tmp_path: Path, given: str) -> tuple[float, list[int]]:
     """Ms a step spends on turning what the session is fed into arrays, and the lines that have it fed."""
-    script = FED.replace("ADD", "listed = x.tolist() * 2").replace("RATE", "pass").replace("GIVEN", given)
-    done = running.recorded(tmp_path / given[0], running.write(tmp_path, script))
+    done = running.recorded(tmp_path / given, running.write(tmp_path, FED.replace("GIVEN", given)))
     assert done.code == 0, done.err
     trace = build.load(done.folder)
+    assert trace.steps.training
+    assert len(trace.steps) == pytest.approx(400, abs=2)
     return trace.mean(Category.FEED), [place.line for place in loop.places(trace, "feed")]
 
 
-def test_lists_that_a_session_is_fed_are_told_apart_from_its_work(tmp_path: Path) -> None:
+def test_lists_that_a_monitored_session_is_fed_are_told_apart_from_its_work(tmp_path: Path) -> None:
     as_list, lines = _fed_ms(tmp_path, "listed")
     as_array, _ = _fed_ms(tmp_path, "x")
     assert as_list > 5 * as_array
