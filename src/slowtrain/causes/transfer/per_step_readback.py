@@ -11,6 +11,7 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.transfer import at_once, readbacks
 from slowtrain.source.reading import scopes
 from slowtrain.source.reading.abstract import training
+from slowtrain.source.reading.recorded import answers
 from slowtrain.source.spots.transfer import asked, stepwise
 from slowtrain.source.spots.transfer import readbacks as spotted
 from slowtrain.trace import Trace, loop, names
@@ -30,7 +31,8 @@ class PerStepReadback(Cause):
 
     ## How it is recognised
     Time in readbacks by line, in steady steps, and in the lines of the loop that hold them. What
-    Keras reads for its own progress bar, once an epoch, is none of it. In a profile of a GPU or TPU: values are
+    Keras reads for its own progress bar, once an epoch, is none of it, nor is what the lines that make the step's input
+    ask the model, as an agent does. In a profile of a GPU or TPU: values are
     copied to the host in every step, and the device idles meanwhile or while the host waits for them.
 
     ## What to do
@@ -56,8 +58,9 @@ class PerStepReadback(Cause):
         if trace.fact("profile"):
             return _copied(trace)
         # A checkpoint reads every variable, a histogram all numbers: that is saving or logging, not reading back.
-        places = loop.places(trace, "readback")
-        read = {p: ms for p, ms in places.items() if not saves(trace, p) and not logs(trace, p)}
+        # Nor can an answer wait that the step's own input is made of, as an action that an environment takes.
+        places, needed = loop.places(trace, "readback"), answers(trace)
+        read = {p: ms for p, ms in places.items() if p not in needed and not saves(trace, p) and not logs(trace, p)}
         count = loop.per_step(trace, "readback", read)
         if not read or count < LEAST_COUNT or trace.steps.source.endswith("()"):
             return None
@@ -218,8 +221,32 @@ class PerStepReadback(Cause):
         @fact profile=true devices=[{"kind":"GPU"}]
         @device busy=6 kernels=40 copies={"d2h":[3,12,0.02,0.02]} idle={"sync":3,"python":1}
         """,
+        # It reads many values of each answer, one by one.
+        """
+        step     1111111111
+        device   kk........
+        python   ..pppppppp
+        @steps source=step line=6
+        @span function act start=2.1 end=2.9 line=4 times=400 every=1
+        @span readback _numpy start=3 end=3.0001 line=4 times=8000 every=0.05
+        @line 4 ms=7.8 visits=8
+        @line 6 ms=2 visits=1
+        @fact sources={"train.py":"for u in r:\\n o=e()\\n for k in t:\\n  a=act(o).numpy()\\n  o=e(a)\\n step(o)\\n"}
+        """,
     )
     quiet = (
+        # An agent reads what it is to do next.
+        """
+        step     1111111111
+        device   kk........
+        python   ..pppppppp
+        @steps source=step line=6
+        @span function act start=2.1 end=2.9 line=4 times=400 every=1
+        @span readback _numpy start=3 end=3.01 line=4 times=400 every=1
+        @line 4 ms=7.8 visits=8
+        @line 6 ms=2 visits=1
+        @fact sources={"train.py":"for u in r:\\n o=e()\\n for k in t:\\n  a=act(o).numpy()\\n  o=e(a)\\n step(o)\\n"}
+        """,
         """
         step     1111111111
         device   kk........

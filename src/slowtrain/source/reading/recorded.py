@@ -19,6 +19,7 @@ from slowtrain.trace.host import loops_around
 LEAST_MS = 0.1
 INTERPRETED_US = 3.0  # a line of bytecode without calls into libraries takes 0.05 to 1 µs
 LEAST_VISITS = 50.0
+ANSWERED = 3.0  # values read for each call: an action, how likely it was, and what the state is worth
 CONVERSIONS = frozenset(
     "astype asarray asanyarray ascontiguousarray array constant convert_to_tensor cast float32 float64 int32".split()
 )
@@ -95,14 +96,28 @@ def _converts(trace: Trace, line: Line, found: Feeding) -> bool:
 
 def follows_model(trace: Trace) -> bool:
     """Whether the lines that make a step's input ask the model and read its answer: no batch can be made ahead then."""
-    asked, read = (loop.places(trace, lane) for lane in ("function", "readback"))
+    return all(_while_making(trace))
+
+
+def answers(trace: Trace) -> set[Place]:
+    """Lines that read answers of the model's which the step's input is made of: one or a few for each call."""
+    asked, read = _while_making(trace)
+    calls = loop.per_step(trace, "function", asked)
+    return {p for p in read if loop.per_step(trace, "readback", [p]) <= ANSWERED * calls}
+
+
+def _while_making(trace: Trace) -> tuple[list[Place], list[Place]]:
+    """Of the lines that make a step's input those that call functions of the framework, and those that read back."""
     step = loop.step_line(trace)
     text = text_of(trace, step.file) if step is not None else None
     found = text.feeding(step.line) if text is not None and step is not None else None
     if found is None or step is None:
-        return False
-    making = {p for p in (*asked, *read) if p.file == step.file and p.line in found.lines}
-    return any(p in making for p in asked) and any(p in making for p in read)
+        return [], []
+    asked, read = (
+        [p for p in loop.places(trace, lane) if p.file == step.file and p.line in found.lines]
+        for lane in ("function", "readback")
+    )
+    return asked, read
 
 
 def divided(trace: Trace) -> loop.Loop:
