@@ -13,7 +13,8 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.cures.host.rarer import guarded
-from slowtrain.source.reading import shown
+from slowtrain.source.reading import begun, shown
+from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.host import counting, every
 from slowtrain.source.spots.host import fits as spotted
 from slowtrain.trace import Event, Trace, saving
@@ -278,14 +279,21 @@ def _by_hand(trace: Trace) -> Validation | None:
         bursts, first, count = np.unique(after, return_index=True, return_counts=True)
         if len(bursts) < LEAST or np.median(count) < 3 or len(bursts) > 0.7 * len(steps):
             continue
-        if bursts[0] == 0:
-            continue  # before the first step there is nothing to validate: it makes what is trained on
+        # Before the first step there is nothing to validate: it makes what is trained on. And each of several models
+        # is scored for itself.
+        if bursts[0] == 0 or _of_another_model(trace, name.place):
+            continue
         spent = float((mine.end_ms[first + count - 1] - mine.start_ms[first]).sum())
         gaps = np.delete(np.diff(steps.start_ms), np.clip(bursts - 1, 0, len(steps) - 2))
         training_ms = float(np.median(gaps)) * len(steps) if len(gaps) else 0.0
         found = Validation(len(bursts), spent, max(training_ms, 1e-9), (name.place,))
         best = found if best is None or found.ms > best.ms else best
     return best
+
+
+def _of_another_model(trace: Trace, place: Place) -> bool:
+    step, text = trace.steps.place, text_of(trace, place.file)
+    return step is not None and text is not None and step.file == place.file and begun.anew(text, step.line, place.line)
 
 
 def _saved(trace: Trace) -> Validation | None:
