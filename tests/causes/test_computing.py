@@ -1,4 +1,4 @@
-"""What is said of a device that computes all the time: which op is nearly all of it, and which format it is in."""
+"""What is said of a device that computes all the time: which op is nearly all of it, its format, and what must stay."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from slowtrain.causes.compute.compute_bound import ComputeBound
+from slowtrain.causes.compute.handwritten_op import HandwrittenOp
 from slowtrain.diagnose import examine
 from slowtrain.model import Place
 from slowtrain.trace import Trace
@@ -58,3 +59,20 @@ def test_one_op_that_is_nearly_all_is_named_with_its_line() -> None:
 def test_a_product_that_is_nearly_all_is_the_model() -> None:
     trace = drawn(BUSY.replace('[6, 9], "m/add:Add": [3, 9]', "[9, 9]"))
     assert "one op" not in said(trace)
+
+
+PRODUCTS = """
+    step     1111111111
+    device   kkkkkkkkkk
+    @event trace name=step data={"training": true, "number": 1, "graph": {"ops": 400, "repeated": {"NAME": 80}, \
+        "chain": 2, "multiply_adds": 9000000000, "lines": [["train.py", 28, 90, 85]]}}
+    @kernels busy=9 ms=9 function=9 step=10 ops={"NAME_1:MatMul": [8, 80], "Sum:Sum": [2, 8]}
+"""
+
+
+@pytest.mark.parametrize("name", ["MatMul", "matmul"])
+def test_the_arithmetic_of_many_products_stays_whatever_calls_them(name: str) -> None:
+    """`tf.matmul(x, w)` names its op by its type, `x @ w` does not."""
+    found = HandwrittenOp().examine(drawn(PRODUCTS.replace("NAME", name)))
+    assert found is not None
+    assert found.numbers["device"] < 0.1
