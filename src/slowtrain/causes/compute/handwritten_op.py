@@ -299,7 +299,8 @@ def _repeated(trace: Trace) -> Evidence | None:
         )
     start = work.executor_ms(trace)
     # The one op has the arithmetic left, and what each small op takes beside it is gone.
-    products = any(_product(key.rpartition("/")[2]) for key in alike)
+    kinds = (names.MATMUL_OP, names.MATMUL_NAME, names.CONV_OP)
+    products = any(m.match(key.rpartition("/")[2]) for key in alike for m in kinds)
     known = float(best.get("multiply_adds") or 0) if products and not trace.on_accelerator else 0.0
     least = work.arithmetic_ms(trace, known)
     if trace.kernels is not None:  # at most what all products take now
@@ -316,11 +317,6 @@ def _repeated(trace: Trace) -> Evidence | None:
         {str(key): (1 - left) * device, str(Category.DISPATCH): 0.95 * part * start, "ops": float(count)},
         where,
     )
-
-
-def _product(name: str) -> bool:
-    """By an op's name: its type, or `matmul` where the text says `x @ w`."""
-    return name.startswith("matmul") or any(m.match(name) for m in (names.MATMUL_OP, names.CONV_OP))
 
 
 def _within(op: work.Op, scopes: set[str]) -> bool:
