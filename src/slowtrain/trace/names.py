@@ -328,8 +328,8 @@ ELEMENTWISE_OPS = frozenset(
 RANDOM_OP = re.compile(r"Random|TruncatedNormal|Multinomial")  # draws random numbers [C]
 # Ops by what they work on; those of MKL and fused ones too. [C]
 MATMUL_OP = re.compile(r"(?:_Mkl(?:Native)?(?:Fused)?)?(?:_Fused)?(?:Batch)?MatMul|_MklNativeFusedMatMul|Einsum")
-MATMUL_NAME = re.compile(r"matmul")  # of the op that `x @ w` makes, where `tf.matmul(x, w)` has its type's
 CONV_OP = re.compile(r"(?:_Mkl(?:Native)?(?:Fused)?|_Fused)?(?:Depthwise)?Conv\dD|.*Conv\w*Backprop")
+PRODUCTS = (MATMUL_OP, CONV_OP, re.compile(r"matmul"))  # the last by its name: what `x @ w` makes
 UPDATE_OP = re.compile(r"Resource(?:Sparse)?Apply|ResourceScatter|Assign(?:Add|Sub)VariableOp")
 # Scopes that optimizers write their ops in: the class's name in small letters (Keras 3) or as it is (Keras 2).
 OPTIMIZER_SCOPE = re.compile(

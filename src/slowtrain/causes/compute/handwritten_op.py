@@ -299,8 +299,7 @@ def _repeated(trace: Trace) -> Evidence | None:
         )
     start = work.executor_ms(trace)
     # The one op has the arithmetic left, and what each small op takes beside it is gone.
-    kinds = (names.MATMUL_OP, names.MATMUL_NAME, names.CONV_OP)
-    products = any(m.match(key.rpartition("/")[2]) for key in alike for m in kinds)
+    products = any(m.match(key.rpartition("/")[2]) for key in alike for m in names.PRODUCTS)
     known = float(best.get("multiply_adds") or 0) if products and not trace.on_accelerator else 0.0
     least = work.arithmetic_ms(trace, known)
     if trace.kernels is not None:  # at most what all products take now
