@@ -43,7 +43,7 @@ class SessionPatches:
         on_import(self.recorder, "tensorflow.python.client.session", self._patch)
 
     def _patch(self, module: Any) -> None:
-        recorder, state, progress = self.recorder, self.state, self.progress
+        recorder, state, progress, fed = self.recorder, self.state, self.progress, self._fed
 
         def make(original: Wrapper) -> Wrapper:
             def run(self: Any, fetches: Any, *args: Any, **kwargs: Any) -> Any:
@@ -62,9 +62,8 @@ class SessionPatches:
                     end = now()
                     me.busy -= 1
                     recorder.guard("session", done, frame, kind, start, end)
-                    given = kwargs.get("feed_dict", args[0] if args else None)
-                    if given and me.fed:
-                        recorder.guard("session", fed, frame, start, me.fed, given)
+                    if me.fed:
+                        recorder.guard("session", fed, frame, start, me.fed, args, kwargs)
 
             return run
 
@@ -89,12 +88,14 @@ class SessionPatches:
             name = recorder.name_at(frame, "function", "Session.run", "Session.run", **about)
             recorder.span(name, start, end)
 
-        def fed(frame: FrameType | None, start: int, end: int, given: Any) -> None:
-            name = recorder.name_at(frame, "feed", "Session.run", "feed of a session")
-            recorder.span(name, start, end, signatures.host_bytes(tuple(given.values())))
-
         replace(module.BaseSession, "run", make)
         replace(module._FetchHandler, "__init__", fetching)
+
+    def _fed(self, frame: FrameType | None, start: int, end: int, args: Any, kwargs: Any) -> None:
+        given = args[0] if args else kwargs.get("feed_dict")
+        if given:
+            name = self.recorder.name_at(frame, "feed", "Session.run", "feed of a session")
+            self.recorder.span(name, start, end, signatures.host_bytes(tuple(given.values())))
 
 
 def also(graph: Any) -> None:
