@@ -1,4 +1,4 @@
-"""What recording costs in a step: by its parts, each measured where it is paid: wrappers, thread, parent.
+"""What recording costs in a step, by its parts, each measured where it is paid: wrappers, thread, waiting parent.
 
     python clinic/hotpath.py --processes 5 --markdown docs/overhead.md
 
@@ -73,16 +73,13 @@ def beside():
     clocks = time.pthread_getcpuclockid(thread), (~os.getppid() << 3) | 2
     return lambda: [time.perf_counter(), *map(time.clock_gettime, clocks)]
 costs, paces, lengths, cpus, woken = [], [], [], [], []
-def middle(values):
-    quarter = len(values) // 4
-    return sum(sorted(values)[quarter : len(values) - quarter]) / max(len(values) - 2 * quarter, 1)
 def waking(tick):
     def noted(self, ticks):
         woken.append(len(cpus)); tick(self, ticks)
     return noted
-def disturbed():  # ns of the main thread's in the steps around a waking, over the steps beside them
+def disturbed():  # ns of the main thread's in the steps around each waking, over the steps beside them
     rows = [[b - a for a, b in zip(cpus[i - 5 : i + 6], cpus[i - 4 : i + 7])] for i in woken if 5 <= i < len(cpus) - 7]
-    return middle([sum(row[4:7]) - (sum(row[:3]) + sum(row[-3:])) / 2 for row in rows])
+    return [sum(row[4:7]) - (sum(row[:3]) + sum(row[-3:])) / 2 for row in rows]
 def borders():
     for _ in range(300): yield
     read = beside()
@@ -122,8 +119,8 @@ else:
     for _ in border:
         a, b = next(it); step(a, b)
 print("RESULT", json.dumps({
-    "wrappers_us": middle(costs) / 1e3, "pairs": len(costs), "paces": paces, "step_us": sum(lengths) / len(lengths),
-    "disturbed_us": disturbed() * len(woken) / len(cpus) / 1e3}))
+    "wrappers_ns": costs, "paces": paces, "step_us": sum(lengths) / len(lengths),
+    "disturbed_ns": disturbed(), "steps_each": len(cpus) / len(woken)}))
 """  # noqa: E501  a script as people write them
 
 
@@ -144,22 +141,21 @@ class Cost:
         return self.wrappers / STEP_US + (self.thread[-1] + self.disturbed + self.parent) / self.step
 
 
-def once(folder: Path, kind: str, batch: int, args: argparse.Namespace) -> Cost:
+def once(folder: Path, kind: str, batch: int, core: int, args: argparse.Namespace) -> Cost:
     script, runs = folder / "steps.py", folder / "runs"
     script.write_text(SCRIPT, encoding="utf-8")
     command = [sys.executable, "-m", "slowtrain", "run", "--no-windows", "--out", str(runs), str(script)]
     done = subprocess.run(
-        [*command, kind, *map(str, (batch, args.core, args.seconds, args.paced))],
+        [*command, kind, *map(str, (batch, core, args.seconds, args.paced))],
         capture_output=True, text=True, check=True,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
     )  # fmt: skip
     found = json.loads(next(row for row in done.stdout.splitlines() if row.startswith("RESULT")).partition(" ")[2])
     thread = tuple(pace[0] for pace in found["paces"])
     parent = statistics.fmean(pace[1] for pace in found["paces"])
-    return Cost(
-        found["step_us"], found["wrappers_us"], thread, parent, found["pairs"],
-        found["disturbed_us"],
-    )  # fmt: skip
+    wrappers = overhead.middle(found["wrappers_ns"]) / 1e3
+    disturbed = overhead.middle(found["disturbed_ns"]) / 1e3 / found["steps_each"]
+    return Cost(found["step_us"], wrappers, thread, parent, len(found["wrappers_ns"]), disturbed)
 
 
 def row(kind: str, found: list[Cost]) -> str:
@@ -183,7 +179,6 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=15.0, help="of steps in turns, and beside the thread")
     parser.add_argument("--paced", type=float, default=10.0, metavar="S", help="of training at each of the paces")
-    parser.add_argument("--core", type=int, default=0, help="that the script keeps to")
     parser.add_argument("--markdown", type=Path, help="put the table into that page")
     args = parser.parse_args()
     rows = [
@@ -191,13 +186,13 @@ def main() -> int:
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     found: dict[str, list[Cost]] = {"loop": [], "fit": []}
+    core = max(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory(prefix="slowtrain-hotpath-") as temporary:
-        (Path(temporary) / "steps.py").write_text(overhead.SCRIPT, encoding="utf-8")
-        batches = {kind: overhead.batch_of(Path(temporary), kind, args.core) for kind in found}
+        batches = overhead.batches(Path(temporary), list(found), core)
     for _ in range(args.processes):
         for kind, costs in found.items():
             with tempfile.TemporaryDirectory(prefix="slowtrain-hotpath-") as temporary:
-                costs.append(once(Path(temporary), kind, batches[kind], args))
+                costs.append(once(Path(temporary), kind, batches[kind], core, args))
             print(row(kind, costs[-1:]), flush=True)
     rows += [row(kind, costs) for kind, costs in found.items()]
     print("\n".join(rows))

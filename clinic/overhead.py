@@ -198,6 +198,12 @@ def warm(side: Side, kind: str, turn_s: float) -> None:
             raise SystemExit(f"the script of {kind} ended early; run it by itself to see why")
 
 
+def batches(folder: Path, kinds: Sequence[str], core: int | None) -> dict[str, int]:
+    """Writes the script into the folder; the batch of each kind with which a step takes two milliseconds here."""
+    (folder / "steps.py").write_text(SCRIPT, encoding="utf-8")
+    return {kind: batch_of(folder, kind, core) for kind in kinds}
+
+
 def batch_of(folder: Path, kind: str, core: int | None) -> int:
     """The batch with which a step takes two milliseconds here, by a line through two sizes."""
     sizes, took = (64, 192), []
@@ -340,8 +346,7 @@ def main() -> int:
     core = None if args.cores or not hasattr(os, "sched_setaffinity") else max(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory(prefix="slowtrain-overhead-") as name:
         folder = Path(name)
-        (folder / "steps.py").write_text(SCRIPT, encoding="utf-8")
-        sizes = {kind: batch_of(folder, kind, core) for kind in args.kinds}
+        sizes = batches(folder, args.kinds, core)
         print(", ".join(f"{kind}: batches of {size}" for kind, size in sizes.items()), flush=True)
         for turn in range(args.pairs):
             for kind in args.kinds:
