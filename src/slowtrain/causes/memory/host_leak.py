@@ -100,11 +100,11 @@ class HostLeak(Cause):
 
     def spoils_in(self, trace: Trace, evidence: Evidence) -> bool:
         """A run that will be killed today, by what the script itself keeps, and not slowed down to nothing before."""
-        per_step = evidence.numbers["per_step_bytes"]
-        if evidence.numbers.get("full_in_h", LONGEST_H) >= SOON_H or not held.reasons(held.holders(trace), per_step):
+        per_step, hours = evidence.numbers["per_step_bytes"], evidence.numbers.get("full_in_h", LONGEST_H)
+        if hours >= SOON_H or not held.reasons(held.holders(trace), per_step):
             return False
-        steps = (free_bytes(trace) or 0.0) / per_step
-        return trace.step_ms + slowing.slower_ms(trace) * steps / 2 < SLOWED * trace.step_ms
+        even_ms = (free_bytes(trace) or 0.0) / per_step * trace.step_ms  # the same steps, did they not get slower
+        return 3.6e6 * hours < SLOWED * even_ms
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         why = held.reasons(held.holders(trace), evidence.numbers["per_step_bytes"])
