@@ -16,7 +16,7 @@ TENSORFLOW_OLDEST ?= $(TENSORFLOW)==2.15.*
 VENV := .venv
 OLDEST := .venv-tf215
 BIN := $(VENV)/bin
-SOURCES := $(shell find src/slowtrain -type f -not -name '*.pyc') pyproject.toml README.md LICENSE
+SOURCES := $(shell find src/slowtrain -type f -not -name '*.pyc' -not -name '*.so') compiled.py pyproject.toml README.md LICENSE
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 DEMO ?= flowers_decode
@@ -120,8 +120,11 @@ $(VENV)/.wheel: $(VENV)/.ready $(SOURCES)
 	$(BIN)/python $(PIP_INSTALL) --force-reinstall --no-deps dist/*.whl
 	@touch $@
 
-$(OLDEST)/.wheel: $(OLDEST)/.ready $(VENV)/.wheel
-	$(OLDEST)/bin/python $(PIP_INSTALL) --force-reinstall --no-deps dist/*.whl
+# It may be of another Python, for which hot.c is compiled anew.
+$(OLDEST)/.wheel: $(OLDEST)/.ready $(SOURCES)
+	@rm -rf dist/oldest
+	$(OLDEST)/bin/python -m build --wheel --no-isolation --outdir dist/oldest . > /dev/null
+	$(OLDEST)/bin/python $(PIP_INSTALL) --force-reinstall --no-deps dist/oldest/*.whl
 	@touch $@
 
 define need_python

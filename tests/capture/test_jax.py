@@ -18,6 +18,7 @@ from slowtrain.model import Category, Signal
 from slowtrain.trace import Trace, build
 
 from . import running
+from .kept import spans
 
 ITEMS = """
 import numpy as np, keras
@@ -155,7 +156,7 @@ def patches(recorder: Recorder) -> jax.JaxPatches:
 
 def lanes(recorder: Recorder) -> list[str]:
     lane = {number: lane for number, lane, _, _ in recorder._new_names}
-    return [lane[span[0]] for span in recorder._spans]
+    return [lane[span[0]] for span in spans(recorder)]
 
 
 def fake_trainer(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
@@ -178,7 +179,7 @@ def test_each_batch_is_a_wait_and_comes_as_it_would(recorder: Recorder, monkeypa
     assert list(given) == ["one", "two"]
     assert module._distribute_data("x") == ["x"]
     assert lanes(recorder) == ["next", "next", "next", "feed"], "the end is waited for, too"
-    assert mine.state.me.fed >= recorder._spans[-2][1]
+    assert mine.state.me.fed >= spans(recorder)[-2][1]
     patching.undo()
     assert not isinstance(module.JAXEpochIterator()._get_iterator(), jax.Batches)
 
@@ -188,7 +189,7 @@ def test_once_recording_has_ended_nothing_is_noted(recorder: Recorder, monkeypat
     mine._patch_trainer(module)
     recorder.active = False
     assert list(module.JAXEpochIterator()._get_iterator()) == ["one", "two"]
-    assert not recorder._spans
+    assert not spans(recorder)
     patching.undo()
 
 
@@ -270,7 +271,7 @@ def test_devices_are_asked_for_only_where_the_script_has_opened_them(monkeypatch
 def test_a_devices_memory(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_jax(monkeypatch, opened=True)
     growth.GrowthWatch(recorder, Progress())._sample()
-    assert [span[4] for span in recorder._spans][-1] == 12_000
+    assert [span[4] for span in spans(recorder)][-1] == 12_000
     assert ("memory", "GPU:0") in {(lane, name) for _, lane, name, _ in recorder._new_names}
 
 

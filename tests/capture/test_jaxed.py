@@ -16,6 +16,7 @@ from slowtrain.capture.state import Progress, thread_state
 from slowtrain.trace import Trace, build
 
 from . import running
+from .kept import spans
 
 HEADER = """
 from functools import partial
@@ -259,7 +260,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[jaxed.Ja
 
 def lanes(recorder: Recorder) -> list[str]:
     lane = {number: lane for number, lane, _, _ in recorder._new_names}
-    return [lane[span[0]] for span in recorder._spans]
+    return [lane[span[0]] for span in spans(recorder)]
 
 
 def test_calls_are_noted_outside_of_keras_and_of_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

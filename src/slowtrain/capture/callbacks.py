@@ -11,6 +11,7 @@ from typing import Any
 
 from slowtrain.capture import frames, holders
 from slowtrain.capture.datasets import DatasetPatches
+from slowtrain.capture.fronts import front
 from slowtrain.capture.patching import Wrapper, on_import, passed_over, replace
 from slowtrain.capture.recorder import Recorder, now
 
@@ -71,12 +72,14 @@ class CallbackPatches:
                 function = owner.__dict__.get(hook)
                 # Anything but a plain function (a partial, say) would be bound differently once it were wrapped.
                 if isinstance(function, FunctionType) and not getattr(function, "_is_default", False):
-                    replace(owner, hook, functools.partial(self._timed, hook))
+                    names: dict[type, int] = {}
+                    quick = front("hook", self.recorder, self.datasets.state.main, names=names)
+                    make = functools.partial(self._timed, hook, names)
+                    replace(owner, hook, make, quick if _is_usual(function) else None)
 
-    def _timed(self, hook: str, original: Wrapper) -> Wrapper:
+    def _timed(self, hook: str, names: dict[type, int], original: Wrapper) -> Wrapper:
         recorder, state, emit = self.recorder, self.datasets.state, self.recorder.emit
         main = state.main
-        names: dict[type, int] = {}
 
         def usual(self: Any, batch: Any, logs: Any = None) -> Any:
             me = main if get_ident() == main.ident else state.me

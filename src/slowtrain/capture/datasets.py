@@ -11,10 +11,12 @@ import itertools
 import sys
 import weakref
 from _thread import get_ident
+from collections.abc import Iterable
 from types import FrameType
 from typing import Any
 
 from slowtrain.capture import frames, signatures
+from slowtrain.capture.fronts import front
 from slowtrain.capture.lines import LineClock
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
@@ -84,7 +86,8 @@ class DatasetPatches:
             )
 
         replace(module.OwnedIterator, "__init__", init)
-        replace(module.OwnedIterator, "__next__", self._advance)
+        quick = front("element", recorder, state.main, after=self._at_end)
+        replace(module.OwnedIterator, "__next__", self._advance, quick)
 
     def _advance(self, original: Wrapper) -> Wrapper:
         patches, recorder, state = self, self.recorder, self.state
@@ -98,7 +101,7 @@ class DatasetPatches:
             try:
                 return original(self)
             except StopIteration:
-                recorder.guard("iterator's end", patches.ended, self)
+                patches._at_end(self)
                 raise
             finally:
                 end = now()
@@ -123,7 +126,10 @@ class DatasetPatches:
         me.remember(frame, bool(me.loops))
         me.name = self.recorder.name_at(None if me.loops else frame, "next", "next", "next")
 
-    def ended(self, iterator: Any) -> None:
+    def _at_end(self, iterator: Any) -> None:
+        self.recorder.guard("iterator's end", self._ended, iterator)
+
+    def _ended(self, iterator: Any) -> None:
         """The epoch's last counters, before the iterator goes."""
         number = iterator.__dict__.get("_slowtrain")
         known = self._iterators.get(number)
@@ -227,8 +233,7 @@ class DatasetPatches:
             value = _plain(getattr(dataset, attribute, None))
             if value is not None:
                 node[name] = value
-        for spec, key in ((dataset.element_spec, "element"),):
-            node[key] = _spec(spec)
+        node["element"] = _spec(dataset.element_spec)
         self._functions_of(dataset, node)
         node["cardinality"] = _cardinality(dataset)
         nodes.append(node)
@@ -373,24 +378,20 @@ def host_arrays(function: Any) -> dict[str, Any]:
     frame = getattr(function, "gi_frame", None)
     scope: dict[str, Any] = dict(frame.f_globals if frame else getattr(function, "__globals__", {}))
     local = dict(frame.f_locals) if frame else {}
-    found: dict[str, Any] = {}
     names = (*code.co_names, *code.co_freevars, *code.co_varnames)
     closure = getattr(function, "__closure__", None) or ()
     local.update({n: c.cell_contents for n, c in zip(code.co_freevars, closure, strict=False) if c})
-    for name in names[:64]:
-        value = local.get(name, scope.get(name))
-        shape = getattr(value, "shape", None)
-        if isinstance(shape, tuple) and shape:  # a module may have a function of that name
-            found[name] = {"length": int(shape[0]), "bytes": int(getattr(value, "nbytes", 0))}
-        elif isinstance(value, (list, tuple)):
-            found[name] = {"length": len(value), "bytes": signatures.host_bytes((value[:1],)) * len(value)}
-    return found
+    return _arrays((name, local.get(name, scope.get(name))) for name in names[:64])
 
 
 def held_arrays(data: Any) -> dict[str, Any]:
     """Arrays and lists that an object holds as its attributes, with their length and bytes."""
+    return _arrays(list(getattr(data, "__dict__", {}).items())[:64])
+
+
+def _arrays(named: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, value in list(getattr(data, "__dict__", {}).items())[:64]:
+    for name, value in named:
         shape = getattr(value, "shape", None)
         if isinstance(shape, tuple) and shape:  # a module may have a function of that name
             found[name] = {"length": int(shape[0]), "bytes": int(getattr(value, "nbytes", 0))}

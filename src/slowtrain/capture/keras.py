@@ -15,6 +15,7 @@ import wrapt
 from slowtrain.capture import frames, signatures
 from slowtrain.capture.checked import Checking
 from slowtrain.capture.datasets import held_arrays, host_arrays
+from slowtrain.capture.fronts import front
 from slowtrain.capture.levels import levels
 from slowtrain.capture.patching import Wrapper, on_import, passed_over, replace
 from slowtrain.capture.recorder import Recorder, now
@@ -154,7 +155,11 @@ class KerasPatches:
         if given is None or by is self.recorder:
             return result
         function = self._checked(phase, model, given.__wrapped__ if by is not None else given)
-        timed = self._timed_call(phase, on_jax, function)
+        known = Known({"train": 5, "test": 4, "predict": 4}[phase])
+        known.name = self.recorder.name("step", phase)
+        timed = self._timed_call(phase, on_jax, known, function)
+        if not on_jax:
+            timed = front("step", self.recorder, self.state.main, progress=self.progress, names=known)(function, timed)
         if isinstance(function, FunctionType):
             wrapped: Any = functools.update_wrapper(timed, function)
         else:  # has more to it than its call: scripts ask a tf.function how often it was traced
@@ -164,11 +169,9 @@ class KerasPatches:
         setattr(model, attribute, wrapped)
         return wrapped if result is given else result
 
-    def _timed_call(self, phase: str, on_jax: bool, function: Wrapper) -> Any:
+    def _timed_call(self, phase: str, on_jax: bool, known: Known, function: Wrapper) -> Any:
         recorder, state, progress, emit = self.recorder, self.state, self.progress, self.recorder.emit
         main = state.main
-        known = Known({"train": 5, "test": 4, "predict": 4}[phase])
-        known.name = recorder.name("step", phase)
         # What a step on JAX does once its batch is there: it starts what was compiled.
         started = (
             recorder.name("function", f"{phase}_step", ("jit", phase), number=f"jit {phase}_step") if on_jax else 0

@@ -10,7 +10,8 @@ from pathlib import Path
 VMSTAT = Path("/proc/vmstat")  # its ``oom_kill``: of the machine and of all containers on it, since Linux 4.13
 MARK = b"\noom_kill "
 MOST_BYTES = 1 << 16
-LOOKS = 60  # kept, of one in half a second: to take down a process of many gigabytes lasts for seconds
+EVERY = 4  # calls of half a second
+LOOKS = 15  # kept, half a minute: to take down a process of many gigabytes lasts for seconds
 
 
 class Kills:
@@ -18,10 +19,13 @@ class Kills:
 
     def __init__(self) -> None:
         self._seen: deque[int | None] = deque(maxlen=LOOKS)
+        self._calls = 0
         self.look()
 
     def look(self) -> None:
-        self._seen.append(_counted())
+        if self._calls % EVERY == 0:
+            self._seen.append(_counted())
+        self._calls += 1
 
     def ended(self, code: int) -> bool:
         """Whether a process that ended with ``code`` (below zero: by that signal) was most likely one of them.
@@ -35,7 +39,7 @@ class Kills:
 
 
 def _counted() -> int | None:
-    """Looked for in the bytes as they are: this is done twice a second, and the file has 190 lines."""
+    """Looked for in the bytes as they are: this is done beside the script's steps, and the file has 190 lines."""
     try:
         file = os.open(VMSTAT, os.O_RDONLY)
         try:

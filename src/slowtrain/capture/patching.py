@@ -22,14 +22,24 @@ MARK = "<importlib _bootstrap of slowtrain "
 _done: list[tuple[Any, str, Any]] = []
 
 
-def replace(owner: Any, name: str, make: Callable[[Wrapper], Wrapper]) -> None:
-    """Sets ``owner.name`` to ``make(original)``, once. Raises ``AttributeError`` where there is no such name."""
+def replace(
+    owner: Any,
+    name: str,
+    make: Callable[[Wrapper], Wrapper],
+    front: Callable[[Wrapper, Wrapper], Wrapper] | None = None,
+) -> None:
+    """Sets ``owner.name`` to ``make(original)``, once. Raises ``AttributeError`` where there is no such name.
+
+    With ``front`` to ``front(original, make(original))``, which is to behave as the wrapper does (:mod:`fronts`).
+    """
     if any(known is owner and name == other for known, other, _ in _done):
         return  # one class, found under two modules
     original = owner.__dict__[name] if isinstance(owner, type) and name in owner.__dict__ else getattr(owner, name)
     static = isinstance(original, (staticmethod, classmethod))
     function = original.__func__ if static else original
     wrapped = passed_over(make(function))
+    if front is not None:
+        wrapped = front(function, wrapped)
     with contextlib.suppress(TypeError):  # JAX's methods in C++ have no name
         functools.update_wrapper(wrapped, function)
     with contextlib.suppress(TypeError, ValueError):

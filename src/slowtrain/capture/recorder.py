@@ -1,6 +1,6 @@
 """The recorder: what wrappers call, and the one background thread that writes.
 
-The hot path is :attr:`Recorder.emit`: one ``list.append`` of five integers, a fraction of a
+The hot path is :attr:`Recorder.emit`: five integers are kept (:mod:`rows`), a fraction of a
 microsecond, without a lock (the interpreter lock makes it whole). Everything else,
 naming, compressing, writing, sampling, happens in the thread or on rare events.
 """
@@ -12,7 +12,6 @@ import ctypes
 import itertools
 import os
 import sqlite3
-import struct
 import sys
 import threading
 import time
@@ -24,13 +23,15 @@ from types import CodeType, FrameType
 from typing import Any
 
 from slowtrain.capture import frames
-from slowtrain.capture.store import SPAN_FIELDS, Store
+from slowtrain.capture.rows import Row, rows
+from slowtrain.capture.store import Store
 from slowtrain.capture.thinning import MAX_BYTES, Thinning
 
 TICK_S = 0.05  # stacks are sampled at each tick, the rest at one of a few
-# From that tick on: seconds between two ticks, and ticks between two writings. After 20 seconds, and after a minute,
-# there is plenty to tell from, and what looks more seldom disturbs less. No more than the last second is ever lost.
-PACES = ((800, 3 * TICK_S, 5), (400, 2 * TICK_S, 8), (0, TICK_S, 10))
+# From that tick on: seconds between two ticks, ticks between two writings, and how many times rarer all looks are but
+# those at each tick. After 20 seconds, and after a minute, there is plenty to tell from, and what looks more seldom
+# disturbs less. No more than the last second is ever lost.
+PACES = ((800, 3.4 * TICK_S, 5, 2), (400, 2 * TICK_S, 8, 1), (0, TICK_S, 10, 1))
 MOST_FAULTS = 50  # noted; what goes wrong once a step would fill the disk
 FAULTS_ALLOWED = 5  # of one part, before it is switched off
 MOST_NAMES = 100_000  # a script that makes functions without end has the later ones of a lane told of as one
@@ -59,11 +60,9 @@ class Recorder:
         self.at_exit: list[Callable[[], None]] = []
         self.at_end: list[Callable[[], None]] = []  # called when recording has to end before the script does
         self.at_fork: list[Callable[[], None]] = []  # called in the child of a fork, which is not recorded
-        # Rows of SPAN_FIELDS integers. Not one flat array: to extend that took four microseconds in caches that
-        # a training step has emptied, to append to a list takes one.
-        self._spans: list[tuple[int, int, int, int, int]] = []
+        self.rows = rows()
         # ``emit((name, start_ns, end_ns, thread, value))``: the hot path, one call into C without a lock.
-        self.emit = self._spans.append
+        self.emit: Callable[[Row], None] = self.rows.emit
         self._events: list[tuple[int, int, str, str, Mapping[str, Any]]] = []
         self._new_names: list[tuple[int, str, str, Mapping[str, Any]]] = []
         self._unfinished: dict[tuple[int, str, str], Mapping[str, Any]] = {}
@@ -248,15 +247,16 @@ class Recorder:
             self._awake.release()
 
     def _tick(self, ticks: int) -> None:
+        _, writing, slower = _pace(ticks)
         for pulse in list(self.pulses):
             every, call = pulse
-            if ticks % every == 0:
+            if ticks % (every if every == 1 else every * slower) == 0:
                 try:
                     call()
                 except Exception:
                     self.fault(getattr(call, "__qualname__", type(call).__name__))
                     self.pulses.remove(pulse)
-        if ticks % _pace(ticks)[1] == 0:
+        if ticks % writing == 0:
             self._facts["recorder"] = self.cost()
             self._note_sleep()
             self._flush()
@@ -280,14 +280,8 @@ class Recorder:
         store = self._store
         if store is None:
             return
-        # Others append while we copy: what came after the copy stays for the next time.
-        settled = self._spans[:]
-        del self._spans[: len(settled)]
         try:
-            # Raises where a row has more or fewer numbers: where the others begin could not be told. Twice as fast as
-            # an array made of the numbers.
-            data = struct.pack(f"{SPAN_FIELDS * len(settled)}q", *itertools.chain.from_iterable(settled))
-            self._write(store, data)
+            self._write(store, self.rows.take())
             self._thin(store)
         except DISK_ERRORS as error:
             # A full disk, a folder that was taken away: the script goes on without a recording.
@@ -337,9 +331,9 @@ class Recorder:
             self._thinning.wrote(chunk, array("q", packed), events)
 
 
-def _pace(ticks: int) -> tuple[float, int]:
-    """Seconds until the next tick, and ticks between two writings."""
-    return next((seconds, writing) for since, seconds, writing in PACES if ticks >= since)
+def _pace(ticks: int) -> tuple[float, int, int]:
+    """Seconds until the next tick, ticks between two writings, and by what looks are rarer."""
+    return next((seconds, writing, slower) for since, seconds, writing, slower in PACES if ticks >= since)
 
 
 def _asleep_ns() -> int:

@@ -14,6 +14,7 @@ from typing import Any
 
 from slowtrain.capture import frames, signatures
 from slowtrain.capture.checked import Checking
+from slowtrain.capture.fronts import front
 from slowtrain.capture.graphs import GraphSummary
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
@@ -99,7 +100,16 @@ class TensorFlowPatches:
             return __call__
 
         replace(module.Function, "__init__", self._init)
-        replace(module.Function, "__call__", call)
+        replace(
+            module.Function,
+            "__call__",
+            call,
+            front("function", self.recorder, main, progress=progress, after=self._after),
+        )
+
+    def _after(self, args: tuple[Any, ...], kwargs: dict[str, Any], known: Known, start: int, end: int) -> int:
+        """A call that traced its function, told of by the front: its name."""
+        return self.named(args[0], known, self.state.main, getframe(1), (args[1:], kwargs, start, end))
 
     # What the wrapper calls seldom. It holds little: each variable of a closure is a line of cold memory.
 
