@@ -6,7 +6,7 @@ The wrappers run in the main thread. Every other step goes past them to the fram
 processor time of the main thread is compared between neighbouring steps; so that what else the machine does hardly
 shows. A process gives one figure, the mean of the middle half of its differences. The recorder's thread and the waiting
 ``slowtrain run`` do nothing else, so that their own processor time is what they cost: over the steps taken meanwhile,
-at each of the thread's three paces.
+at each of the thread's three paces, and with walks through the script's containers as often as they come by then.
 
 What the thread does to the steps, whose caches it empties, is measured at its last pace: the processor time of the
 main thread in the three steps around its waking, less that of the three before and the three after. The script keeps to
@@ -34,7 +34,7 @@ STEP_US = 2000.0  # the step that the claim is about
 SCRIPT = """
 import itertools, json, os, sys, threading, time
 import numpy as np, tensorflow as tf, keras
-from slowtrain.capture import patching, recorder
+from slowtrain.capture import child, patching, recorder
 kind, size, core, (seconds, paced_s) = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), map(float, sys.argv[4:])
 os.sched_setaffinity(0, {core})
 tf.config.threading.set_intra_op_parallelism_threads(1); tf.config.threading.set_inter_op_parallelism_threads(1)
@@ -83,8 +83,10 @@ def disturbed():  # ns of the main thread's in the steps around each waking, ove
 def borders():
     for _ in range(300): yield
     read = beside()
-    for pace in reversed(recorder.PACES):
+    watch = next(call for _, call in child.current.pulses if type(call).__name__ == "GrowthWatch")
+    for pace, since_s in zip(reversed(recorder.PACES), (0, 20, 60)):
         recorder.PACES = ((0, *pace[1:]),)
+        if since_s: watch._begun_ns = recorder.now() - since_s * 10**9  # its walks become rarer as time goes on
         begun = read()
         for count in itertools.count(1):
             yield
