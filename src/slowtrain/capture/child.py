@@ -24,6 +24,7 @@ from slowtrain.capture.items import ItemPatches
 from slowtrain.capture.keras import KerasPatches
 from slowtrain.capture.lines import LineClock
 from slowtrain.capture.recorder import Recorder, now
+from slowtrain.capture.rows import hot
 from slowtrain.capture.sampling import LossWatch, MachineSampler, StackSampler
 from slowtrain.capture.sessions import SessionPatches
 from slowtrain.capture.state import Progress, ThreadState, thread_state
@@ -69,7 +70,7 @@ def install(
     state, progress = thread_state(), Progress()
     checking = Checking(recorder, state, progress, on_nonfinite) if on_nonfinite in MODES else None
     about = {"pid": os.getpid(), "born": process.born(os.getpid()), "begun_ns": now()}
-    recorder.fact("child", about | {"python": sys.version.split()[0]})
+    recorder.fact("child", about | {"python": sys.version.split()[0], "compiled": hot is not None})
     lines = LineClock(recorder)
     datasets = DatasetPatches(recorder, state, lines)
     datasets.install()
@@ -100,7 +101,7 @@ def install(
     recorder.every(STACKS_S, StackSampler(recorder))
     recorder.every(0.25, LossWatch(recorder, progress, checking))
     recorder.every(0.5, FrameworkFacts(recorder, progress))
-    recorder.every(0.25, MachineSampler(recorder))
+    recorder.every(0.35, MachineSampler(recorder))
     recorder.every(0.1, GrowthWatch(recorder, progress))
     if not guest:
         recorder.guard("tracebacks", tracebacks.install)

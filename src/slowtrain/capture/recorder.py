@@ -31,7 +31,7 @@ TICK_S = 0.05  # stacks are sampled at each tick, the rest at one of a few
 # From that tick on: seconds between two ticks, ticks between two writings, and how many times rarer all looks are but
 # those at each tick. After 20 seconds, and after a minute, there is plenty to tell from, and what looks more seldom
 # disturbs less. No more than the last second is ever lost.
-PACES = ((800, 3.4 * TICK_S, 5, 2), (400, 2 * TICK_S, 8, 1), (0, TICK_S, 10, 1))
+PACES = ((800, 3.4 * TICK_S, 5, 2), (400, 2 * TICK_S, 8, 1), (0, TICK_S, 15, 1))
 MOST_FAULTS = 50  # noted; what goes wrong once a step would fill the disk
 FAULTS_ALLOWED = 5  # of one part, before it is switched off
 MOST_NAMES = 100_000  # a script that makes functions without end has the later ones of a lane told of as one

@@ -32,9 +32,9 @@ from slowtrain.model import (
 from slowtrain.trace import Trace, attribution
 
 MAX_SOURCE_BYTES = 4 << 20
-# Of the script's thread, for one recorded span: a step of two or three spans took 10 to 16 µs more with the wrappers
-# than without (docs/overhead.md).
-SPAN_S = 6e-6
+# Of the script's thread, for one recorded span (docs/overhead.md): by the wrappers in Python a step of two or three took
+# 10 to 16 µs more, by the fronts in C before them one of two to four takes 6 or 7.
+SPAN_S, COMPILED_SPAN_S = 6e-6, 2.5e-6
 
 
 def checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:
@@ -161,7 +161,8 @@ def _overhead(trace: Trace) -> Overhead:
     recorder = trace.fact("recorder", default={}) or {}
     wall, cpu = recorder.get("wall_s"), recorder.get("thread_cpu_s")
     spans = sum(len(s) for s in trace.lanes.values())
-    share = (float(cpu) + spans * SPAN_S) / float(wall) if wall and cpu is not None else None
+    each_s = COMPILED_SPAN_S if trace.fact("child", "compiled") else SPAN_S
+    share = (float(cpu) + spans * each_s) / float(wall) if wall and cpu is not None else None
     windows = []
     for event in trace.events_of("window"):
         inside = (trace.steps.end_ms > event.start_ms) & (trace.steps.start_ms < event.end_ms)
