@@ -32,8 +32,8 @@ from slowtrain.model import (
 from slowtrain.trace import Trace, attribution
 
 MAX_SOURCE_BYTES = 4 << 20
-# Of the script's thread, for one recorded span (docs/overhead.md): by the wrappers in Python a step of two or three took
-# 10 to 16 µs more, by the fronts in C before them one of two to four takes 6 or 7.
+# Of the script's thread, for one recorded span (docs/overhead.md): a step of two or three took 10 to 16 µs more by the
+# wrappers in Python, and one of two to four takes 6 to 8 more by the fronts in C before them.
 SPAN_S, COMPILED_SPAN_S = 6e-6, 2.5e-6
 
 
