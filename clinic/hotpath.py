@@ -196,7 +196,7 @@ def main() -> int:
     parser.add_argument("--markdown", type=Path, help="put the table into that page")
     args = parser.parse_args()
     rows = [
-        "| loop | step, ms | wrappers | thread: 20 s | 60 s | later | disturbs | parent | 2 ms | 2 min | runs | pairs |",
+        "| loop | step ms | wrappers | thread: 20 s | 60 s | later | disturbs | parent | 2 ms | 2 min | runs | pairs |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     found: dict[str, list[Cost]] = {"loop": [], "fit": []}
