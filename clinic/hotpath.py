@@ -10,7 +10,7 @@ at each of the thread's three paces, and with walks through the script's contain
 
 What the thread does to the steps, whose caches it empties, is measured at its last pace: the processor time of the
 main thread in the three steps around its waking, less that of the three before and the three after. The script keeps to
-one core.
+one core. The same is done in turn without the fronts in C that stand before the wrappers (``SLOWTRAIN_NATIVE=0``).
 """
 
 from __future__ import annotations
@@ -153,14 +153,14 @@ class Cost:
         return self.share(sum(each * s for each, s in zip(self.thread, PACE_S, strict=True)) / sum(PACE_S))
 
 
-def once(folder: Path, kind: str, batch: int, core: int, args: argparse.Namespace) -> Cost:
+def once(folder: Path, kind: str, native: str, batch: int, core: int, args: argparse.Namespace) -> Cost:
     script, runs = folder / "steps.py", folder / "runs"
     script.write_text(SCRIPT, encoding="utf-8")
     command = [sys.executable, "-m", "slowtrain", "run", "--no-windows", "--out", str(runs), str(script)]
     done = subprocess.run(
         [*command, kind, *map(str, (batch, core, args.seconds, args.paced))],
         capture_output=True, text=True, check=True,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "SLOWTRAIN_NATIVE": native},
     )  # fmt: skip
     found = json.loads(next(row for row in done.stdout.splitlines() if row.startswith("RESULT")).partition(" ")[2])
     thread = tuple(pace[0] for pace in found["paces"])
@@ -199,16 +199,17 @@ def main() -> int:
         "| loop | step ms | wrappers | thread: 20 s | 60 s | later | disturbs | parent | 2 ms | 2 min | runs | pairs |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    found: dict[str, list[Cost]] = {"loop": [], "fit": []}
+    ways = {"1": "", "0": ", in Python alone"}
+    found: dict[tuple[str, str], list[Cost]] = {(kind, way): [] for way in ways for kind in ("loop", "fit")}
     core = max(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory(prefix="slowtrain-hotpath-") as temporary:
-        batches = overhead.batches(Path(temporary), list(found), core)
+        batches = overhead.batches(Path(temporary), ["loop", "fit"], core)
     for _ in range(args.processes):
-        for kind, costs in found.items():
+        for (kind, way), costs in found.items():
             with tempfile.TemporaryDirectory(prefix="slowtrain-hotpath-") as temporary:
-                costs.append(once(Path(temporary), kind, batches[kind], core, args))
-            print(row(kind, costs[-1:]), flush=True)
-    rows += [row(kind, costs) for kind, costs in found.items()]
+                costs.append(once(Path(temporary), kind, way, batches[kind], core, args))
+            print(row(kind + ways[way], costs[-1:]), flush=True)
+    rows += [row(kind + ways[way], costs) for (kind, way), costs in found.items()]
     print("\n".join(rows))
     if args.markdown:
         given = f"--processes {args.processes} --seconds {args.seconds:g} --paced {args.paced:g}"

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
 import sys
+import sysconfig
+import zipfile
 from importlib import metadata
 from pathlib import Path
 
@@ -32,7 +36,27 @@ def test_the_wheel_has_every_file_of_the_source() -> None:
     def files(folder: Path) -> set[str]:
         return {str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file() and "__pycache__" not in f.parts}
 
-    assert files(Path(slowtrain.__file__).parent) == files(ROOT / "src/slowtrain")
+    assert files(Path(slowtrain.__file__).parent) == files(ROOT / "src/slowtrain") - {"capture/hot.c"}
+
+
+@pytest.mark.skipif(sys.platform != "linux" or shutil.which("cc") is None, reason="nothing is compiled here")
+@pytest.mark.parametrize("compiler", ["cc", "false"])
+def test_a_wheel_is_made_with_a_compiler_and_without(compiler: str, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "compiled.py"):
+        shutil.copy(ROOT / name, copy)
+    shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(copy)]
+    done = subprocess.run(command, env={**os.environ, "CC": compiler}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "slowtrain/capture/fronts.py" in names
+    assert [name for name in names if name.endswith((".so", ".c"))] == [
+        f"slowtrain/capture/hot{sysconfig.get_config_var('EXT_SUFFIX')}"
+    ] * (compiler == "cc")
+    assert wheel.name.endswith("-none-any.whl") is (compiler == "false")
 
 
 def test_the_version_stands_in_one_place() -> None:

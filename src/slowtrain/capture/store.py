@@ -39,7 +39,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self._db = sqlite3.connect(folder / FILE, check_same_thread=False, isolation_level=None)
         self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=FULL")  # waits for the disk twice a second, in a thread of its own
+        self._db.execute("PRAGMA synchronous=FULL")  # waits for the disk once a second, in a thread of its own
         self._db.execute(f"PRAGMA journal_size_limit={LOG_BYTES}")
         self._page_bytes = int(self._db.execute("PRAGMA page_size").fetchone()[0])
         if self._db.execute("PRAGMA user_version").fetchone()[0] == 0:

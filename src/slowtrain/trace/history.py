@@ -1,6 +1,6 @@
 """The time between the starts of what repeats in a run, over all of it, in bounded memory.
 
-Each piece of a recording (half a second of it) becomes one bin a kind of call: how many turns, their median, the
+Each piece of a recording (less than a second of it) becomes one bin a kind of call: how many turns, their median, the
 longest. When there are too many bins, neighbours are put together.
 """
 

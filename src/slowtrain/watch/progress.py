@@ -63,7 +63,7 @@ def _number(follower: Follower, since_ns: int) -> int | None:
 
 
 def _steps_since(history: History, begun_ns: int) -> int:
-    """Steps since a moment, as exactly as the history's pieces are (half a second)."""
+    """Steps since a moment, as exactly as the history's pieces are (less than a second)."""
     return sum(n for at, n in zip(reversed(history.at_ns), reversed(history.turns), strict=True) if at > begun_ns)
 
 
