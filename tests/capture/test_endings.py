@@ -70,7 +70,7 @@ def test_a_kill_that_the_kernel_counts_was_for_want_of_memory(
 
 def test_a_full_disk_ends_the_recording_only(tmp_path: Path) -> None:
     text = """
-    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (120_000, resource.RLIM_INFINITY))
     busy(3)
     print("done", flush=True)
     """
