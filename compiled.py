@@ -21,7 +21,7 @@ class Compiled(BuildHookInterface[Any]):
             return
         try:
             made = compiled(Path(self.root))
-        except BaseException as error:  # noqa: BLE001  no compiler, no headers: distutils' errors, SystemExit
+        except (Exception, SystemExit) as error:  # noqa: BLE001  no compiler, no headers: distutils' own errors
             warnings.warn(f"{MODULE} could not be compiled, the wrappers in Python do its work: {error}", stacklevel=1)
             return
         build_data["artifacts"].append(f"/{FOLDER}/{made.name}")

@@ -152,7 +152,6 @@ def use(world: World, seed: int) -> list[Any]:
 def test_both_ways_record_and_answer_alike(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for module in (rows.hot, None):
-        monkeypatch.setattr(fronts, "hot", module)
         monkeypatch.setattr(rows, "hot", module)
         world = World(tmp_path)
         seen = use(world, seed)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from slowtrain.capture import callbacks, fronts, rows
+from slowtrain.capture import callbacks, rows
 from slowtrain.capture.datasets import DatasetPatches
 from slowtrain.capture.keras import KerasPatches
 from slowtrain.capture.lines import LineClock
@@ -61,7 +61,6 @@ class Recorded:
 def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether the fronts of ``hot.c`` stand before the wrappers; each test holds for both."""
     if request.param == "plain":
-        monkeypatch.setattr(fronts, "hot", None)
         monkeypatch.setattr(rows, "hot", None)
     elif rows.hot is None:
         pytest.skip("hot.c was not compiled here")

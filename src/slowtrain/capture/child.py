@@ -24,7 +24,7 @@ from slowtrain.capture.items import ItemPatches
 from slowtrain.capture.keras import KerasPatches
 from slowtrain.capture.lines import LineClock
 from slowtrain.capture.recorder import Recorder, now
-from slowtrain.capture.rows import hot
+from slowtrain.capture.rows import PlainRows
 from slowtrain.capture.sampling import LossWatch, MachineSampler, StackSampler
 from slowtrain.capture.sessions import SessionPatches
 from slowtrain.capture.state import Progress, ThreadState, thread_state
@@ -70,7 +70,8 @@ def install(
     state, progress = thread_state(), Progress()
     checking = Checking(recorder, state, progress, on_nonfinite) if on_nonfinite in MODES else None
     about = {"pid": os.getpid(), "born": process.born(os.getpid()), "begun_ns": now()}
-    recorder.fact("child", about | {"python": sys.version.split()[0], "compiled": hot is not None})
+    about["compiled"] = not isinstance(recorder.rows, PlainRows)
+    recorder.fact("child", about | {"python": sys.version.split()[0]})
     lines = LineClock(recorder)
     datasets = DatasetPatches(recorder, state, lines)
     datasets.install()

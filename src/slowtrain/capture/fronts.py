@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from slowtrain.capture.patching import Wrapper
+from slowtrain.capture.patching import Front, Wrapper
 from slowtrain.capture.recorder import Recorder
-from slowtrain.capture.rows import hot
+from slowtrain.capture.rows import PlainRows, hot
 from slowtrain.capture.state import Flags, Known, Progress
-
-Front = Callable[[Wrapper, Wrapper], Wrapper]
 
 if hot is not None:
     hot.bind(Flags, Known, Progress)
@@ -32,7 +30,7 @@ def front(
     """
 
     def made(original: Wrapper, wrapper: Wrapper) -> Wrapper:
-        if hot is None:
+        if isinstance(recorder.rows, PlainRows):
             return wrapper
         quick: Wrapper = getattr(hot, kind)(original, wrapper, after, main, progress, names, recorder.rows)
         return quick

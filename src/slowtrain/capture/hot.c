@@ -23,6 +23,16 @@ Needs the interpreter's lock, as everything here does. Linux only: the clock is 
 
 /* -- rows */
 
+/* Whether `found` is an integer of 64 bits. Raises nothing: an error of the script's may be on its way. */
+static int
+whole(PyObject *found, int64_t *number)
+{
+    int overflow = 1;
+    if (found != NULL && PyLong_Check(found))
+        *number = PyLong_AsLongLongAndOverflow(found, &overflow);
+    return !overflow;
+}
+
 typedef struct {
     PyObject_HEAD
     int64_t *data;
@@ -55,16 +65,9 @@ rows_emit(Rows *rows, PyObject *given)
     int64_t row[FIELDS];
     if (!PyTuple_CheckExact(given) || PyTuple_GET_SIZE(given) != FIELDS)
         goto bad;
-    for (int i = 0; i < FIELDS; i++) {
-        PyObject *number = PyTuple_GET_ITEM(given, i);
-        if (!PyLong_Check(number))
+    for (int i = 0; i < FIELDS; i++)
+        if (!whole(PyTuple_GET_ITEM(given, i), &row[i]))
             goto bad;
-        row[i] = PyLong_AsLongLong(number);
-        if (row[i] == -1 && PyErr_Occurred()) {
-            PyErr_Clear();
-            goto bad;
-        }
-    }
     push(rows, row[0], row[1], row[2], row[3], row[4]);
     Py_RETURN_NONE;
 bad:
@@ -137,12 +140,7 @@ static PyObject *zero, *one, *text_known, *text_number;
 static int
 number_at(PyObject *object, Py_ssize_t offset, int64_t *number)
 {
-    PyObject *found = SLOT(object, offset);
-    if (found == NULL || !PyLong_CheckExact(found))
-        return 0;
-    int overflow; /* raises nothing: an error of the script's may be on its way */
-    *number = PyLong_AsLongLongAndOverflow(found, &overflow);
-    return !overflow;
+    return whole(SLOT(object, offset), number);
 }
 
 static void
@@ -263,8 +261,7 @@ named_after(Front *front, PyObject *const *args, Py_ssize_t count, PyObject *nam
                 break;
         if (!PyErr_Occurred())
             told = PyObject_CallFunction(front->after, "OOOLL", given, keywords, known, (long long)start, (long long)end);
-        if (told != NULL && PyLong_Check(told))
-            name = PyLong_AsLongLong(told);
+        whole(told, &name);
     }
     Py_XDECREF(told);
     Py_XDECREF(given);
@@ -340,10 +337,8 @@ call_element(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *nam
         !called_from(SLOT(me, flags.code), SLOT(me, flags.at)))
         return HAND_ON(front->wrapper);
     number = noted(front, args[0], text_number);
-    if (number == NULL || !PyLong_CheckExact(number))
+    if (!whole(number, &value))
         return HAND_ON(front->wrapper);
-    int overflow;
-    value = PyLong_AsLongLongAndOverflow(number, &overflow);
     put(me, flags.left, PyLong_FromLongLong(left - 1));
     int64_t start = clock_ns();
     PyObject *result = HAND_ON(front->original);
@@ -404,12 +399,11 @@ call_hook(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
         return HAND_ON(front->wrapper);
     if (Py_TYPE(args[0]) != front->kind) {
         PyObject *name = PyDict_GetItemWithError(front->names, (PyObject *)Py_TYPE(args[0]));
-        if (name == NULL || !PyLong_CheckExact(name)) {
+        if (!whole(name, &front->kind_name)) {
             PyErr_Clear();
             return HAND_ON(front->wrapper);
         }
         front->kind = Py_TYPE(args[0]);
-        front->kind_name = PyLong_AsLongLong(name);
     }
     int64_t name = front->kind_name;
     put(me, flags.left, PyLong_FromLongLong(left - 1));
@@ -419,6 +413,8 @@ call_hook(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
     return result;
 }
 
+static PyTypeObject FrontType;
+
 static PyObject *
 front_made(vectorcallfunc call, PyObject *args)
 {
@@ -427,7 +423,6 @@ front_made(vectorcallfunc call, PyObject *args)
         PyErr_SetString(PyExc_RuntimeError, "bind() first");
         return NULL;
     }
-    extern PyTypeObject FrontType;
     if (!PyArg_ParseTuple(args, "OOOO!OOO!", &original, &wrapper, &after, flags_type, &main, &progress, &names, &RowsType,
                           &rows))
         return NULL;
@@ -550,7 +545,7 @@ static PyGetSetDef front_getset[] = {
     {NULL},
 };
 
-PyTypeObject FrontType = {
+static PyTypeObject FrontType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "slowtrain.capture.hot.Front",
     .tp_basicsize = sizeof(Front),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,

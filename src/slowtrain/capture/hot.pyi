@@ -10,7 +10,6 @@ class Rows:
 
 class Front:
     wrapper: Callable[..., Any]
-    __code__: Any
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 def bind(flags: type, known: type, progress: type, /) -> None: ...

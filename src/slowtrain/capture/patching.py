@@ -13,6 +13,7 @@ import wrapt
 from slowtrain.capture.recorder import Recorder
 
 Wrapper = Callable[..., Any]
+Front = Callable[[Wrapper, Wrapper], Wrapper]  # of what is replaced and its wrapper, what goes in their place
 
 # The file that our wrappers say they come from. ``warnings`` passes over frames with "importlib" and
 # "_bootstrap" in their file's name when it counts ``stacklevel``, so that a warning of a wrapped
@@ -22,12 +23,7 @@ MARK = "<importlib _bootstrap of slowtrain "
 _done: list[tuple[Any, str, Any]] = []
 
 
-def replace(
-    owner: Any,
-    name: str,
-    make: Callable[[Wrapper], Wrapper],
-    front: Callable[[Wrapper, Wrapper], Wrapper] | None = None,
-) -> None:
+def replace(owner: Any, name: str, make: Callable[[Wrapper], Wrapper], front: Front | None = None) -> None:
     """Sets ``owner.name`` to ``make(original)``, once. Raises ``AttributeError`` where there is no such name.
 
     With ``front`` to ``front(original, make(original))``, which is to behave as the wrapper does (:mod:`fronts`).
