@@ -22,6 +22,8 @@ class Compiled(BuildHookInterface[Any]):
         try:
             made = compiled(Path(self.root))
         except (Exception, SystemExit) as error:  # noqa: BLE001  no compiler, no headers: distutils' own errors
+            for old in (Path(self.root) / FOLDER).glob(f"hot.{sys.implementation.cache_tag}*.so"):
+                old.unlink()  # of other sources than these
             warnings.warn(f"{MODULE} could not be compiled, the wrappers in Python do its work: {error}", stacklevel=1)
             return
         build_data["artifacts"].append(f"/{FOLDER}/{made.name}")
@@ -34,8 +36,7 @@ def compiled(root: Path) -> Path:
 
     given = Extension(MODULE, [str(root / FOLDER / "hot.c")], extra_compile_args=["-O2", "-g0", "-std=gnu11"])
     command: Any = Distribution({"ext_modules": [given]}).get_command_obj("build_ext")
-    command.build_temp = str(root / "build" / "compiled")
-    command.build_lib = str(root / "build" / "compiled")
+    command.build_temp = command.build_lib = str(root / "build" / "compiled" / str(sys.implementation.cache_tag))
     command.ensure_finalized()
     command.run()
     made = Path(command.get_ext_fullpath(MODULE))

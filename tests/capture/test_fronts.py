@@ -24,7 +24,7 @@ from slowtrain.capture.keras import KerasPatches
 from slowtrain.capture.lines import LineClock
 from slowtrain.capture.patching import undo
 from slowtrain.capture.recorder import Recorder
-from slowtrain.capture.state import Progress, thread_state
+from slowtrain.capture.state import KERAS, Known, Progress, thread_state
 from slowtrain.capture.tensorflow import TensorFlowPatches
 
 from .kept import spans
@@ -182,6 +182,58 @@ def test_a_front_passes_for_its_function(tmp_path: Path) -> None:
     assert copy.deepcopy(front) is copy.copy(front) is front
     assert "<function" in repr(front)
     assert weakref.ref(front)() is front
+
+
+@compiled
+@pytest.mark.parametrize(("error", "out"), [(SystemExit, True), (KeyboardInterrupt, True), (ValueError, False)])
+def test_what_a_signal_raises_meanwhile_is_let_out(error: type[BaseException], out: bool, tmp_path: Path) -> None:
+    """A handler of the script's runs in the first Python after a call; what went wrong in ours stays there."""
+
+    def after(*_given: Any) -> int:
+        raise error
+
+    def traced(_self: Any) -> int:
+        state.main.traces += 1
+        return 7
+
+    def ended(_self: Any) -> int:
+        raise StopIteration
+
+    def first(_self: Any) -> None:
+        state.main.remember(sys._getframe(1), True)
+
+    recorder, state = Recorder(tmp_path), thread_state()
+    known = Known(0)
+    known.left, known.name, known.at, state.main.left, state.main.name = 9, 1, KERAS, 9, 2
+    owner: Any = type("Owner", (), {"_slowtrain_known": known, "_slowtrain": 7})()
+    element = fronts.front("element", recorder, state.main, after=after)(ended, first)
+    assert [_outcome(element, owner) for _ in range(2)] == [None, error if out else StopIteration]
+    state.main.loops = 1
+    call = fronts.front("function", recorder, state.main, progress=Progress(), after=after)(traced, plain)
+    assert _outcome(call, owner) == (error if out else 7)
+    assert state.main.busy == 0
+    assert [row[0] for row in spans(recorder)] == [2, 0]
+
+
+def _outcome(call: Callable[..., Any], given: Any) -> Any:
+    try:
+        return call(given)
+    except BaseException as raised:  # noqa: BLE001  whichever
+        return type(raised)
+
+
+@compiled
+def test_what_was_called_last_and_is_gone_is_nobody(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    kind: Any = type(world.functions[0])
+    one = kind(lambda: 1)
+    for _ in range(3):
+        one()
+    del one
+    before = len(spans(world.recorder))
+    with pytest.raises(AttributeError):
+        kind.__call__(None)
+    assert len(spans(world.recorder)) == before
 
 
 @compiled

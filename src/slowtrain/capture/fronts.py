@@ -8,10 +8,7 @@ from typing import Any
 from slowtrain.capture.patching import Front, Wrapper
 from slowtrain.capture.recorder import Recorder
 from slowtrain.capture.rows import PlainRows, hot
-from slowtrain.capture.state import Flags, Known, Progress
-
-if hot is not None:
-    hot.bind(Flags, Known, Progress)
+from slowtrain.capture.state import Flags, Progress
 
 
 def front(

@@ -146,8 +146,10 @@ number_at(PyObject *object, Py_ssize_t offset, int64_t *number)
 static void
 put(PyObject *object, Py_ssize_t offset, PyObject *stolen)
 {
-    if (stolen == NULL) /* no memory */
+    if (stolen == NULL) { /* no memory: the script's function is not to be called with an error on its way */
+        PyErr_Clear();
         return;
+    }
     PyObject *before = SLOT(object, offset);
     SLOT(object, offset) = stolen;
     Py_XDECREF(before);
@@ -173,7 +175,7 @@ typedef struct {
     Rows *rows;
     /* What is known of the object that was called last: looked up in its dictionary, it costs as much as the rest. */
     PyObject *last, *known;
-    PyTypeObject *kind; /* of the last hook's owner, a key of `names`, and so alive */
+    PyTypeObject *kind; /* of the last hook's owner */
     int64_t kind_name;
     unsigned long thread;
     PyObject *dict, *weak;
@@ -198,21 +200,40 @@ set_aside(void)
     return error;
 }
 
-static void
-put_back(Error error)
+static PyObject *
+put_back(Error error, PyObject *result)
 {
-    PyErr_Clear();
     PyErr_Restore(error.type, error.value, error.trace);
+    return result;
+}
+
+/* The same once `after` has run, and with it what waited for Python to run: what a signal's handler of the script's
+raises there is let out, in place of the result, as a wrapper's `guard` lets it out. */
+static PyObject *
+let_out(Error error, PyObject *result)
+{
+    if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_Exception)) {
+        PyErr_Clear();
+        return put_back(error, result);
+    }
+    Py_XDECREF(error.type);
+    Py_XDECREF(error.value);
+    Py_XDECREF(error.trace);
+    Py_XDECREF(result);
+    return NULL;
 }
 
 #define HAND_ON(to) PyObject_Vectorcall((to), args, nargsf, names)
 #define IN_MAIN(front) (PyThread_get_thread_ident() == (front)->thread)
 
-/* Whether the caller is at the instruction that `code` and `at` say. A front has no frame of its own. */
+/* Whether the caller is at the instruction that two slots of `object` say. A front has no frame of its own.
+
+They are read after the frame, whose making may collect garbage, and so run Python that changes them. */
 static int
-called_from(PyObject *code, PyObject *at)
+called_from(PyObject *object, Py_ssize_t code_offset, Py_ssize_t at_offset)
 {
     PyFrameObject *frame = PyEval_GetFrame();
+    PyObject *code = SLOT(object, code_offset), *at = SLOT(object, at_offset);
     if (frame == NULL || code == NULL || at == NULL || !PyLong_CheckExact(at))
         return 0;
 #if PY_VERSION_HEX < 0x030B0000
@@ -227,26 +248,29 @@ called_from(PyObject *code, PyObject *at)
     return same && PyLong_AsLong(at) == here;
 }
 
-/* What we noted in `object` under that name, borrowed; NULL without an error where there is nothing.
+/* What we noted in `object` under that name; NULL without an error where there is nothing.
 
-`last` is a weak reference: no other object can come to be at its address unseen. */
+`last` is a weak reference: no other object can come to be at its address unseen. Of one that is gone it says None. */
 static PyObject *
 noted(Front *front, PyObject *object, PyObject *text)
 {
-    if (front->last != NULL && PyWeakref_GET_OBJECT(front->last) == object)
-        return front->known;
+    if (front->last != NULL && PyWeakref_GET_OBJECT(front->last) == object && object != Py_None)
+        return Py_NewRef(front->known);
     PyObject *known = PyObject_GetAttr(object, text), *last = known ? PyWeakref_NewRef(object, NULL) : NULL;
     if (last == NULL) {
         PyErr_Clear();
         Py_XDECREF(known);
         return NULL;
     }
-    Py_XSETREF(front->known, known);
-    Py_XSETREF(front->last, last);
+    PyObject *last_before = front->last, *known_before = front->known;
+    front->last = last;
+    front->known = Py_NewRef(known);
+    Py_XDECREF(last_before); /* once both are set: what is freed may come back here */
+    Py_XDECREF(known_before);
     return known;
 }
 
-/* The name that Python gives to a call that traced its function; 0, and an error, if it fails. */
+/* The name that Python gives to a call that traced its function; 0 if that fails, with the error that it left. */
 static int64_t
 named_after(Front *front, PyObject *const *args, Py_ssize_t count, PyObject *names, PyObject *known, int64_t start,
             int64_t end)
@@ -292,13 +316,12 @@ call_function(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *na
     known = noted(front, args[0], text_known);
     if (known == NULL)
         return HAND_ON(front->wrapper);
-    Py_INCREF(known);
     if (Py_TYPE(known) != known_type || !number_at(known, known_of.left, &left) || left <= 1 ||
         !number_at(known, known_of.name, &name) || !number_at(known, known_of.size, &size) ||
         !number_at(me, flags.traces, &traces))
         goto wrapper;
     if (SLOT(me, flags.loops) == zero) {
-        if (!counts(front->progress, known) || !called_from(SLOT(known, known_of.code), SLOT(known, known_of.at)))
+        if (!counts(front->progress, known) || !called_from(known, known_of.code, known_of.at))
             goto wrapper;
         add(front->progress, progress_of.steps, 1);
     }
@@ -315,8 +338,7 @@ call_function(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *na
         name = named_after(front, args, count, names, known, start, end);
     push(front->rows, name, start, end, front->thread, size);
     Py_DECREF(known);
-    put_back(error);
-    return result;
+    return let_out(error, result);
 wrapper:
     Py_DECREF(known);
     return HAND_ON(front->wrapper);
@@ -334,10 +356,12 @@ call_element(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *nam
     if (SLOT(me, flags.busy) != zero)
         return HAND_ON(front->original);
     if (!number_at(me, flags.left, &left) || left <= 1 || !number_at(me, flags.name, &name) ||
-        !called_from(SLOT(me, flags.code), SLOT(me, flags.at)))
+        !called_from(me, flags.code, flags.at))
         return HAND_ON(front->wrapper);
     number = noted(front, args[0], text_number);
-    if (!whole(number, &value))
+    int told = whole(number, &value);
+    Py_XDECREF(number);
+    if (!told)
         return HAND_ON(front->wrapper);
     put(me, flags.left, PyLong_FromLongLong(left - 1));
     int64_t start = clock_ns();
@@ -346,7 +370,7 @@ call_element(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *nam
     if (result == NULL && PyErr_ExceptionMatches(PyExc_StopIteration)) {
         Error error = set_aside();
         Py_XDECREF(PyObject_CallOneArg(front->after, args[0]));
-        put_back(error);
+        result = let_out(error, NULL);
         end = clock_ns();
     }
     push(front->rows, name, start, end, front->thread, value);
@@ -379,8 +403,7 @@ call_step(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
     if (number_at(me, flags.left, &left) && left > 1) /* else a look is due, at the next call */
         put(me, flags.left, PyLong_FromLongLong(left - 1));
     push(front->rows, name, start, end, front->thread, 1);
-    put_back(error);
-    return result;
+    return put_back(error, result);
 }
 
 /* callbacks.py, `usual`: a hook of each batch */
@@ -403,7 +426,7 @@ call_hook(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
             PyErr_Clear();
             return HAND_ON(front->wrapper);
         }
-        front->kind = Py_TYPE(args[0]);
+        Py_XSETREF(front->kind, (PyTypeObject *)Py_NewRef(Py_TYPE(args[0])));
     }
     int64_t name = front->kind_name;
     put(me, flags.left, PyLong_FromLongLong(left - 1));
@@ -472,6 +495,7 @@ front_traverse(Front *front, visitproc visit, void *arg)
     Py_VISIT(front->names);
     Py_VISIT(front->last);
     Py_VISIT(front->known);
+    Py_VISIT(front->kind);
     Py_VISIT(front->dict);
     return 0;
 }
@@ -499,6 +523,7 @@ front_dealloc(Front *front)
     Py_XDECREF(front->rows);
     Py_XDECREF(front->last);
     Py_XDECREF(front->known);
+    Py_XDECREF(front->kind);
     Py_XDECREF(front->dict);
     PyObject_GC_Del(front);
 }
@@ -536,7 +561,7 @@ static PyMethodDef front_methods[] = {
 };
 
 static PyMemberDef front_members[] = {
-    {"wrapper", T_OBJECT, offsetof(Front, wrapper), READONLY, "What does the same in Python."},
+    {"_slowtrain_wrapper", T_OBJECT, offsetof(Front, wrapper), READONLY, "What does the same in Python."},
     {NULL},
 };
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from _thread import get_ident
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from slowtrain.capture.checked import Checking
 from slowtrain.capture.datasets import held_arrays, host_arrays
 from slowtrain.capture.fronts import front
 from slowtrain.capture.levels import levels
-from slowtrain.capture.patching import Wrapper, on_import, passed_over, replace
+from slowtrain.capture.patching import Wrapper, named_as, on_import, passed_over, replace
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Known, Progress, ThreadState
 
@@ -161,7 +160,7 @@ class KerasPatches:
         if not on_jax:
             timed = front("step", self.recorder, self.state.main, progress=self.progress, names=known)(function, timed)
         if isinstance(function, FunctionType):
-            wrapped: Any = functools.update_wrapper(timed, function)
+            wrapped: Any = named_as(function, timed)
         else:  # has more to it than its call: scripts ask a tf.function how often it was traced
             wrapper = passed_over(lambda _function, _instance, args, kwargs: timed(*args, **kwargs))
             wrapped = wrapt.FunctionWrapper(function, wrapper)

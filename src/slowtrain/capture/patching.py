@@ -37,10 +37,7 @@ def replace(owner: Any, name: str, make: Callable[[Wrapper], Wrapper], front: Fr
     if front is not None:
         wrapped = front(function, wrapped)
     with contextlib.suppress(TypeError):  # JAX's methods in C++ have no name
-        functools.update_wrapper(wrapped, function)
-    with contextlib.suppress(TypeError, ValueError):
-        # Keras reads a layer's arguments with getfullargspec, which does not look behind __wrapped__.
-        wrapped.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+        named_as(function, wrapped)
     setattr(owner, name, type(original)(wrapped) if static else wrapped)
     _done.append((owner, name, original))
 
@@ -54,6 +51,15 @@ def replace_property(owner: type, name: str, make: Callable[[Wrapper], Wrapper])
         return
     setattr(owner, name, property(passed_over(make(original.fget)), original.fset, original.fdel, original.__doc__))
     _done.append((owner, name, original))
+
+
+def named_as(function: Wrapper, wrapped: Wrapper) -> Wrapper:
+    """``wrapped`` with the name, the documentation and the arguments of what it stands for."""
+    functools.update_wrapper(wrapped, function)
+    with contextlib.suppress(TypeError, ValueError):
+        # Keras reads a layer's arguments with getfullargspec, which does not look behind __wrapped__.
+        wrapped.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return wrapped
 
 
 def passed_over(wrapper: Wrapper) -> Wrapper:

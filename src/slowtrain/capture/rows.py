@@ -8,6 +8,7 @@ import struct
 import sys
 from typing import Any
 
+from slowtrain.capture.state import Flags, Known, Progress
 from slowtrain.capture.store import SPAN_FIELDS
 
 VARIABLE = "SLOWTRAIN_NATIVE"  # 0: nothing of hot.c is used
@@ -16,12 +17,14 @@ Row = tuple[int, int, int, int, int]
 
 
 def _compiled() -> Any:
-    """The module made of ``hot.c``; None where it was not compiled, or Python has no interpreter lock."""
+    """The module made of ``hot.c``; None where it was not compiled, or of older sources, or Python has no lock."""
     if os.environ.get(VARIABLE) == "0" or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None
     try:
         from slowtrain.capture import hot
-    except ImportError:
+
+        hot.bind(Flags, Known, Progress)
+    except (ImportError, TypeError, AttributeError):
         return None
     return hot
 

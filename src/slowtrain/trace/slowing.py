@@ -8,7 +8,7 @@ import numpy as np
 
 from slowtrain.model import Category
 from slowtrain.trace import Ints, Trace, lengthening, moving, trend
-from slowtrain.trace.moving import Moved
+from slowtrain.trace.sides import Moved
 from slowtrain.trace.trend import Growth
 
 FIRST, LAST = 0.25, 0.75  # of the series: the quarters that are held against each other

@@ -280,12 +280,16 @@ def _says(trace: Trace, kind: str, starts: Floats, ends: Floats) -> str:
     return ""
 
 
+def machine_cores(trace: Trace) -> float:
+    """Processors of the machine, of which this process may be given a part."""
+    return float(trace.fact("machine", "cpu", "logical_cores", default=0) or trace.cores)
+
+
 def others(trace: Trace) -> Floats | None:
     """Processors that other processes took, at each sample of the machine; None where it was not measured."""
     if any(k not in trace.samples for k in ("cpu_mean_share", "process_cpu_seconds", "time_ms")):
         return None
-    cores = float(trace.fact("machine", "cpu", "logical_cores", default=0) or trace.cores)
-    at = trace.samples["time_ms"]
+    cores, at = machine_cores(trace), trace.samples["time_ms"]
     own = np.append(np.nan, np.diff(trace.samples["process_cpu_seconds"]) / np.maximum(np.diff(at), 1e-9) * 1e3)
     return np.asarray(np.maximum(trace.samples["cpu_mean_share"] * cores - own, 0.0))
 

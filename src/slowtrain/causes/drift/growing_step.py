@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from slowtrain.causes import Cause
+from slowtrain.causes import Cause, slowed
 from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
@@ -17,7 +17,7 @@ from slowtrain.source.cures.memory import kept
 from slowtrain.source.reading import gathering, shown
 from slowtrain.source.spots.drift import collected, growing
 from slowtrain.trace import Trace, held, lengthening, moving, slowing, trend
-from slowtrain.trace.moving import Moved
+from slowtrain.trace.sides import Moved
 from slowtrain.trace.trend import Growth
 from slowtrain.whatif import Drop, Remedy, Skip
 
@@ -32,11 +32,7 @@ CURES = {
     str(Category.CALLBACK): "let the callback add what is new, and not write or draw all that it has collected",
     "call": "give the step's function no more than it needs: a tensor or list that gets longer is worked on as a whole",
     "graph": "make ops once, before the loop: what changes is fed; graph.finalize() fails at the line that adds one",
-    "clock": "give the GPU air, or a power limit that it can hold: it is held down by heat or power",
-    "processor": "let the processor hold its clock: better cooling, a higher power limit, the governor `performance`",
-    "allocator": "make arrays once and fill them again; or preload another allocator (jemalloc, tcmalloc)",
-    "others": "run what takes the processors at another time, or on another machine",
-    "disk": "read from memory or a faster disk: what the page cache held at first no longer fits",
+    **slowed.CURES,
 }
 
 

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slowtrain.causes import Cause
+from slowtrain.causes import Cause, slowed
 from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import tiles
 from slowtrain.trace import Trace, changepoints, moving, slowing, trend
 from slowtrain.trace.changepoints import Change
-from slowtrain.trace.moving import Moved
+from slowtrain.trace.sides import Moved
 from slowtrain.whatif import Drop, Remedy
-
-CURES = {
-    "others": "run what takes the processors at another time, or on another machine",
-    "clock": "give the GPU air, or a power limit that it can hold: it is held down by heat or power",
-    "disk": "read from memory or a faster disk: what the page cache held at first no longer fits",
-}
 
 
 class SlowerEpochs(Cause):
@@ -75,8 +69,8 @@ class SlowerEpochs(Cause):
         if whole:
             at_once = "work on each row as a whole, not on one small piece of it after another"
             yield Prescription("edit", Effect.EXACT, at_once, edits=whole)
-        says = CURES.get(kind, "look at what the script switches on there: a schedule, layers, augmentation")
-        yield Prescription("advice", Effect.CHANGES_TRAINING if kind not in CURES else Effect.EXACT, says)
+        says = slowed.CURES.get(kind, "look at what the script switches on there: a schedule, layers, augmentation")
+        yield Prescription("advice", Effect.CHANGES_TRAINING if kind not in slowed.CURES else Effect.EXACT, says)
 
     fires = (
         """
