@@ -252,6 +252,7 @@ def test_when_a_fit_will_end_at_this_rate(epochs: int, said: bool) -> None:
     found = GrowingStep().examine(drawn(HALFWAY.replace("EPOCHS", str(epochs))))
     assert found is not None
     assert ("at this rate the rest takes" in found.says) is said
+    assert ("at this rate as many steps again take" in found.says) is not said
     if said:
         assert found.numbers["left_ms"] == pytest.approx(1600 * (13 + 0.02 * 800), rel=0.05)
         assert found.numbers["left_without_ms"] == pytest.approx(1600 * 5, rel=0.05)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
-from slowtrain.trace import Event, Trace, stalled
+from slowtrain import diagnose
+from slowtrain.trace import Event, Floats, Trace, stalled
 from slowtrain.trace.drawn import drawn
 
 DUMPED, PASS = 60, 128  # steps from one file to the next, and from one pass over the data to the next
@@ -67,3 +69,55 @@ def test_a_pause_that_ends_a_stretch_of_steps_is_found() -> None:
     )
     found = stalled.find(replace(bare, steps=parted))
     assert [(s.kind, s.period, len(s.each)) for s in found] == [("python", 30, 11)]
+
+
+OFTEN = """
+    step    11111
+    device  kkkkk
+    @repeat 1200
+    @more KIND=300 every=100
+    @fact usable_cores=2 machine={"cpu":{"logical_cores":2}}
+"""
+WORDS = {"python": "Python of the script", "input": "waiting for input"}
+
+
+def standing(kind: str, disk: float = 0.0, others: float = 0.0) -> Trace:
+    """Each hundredth step stands for 300 ms, in which the cores wait for a disk, or others take processors."""
+    trace = drawn(OFTEN.replace("KIND", kind))
+    at = np.arange(50.0, float(trace.steps.end_ms[-1]), 50.0)
+    step = np.minimum(np.searchsorted(trace.steps.end_ms, at), len(trace.steps) - 1)
+    inside: Floats = np.asarray(trace.steps.ms[step] > 100, dtype=float)
+    samples = {
+        "time_ms": at,
+        "iowait_share": 0.01 + disk * inside,
+        "cpu_mean_share": 0.3 + others * inside / 2,
+        "process_cpu_seconds": 0.5 * at / 1e3,
+    }
+    return replace(trace, samples=samples)
+
+
+@pytest.mark.parametrize("kind", WORDS)
+@pytest.mark.parametrize(
+    ("figures", "said"),
+    [
+        ({}, ""),
+        ({"disk": 0.4}, "; meanwhile the cores waited for a disk 2"),
+        ({"disk": 0.05}, ""),
+        ({"others": 1.2}, "; meanwhile other processes took 0."),
+    ],
+)
+def test_what_the_machine_did_in_them_is_said_beside_what_the_script_did(
+    kind: str, figures: dict[str, float], said: str
+) -> None:
+    (found,) = stalled.find(standing(kind, **figures))
+    assert found.says.startswith(WORDS[kind] + said)
+    assert ("meanwhile" in found.says) is bool(said)
+
+
+def test_long_steps_that_have_a_cause_of_their_own_are_named_beside_the_others() -> None:
+    text = OFTEN.replace("KIND", "input") + "@more gc=200 every=130\n"
+    bare = drawn(text)
+    at = bare.steps.start_ms[(np.arange(1200) + 1) % 130 == 0]
+    full = "\n".join(f"@span gc full start={start} end={start + 200}" for start in at)
+    found = {d.cause: d.evidence.says for d in diagnose.examine(drawn(f"{text}{full}")).diagnoses}
+    assert "; beside them 9 of garbage collection (16%)" in found["drift/stalls"]

@@ -83,6 +83,28 @@ def test_a_jump_is_a_change_and_no_growth() -> None:
     assert jump.after_ms == pytest.approx(15, abs=0.2)
 
 
+@pytest.mark.parametrize(("first", "second"), [(5.0, 5.0), (3.0, 30.0), (30.0, 9.0)])
+def test_two_jumps_are_two_changes_and_no_growth(first: float, second: float) -> None:
+    number = np.arange(2400)
+    ms = noisy(2400) + first * (number >= 800) + second * (number >= 1600)
+    series = trend.plain(steps(ms, number // 100))
+    found = trend.growth(series)
+    assert found is not None
+    assert not found.sure
+    jump = changepoints.change(series)
+    assert jump is not None
+    (other,) = jump.also
+    assert sorted((jump.epoch, other.epoch)) == [9, 17]
+    assert jump.after_ms - jump.before_ms == pytest.approx(max(first, second), abs=0.5)
+    assert other.after_ms - other.before_ms == pytest.approx(min(first, second), abs=0.5)
+
+
+def test_a_level_that_is_left_again_is_no_change() -> None:
+    number = np.arange(2400)
+    ms = noisy(2400) + 8.0 * ((number >= 800) & (number < 1600))
+    assert changepoints.change(trend.plain(steps(ms, number // 100))) is None
+
+
 def test_growth_is_no_jump() -> None:
     assert changepoints.change(trend.plain(steps(noisy(2000) + 0.005 * np.arange(2000)))) is None
 

@@ -1,7 +1,8 @@
-"""Whether a series of step times jumps to a higher level and stays there, between epochs or, without any, anywhere."""
+"""Whether a series of step times jumps to higher levels and stays there, between epochs or, without any, anywhere."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +24,8 @@ APART = 0.1  # of each side may lie within the other's reach
 class Change:
     """From the step ``at`` (an index into the trace's steps) on, a step takes ``after_ms``.
 
-    ``epoch`` counts from 1; 0 where the change lies between no two epochs.
+    ``epoch`` counts from 1; 0 where the change lies between no two epochs. ``before`` and ``after`` are indices of
+    steps. ``also``: jumps of the same run that are smaller, in their order.
     """
 
     at: int
@@ -33,6 +35,7 @@ class Change:
     after_ms: float
     before: Ints
     after: Ints
+    also: tuple[Change, ...] = ()
 
 
 def part_change(trace: Trace, column: Floats) -> Change | None:
@@ -47,7 +50,7 @@ def part_change(trace: Trace, column: Floats) -> Change | None:
 
 
 def change(series: Series, least_ms: float | None = None) -> Change | None:
-    """The jump that tells the series best, where one does and the run ends at the new level.
+    """The largest of the jumps that tell the series best, where some do and the run ends at the new level.
 
     ``least_ms`` are asked for; without it, a share of the level before.
     """
@@ -55,24 +58,36 @@ def change(series: Series, least_ms: float | None = None) -> Change | None:
     if len(parts) < 2 * LEAST_SIDE:
         return None
     level = np.array([float(np.median(series.ms[p])) for p in parts])
-    weight = np.array([len(p) for p in parts], dtype=float)
-    split = _best(level, weight)
-    before, after = level[:split], level[split:]
-    low, high = float(np.median(before)), float(np.median(after))
-    lasts = float(np.median(level[-LEAST_SIDE:])) > (low + high) / 2
-    apart = float(np.quantile(after, APART)) > float(np.quantile(before, 1 - APART))
+    levels = _levels(level, np.array([len(p) for p in parts], dtype=float))
     at = np.array([float(np.median(series.number[p])) for p in parts])
-    least = LEAST_RISE * low if least_ms is None else least_ms
-    if not (lasts and apart and high - low >= least and jumped(at, level)):
+    if not jumped(at, level, len(levels) - 1):
         return None
-    if _errors(before, after) < SURE:
-        return None
-    first = int(parts[split][0])
-    epoch = int(series.block[first] - series.block[0]) + 1 if by_epoch else 0
-    early, late = np.concatenate(parts[:split]), np.concatenate(parts[split:])
-    return Change(
-        int(series.index[first]), float(series.number[first]), epoch, low, high, series.index[early], series.index[late]
-    )
+    found: list[Change] = []
+    split = 0
+    for before, after in itertools.pairwise(levels):
+        split += len(before)
+        low, high = float(np.median(before)), float(np.median(after))
+        lasts = float(np.median(level[-LEAST_SIDE:])) > (low + high) / 2
+        apart = float(np.quantile(after, APART)) > float(np.quantile(before, 1 - APART))
+        if lasts and apart and high - low >= (LEAST_RISE * low if least_ms is None else least_ms):
+            early, late = (series.index[np.concatenate(side)] for side in (parts[:split], parts[split:]))
+            first = int(parts[split][0])
+            epoch = int(series.block[first] - series.block[0]) + 1 if by_epoch else 0
+            found.append(Change(int(late[0]), float(series.number[first]), epoch, low, high, early, late))
+    most = max(found, key=lambda one: one.after_ms - one.before_ms, default=None)
+    return replace(most, also=tuple(one for one in found if one is not most)) if most is not None else None
+
+
+def _levels(level: Floats, weight: Floats) -> list[Floats]:
+    """The series in sections of one level each: cut where it tells best, as long as both sides surely differ.
+
+    A side that jumps once more is no noise, so that each side is cut before the two are held against each other.
+    """
+    if len(level) < 2 * LEAST_SIDE:
+        return [level]
+    split = _best(level, weight)
+    before, after = _levels(level[:split], weight[:split]), _levels(level[split:], weight[split:])
+    return [*before, *after] if _errors(before, after) >= SURE else [level]
 
 
 def _parts(series: Series) -> tuple[list[Ints], bool]:
@@ -101,12 +116,14 @@ def _best(level: Floats, weight: Floats) -> int:
     return min(places, key=left)
 
 
-def _errors(before: Floats, after: Floats) -> float:
-    """The rise in standard errors, which what neighbours have in common widens."""
-    rest = np.concatenate((before - before.mean(), after - after.mean()))
-    spread = float((rest**2).sum()) / max(len(rest) - 2, 1)
+def _errors(before: list[Floats], after: list[Floats]) -> float:
+    """How far the levels beside a cut differ, in standard errors, which what neighbours have in common widens."""
+    rest = np.concatenate([section - section.mean() for section in (*before, *after)])
+    spread = float((rest**2).sum()) / max(len(rest) - len(before) - len(after), 1)
+    low, high = before[-1], after[0]
+    rise = abs(float(high.mean() - low.mean()))
     if spread <= 0:
-        return float("inf")
+        return float("inf") if rise else 0.0
     common = hanging(rest)
-    error = np.sqrt(spread * (1 / len(before) + 1 / len(after)) * (1 + common) / (1 - common))
-    return float((after.mean() - before.mean()) / error)
+    error = np.sqrt(spread * (1 / len(low) + 1 / len(high)) * (1 + common) / (1 - common))
+    return rise / float(error)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slowtrain.figures import plain
 from slowtrain.model import Category, Place
 from slowtrain.trace import Bools, Floats, Ints, Spans, Trace, intervals, lengthening, loop, trend
 from slowtrain.trace.filling import fill
@@ -59,6 +60,23 @@ class Stalls:
 # What has a cause of its own, which tells more of it; validation, which somebody asked for; and the line that asks for
 # batches when it begins a pass, which makes an iterator.
 CLAIMED = ("callback", "logging", "trace", "build", "collection", "shuffle", "lengthening", "validation", "epoch")
+WORDS = {
+    "checkpoint": "a checkpoint is written",
+    "python": "Python of the script",
+    "input": "waiting for input",
+    "readback": "reading values back",
+    "feed": "turning host data into tensors",
+    "callback": "callbacks",
+    "logging": "writing logs",
+    "trace": "tracing",
+    "build": "building layers",
+    "collection": "garbage collection",
+    "shuffle": "filling a shuffle buffer",
+    "lengthening": "data sets that get longer",
+    "validation": "a pass over other data",
+    "epoch": "the start of a pass",
+}
+WAITED, TAKEN = 0.1, 0.3  # of all cores' time for a disk; processors that others took: less explains no long step
 FULL = 0.8  # busy share of all cores at which none is left for what else wants one
 TOLD = ("callback", "gc", "next", "readback", "feed")  # lanes that tell by themselves what a stall was
 BUILT = 0.1  # of a stall in layers being made: saving weights makes one, too, in a thousandth of its time
@@ -261,22 +279,19 @@ def _period(numbers: Floats) -> float | None:
 
 
 def _says(trace: Trace, kind: str, starts: Floats, ends: Floats) -> str:
-    """What ran in these stalls, from spans first and, where they tell nothing, from the machine's samples."""
-    if kind == "checkpoint":
-        return "a checkpoint is written"
-    if kind == "python":
-        return "Python of the script"
-    if kind == "input":
-        return "waiting for input"
-    if kind in ("readback", "feed"):
-        return "reading values back" if kind == "readback" else "turning host data into tensors"
-    waits, rest = _during(trace, "iowait_share", starts, ends), others(trace)
-    if waits is not None and waits[0] > max(2 * waits[1], 0.1):
-        return "waiting for a disk"
-    if rest is not None:
-        inside = _inside(trace.samples["time_ms"], starts, ends)
-        if inside.any() and np.nanmean(rest[inside]) > max(2 * float(np.nanmean(rest[~inside])), 0.3):
-            return "another process took the processors"
+    """What ran in these stalls, by their spans; and what the machine did meanwhile, by its samples."""
+    said, machine = WORDS.get(kind, ""), _meanwhile(trace, starts, ends)
+    return "; meanwhile ".join(filter(None, (said, machine)))
+
+
+def _meanwhile(trace: Trace, starts: Floats, ends: Floats) -> str:
+    """What the machine did in stalls far more than apart from them."""
+    waits = _during(trace, trace.samples.get("iowait_share"), starts, ends)
+    if waits is not None and waits[0] > max(2 * waits[1], WAITED):
+        return f"the cores waited for a disk {waits[0]:.0%} of the time"
+    took = _during(trace, others(trace), starts, ends)
+    if took is not None and took[0] > max(2 * took[1], TAKEN):
+        return f"other processes took {plain(took[0], 2)} processors, {plain(took[1], 2)} at other times"
     return ""
 
 
@@ -315,12 +330,11 @@ def _inside(at: Floats, starts: Floats, ends: Floats) -> Bools:
     return np.asarray((i >= 0) & (at <= ends[np.maximum(i, 0)] + 250.0))
 
 
-def _during(trace: Trace, key: str, starts: Floats, ends: Floats) -> tuple[float, float] | None:
-    """A figure's mean in the stalls and apart from them."""
-    column = trace.samples.get(key)
+def _during(trace: Trace, column: Floats | None, starts: Floats, ends: Floats) -> tuple[float, float] | None:
+    """The mean of the machine's figure in the stalls and apart from them; None where one was not read."""
     if column is None:
         return None
-    inside = _inside(trace.samples["time_ms"], starts, ends)
-    if not inside.any() or inside.all():
-        return None
-    return float(np.nanmean(column[inside])), float(np.nanmean(column[~inside]))
+    at, told = trace.samples["time_ms"], np.isfinite(column)
+    inside = _inside(at, starts, ends)
+    both = [column[told & side] for side in (inside, ~inside)]
+    return (float(both[0].mean()), float(both[1].mean())) if len(both[0]) and len(both[1]) else None

@@ -298,9 +298,21 @@ def hanging(rest: Floats) -> float:
     return min(max(common + (1 + 4 * max(common, 0.0)) / len(rest), 0.0), HANGING)
 
 
-def jumped(x: Floats, y: Floats) -> bool:
-    """Whether one jump tells the series better than a line."""
+def jumped(x: Floats, y: Floats, jumps: int = 2) -> bool:
+    """Whether that many jumps tell the series better than a line."""
     line = y - np.polyval(np.polyfit(x, y, 1), x)
-    jump = min((float(((y[:i] - y[:i].mean()) ** 2).sum() + ((y[i:] - y[i:].mean()) ** 2).sum()))
-               for i in range(1, len(y)))  # fmt: skip
-    return jump < JUMPED * float((line**2).sum())
+    return _around_levels(y, jumps) < JUMPED * float((line**2).sum())
+
+
+def _around_levels(y: Floats, jumps: int) -> float:
+    """The least sum of squares that is left around so many levels and one more."""
+    n = len(y)
+    once, squares = (np.concatenate(([0.0], np.cumsum(values))) for values in (y, y**2))
+    low, high = np.meshgrid(np.arange(n + 1), np.arange(n + 1), indexing="ij")
+    length = np.maximum(high - low, 1)
+    around = squares[high] - squares[low] - (once[high] - once[low]) ** 2 / length
+    around[high <= low] = np.inf
+    left = around[0]
+    for _ in range(min(jumps, n - 1)):
+        left = (left[:, None] + around).min(axis=0)
+    return max(float(left[n]), 0.0)

@@ -90,7 +90,7 @@ class GrowingStep(Cause):
             + (f"({plain(low, 2)} to {plain(high, 2)})" if low > 0 else "(not along a line)")
         )
         says += f"; {why.says}" if why.says else "; nothing that was measured tells why"
-        left = _left_ms(trace, grows)
+        to_come, left = _left_ms(trace, grows)
         numbers = {
             "first_ms": grows.first_ms,
             "last_ms": grows.last_ms,
@@ -98,9 +98,8 @@ class GrowingStep(Cause):
             "per_thousand_low_share": low / 100,
             "per_thousand_high_share": high / 100,
         }
-        if left is not None:
-            numbers |= {"left_ms": left[0], "left_without_ms": left[1]}
-            says += f"; at this rate the rest takes {_clock(left[0])}, without the growth {_clock(left[1])}"
+        says += f"; at this rate {to_come} {_clock(left[0])}, without the growth {_clock(left[1])}"
+        numbers |= {"left_ms": left[0], "left_without_ms": left[1]}
         says += moving.grown(trace, early, late)
         return Evidence(says, numbers, _where(trace, why))
 
@@ -286,19 +285,26 @@ def _between(trace: Trace) -> float:
     return sum(max(ms - least, 0.0) for ms in outside)
 
 
-def _left_ms(trace: Trace, grows: Growth) -> tuple[float, float] | None:
-    """What the rest of the run will take, with the growth and without, where ``fit`` was told how long it runs."""
+def _left_ms(trace: Trace, grows: Growth) -> tuple[str, tuple[float, float]]:
+    """What the steps to come will take, with the growth and without: those that `fit` was told of, or as many again."""
+    done = float(trend.numbers(trace.steps)[-1]) + 1
+    left, what = _left(trace, done), "the rest takes"
+    if left is None:
+        left, what = done, "as many steps again take"
+    return what, (left * (grows.last_ms + grows.slope_ms * left / 2), left * grows.first_ms)
+
+
+def _left(trace: Trace, done: float) -> float | None:
+    """The steps that are left of a run that says how long it will be, and is not over; None of others."""
     fits = [e for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
     if trace.steps.source != "fit" or len(fits) != 1:
         return None
     epochs = fits[0].data.get("epochs")
     lengths = np.bincount(trace.steps.block - trace.steps.block[0])
     each = fits[0].data.get("steps_per_epoch") or (int(np.median(lengths[:-1])) if len(lengths) > 1 else 0)
-    done = float(trend.numbers(trace.steps)[-1]) + 1
     if not isinstance(epochs, int) or not each or epochs * int(each) <= 1.01 * done:
         return None
-    left = epochs * int(each) - done
-    return left * (grows.last_ms + grows.slope_ms * left / 2), left * grows.first_ms
+    return epochs * int(each) - done
 
 
 def _clock(ms: float) -> str:

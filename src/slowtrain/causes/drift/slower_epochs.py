@@ -24,12 +24,12 @@ class SlowerEpochs(Cause):
 
     ## How it is recognised
     The median step of each epoch (of equal stretches where there are no epochs) is held against that of the others:
-    one jump must tell the run better than a line does, the levels before and after it must hardly overlap, the run must
-    end at the higher one, and the rise must be many times what epochs differ by, also where neighbouring
-    epochs are alike. At least three epochs on each side, and 15 % between them. Then the categories of the step, the
-    lines of the script and the figures of the machine before and after are compared. Where all of the step got slower
-    alike and nothing tells why, it has to have gone on for a minute. The same is asked of the part of the step that
-    grew most, as if the rest had always taken the same: its noise may be less than that of the whole step.
+    jumps, one or several, must tell the run better than a line does, the levels before and after each must hardly
+    overlap, the run must end at the higher one, and the rise must be many times what epochs differ by, also where
+    neighbouring epochs are alike. At least three epochs on each side, and 15 % between them. Then the categories of the
+    step, the lines of the script and the figures of the machine before and after the largest jump are compared. Where
+    all of the step got slower alike and nothing tells why, it has to have gone on for a minute. The same is asked of
+    the part of the step that grew most, as if the rest had always taken the same: its noise may be less.
 
     ## What to do
     Look at what changed with that epoch: the line or the part of the step that is named. What the script switched on
@@ -47,8 +47,9 @@ class SlowerEpochs(Cause):
         if found is None:
             return None
         jump, why = found
-        since = f"epoch {jump.epoch}" if jump.epoch else f"step {jump.number:.0f}"
-        says = f"a step takes {plain(jump.after_ms)} ms from {since} on, {plain(jump.before_ms)} ms before"
+        says = f"a step takes {plain(jump.after_ms)} ms from {_since(jump)} on, {plain(jump.before_ms)} ms before"
+        for one in jump.also:
+            says += f"; {plain(one.after_ms)} ms from {_since(one)} on, {plain(one.before_ms)} ms before"
         says += f"; {why.says}" if why.says else "; nothing that was measured tells why"
         numbers = {"before_ms": jump.before_ms, "after_ms": jump.after_ms, "step": jump.number}
         return Evidence(says, numbers | ({"epoch": float(jump.epoch)} if jump.epoch else {}), why.where)
@@ -114,6 +115,10 @@ class SlowerEpochs(Cause):
         @more python=60 every=40
         """,
     )
+
+
+def _since(jump: Change) -> str:
+    return f"epoch {jump.epoch}" if jump.epoch else f"step {jump.number:.0f}"
 
 
 def _found(trace: Trace) -> tuple[Change, Moved] | None:

@@ -16,6 +16,7 @@ from slowtrain.whatif import Drop, Remedy, Skip
 
 LEAST_UNEXPLAINED_MS = 60_000.0  # of steps: what nothing explains and has no period may be the machine's mood
 RARER = 10
+LITTLE, MOST_SAID = 0.01, 3  # of the run, to be named beside the largest kind; kinds so named
 FEW_STEPS = 32  # of a period that is the script's own: a loop around a few steps
 LEFT = 0.05  # of the time of the training: below that nothing is reported any more
 CURES = {
@@ -66,6 +67,7 @@ class Stalls(Cause):
             f"{total / trace.run_ms:.0%} of the run"
         )
         says += f"; {most.says}" if most.says else "; nothing that was measured tells what ran in them"
+        says += _beside(trace, most)
         numbers = {
             "stalls": float(count),
             "each_ms": each,
@@ -131,6 +133,16 @@ class Stalls(Cause):
         @span callback Saver.on_train_batch_end start=200 end=260 times=10 every=260
         """,
     )
+
+
+def _beside(trace: Trace, most: Found) -> str:
+    """The other kinds of long steps with their share of the run, those that have a cause of their own too."""
+    others = [s for s in stalled.find(trace) if s is not most and s.total_ms >= LITTLE * trace.run_ms]
+    said = [
+        f"{len(s.each)} of {stalled.WORDS.get(s.kind, 'another kind')} ({s.total_ms / trace.run_ms:.0%})"
+        for s in others
+    ]
+    return f"; beside them {', '.join(said[:MOST_SAID])}" if said else ""
 
 
 def _times(trace: Trace, one: Found) -> int:
