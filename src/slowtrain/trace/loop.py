@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.model import Category, Place
-from slowtrain.trace import Line, Spans, Trace
+from slowtrain.trace import Line, Spans, Trace, host
 
 NEAR = 3  # lines that a loop's head stands above its body
 
@@ -29,8 +30,7 @@ def divide(trace: Trace) -> Loop:
     before: list[Line] = []
     after: list[Line] = []
     for line in mine:
-        later = step is not None and line.place.file == step.file and line.place.line > step.line
-        (after if later else before).append(line)
+        (after if behind(trace, line.place) else before).append(line)
     outside = sum(trace.mean(c) for c in (Category.PYTHON, Category.FEED, Category.READBACK))
     return Loop(tuple(before), tuple(after), outside)
 
@@ -38,6 +38,22 @@ def divide(trace: Trace) -> Loop:
 def step_line(trace: Trace) -> Place | None:
     """The line whose call begins most of the steady steps; a script may warm up with a call of its own."""
     return trace.once(_step_line)
+
+
+def behind(trace: Trace, place: Place) -> bool:
+    """Whether a line stands behind the call that begins most steps, whose arguments may fill further lines."""
+    step = step_line(trace)
+    return step is not None and place.file == step.file and place.line > trace.once(_last_line)
+
+
+def _last_line(trace: Trace) -> int:
+    """Where the call that begins most steps ends."""
+    step = step_line(trace)
+    tree = host.parsed(trace, step.file) if step is not None else None
+    if step is None or tree is None:
+        return step.line if step is not None else 0
+    calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno == step.line)
+    return max((n.end_lineno or n.lineno for n in calls), default=step.line)
 
 
 def _step_line(trace: Trace) -> Place | None:

@@ -67,8 +67,8 @@ class PerStepFeed(Cause):
         if trace.eager or trace.steps.source.endswith("()"):
             feeds = {p: ms for p, ms in feeds.items() if handed}
         lines = divided(trace)
-        step = loop.step_line(trace)
-        fed = {p: ms for p, ms in feeds.items() if not _after(p, step)}
+        # A tensor made behind the training call is for logging, not for training.
+        fed = {p: ms for p, ms in feeds.items() if not loop.behind(trace, p)}
         made = 0.0
         if handed and trace.steps.training and not trace.steps.source.endswith("()"):
             before, after = sum(line.ms for line in lines.before), sum(line.ms for line in lines.after)
@@ -217,6 +217,15 @@ class PerStepFeed(Cause):
         """,
         """
         step     1111111111
+        h2d      hhhhhh....
+        device   ......kkkk
+        @steps source=step size=256
+        @fact sources={"train.py":"for _ in range(9):\n step(\n  tf.constant(x),\n )\n log(tf.constant(1))\n"}
+        @span function step start=6 end=10 line=2 times=40 every=10
+        @span feed convert start=0 end=6 line=3 value=4096 times=40 every=10
+        """,
+        """
+        step     1111111111
         h2d      hhhh......
         device   ....kkkkkk
         @fact profile=true devices=[{"kind":"GPU"}]
@@ -296,11 +305,6 @@ def _copied(trace: Trace) -> Evidence | None:
 def _in_session(trace: Trace) -> bool:
     """Whether what converts is a session of TensorFlow 1, to which arrays are handed as they are."""
     return {trace.names[int(n)].text for n in set(trace.lane("feed").name.tolist())} == {"Session.run"}
-
-
-def _after(place: Place, step: Place | None) -> bool:
-    """Whether a line stands after the training call: a tensor made there is for logging, not for training."""
-    return step is not None and place.file == step.file and place.line > step.line
 
 
 def _where(fed: dict[Place, float], lines: loop.Loop, trace: Trace) -> tuple[Place, ...]:
