@@ -1,8 +1,9 @@
 """What grows while training goes on: memory, and the containers that the user's own names lead to.
 
-Two cheap looks in the recorder's thread. The process's memory is read often at first and ever more rarely, as a share
+Cheap looks in the recorder's thread. The process's memory is read often at first and ever more rarely, as a share
 of the time that has passed. Containers are counted by a walk from the user's own names (:mod:`holders`), which may
-take :data:`COST_SHARE` of the wall time: what a walk costs decides when the next one may be made.
+take :data:`COST_SHARE` of the wall time: what a walk costs decides when the next one may be made. Graphs that code
+without functions builds are asked how many ops they have.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ class GrowthWatch:
         self._made_ns = now()
         self._begun_ns = 0
         self._walk_due_ns = 0
+        self._graphs_due_ns = 0
         self._memory_due_ns = 0
         self._first_bytes = 0
         self._bytes = 0
@@ -79,6 +81,9 @@ class GrowthWatch:
         if at >= self._walk_due_ns and self.spent_ns <= FIRST_NS + COST_SHARE * (at - self._made_ns):
             self._walk_due_ns = at + int((at - self._begun_ns) * WALK_SHARE)
             self.recorder.guard("growth", self._walk)
+        if at >= self._graphs_due_ns:
+            self._graphs_due_ns = at + int((at - self._begun_ns) * WALK_SHARE)
+            self.recorder.guard("graphs", self._count, at)
 
     # -- memory
 
@@ -116,12 +121,15 @@ class GrowthWatch:
         try:
             for found in holders.walk(local=sys.version_info >= (3, 13) or self._suspected):
                 self._note(found, at)
-            for name, graph, ops in sessions.counted():
-                self._note(holders.Held(name, ops, functools.partial(sessions.about, graph)), at)
         finally:
             self.walks += 1
             self.spent_ns += max(time.thread_time_ns() - begun, 1)
             self.recorder.fact("growth", {"walks": self.walks, "cpu_s": self.spent_ns / 1e9, "due_s": self._wall_s(at)})
+
+    def _count(self, at: int) -> None:
+        """Ops of graphs, which are asked for their number: next to nothing beside a walk."""
+        for name, graph, ops in sessions.counted():
+            self._note(holders.Held(name, ops, functools.partial(sessions.about, graph)), at)
 
     def _wall_s(self, at: int) -> float:
         return (at - self._begun_ns) / 1e9

@@ -36,7 +36,8 @@ def _in_steps(trace: Trace) -> tuple[Growth, Moved] | None:
     longer = lengthening.stages(trace) if why.kind == str(Category.INPUT) else None
     if longer is not None:
         why = replace(why, says=f"{why.says}; {longer[0]}", where=longer[1])
-        grows = grows if grows is not None else whole if whole.slope_ms > 0 else None
+    if (longer is not None or why.kind == "graph") and grows is None and whole.slope_ms > 0:
+        grows = whole  # what makes each step longer is known, however unsteady the steps are
     if grows is None:
         return None
     lasted = float(trace.steps.end_ms[series.index[-1]] - trace.steps.start_ms[series.index[0]])

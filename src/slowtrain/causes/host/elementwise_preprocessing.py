@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +14,11 @@ from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import framing, layercalls, lettered, tabled, vectorising
+from slowtrain.source.reading import turning
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import frames, loops
-from slowtrain.trace import Spans, Trace
+from slowtrain.trace import Floats, Spans, Trace
 from slowtrain.trace.host import (
     called,
     function_around,
@@ -42,11 +43,11 @@ RUNS_OPS = 0.3  # of a line's samples inside Keras, at the ops themselves: the r
 _EAGER_OP = re.compile(r"tensorflow/python/(?:ops/gen_\w+|eager/execute)\.py$")
 SESSION = "tensorflow/python/client/session.py"  # a graph at work, as TensorFlow 1 ran them: no element of anything
 ONE_CALL = 0.97
+LONG_TURN_MS = 0.1  # of a line in one turn: some fifty calls of NumPy's; what takes longer works on whole arrays
 # What vectorising leaves of a Python loop. Measured with NumPy on two cores: square roots element by element 0.002,
 # one-hot codes 0.04 to 0.15, images normalised one by one 0.23, numbers read from text 0.5, sums over rows of a
 # hundred 0.5 to 0.9: the less a turn of the loop does, the more is gained, hence the wide range.
 LEFT = 0.1
-APPLIED = frozenset("map vectorize apply_along_axis apply applymap fromiter frompyfunc".split())
 # Methods and functions of the interpreter's own on one number, text or list.
 OF_ELEMENTS = frozenset(
     "index count append extend insert remove get split strip lower upper replace join find startswith endswith items "
@@ -89,7 +90,9 @@ class ElementwisePreprocessing(Cause):
     Before the first step, the main thread is sampled fifty times a second. Reported are lines
     inside a `for`, a `while` or a comprehension (or in a function called from one, or given to
     `map`, `apply`, `np.vectorize`) that hold the samples, at many instructions of the loop: one long
-    call, as of `np.sort` or a file being read, is always met at the same one. What a layer computes is left out.
+    call, as of `np.sort` or a file being read, is always met at the same one. A line that takes a tenth of a
+    millisecond and more in each turn, where the text says how many there are, works on whole arrays and is left out, as
+    is what a layer computes.
 
     ## What to do
     Write it over whole arrays: `(data ** 2).sum(axis=1)` instead of a loop with `np.sum` in it,
@@ -190,6 +193,15 @@ class ElementwisePreprocessing(Cause):
         device  kkkkkkkkkk
         @steps start=2000
         @phase preparation=2000
+        @fact sources={"train.py":"def one(i):\\n a = f(i)\\n return a * 2\\nx = [one(i) for i in range(50000)]\\n"}
+        @span stack f start=100 end=100 line=2 times=40 every=20 value=12
+        @span stack one start=900 end=900 line=3 times=40 every=20 value=30
+        """,
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @steps start=2000
+        @phase preparation=2000
         @fact source={"train.py":"data = load()\\nout = []\\nfor row in data:\\n    out.append(row.sum())\\n"}
         @span stack append start=100 end=100 line=4 times=40 every=20 value=12
         @span stack sum start=900 end=900 line=4 times=40 every=20 value=30
@@ -214,6 +226,15 @@ class ElementwisePreprocessing(Cause):
         """,
     )
     quiet = (
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @steps start=2000
+        @phase preparation=2000
+        @fact sources={"train.py":"def one(i):\\n a = f(i)\\n return a * 2\\nx = [one(i) for i in range(500)]\\n"}
+        @span stack f start=100 end=100 line=2 times=40 every=20 value=12
+        @span stack one start=900 end=900 line=3 times=40 every=20 value=30
+        """,
         # What a layer computes, when it is first called.
         """
         step    1111111111
@@ -263,14 +284,18 @@ def _hot(trace: Trace) -> Hot | None:
         place = trace.names[int(number)].place
         if place is not None:
             by_line.setdefault(place, []).append(i)
-    looped = {p: rows for p, rows in by_line.items() if _loops(trace, p)}
+    each = stands_for(trace, samples)
+    looped = {p: rows for p, rows in by_line.items() if _loops(trace, p) and not _of_arrays(trace, p, each[rows])}
     rows = [i for several in looped.values() for i in several]
     if len(rows) < LEAST_SAMPLES or _one_call(trace, samples, rows):
         return None
     ordered = sorted(looped, key=lambda p: (-len(looped[p]), p.line))
-    outer = [Place(p.file, line) for p in ordered[:1] for line in _callers(trace, p)]
+    tree = parsed(trace, ordered[0].file)
+    outer = (
+        [Place(ordered[0].file, line) for line in turning.callers(tree, ordered[0].line)] if tree is not None else []
+    )
     places = tuple(dict.fromkeys((*ordered[:3], *outer)))[:4]
-    ms = float(stands_for(trace, samples)[rows].sum()) + unseen_ms(trace, samples, {*looped, *outer})
+    ms = float(each[rows].sum()) + unseen_ms(trace, samples, {*looped, *outer})
     return Hot(places, ms, len(rows))
 
 
@@ -310,7 +335,7 @@ def _one_call(trace: Trace, samples: Spans, rows: list[int]) -> bool:
     tree = parsed(trace, place.file) if place is not None else None
     if tree is None or place is None:
         return True
-    return not (set(_calls_at(tree, place.line)) <= OF_ELEMENTS or _copies_all(tree, place.line))
+    return not (set(turning.calls_at(tree, place.line)) <= OF_ELEMENTS or _copies_all(tree, place.line))
 
 
 def _copies_all(tree: ast.Module, line: int) -> bool:
@@ -323,23 +348,27 @@ def _copies_all(tree: ast.Module, line: int) -> bool:
     return False
 
 
-# -- the source's syntax tree
-
-
 def _loops(trace: Trace, place: Place) -> bool:
     """Whether the line runs once an element: in a loop, or in a function that a loop calls; work on files apart."""
     tree = parsed(trace, place.file)
     if tree is None:
         return False
-    if FILES & set(_calls_at(tree, place.line)):
+    if FILES & set(turning.calls_at(tree, place.line)):
         return False
-    callers = _callers(trace, place)
+    callers = turning.callers(tree, place.line)
     loops = [loop for line in (place.line, *callers) for loop in loops_around(tree, line)]
     if _of_model(tree, place.line):
         return False
     if not len(trace.steps) and _compiled(tree, (function_around(tree, place.line), *loops)):
         return False  # it may be the training itself
     return bool(loops or callers)
+
+
+def _of_arrays(trace: Trace, place: Place, ms: Floats) -> bool:
+    """Whether a line takes so long in each turn, of which the text says how many there are, that it is no element's."""
+    source = text_of(trace, place.file)
+    turns = turning.turns(source, place.line) if source is not None else None
+    return turns is not None and float(ms.sum()) >= LONG_TURN_MS * turns
 
 
 def _of_model(tree: ast.Module, line: int, depth: int = 3) -> bool:
@@ -367,25 +396,3 @@ def _compiled(tree: ast.Module, parts: Iterable[ast.AST | None]) -> bool:
 
 def _makes(node: ast.AST) -> bool:
     return any(named(n) in COMPILING for n in ast.walk(node))
-
-
-def _callers(trace: Trace, place: Place) -> list[int]:
-    """Lines of loops that call the function around ``place``, or of calls that apply it to each element."""
-    tree = parsed(trace, place.file)
-    function = function_around(tree, place.line) if tree is not None else None
-    if tree is None or function is None:
-        return []
-    found = []
-    for call in (n for n in trees.walk(tree) if isinstance(n, ast.Call)):
-        in_loop = called(call) == function.name and loops_around(tree, call.lineno)
-        if in_loop or (called(call) in APPLIED and any(named(a) == function.name for a in call.args)):
-            found.append(call.lineno)
-    return found
-
-
-def _calls_at(tree: ast.Module, line: int) -> Iterator[str]:
-    return (
-        called(n)
-        for n in trees.walk(tree)
-        if isinstance(n, ast.Call) and n.lineno <= line <= (n.end_lineno or n.lineno)
-    )

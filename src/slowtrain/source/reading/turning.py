@@ -1,0 +1,53 @@
+"""How often a line of a file runs: the loops around it, and around the calls of the function that it stands in."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from math import prod
+
+from slowtrain.source import Source, trees
+from slowtrain.source.reading import visible
+from slowtrain.trace.host import called, function_around, loops_around, named
+
+APPLIED = frozenset("map vectorize apply_along_axis apply applymap fromiter frompyfunc".split())
+
+
+def callers(tree: ast.Module, line: int) -> list[int]:
+    """Lines of loops that call the function around ``line``, or of calls that apply it to each element."""
+    return [call.lineno for call in _calls(tree, line)]
+
+
+def turns(source: Source, line: int) -> int | None:
+    """How often a line runs, where all loops around it and around the calls of its function say how often they turn."""
+    total = 0
+    calls = _calls(source.tree, line)
+    if any(called(call) in APPLIED for call in calls):
+        return None
+    for outer in [loops_around(source.tree, call.lineno) for call in calls] or [[]]:
+        heads = [
+            head for loop in (*loops_around(source.tree, line), *outer) for head in getattr(loop, "generators", [loop])
+        ]
+        every = [visible.turns(source, head) for head in heads]
+        if None in every:
+            return None
+        total += prod(n for n in every if n is not None)
+    return total
+
+
+def calls_at(tree: ast.Module, line: int) -> Iterator[str]:
+    """What is called on a line, by the last part of its name."""
+    calls = (n for n in trees.walk(tree) if isinstance(n, ast.Call))
+    return (called(n) for n in calls if n.lineno <= line <= (n.end_lineno or n.lineno))
+
+
+def _calls(tree: ast.Module, line: int) -> list[ast.Call]:
+    function = function_around(tree, line)
+    if function is None:
+        return []
+    found = []
+    for call in (n for n in trees.walk(tree) if isinstance(n, ast.Call)):
+        in_loop = called(call) == function.name and loops_around(tree, call.lineno)
+        if in_loop or (called(call) in APPLIED and any(named(a) == function.name for a in call.args)):
+            found.append(call)
+    return found
