@@ -119,6 +119,15 @@ def test_too_few_steps_are_not_judged() -> None:
     assert examined(SHORT).verdict is VerdictKind.INSUFFICIENT
 
 
+def test_of_steps_that_nothing_told_apart_no_cause_is_called_healthy() -> None:
+    """A whole epoch in one function: what is in it may be anything."""
+    found = examined("step 1111111111\n@steps source=epoch size=32")
+    assert found.verdict is VerdictKind.INSUFFICIENT
+    assert not [c for c in found.healthy if c.startswith(("input/", "transfer/"))]
+    assert found.next_steps == ("let Python go through the batches and call a tf.function for each, then run it again",)
+    assert examined(COMPUTING).healthy
+
+
 def test_a_script_that_failed_before_it_trained() -> None:
     found = of(Trace(facts={"launch": {"exit_code": 1, "argv": ["python", "broken.py"]}}))
     assert found.verdict is VerdictKind.FAILED

@@ -44,8 +44,11 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
             unchecked.append(Unchecked(cause.id, missing))
             continue
         one = _one(cause, trace)
-        # Too few steps prove neither that a step is slow for this reason nor that it is not.
-        if Signal.STEPS in wanted and not trace.enough and (one is None or _of_step(one)):
+        # Too few steps prove neither that a step is slow for this reason nor that it is not; nor do steps of which
+        # nobody knows what is in them that it is not.
+        few = not trace.enough and (one is None or _of_step(one))
+        blind = trace.untold and one is None and not trace.fact("profile")
+        if Signal.STEPS in wanted and (few or blind):
             unchecked.append(Unchecked(cause.id, (str(Signal.STEPS),)))
         elif one is None:
             healthy.append(cause.id)

@@ -26,7 +26,6 @@ FAMILIES = {
 # step the rest is work.
 UNEXPLAINED = {Category.INPUT: 0.2, Category.DISPATCH: 0.6}
 CROWDED = 0.2  # processors that others take
-UNTOLD = 0.6  # of a step
 MOST_OF_RUN = 0.5
 BESIDE: Mapping[str, str] = {
     Phase.PREPARATION: "the script's own code outside training",
@@ -80,7 +79,7 @@ def verdict(trace: Trace, findings: Findings) -> VerdictKind:
         return VerdictKind.MEMORY
     if first is not None:
         return _of(first)
-    if untold(trace):
+    if trace.untold:
         return VerdictKind.INSUFFICIENT
     category = largest(trace)
     # Overhead that no cause claims, beside computing of its own size, is the price of the computing, where one
@@ -94,11 +93,6 @@ def verdict(trace: Trace, findings: Findings) -> VerdictKind:
     if category is Category.DISPATCH and LAUNCHING in findings.healthy:
         return VerdictKind.HOST
     return CATEGORIES.get(category, VerdictKind.HOST)
-
-
-def untold(trace: Trace) -> bool:
-    """Whether most of a step is what nothing told apart: a whole epoch in one function, without a window."""
-    return trace.share(Category.UNATTRIBUTED) > UNTOLD
 
 
 def waits_for_copies(trace: Trace) -> bool:
@@ -145,7 +139,7 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
     if kind is VerdictKind.FAILED:
         return f"the script ended with exit code {trace.fact('launch', 'exit_code')} before it trained"
     if kind is VerdictKind.INSUFFICIENT:
-        if trace.enough and untold(trace):
+        if trace.enough and trace.untold:
             of = "a step of" if trace.fact("told_steps", default=True) else "the profile's"
             said = f"{trace.share(Category.UNATTRIBUTED):.0%} of {of} {plain(trace.step_ms)} ms could not be told apart"
             if trace.fact("profile"):  # it is there as it is
@@ -245,6 +239,10 @@ def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
         )
     elif trace.fact("profile"):
         yield "slowtrain run SCRIPT, where the script is: it sees what no profile holds"
+    elif not trace.enough:
+        yield "let it train for longer, and run it again"
+    elif not findings.diagnoses and trace.untold:
+        yield "let Python go through the batches and call a tf.function for each, then run it again"
     elif not findings.diagnoses and unexplained(trace) is Category.DISPATCH:
         yield "look for loops in the graph and for very many small ops: the HTML report has the step's ops"
     elif not findings.diagnoses and unexplained(trace) is not None:

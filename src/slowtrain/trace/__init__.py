@@ -25,6 +25,7 @@ Made = TypeVar("Made")
 
 FEW_STEPS = 8  # fewer steady steps than this say nothing, unless together they took
 FEW_STEPS_MS = 500.0
+UNTOLD = 0.6  # of a step
 
 NO_FLOATS: Floats = np.zeros(0)
 NO_INTS: Ints = np.zeros(0, dtype=np.int64)
@@ -350,6 +351,11 @@ class Trace:
 
     def share(self, category: Category) -> float:
         return self.mean(category) / self.step_ms if self.step_ms else 0.0
+
+    @property
+    def untold(self) -> bool:
+        """Whether most of a step is what nothing told apart: a whole epoch in one function, without a window."""
+        return self.share(Category.UNATTRIBUTED) > UNTOLD
 
     def lane(self, name: str) -> Spans:
         return self.lanes.get(name, Spans())
