@@ -47,6 +47,15 @@ def test_this_machine_from_facts_to_page_and_back(tmp_path: Path, capsys: pytest
     assert json.loads(capsys.readouterr().out)["checks"] == found["checks"]
 
 
+def test_json_into_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As with every other verb: the text is printed all the same, and - is standard output."""
+    given = ["doctor", "--from", str(FIXTURES / "healthy_t4.json"), "--json"]
+    assert main([*given, str(tmp_path / "facts.json")]) == 0
+    assert capsys.readouterr().out.startswith("nothing wrong was found\n")
+    assert main([*given, "-"]) == 0
+    assert json.loads((tmp_path / "facts.json").read_text()) == json.loads(capsys.readouterr().out)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -10,7 +10,7 @@ HELP = "look over this computer: GPU seen or not and why, versions, card, host, 
 EXAMPLES = """
 slowtrain doctor
 slowtrain doctor --data ~/images           how fast that folder can be read, too
-slowtrain doctor --json > facts.json       this computer's facts and how they were judged
+slowtrain doctor --json facts.json         this computer's facts and how they were judged
 slowtrain doctor --from facts.json         somebody else's computer
 """
 WRONG = 1
@@ -19,7 +19,13 @@ DAMAGED = (AttributeError, KeyError, TypeError, ValueError, OverflowError, Index
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="write facts and judgement as JSON, and nothing else")
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        nargs="?",
+        const="-",
+        help="write facts and judgement as JSON; without FILE, or with -, to standard output, and nothing else there",
+    )
     parser.add_argument("--html", metavar="FILE", type=Path, help="write the page there")
     parser.add_argument(
         "--from", metavar="FACTS.json", dest="facts", type=Path, help="judge the facts of another computer, from --json"
@@ -30,16 +36,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """0 where nothing is wrong, 1 where something is."""
-    from slowtrain.cli._answer import show, write
+    from slowtrain.cli._answer import show, write, written
     from slowtrain.model.sheet import State
     from slowtrain.report import doctor, doctor_html
 
     found = _sheet(args)
     if args.html is not None:
         write(args.html, doctor_html.render(found))
-    if args.json:
-        sys.stdout.write(doctor.dump(found))
-    else:
+    if args.json is None or not written(doctor.dump(found), args.json):
         show(doctor.render, found)
         if args.html is not None:
             print(f"\nreport: {args.html}")
