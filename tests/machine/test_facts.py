@@ -30,6 +30,8 @@ def test_a_drawn_computer(draw: Draw) -> None:
     assert (memory["total_bytes"], memory["available_bytes"]) == (16000 * 1024, 9000 * 1024)
     assert (memory["swap_total_bytes"], memory["swap_free_bytes"]) == (2000 * 1024, 1500 * 1024)
     assert found["numa_nodes"] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert found["numa_distances"] == [[10, 21], [21, 10]]
+    assert found["platform"]["distribution"] == {"id": "drawn", "name": "Drawn Linux 7"}
     assert found["environment"] == {"OMP_NUM_THREADS": "1"}
     assert found["gpu"]["unmeasured"]
 
@@ -60,6 +62,23 @@ def test_a_container_leaves_less(draw: Draw) -> None:
         "throttled_periods": 7.0,
         "throttled_seconds": 1.0,
     }
+
+
+@pytest.mark.parametrize(
+    ("files", "environ", "kind"),
+    [
+        ({".dockerenv": ""}, {}, "docker"),
+        ({".dockerenv": ""}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "kubernetes"),
+        ({"proc/1/cgroup": "0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-1.scope\n"}, {}, "kubernetes"),
+        ({"proc/1/cgroup": "12:cpu:/docker/0123\n"}, {}, "docker"),
+        ({"run/.containerenv": ""}, {}, "podman"),
+        ({"proc/1/cgroup": "0::/machine.slice/libpod-1.scope\n"}, {}, "podman"),
+        ({".singularity.d/env/90-environment.sh": ""}, {}, "apptainer"),
+        ({"proc/1/cgroup": "0::/init.scope\n"}, {}, None),
+    ],
+)
+def test_kinds_of_containers(draw: Draw, files: dict[str, str], environ: dict[str, str], kind: str | None) -> None:
+    assert facts(draw(files), environ=environ, gpus=NO_GPUS)["platform"]["container"] == kind
 
 
 def test_a_computer_that_tells_nothing(tmp_path: Path) -> None:

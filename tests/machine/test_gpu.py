@@ -103,6 +103,24 @@ def test_a_good_card() -> None:
     assert device["mig_mode"] is False
 
 
+@pytest.mark.parametrize(("refusal", "count"), [(6, 0), (4, None)])  # NVML: not found, no permission
+def test_mig_without_an_instance_is_told_from_one_that_may_not_be_seen(refusal: int, count: int | None) -> None:
+    class Split(FakeNvml):
+        def nvmlDeviceGetMigMode(self, handle: str) -> list[int]:  # noqa: N802
+            return [1, 1]
+
+        def nvmlDeviceGetMaxMigDeviceCount(self, handle: str) -> int:  # noqa: N802
+            return 2
+
+        def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: str, index: int) -> str:  # noqa: N802
+            error = FakeError("no")
+            error.value = refusal  # type: ignore[attr-defined]
+            raise error
+
+    (device,) = Gpus(Split()).facts()["devices"]
+    assert (device["mig_mode"], device["mig_instances"]) == (True, count)
+
+
 def test_what_the_driver_lacks_is_none() -> None:
     (device,) = Gpus(FakeNvml()).facts()["devices"]
     assert device["pcie_generation"] is None

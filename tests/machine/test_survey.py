@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -84,20 +85,45 @@ def test_a_gpu_without_a_framework_to_see_it(tmp_path: Path, said: str, version:
     found = devices(root)
     assert found["kernel_driver"] == version
     assert found["wsl"] is False
-    assert found["pci_gpus"] == [{"address": "0000:3b:00.0", "device": "0x1eb8", "numa_node": 1}]
+    row = {"address": "0000:3b:00.0", "vendor": "0x10de", "device": "0x1eb8", "numa_node": 1}
+    assert found["pci_gpus"] == [row]
+    assert [(g["address"], g["vendor"]) for g in found["other_gpus"]] == [("0000:00:02.0", "0x8086")]
     assert [f["path"] for f in found["files"]] == ["/dev/nvidia0", "/dev/nvidiactl"]
 
 
 def test_what_the_system_does_not_show_is_none(tmp_path: Path) -> None:
     found = devices(tmp_path)
     assert (found["kernel_driver"], found["pci_gpus"], found["files"], found["wsl"]) == (None, None, None, None)
+    assert (found["other_gpus"], found["wsl_driver"]) == (None, None)
+
+
+@LINUX
+def test_what_opens_and_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container's rules for devices refuse what the permissions of the file allow; no card is woken for it."""
+    import grp  # Windows has none
+
+    root = _tree(tmp_path, {"dev/nvidia0": "", "dev/nvidiactl": ""})
+    (root / "dev/nvidia0").chmod(0o660)
+    opened: list[str] = []
+
+    def refuse(path: Path, *_: int) -> int:
+        opened.append(Path(path).name)
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr("slowtrain.machine.devices.os.open", refuse)
+    files = {f["path"]: f for f in devices(root)["files"]}
+    assert opened == ["nvidiactl"]
+    assert (files["/dev/nvidiactl"]["usable"], files["/dev/nvidiactl"]["refused"]) == (False, "EPERM")
+    assert files["/dev/nvidia0"]["group"] == grp.getgrgid(os.getgid()).gr_name
+    assert files["/dev/nvidiactl"]["group"] is None
 
 
 def test_wsl_is_known_by_its_kernel(tmp_path: Path) -> None:
     root = _tree(tmp_path, {"proc/sys/kernel/osrelease": "5.15.167.4-microsoft-standard-WSL2\n", "dev/dxg": ""})
     found = devices(root)
-    assert found["wsl"] is True
+    assert (found["wsl"], found["wsl_driver"]) == (True, False)
     assert [f["path"] for f in found["files"]] == ["/dev/dxg"]
+    assert devices(_tree(root, {"usr/lib/wsl/lib/libcuda.so.1": ""}))["wsl_driver"] is True
 
 
 @LINUX
@@ -197,6 +223,18 @@ def test_an_empty_kernel_log_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> N
         "slowtrain.machine.kernel_log.subprocess.run", lambda *_, **__: SimpleNamespace(returncode=0, stdout=b"\n")
     )
     assert kernel_log.kernel_log() == {"xids": None, "unmeasured": "dmesg shows nothing here"}
+
+
+def test_the_journal_is_asked_where_dmesg_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = b"Nov 25 10:00:00 host kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=1\n"
+
+    def run(command: tuple[str, ...], **_: Any) -> SimpleNamespace:
+        return SimpleNamespace(returncode=command[0] == "dmesg", stdout=said if command[0] == "journalctl" else b"")
+
+    monkeypatch.setattr("slowtrain.machine.kernel_log.subprocess.run", run)
+    assert kernel_log.kernel_log()["xids"] == [{"address": "0000:3b:00", "code": 79, "count": 1}]
+    said = b""
+    assert kernel_log.kernel_log()["unmeasured"] == "dmesg is for root here: try sudo dmesg | grep -i xid"
 
 
 def test_a_card_is_read_while_it_works() -> None:

@@ -5,6 +5,7 @@ By this a GPU that no framework sees is told from one that is not there.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from pathlib import Path
@@ -15,18 +16,23 @@ from slowtrain.machine.cgroup import number, text
 NVIDIA = "0x10de"  # PCI-SIG's number of the vendor
 DISPLAY = "0x03"  # PCI class: VGA, 3D and other display controllers
 MOST_DEVICES = 256
+TRIED = frozenset({"nvidiactl", "nvidia-uvm", "dxg"})  # opening these wakes no card
 INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # include/linux/proc_ns.h: PROC_PID_INIT_INO
 
 
 def devices(root: Path = Path("/")) -> dict[str, Any]:
     """Kernel driver, device files and PCI devices below ``root``; None is what could not be read."""
     release = text(root / "proc/sys/kernel/osrelease").lower()
+    wsl = "microsoft" in release if release else None
+    displays = _displays(root)
     return {
         "kernel_driver": _kernel_driver(root),
         "nouveau": (root / "sys/module/nouveau").exists(),
-        "wsl": "microsoft" in release if release else None,
+        "wsl": wsl,
+        "wsl_driver": _wsl_driver(root) if wsl else None,
         "files": _files(root),
-        "pci_gpus": _pci_gpus(root),
+        "pci_gpus": _of(displays, nvidia=True),
+        "other_gpus": _of(displays, nvidia=False),
         "own_pid_namespace": _own_namespace(root),
     }
 
@@ -38,34 +44,71 @@ def _kernel_driver(root: Path) -> str | None:
     return found[1] if found else None
 
 
+def _wsl_driver(root: Path) -> bool:
+    """Whether NVIDIA's driver in Windows has put its part there; /dev/dxg is there for any maker's GPU."""
+    return any((root / "usr/lib/wsl/lib" / name).exists() for name in ("libcuda.so.1", "nvidia-smi"))
+
+
 def _files(root: Path) -> list[dict[str, Any]] | None:
     """The device files through which a program reaches a GPU, and whether this process may."""
     folder = root / "dev"
     if not folder.is_dir():
         return None
     names = [*sorted(folder.glob("nvidia[0-9]*")), folder / "nvidiactl", folder / "nvidia-uvm", folder / "dxg"]
-    return [
-        {"path": f"/dev/{path.name}", "usable": os.access(path, os.R_OK | os.W_OK)} for path in names if path.exists()
-    ]
+    return [_file(path) for path in names if path.exists()]
 
 
-def _pci_gpus(root: Path) -> list[dict[str, Any]] | None:
-    """NVIDIA's display controllers on the PCI bus, whether or not there is a driver; None where there is no bus."""
+def _file(path: Path) -> dict[str, Any]:
+    usable = os.access(path, os.R_OK | os.W_OK)
+    refused = _refused(path) if usable and path.name in TRIED else None
+    return {
+        "path": f"/dev/{path.name}", "usable": usable and refused is None, "refused": refused, "group": _group(path),
+    }  # fmt: skip
+
+
+def _refused(path: Path) -> str | None:
+    """The system's word for why it cannot be opened: a container's rules deny what a file's permissions allow."""
+    try:
+        os.close(os.open(path, os.O_RDWR))
+    except OSError as error:
+        return errno.errorcode.get(error.errno or 0, "EIO")
+    return None
+
+
+def _group(path: Path) -> str | None:
+    """The group whose members may use it, where not everybody may."""
+    try:
+        import grp  # Windows has none
+
+        found = path.stat()
+        open_to_all = found.st_mode & 0o006 == 0o006
+        return grp.getgrgid(found.st_gid).gr_name if found.st_mode & 0o060 == 0o060 and not open_to_all else None
+    except (ImportError, KeyError, OSError):
+        return None
+
+
+def _displays(root: Path) -> list[dict[str, Any]] | None:
+    """The display controllers on the PCI bus, whether or not there is a driver; None where there is no bus."""
     folder = root / "sys/bus/pci/devices"
     if not folder.is_dir():
         return None
     found = []
     for device in sorted(folder.iterdir())[:MOST_DEVICES]:
-        if text(device / "vendor").strip() == NVIDIA and text(device / "class").startswith(DISPLAY):
+        if text(device / "class").startswith(DISPLAY):
             node = number(device / "numa_node")
             found.append(
                 {
                     "address": device.name,
+                    "vendor": text(device / "vendor").strip() or None,
                     "device": text(device / "device").strip() or None,
                     "numa_node": node if node is not None and node >= 0 else None,
                 }
             )
     return found
+
+
+def _of(displays: list[dict[str, Any]] | None, *, nvidia: bool) -> list[dict[str, Any]] | None:
+    return None if displays is None else [row for row in displays if (row["vendor"] == NVIDIA) is nvidia]
 
 
 def _own_namespace(root: Path) -> bool | None:

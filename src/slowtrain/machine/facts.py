@@ -39,12 +39,13 @@ def facts(
     cpu["usable_cores"] = min((a for a in allowed if a is not None), default=None)
     return {
         "schema": SCHEMA,
-        "platform": _platform(root),
+        "platform": _platform(root, environ),
         "python": _python(),
         "cpu": cpu,
         "cgroup": _cgroup(limits),
         "memory": _memory(root, limits),
-        "numa_nodes": _numa(root),
+        "numa_nodes": [core_list(text(node / "cpulist")) for node in _nodes(root)],
+        "numa_distances": [[int(d) for d in text(node / "distance").split() if d.isdigit()] for node in _nodes(root)],
         "working_folder": _working_folder(root),
         "environment": settings(environ),
         "keras_backend": keras_backend(environ),
@@ -53,22 +54,36 @@ def facts(
     }
 
 
-def _platform(root: Path) -> dict[str, Any]:
+def _platform(root: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     libc, libc_version = platform.libc_ver()
     return {
         "system": platform.system(),
         "release": platform.release(),
         "machine": platform.machine(),
         "libc": f"{libc} {libc_version}".strip() or None,
-        "container": _container(root),
+        "distribution": _distribution(root),
+        "container": _container(root, environ),
     }
 
 
-def _container(root: Path) -> str | None:
-    """The kind of container, where its tell-tale file says so."""
-    if (root / ".dockerenv").exists():
-        return "docker"
-    return "podman" if (root / "run/.containerenv").exists() else None
+def _distribution(root: Path) -> dict[str, str | None] | None:
+    """Of os-release(5); in a container the image's, whatever the host is."""
+    said = dict(line.split("=", 1) for line in text(root / "etc/os-release").splitlines() if "=" in line)
+    found = {key.strip(): value.strip().strip("\"'") for key, value in said.items()}
+    name = f"{found.get('NAME', '')} {found.get('VERSION_ID', '')}".strip()
+    return {"id": found.get("ID"), "name": name or None} if found else None
+
+
+def _container(root: Path, environ: Mapping[str, str]) -> str | None:
+    """The kind of container, where its tell-tale file, its variable or the group of its first process says so."""
+    group = text(root / "proc/1/cgroup")
+    tells = {
+        "apptainer": (root / ".singularity.d").exists(),
+        "kubernetes": bool(environ.get("KUBERNETES_SERVICE_HOST")) or "kubepods" in group,
+        "docker": (root / ".dockerenv").exists() or "docker" in group,
+        "podman": (root / "run/.containerenv").exists() or "libpod" in group,
+    }
+    return next((kind for kind, told in tells.items() if told), None)
 
 
 def _python() -> dict[str, Any]:
@@ -190,10 +205,9 @@ def _room(folder: Path) -> tuple[int | None, int | None]:
     return room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize
 
 
-def _numa(root: Path) -> list[list[int]]:
-    """The cores of every NUMA node, in the order of the nodes; empty where the kernel does not say."""
-    nodes = root.glob("sys/devices/system/node/node[0-9]*")
-    return [core_list(text(node / "cpulist")) for node in sorted(nodes, key=lambda n: int(n.name[4:]))]
+def _nodes(root: Path) -> list[Path]:
+    """The NUMA nodes in their order; none where the kernel does not say."""
+    return sorted(root.glob("sys/devices/system/node/node[0-9]*"), key=lambda node: int(node.name[4:]))
 
 
 def _working_folder(root: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 MOST_GPUS = 16
+NOT_FOUND = 6  # NVML_ERROR_NOT_FOUND
 
 THROTTLE_REASONS = {
     0x2: "a clock was set by an application",
@@ -99,13 +100,28 @@ class Gpus:
             "celsius_slowdown": self._ask("nvmlDeviceGetTemperatureThreshold", handle, 1),
             "persistence_mode": _flag(self._ask("nvmlDeviceGetPersistenceMode", handle)),
             "compute_mode": self._ask("nvmlDeviceGetComputeMode", handle),
-            "mig_mode": _flag((self._ask("nvmlDeviceGetMigMode", handle) or [None])[0]),
+            **self._mig(handle),
             "compute_processes": self._processes(handle),
             "graphics_processes": self._processes(handle, "nvmlDeviceGetGraphicsRunningProcesses"),
             "pci_address": _text(getattr(self._ask("nvmlDeviceGetPciInfo", handle), "busId", None)),
             "display_active": _flag(self._ask("nvmlDeviceGetDisplayActive", handle)),
             **self._health(handle),
         }
+
+    def _mig(self, handle: Any) -> dict[str, Any]:
+        """Whether the card is split, and into how many instances; None of them is that they may not be counted."""
+        on = _flag((self._ask("nvmlDeviceGetMigMode", handle) or [None])[0])
+        most = self._ask("nvmlDeviceGetMaxMigDeviceCount", handle) if on else None
+        found = None if most is None else [self._instance(handle, index) for index in range(int(most))]
+        return {"mig_mode": on, "mig_instances": None if found is None or None in found else sum(map(bool, found))}
+
+    def _instance(self, handle: Any, index: int) -> bool | None:
+        """Whether there is one in this place; None where the driver refuses to say."""
+        try:
+            self.nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
+        except Exception as error:  # noqa: BLE001  as in _ask
+            return False if getattr(error, "value", None) == NOT_FOUND else None
+        return True
 
     def _reserved(self, handle: Any) -> int | None:
         """What of the card's memory the driver keeps for itself; the first version of the call counts it as used."""

@@ -5,26 +5,41 @@ from __future__ import annotations
 import re
 import subprocess
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 SECONDS = 10.0
 XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)")
 
 
+READERS = (("dmesg",), ("journalctl", "--dmesg", "--quiet", "--no-pager"))  # the journal may be for more people
+
+
 def kernel_log(said: str | None = None) -> dict[str, Any]:
     """``xids``: code -> how often, by PCI address; None with ``unmeasured`` where the log cannot be read."""
+    why = None
+    for command in READERS if said is None else ():
+        said, refused = _read(command)
+        why = why or refused
+        if said is not None:
+            break
     if said is None:
-        try:
-            done = subprocess.run(["dmesg"], capture_output=True, timeout=SECONDS, check=False)
-        except (OSError, subprocess.TimeoutExpired):
-            return {"xids": None, "unmeasured": "there is no dmesg here"}
-        if done.returncode:
-            return {"xids": None, "unmeasured": "dmesg is for root here: try sudo dmesg | grep -i xid"}
-        said = done.stdout.decode(errors="replace")
-        if not said.strip():
-            return {"xids": None, "unmeasured": "dmesg shows nothing here"}
+        return {"xids": None, "unmeasured": why}
     counted = Counter((match[1], int(match[2])) for match in XID.finditer(said))
     return {
         "xids": [{"address": a, "code": code, "count": n} for (a, code), n in sorted(counted.items())],
         "unmeasured": None,
     }
+
+
+def _read(command: Sequence[str]) -> tuple[str | None, str | None]:
+    """What it shows of the kernel's log, or why it shows nothing."""
+    name = command[0]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None, f"there is no {name} here"
+    if done.returncode:
+        return None, f"{name} is for root here: try sudo {name} | grep -i xid"
+    said = done.stdout.decode(errors="replace")
+    return (said, None) if said.strip() else (None, f"{name} shows nothing here")
