@@ -24,6 +24,10 @@ def _above_zero(value: str) -> bool:
     return value.strip().isdigit() and int(value) > 0
 
 
+def _below(least: int) -> Callable[[str], bool]:
+    return lambda value: value.strip().isdecimal() and int(value) < least
+
+
 def _any(value: str) -> bool:
     return bool(value.strip())
 
@@ -60,6 +64,14 @@ SETTINGS = (
         gpu=True,
     ),
     Setting("CUDA_FORCE_PTX_JIT", _on, "the driver compiles every kernel at every start", "cuda-variables", gpu=True),
+    Setting(
+        "CUDA_CACHE_MAXSIZE",
+        _below(256 << 20),
+        "the driver keeps less of what it compiled than by itself; what does not fit is compiled at every start",
+        "cuda-cache",
+        gpu=True,
+        chosen=True,
+    ),
     Setting(
         "CUDA_DEVICE_MAX_CONNECTIONS",
         lambda v: v.strip() == "1",
@@ -100,6 +112,14 @@ SETTINGS = (
     Setting(
         "TF_CUDNN_USE_AUTOTUNE", _off, "cuDNN does not try for the fastest convolution", "tensorflow-autotune", gpu=True
     ),
+    Setting(
+        "TF_CUDNN_WORKSPACE_LIMIT_IN_MB",
+        _below(4096),
+        "convolutions that need more room are not tried, be they the fastest",
+        "tensorflow-workspace",
+        gpu=True,
+        chosen=True,
+    ),
     Setting("TF_CPP_MAX_VLOG_LEVEL", _above_zero, "TensorFlow logs in its hot paths", "tensorflow-vlog"),
     Setting("TF_CPP_MIN_VLOG_LEVEL", _above_zero, "TensorFlow logs in its hot paths", "tensorflow-vlog"),
     Setting("TF_CPP_VMODULE", _any, "TensorFlow logs in the hot paths of the files named", "tensorflow-vlog"),
@@ -117,6 +137,14 @@ SETTINGS = (
     ),
     Setting(
         "TF_ENABLE_ONEDNN_OPTS", _off, "oneDNN's faster kernels of the CPU are off", "tensorflow-onednn", chosen=True
+    ),
+    Setting("TF_DISABLE_MKL", _on, "oneDNN is off in a build of Intel's", "tensorflow-mkl", chosen=True),
+    Setting(
+        "MALLOC_ARENA_MAX",
+        lambda v: v.strip() == "1",
+        "all threads share one heap and its lock",
+        "malloc-arenas",
+        chosen=True,
     ),
     Setting("JAX_DISABLE_JIT", _on, "JAX compiles nothing and runs every op by itself", "jax-flags"),
     Setting("JAX_DEBUG_NANS", _on, "JAX waits for every result to look for a NaN", "jax-flags"),
@@ -148,7 +176,15 @@ SETTINGS = (
         gpu=True,
     ),
     Setting(
-        "NCCL_P2P_DISABLE", _on, "GPUs exchange through the host's memory", "nccl-variables", gpu=True, chosen=True
+        "NCCL_P2P_DISABLE", _on, "GPUs exchange through the host's memory", "nccl-transports", gpu=True, chosen=True
+    ),
+    Setting(
+        "NCCL_SHM_DISABLE",
+        _on,
+        "GPUs that cannot exchange directly take the network's way, inside one machine too",
+        "nccl-transports",
+        gpu=True,
+        chosen=True,
     ),
 )
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from slowtrain.model.sheet import Source
 
 READ = "2026-11-22"
+SINCE = "2026-11-25"  # rows that came later
 BY_HEART = "not read again for this table"  # known from working with it; no page was at hand on the day
 
 SOURCES: Mapping[str, Source] = {
@@ -117,6 +118,43 @@ SOURCES: Mapping[str, Source] = {
             READ,
         ),
         Source(
+            "container-lost",
+            "A container loses its GPUs, and NVML says Unknown Error, when systemd on the host reloads units that name "
+            "them; started anew it has them again; from release 1.18 on the toolkit does not do that by default",
+            "NVIDIA, https://github.com/NVIDIA/nvidia-container-toolkit/issues/48 and /issues/1227",
+            SINCE,
+        ),
+        Source(
+            "kubernetes-gpu",
+            "A pod gets GPUs by resources.limits, nvidia.com/gpu, where the cluster runs NVIDIA's device plugin",
+            "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/",
+            SINCE,
+        ),
+        Source(
+            "apptainer-gpu",
+            "A container of Apptainer (Singularity) sees the GPU with --nv",
+            "Apptainer, user guide, GPU support: gpu.rst",
+            SINCE,
+        ),
+        Source(
+            "host-numbers",
+            "The driver gives the host's numbers of processes, in a container too",
+            "https://github.com/NVIDIA/nvidia-docker/issues/1483",
+            SINCE,
+        ),
+        Source(
+            "mig-instances",
+            "With MIG on, no CUDA program runs on the card before instances of it were made",
+            "NVIDIA, MIG User Guide, Creating GPU Instances: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",
+            SINCE,
+        ),
+        Source(
+            "pci-vendors",
+            "PCI's numbers of the makers of displays",
+            "Linux, include/linux/pci_ids.h and dxgkrnl; QEMU, pci_ids.h",
+            SINCE,
+        ),
+        Source(
             "wsl",
             "In WSL2 the Windows driver brings libcuda in /usr/lib/wsl/lib; no Linux driver may be installed there",
             "NVIDIA, CUDA on WSL User Guide: https://docs.nvidia.com/cuda/wsl-user-guide/",
@@ -150,16 +188,22 @@ SOURCES: Mapping[str, Source] = {
             READ,
         ),
         Source(
+            "cuda-cache",
+            "CUDA_CACHE_MAXSIZE: the cache of what the driver compiled holds 256 MiB or more where it is not set",
+            "NVIDIA, CUDA C++ Programming Guide, environment variables",
+            BY_HEART,
+        ),
+        Source(
             "cuda-injection",
             "CUDA_INJECTION64_PATH names a library that every CUDA program loads: a profiler's",
-            "NVIDIA, CUPTI documentation, injection",
-            BY_HEART,
+            "PyTorch, libkineto, init.cpp: what the CUDA driver calls where the variable is set",
+            SINCE,
         ),
         Source(
             "cuda-tf32",
             "NVIDIA_TF32_OVERRIDE=0 turns TF32 off in NVIDIA's libraries",
-            "NVIDIA, cuBLAS documentation, TF32",
-            BY_HEART,
+            "DeepRec, NVIDIA TF32: https://deeprec.readthedocs.io/en/latest/NVIDIA-TF32.html",
+            SINCE,
         ),
         Source(
             "tensorflow-determinism",
@@ -181,6 +225,12 @@ SOURCES: Mapping[str, Source] = {
             BY_HEART,
         ),
         Source(
+            "tensorflow-workspace",
+            "TF_CUDNN_WORKSPACE_LIMIT_IN_MB: 4096 where it is not set; an algorithm that needs more is not tried",
+            "TensorFlow, kernels of convolutions: GetDnnWorkspaceLimit, 1 << 32",
+            SINCE,
+        ),
+        Source(
             "tensorflow-vlog",
             "TF_CPP_MAX_VLOG_LEVEL and TF_CPP_VMODULE turn verbose logging on; TF_CPP_MIN_VLOG_LEVEL is its older name",
             "TensorFlow, tsl/platform/default/logging.cc",
@@ -190,13 +240,31 @@ SOURCES: Mapping[str, Source] = {
             "xla-dump",
             "xla_dump_to writes every compiled program to files; tf_xla_clustering_debug every clustered graph",
             "OpenXLA, debug_options_flags.cc; TensorFlow, compiler/jit/flags.cc",
-            BY_HEART,
+            SINCE,
         ),
         Source(
             "tensorflow-onednn",
             "TF_ENABLE_ONEDNN_OPTS=0 turns oneDNN's kernels off",
             "TensorFlow's own notice at start-up (port.cc): seen with 2.15 and 2.21",
             READ,
+        ),
+        Source(
+            "tensorflow-mkl",
+            "TF_DISABLE_MKL=1 turns oneDNN off in builds that were made with it (Intel's); others do not read it",
+            "TensorFlow, IsMKLEnabled",
+            SINCE,
+        ),
+        Source(
+            "jax-platforms",
+            "JAX has builds for NVIDIA GPUs on Linux, and on WSL2 as an experiment; on native Windows it has none",
+            "https://docs.jax.dev/en/latest/installation.html, supported platforms",
+            SINCE,
+        ),
+        Source(
+            "jax-plugin",
+            "JAX does not use a CUDA plugin whose version is another than jaxlib's",
+            "JAX, jaxlib/plugin_support.py, check_plugin_version",
+            SINCE,
         ),
         Source(
             "jax-flags",
@@ -219,9 +287,28 @@ SOURCES: Mapping[str, Source] = {
         ),
         Source(
             "nccl-variables",
-            "NCCL_DEBUG=INFO logs, NCCL_P2P_DISABLE=1 keeps GPUs from exchanging directly",
+            "NCCL_DEBUG=INFO logs",
             "NVIDIA, NCCL User Guide, environment variables",
             BY_HEART,
+        ),
+        Source(
+            "nccl-transports",
+            "NCCL_P2P_DISABLE=1 keeps GPUs from exchanging directly; where they do not, NCCL_SHM_DISABLE=1 has them "
+            "take the network in place of the host's memory",
+            "https://docs.nvidia.com/deeplearning/nccl/archives/nccl_2134/user-guide/docs/env.html",
+            SINCE,
+        ),
+        Source(
+            "malloc-arenas",
+            "Several arenas let several threads allocate at once; MALLOC_ARENA_MAX=1 leaves them one",
+            "GNU C library, manual, memory.texi: https://sourceware.org/pipermail/libc-alpha/2016-October/075461.html",
+            SINCE,
+        ),
+        Source(
+            "oversubscription",
+            "Many more threads than processors make each slower, and the system's switching between them costs too",
+            "joblib, Avoiding over-subscription of CPU resources: https://joblib.readthedocs.io/en/latest/parallel.html",
+            SINCE,
         ),
     )
 }  # fmt: skip
@@ -252,6 +339,23 @@ WHEELS: Mapping[str, str] = {
     "libcudnn": "nvidia-cudnn",
 }
 """Library -> the wheel that brings it, less its ``-cu12``."""
+
+MAKERS: Mapping[str, str] = {
+    "0x1002": "AMD",
+    "0x8086": "Intel",
+    "0x1a03": "ASPEED",
+    "0x102b": "Matrox",
+    "0x1013": "Cirrus Logic",
+    "0x1234": "QEMU",
+    "0x1af4": "virtio",
+    "0x1b36": "Red Hat",
+    "0x15ad": "VMware",
+    "0x1414": "Microsoft",
+}
+"""PCI's number -> who makes displays besides NVIDIA (pci-vendors)."""
+
+PICTURE_ONLY = frozenset(MAKERS) - {"0x1002", "0x8086"}
+"""Of those: the picture of a server's console or of a virtual machine, and nothing to compute with."""
 
 LANE_GBPS: Mapping[int, float] = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 """Generation of PCI Express -> GB/s a lane and direction (pcie-rate)."""
