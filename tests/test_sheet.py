@@ -17,6 +17,7 @@ from slowtrain.checkup.sheet import bare, causes, sheet
 from slowtrain.machine import document
 from slowtrain.machine.judging import judge, outcome
 from slowtrain.machine.rules import SOURCES
+from slowtrain.machine.seeing import left
 from slowtrain.model import Signal
 from slowtrain.model.sheet import Check, State
 from slowtrain.report import doctor, doctor_html
@@ -148,6 +149,12 @@ def test_a_generation_that_the_table_does_not_know_is_unchecked() -> None:
     [
         (("environment",), {"CUDA_VISIBLE_DEVICES": "-1"}, "CUDA_VISIBLE_DEVICES"),
         (("environment",), {"CUDA_VISIBLE_DEVICES": ""}, "CUDA_VISIBLE_DEVICES"),
+        (
+            ("environment",),
+            {"CUDA_VISIBLE_DEVICES": "7,0"},
+            "CUDA_VISIBLE_DEVICES='7,0' begins with none of the GPUs here (0)",
+        ),
+        (("gpu", "devices", "0"), {"mig_mode": True, "mig_instances": 0}, "no instance was made"),
         (("libraries", "0", "loaded"), None, "libcuda.so.1"),
         (("frameworks", "tensorflow", "capabilities"), ["sm_80", "compute_90"], "no code for"),
         (("frameworks", "tensorflow", "said"), ["failed call to cuInit: CUDA_ERROR_UNKNOWN"], "cuInit"),
@@ -168,6 +175,7 @@ def test_why_a_framework_sees_no_gpu(path: tuple[str, ...], to: Any, words: str)
         ({"kernel_driver": None, "nouveau": True, "files": []}, "nouveau"),
         ({"kernel_driver": None, "files": []}, "not loaded"),
         ({"wsl": True}, "/dev/dxg"),
+        ({"files": [{"path": "/dev/nvidiactl", "usable": False, "refused": "EPERM"}]}, "/dev/nvidiactl (EPERM)"),
     ],
 )
 def test_why_the_driver_shows_no_gpu(change: dict[str, Any], words: str) -> None:
@@ -192,7 +200,7 @@ def test_a_real_card_in_order() -> None:
     assert link.numbers["link_gbps"] == pytest.approx(16 * 3.938)
     assert "PCIe 5.0 x16" in link.says
     assert "54.4 GB/s" in link.says
-    assert kept.says == "no other process computes on it (480 MiB kept by the driver)"
+    assert kept.says == "the driver lists no other process that computes on it (480 MiB kept by the driver)"
     assert said["machine/throttled-clock", "power limit"].says == "700 W, its default"
     assert said["machine/faulty-gpu", "memory errors"].state is State.FINE
     assert said["startup/jit-from-ptx", "torch code"].state is State.FINE
@@ -293,10 +301,11 @@ def test_in_a_run_on_jax_jax_is_judged() -> None:
     build = {**machine.pop("frameworks")["jax"], "cudnn_version": "9.12.0", "cudnn_loaded": "9.19.0"}
     machine["keras_backend"] = "tensorflow"  # the script chose JAX by itself
     run = {"machine": machine, "devices": [{"kind": "GPU"}], "build": build, "keras": {"backend": "jax"}}
-    trace = Trace(signals=frozenset(Signal), facts=run)
+    trace = Trace(signals=frozenset({Signal.FACTS}), facts=run)
     asked = {"machine/gpu-unseen", "machine/library-mismatch", "startup/jit-from-ptx"}
     found = diagnose.examine(trace, [c for c in causes() if c.id in asked])
-    assert (found.diagnoses, found.unchecked) == ((), ())
+    # Which cards its compiler knows JAX does not tell.
+    assert (found.diagnoses, [u.cause for u in found.unchecked]) == ((), ["startup/jit-from-ptx"])
     said = [c.says for c in judge(facts_of(trace)) if c.cause in asked]
     assert "JAX 0.11.2 loads cuDNN 9.19.0, built with 9.12.0" in said
     assert not any("TensorFlow" in one for one in said)
@@ -320,6 +329,214 @@ def test_settings_of_jax() -> None:
     assert "JAX_PLATFORMS=cpu leaves it out" in named(found, "machine/gpu-unseen", "jax").says
     found["environment"]["JAX_PLATFORMS"] = "cuda,cpu"
     assert "JAX_PLATFORMS" not in named(found, "machine/gpu-unseen", "jax").says
+
+
+def test_small_processes_and_the_displays_are_told() -> None:
+    found = facts("healthy_t4")
+    gpu = found["gpu"]["devices"][0]
+    gpu["compute_processes"] = [{"pid": 41, "memory_used_bytes": 200 << 20}]
+    gpu["graphics_processes"] = [{"pid": 41, "memory_used_bytes": 0}, {"pid": 7, "memory_used_bytes": 90 << 20}]
+    busy, shows = named(found, "machine/busy-gpu", "processes"), named(found, "machine/busy-gpu", "display")
+    assert (busy.state, busy.says) == (
+        State.NOTED, "1 other process (pid 41) computes on it and holds 200 MiB of 15 GiB",
+    )  # fmt: skip
+    assert (shows.state, shows.says) == (State.NOTED, "1 other process (pid 7) draws on it and holds 90 MiB")
+    gpu |= {"compute_processes": [], "memory_used_bytes": 5 << 30, "memory_reserved_bytes": 400 << 20}
+    busy = named(found, "machine/busy-gpu", "processes")
+    assert busy.state is State.NOTED
+    assert "4.61 GiB of 15 GiB are in use: by whom it does not tell" in busy.says
+    gpu["memory_used_bytes"] = 500 << 20
+    assert named(found, "machine/busy-gpu", "processes").state is State.FINE
+
+
+def test_a_busy_card_s_remedy_names_one_that_is_free() -> None:
+    found = facts("worn_v100")
+    found["gpu"]["devices"].append({**found["gpu"]["devices"][0], "index": 1, "compute_processes": []})
+    assert "CUDA_VISIBLE_DEVICES=1`" in str(named(found, "machine/busy-gpu", "processes").remedy)
+
+
+def test_wsl_alone_is_no_nvidia_gpu() -> None:
+    found = facts("rtx5090_wsl")
+    found["gpu"] = {"unmeasured": "NVML Shared Library Not Found", "devices": []}
+    found["frameworks"]["tensorflow"]["gpus"] = 0
+    for told, state in ((False, State.UNCHECKED), (None, State.UNCHECKED), (True, State.WRONG)):
+        found["devices"]["wsl_driver"] = told
+        assert named(found, "machine/gpu-unseen", "driver").state is state
+    found["devices"]["wsl_driver"] = False
+    assert named(found, "machine/gpu-unseen", "tensorflow").state is State.UNCHECKED
+    assert "/dev/dxg" in named(found, "machine/gpu-unseen", "driver").says
+
+
+def test_gpus_of_other_makers_are_told_and_not_judged() -> None:
+    found = facts("cpu_only_vm")
+    found["devices"]["other_gpus"] = [{"address": "0000:00:01.0", "vendor": "0x1234"}]
+    answer = sheet(found)
+    assert answer.causes["machine/gpu-unseen"] is State.FINE
+    assert dict(answer.about)["GPU"] == "none; display of QEMU"
+    found["devices"]["other_gpus"].append({"address": "0000:03:00.0", "vendor": "0x1002"})
+    answer = sheet(found)
+    assert answer.causes["machine/gpu-unseen"] is State.UNCHECKED
+    assert answer.headline.endswith("no NVIDIA GPU here, and the AMD GPU at PCI 0000:03:00.0 was not looked at")
+    assert dict(answer.about)["GPU"] == "none of NVIDIA; AMD GPU at PCI 0000:03:00.0; display of QEMU"
+    found = facts("healthy_t4")
+    found["devices"]["other_gpus"] = [{"address": "0000:00:02.0", "vendor": "0x8086"}]
+    assert named(found, "machine/gpu-unseen", "other GPUs").state is State.UNCHECKED
+    assert sheet(found).causes["machine/gpu-unseen"] is State.FINE
+
+
+@pytest.mark.parametrize(
+    ("visible", "count", "sees"),
+    [
+        ("", 4, 0), ("-1", 4, 0), ("0", 4, 1), ("2,1", 4, 2), ("0,2,-1,1", 4, 2), ("7", 1, 0), ("1, 0", 4, 2),
+        ("NoDevFiles", 4, 0), ("0,9,1", 4, 1), ("GPU-8932f937", 4, None), ("0,0", 4, None), ("MIG-GPU-1/1/2", 4, None),
+    ],
+)  # fmt: skip
+def test_what_cuda_visible_devices_leaves(visible: str, count: int, sees: int | None) -> None:
+    """The examples of NVIDIA's own page among them."""
+    assert left(visible, count) == sees
+
+
+def test_a_hidden_part_names_the_variable() -> None:
+    found = facts("healthy_t4")
+    found["gpu"]["devices"] = [{**found["gpu"]["devices"][0], "index": i} for i in range(4)]
+    found["environment"] = {"CUDA_VISIBLE_DEVICES": "2"}
+    check = named(found, "machine/gpu-unseen", "tensorflow")
+    assert (check.state, check.sources) == (State.NOTED, ("cuda-variables",))
+    assert check.says == "TensorFlow 2.19.0 sees 1 GPU, of 4: CUDA_VISIBLE_DEVICES='2' leaves the others out"
+    found["environment"] = {"CUDA_VISIBLE_DEVICES": "2,3"}  # it sees one: another reason
+    assert named(found, "machine/gpu-unseen", "tensorflow").says.endswith("sees 1 GPU, of 4")
+
+
+def test_jax_takes_a_plugin_of_its_own_version_alone() -> None:
+    found = facts("h100_vm")
+    jax = found["frameworks"]["jax"]
+    jax |= {"jaxlib_version": "0.11.2", "plugins": {"jax-cuda13-plugin": "0.11.2.post1"}}
+    assert named(found, "machine/library-mismatch", "jax plugin").state is State.FINE
+    jax["plugins"] = {"jax-cuda13-plugin": "0.11.1"}
+    check = named(found, "machine/library-mismatch", "jax plugin")
+    assert (check.state, check.remedy) == (State.WRONG, "`pip install -U 'jax[cuda13]'`")
+    jax["gpus"] = 0
+    assert "jax-cuda13-plugin 0.11.1 is not used with jaxlib 0.11.2" in named(found, "machine/gpu-unseen", "jax").says
+
+
+def test_what_jax_compiles_for_is_unchecked() -> None:
+    for cause in ("machine/library-mismatch", "startup/jit-from-ptx"):
+        assert named(facts("h100_vm"), cause, "jax code").state is State.UNCHECKED
+
+
+def test_jax_on_native_windows_is_sent_to_wsl() -> None:
+    found = facts("windows_native")
+    found["keras_backend"] = "jax"
+    found["frameworks"] = {"jax": {"version": "0.10.2", "cuda_build": False, "rocm_build": False, "gpus": 0}}
+    check = named(found, "machine/gpu-unseen", "jax")
+    assert "no build of it for GPUs on native Windows" in check.says
+    assert str(check.remedy).startswith("train in WSL2")
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("docker", "--gpus all"), ("podman", "--device nvidia.com/gpu=all"), ("kubernetes", "nvidia.com/gpu: 1"),
+        ("apptainer", "--nv"),
+    ],
+)  # fmt: skip
+def test_each_kind_of_container_is_given_a_gpu_in_its_own_way(kind: str, words: str) -> None:
+    check = named(changed("container_without_gpu", "platform", "container", to=kind), "machine/gpu-unseen", "driver")
+    assert words in str(check.remedy)
+
+
+def test_a_container_that_has_lost_its_gpus() -> None:
+    found = facts("container_without_gpu")
+    found["devices"]["files"] = [{"path": "/dev/nvidiactl", "usable": False, "refused": "EPERM"}]
+    found["gpu"]["unmeasured"] = "Unknown Error"
+    check = named(found, "machine/gpu-unseen", "driver")
+    assert "has lost its GPUs" in check.says
+    assert "start it anew" in str(check.remedy)
+    found["gpu"]["unmeasured"] = "Insufficient Permissions"
+    check = named(found, "machine/gpu-unseen", "driver")
+    assert "the container's rules for devices forbid it" in check.says
+    assert "--gpus all" in str(check.remedy)
+
+
+def test_remedies_are_those_of_this_system() -> None:
+    found = facts("healthy_t4")
+    found["gpu"] = {"unmeasured": "NVML Shared Library Not Found", "devices": []}
+    found["devices"]["files"] = [{"path": "/dev/nvidia0", "usable": False, "group": "render"}]
+    assert "usermod -aG render $USER" in str(named(found, "machine/gpu-unseen", "driver").remedy)
+    found["devices"] |= {"files": [], "kernel_driver": None}
+    for name, words in (
+        ("ubuntu", "ubuntu-drivers install"),
+        ("debian", "nvidia-driver"),
+        ("other", "docs.nvidia.com"),
+    ):
+        found["platform"]["distribution"] = {"id": name, "name": name}
+        assert words in str(named(found, "machine/gpu-unseen", "driver").remedy)
+    assert "docker run --cpus 32" in str(named(facts("container_without_gpu"), "machine/limited-host", "quota").remedy)
+    assert "cp -r /mnt/c/data ~/data" in str(named(facts("rtx5090_wsl"), "machine/limited-host", "data folder").remedy)
+
+
+def test_a_run_that_does_not_know_why_names_the_doctor() -> None:
+    found = facts("healthy_t4")
+    found["frameworks"]["tensorflow"] |= {"gpus": 0, "said": []}
+    assert "it does not say why" in named(found, "machine/gpu-unseen", "tensorflow").says
+    del found["libraries"]  # which the doctor alone tries
+    assert "`slowtrain doctor`" in str(named(found, "machine/gpu-unseen", "tensorflow").remedy)
+
+
+def test_settings_that_are_read_are_judged() -> None:
+    found = facts("healthy_t4")
+    found["environment"] = {
+        "TF_DISABLE_MKL": "1", "MALLOC_ARENA_MAX": "1", "CUDA_CACHE_MAXSIZE": "1000000", "NCCL_SHM_DISABLE": "1",
+        "TF_CUDNN_WORKSPACE_LIMIT_IN_MB": "256",
+    }  # fmt: skip
+    said = {c.name: c for c in judge(found) if c.cause == "machine/slowing-setting"}
+    assert {name for name, c in said.items() if c.state is State.NOTED and c.sources} == set(found["environment"])
+    found["environment"] = {"MALLOC_ARENA_MAX": "4", "CUDA_CACHE_MAXSIZE": "4294967296",
+                            "TF_CUDNN_WORKSPACE_LIMIT_IN_MB": "8192"}  # fmt: skip
+    assert {c.name for c in judge(found) if c.cause == "machine/slowing-setting"} == {"settings"}
+
+
+@pytest.mark.parametrize(("threads", "state"), [("32", State.NOTED), ("64", State.NOTED), ("65", State.WRONG)])
+def test_far_more_threads_than_cores_are_wrong(threads: str, state: State) -> None:
+    found = changed("healthy_t4", "environment", to={"OMP_NUM_THREADS": threads})
+    check = named(found, "machine/limited-host", "threads")
+    assert check.state is state
+    assert check.remedy == ("`export OMP_NUM_THREADS=32`" if state is State.WRONG else None)
+
+
+def test_the_host_and_the_link_in_more_words() -> None:
+    found = facts("worn_v100")
+    found["numa_distances"] = [[10, 21], [21, 10]]
+    assert "(distance 10 within it, 21 to the others)" in named(found, "machine/limited-host", "NUMA").says
+    found = changed("healthy_t4", "memory", "swap_free_bytes", to=7 << 30)
+    check = named(found, "machine/limited-host", "memory")
+    assert (check.state, "1 GiB swapped out" in check.says) == (State.NOTED, True)
+    found["load"]["devices"][0]["bytes_per_second"] = 7e9  # of 15.8
+    check = named(found, "transfer/slow-link", "link")
+    assert (check.state, check.says.endswith("copies reach 7 GB/s, less than half of that")) == (State.NOTED, True)
+
+
+def test_errors_are_counted() -> None:
+    found = facts("healthy_t4")
+    found["gpu"]["devices"][0]["ecc_corrected"] = 12
+    assert named(found, "machine/faulty-gpu", "memory errors").says == (
+        "no uncorrectable memory error, 12 corrected ones"
+    )
+    found["kernel_log"]["xids"] = [{"address": "0000:3b:00", "code": 31, "count": 3}]
+    assert "XIDs 31 (3 times) in" in named(found, "machine/faulty-gpu", "fault log").says
+    found["kernel_log"]["xids"].append({"address": "0000:3b:00", "code": 79, "count": 2})
+    assert "XID 79 (2 times), the GPU has fallen off the bus" in named(found, "machine/faulty-gpu", "fault log").says
+
+
+def test_libraries_that_were_tried_are_one_line() -> None:
+    found = facts("healthy_t4")
+    assert named(found, "machine/gpu-unseen", "libraries").says == "8 of 8 libraries load by their names"
+    found["libraries"][7] |= {"loaded": None, "found": ["/a/libcudnn.so.9", "/b/libcudnn.so.9"]}
+    check = named(found, "machine/gpu-unseen", "libraries")
+    assert check.state is State.NOTED
+    assert check.says == (
+        "7 of 8 libraries load by their names, not libcudnn.so.9; several files lie on the way of libcudnn.so.9"
+    )
 
 
 def test_in_a_container_one_process_on_the_card_may_be_the_run_itself() -> None:

@@ -18,6 +18,8 @@ from slowtrain.machine.reading import (
     cards,
     figure,
     gib,
+    others,
+    pictures,
     plural,
     present,
 )
@@ -68,7 +70,8 @@ def _headline(wrong: Sequence[Check], facts: Mapping[str, Any]) -> str:
         more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
         return f"{plural(len(wrong), 'thing')} wrong: {_first(wrong[0])}{more}"
     if present(facts) is False:
-        return "nothing wrong was found; there is no NVIDIA GPU here"
+        besides = f", and the {others(facts)[0]} was not looked at" if others(facts) else ""
+        return f"nothing wrong was found; there is no NVIDIA GPU here{besides}"
     if present(facts) is None:
         return "nothing wrong was found, but whether there is a GPU could not be seen"
     return "nothing wrong was found"
@@ -88,21 +91,14 @@ def _about(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     where = " ".join(str(w) for w in (system, at(facts, "platform", "release"), machine) if w)
     inside = [w for w in (at(facts, "platform", "container"), "WSL" if at(facts, "devices", "wsl") else None) if w]
     inside += ["virtual machine"] if at(facts, "cpu", "virtual") else []
+    inside += [name] if (name := at(facts, "platform", "distribution", "name")) else []
     said = [("system", where + (f" ({', '.join(map(str, inside))})" if inside else ""))]
     cores, model = figure(at(facts, "cpu", "logical_cores")), at(facts, "cpu", "model")
     memory = figure(at(facts, "memory", "usable_bytes"))
     host = [plural(cores, "core") if cores else None, f"of {model}" if model else None]
     host += [f", {gib(memory)}" if memory else None]
     said.append(("host", " ".join(str(h) for h in host if h).replace(" ,", ",") or "not told"))
-    shown = cards(facts)
-    card = ", ".join(
-        f"{gpu.get('name')} ({gib(total)})"
-        if (total := figure(gpu.get("memory_total_bytes")))
-        else str(gpu.get("name"))
-        for gpu in shown[:4]
-    )
-    none = {False: "none", True: "there, but not shown by its driver", None: "not to be seen"}[present(facts)]
-    said.append(("GPU", card + (f" and {len(shown) - 4} more" if len(shown) > 4 else "") if shown else none))
+    said.append(("GPU", _gpus(facts)))
     asked = [
         f"{called(name, b)}{'' if b.get('error') else _built(b)}"
         if b.get("version")
@@ -113,6 +109,22 @@ def _about(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     if backend(facts) != "tensorflow":
         said.append(("Keras on", backend(facts)))
     return said
+
+
+def _gpus(facts: Mapping[str, Any]) -> str:
+    """NVIDIA's, then what else is there."""
+    shown = cards(facts)
+    card = ", ".join(
+        f"{gpu.get('name')} ({gib(total)})"
+        if (total := figure(gpu.get("memory_total_bytes")))
+        else str(gpu.get("name"))
+        for gpu in shown[:4]
+    )
+    none = {False: "none", True: "there, but not shown by its driver", None: "not to be seen"}[present(facts)]
+    found = [card + (f" and {len(shown) - 4} more" if len(shown) > 4 else "") if shown else none, *others(facts)]
+    if present(facts) is False and len(found) > 1:
+        found[0] = "none of NVIDIA"
+    return "; ".join([*found, *(f"display of {who}" for who in pictures(facts))])
 
 
 def _built(build: Mapping[str, Any]) -> str:

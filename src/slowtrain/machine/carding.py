@@ -17,6 +17,9 @@ BUSY, CLOCK, FAULTY, LINK = (
 )  # fmt: skip
 # Of a card's memory: a process that holds less leaves room for every batch that would otherwise fit.
 LITTLE_SHARE = 0.05
+MOST_NAMED = 5  # processes, by their numbers
+# Of what a link carries: with less, something beside the link holds copies up (a busy host, another memory node).
+ODD_SHARE = 0.5
 HOT = 0x20 | 0x40  # software and hardware: too hot
 BRAKED = 0x8 | 0x80  # hardware slowdown, external power brake
 POWER = 0x4
@@ -30,7 +33,7 @@ def carding(facts: Facts) -> Iterator[Check]:
         yield from _none(facts)
         return
     for gpu in found:
-        for check in (*_company(gpu), *_clock(facts, gpu), *_health(facts, gpu), _link(facts, gpu)):
+        for check in (*_company(facts, gpu), *_clock(facts, gpu), *_health(facts, gpu), _link(facts, gpu)):
             yield replace(check, where=card(gpu))
 
 
@@ -43,44 +46,74 @@ def _none(facts: Facts) -> Iterator[Check]:
             yield Check(cause, "card", State.UNCHECKED, f"the driver shows no card: {why}", missing=(Signal.CARD,))
 
 
-def _company(gpu: Facts) -> Iterator[Check]:
+def _company(facts: Facts, gpu: Facts) -> Iterator[Check]:
     """Other processes with their memory, and a display."""
-    name, total = "processes", figure(gpu.get("memory_total_bytes"))
     running = gpu.get("compute_processes")
+    computing = [row.get("pid") for row in rows(running)]
+    drawing = [row for row in rows(gpu.get("graphics_processes")) if row.get("pid") not in computing]
+    shows = ["it drives a display, which takes some of its memory and time"] if gpu.get("display_active") else []
+    shows += [_does(drawing, "draw")] if drawing else []
     if not isinstance(running, list):
-        yield Check(BUSY, name, State.UNCHECKED, "its processes are not told", missing=(Signal.CARD,))
+        says = "; ".join(["its processes are not told", *shows])
+        yield Check(BUSY, "processes", State.UNCHECKED, says, missing=(Signal.CARD,))
         return
-    others = rows(running)
-    sizes = [figure(row.get("memory_used_bytes")) for row in others]
-    held = sum(size or 0.0 for size in sizes)
-    unknown = any(size is None for size in sizes)
-    if others and (unknown or total is None or held >= LITTLE_SHARE * total):
-        pids = ", ".join(str(row.get("pid")) for row in others[:5])
-        of = f" of {gib(total)}" if total else ""
-        says = f"{plural(len(others), 'other process')} compute on it (pid {pids})".replace("processs", "processes")
-        says += ", their memory is not told" if unknown else f" and hold {gib(held)}{of}"
-        remedy = (
-            f"stop what is not needed (`ps -fp {pids.replace(' ', '')}`), or give this training a card of its own: "
-        )
-        remedy += "`export CUDA_VISIBLE_DEVICES=…`"
-        numbers = {"processes": float(len(others)), "held_bytes": held}
-        yield Check(BUSY, name, State.WRONG, says, remedy, numbers, ("nvml",))
-    else:
-        used, kept = figure(gpu.get("memory_used_bytes")) or 0.0, figure(gpu.get("memory_reserved_bytes"))
-        says = "no other process computes on it"
-        if kept:
-            held = max(used - kept, 0.0)
-            says += f" ({gib(held)} in use, and " if held else " ("
-            says += f"{gib(kept)} kept by the driver)"
-        elif used:
-            says += f" ({gib(used)} in use, what the driver keeps for itself among it)"
-        yield Check(BUSY, name, State.FINE, says, sources=("nvml",))
-    if gpu.get("display_active"):
-        says = "it drives a display, which takes some of its memory and time"
-        yield Check(BUSY, "display", State.NOTED, says, sources=("nvml",))
+    yield _processes(facts, gpu, rows(running))
+    if shows:
+        yield Check(BUSY, "display", State.NOTED, "; ".join(shows), sources=("nvml",))
     if gpu.get("mig_mode"):
-        says = "it is split into MIG instances: a program gets one of them, a part of the card"
+        instances = figure(gpu.get("mig_instances"))
+        parts = "MIG instances" if instances is None else plural(instances, "MIG instance")
+        says = f"it is split into {parts}: a program gets one of them, a part of the card"
+        says = "MIG is on, and no instance was made" if instances == 0 else says
         yield Check(BUSY, "MIG", State.NOTED, says, sources=("nvml",))
+
+
+def _processes(facts: Facts, gpu: Facts, others: list[Facts]) -> Check:
+    """What the driver lists, however small; and memory in use that it lists nobody for."""
+    name, total = "processes", figure(gpu.get("memory_total_bytes"))
+    held = _held(others)
+    if others and (held is None or total is None or held >= LITTLE_SHARE * total):
+        pids = ",".join(str(row.get("pid")) for row in others[:MOST_NAMED])
+        where = " on the host" if at(facts, "devices", "own_pid_namespace") else ""
+        remedy = f"stop what is not needed (`ps -fp {pids}`{where})"
+        idle = [str(g.get("index")) for g in cards(facts) if g.get("compute_processes") == []]
+        if idle:
+            free = f"`export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={idle[0]}`"
+            remedy += f", or take a card on which nobody computes: {free}"
+        numbers = {"processes": float(len(others)), "held_bytes": held or 0.0}
+        says = _does(others, "compute", total)
+        return Check(BUSY, name, State.WRONG, says, remedy, numbers, ("nvml", "host-numbers"))
+    if others:
+        return Check(BUSY, name, State.NOTED, _does(others, "compute", total),
+                     sources=("nvml", "host-numbers"))  # fmt: skip
+    used, kept = figure(gpu.get("memory_used_bytes")) or 0.0, figure(gpu.get("memory_reserved_bytes"))
+    drawn = _held(rows(gpu.get("graphics_processes"))) or 0.0
+    says = "the driver lists no other process that computes on it"
+    if kept is None:
+        says += f" ({gib(used)} in use, what the driver keeps for itself among it)" if used else ""
+        return Check(BUSY, name, State.FINE, says, sources=("nvml",))
+    held = max(used - kept, 0.0)
+    if total and held - drawn >= LITTLE_SHARE * total:
+        says += f", and {gib(held)} of {gib(total)} are in use: by whom it does not tell"
+        return Check(BUSY, name, State.NOTED, says, sources=("nvml",))
+    says += f" ({gib(held)} in use, and " if held else " ("
+    return Check(BUSY, name, State.FINE, f"{says}{gib(kept)} kept by the driver)", sources=("nvml",))
+
+
+def _held(processes: list[Facts]) -> float | None:
+    """The memory that they hold together; None where the driver does not tell that of each."""
+    sizes = [figure(row.get("memory_used_bytes")) for row in processes]
+    return None if None in sizes else sum(size or 0.0 for size in sizes)
+
+
+def _does(processes: list[Facts], verb: str, total: float | None = None) -> str:
+    """Which processes do that on the card, and what of its memory they hold."""
+    pids, held = ", ".join(str(row.get("pid")) for row in processes[:MOST_NAMED]), _held(processes)
+    one = len(processes) == 1
+    says = f"1 other process (pid {pids}) {verb}s" if one else f"{len(processes)} other processes (pid {pids}) {verb}"
+    if held is None:
+        return f"{says} on it, {'its' if one else 'their'} memory is not told"
+    return f"{says} on it and hold{'s' if one else ''} {gib(held)}" + (f" of {gib(total)}" if total else "")
 
 
 def _loaded(facts: Facts, gpu: Facts) -> Facts | None:
@@ -179,6 +212,8 @@ def _health(facts: Facts, gpu: Facts) -> Iterator[Check]:
     else:
         retired = figure(gpu.get("retired_pages")) or figure(gpu.get("remapped_rows")) or 0
         more = f", {retired:g} pages or rows retired in its life" if retired else ""
+        mended = figure(gpu.get("ecc_corrected"))
+        more = (f", {plural(mended, 'corrected one')}" if mended else "") + more
         yield Check(FAULTY, name, State.FINE, f"no uncorrectable memory error{more}", sources=("nvml",))
     yield _log(facts, gpu)
 
@@ -190,14 +225,17 @@ def _log(facts: Facts, gpu: Facts) -> Check:
         return Check(FAULTY, name, State.UNCHECKED, f"the kernel's log: {why}", missing=(Signal.CARD,))
     here = _address(gpu.get("pci_address"))
     mine = [row for row in rows(found) if here is None or _address(row.get("address")) == here]
-    faulty = {int(row["code"]) for row in mine if isinstance(row.get("code"), int)} & set(FAULTY_XIDS)
+    often: dict[str, float] = {}
+    for row in mine:
+        often[str(row.get("code"))] = often.get(str(row.get("code")), 0.0) + (figure(row.get("count")) or 1.0)
+    times = {code: f"{code} ({plural(n, 'time')})" if n > 1 else code for code, n in often.items()}
+    faulty = [code for code in sorted(FAULTY_XIDS) if str(code) in often]
     if faulty:
-        says = "the driver reported " + "; ".join(f"XID {c}, {FAULTY_XIDS[c]}" for c in sorted(faulty))
+        says = "the driver reported " + "; ".join(f"XID {times[str(c)]}, {FAULTY_XIDS[c]}" for c in faulty)
         remedy = "`sudo dmesg | grep -i xid` shows when; reset the card or reboot; if it comes back, have it replaced"
         return Check(FAULTY, name, State.WRONG, says, remedy, sources=("xid", "page-retirement"))
     if mine:
-        codes = ", ".join(dict.fromkeys(str(row.get("code")) for row in mine))
-        says = f"XIDs {codes} in the kernel's log, which programs can cause too"
+        says = f"XIDs {', '.join(times.values())} in the kernel's log, which programs can cause too"
         return Check(FAULTY, name, State.NOTED, says, sources=("xid",))
     return Check(FAULTY, name, State.FINE, "no XID in the kernel's log", sources=("xid",))
 
@@ -233,4 +271,7 @@ def _link(facts: Facts, gpu: Facts) -> Check:
         remedy += "to automatic in the firmware; in a rented machine take another"
         return Check(LINK, name, State.WRONG, says, remedy, numbers, ("pcie-rate", "nvml"))
     says += f", the most here{said}"
+    if reached and reached / 1e9 < ODD_SHARE * rate * now[1]:
+        says += ", less than half of that"
+        return Check(LINK, name, State.NOTED, says, None, numbers, ("pcie-rate",))
     return Check(LINK, name, State.FINE, says, None, numbers, ("pcie-rate",))

@@ -13,6 +13,7 @@ from slowtrain.machine import folder as folders
 from slowtrain.machine import frameworks, kernel_log, libraries, loading
 from slowtrain.machine.facts import SCHEMA, facts
 from slowtrain.machine.gpu import Gpus
+from slowtrain.machine.reading import present
 
 MOST_FILE_BYTES = 8 << 20
 SECTIONS = ("platform", "cpu", "cgroup", "memory", "gpu")  # that every document has
@@ -35,8 +36,7 @@ def gather(
     found["frameworks"] = builds
     cuda = [b for b in builds.values() if b.get("cuda_build")]
     names = [n for b in cuda for n in libraries.wanted(b.get("cuda_version"), b.get("cudnn_version"))]
-    there = bool(found["gpu"]["devices"] or found["devices"]["pci_gpus"] or found["devices"]["files"])
-    names = list(dict.fromkeys(names or (["libcuda.so.1"] if there else [])))
+    names = list(dict.fromkeys(names or (["libcuda.so.1"] if present(found) else [])))
     found["libraries"] = libraries.libraries(names, os.environ) if names else []
     found["kernel_log"] = kernel_log.kernel_log()
     if load and gpus.handles:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from slowtrain.figures import plain
-from slowtrain.machine.reading import Facts, at, builds, card, cards, figure, gib, plural, rows
+from slowtrain.machine.reading import Facts, at, builds, card, cards, container, figure, gib, plural, rows
 from slowtrain.machine.rules import DOCKER_SHM_BYTES
 from slowtrain.model import Signal
 from slowtrain.model.sheet import Check, State
@@ -20,6 +21,8 @@ THREADS = (
     "MKL_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
 )
+CROWDING = ("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+CROWDED = 2.0  # threads a usable core: up to there a second hardware thread may serve the other one
 SHM = "/dev/shm"  # noqa: S108  # where the system keeps shared memory
 OFTEN = 0.1  # of the periods in which the container ran: the least speed-up that is ever worth a word
 MOSTLY_CACHED = 0.9  # of the bytes read, that the kernel counted as fetched from storage: below, memory had some
@@ -72,7 +75,7 @@ def _quota(facts: Facts) -> Iterator[Check]:
     )
     says = f"a quota of {plain(quota)} cores of {board:g}" if board else f"a quota of {plain(quota)} cores"
     numbers = {"quota_cores": quota, **({"cores": board} if board else {})}
-    remedy = "raise it (`docker run --cpus …`, `resources.limits.cpu`), or fit the pools to it: "
+    remedy = f"raise it{_more_cores(facts, board)}, or fit the pools to it: "
     remedy += f"`export TF_NUM_INTRAOP_THREADS={max(int(quota), 1)} OMP_NUM_THREADS={max(int(quota), 1)}`"
     if stopped and periods:
         says += f"; it stopped this container in {stopped / periods:.0%} of its periods"
@@ -87,6 +90,14 @@ def _quota(facts: Facts) -> Iterator[Check]:
         yield Check(CAUSE, "quota", State.NOTED, says, None, numbers, ("tensorflow-threads",))
 
 
+def _more_cores(facts: Facts, board: float | None) -> str:
+    """How this kind of container is given all cores."""
+    inside = container(facts)
+    if inside in ("docker", "podman") and board:
+        return f" (`{inside} run --cpus {board:g} …`)"
+    return f" (in the pod: `resources.limits.cpu: {board:g}`)" if inside == "kubernetes" and board else ""
+
+
 def _threads(facts: Facts) -> Iterator[Check]:
     """Settings that leave most of the cores idle: one thread where there are several cores."""
     usable = figure(at(facts, "cpu", "usable_cores"))
@@ -95,16 +106,27 @@ def _threads(facts: Facts) -> Iterator[Check]:
     if pools == 1 and not said["TF_NUM_INTRAOP_THREADS"]:
         said["intra_op_parallelism_threads"] = "1"
     one = [name for name, value in said.items() if str(value or "").strip() == "1"]
+    many = [f"{name}={n}" for name in CROWDING if (n := _number(said[name])) > CROWDED * max(usable or n, 1.0)]
     told = ", ".join(f"{name}={value}" for name, value in said.items() if value)
     if usable is None:
         yield _unknown("threads", "the cores that may be used are not told")
     elif one and usable >= 2:
         says = f"{', '.join(one)} = 1 on {plural(usable, 'core')}: what it governs computes with one thread"
         yield Check(CAUSE, "threads", State.WRONG, says, f"`unset {' '.join(one)}`", {"cores_allowed": usable})
+    elif many:
+        says = f"{', '.join(many)} on {plural(usable, 'core')}: more than twice as many threads take turns on them"
+        fit = " ".join(f"{one.partition('=')[0]}={max(int(usable), 1)}" for one in many)
+        yield Check(CAUSE, "threads", State.WRONG, says, f"`export {fit}`", {"cores_allowed": usable},
+                    ("oversubscription",))  # fmt: skip
     elif told:
         yield Check(CAUSE, "threads", State.NOTED, f"thread settings: {told}, on {plural(usable, 'core')}")
     else:
         yield Check(CAUSE, "threads", State.FINE, "thread pools are left to size themselves")
+
+
+def _number(value: object) -> int:
+    text = str(value or "").strip()
+    return int(text) if text.isdecimal() else 0
 
 
 def _memory(facts: Facts) -> Check:
@@ -127,6 +149,8 @@ def _memory(facts: Facts) -> Check:
         return Check(CAUSE, "memory", State.WRONG, f"nearly none left: {says}", remedy, numbers)
     if free < LEAST_FREE_SHARE * usable:
         return Check(CAUSE, "memory", State.NOTED, f"{says}; a part of what is used is cache", None, numbers)
+    if swapped:
+        return Check(CAUSE, "memory", State.NOTED, f"{says}: what is needed of it has to be read back", None, numbers)
     return Check(CAUSE, "memory", State.FINE, says, None, numbers)
 
 
@@ -139,7 +163,9 @@ def _shared(facts: Facts) -> Iterator[Check]:
     uses = [w for w, here in (("NCCL", len(cards(facts)) > 1), ("PyTorch's loaders", "torch" in builds(facts))) if here]
     if size <= DOCKER_SHM_BYTES and uses:
         says = f"{SHM} has {gib(size)}, and {' and '.join(uses)} need more"
-        remedy = "`docker run --shm-size=1g …` (Kubernetes: an emptyDir of medium Memory there)"
+        remedy = f"`{'podman' if container(facts) == 'podman' else 'docker'} run --shm-size=1g …`"
+        if container(facts) == "kubernetes":
+            remedy = f"mount an emptyDir of medium Memory at {SHM} in the pod"
         yield Check(CAUSE, "shared memory", State.WRONG, says, remedy, {"shm_bytes": size}, ("docker-shm",))
     else:
         small = size <= DOCKER_SHM_BYTES
@@ -163,10 +189,22 @@ def _numa(facts: Facts) -> Iterator[Check]:
             yield Check(CAUSE, "NUMA", State.UNCHECKED, says, missing=(Signal.CARD,), where=card(gpu))
         elif isinstance(bound, list) and bound and not set(bound) & set(nodes[node]):
             says = f"it hangs on memory node {node}, and this process may run on none of that node's cores"
+            says += _distance(facts, node)
             yield Check(CAUSE, "NUMA", State.WRONG, says, f"`numactl --cpunodebind={node} COMMAND`", where=card(gpu))
         else:
-            says = f"it hangs on memory node {node}, whose cores may be used"
+            says = f"it hangs on memory node {node}, whose cores may be used{_distance(facts, node)}"
             yield Check(CAUSE, "NUMA", State.FINE, says, where=card(gpu))
+
+
+def _distance(facts: Facts, node: int) -> str:
+    """The kernel's measure between this node and the others, beside that within it."""
+    said = at(facts, "numa_distances")
+    row = said[node] if isinstance(said, list) and len(said) > node and isinstance(said[node], list) else []
+    if len(row) <= node or len(row) < 2:  # a kernel without a table of them
+        return ""
+    away = sorted({figure(d) or 0.0 for other, d in enumerate(row) if other != node})
+    span = f"{away[0]:g}" if len(away) == 1 else f"{away[0]:g} to {away[-1]:g}"
+    return f" (distance {row[node]} within it, {span} to the others)"
 
 
 def _disk(facts: Facts) -> Iterator[Check]:
@@ -187,7 +225,8 @@ def _disk(facts: Facts) -> Iterator[Check]:
         says = f"the data lies on {what} ({at(data, 'filesystem')})" + (
             f", read at {plain(rate / 1e6)} MB/s" if rate else ""
         )
-        yield Check(CAUSE, "data folder", State.WRONG, says, "copy it into WSL's own file system (`cp -r … ~/data`)",
+        copy = f"`cp -r {shlex.quote(str(at(data, 'folder') or '…'))} ~/data`"
+        yield Check(CAUSE, "data folder", State.WRONG, says, f"copy it into WSL's own file system ({copy})",
                     sources=("wsl-files",))  # fmt: skip
         return
     if not rate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from slowtrain.machine.libraries import major
@@ -67,3 +68,15 @@ def driver_too_old(facts: Facts, build: Facts) -> str | None:
         f"driver {at(facts, 'gpu', 'driver_version')} is older than {'.'.join(map(str, least))}, "
         f"which CUDA {build.get('cuda_version')} needs"
     )
+
+
+def other_plugin(build: Facts) -> str | None:
+    """What to say where JAX's CUDA plugin is of another version than jaxlib, so that it is not used."""
+    has, plugins = version(build.get("jaxlib_version")), build.get("plugins")
+    if has is None or not isinstance(plugins, Mapping):
+        return None
+    for name, said in plugins.items():
+        made = version(said) if "cuda" in str(name) else None
+        if made is not None and made != has:
+            return f"{name} {said} is not used with jaxlib {build.get('jaxlib_version')}"
+    return None

@@ -26,6 +26,7 @@ def matching(facts: Facts) -> Iterator[Check]:
     for name, build in made.items():
         yield _driver(facts, name, build)
         yield from _cudnn(name, build)
+        yield from _plugin(name, build)
         for gpu in cards(facts):
             for check in _code(facts, name, build, gpu):
                 yield replace(check, where=card(gpu))
@@ -88,6 +89,21 @@ def _cudnn(build_name: str, build: Facts) -> Iterator[Check]:
     yield Check(CAUSE, name, State.FINE, says, sources=("cudnn-minor",))
 
 
+def _plugin(name: str, build: Facts) -> Iterator[Check]:
+    """JAX's own parts: jaxlib and the plugin for CUDA."""
+    said = build.get("plugins")
+    plugins = [str(plugin) for plugin in said if "cuda" in str(plugin)] if isinstance(said, Mapping) else []
+    if not plugins or not build.get("jaxlib_version"):
+        return
+    other = kernels.other_plugin(build)
+    if other:
+        extra = f"jax[cuda{major(build.get('cuda_version')) or 12}]"
+        yield Check(CAUSE, f"{name} plugin", State.WRONG, other, f"`pip install -U '{extra}'`", sources=("jax-plugin",))
+        return
+    says = f"jaxlib {build.get('jaxlib_version')} and {', '.join(plugins)} are of one version"
+    yield Check(CAUSE, f"{name} plugin", State.FINE, says, sources=("jax-plugin",))
+
+
 def _loaded_cudnn(build: Facts) -> tuple[tuple[int, ...] | None, str]:
     """Its version and its file. What the loader would find says nothing of it: frameworks bring places of their own."""
     found = [row for row in rows(build.get("loaded")) if _base(row.get("file")).startswith("libcudnn.so")]
@@ -107,11 +123,11 @@ def _code(facts: Facts, name: str, build: Facts, gpu: Facts) -> Iterator[Check]:
     where, has = f"{name} code", gpu.get("compute_capability")
     listed = ", ".join(map(str, build.get("capabilities") or ()))
     if kind is None:
-        why = "compiles for the card it finds" if name == "jax" else "its list of compute capabilities is not known"
-        state = State.FINE if name == "jax" and has else State.UNCHECKED
+        why = "its list of compute capabilities is not known"
+        if name == "jax":
+            why = "compiles for the card it finds; which cards its compiler knows it does not tell"
         for cause in (CAUSE, COMPILED):
-            missing = () if state is State.FINE else (Signal.BUILD,)
-            yield Check(cause, where, state, f"{who} {why}", missing=missing)
+            yield Check(cause, where, State.UNCHECKED, f"{who} {why}", missing=(Signal.BUILD,))
         return
     sources = ("cuda-binary", "tensorflow-capabilities") if name == "tensorflow" else ("cuda-binary",)
     if kind == "none":

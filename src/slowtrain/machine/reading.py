@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from slowtrain.figures import plain
+from slowtrain.machine.rules import MAKERS, PICTURE_ONLY
 
+DXG = "/dev/dxg"
 Facts = Mapping[str, Any]
 NAMES = {"tensorflow": "TensorFlow", "torch": "PyTorch", "jax": "JAX"}
 
@@ -64,9 +66,32 @@ def called(name: str, build: Facts) -> str:
 def present(facts: Facts) -> bool | None:
     """Whether there is an NVIDIA GPU here, whoever sees it; None where the system does not show."""
     pci = at(facts, "devices", "pci_gpus")
-    if cards(facts) or pci or rows(at(facts, "devices", "files")):
+    files = {str(row.get("path")) for row in rows(at(facts, "devices", "files"))}
+    if cards(facts) or pci or files - {DXG}:
         return True
+    if DXG in files:  # WSL has it for whatever GPU Windows has, NVIDIA's library for NVIDIA's alone
+        return True if at(facts, "devices", "wsl_driver") else None
     return False if isinstance(pci, list) else None
+
+
+def others(facts: Facts) -> list[str]:
+    """GPUs of other makers, in words; what shows no more than a console's picture is none."""
+    found = rows(at(facts, "devices", "other_gpus"))
+    return [f"{maker(row)} GPU at PCI {row.get('address')}" for row in found if _computes(row)]
+
+
+def pictures(facts: Facts) -> list[str]:
+    """The makers of the displays that do no more than that, each once."""
+    return list(dict.fromkeys(maker(r) for r in rows(at(facts, "devices", "other_gpus")) if not _computes(r)))
+
+
+def maker(row: Facts) -> str:
+    vendor = str(row.get("vendor"))
+    return MAKERS.get(vendor, f"vendor {vendor}")
+
+
+def _computes(row: Facts) -> bool:
+    return str(row.get("vendor")) not in PICTURE_ONLY
 
 
 def container(facts: Facts) -> str | None:

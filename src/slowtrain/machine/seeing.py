@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 from slowtrain.machine import kernels
@@ -16,6 +17,7 @@ from slowtrain.machine.reading import (
     card,
     cards,
     container,
+    others,
     plural,
     present,
     rows,
@@ -26,16 +28,33 @@ from slowtrain.model import Signal
 from slowtrain.model.sheet import Check, State
 
 CAUSE = "machine/gpu-unseen"
+Reason = tuple[str, str, tuple[str, ...]]  # what was found, what to do, sources
 GIVE = {
-    "docker": "start it with `docker run --gpus all …`; the host needs the NVIDIA Container Toolkit for that",
-    "podman": "start it with `podman run --device nvidia.com/gpu=all …`; the host needs the NVIDIA Container Toolkit",
+    "docker": (
+        "start it with `docker run --gpus all …`; the host needs the NVIDIA Container Toolkit for that",
+        "container-gpu",
+    ),
+    "podman": (
+        "start it with `podman run --device nvidia.com/gpu=all …`; the host needs the NVIDIA Container Toolkit",
+        "container-gpu",
+    ),
+    "kubernetes": (
+        "ask for it in the pod's `resources.limits`: `nvidia.com/gpu: 1`; the cluster needs NVIDIA's device plugin",
+        "kubernetes-gpu",
+    ),
+    "apptainer": ("start it with `apptainer exec --nv …` (`singularity exec --nv …`)", "apptainer-gpu"),
 }
+INSTALL = {"ubuntu": "`sudo ubuntu-drivers install`", "debian": "`sudo apt install nvidia-driver`, of non-free"}
+GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/ has the command"
 
 
 def seeing(facts: Facts) -> Iterator[Check]:
     """The driver's part, then each framework's."""
     first = _driver(facts)
     yield first
+    if present(facts) and others(facts):
+        says = f"{', '.join(others(facts))}: of no other maker than NVIDIA is looked at"
+        yield Check(CAUSE, "other GPUs", State.UNCHECKED, says, missing=(Signal.CARD,))
     asked = builds(facts)
     if not asked:
         says = "no framework was asked"
@@ -48,6 +67,8 @@ def seeing(facts: Facts) -> Iterator[Check]:
         if found.state is State.WRONG and spared:
             found = Check(CAUSE, found.name, State.NOTED, found.says, numbers=found.numbers, sources=found.sources)
         yield found
+    if cards(facts) and rows(at(facts, "libraries")):
+        yield _tried(rows(at(facts, "libraries")))
 
 
 def _driver(facts: Facts) -> Check:
@@ -59,6 +80,13 @@ def _driver(facts: Facts) -> Check:
         return Check(CAUSE, "driver", State.FINE, says, numbers={"gpus": float(len(shown))})
     if there is None:
         says = "the system does not show whether there is a GPU (no PCI bus to read)"
+        if rows(at(facts, "devices", "files")):
+            looked = at(facts, "devices", "wsl_driver") is False
+            says = "/dev/dxg is there for any maker's GPU; NVIDIA's library in /usr/lib/wsl/lib "
+            says += "is not" if looked else "was not looked for"
+        return Check(CAUSE, "driver", State.UNCHECKED, says, missing=(Signal.CARD,))
+    if not there and others(facts):
+        says = f"no NVIDIA GPU here, but {', '.join(others(facts))}: of no other maker than NVIDIA is looked at"
         return Check(CAUSE, "driver", State.UNCHECKED, says, missing=(Signal.CARD,))
     if not there:
         return Check(CAUSE, "driver", State.FINE, "no NVIDIA GPU on this computer, none missed")
@@ -66,7 +94,7 @@ def _driver(facts: Facts) -> Check:
     return Check(CAUSE, "driver", State.WRONG, says, remedy, sources=sources)
 
 
-def _hidden(facts: Facts) -> tuple[str, str, tuple[str, ...]]:
+def _hidden(facts: Facts) -> Reason:
     """Why the driver shows no GPU where there is one: what was found, what to do, sources."""
     pci = rows(at(facts, "devices", "pci_gpus"))
     files = rows(at(facts, "devices", "files"))
@@ -76,28 +104,46 @@ def _hidden(facts: Facts) -> tuple[str, str, tuple[str, ...]]:
     if at(facts, "devices", "wsl"):
         says = f"the GPU is there (/dev/dxg), but the driver's library does not load ({said})"
         return says, "update the driver in Windows, then `wsl --update`; install no Linux driver in WSL", ("wsl",)
+    give, source = GIVE.get(inside or "", GIVE["docker"])
     if not files and inside:
-        return (
-            f"{where}, but this container was given no /dev/nvidia*",
-            GIVE.get(inside, GIVE["docker"]),
-            ("container-gpu",),
-        )
-    blocked = [str(f.get("path")) for f in files if f.get("usable") is False]
+        return f"{where}, but this container was given no /dev/nvidia*", give, (source,)
+    if inside and "unknown error" in str(said).lower():
+        says = f"{where}, and NVML says {said!r}, as in a container that has lost its GPUs: that happens when systemd "
+        says += "on the host reloads its units"
+        remedy = "end this container and start it anew; release 1.18 or newer of the NVIDIA Container Toolkit on the "
+        return says, f"{remedy}host keeps them", ("container-lost",)
+    blocked = [f for f in files if f.get("usable") is False]
     if blocked:
-        says = f"{where}; this process may not open {', '.join(blocked)}"
-        remedy = f"`ls -l {blocked[0]}` shows which group may: join it (`sudo usermod -aG GROUP $USER`), log in again"
-        return says, remedy, ()
+        return _blocked(where, blocked, give if inside else None)
     if at(facts, "devices", "nouveau") and not loaded:
-        return f"{where}, but the nouveau driver holds it", "install NVIDIA's driver (it turns nouveau off)", ()
+        return f"{where}, but the nouveau driver holds it", f"{_install(facts)}; NVIDIA's turns nouveau off", ()
     if not loaded:
-        remedy = (
-            "install NVIDIA's driver (Ubuntu: `sudo ubuntu-drivers install`), reboot; if it is: `sudo modprobe nvidia`"
-        )
-        return f"{where}, but NVIDIA's kernel driver is not loaded", remedy, ()
+        return f"{where}, but NVIDIA's kernel driver is not loaded", _install(facts), ()
     if "mismatch" in str(said).lower():
         says = f"the loaded kernel driver is {loaded}, and its libraries are of another version ({said})"
         return says, "reboot: the driver was updated while the old one was loaded", ()
     return f"{where}, driver {loaded} is loaded, but does not answer: {said}", "run `nvidia-smi`; it says more", ()
+
+
+def _blocked(where: str, files: list[Facts], give: str | None) -> Reason:
+    """Device files that are there and may not be used; ``give`` says how this container is given a GPU."""
+    why = sorted({str(f.get("refused")) for f in files if f.get("refused")})
+    says = f"{where}; this process may not open {', '.join(str(f.get('path')) for f in files)}"
+    says += f" ({', '.join(why)})" if why else ""
+    group, first = next((f.get("group") for f in files if f.get("group")), None), files[0].get("path")
+    if give and why == ["EPERM"]:
+        return f"{says}: the container's rules for devices forbid it", give, ("container-gpu",)
+    if group and group != "root":
+        return says, f"`sudo usermod -aG {group} $USER`, then log in again: members of that group may", ()
+    return says, f"`ls -l {first}` shows who may open it: run as that user", ()
+
+
+def _install(facts: Facts) -> str:
+    """NVIDIA's driver on this very distribution; what a container says of its own is not the host's."""
+    inside, system = container(facts), at(facts, "platform", "distribution", "id")
+    how = INSTALL.get(str(system)) if not inside else None
+    on = "on the host " if inside else ""
+    return f"{on}install NVIDIA's driver ({how or GUIDE}), reboot; if it is installed: `sudo modprobe nvidia`"
 
 
 def _framework(facts: Facts, name: str, build: Facts) -> Check:
@@ -108,8 +154,15 @@ def _framework(facts: Facts, name: str, build: Facts) -> Check:
     if seen:
         hidden = len(cards(facts)) - int(seen)
         more = f", of {len(cards(facts))}" if hidden > 0 else ""
+        visible = _visible(facts)
+        because = hidden > 0 and visible is not None and left(visible, len(cards(facts))) == seen
+        more += f": CUDA_VISIBLE_DEVICES={str(visible)[:60]!r} leaves the others out" if because else ""
         state = State.NOTED if hidden > 0 else State.FINE
-        return Check(CAUSE, name, state, f"{who} sees {plural(seen, 'GPU')}{more}", numbers={"gpus": float(seen)})
+        return Check(CAUSE, name, state, f"{who} sees {plural(seen, 'GPU')}{more}", numbers={"gpus": float(seen)},
+                     sources=("cuda-variables",) if because else ())  # fmt: skip
+    if there is False and others(facts):
+        says = f"{who} sees no GPU; the {others(facts)[0]} was not looked at"
+        return Check(CAUSE, name, State.UNCHECKED, says, missing=(Signal.CARD,))
     if there is False:
         return Check(CAUSE, name, State.FINE, f"{who} sees no GPU, and there is none")
     if there is None:
@@ -119,43 +172,91 @@ def _framework(facts: Facts, name: str, build: Facts) -> Check:
     return Check(CAUSE, name, State.WRONG, f"{who} sees no GPU: {why}", remedy, sources=sources)
 
 
-def _blind(facts: Facts, name: str, build: Facts) -> tuple[str, str, tuple[str, ...]]:
-    """Why a framework sees no GPU where there is one; the surest reason first."""
+def _visible(facts: Facts) -> str | None:
+    found = at(facts, "environment", "CUDA_VISIBLE_DEVICES")
+    return found if isinstance(found, str) else None
+
+
+def left(visible: str, count: int) -> int | None:
+    """Of ``count`` GPUs those that CUDA_VISIBLE_DEVICES leaves: what stands before the first entry that is none.
+
+    None where it names them in another way than by number (UUIDs are not among the facts), or one of them twice.
+    """
+    seen: list[str] = []
+    for entry in visible.split(","):
+        number = entry.strip()
+        if number.upper().startswith(("GPU-", "MIG-")) or number in seen:
+            return None
+        if not number.isdecimal() or int(number) >= count:
+            break
+        seen.append(number)
+    return len(seen)
+
+
+def _blind(facts: Facts, name: str, build: Facts) -> Reason:
+    """Why a framework sees no GPU where there is one, what to do, sources; the surest reason first."""
     system, number = at(facts, "platform", "system"), version(build.get("version")) or ()
-    visible = at(facts, "environment", "CUDA_VISIBLE_DEVICES")
-    if name == "tensorflow" and system == "Windows" and number[:2] > LAST_NATIVE_WINDOWS:
-        why = "from 2.11 on it uses none on native Windows"
-        return (
-            why,
-            "train in WSL2: `wsl --install`, then there `pip install 'tensorflow[and-cuda]'`",
-            ("tensorflow-windows",),
-        )
-    if isinstance(visible, str) and (not visible.strip() or visible.strip().startswith("-1")):
-        why = f"CUDA_VISIBLE_DEVICES={visible!r} hides them all"
-        return (
-            why,
-            "`unset CUDA_VISIBLE_DEVICES`, or name the GPUs: `export CUDA_VISIBLE_DEVICES=0`",
-            ("cuda-variables",),
-        )
-    platforms = at(facts, "environment", "JAX_PLATFORMS") if name == "jax" else None
-    if isinstance(platforms, str) and platforms and not {"gpu", "cuda", "rocm"} & set(platforms.lower().split(",")):
-        return f"JAX_PLATFORMS={platforms[:60]} leaves it out", "`unset JAX_PLATFORMS`", ("jax-flags",)
+    found = _windows(facts, name, number) if system == "Windows" else None
+    found = found or _left_out(facts, name)
+    if found:
+        return found
     if not build.get("cuda_build") and not build.get("rocm_build"):
         return "this is a build for the CPU alone", _cuda_build(facts, name, number), ("tensorflow-cuda-wheels",)
     if not cards(facts):
         return "the driver shows none either", "first the driver", ()
-    lacking = _lacking(facts, name, build)
-    if lacking:
-        return lacking
+    found = _undivided(facts) or _lacking(facts, name, build)
+    if found:
+        return found
     old = kernels.driver_too_old(facts, build)
     if old:
         return old, "update the driver (machine/library-mismatch says to which version)", ("cuda-driver",)
+    other = kernels.other_plugin(build)
+    if other:
+        return other, _cuda_build(facts, name, number), ("jax-plugin",)
     none = [card(gpu) for gpu in cards(facts) if kernels.code_for(name, build, gpu) == "none"]
     if none:
         return f"it has no code for {', '.join(none)}", "see machine/library-mismatch", ("cuda-binary",)
+    if "libraries" not in facts:  # a run's facts: nothing was tried, and nothing asked in a process of its own
+        return "the run does not tell why", "run `slowtrain doctor`: it tries the libraries and hears what it says", ()
     words = "; ".join(str(line) for line in build.get("said") or ()) or "it does not say why"
     remedy = f"reason not found; its own words: run `python -m slowtrain.capture.builds {name}` and read stderr"
     return words[:200], remedy, ()
+
+
+def _windows(facts: Facts, name: str, number: tuple[int, ...]) -> Reason | None:
+    """What uses no GPU on native Windows, and does in WSL2."""
+    there = "train in WSL2: `wsl --install`, then there "
+    if name == "tensorflow" and number[:2] > LAST_NATIVE_WINDOWS:
+        remedy = f"{there}`pip install 'tensorflow[and-cuda]'`"
+        return "from 2.11 on it uses none on native Windows", remedy, ("tensorflow-windows",)
+    if name == "jax":
+        remedy = there + _cuda_build(facts, name, number)
+        return "there is no build of it for GPUs on native Windows", remedy, ("jax-platforms",)
+    return None
+
+
+def _left_out(facts: Facts, name: str) -> Reason | None:
+    """Settings that leave the GPU out."""
+    visible, shown = _visible(facts), len(cards(facts))
+    if visible is not None and left(visible, shown or sys.maxsize) == 0:
+        numbers = ",".join(str(index) for index in range(shown or 1))
+        hides = not visible.strip() or visible.strip().startswith("-1")
+        why = "hides them all" if hides else f"begins with none of the GPUs here ({numbers}), and so hides them all"
+        remedy = f"`unset CUDA_VISIBLE_DEVICES`, or name the GPUs: `export CUDA_VISIBLE_DEVICES={numbers}`"
+        return f"CUDA_VISIBLE_DEVICES={visible[:60]!r} {why}", remedy, ("cuda-variables",)
+    platforms = at(facts, "environment", "JAX_PLATFORMS") if name == "jax" else None
+    if isinstance(platforms, str) and platforms and not {"gpu", "cuda", "rocm"} & set(platforms.lower().split(",")):
+        return f"JAX_PLATFORMS={platforms[:60]} leaves it out", "`unset JAX_PLATFORMS`", ("jax-flags",)
+    return None
+
+
+def _undivided(facts: Facts) -> Reason | None:
+    """MIG on, and no instance made on any card."""
+    if not all(gpu.get("mig_mode") and gpu.get("mig_instances") == 0 for gpu in cards(facts)):
+        return None
+    index = cards(facts)[0].get("index")
+    why = "MIG is on and no instance was made, so that no program can compute"
+    return why, f"`sudo nvidia-smi -i {index} -mig 0` turns it off; or make instances of it", ("mig-instances",)
 
 
 def _cuda_build(facts: Facts, name: str, number: tuple[int, ...]) -> str:
@@ -173,7 +274,7 @@ def _cuda_build(facts: Facts, name: str, number: tuple[int, ...]) -> str:
     return "install a build with CUDA"
 
 
-def _lacking(facts: Facts, name: str, build: Facts) -> tuple[str, str, tuple[str, ...]] | None:
+def _lacking(facts: Facts, name: str, build: Facts) -> Reason | None:
     """The libraries that this build needs and the loader does not find, by name."""
     needed = wanted(build.get("cuda_version"), build.get("cudnn_version"))
     missing = [row for row in rows(at(facts, "libraries")) if row.get("name") in needed and not row.get("loaded")]
@@ -195,6 +296,16 @@ def _lacking(facts: Facts, name: str, build: Facts) -> tuple[str, str, tuple[str
             remedy += f", or all that it needs: `pip install 'tensorflow[and-cuda]=={'.'.join(map(str, number))}'`"
         return why, remedy, ("cuda-sonames", "tensorflow-cuda-wheels")
     return why, "install the CUDA toolkit that the build names", ("cuda-sonames",)
+
+
+def _tried(libraries: list[Facts]) -> Check:
+    """What came of trying the libraries. Noted: a framework finds its own, wherever they lie."""
+    lacking = [str(row.get("name")) for row in libraries if not row.get("loaded")]
+    several = [str(row.get("name")) for row in libraries if len(row.get("found") or ()) > 1]
+    says = f"{len(libraries) - len(lacking)} of {len(libraries)} libraries load by their names"
+    says += f", not {', '.join(lacking)}" if lacking else ""
+    says += f"; several files lie on the way of {', '.join(several)}" if several else ""
+    return Check(CAUSE, "libraries", State.NOTED, says)
 
 
 def _wheel(library: str, build: Facts) -> str | None:

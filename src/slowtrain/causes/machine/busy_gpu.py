@@ -22,7 +22,8 @@ class BusyGpu(Judged, Cause):
     ## How it is recognised
     The driver lists the processes that compute on the card and the memory of each. In a run, the run's own
     process is left out; in a container, whose process numbers are not the driver's, one process may be the run
-    itself, so that it takes two to say so. A process with less than a twentieth of the memory is not reported.
+    itself, so that it takes two to say so. Processes with less than a twentieth of the memory together are no cause;
+    `slowtrain doctor` notes them all the same, what draws on the card, and memory that is in use by nobody listed.
 
     ## What to do
     End what is not needed (`nvidia-smi` lists it, `ps -fp` says what it is), or give the training a card of its

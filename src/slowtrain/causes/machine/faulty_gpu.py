@@ -23,7 +23,8 @@ class FaultyGpu(Judged, Cause):
     a rented machine take another.
 
     ## When it is not worth it
-    Corrected errors and a few retired pages in a card's life are usual, and are not reported.
+    Corrected errors and a few retired pages in a card's life are usual: `slowtrain doctor` counts them, and calls
+    them fine.
     """
 
     title = "The GPU reports faults"

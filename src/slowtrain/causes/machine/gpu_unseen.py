@@ -15,10 +15,12 @@ class GpuUnseen(Judged, Cause):
 
     ## How it is recognised
     The PCI bus, the device files and the driver show an NVIDIA GPU; the framework, asked in a process of its
-    own, shows none. The reason is looked for in this order: no driver, no device files in a container, no
-    permission, native Windows, `CUDA_VISIBLE_DEVICES`, a build for the CPU, a library that the loader does not
-    find (by name), a driver older than the build's CUDA, a card that the build has no code for. Where none of
-    them holds, its own words are shown.
+    own, shows none. The reason is looked for in this order: no driver, no device files in a container, one that has
+    lost its GPUs, no permission, native Windows, `CUDA_VISIBLE_DEVICES`, a build for the CPU, MIG without an
+    instance, a library that the loader does not find (by name), a driver older than the build's CUDA, a plugin of
+    JAX of another version, a card that the build has no code for. Where none of them holds, its own words are
+    shown; a run tries no libraries, and sends to `slowtrain doctor` then. GPUs of other makers are named and not
+    judged.
 
     ## What to do
     What `slowtrain doctor` says beside the reason: the command for this system. Then run it again.

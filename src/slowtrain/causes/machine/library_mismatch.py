@@ -15,9 +15,9 @@ class LibraryMismatch(Judged, Cause):
 
     ## How it is recognised
     The framework's own build information (CUDA, cuDNN, compute capabilities) against the driver, the files that
-    its process has loaded and the card, by the rules of one table that names its sources. A version that no rule
-    is known for is unchecked. Libraries that lie there and are not loaded say nothing: PyTorch, JAX and TensorFlow
-    take those of their own wheels.
+    its process has loaded and the card, by the rules of one table that names its sources; of JAX the plugin against
+    jaxlib, too. A version that no rule is known for is unchecked. Libraries that lie there and are not loaded say
+    nothing: PyTorch, JAX and TensorFlow take those of their own wheels.
 
     ## What to do
     Update what is too old: `slowtrain doctor` says which, and to what. Mixed installations (CUDA from wheels

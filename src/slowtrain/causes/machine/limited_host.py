@@ -63,7 +63,8 @@ class LimitedHost(Cause):
     The affinity, the container's quota or TensorFlow's own thread settings, against the cores of
     the machine; and a process that keeps what it was left busy during the steps. A limit that
     does not bind is not reported. With the step on an accelerator, the limit shows in the input
-    pipeline instead.
+    pipeline instead. `slowtrain doctor`, which sees no steps, judges the settings: one thread on
+    several cores, more than twice as many threads as cores, memory, shared memory, memory nodes.
 
     ## What to do
     Raise the limit: `--cpus` of the container, `cpus-per-task` of the job, no
