@@ -334,6 +334,17 @@ def test_facts_that_are_not_there(tmp_path: Path) -> None:
         document.read(tmp_path)
 
 
+def test_libraries_beside_those_that_a_gpu_is_seen_by_are_tried_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frameworks, "installed", lambda: ("torch",))
+    build = {"cuda_build": True, "cuda_version": "12.8", "cudnn_version": "9.10.2"}
+    monkeypatch.setattr(frameworks, "framework", lambda _: build)
+    tried: list[str] = []
+    monkeypatch.setattr("slowtrain.machine.libraries.libraries", lambda names, _: tried.extend(names))
+    document.gather(load=False, gpus=Gpus(SimpleNamespace()))
+    assert tried[0] == "libcuda.so.1"
+    assert tried[-3:] == ["libcupti.so.12", "libnvJitLink.so.12", "libnccl.so.2"]
+
+
 def test_gathering_here_gives_a_document_that_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frameworks, "installed", lambda: ())
     found = document.gather(data=tmp_path, gpus=Gpus(SimpleNamespace()))

@@ -36,6 +36,7 @@ def gather(
     found["frameworks"] = builds
     cuda = [b for b in builds.values() if b.get("cuda_build")]
     names = [n for b in cuda for n in libraries.wanted(b.get("cuda_version"), b.get("cudnn_version"))]
+    names += [n for b in cuda for n in libraries.beside(b.get("cuda_version"))]
     names = list(dict.fromkeys(names or (["libcuda.so.1"] if present(found) else [])))
     found["libraries"] = libraries.libraries(names, os.environ) if names else []
     found["kernel_log"] = kernel_log.kernel_log()

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slowtrain.machine.rules import LIBRARIES
+from slowtrain.machine.rules import BESIDE, LIBRARIES
 
 SYSTEM_FOLDERS = (
     "usr/lib/wsl/lib", "usr/local/cuda/lib64", "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64",
@@ -53,6 +53,11 @@ def wanted(cuda: str | None, cudnn: str | None) -> tuple[str, ...]:
     if (version := major(cudnn)) is not None:
         names.append(f"libcudnn.so.{version}")
     return tuple(names)
+
+
+def beside(cuda: str | None) -> tuple[str, ...]:
+    """Those that it loads later, for a profile or several GPUs; that one of them is missing hides no GPU."""
+    return BESIDE.get(major(cuda) or 0, ())
 
 
 def major(version: str | None) -> int | None:

@@ -329,6 +329,12 @@ LIBRARIES: Mapping[int, tuple[str, ...]] = {
 }  # fmt: skip
 """CUDA major version -> the shared libraries that a build of it loads (cuda-sonames)."""
 
+BESIDE: Mapping[int, tuple[str, ...]] = {
+    12: ("libcupti.so.12", "libnvJitLink.so.12", "libnccl.so.2"),
+    13: ("libcupti.so.13", "libnvJitLink.so.13", "libnccl.so.2"),
+}
+"""The same -> what its profiler, its linker and several GPUs take, and the GPU is seen without (cuda-sonames)."""
+
 WHEELS: Mapping[str, str] = {
     "libcudart": "nvidia-cuda-runtime",
     "libcublas": "nvidia-cublas",
@@ -341,17 +347,9 @@ WHEELS: Mapping[str, str] = {
 """Library -> the wheel that brings it, less its ``-cu12``."""
 
 MAKERS: Mapping[str, str] = {
-    "0x1002": "AMD",
-    "0x8086": "Intel",
-    "0x1a03": "ASPEED",
-    "0x102b": "Matrox",
-    "0x1013": "Cirrus Logic",
-    "0x1234": "QEMU",
-    "0x1af4": "virtio",
-    "0x1b36": "Red Hat",
-    "0x15ad": "VMware",
-    "0x1414": "Microsoft",
-}
+    "0x1002": "AMD", "0x8086": "Intel", "0x1a03": "ASPEED", "0x102b": "Matrox", "0x1013": "Cirrus Logic",
+    "0x1234": "QEMU", "0x1af4": "virtio", "0x1b36": "Red Hat", "0x15ad": "VMware", "0x1414": "Microsoft",
+}  # fmt: skip
 """PCI's number -> who makes displays besides NVIDIA (pci-vendors)."""
 
 PICTURE_ONLY = frozenset(MAKERS) - {"0x1002", "0x8086"}
