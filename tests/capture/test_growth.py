@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import itertools
 import math
 import re
 import sys
@@ -335,6 +336,22 @@ def test_walks_keep_to_their_share_of_the_time(module: Any) -> None:
     each_ns = watch.spent_ns / watch.walks
     assert watch.spent_ns <= growth.FIRST_NS + growth.COST_SHARE * wall_ns + 3 * each_ns
     assert growth.COST_SHARE <= 0.002
+
+
+def test_graphs_are_counted_also_when_walks_have_used_up_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    ops = itertools.count(100, 20)
+    monkeypatch.setattr(growth.sessions, "counted", lambda: [("default graph", object(), next(ops))])
+    monkeypatch.setattr(growth.sessions, "about", lambda graph: {"kind": "graph", "at_least": True})
+    recorder = _Recorder()
+    watch = growth.GrowthWatch(recorder, SimpleNamespace(steps=1))  # type: ignore[arg-type]
+    watch.spent_ns = 10**12
+    for _ in range(40):
+        watch()
+        time.sleep(0.002)
+    assert watch.walks == 0
+    counted = [value for name, value in recorder.spans if "graph" in name]
+    assert len(counted) > growth.LEAST_GROWN
+    assert counted == sorted(counted)
 
 
 def test_nothing_is_looked_at_before_the_first_step(module: Any) -> None:

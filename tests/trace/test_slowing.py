@@ -216,6 +216,15 @@ def test_a_graph_that_gets_ops_in_each_turn(ops: int) -> None:
         assert any("graph.finalize()" in p.says for p in HostLeak().prescribe(trace, leak))
 
 
+@pytest.mark.parametrize("ops", [100, 0])
+def test_a_graph_that_gets_ops_makes_steps_longer_however_unsteady_they_are(ops: int) -> None:
+    """Halfway the machine takes half as long again for everything: a jump, and no line."""
+    unsteady = GRAPH.replace("@more device=0.02", "@more device=0.002\n@more device=3 from=200")
+    found = GrowingStep().examine(drawn(unsteady.replace("OPS", str(ops))))
+    assert (found is not None) is (ops > 0)
+    assert found is None or [p.line for p in found.where] == [31]
+
+
 def test_what_an_allocator_holds_free_is_said() -> None:
     found = GrowingStep().examine(_alike(heap_free_bytes=(2e7, 6e7), heap_used_bytes=(4e8, 4e8)))
     assert found is not None
