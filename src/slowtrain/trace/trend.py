@@ -23,7 +23,9 @@ T_SURE = {6: 5.959, 10: 4.587, 14: 4.140, 22: 3.792, 30: 3.646}
 HANGING = 0.9  # the most that neighbouring stretches are taken to hang together
 LEAST_GROWTH = 0.1  # of the first steps' time, over the run: of a step a tenth is what can be told from its errors
 LATE = 0.25  # of the whole slope is what the second half must have: what settles grows no more
-JUMPED = 0.6  # of the line's error: where one jump leaves less than this, the series jumped and does not grow
+# Of the line's error: where one jump leaves less than this, the series jumped and does not grow; two have to leave less
+# again by as much, for they follow noise as well.
+JUMPED = 0.6
 EDGE_FIRST, EDGE_LAST = 2, 1  # steps of an epoch that fill buffers, or hold fewer samples
 LEAST_EPOCH = 8  # steps: of shorter epochs each place in the epoch is compared with itself only
 PLACES = 10  # parts of an epoch that are compared with themselves
@@ -259,7 +261,7 @@ def growth(series: Series, least_ms: float | None = None) -> Growth | None:
     found = Growth(slope, slope - half, slope + half, first, middle + slope * end, begin, end, False)
     lasting = _theil_sen(x[len(x) // 2 :], y[len(y) // 2 :]) >= LATE * slope
     enough = found.grown_share >= LEAST_GROWTH if least_ms is None else slope * (end - begin) >= least_ms
-    grows = sure and enough and lasting and not jumped(x, y)
+    grows = sure and enough and lasting and not (jumped(x, y, 1) or jumped(x, y, 2))
     return Growth(slope, slope - half, slope + half, first, found.last_ms, begin, end, grows)
 
 
@@ -298,10 +300,10 @@ def hanging(rest: Floats) -> float:
     return min(max(common + (1 + 4 * max(common, 0.0)) / len(rest), 0.0), HANGING)
 
 
-def jumped(x: Floats, y: Floats, jumps: int = 2) -> bool:
+def jumped(x: Floats, y: Floats, jumps: int) -> bool:
     """Whether that many jumps tell the series better than a line."""
     line = y - np.polyval(np.polyfit(x, y, 1), x)
-    return _around_levels(y, jumps) < JUMPED * float((line**2).sum())
+    return _around_levels(y, jumps) < JUMPED**jumps * float((line**2).sum())
 
 
 def _around_levels(y: Floats, jumps: int) -> float:
