@@ -37,12 +37,10 @@ LEAST_SAMPLES = 8
 # Shorter than starting TensorFlow itself, and a small part of the run: making up or sorting a little data.
 LEAST_MS = 1000.0
 LEAST_SHARE = 0.1
-# One call that takes long is sampled at one instruction, when it gives the lock back; a loop over
-# elements is met at all of its instructions. Up to this share at one instruction still counts as a loop.
 RUNS_OPS = 0.3  # of a line's samples inside Keras, at the ops themselves: the rest is on the way there and back
 _EAGER_OP = re.compile(r"tensorflow/python/(?:ops/gen_\w+|eager/execute)\.py$")
 SESSION = "tensorflow/python/client/session.py"  # a graph at work, as TensorFlow 1 ran them: no element of anything
-ONE_CALL = 0.97
+ONE_CALL = 0.97  # of the samples at one instruction: one long call; a loop over elements is met at all of its own
 LONG_TURN_MS = 0.1  # of a line in one turn: some fifty calls of NumPy's; what takes longer works on whole arrays
 # What vectorising leaves of a Python loop. Measured with NumPy on two cores: square roots element by element 0.002,
 # one-hot codes 0.04 to 0.15, images normalised one by one 0.23, numbers read from text 0.5, sums over rows of a
@@ -285,7 +283,11 @@ def _hot(trace: Trace) -> Hot | None:
         if place is not None:
             by_line.setdefault(place, []).append(i)
     each = stands_for(trace, samples)
-    looped = {p: rows for p, rows in by_line.items() if _loops(trace, p) and not _of_arrays(trace, p, each[rows])}
+    looped = {p: rows for p, rows in by_line.items() if _loops(trace, p)}
+    # Samples come where the interpreter lets go of its lock: some of a loop over elements, at the lines around it.
+    arrays = {p: rows for p, rows in looped.items() if _of_arrays(trace, p, each[rows])}
+    if sum(map(len, arrays.values())) > 0.5 * sum(map(len, looped.values())):
+        looped = {p: rows for p, rows in looped.items() if p not in arrays}
     rows = [i for several in looped.values() for i in several]
     if len(rows) < LEAST_SAMPLES or _one_call(trace, samples, rows):
         return None
