@@ -241,11 +241,17 @@ def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
         yield "slowtrain run SCRIPT, where the script is: it sees what no profile holds"
     elif not trace.enough:
         yield "let it train for longer, and run it again"
-    elif not findings.diagnoses and trace.untold:
-        yield "let Python go through the batches and call a tf.function for each, then run it again"
-    elif not findings.diagnoses and unexplained(trace) is Category.DISPATCH:
-        yield "look for loops in the graph and for very many small ops: the HTML report has the step's ops"
-    elif not findings.diagnoses and unexplained(trace) is not None:
-        yield "look at what makes the input: the HTML report has its pipeline with what each node costs"
     elif not findings.diagnoses:
-        yield "nothing: for more speed look at the model's own arithmetic, or at the machine"
+        yield _where_to_look(trace)
+
+
+def _where_to_look(trace: Trace) -> str:
+    """Where no cause was found."""
+    if trace.untold:
+        return "let Python go through the batches and call a tf.function for each, then run it again"
+    category = unexplained(trace)
+    if category is Category.DISPATCH:
+        return "look for loops in the graph and for very many small ops: the HTML report has the step's ops"
+    if category is not None:
+        return "look at what makes the input: the HTML report has its pipeline with what each node costs"
+    return "nothing: for more speed look at the model's own arithmetic, or at the machine"
