@@ -340,8 +340,8 @@ def test_walks_keep_to_their_share_of_the_time(module: Any) -> None:
 
 def test_graphs_are_counted_also_when_walks_have_used_up_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     ops = itertools.count(100, 20)
-    monkeypatch.setattr(growth.sessions, "counted", lambda: [("default graph", object(), next(ops))])
-    monkeypatch.setattr(growth.sessions, "about", lambda graph: {"kind": "graph", "at_least": True})
+    monkeypatch.setattr(sessions, "counted", lambda: [("default graph", object(), next(ops))])
+    monkeypatch.setattr(sessions, "about", lambda graph: {"kind": "graph", "at_least": True})
     recorder = _Recorder()
     watch = growth.GrowthWatch(recorder, SimpleNamespace(steps=1))  # type: ignore[arg-type]
     watch.spent_ns = 10**12
