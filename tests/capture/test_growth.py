@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from slowtrain.capture import contents, growth, holders
+from slowtrain.capture import contents, growth, holders, sessions
 from slowtrain.capture.recorder import now
 from slowtrain.causes.drift.growing_step import GrowingStep
 from slowtrain.causes.memory.host_leak import HostLeak
