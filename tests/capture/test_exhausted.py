@@ -82,6 +82,9 @@ def test_a_file_is_read_and_a_shared_pipe_left_alone(tmp_path: Path, shared: boo
     assert "80 MiB" in found
     about = json.loads((tmp_path / "rec" / "launch.json").read_text())
     assert about["heard"] is not shared
+    (one,) = [d for d in diagnose.examine(build.load(tmp_path / "rec")).diagnoses if d.cause == "memory/out-of-memory"]
+    commands = [p.says for p in one.prescriptions if "2> train.err" in p.says]
+    assert commands == ([f"see what held the memory: slowtrain run {script} 2> train.err"] if shared else [])
 
 
 @pytest.mark.parametrize("ends", ["raise ValueError('out of luck')", "", "import sys; sys.exit(3)"])

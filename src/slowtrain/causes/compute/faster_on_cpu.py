@@ -37,8 +37,10 @@ class FasterOnCpu(Cause):
 
     def examine(self, trace: Trace) -> Evidence | None:
         row = _row(trace)
-        if row is None or row.get("faster") != "cpu" or not trace.on_accelerator:
+        if row is None or not str(row.get("faster")).startswith("cpu") or not trace.on_accelerator:
             return None
+        if not any(isinstance(s, dict) and s.get("name") == "gpu" for s in trace.fact("crossover").get("sides") or ()):
+            return None  # two settings of the CPU were held against each other
         speedup = row["speedup"]
         if not speedup.get("low") or speedup["low"] <= 1:
             return None
@@ -61,7 +63,10 @@ class FasterOnCpu(Cause):
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         on_jax = trace.on_jax
         setting = "JAX_PLATFORMS=cpu" if on_jax else "CUDA_VISIBLE_DEVICES=-1"
-        yield Prescription("setting", Effect.EQUIVALENT, f"set {setting} for this script: it runs on the CPU")
+        threads = str((_row(trace) or {}).get("faster")).partition(":threads=")[2]
+        says = f"set {setting} for this script: it runs on the CPU"
+        says += f", measured with {threads} threads" if threads else ""
+        yield Prescription("setting", Effect.EQUIVALENT, says)
         start = (trace.fact("crossover") or {}).get("from_batch") or {}
         if start.get("value"):
             says = f"or take a batch above {start['value']:,.0f}, from which the GPU wins"
@@ -73,20 +78,34 @@ class FasterOnCpu(Cause):
         device  kkk..kkk..kkk..kkk..kkk..
         dispatch ...dd...dd...dd...dd...dd
         @fact devices=[{"kind":"GPU"}] crossover={"own_batch":32,"winner":"gpu","from_batch":{"value":900},
+        & "sides":[{"name":"gpu"},{"name":"cpu"}],
         & "batches":[{"batch":32,"faster":"cpu","speedup":{"value":2.5,"low":2.2,"high":2.8}}]}
+        """,
+        """
+        step    1111122222333334444455555
+        device  kkk..kkk..kkk..kkk..kkk..
+        @fact devices=[{"kind":"GPU"}] crossover={"own_batch":32,"sides":[{"name":"gpu"},{"name":"cpu:threads=8"}],
+        & "batches":[{"batch":32,"faster":"cpu:threads=8","speedup":{"value":2.5,"low":2.2,"high":2.8}}]}
         """,
     )
     quiet = (
         """
         step    1111122222333334444455555
         device  kkk..kkk..kkk..kkk..kkk..
-        @fact devices=[{"kind":"GPU"}] crossover={"own_batch":32,"winner":"gpu",
+        @fact devices=[{"kind":"GPU"}] crossover={"own_batch":32,
+        & "sides":[{"name":"cpu:threads=1"},{"name":"cpu:threads=8"}],
+        & "batches":[{"batch":32,"faster":"cpu:threads=8","speedup":{"value":2.5,"low":2.2,"high":2.8}}]}
+        """,
+        """
+        step    1111122222333334444455555
+        device  kkk..kkk..kkk..kkk..kkk..
+        @fact devices=[{"kind":"GPU"}] crossover={"own_batch":32,"winner":"gpu","sides":[{"name":"gpu"},{"name":"cpu"}],
         & "batches":[{"batch":32,"faster":"gpu","speedup":{"value":2.5,"low":2.2,"high":2.8}}]}
         """,
         """
         step    1111122222333334444455555
         device  kkk..kkk..kkk..kkk..kkk..
-        @fact devices=[{"kind":"GPU"}] crossover={"own_batch":32,
+        @fact devices=[{"kind":"GPU"}] crossover={"own_batch":32,"sides":[{"name":"gpu"},{"name":"cpu"}],
         & "batches":[{"batch":32,"faster":"cpu","speedup":{"value":1.5,"low":0.9,"high":2.8}}]}
         """,
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,8 @@ class OutOfMemory(Cause):
     ## How it is recognised
     The exception that ended the run names op, shape and allocator; its traceback names the line. Where standard error
     is a file or a pipe, the allocator's own dump is read there: what was free in total against the largest piece, and
-    what held the rest. In a terminal it can be read by hand: `slowtrain oom LOG`. Where the host's or the container's
-    memory was full, the kernel killed the script (exit code 137), and counts that.
+    what held the rest. From a terminal it is not; then the report has the command that records it. Where the host's or
+    the container's memory was full, the kernel killed the script (exit code 137), and counts that.
 
     ## What to do
     Full: a smaller batch (`slowtrain memory` finds the largest that fits), mixed precision, fewer things kept.
@@ -59,13 +60,17 @@ class OutOfMemory(Cause):
         most = f"; most was held by {held[0][0]}" if held and told.get("in_use_bytes") else ""
         numbers = {name: float(told[name]) for name in FIGURES if told.get(name) is not None}
         place = failure.place if failure is not None and failure.place is not None else _place(told.get("site"))
-        return Evidence(f"{told['says']}{said}{most}", numbers, (place,) if place is not None else ())
+        return Evidence(
+            f"{told['says']}{said}{most}{_in_use(told, failure)}", numbers, (place,) if place is not None else ()
+        )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         return []
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        told = _told(trace, _failure(trace)) or {}
+        failure = _failure(trace)
+        told = _told(trace, failure) or {}
+        yield from _record(trace, failure)
         for says, gain in told.get("advice") or []:
             worth = f" ({plain(gain / 2**20)} MiB)" if gain else ""
             smaller = "batch" in says or "float16" in says
@@ -88,6 +93,13 @@ class OutOfMemory(Cause):
         @fact launch={"exit_code":1}
         @event failure name=ResourceExhaustedError data={"exhausted":true,"site":["train.py",7],
         & "says":"OOM_when_allocating"}
+        """,
+        """
+        step    111222333
+        device  kkkkkkkkk
+        @fact launch={"exit_code":1,"heard":false,"argv":["python","train.py","--epochs","3"]}
+        @event failure name=ResourceExhaustedError data={"exhausted":true,"site":["train.py",7],
+        & "says":"OOM_when_allocating","devices":{"GPU:0":{"current":13e9,"peak":14e9}}}
         """,
         """
         step    111222333
@@ -138,6 +150,26 @@ def _told(trace: Trace, failure: Event | None) -> Mapping[str, Any] | None:
     if found is not None and found.get("says"):
         return found
     return {"says": f"{failure.name}: {' '.join(words.split())[:200]}"}
+
+
+def _record(trace: Trace, failure: Event | None) -> Iterator[Prescription]:
+    """How to have the allocator's dump, where it went to a terminal, or to a pipe that standard output shares."""
+    launch = trace.fact("launch", default={})
+    argv = [str(a) for a in launch.get("argv") or ()][1:]  # without the interpreter
+    if failure is None or failure.name == "MemoryError" or launch.get("heard") is not False or not argv:
+        return
+    told = "TF_CPP_MIN_LOG_LEVEL=0 " if trace.on_jax else ""  # JAX leaves the dump out by itself
+    command = f"{told}slowtrain run {shlex.join(argv)} 2> train.err"
+    yield Prescription("advice", Effect.EXACT, f"see what held the memory: {command}")
+
+
+def _in_use(told: Mapping[str, Any], failure: Event | None) -> str:
+    """What TensorFlow's allocators counted when the exception came, where no dump says more."""
+    devices = (failure.data.get("devices") if failure is not None else None) or {}
+    if told.get("in_use_bytes") or not devices:
+        return ""
+    said = [f"{n} {plain(d['current'] / 2**30)} GiB, {plain(d['peak'] / 2**30)} at most" for n, d in devices.items()]
+    return f"; in use then: {', '.join(said)}"
 
 
 def _killed(trace: Trace) -> Mapping[str, Any]:
