@@ -28,17 +28,24 @@ class Timing:
 
 @dataclass(frozen=True)
 class Fit:
-    """``a + b * batch`` in ms through the processes of one setting; ``off_share``: how far a mean is off it at most."""
+    """``a + b * batch`` in ms through the processes of one setting; ``off_share``: how far a mean is off it at most.
+
+    ``drawn``: the line with its interval at batches up to the largest, for a picture.
+    """
 
     fixed_ms: Range
     per_sample_ms: Range
     off_share: float
     processes: int
+    drawn: tuple[tuple[float, Range], ...] = ()
 
 
 @dataclass(frozen=True)
 class Side:
-    """One setting: its processes, the line through them, where a step's time and the start go (ms, s)."""
+    """One setting: its processes, the line through them, where a step's time and the start go (ms, s).
+
+    ``measured_on``: kind and name of the device that took its steps.
+    """
 
     name: str
     timings: tuple[Timing, ...]
@@ -46,6 +53,7 @@ class Side:
     start_s: Range
     first_ms: float
     parts: Mapping[str, float] = field(default_factory=dict)
+    measured_on: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ class Crossover:
 
     script: str
     command: tuple[str, ...]
-    source_hash: str
+    source_sha256: str | None
     own_batch: int
     sides: tuple[Side, ...]
     winner: str | None

@@ -8,7 +8,7 @@ shows on hovering is its ``<title>`` elements, which a browser shows by itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from slowtrain.model import Attribution, Band, Bar, Category, Chart, Phase
@@ -32,8 +32,13 @@ def percent(value: float) -> str:
     return f"{100 * value:.3f}".rstrip("0").rstrip(".") + "%"
 
 
-def stacked(attribution: Attribution, says: str, named: wording.Named) -> Markup:
-    """One bar, a segment per part; a table beside it says the same in words."""
+def stacked(
+    attribution: Attribution,
+    says: str,
+    named: wording.Named,
+    measured: Callable[[float, float], str] = wording.duration_in,
+) -> Markup:
+    """One bar, a segment per part; a table beside it says the same in words. ``measured`` words a part of the whole."""
     segments: list[Markup] = []
     left = 0.0
     for part in attribution.parts:
@@ -41,7 +46,7 @@ def stacked(attribution: Attribution, says: str, named: wording.Named) -> Markup
         if width <= 0:
             continue
         label = named(part.name)[0]
-        said = f"{label}: {wording.duration_in(part.ms, attribution.total_ms)}, {wording.share(part.share)}"
+        said = f"{label}: {measured(part.ms, attribution.total_ms)}, {wording.share(part.share)}"
         # What fits a segment of half a wide page; a narrow one hides what is ``slim``.
         fitting = (
             t for t in (f"{label} {wording.share(width)}", wording.share(width)) if width * 500 > 6.6 * len(t) + 12
@@ -137,6 +142,76 @@ def line(
     return el("div", el("svg", labels, class_="y", height=str(height + 20), aria_hidden="true"), plot, class_="chart")
 
 
+@dataclass(frozen=True)
+class Curve:
+    """A line with its interval (x, low, value, high), and what was measured (x, y), as dots."""
+
+    name: str
+    points: Sequence[tuple[float, float, float, float]]
+    dots: Sequence[tuple[float, float]]
+
+
+def curves(chart: Chart, both: Sequence[Curve], crossing: tuple[Band, float] | None, *, height: int = 220) -> Markup:
+    """Two lines on one scale from 0 on, with where they cross; ``chart`` has the words alone."""
+    values = [y for c in both for y in (*(p[2] for p in c.points), *(y for _, y in c.dots))]
+    most = max(x for c in both for x in (*(p[0] for p in c.points), *(x for x, _ in c.dots)))
+    highest = max(*values, *(p[3] for c in both for p in c.points))
+    ticks = _ticks(0.0, min(highest, 1.5 * max(values)), chart.y_label)  # some intervals have hardly an end
+    scale = _Scale(0.0, most, ticks[0], ticks[-1], height)
+    shapes = [shape for place, c in enumerate(both) if c.points for shape in _with_interval(c, scale, f"side{place}")]
+    marks: list[Markup] = [_stretched(shapes, scale)]
+    if crossing is not None:
+        at = percent(scale.x(crossing[1]))
+        marks.append(el("line", x1=at, x2=at, y1="0", y2=height, class_="level"))
+    for place, c in enumerate(both):
+        marks += [
+            el("circle", cx=percent(scale.x(x)), cy=scale.y(y), r="3.5", class_=f"side{place}") for x, y in c.dots
+        ]
+    labels = [el("text", _said(t, chart), x="100%", y=scale.y(t) + 4, text_anchor="end") for t in ticks]
+    plot = el(
+        "svg",
+        [_ground(scale, ticks, [crossing[0]] if crossing is not None else []), marks, _pointed(both, scale, chart)],
+        _x_labels(scale, chart), class_="plot", height=str(height + 20), role="img",
+        aria_label=f"{chart.title}: " + " and ".join(c.name for c in both),
+    )  # fmt: skip
+    keys = [
+        el("span", el("svg", el("rect", width="11", height="11", class_=f"side{place}"), class_="swatch"), f"{c.name} ")
+        for place, c in enumerate(both)
+    ]
+    drawn = el("div", el("svg", labels, class_="y", height=str(height + 20), aria_hidden="true"), plot, class_="chart")
+    return el("div", el("p", keys, class_="key"), drawn)
+
+
+def _with_interval(one: Curve, scale: _Scale, class_: str) -> Iterator[Markup]:
+    low, middle, high = (
+        [f"{1000 * scale.x(p[0]):.1f},{scale.y(max(p[i], scale.low))}" for p in one.points] for i in (1, 2, 3)
+    )
+    d = "M" + "L".join(high + low[::-1]) + "Z"
+    yield el("path", d=d, class_=f"envelope {class_}", vector_effect="non-scaling-stroke")
+    yield el("path", d="M" + "L".join(middle), class_=f"line {class_}", vector_effect="non-scaling-stroke")
+
+
+def _pointed(both: Sequence[Curve], scale: _Scale, chart: Chart) -> Iterator[Markup]:
+    """What is read when pointing at a part of the lines."""
+    places = list(zip(*(c.points for c in both), strict=False))[:-1]
+    for rows in places:
+        said = "; ".join(
+            f"{c.name} {_said(value, chart)} ({_said(low, chart)} to {_said(high, chart)})"
+            for c, (_, low, value, high) in zip(both, rows, strict=True)
+        )
+        title = el("title", f"{_at(rows[0][0], chart)}: {said}")
+        width = percent(1 / len(places))
+        yield el("rect", title, x=percent(scale.x(rows[0][0])), y="0", width=width, height=scale.height, class_="hover")
+
+
+def _stretched(shapes: Sequence[Markup], scale: _Scale) -> Markup:
+    """Paths in a thousandth of the width, drawn as wide as there is room."""
+    box = f"0 0 1000 {scale.height:g}"
+    return el(
+        "svg", shapes, width="100%", height=scale.height, viewBox=box, preserveAspectRatio="none", overflow="visible"
+    )
+
+
 def _said(value: float, chart: Chart) -> str:
     return wording.measure(value, chart.y_label)
 
@@ -183,14 +258,10 @@ def _curve(points: list[tuple[float, float]], scale: _Scale) -> Markup:
         lower = [f"{1000 * x:.1f},{scale.y(min(ys))}" for x, ys in columns]
         around = "M" + "L".join(upper + lower[::-1]) + "Z"
         shapes.insert(0, el("path", d=around, class_="envelope", vector_effect="non-scaling-stroke"))
-    box = f"0 0 1000 {scale.height:g}"
     mark = el("path", d="M0,-3l4,7h-8z", class_="cut")
     cut = [el("svg", mark, x=percent(x), y="4", width="1", height="1", overflow="visible")
            for x, ys in columns if max(ys) > scale.top]  # fmt: skip
-    inner = el(
-        "svg", shapes, width="100%", height=scale.height, viewBox=box, preserveAspectRatio="none", overflow="visible"
-    )
-    return Markup(inner + "".join(cut))
+    return Markup(_stretched(shapes, scale) + "".join(cut))
 
 
 def _binned(points: list[tuple[float, float]], scale: _Scale, most: int = _COLUMNS) -> list[tuple[float, list[float]]]:

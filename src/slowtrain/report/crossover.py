@@ -161,7 +161,7 @@ def document(found: Crossover) -> dict[str, Any]:
             "says": headline(found),
             "script": found.script,
             "command": found.command,
-            "source_sha256": found.source_hash,
+            "source_sha256": found.source_sha256,
             "own_batch": found.own_batch,
             "device": found.device or None,
             "winner": found.winner,
@@ -186,6 +186,7 @@ def document(found: Crossover) -> dict[str, Any]:
 def _side(side: Side) -> dict[str, Any]:
     return {
         "name": side.name,
+        "measured_on": side.measured_on,
         "start_s": _range(side.start_s),
         "first_step_ms": side.first_ms,
         "fixed_ms": _range(side.fit.fixed_ms) if side.fit else None,

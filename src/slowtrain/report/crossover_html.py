@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 
-from slowtrain.model import Chart
+from slowtrain.model import Band, Chart
 from slowtrain.model.crossing import Crossover, Side
 from slowtrain.report import charts, crossover, shell, wording
 from slowtrain.report.markup import Markup, el
 from slowtrain.report.shell import figure, listed, section
-
-POINTS = 60
 
 
 def render(found: Crossover) -> str:
@@ -20,7 +18,8 @@ def render(found: Crossover) -> str:
     header = el("header", el("div", what, el("h1", said)))
     count = sum(len(side.timings) for side in found.sides)
     footer = el("footer", el("p", f"{count} processes in {wording.duration(1e3 * found.seconds)}, the two in turn."))
-    main = el("main", _batches(found), *[_side(side, found) for side in found.sides], listed("Notes", found.notes))
+    sides = [_side(side) for side in found.sides]
+    main = el("main", _batches(found), _lines(found), sides, listed("Notes", found.notes))
     return shell.page(f"{said}: {found.script}, by Slowtrain", header, main, footer, crossover.render_json(found))
 
 
@@ -46,21 +45,23 @@ def _speedup(value: float, low: float, high: float) -> Markup | None:
     return charts.interval(value, low, high, max(high, 2.0), f"{value:.2f} times as fast, {low:.2f} to {high:.2f}")
 
 
-def _side(side: Side, found: Crossover) -> Markup:
-    """The line and, at the measured batches, the means: one picture for each side, on the same range of batches."""
-    parts: list[Markup | None] = [el("p", crossover.fitted(side)), el("p", crossover.once(side))]
-    if side.fit is not None:
-        most = max(t.batch for s in found.sides for t in s.timings)
-        x = tuple(most * i / POINTS for i in range(POINTS + 1))
-        y = tuple(max(side.fit.fixed_ms.value + side.fit.per_sample_ms.value * b, 0.0) for b in x)
-        drawn = charts.line(Chart(f"{side.name}: the line a + b x batch", "batch", "ms", x, y))
-        parts += [el("h3", "The line"), drawn]
-    batches = sorted({t.batch for t in side.timings})
-    means = tuple(crossover.step_ms(side, b) or 0.0 for b in batches)
-    parts += [
-        el("h3", "As measured"),
-        charts.line(Chart(f"{side.name}: mean step", "batch", "ms", tuple(map(float, batches)), means)),
-    ]
-    if crossover.goes(side):
-        parts.append(el("p", crossover.goes(side)))
+def _lines(found: Crossover) -> Markup:
+    """Both lines with their intervals and the measured means, and the batch from which the order changes."""
+    both = []
+    for side in found.sides:
+        points = [(b, at.low, at.value, at.high) for b, at in side.fit.drawn] if side.fit is not None else []
+        dots = [(float(b), crossover.step_ms(side, b) or 0.0) for b in sorted({t.batch for t in side.timings})]
+        both.append(charts.Curve(side.name, points, dots))
+    most = max(float(t.batch) for side in found.sides for t in side.timings)
+    start = found.batch
+    crossing = None
+    if start is not None and 0 < start.value <= most:
+        crossing = (Band("the order changes", start.low, min(start.high, most)), start.value)
+    chart = Chart("A step over the batch", "batch", "ms", (), ())
+    aside = "lines a + b x batch with 95 % intervals; dots are means of processes"
+    return section(chart.title, charts.curves(chart, both, crossing), aside=aside)
+
+
+def _side(side: Side) -> Markup:
+    parts = [el("p", said) for said in (crossover.fitted(side), crossover.once(side), crossover.goes(side)) if said]
     return section(side.name, *parts)

@@ -59,7 +59,9 @@ def _pool(dump: Dump) -> Markup | None:
     for part in parts:
         name, bytes_ = held[part.name]
         cells.append(el("span", charts.swatch(part.name), f" {name} {wording.size(bytes_)} "))
-    bar = charts.stacked(Attribution(float(whole), parts), says, lambda name: (held[name][0], ""))
+    bar = charts.stacked(
+        Attribution(float(whole), parts), says, lambda name: (held[name][0], ""), lambda v, _: wording.size(v)
+    )
     return el("div", bar, el("p", cells, class_="soft"))
 
 

@@ -19,6 +19,7 @@ from slowtrain.model.crossing import Fit, Overtaking, Range, Timing
 DRAWS = 4000
 SEED = 20_240_817
 LEVELS = (0.025, 0.975)
+DRAWN = 60  # pieces of a line in a picture
 
 Draws = NDArray[np.float64]
 
@@ -42,8 +43,10 @@ def fitted(timings: Sequence[Timing]) -> tuple[Fit, Draws] | None:
         @ np.linalg.cholesky(shape + 1e-18 * np.eye(2)).T
     )
     off = max(abs(ms[batch == b].mean() - (found[0] + found[1] * b)) / ms[batch == b].mean() for b in np.unique(batch))
-    fit = Fit(_range(float(found[0]), draws[:, 0]), _range(float(found[1]), draws[:, 1]), float(off), len(ms))
-    return fit, draws
+    fixed, each = (_range(float(found[i]), draws[:, i]) for i in (0, 1))
+    along = [float(b) for b in np.linspace(0, batch.max(), DRAWN + 1)]
+    line = tuple((b, _range(float(found[0] + found[1] * b), draws[:, 0] + draws[:, 1] * b)) for b in along)
+    return Fit(fixed, each, float(off), len(ms), line), draws
 
 
 def crossing(one: Draws, other: Draws, flat: tuple[float, float], steep: tuple[float, float]) -> Range:
