@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
 import random
@@ -160,15 +161,26 @@ def test_the_document_has_no_infinite_number_and_the_page_no_tag_of_others() -> 
     json.loads(crossover.render_json(found), parse_constant=lambda _: pytest.fail("not a number"))
     page = crossover_html.render(found)
     assert "<b>.py" not in page
-    assert "gpu: the line a + b" in page
+    assert page.count('class="line side') == 2  # on one scale, each with its interval
+    assert page.count('class="envelope side') == 2
+    assert "the order changes" in page
+    assert page.count("<circle") >= 6
+
+
+def test_a_picture_without_lines_has_the_measured_batches() -> None:
+    found = drawn()
+    sides = tuple(dataclasses.replace(side, fit=None) for side in found.sides)
+    page = crossover_html.render(dataclasses.replace(found, sides=sides, winner=None, batch=None))
+    assert 'class="line side' not in page
+    assert page.count('class="side0"') >= 4
 
 
 def test_what_is_kept_with_a_recording_becomes_a_fact(tmp_path: Path) -> None:
     (tmp_path / "crossover.json").write_text(crossover.render_json(drawn()))
-    assert beside.measured(tmp_path)["crossover"]["own_batch"] == 8
+    assert beside.measured(tmp_path, {})["crossover"]["own_batch"] == 8
     for bad in ("", "[1]", '{"schema": "other/1"}', "[" * 100_000):
         (tmp_path / "crossover.json").write_text(bad)
-        assert beside.measured(tmp_path) == {}
+        assert beside.measured(tmp_path, {}) == {}
 
 
 @pytest.mark.tensorflow
@@ -187,3 +199,5 @@ def test_settings_of_the_cpu_are_really_measured(tmp_path: Path, capsys: pytest.
     assert found["own_batch"] == 16
     assert [len(side["processes"]) for side in found["sides"]] == [2, 2]
     assert all(p["step_ms"] > 0 and p["start_s"] > 0 for side in found["sides"] for p in side["processes"])
+    assert {side["measured_on"]["kind"] for side in found["sides"]} == {"CPU"}
+    assert found["source_sha256"] == hashlib.sha256(script.read_bytes()).hexdigest()

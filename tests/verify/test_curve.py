@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from slowtrain.model.sizing import Point
+from slowtrain.errors import InputError
+from slowtrain.model.sizing import Device, Point
+from slowtrain.report import sizing as report
+from slowtrain.trace.drawn import drawn
+from slowtrain.verify import curve, needs, sizing
 from slowtrain.verify.curve import knee, line
-from slowtrain.verify.sizing import REACH, _next
+from slowtrain.verify.pairs import Bench
+from slowtrain.verify.probes import Probe, Script
+from slowtrain.verify.sizing import REACH, Sizing, _next
+
+CARD = Device("a T4", 13627 << 20, "what TensorFlow took of a Tesla T4 that nobody else used, by its own log")
+STEPS = """
+step   1111222233334444
+device kkkkkkkkkkkkkkkk
+@steps source=fit size={batch}
+@fact devices=[{{"kind":"CPU"}}] machine={{"cpu":{{"model":"Drawn"}}}} sources={{"a.py":"fit()"}}
+@fact keras={{"backend":"{on}"}}
+"""
 
 
 def points(*, fixed_ms: float, per_sample_ms: float, most: int, noise: float = 0.01) -> list[Point]:
@@ -64,3 +85,70 @@ def test_probes_go_on_until_the_answer_is_near() -> None:
     assert largest <= REACH * reached
     assert _next(32, 10) == 5
     assert _next(32, 0) is None
+
+
+def told(monkeypatch: pytest.MonkeyPatch, folder: Path, on: str) -> Bench:
+    """A script that is told instead of run: a batch of 32, and steps that take as long at any."""
+
+    ran = [32]
+
+    def run(_: Sizing, batch: int | None, *__: Any, **___: Any) -> Probe:
+        ran[0] = batch or 32
+        return Probe(folder, 4.0, None, 1.0, False, 1.0)
+
+    bench = Bench(Script("a.py"), folder, time.monotonic() + 600)
+    monkeypatch.setattr(Sizing, "run", run)
+    traced = SimpleNamespace(load=lambda _: drawn(STEPS.format(batch=ran[0], on=on)))
+    monkeypatch.setattr(curve, "build", traced)
+    monkeypatch.setattr(sizing, "build", traced)
+    return bench
+
+
+def test_a_curve_is_of_the_device_that_was_timed_with_the_notes_of_memory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bench = told(monkeypatch, tmp_path, "tensorflow")
+
+    def measure(known: Sizing, _: None) -> Any:
+        with pytest.raises(InputError, match="asked no allocator"):
+            known.first()
+        known.own = 32
+        known.recorded.append(SimpleNamespace(allocator="bfc_cpu_allocator_for_gpu"))  # type: ignore[arg-type]
+        outcome = SimpleNamespace(peak_bytes=1 << 30)
+        return SimpleNamespace(
+            largest=lambda _: 402, outcome=lambda _: outcome, measured=[SimpleNamespace(batch=64)]
+        )  # fmt: skip
+
+    monkeypatch.setattr(curve, "measure", measure)
+    monkeypatch.setenv("TF_GPU_ALLOCATOR", "cuda_malloc_async")
+    found = curve.curve(bench, CARD)
+    assert found.measured_on == {"kind": "CPU", "name": "Drawn"}
+    assert any("a T4 is counted as 13,627 MiB" in note for note in found.notes)
+    assert needs.CPU_NOTE in found.notes
+    assert any("TF_GPU_ALLOCATOR" in note for note in found.notes)
+    said = " ".join(report.render_batch(found).split())
+    assert " on CPU: Drawn: " in said
+    assert "Limit: batch 402 on a T4 (13.3 GiB), by forecast" in said
+    about = json.loads(report.batch_document(found))
+    assert (about["measured_on"]["name"], len(about["source_sha256"])) == ("Drawn", 64)
+
+
+def test_steps_that_tensorflow_does_not_take_are_timed_and_no_more(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = curve.curve(told(monkeypatch, tmp_path, "jax"), CARD)
+    assert found.batch == 32
+    assert [p.batch for p in found.points][:2] == [8, 16]
+    assert {p.peak_bytes for p in found.points} == {None}
+    assert (found.limit_batch, found.device, found.notes) == (None, None, (curve.UNRECORDED,))
+
+
+@pytest.mark.parametrize(("on", "says"), [("jax", "computes with JAX"), ("torch", "computes with PyTorch")])
+def test_memory_that_tensorflow_does_not_give_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, on: str, says: str
+) -> None:
+    bench = told(monkeypatch, tmp_path, on)
+    with pytest.raises(InputError, match=says) as raised:
+        needs.memory(bench, CARD)
+    assert "slowtrain batch times its steps" in str(raised.value)
+    assert "\n" not in str(raised.value)

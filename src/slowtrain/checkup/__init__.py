@@ -29,7 +29,7 @@ from slowtrain.model import (
     Subject,
     WindowCost,
 )
-from slowtrain.trace import Trace, attribution
+from slowtrain.trace import Trace, attribution, beside
 
 MAX_SOURCE_BYTES = 4 << 20
 # Of the script's thread, for one recorded span (docs/overhead.md): a step of two or three took 10 to 16 µs more by the
@@ -117,10 +117,8 @@ def _subject(trace: Trace, folder: Path) -> Subject:
     launch: Mapping[str, Any] = trace.fact("launch", default={}) or {}
     argv = [str(a) for a in launch.get("argv") or ()][1:]  # without the interpreter
     devices = trace.fact("devices", default=()) or ()
-    kinds = [str(d.get("kind")) for d in devices]
-    kind = next((k for k in kinds if k != "CPU"), kinds[0] if kinds else None)
-    gpus = trace.fact("machine", "gpu", "devices", default=()) or ()
-    name = gpus[0].get("name") if gpus and kind == "GPU" else trace.fact("machine", "cpu", "model")
+    on = beside.computed_on(trace.facts)
+    count = [str(d.get("kind")) for d in devices].count(str(on["kind"]))
     code = launch.get("exit_code")
     return Subject(
         "recording",
@@ -132,7 +130,7 @@ def _subject(trace: Trace, folder: Path) -> Subject:
             "keras": trace.facts.get("version.keras"),
             "backend": trace.fact("keras", "backend"),
         },
-        {"kind": kind, "name": name if isinstance(name, str) else None, "count": kinds.count(kind) if kind else None},
+        {**on, "count": count or None},
     )
 
 

@@ -65,6 +65,8 @@ class BatchCurve:
 
     ``knee_low`` and ``knee_high`` are where it would lie at the ends of the intervals. ``fixed_ms`` and
     ``ms_per_sample`` are a line through the steps' times, with the range that leaving any one point out gives.
+    ``measured_on`` is kind and name of the device that took the steps, ``device`` the one whose memory
+    ``limit_batch`` is foretold for.
     """
 
     script: str
@@ -81,4 +83,6 @@ class BatchCurve:
     limit_batch: int | None = None
     device: Device | None = None
     ended: str = ""  # why no larger batch was tried
+    measured_on: Mapping[str, str | None] = field(default_factory=dict)
+    source_sha256: str | None = None
     notes: tuple[str, ...] = field(default=())

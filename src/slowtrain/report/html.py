@@ -35,7 +35,7 @@ def _facts(checkup: Checkup) -> Iterator[tuple[str, str]]:
     rate = wording.finite(steps.samples_per_second)
     yield "Throughput", f"{wording.number(rate)} samples/s" if rate is not None else wording.UNKNOWN
     yield "Whole run", wording.duration(checkup.run.total_ms) if checkup.run.parts else wording.UNKNOWN
-    yield "Device", wording.device(subject)
+    yield "Device", wording.device(subject.device)
     yield "Framework", wording.framework(subject)
     if subject.exit_code:
         yield "Exit code", str(subject.exit_code)

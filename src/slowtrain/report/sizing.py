@@ -67,14 +67,14 @@ def _memory(answer: MemoryAnswer, paper: Paper) -> Iterator[str]:
         if rest:
             yield f"  {f'{len(need.layers) - LAYERS} others':<34} {wording.size(rest):>10}"
     yield ""
-    yield from _told(paper, "Measured: ", _measured(answer))
+    yield from _told(paper, "Measured: ", measured(answer))
     if answer.tried:
-        yield from _told(paper, "Tried: ", _tried(answer))
+        yield from _told(paper, "Tried: ", tried(answer))
     for note in answer.notes:
         yield from _told(paper, "Note: ", note)
 
 
-def _tried(answer: MemoryAnswer) -> str:
+def tried(answer: MemoryAnswer) -> str:
     fitted, failed = ([f"{b:,}" for b, fits in answer.tried if fits is want] for want in (True, False))
     limit = f" of {wording.size(answer.device.limit_bytes)}" if answer.device is not None else ""
     said = [f"{', '.join(fitted)} fitted"] if fitted else []
@@ -82,7 +82,7 @@ def _tried(answer: MemoryAnswer) -> str:
     return f"runs of a few steps under a limit{limit}: batches of {'; '.join(said)}"
 
 
-def _measured(answer: MemoryAnswer) -> str:
+def measured(answer: MemoryAnswer) -> str:
     probes = ", ".join(f"{b:,} ({wording.size(p)})" for b, p in answer.measured)
     said = f"the allocator's own record at batches {probes}; every other size is that record replayed"
     if answer.error_share is not None:
@@ -105,12 +105,12 @@ def render_batch(curve: BatchCurve, *, width: int = 80, colour: bool = False, un
 
 def batch_headline(curve: BatchCurve) -> str:
     own = next((p for p in curve.points if p.batch == curve.batch), None)
+    on = on_device(curve)
     if curve.knee is None:
         said = f"every doubling up to {curve.points[-1].batch:,} gained {wording.share(curve.gain_share)} or more"
-        return f"{said}: the knee lies beyond what was measured"
-    said = (
-        f"the knee is at batch {curve.knee:,}: beyond it a doubling gains less than {wording.share(curve.gain_share)}"
-    )
+        return f"{said}{on}: the knee lies beyond what was measured"
+    less = f"beyond it a doubling gains less than {wording.share(curve.gain_share)}"
+    said = f"the knee is at batch {curve.knee:,}{on}: {less}"
     at = next(p for p in curve.points if p.batch == curve.knee)
     if own is None or own.batch == curve.knee:
         return f"{said}; that is the batch that it has" if own else said
@@ -118,6 +118,21 @@ def batch_headline(curve: BatchCurve) -> str:
         more = plain(at.samples_per_s / own.samples_per_s, 2)
         return f"{said}; {more} times the samples a second of batch {own.batch:,}"
     return f"{said}; batch {own.batch:,} only takes more memory"
+
+
+def on_device(curve: BatchCurve) -> str:
+    """`` on CPU: AMD EPYC``: a knee is that of the device that was timed."""
+    said = wording.clean(wording.device(curve.measured_on))
+    return f" on {said}" if said != wording.UNKNOWN else ""
+
+
+def limit(curve: BatchCurve) -> str:
+    """The largest batch that is foretold to fit; empty where no memory was meant."""
+    if curve.limit_batch is None or curve.device is None:
+        return ""
+    return (
+        f"batch {curve.limit_batch:,} on {_device(curve.device)}, by forecast: slowtrain memory tries it where it can"
+    )
 
 
 def _batch(curve: BatchCurve, paper: Paper) -> Iterator[str]:
@@ -140,8 +155,8 @@ def _batch(curve: BatchCurve, paper: Paper) -> Iterator[str]:
         if curve.fixed_low_ms is not None and curve.fixed_high_ms is not None:
             fixed += f" ({plain(curve.fixed_low_ms)} to {plain(curve.fixed_high_ms)})"
         yield from _told(paper, "A step: ", f"{fixed} whatever the batch, and {plain(curve.ms_per_sample)} ms a sample")
-    if curve.limit_batch is not None and curve.device is not None:
-        yield from _told(paper, "Limit: ", f"batch {curve.limit_batch:,} on {_device(curve.device)}")
+    if limit(curve):
+        yield from _told(paper, "Limit: ", limit(curve))
     if curve.ended:
         yield from _told(paper, "Ended: ", curve.ended)
     for note in curve.notes:

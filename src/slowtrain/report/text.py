@@ -113,7 +113,7 @@ def _facts(checkup: Checkup, paper: Paper) -> list[str]:
     subject, steps = checkup.subject, checkup.steps
     exit_code = f" (exit code {subject.exit_code})" if subject.exit_code else ""
     ran = f"{wording.command(subject)}{exit_code}"
-    where = " · ".join(w for w in (wording.device(subject), wording.framework(subject)) if w != wording.UNKNOWN)
+    where = " · ".join(w for w in (wording.device(subject.device), wording.framework(subject)) if w != wording.UNKNOWN)
     timed = [wording.steps(steps)]
     if wording.finite(steps.median_ms) is not None:
         timed.append(f"median {wording.duration(steps.median_ms)}")

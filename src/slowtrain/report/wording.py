@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from slowtrain.model import (
     Category,
@@ -313,8 +313,9 @@ def framework(subject: Subject) -> str:
     return ", ".join(versions) or UNKNOWN
 
 
-def device(subject: Subject) -> str:
-    kind, name, count = (subject.device.get(k) for k in ("kind", "name", "count"))
+def device(on: Mapping[str, str | int | None]) -> str:
+    """Of the kind and the name of a device, and how many there are."""
+    kind, name, count = (on.get(k) for k in ("kind", "name", "count"))
     if not kind and not name:
         return UNKNOWN
     said = str(name or kind)

@@ -43,9 +43,8 @@ Deep = tuple[Kernels | None, Device | None]
 def load(folder: Path) -> Trace:
     """The trace of a recording's folder. Raises ``InputError``."""
     raw = recording.read(folder)
-    raw = replace(raw, facts={**raw.facts, **beside.measured(folder)})
     try:
-        return build(raw)
+        return build(replace(raw, facts={**raw.facts, **beside.measured(folder, raw.facts)}))
     except recording.WRONG as error:  # it could be read, but what it says does not fit together
         raise recording.damaged(folder, error) from error
 
@@ -61,7 +60,7 @@ def build(raw: Recording, seen: Deep | None = None) -> Trace:
     inside = attribution.Inside(_wait_ms(raw, found, fed, deep), deep, eager)
     busy_ms = behind.busy_ms(raw, found, device, deep)
     columns = late.divided(attribution.categories(raw, found, inside), busy_ms) if len(found) else {}
-    noted = {"notes": [behind.NOTE]} if late.known else {}
+    noted = {"notes": [*raw.facts.get("notes", ()), behind.NOTE]} if late.known else {}
     facts = {**raw.facts, **noted, "eager_step": eager, "launch": dict(raw.launch)}
     facts["usable_cores"] = _usable_cores(facts)
     samples = _samples(raw)

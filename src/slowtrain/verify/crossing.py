@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from slowtrain.errors import EnvironmentMissing, InputError
 from slowtrain.machine.gpu import Gpus
 from slowtrain.model import Category
 from slowtrain.model.crossing import Crossover, Overtaking, Side, Timing
-from slowtrain.trace import Trace, build
+from slowtrain.trace import Trace, beside, build
 from slowtrain.verify import fitting
 from slowtrain.verify.pairs import Bench
 from slowtrain.verify.probes import Rule, Treatment
@@ -72,7 +70,7 @@ def measure(bench: Bench, devices: str, batches: Sequence[int], rounds: int = RO
     begun = time.monotonic()
     pair = settings(devices)
     sizing = Sizing(bench)
-    sizing.own, parts = _own(sizing, pair)
+    deep = _deep(sizing, pair)
     wanted = sorted(set(batches or (max(sizing.own // SPREAD, 1), sizing.own, sizing.own * SPREAD)))
     timings, notes = _rounds(sizing, pair, wanted, rounds)
     sides, draws = [], []
@@ -82,7 +80,8 @@ def measure(bench: Bench, devices: str, batches: Sequence[int], rounds: int = RO
         draws.append(found[1] if found is not None else None)
         fit = found[0] if found is not None else None
         first = sum(t.first_ms for t in mine) / len(mine)
-        sides.append(Side(name, mine, fit, fitting.ready(mine), first, parts[name]))
+        on = beside.computed_on(deep[name].facts)
+        sides.append(Side(name, mine, fit, fitting.ready(mine), first, _parts(deep[name]), on))
         if fit is not None and fit.off_share > FAR - 1:
             notes.append(f"{name}: steps are up to {fit.off_share:.0%} off a straight line; trust the measured batches")
     winner, batch = None, None
@@ -95,7 +94,7 @@ def measure(bench: Bench, devices: str, batches: Sequence[int], rounds: int = RO
     return Crossover(
         bench.script.target,
         (bench.script.target, *bench.script.arguments),
-        _hash(bench.script.target),
+        beside.source_sha256(deep[pair[0][0]].facts),
         sizing.own,
         tuple(sides),
         winner,
@@ -107,24 +106,31 @@ def measure(bench: Bench, devices: str, batches: Sequence[int], rounds: int = RO
     )
 
 
-def _own(sizing: Sizing, pair: Sequence[tuple[str, Treatment]]) -> tuple[int, dict[str, dict[str, float]]]:
-    """The script's own batch, and what its step is made of on each device, from one deep probe of each."""
-    parts: dict[str, dict[str, float]] = {}
+def _deep(sizing: Sizing, pair: Sequence[tuple[str, Treatment]]) -> dict[str, Trace]:
+    """A deep probe on each device, which tells the script's own batch, too."""
+    found: dict[str, Trace] = {}
     own = sizing.own
     for name, treatment in pair:
         batch = own if sizing.given else None
         trace = _trace(sizing, batch, f"{name}: the script as it is", treatment, DEEP)
         _placed(trace, name, sizing.bench.script.target)
         own = batch_of(trace) or own
-        parts[name] = {part: sum(map(trace.mean, some)) for part, some in PARTS.items()}
-        if trace.device is not None and trace.device.kind != "CPU":
-            parts[name]["copies"] = sum(c.exposed_ms for c in trace.device.copies.values())
+        found[name] = trace
     if not own:
         raise InputError(
             f"the batch of {sizing.bench.script.target} is not known: its steps do not tell; "
             "write {batch} where its arguments give the batch size"
         )
-    return own, parts
+    sizing.own = own
+    return found
+
+
+def _parts(trace: Trace) -> dict[str, float]:
+    """What a step is made of."""
+    parts = {part: sum(map(trace.mean, some)) for part, some in PARTS.items()}
+    if trace.device is not None and trace.device.kind != "CPU":
+        parts["copies"] = sum(c.exposed_ms for c in trace.device.copies.values())
+    return parts
 
 
 def _placed(trace: Trace, name: str, target: str) -> None:
@@ -167,11 +173,6 @@ def _trace(sizing: Sizing, batch: int | None, what: str, treatment: Treatment, r
     if not trace.steps.steady.any():
         raise InputError(f"{target} took no steady steps in a probe ({what}); give it more data or --budget")
     return trace
-
-
-def _hash(target: str) -> str:
-    path = Path(target)
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def _device() -> str:

@@ -12,10 +12,11 @@ from slowtrain.errors import InputError
 from slowtrain.memory.replay import Pool
 from slowtrain.memory.sized import Sized
 from slowtrain.model.sizing import BatchCurve, Device, Point
-from slowtrain.trace import Trace, build
+from slowtrain.trace import Trace, beside, build
+from slowtrain.verify import needs
 from slowtrain.verify.pairs import Bench
 from slowtrain.verify.probes import Rule, Treatment
-from slowtrain.verify.sizing import Sizing, batch_of, measure
+from slowtrain.verify.sizing import NoRecord, Sizing, batch_of, measure
 
 GAIN = 0.1  # of a doubling: less is not worth the memory, nor the change of training
 BELOW = 2  # halvings of the script's own batch that are tried, to see where it stands
@@ -25,13 +26,17 @@ STUDENT_95 = 2.365  # of 8 values
 PAST = 2  # doublings beyond the knee that are still measured, since one may have been disturbed
 MOST = 1 << 20
 LEAST_S = 10.0  # a probe's own time, at the least
+UNRECORDED = "memory and limit are not told: no allocator of TensorFlow's serves what computes these steps"
 
 
 def curve(bench: Bench, device: Device | None, *, growth: bool = False) -> BatchCurve:
     """Raises ``InputError`` for a script that cannot be measured."""
     sizing = Sizing(bench)
-    found = measure(sizing, None)
-    limit = found.largest(Pool(device.limit_bytes, growth)) if device is not None else None
+    try:
+        found = measure(sizing, None)
+    except NoRecord:
+        found, device = None, None
+    limit = found.largest(Pool(device.limit_bytes, growth)) if found is not None and device is not None else None
     points, ended = _points(sizing, found, limit)
     if not points:
         raise InputError(f"{bench.script.target} could not be timed: {ended}")
@@ -51,10 +56,13 @@ def curve(bench: Bench, device: Device | None, *, growth: bool = False) -> Batch
         limit_batch=limit,
         device=device,
         ended=ended,
+        measured_on=beside.computed_on(sizing.facts),
+        source_sha256=beside.source_sha256(sizing.facts),
+        notes=tuple(needs.notes(sizing, found, limit, device)) if found is not None else (UNRECORDED,),
     )
 
 
-def _points(sizing: Sizing, found: Sized, limit: int | None) -> tuple[list[Point], str]:
+def _points(sizing: Sizing, found: Sized | None, limit: int | None) -> tuple[list[Point], str]:
     """By batch, and why there are no more."""
     points: list[Point] = []
     batch = sizing.own
@@ -69,7 +77,7 @@ def _points(sizing: Sizing, found: Sized, limit: int | None) -> tuple[list[Point
             point = _timed(sizing, batch)
         except InputError as error:
             return points, str(error)
-        points.append(replace(point, peak_bytes=found.outcome(batch).peak_bytes))
+        points.append(replace(point, peak_bytes=found.outcome(batch).peak_bytes if found is not None else None))
         at = knee(points)
         if at is not None and batch >= at << PAST and batch >= sizing.own:
             return points, ""

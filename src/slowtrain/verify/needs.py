@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from slowtrain.memory import parts
 from slowtrain.memory.replay import Pool
@@ -40,7 +41,7 @@ def memory(bench: Bench, device: Device | None, *, growth: bool = False) -> Memo
         measured=tuple((m.batch, m.record.peak_bytes) for m in found.measured),
         error_share=found.error_share,
         tried=trial.runs if trial is not None else (),
-        notes=tuple(_notes(sizing, found, largest, device)),
+        notes=tuple(notes(sizing, found, largest, device)),
     )
 
 
@@ -49,15 +50,14 @@ def _fits(found: Sized, own: int, pool: Pool, trial: Tried) -> bool:
     return own <= trial.batch if trial.runs else found.fits(own, pool)
 
 
-def _notes(sizing: Sizing, found: Sized, largest: int | None, device: Device | None) -> list[str]:
-    notes = []
+def notes(sizing: Sizing, found: Sized, largest: int | None, device: Device | None) -> Iterator[str]:
+    """What the reader has to know of memory that was measured so, and of the largest batch."""
     if device is not None and not device.source.startswith("as it"):
-        notes.append(f"{device.name} is counted as {device.limit_bytes >> 20:,} MiB: {device.source}")
+        yield f"{device.name} is counted as {device.limit_bytes >> 20:,} MiB: {device.source}"
     if "cpu" in sizing.recorded[0].allocator:
-        notes.append(CPU_NOTE)
+        yield CPU_NOTE
     reached = found.measured[-1].batch
     if largest and largest > 2.5 * reached:
-        notes.append(f"the largest batch is {largest / reached:.0f} times the largest that was measured ({reached:,})")
+        yield f"the largest batch is {largest / reached:.0f} times the largest that was measured ({reached:,})"
     if os.environ.get("TF_GPU_ALLOCATOR"):
-        notes.append("TF_GPU_ALLOCATOR is set: the allocator replayed is TensorFlow's own, not that one")
-    return notes
+        yield "TF_GPU_ALLOCATOR is set: the allocator replayed is TensorFlow's own, not that one"

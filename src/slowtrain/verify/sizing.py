@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import psutil
@@ -29,6 +31,7 @@ REACH = 2.2  # times the largest measured batch: further a line is not followed 
 # TensorFlow's CPU allocator of the same kind as a GPU's. With oneDNN it ends the process where memory is exhausted.
 ALLOCATOR = {"TF_CPU_ALLOCATOR_USE_BFC": "true", "TF_ENABLE_ONEDNN_OPTS": "0"}
 LIMIT = "TF_CPU_BFC_MEM_LIMIT_IN_MB"
+BACKENDS = {"jax": "JAX", "torch": "PyTorch"}
 SPARE_SHARE = 0.8  # of the host's free memory, that a probe on the CPU may take
 
 
@@ -47,18 +50,26 @@ class Recorded:
         return Measured(self.batch, self.record)
 
 
+class NoRecord(InputError):
+    """What computes the script's steps has no allocator of TensorFlow's: they can be timed, and no more."""
+
+
 class Sizing:
-    """Runs the script at one batch size and another."""
+    """Runs the script at one batch size and another. ``facts`` are those of the first probe."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.given = any(PLACEHOLDER in a for a in bench.script.arguments)
         self.own = FIRST_BATCH if self.given else 0  # the script's own batch, once it is known
         self.recorded: list[Recorded] = []
+        self.facts: Mapping[str, Any] = {}
         self._number = 0
 
     def first(self) -> Recorded:
-        """The script as it is. Raises ``InputError`` where it does not train, or its batch is not known."""
+        """The script as it is. Raises ``InputError`` where it does not train, or its batch is not known.
+
+        ``NoRecord``: its own batch is known, and no memory.
+        """
         found = self._record(self.own or None, "the script as it is")
         self.own = found.batch
         return found
@@ -89,6 +100,15 @@ class Sizing:
             raise InputError(
                 f"the batch of {self.bench.script.target} is not known: its steps do not tell; "
                 f"write {PLACEHOLDER} where its arguments give the batch size"
+            )
+        self.facts = self.facts or trace.facts
+        backend = computing(trace)
+        if backend != "tensorflow":
+            self.own = taken
+            raise NoRecord(
+                f"{self.bench.script.target} computes with {BACKENDS.get(backend, backend)}, of whose memory "
+                "TensorFlow's allocator keeps no record: slowtrain batch times its steps at other batches, and "
+                "slowtrain oom reads the log of a run that was short of memory"
             )
         file = record.find(probe.folder / FOLDER)
         records = record.read(file, probe.folder / FOLDER / GRAPH) if file is not None else {}
@@ -152,6 +172,11 @@ def time_for(sizing: Sizing, batch: int) -> bool:
     """Whether a probe of that batch is likely to end in time: steps grow with their batch, the rest does not."""
     last = max(sizing.recorded, key=lambda r: r.batch)
     return sizing.bench.left_s > last.seconds * max(batch / last.batch, 1.0)
+
+
+def computing(trace: Trace) -> str:
+    """The framework that takes the steps, as Keras names it."""
+    return "jax" if trace.on_jax else trace.fact("keras", "backend") or "tensorflow"
 
 
 def batch_of(trace: Trace) -> int:
