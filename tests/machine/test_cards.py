@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from slowtrain.cli import _sizing
 from slowtrain.errors import InputError
-from slowtrain.machine import cards
+from slowtrain.machine import cards, gpu
+
+FIXTURES = Path(__file__).with_name("fixtures")
+MIB = 1 << 20
+DRAWN: dict[str, Any] = {
+    "name": "Drawn 9000",
+    "memory_total_bytes": 32_000 * MIB,
+    "memory_used_bytes": 500 * MIB,
+    "compute_capability": "12.0",
+    "mig_mode": False,
+}
 
 
 @pytest.mark.parametrize(
@@ -35,3 +50,48 @@ def test_a_card_is_found_by_both_names(card: cards.Card) -> None:
 def test_an_unknown_card_names_its_neighbours(name: str, near: str) -> None:
     with pytest.raises(InputError, match=near):
         cards.find(name)
+
+
+@pytest.mark.parametrize("fixture", ["h100_vm", "healthy_t4"])
+def test_the_only_card_here_is_taken_with_what_the_table_says_of_it(fixture: str) -> None:
+    (device,) = json.loads((FIXTURES / f"{fixture}.json").read_text())["gpu"]["devices"]
+    name, size, source = cards.here([device]) or ("", 0, "")
+    assert (name, size) == (device["name"], cards.find(name).usable_mib * MIB)
+    assert "by its own log" in source
+    used = {**device, "memory_used_bytes": device["memory_total_bytes"] // 2}
+    assert (cards.here([used]) or ("", 0, ""))[1] < device["memory_total_bytes"] // 2
+
+
+def test_a_card_outside_the_table_has_what_its_driver_shows_free_less_what_is_kept_back() -> None:
+    found = cards.here([DRAWN])
+    assert found is not None
+    assert found[:2] == ("Drawn 9000", (32_000 - 500 - 1800 - cards.CONTEXT_MIB) * MIB)
+    assert "31,500 MiB are free by its driver" in found[2]
+    older = cards.here([{**DRAWN, "compute_capability": "5.2"}])
+    assert older is not None
+    assert older[1] - found[1] == (1800 - 500) * MIB
+
+
+@pytest.mark.parametrize(
+    "devices",
+    [[], [DRAWN, DRAWN], [{**DRAWN, "mig_mode": True}], [{**DRAWN, "memory_total_bytes": None}]],
+    ids=["none", "several", "MIG", "nothing told"],
+)
+def test_nothing_is_taken_where_it_is_not_sure(devices: list[dict[str, Any]]) -> None:
+    assert cards.here(devices) is None
+
+
+def test_no_device_named_is_the_only_one_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gpus:
+        devices: tuple[dict[str, Any], ...] = (DRAWN,)
+
+        def facts(self) -> dict[str, Any]:
+            return {"devices": self.devices}
+
+    monkeypatch.setattr(gpu, "Gpus", Gpus)
+    found = _sizing.device(None)
+    assert found is not None
+    assert found.name == "this computer's Drawn 9000"
+    assert (_sizing.device("T4") or found).name == "a T4"
+    Gpus.devices = ()
+    assert _sizing.device(None) is None

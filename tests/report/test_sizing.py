@@ -1,12 +1,19 @@
-"""What memory and batch answer, as text, JSON and HTML."""
+"""What memory and batch answer, as text, JSON and HTML; and their pages, with that of crossover, in a browser."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
+
+from slowtrain.model.crossing import Crossover, Fit, Range, Side, Timing
 from slowtrain.model.sizing import BatchCurve, Device, MemoryAnswer, Need, Point
-from slowtrain.report import sizing, sizing_html
+from slowtrain.report import crossover_html, memory_html, sizing, sizing_html
+
+from .test_browser import BROWSER, browse
 
 MIB = 1 << 20
 CARD = Device("a T4", 13627 * MIB, "what TensorFlow took of a Tesla T4")
@@ -78,3 +85,59 @@ def test_the_page_escapes_names_and_draws() -> None:
     page = sizing_html.render(CURVE)
     assert "<script>alert" not in page
     assert page.count("<svg") > 4
+
+
+def test_the_page_of_memory_says_what_the_text_says() -> None:
+    told = replace(ANSWER, script="<script>alert(1)</script>.py", tried=((402, True),), notes=("a note",))
+    page = memory_html.render(told)
+    assert "<script>alert" not in page
+    assert "conv2d_<b>" not in page
+    assert "conv2d_&lt;b&gt;" in page
+    for said in ("largest batch on a T4: 402", "3.03 GiB", "activations: 2.93 GiB", "402 fitted", "a note"):
+        assert said in page, said
+    assert "does not fit" in memory_html.render(replace(ANSWER, fits=False))
+    assert "name a card with --device" in memory_html.render(replace(ANSWER, fits=None, device=None))
+
+
+def test_a_knee_is_that_of_the_device_that_was_timed() -> None:
+    told = replace(CURVE, measured_on={"kind": "CPU", "name": "EPYC"}, notes=("a note",))
+    assert "the knee is at batch 128 on CPU: EPYC: " in sizing.batch_headline(told)
+    assert "on CPU: EPYC: the knee lies beyond" in sizing.batch_headline(replace(told, knee=None))
+    page = sizing_html.render(told)
+    for said in ("4 batch sizes on CPU: EPYC", "limit: batch 402 on a T4 (13.3 GiB), by forecast", "a note"):
+        assert said in page, said
+
+
+def side(name: str, fixed: float, each: float) -> Side:
+    """Of a device that takes ``fixed + each * batch`` ms, give or take a tenth."""
+    line = tuple(
+        (b, Range(fixed + each * b, 0.9 * (fixed + each * b), 1.1 * (fixed + each * b))) for b in (0, 256, 512)
+    )
+    fit = Fit(Range(fixed, 0.9 * fixed, 1.1 * fixed), Range(each, 0.9 * each, 1.1 * each), 0.0, 4, line)
+    timings = tuple(Timing(name, b, 3.0, 200.0, fixed + each * b) for b in (64, 512))
+    return Side(name, timings, fit, Range(3.0, 2.5, 3.5), 200.0)
+
+
+def crossed() -> str:
+    sides = (side("gpu", 5.0, 0.01), side("cpu:threads=<b>", 1.0, 0.05))
+    found = Crossover("train.py", ("train.py",), None, 64, sides, "gpu", Range(100.0, 80.0, 130.0), ())
+    return crossover_html.render(found)
+
+
+def test_where_lines_cross_is_one_picture() -> None:
+    page = crossed()
+    assert page.count('<svg class="plot"') == 1
+    assert "cpu:threads=<b>" not in page.partition('id="checkup"')[0]
+    assert "the order changes: 80 to 130" in page
+    assert "gpu 7.56 ms (6.80 ms to 8.32 ms); cpu" in page
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(BROWSER is None or shutil.which(BROWSER) is None, reason="no chromium on this machine")
+@pytest.mark.parametrize(
+    "page", [memory_html.render(ANSWER), sizing_html.render(CURVE), crossed()], ids=["memory", "batch", "crossover"]
+)
+def test_the_pages_in_a_browser(page: str, tmp_path: Path) -> None:
+    dom = browse(tmp_path, page, "--dump-dom").stdout
+    assert dom.count("<svg") == page.count("<svg")
+    assert 'id="tip"' in dom  # the policy let our own script run

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 
 
-def add_options(parser: argparse.ArgumentParser, *, html: bool = True) -> None:
+def add_options(
+    parser: argparse.ArgumentParser, *, html: str | None = "write a report with before and after side by side"
+) -> None:
     parser.add_argument(
         "--budget", default="10m", metavar="TIME", help="how long to measure at most: 90s, 10m, 1h (default: 10m)"
     )
@@ -28,10 +30,8 @@ def add_options(parser: argparse.ArgumentParser, *, html: bool = True) -> None:
     )
     parser.add_argument("--stdin", type=Path, metavar="FILE", help="what every probe reads from standard input")
     parser.add_argument("--out", type=Path, default=Path(RUNS), help="where the runs go (default: %(default)s)")
-    if html:
-        parser.add_argument(
-            "--html", type=Path, metavar="FILE", help="write a report with before and after side by side"
-        )
+    if html is not None:
+        parser.add_argument("--html", type=Path, metavar="FILE", help=html)
     parser.add_argument(
         "--json",
         metavar="FILE",

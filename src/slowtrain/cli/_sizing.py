@@ -13,23 +13,36 @@ if TYPE_CHECKING:
     from slowtrain.model.sizing import Device
 
 LEAST_BYTES = 1 << 20
+PAGE = "write the page there; otherwise it lies beside the probes"
 
 
 def device(text: str | None) -> Device | None:
-    """The card or the size that was named. Raises ``InputError`` for neither."""
+    """The card or the size that was named, else the only GPU of this computer. Raises ``InputError`` for neither."""
     from slowtrain.machine import cards
+    from slowtrain.machine.gpu import Gpus
     from slowtrain.model.sizing import Device
 
     if text is None:
-        return None
+        found = cards.here(Gpus().facts()["devices"])
+        return Device(f"this computer's {found[0]}", *found[1:]) if found is not None else None
     size = cards.size_bytes(text)
     if size is not None:
         if size < LEAST_BYTES:
             raise InputError(f"--device {text} is less than 1 MiB; write a size such as 16GiB, or a card's name")
         return Device(text, size, "as it was given")
     card = cards.find(text)
-    source = f"what TensorFlow took of a {card.seen} that nobody else used, by its own log"
-    return Device(f"a {card.name}", card.usable_mib << 20, source)
+    return Device(f"a {card.name}", card.usable_mib << 20, cards.seen(card))
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--device",
+        metavar="CARD",
+        help="a card's name (T4, A100-40GB) or a size (16GiB); default: the GPU of this computer, where there is one",
+    )
+    parser.add_argument(
+        "--growth", action="store_true", help="memory is taken as it is needed, as with set_memory_growth"
+    )
 
 
 def add_script(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +54,7 @@ def add_script(parser: argparse.ArgumentParser) -> None:
 
 def add_recording(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--recording", type=Path, metavar="FOLDER", help="keep the answer with this recording, for slowtrain diagnose"
+        "--recording", type=Path, metavar="FOLDER", help="keep the answer with this recording, for slowtrain report"
     )
 
 
@@ -55,10 +68,16 @@ def stem(args: argparse.Namespace) -> str:
     return str(args.script) if args.module else Path(args.script).stem
 
 
-def tell(args: argparse.Namespace, file: Path, document: str, render: Callable[..., str], answer: Any) -> None:
-    """Writes the JSON beside the probes and where it was asked for, and prints the text."""
+def tell(
+    args: argparse.Namespace, file: Path, document: str, page: str, render: Callable[..., str], answer: Any
+) -> None:
+    """Writes JSON and page beside the probes or where they were asked for, and prints the text."""
     from slowtrain.cli import _answer
 
+    shown = args.html or file.with_suffix(".html")
+    _answer.write(shown, page)
     _answer.write(file, document)
     if args.json is None or not _answer.written(document, args.json):
         _answer.show(render, answer)
+    if args.json != "-":
+        print(f"\nreport: {shown}")

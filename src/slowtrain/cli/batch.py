@@ -8,7 +8,7 @@ HELP = "samples a second and memory over the batch size: where the knee is, and 
 EXAMPLES = """
 slowtrain batch train.py --epochs 3
 slowtrain batch --device T4 --html batch.html train.py
-slowtrain batch --recording runs/train-20260131-235959 train.py     slowtrain diagnose then knows the knee
+slowtrain batch --recording runs/train-20260131-235959 train.py     slowtrain report then knows the knee
 """
 KEPT = "batch.json"  # beside a recording, where build.load looks for it
 
@@ -17,12 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from slowtrain.cli import _proving, _sizing
 
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module's name, as in python -m")
-    parser.add_argument("--device", metavar="CARD", help="a card's name (T4, A100-40GB) or a size (16GiB)")
-    parser.add_argument(
-        "--growth", action="store_true", help="memory is taken as it is needed, as with set_memory_growth"
-    )
+    _sizing.add_device(parser)
     _sizing.add_recording(parser)
-    _proving.add_options(parser)
+    _proving.add_options(parser, html=_sizing.PAGE)
     _sizing.add_script(parser)
 
 
@@ -39,9 +36,5 @@ def main(args: argparse.Namespace) -> int:
     document = report.batch_document(answer)
     if args.recording is not None:
         _answer.write(args.recording / KEPT, document)
-    shown = args.html or bench.folder / "batch.html"
-    _answer.write(shown, sizing_html.render(answer))
-    _sizing.tell(args, bench.folder / KEPT, document, report.render_batch, answer)
-    if args.json != "-":
-        print(f"\nreport: {shown}")
+    _sizing.tell(args, bench.folder / KEPT, document, sizing_html.render(answer), report.render_batch, answer)
     return 0

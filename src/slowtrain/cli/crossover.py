@@ -9,7 +9,7 @@ EXAMPLES = """
 slowtrain crossover train.py --epochs 3
 slowtrain crossover --batches 8,64,512 train.py
 slowtrain crossover --devices cpu:threads=1,cpu:threads=2 train.py     settings of the CPU, where there is no GPU
-slowtrain crossover --recording runs/train-20260131-235959 train.py    slowtrain diagnose then knows it
+slowtrain crossover --recording runs/train-20260131-235959 train.py    slowtrain report then knows it
 """
 KEPT = "crossover.json"  # beside a recording, where it is looked for
 
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--rounds", type=int, default=3, help="processes of each device at each batch (default: 3)")
     _sizing.add_recording(parser)
-    _proving.add_options(parser)
+    _proving.add_options(parser, html=_sizing.PAGE)
     _sizing.add_script(parser)
 
 
@@ -47,11 +47,7 @@ def main(args: argparse.Namespace) -> int:
     document = report.render_json(found)
     if args.recording is not None:
         _answer.write(args.recording / KEPT, document)
-    shown = args.html or bench.folder / "crossover.html"
-    _answer.write(shown, crossover_html.render(found))
-    _sizing.tell(args, bench.folder / KEPT, document, report.render, found)
-    if args.json != "-":
-        print(f"\nreport: {shown}")
+    _sizing.tell(args, bench.folder / KEPT, document, crossover_html.render(found), report.render, found)
     return 0
 
 

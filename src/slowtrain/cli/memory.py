@@ -16,21 +16,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from slowtrain.cli import _proving, _sizing
 
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module's name, as in python -m")
-    parser.add_argument("--device", metavar="CARD", help="a card's name (T4, A100-40GB) or a size (16GiB)")
-    parser.add_argument(
-        "--growth", action="store_true", help="memory is taken as it is needed, as with set_memory_growth"
-    )
-    _proving.add_options(parser, html=False)
+    _sizing.add_device(parser)
+    _proving.add_options(parser, html=_sizing.PAGE)
     _sizing.add_script(parser)
 
 
 def main(args: argparse.Namespace) -> int:
     from slowtrain.cli import _proving, _sizing
+    from slowtrain.report import memory_html
     from slowtrain.report import sizing as report
     from slowtrain.verify import needs
 
     device = _sizing.device(args.device)
     bench = _proving.bench(args, args.script, f"memory-{_sizing.stem(args)}")
     answer = needs.memory(bench, device, growth=args.growth)
-    _sizing.tell(args, bench.folder / "memory.json", report.memory_document(answer), report.render_memory, answer)
+    document, page = report.memory_document(answer), memory_html.render(answer)
+    _sizing.tell(args, bench.folder / "memory.json", document, page, report.render_memory, answer)
     return 1 if answer.fits is False else 0

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--effect", choices=["exact", "equivalent"], help="what the change promises; a loss that says no rejects it"
     )
-    _proving.add_options(parser, html=False)
+    _proving.add_options(parser, html=None)
     parser.add_argument("script", nargs="?", metavar="SCRIPT", help="the script, with --patch")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="the script's own arguments")
 
