@@ -47,7 +47,7 @@ PY
     shoot "file://$work/screen.html" "$1" $(($2 * 84 / 10 + 54)) $(($3 * 19 + 28))
 }
 if [ "$watch" = yes ]; then
-    screen "$images/watch.png" 84 28 40 "slowtrain watch '$recording'"
+    screen "$images/watch.png" 80 28 40 "slowtrain watch '$recording'"
 else
     slowtrain report --html "$work/report.html" "$recording" >/dev/null
     shoot "file://$work/report.html" "$images/report.png" 1100 1500
