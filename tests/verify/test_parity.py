@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 
@@ -39,6 +40,33 @@ def test_exact_is_what_two_baselines_differ_by() -> None:
     assert not parity(Effect.EXACT, first, [drawn(9, noise=5e-3)]).holds
 
 
+@pytest.mark.parametrize(("kind", "most"), [("steps", 0.01), ("walk", 0.07), ("line", 0.15)])
+def test_three_baselines_do_not_show_the_most_that_two_differ_by(kind: str, most: float) -> None:
+    """Of runs that all stray alike few are called different."""
+    draw = random.Random(1)
+
+    def straying() -> list[dict[str, float]]:
+        each = [draw.gauss(0, 1e-6) for _ in range(20)]
+        by = {"steps": each, "walk": itertools.accumulate(each), "line": [each[0]] * 20}[kind]
+        return [{"loss": 1.0 + one} for one in by]
+
+    several = 200
+    found = [
+        parity(Effect.EXACT, [straying() for _ in range(3)], [straying() for _ in range(3)]) for _ in range(several)
+    ]
+    assert sum(one.holds is False for one in found) <= most * several
+    assert all(one.own for one in found)
+
+
+def test_exact_counts_from_the_nearest_of_all_baselines() -> None:
+    """The first of them has no more to say than the others."""
+    first = [drawn(), drawn(shift=1e-3), drawn(shift=2e-3)]
+    assert parity(Effect.EXACT, first, [drawn(shift=2e-3)]).loss == "same"
+    assert parity(Effect.EXACT, first, [drawn(shift=5e-3)]).holds
+    assert parity(Effect.EXACT, first, [drawn(shift=-3e-3)]).holds
+    assert parity(Effect.EXACT, first, [drawn(shift=9e-3)]).holds is False
+
+
 @pytest.mark.parametrize("apart", [1e-7, 1e-3])
 def test_exact_of_a_deterministic_script_is_to_the_bit(apart: float) -> None:
     found = parity(Effect.EXACT, [drawn(), drawn()], [drawn(shift=apart)])
@@ -50,6 +78,12 @@ def test_exact_of_a_deterministic_script_is_to_the_bit(apart: float) -> None:
 def test_equivalent_allows_rounding_and_another_order() -> None:
     assert parity(Effect.EQUIVALENT, [drawn()], [drawn(shift=1e-6)]).holds
     assert parity(Effect.EQUIVALENT, [drawn(1, noise=0.3)], [drawn(2, noise=0.3)]).holds
+
+
+def test_a_candidate_does_not_widen_what_is_allowed_to_it() -> None:
+    found = parity(Effect.EQUIVALENT, [drawn(1, noise=0.01)], [drawn(2, noise=0.8, shift=0.1)])
+    assert found.holds is False
+    assert found.says.endswith("allowed 2.3%")
 
 
 @pytest.mark.parametrize("shift", [0.1, -0.1, 1.0])
