@@ -126,3 +126,11 @@ def test_a_probe_that_the_end_of_the_time_cuts_short_costs_no_pair_but_its_own(
     trial = compare(bench, Candidate("baseline"), Candidate("candidate"), Rule(), scope)
     assert (trial.failed, len(trial.pairs), len(done)) == (None, 2, 6)
     assert trial.verdict(None) is not None
+
+
+def test_a_probe_tells_how_long_it_runs(tmp_path: Path) -> None:
+    script = probing.write(tmp_path / "project", SLOW)
+    ticks: list[float] = []
+    bench = Bench(Script(str(script)), tmp_path, time.monotonic() + 60, tick=ticks.append)
+    compare(replace(bench, deadline=time.monotonic()), Candidate("baseline"), Candidate("candidate"), Rule(), "run")
+    assert ticks

@@ -65,7 +65,7 @@ def bench(args: argparse.Namespace, target: str, stem: str) -> Bench:
     deadline = time.monotonic() + seconds
     said = Progress(deadline)
     script = Script(target, tuple(args.arguments), args.module, given)
-    return Bench(script, folder, deadline, args.seed, said, warn)
+    return Bench(script, folder, deadline, args.seed, said, warn, said.tick)
 
 
 def warn(message: str) -> None:
@@ -74,16 +74,33 @@ def warn(message: str) -> None:
 
 
 class Progress:
-    """Lines on a terminal's stderr with the time that is left; nothing where it is piped."""
+    """What happens now, on stderr, with the time that is left.
+
+    On a terminal each message, and while it takes long how long by now; where it is piped, a line a minute at most.
+    """
+
+    EVERY_S = 10.0
+    PIPED_S = 60.0
 
     def __init__(self, deadline: float) -> None:
         self.deadline = deadline
         self.shown = sys.stderr.isatty()
+        self._message = ""
+        self._told = time.monotonic()
 
     def __call__(self, message: str) -> None:
+        self._message = message
         if self.shown:
-            left = max(self.deadline - time.monotonic(), 0.0)
-            print(f"slowtrain: {message} (at most {_clock(left)} left)", file=sys.stderr, flush=True)
+            self._tell(message)
+
+    def tick(self, seconds: float) -> None:
+        """While a probe runs; it has for ``seconds``."""
+        if time.monotonic() - self._told >= (self.EVERY_S if self.shown else self.PIPED_S):
+            self._tell(f"{self._message}; a process runs for {seconds:.0f} s")
+
+    def _tell(self, message: str) -> None:
+        self._told = time.monotonic()
+        warn(f"{message} (at most {_clock(max(self.deadline - self._told, 0.0))} left)")
 
 
 def _clock(seconds: float) -> str:

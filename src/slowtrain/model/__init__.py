@@ -157,7 +157,10 @@ class Spot:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What measuring the cure showed."""
+    """What measuring the cure showed, of a steady ``step`` or of the whole ``run`` (``scope``).
+
+    ``first_step_s``: from a process's start until its first step was done, without the cure and with it, on average.
+    """
 
     outcome: str
     speedup: float
@@ -165,6 +168,8 @@ class Verdict:
     high: float
     runs: int
     loss: str
+    scope: str = "step"
+    first_step_s: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def document(checkup: Checkup) -> dict[str, Any]:
                 "p95_ms": checkup.steps.p95_ms,
                 "samples_per_second": checkup.steps.samples_per_second,
             },
-            "attribution": _attribution(checkup.attribution, "category"),
+            "attribution": attribution(checkup.attribution),
             "run": _attribution(checkup.run, "phase"),
             "overhead": {
                 "share": checkup.overhead.share,
@@ -149,7 +149,19 @@ def verdict(found: Verdict | None) -> dict[str, Any] | None:
         "high": found.high,
         "runs": found.runs,
         "loss": found.loss,
+        "scope": found.scope,
+        "first_step_s": first_step_s(found),
     }
+
+
+def first_step_s(found: Verdict) -> dict[str, float] | None:
+    """Seconds until the first step was done, without the cure and with it."""
+    return dict(zip(("before", "after"), found.first_step_s, strict=True)) if found.first_step_s else None
+
+
+def attribution(found: Attribution) -> dict[str, Any]:
+    """Where a steady step goes."""
+    return _attribution(found, "category")
 
 
 def plain(value: Any) -> Any:

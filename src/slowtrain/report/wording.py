@@ -272,6 +272,14 @@ def measured(verdict: Measured) -> str:
     return f"{verdict.outcome}, {times(verdict.speedup, verdict.low, verdict.high)}, {runs}, {loss}"
 
 
+def first_step(verdict: Measured) -> str:
+    """What the steady steps do not show: what a cure compiles or builds before they begin. Empty if not measured."""
+    if verdict.first_step_s is None:
+        return ""
+    before, after = verdict.first_step_s
+    return f"first step done after {before:.1f} s, with it after {after:.1f} s"
+
+
 def category(name: str) -> tuple[str, str]:
     """Label and description of a category of a step."""
     return {str(k): v for k, v in CATEGORIES.items()}.get(name, (name, ""))

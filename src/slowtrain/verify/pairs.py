@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,8 @@ Say = Callable[[str], None]
 class Bench:
     """Where and how probes run. ``deadline`` is on the monotonic clock, in seconds.
 
-    ``say`` is told how far it is, ``warn`` what the user must know before anything runs.
+    ``say`` is told how far it is, ``tick`` the seconds that a probe has run by now, many times in each, ``warn`` what
+    the user must know before anything runs.
     """
 
     script: Script
@@ -32,6 +34,7 @@ class Bench:
     seed: int = 0
     say: Say = field(default=lambda _: None)
     warn: Say = field(default=lambda _: None)
+    tick: Callable[[float], None] | None = None
 
     @property
     def left_s(self) -> float:
@@ -83,8 +86,16 @@ class Trial:
         found = self.ratio
         if found is None:
             return None
-        loss = self.parity(effect).loss
-        return Verdict(found.outcome, found.speedup, found.low, found.high, 2 * found.pairs, loss)
+        loss, runs = self.parity(effect).loss, 2 * found.pairs
+        first = self._first_step_s()
+        return Verdict(found.outcome, found.speedup, found.low, found.high, runs, loss, self.scope, first)
+
+    def _first_step_s(self) -> tuple[float, float] | None:
+        """Mean of the baselines and of the candidates; None where one of them does not tell."""
+        known = [(b.first_step_s, c.first_step_s) for b, c in self.pairs if b.first_step_s and c.first_step_s]
+        if len(known) < len(self.pairs):
+            return None
+        return statistics.fmean(b for b, _ in known), statistics.fmean(c for _, c in known)
 
 
 def compare(bench: Bench, baseline: Candidate, candidate: Candidate, rule: Rule, scope: str) -> Trial:
@@ -127,4 +138,4 @@ def compare(bench: Bench, baseline: Candidate, candidate: Candidate, rule: Rule,
 def _probe(bench: Bench, one: Candidate, rule: Rule, limit_s: float) -> Probe:
     number = len(list(bench.folder.glob("probe-*")))
     folder = bench.folder / f"probe-{number:03d}"
-    return probes.run(bench.script, one, rule, folder, limit_s=limit_s, seed=bench.seed)
+    return probes.run(bench.script, one, rule, folder, limit_s=limit_s, seed=bench.seed, tick=bench.tick)

@@ -25,6 +25,7 @@ import psutil
 from slowtrain.capture import launch, probe
 from slowtrain.capture.scratch import temporary
 from slowtrain.errors import InputError
+from slowtrain.model import Place
 from slowtrain.trace import Trace, build
 from slowtrain.trace.steps import executions
 
@@ -91,9 +92,11 @@ class Candidate:
 class Probe:
     """What one process showed: the time of a steady step and, where they are known, of one of its samples.
 
-    ``wall_s`` is the whole process. ``losses`` are the scalars of the first steps by name; ``weights`` stand for them
+    ``wall_s`` is the whole process, ``first_step_s`` that until its first step was done, in which most of compiling is.
+    ``losses`` are the scalars of the first steps by name; ``weights`` stand for them
     in a script that tells none: steps taken, a digest, and the distance from the weights after the first step.
     ``failed`` is the last line of what went wrong. ``steps_wanted``: see :func:`wanted`.
+    ``fits`` are the calls of Keras' ``fit`` that it came to, in files by absolute path.
     """
 
     folder: Path
@@ -107,6 +110,7 @@ class Probe:
     redirected: tuple[str, ...] = ()
     failed: str | None = None
     steps_wanted: int = 0
+    fits: tuple[Place, ...] = ()
 
 
 def run(
@@ -172,13 +176,20 @@ def read(folder: Path, wall_s: float, overdue: bool, failed: str | None, later: 
         sample_ms,
         wall_s,
         overdue or trace.fact("stopped_ns") is not None,
-        float(trace.steps.start_ms[0]) / 1e3 if len(trace.steps) else None,
+        float(trace.steps.end_ms[0]) / 1e3 if len(trace.steps) else None,
         _by_step(losses, trace) if isinstance(losses, list) else (),
         tuple((int(n), str(digest), float(moved)) for n, digest, moved in trace.fact("weights") or ()),
         tuple(trace.fact("redirected") or ()),
         failed,
         wanted(trace),
+        tuple(dict.fromkeys(_fits(trace))),
     )
+
+
+def _fits(trace: Trace) -> Iterator[Place]:
+    for loop in trace.events_of("loop"):
+        if loop.name == "fit" and loop.place is not None:
+            yield Place(os.path.realpath(os.path.join(trace.root, loop.place.file)), loop.place.line)
 
 
 def _by_step(losses: list[Mapping[str, float]], trace: Trace) -> tuple[Mapping[str, float], ...]:

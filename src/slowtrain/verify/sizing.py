@@ -135,7 +135,7 @@ class Sizing:
         limit_s = max(min(bench.left_s, longest_s), LEAST_LEFT_S)
         return probes.run(
             script, Candidate(what, treatment=treatment), rule, bench.folder / f"probe-{self._number}",
-            limit_s=limit_s, seed=bench.seed,
+            limit_s=limit_s, seed=bench.seed, tick=bench.tick,
         )  # fmt: skip
 
 
