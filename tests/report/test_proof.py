@@ -11,21 +11,23 @@ from pathlib import Path
 import pytest
 
 from slowtrain.model import Effect, Saving, Verdict
-from slowtrain.model.proof import Attempt, Changed, Proof
+from slowtrain.model.proof import Attempt, ByHand, Changed, Proof
+from slowtrain.report import json as documents
 from slowtrain.report import proof as report
 from slowtrain.report import proof_html
 
 from . import checkups
 from .test_browser import BROWSER, browse
 
-BETTER = Verdict("better", 1.61, 1.24, 2.1, 8, "within 4e-06")
+BETTER = Verdict("better", 1.61, 1.24, 2.1, 8, "within 4e-06", first_step_s=(4.0, 24.3))
 DIFF = (
     "--- a/train.py\n+++ b/train.py\n@@ -1,2 +1,2 @@\n x = 1\n-ds = ds.map(f)\n+ds = ds.map(f, num_parallel_calls=4)\n"
 )
+REMARK = "loss mean of 30 steps differs by 0.0%, allowed 2.1%"
 SAVING = Saving("step", 2.0, 1.2, 1.2, 2.2)
-KEPT = Attempt("input/sequential-map", "make it parallel", Effect.EQUIVALENT, SAVING, BETTER, True, "", DIFF)
+KEPT = Attempt("input/sequential-map", "make it parallel", Effect.EQUIVALENT, SAVING, BETTER, True, "", DIFF, REMARK)
 WORSE = Verdict("no better", 1.01, 0.97, 1.05, 6, "same")
-DROPPED = replace(KEPT, name="host/launch-bound", verdict=WORSE, kept=False, why="it does not help")
+DROPPED = replace(KEPT, name="host/launch-bound", verdict=WORSE, kept=False, why="it does not help", remark="")
 
 
 def proven() -> Proof:
@@ -37,7 +39,10 @@ def proven() -> Proof:
         (Changed(Path("train.py"), b"a", b"b"),),
         checkups.input_bound(),
         checkups.healthy(),
-        (("input/slow-storage", "move the data", ("train.py:3",)),),
+        (
+            ByHand("input/slow-storage", "move the data", Effect.EXACT, ("train.py:3", "train.py:8")),
+            ByHand("compute/small-batch", "take more", Effect.CHANGES_TRAINING, (), "--allow changes-training"),
+        ),
         ("train.py:7 subprocess starts other programs",),
         ("two files went to a scratch folder",),
         75.0,
@@ -47,10 +52,11 @@ def proven() -> Proof:
 def hostile() -> Proof:
     evil = checkups.EVIL
     verdict = Verdict("better", math.nan, 0.0, math.inf, 4, evil)
-    attempt = Attempt(evil, evil, Effect.EXACT, None, verdict, False, evil, evil)
+    attempt = Attempt(evil, evil, Effect.EXACT, None, verdict, False, evil, evil, evil)
     diff = f"--- a/{evil}\n+++ b/{evil}\n+{evil}\n"
     before = checkups.hostile()
-    return Proof((evil,), (attempt,), verdict, diff, (), before, before, ((evil, evil, (evil,)),), (evil,), (evil,))
+    left = ByHand(evil, evil, Effect.EXACT, (evil,), evil)
+    return Proof((evil,), (attempt,), verdict, diff, (), before, before, (left,), (evil,), (evil,))
 
 
 def test_the_answer_comes_first_and_a_dropped_cure_says_why() -> None:
@@ -59,7 +65,10 @@ def test_the_answer_comes_first_and_a_dropped_cure_says_why() -> None:
     assert all(len(line) <= 80 for line in lines)
     text = "\n".join(lines)
     assert "dropped: it does not help" in text
-    assert "input/slow-storage: move the data (train.py:3)" in text
+    assert "input/slow-storage: move the data [same numbers] (train.py:3, train.py:8)" in text
+    assert "compute/small-batch: take more [changes training; needs --allow" in text
+    assert "first step done after 4.0 s, with it after 24.3 s" in text
+    assert "loss mean of 30 steps differs by 0.0%, allowed 2.1%" in text
     assert "+ds = ds.map(f, num_parallel_calls=4)" in text
     assert " x = 1" in lines  # a diff's context keeps the space before it
 
@@ -102,6 +111,17 @@ def test_the_json_contract() -> None:
     assert (fix["outcome"], fix["speedup"], fix["runs"], fix["loss"]) == ("better", 1.61, 8, "within 4e-06")
     assert (fix["kept"], fix["written"], fix["diff"]) == (["input/sequential-map"], True, DIFF)
     assert fix["dropped"] == [{"cause": "host/launch-bound", "why": "it does not help"}]
+    assert (fix["scope"], fix["first_step_s"]) == ("step", {"before": 4.0, "after": 24.3})
+    assert fix["attempts"][0]["verdict"]["first_step_s"] == {"before": 4.0, "after": 24.3}
+    assert (fix["attempts"][0]["remark"], fix["attempts"][1]["verdict"]["first_step_s"]) == (REMARK, None)
+    assert fix["by_hand"][0]["where"] == ["train.py:3", "train.py:8"]
+    needs = [(one["effect"], one["needs"]) for one in fix["by_hand"]]
+    assert needs == [("exact", None), ("changes training", "--allow changes-training")]
+    after = json.loads(documents.render(checkups.healthy()))
+    assert fix["after"] == {"attribution": after["attribution"]}
+    whole = replace(proven(), together=replace(BETTER, scope="run"), after=None)
+    fix = json.loads(report.render_json(whole, written=False))["fix"]
+    assert (fix["scope"], fix["after"]) == ("run", None)
     verdicts = {d["cause"]: d["verdict"] for d in found["diagnoses"]}
     assert verdicts["input/sequential-map"]["speedup"] == 1.61
     json.loads(report.render_json(hostile(), written=False))
@@ -111,6 +131,8 @@ def test_the_page_escapes_and_shows_both_sides() -> None:
     page = proof_html.render(proven(), written=False)
     assert "Before: where a step goes" in page
     assert "After: where a step goes" in page
+    assert "First step done after 4.0 s, with it after 24.3 s." in page
+    assert "needs --allow changes-training" in page
     assert "<script>alert(1)" not in proof_html.render(hostile(), written=False)
 
 

@@ -13,10 +13,10 @@ import pytest
 
 from slowtrain.diagnose import Findings
 from slowtrain.errors import InputError
-from slowtrain.model import Diagnosis, Edit, Effect, Evidence, Prescription, Saving, Unchecked
-from slowtrain.model.proof import Proof
+from slowtrain.model import Diagnosis, Edit, Effect, Evidence, Place, Prescription, Saving, Unchecked
+from slowtrain.model.proof import ByHand, Proof
 from slowtrain.trace import Steps, Trace
-from slowtrain.verify import fixing, probes, proving
+from slowtrain.verify import fixing, left, probes, proving
 from slowtrain.verify.files import Files
 from slowtrain.verify.pairs import Bench
 from slowtrain.verify.probes import Candidate, Probe, Rule, Script
@@ -63,7 +63,7 @@ class World:
 
     def run(self, _script: Script, candidate: Candidate, _rule: Rule, folder: Path, **_options: Any) -> Probe:
         folder.mkdir()
-        text = candidate.texts.get(str(self.path), TEXT)
+        text = candidate.texts.get(str(self.path), self.path.read_text())
         self.texts[folder] = text
         self.order.append(candidate.name)
         noise = 1 + 0.001 * (len(self.order) % 3)
@@ -193,8 +193,28 @@ def test_a_script_that_fails_by_itself(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_what_changes_training_needs_to_be_allowed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = diagnosis("first", 1, "slow = ", "1", Effect.CHANGES_TRAINING)
     world = World(monkeypatch, tmp_path, lambda text: 1.0 if "slow = 1" in text else 4.0, found)
-    assert world.fix().attempts == ()
-    assert outcome(world.fix(fixing.SAFE | {Effect.CHANGES_TRAINING})) == [("first", True, "")]
+    proof = world.fix()
+    needs = "--allow changes-training"
+    assert proof.attempts == ()
+    assert proof.by_hand == (ByHand("first", "cure first", Effect.CHANGES_TRAINING, needs=needs),)
+    proof = world.fix(fixing.SAFE | {Effect.CHANGES_TRAINING})
+    assert (outcome(proof), proof.by_hand) == ([("first", True, "")], ())
+
+
+def test_what_changes_training_is_told_beside_what_does_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The words of a cause whose edit was dropped are told, too; what was tried is not told again."""
+    safe, bold = FIRST.prescriptions[0], replace(FIRST.prescriptions[0], says="bolder", effect=Effect.CHANGES_TRAINING)
+    words = Prescription("advice", Effect.EQUIVALENT, "buy a disk")
+    places = tuple(Place("train.py", line) for line in (3, 5, 7, 9))
+    found = replace(FIRST, evidence=Evidence("slow", where=places), prescriptions=(safe, bold, words))
+    proof = World(monkeypatch, tmp_path, lambda _: 1.0, found).fix()
+    assert outcome(proof) == [("first", False, "it does not help")]
+    where = ("train.py:3", "train.py:5", "train.py:7")
+    assert [(one.says, one.effect, one.needs) for one in proof.by_hand] == [
+        ("buy a disk", Effect.EQUIVALENT, None),
+        ("bolder", Effect.CHANGES_TRAINING, left.ALLOW),
+    ]
+    assert {one.where for one in proof.by_hand} == {where}
 
 
 def test_of_a_run_that_was_ended_nobody_knows_the_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -244,7 +264,7 @@ def test_a_person_is_told_what_no_machine_can_do(monkeypatch: pytest.MonkeyPatch
     words = replace(FIRST, prescriptions=(Prescription("advice", Effect.EXACT, "buy a disk"),))
     world = World(monkeypatch, tmp_path, lambda _: 1.0, words)
     proof = world.fix()
-    assert (proof.attempts, proof.by_hand) == ((), (("first", "buy a disk", ()),))
+    assert (proof.attempts, proof.by_hand) == ((), (ByHand("first", "buy a disk", Effect.EXACT),))
 
 
 def test_pairs_go_on_until_they_can_tell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -289,11 +309,11 @@ def test_what_cannot_be_written_is_measured_without_an_edit(
     proof = world.fix()
     (attempt,) = proof.attempts
     assert not attempt.kept
-    assert attempt.why == fixing.BY_HAND
+    assert attempt.why == left.PROVEN
     assert attempt.verdict is not None
     assert attempt.verdict.speedup == pytest.approx(2.0, rel=0.01)
     assert proof.diff == ""
-    assert [(name, says) for name, says, _ in proof.by_hand] == [("sluggish", "cure slow")]
+    assert [(one.cause, one.says) for one in proof.by_hand] == [("sluggish", "cure slow")]
 
 
 @pytest.mark.parametrize("module", [False, True])
@@ -329,3 +349,70 @@ def test_a_script_that_trains_for_a_moment_is_told_what_was_not_checked(
     notes = world.fix().notes
     said = [n for n in notes if "8 steps" in n and n.endswith("checked: host/eager-step")]
     assert (len(notes), len(said)) == ((0, 0) if stopped else (1, 1))
+
+
+def test_what_is_not_the_same_to_the_bit_is_remarked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    world = World(monkeypatch, tmp_path, lambda text: 1.0 if "slow = 1" in text else 4.0, FIRST)
+    world.losses = lambda _: ()
+    (attempt,) = world.fix().attempts
+    assert attempt.kept
+    assert attempt.remark.startswith("loss could not be compared: no step's loss")
+    several = iter(range(1000))
+    world.losses = lambda _: tuple({"loss": row["loss"] + 1e-6 * (next(several) % 7)} for row in LOSSES)
+    proof = world.fix()
+    (attempt,) = proof.attempts
+    assert attempt.kept
+    assert "over 20 steps, allowed " in attempt.remark
+    (note,) = (n for n in proof.notes if n.startswith("two runs of the script as it is differ: the loss of a step by "))
+    assert note.endswith(" of the mean")
+
+
+def test_what_a_cure_compiles_before_the_first_step_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    world = World(monkeypatch, tmp_path, lambda text: 1.0 if "slow = 1" in text else 4.0, FIRST)
+    run = world.run
+
+    def compiling(*given: Any, **options: Any) -> Probe:
+        found = run(*given, **options)
+        return replace(found, first_step_s=25.0 if "slow = 1" in world.texts[found.folder] else 5.0)
+
+    monkeypatch.setattr(probes, "run", compiling)
+    (attempt,) = world.fix().attempts
+    assert attempt.verdict is not None
+    assert attempt.verdict.first_step_s == pytest.approx((5.0, 25.0))
+
+
+FITS = """def go(model):
+    model.fit(x, epochs=1)
+    scaler.fit(x)
+    model.fit(
+        x,
+        epochs=9,
+    )
+"""
+
+
+@pytest.mark.parametrize(
+    ("came_to", "stopped", "said"),
+    [
+        ((2,), True, ["the probes ended in the fit of train.py:2: that of train.py:4 was not measured"]),
+        ((2, 5), True, []),
+        ((2,), False, []),
+        ((), True, []),
+    ],
+)
+def test_trainings_that_no_probe_came_to_are_named(
+    came_to: tuple[int, ...], stopped: bool, said: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    world = World(monkeypatch, tmp_path, lambda _: 1.0)
+    world.path.write_text(FITS)
+    run = world.run
+    fits = tuple(Place(str(world.path), line) for line in came_to)
+    monkeypatch.setattr(probes, "run", lambda *a, **o: replace(run(*a, **o), stopped=stopped, fits=fits))
+    assert [n for n in world.fix().notes if "fit" in n] == said
+
+
+def test_text_that_is_run_as_code_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    world = World(monkeypatch, tmp_path, lambda _: 1.0)
+    world.path.write_text("import other\nmodel.eval()\nexec(open('x').read())\n")
+    (tmp_path / "other.py").write_text("def eval(model):\n    pass\n\n\neval(3)\n")
+    assert world.fix().notes == ("train.py:3 runs text as code (exec): no edit reaches what stands in it",)

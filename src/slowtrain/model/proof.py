@@ -13,7 +13,8 @@ class Attempt:
     """One cure that was tried: ``kept`` or not, and ``why``.
 
     ``verdict`` is None where it could not be measured: the candidate failed, or there was no time left.
-    ``predicted`` is None where somebody else's patch was tried.
+    ``predicted`` is None where somebody else's patch was tried. ``remark``: what is to be known of the loss with a cure
+    that is kept, where it is not the same to the bit.
     """
 
     name: str
@@ -24,6 +25,18 @@ class Attempt:
     kept: bool
     why: str
     diff: str = ""
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """A prescription that was not applied, and the lines that it is about. ``needs``: the option that would have it."""
+
+    cause: str
+    says: str
+    effect: Effect
+    where: tuple[str, ...] = ()
+    needs: str | None = None
 
 
 @dataclass(frozen=True)
@@ -39,8 +52,8 @@ class Changed:
 class Proof:
     """All that was tried, in order, what it gives ``together``, and the patch.
 
-    ``by_hand`` are prescriptions that no machine can apply: cause, words, lines. ``limits`` says what a probe could
-    not keep from happening, ``notes`` what else was seen.
+    ``by_hand`` is what is left to a person. ``limits`` says what a probe could not keep from happening, ``notes`` what
+    else was seen.
     """
 
     command: tuple[str, ...]
@@ -50,7 +63,7 @@ class Proof:
     files: tuple[Changed, ...]
     before: Checkup | None = None
     after: Checkup | None = None
-    by_hand: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    by_hand: tuple[ByHand, ...] = ()
     limits: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0

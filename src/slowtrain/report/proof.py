@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from slowtrain.model import Checkup, Diagnosis, Verdict, VerdictKind
-from slowtrain.model.proof import Attempt, Proof
+from slowtrain.model.proof import Attempt, ByHand, Proof
 from slowtrain.report import json as documents
 from slowtrain.report import wording
 from slowtrain.report.terminal import Paper
@@ -32,9 +32,7 @@ def headline(proof: Proof) -> str:
         said = wording.times(gain.speedup, gain.low, gain.high)
         return f"{len(kept)} {'cure' if len(kept) == 1 else 'cures'} kept: {said} as fast, measured in {gain.runs} runs"
     if kept:
-        return (
-            f"{len(kept)} cures kept, each measured beside those before it; the time was over before all were together"
-        )
+        return f"{len(kept)} cures kept, each measured beside those before it; not measured together"
     if proof.before is not None and proof.before.verdict is VerdictKind.INSUFFICIENT:
         return f"cannot tell: {proof.before.headline}"
     if proof.attempts:
@@ -55,9 +53,8 @@ def _lines(proof: Proof, paper: Paper) -> Iterator[str]:
     if proof.by_hand:
         yield ""
         yield paper.style("For a person", "bold")
-        for cause, says, where in proof.by_hand:
-            place = f" ({where[0]})" if where else ""
-            yield from (("  " if i == 0 else "    ") + row for i, row in _wrapped(paper, f"{cause}: {says}{place}"))
+        for one in proof.by_hand:
+            yield from (("  " if i == 0 else "    ") + row for i, row in _wrapped(paper, by_hand(one)))
     for note in (*[f"a probe cannot keep this to itself: {one}" for one in proof.limits], *proof.notes):
         yield from (("Note: " if i == 0 else "      ") + row for i, row in _wrapped(paper, note, 6))
     if proof.diff:
@@ -68,6 +65,19 @@ def _lines(proof: Proof, paper: Paper) -> Iterator[str]:
             yield paper.style(paper.code(row, paper.width), tone)
         if len(rows) > DIFF_LINES:
             yield f"(+{len(rows) - DIFF_LINES} more lines, in the patch)"
+
+
+def by_hand(one: ByHand) -> str:
+    """What is left to a person, in one line: the cause, the words, what they do to training, and where."""
+    needs = f"; needs {one.needs}" if one.needs else ""
+    place = f" ({', '.join(one.where)})" if one.where else ""
+    return f"{one.cause}: {one.says} [{wording.effect(one.effect)}{needs}]{place}"
+
+
+def beside(attempt: Attempt) -> list[str]:
+    """What the table's figures leave out: the time before the steady steps, and what the loss was held against."""
+    first = wording.first_step(attempt.verdict) if attempt.verdict is not None else ""
+    return [line for line in (first, attempt.remark) if line]
 
 
 def _wrapped(paper: Paper, text: str, indent: int = 4) -> Iterator[tuple[int, str]]:
@@ -90,6 +100,8 @@ def _attempt(attempt: Attempt, paper: Paper) -> Iterator[str]:
     yield _row(paper, attempt.name, predicted, measured, loss, "kept" if attempt.kept else "no")
     effect = f" [{wording.effect(attempt.effect)}]" if attempt.effect is not None else ""
     yield from ("  " + row for _, row in _wrapped(paper, f"{attempt.says}{effect}"))
+    for line in beside(attempt):
+        yield from ("  " + row for _, row in _wrapped(paper, line))
     if attempt.why:
         yield from (paper.style("  " + row, "yellow") for _, row in _wrapped(paper, f"dropped: {attempt.why}"))
 
@@ -114,10 +126,13 @@ def document(proof: Proof, *, written: bool) -> dict[str, Any]:
             "high": together.high if together is not None else None,
             "runs": together.runs if together is not None else 0,
             "loss": together.loss if together is not None else None,
+            "scope": together.scope if together is not None else None,
+            "first_step_s": documents.first_step_s(together) if together is not None else None,
             "kept": [a.name for a in proof.attempts if a.kept],
             "dropped": [{"cause": a.name, "why": a.why} for a in proof.attempts if not a.kept],
             "attempts": [_entry(a) for a in proof.attempts],
-            "by_hand": [{"cause": c, "says": s, "where": list(w)} for c, s, w in proof.by_hand],
+            "by_hand": [_left(one) for one in proof.by_hand],
+            "after": {"attribution": documents.attribution(proof.after.attribution)} if proof.after else None,
             "limits": proof.limits,
             "notes": proof.notes,
             "seconds": proof.seconds,
@@ -132,6 +147,10 @@ def render_json(proof: Proof, *, written: bool) -> str:
     return json.dumps(document(proof, written=written), indent=2, allow_nan=False) + "\n"
 
 
+def _left(one: ByHand) -> dict[str, Any]:
+    return {"cause": one.cause, "says": one.says, "effect": one.effect, "needs": one.needs, "where": one.where}
+
+
 def _entry(attempt: Attempt) -> dict[str, Any]:
     predicted, verdict = attempt.predicted, attempt.verdict
     return {
@@ -143,6 +162,7 @@ def _entry(attempt: Attempt) -> dict[str, Any]:
         "verdict": documents.verdict(verdict),
         "kept": attempt.kept,
         "why": attempt.why,
+        "remark": attempt.remark,
         "diff": attempt.diff,
     }
 

@@ -34,7 +34,7 @@ def _sections(found: Proof) -> Iterator[Markup | None]:
         yield el("div", _side("Before", found.before), _side("After", found.after), class_="two")
     if found.diff:
         yield section("The patch", diff(found.diff), aside="what was kept; undo it with git apply -R")
-    yield listed("For a person", [f"{c}: {s} {', '.join(w)}" for c, s, w in found.by_hand])
+    yield listed("For a person", [proof.by_hand(one) for one in found.by_hand])
     limits = [f"a probe cannot keep this to itself: {one}" for one in found.limits]
     yield listed("Notes", [*limits, *found.notes])
 
@@ -67,8 +67,9 @@ def _rows(attempt: Attempt, most: float) -> Iterator[Markup]:
         el("td", verdict.loss if verdict is not None else wording.UNKNOWN),
         el("td", "kept" if attempt.kept else "dropped"),
     )
-    why = f" Dropped: {attempt.why}." if attempt.why else ""
-    yield el("tr", el("td", attempt.says, effect, why, colspan="7", class_="soft"))
+    more = [*proof.beside(attempt), *([f"dropped: {attempt.why}"] if attempt.why else [])]
+    said = [f" {line[0].upper()}{line[1:]}." for line in more]
+    yield el("tr", el("td", attempt.says, effect, said, colspan="7", class_="soft"))
 
 
 def _known(verdict: Verdict) -> bool:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from slowtrain.capture.treatments import TREATMENTS
 from slowtrain.errors import InputError
 from slowtrain.model import Effect, Saving, Verdict
 from slowtrain.model.proof import Attempt, Proof
-from slowtrain.source import parse
+from slowtrain.source import Source, parse
 from slowtrain.source.reading.writing import beyond, project
 from slowtrain.verify.files import Files, diff
 from slowtrain.verify.pairs import Bench, Trial, compare
 from slowtrain.verify.parity import Parity
-from slowtrain.verify.probes import Candidate, Rule, Treatment
+from slowtrain.verify.probes import Candidate, Rule, Script, Treatment
 from slowtrain.verify.statistics import BETTER, UNKNOWN
 
 STEADY_S = 3.0  # of training in each process, and at least as many steps:
@@ -34,22 +35,29 @@ def prove(
         raise InputError(f"the script does not run as it is ({trial.failed[10:]}); nothing to compare with")
     attempt = judged(name, "a treatment, no edit" if cures else "your own change", effect, None, trial)
     changed = diff(files.changed(), Path.cwd())
+    said = trial.pairs and not attempt.remark
     notes = (
         f"a run is {trial.per_process}",
-        *((f"loss: {trial.parity(effect).says}",) if trial.pairs else ()),
+        *((f"loss: {trial.parity(effect).says}",) if said else ()),
+        *differing(trial, effect),
     )
     command = (bench.script.target, *bench.script.arguments)
     seconds = time.monotonic() - begun
     return Proof(command, (attempt,), attempt.verdict, changed, (), limits=limits, notes=notes, seconds=seconds)
 
 
+def own(script: Script) -> Iterator[Source]:
+    """The text of the script, and of its own modules."""
+    target = Path(script.target)
+    if script.module:
+        folder = Path(*script.target.split("."))
+        target = next((p for p in (folder.with_suffix(".py"), folder / "__main__.py") if p.is_file()), target)
+    return project(str(target))
+
+
 def foretold(bench: Bench, files: Files | None = None) -> tuple[str, ...]:
     """What the script, or a candidate, does that no probe can keep from happening: told before anything runs."""
-    target = Path(bench.script.target)
-    if bench.script.module:
-        folder = Path(*bench.script.target.split("."))
-        target = next((p for p in (folder.with_suffix(".py"), folder / "__main__.py") if p.is_file()), target)
-    sources = list(project(str(target)))
+    sources = list(own(bench.script))
     sources += [s for file, text in (files.texts() if files else {}).items() if (s := parse(file, text)) is not None]
     found = {f"{os.path.relpath(s.file)}:{line} {words}": None for s in sources for line, words in beyond(s)}
     for one in found:
@@ -64,7 +72,20 @@ def judged(name: str, says: str, effect: Effect | None, predicted: Saving | None
     if verdict is not None and not trial.failed:
         kept = verdict.outcome == BETTER and parity.holds is not False
         why = _why(verdict, parity, effect)
-    return Attempt(name, says, effect, predicted, verdict, kept, "" if kept else why)
+    remark = _remark(parity) if kept else ""
+    return Attempt(name, says, effect, predicted, verdict, kept, "" if kept else why, remark=remark)
+
+
+def differing(trial: Trial, effect: Effect | None) -> Iterator[str]:
+    """That the baselines of ``trial`` are not the same to the bit, if they are the script as it is."""
+    if trial.pairs and (own := trial.parity(effect).own):
+        yield f"two runs of the script as it is differ: {own}"
+
+
+def _remark(parity: Parity) -> str:
+    if parity.holds is None:
+        return f"loss could not be compared: {parity.says}"
+    return f"loss {parity.says}" if parity.loss != "same" else ""
 
 
 def _why(verdict: Verdict, parity: Parity, effect: Effect | None) -> str:

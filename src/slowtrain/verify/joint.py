@@ -1,0 +1,78 @@
+"""What was kept one by one, measured at once: two cures that help by themselves may be in each other's way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from slowtrain.model import Effect, Verdict
+from slowtrain.model.proof import Attempt
+from slowtrain.verify.files import Files
+from slowtrain.verify.pairs import Bench, Trial, compare
+from slowtrain.verify.probes import Candidate, Rule
+from slowtrain.verify.proving import judged
+from slowtrain.verify.seen import FEWEST, Seen, least_s
+
+NOT_TOGETHER = "not measured together: the time was over; each was measured beside those before it"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A cure that was kept by ``trial``. ``files`` are with it; ``before`` is the script without it, as diagnosed."""
+
+    attempt: Attempt
+    effect: Effect
+    trial: Trial
+    rule: Rule
+    files: Files
+    before: Seen
+
+
+@dataclass(frozen=True)
+class Joint:
+    """What stands, and what it gives at once; None where nothing does, or the time was over.
+
+    ``dropped`` are those of the others, each with the reason.
+    """
+
+    kept: tuple[Kept, ...]
+    verdict: Verdict | None
+    dropped: tuple[Attempt, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def at_once(probes: Sequence[tuple[Rule, str]]) -> tuple[Rule, str]:
+    """Rule and scope by which all of these show what they give: the longest, and whole runs where one needs them."""
+    if any(scope == "run" for _, scope in probes):
+        return Rule(), "run"
+    rules = [rule for rule, _ in probes]
+    seconds = max(r.seconds for r in rules) if all(r.seconds for r in rules) else 0.0
+    return Rule(seconds, max(r.steps for r in rules), later=any(r.later for r in rules)), "step"
+
+
+def together(bench: Bench, script: Seen, kept: Sequence[Kept]) -> Joint:
+    """Measures all that was kept against the ``script`` as it was. While that fails, the last cure goes.
+
+    A single one was measured against that by itself, and stands.
+    """
+    standing, dropped = list(kept), list[Attempt]()
+    while len(standing) > 1:
+        rule, scope = at_once([(k.rule, k.trial.scope) for k in standing])
+        # What was set aside for it (fixing) may have lost a little to the probe before.
+        if bench.left_s <= least_s(script, rule, scope, FEWEST - 1):
+            return Joint(tuple(standing), None, tuple(dropped), (NOT_TOGETHER,))
+        bench.say("measuring all that was kept together")
+        candidate = Candidate("together", standing[-1].files.texts())
+        trial = compare(bench, Candidate("baseline"), candidate, rule, scope)
+        if len(trial.pairs) < FEWEST and (not trial.failed or bench.left_s <= 0):
+            return Joint(tuple(standing), None, tuple(dropped), (NOT_TOGETHER,))
+        weakest = max((k.effect for k in standing), key=list(Effect).index)
+        found = judged(candidate.name, "", weakest, None, trial)
+        if found.kept:
+            notes = (f"all together: {found.remark}",) if found.remark else ()
+            return Joint(tuple(standing), found.verdict, tuple(dropped), notes)
+        last = standing.pop().attempt
+        others = ", ".join(k.attempt.name for k in standing)
+        why = f"better by itself, but measured together with {others}: {found.why}"
+        dropped.append(replace(last, kept=False, why=why, remark=""))
+    return Joint(tuple(standing), standing[0].attempt.verdict if standing else None, tuple(dropped))

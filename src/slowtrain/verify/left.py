@@ -1,0 +1,74 @@
+"""What ``fix`` leaves to a person, and what it has to say of its own sight."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Collection, Iterator, Sequence
+
+from slowtrain.model import Diagnosis, Effect, Place, Signal
+from slowtrain.model.proof import Attempt, ByHand
+from slowtrain.source import Source
+from slowtrain.source.reading import hidden
+from slowtrain.verify.probes import Probe
+from slowtrain.verify.seen import Seen
+
+PROVEN = "measured on the running script, without an edit: it can only be written by hand"
+ALLOW = "--allow changes-training"
+MOST_PLACES = 3
+
+
+def by_hand(
+    diagnoses: Sequence[Diagnosis], attempts: Sequence[Attempt], allowed: Collection[Effect]
+) -> Iterator[ByHand]:
+    """Of each cause that is left the first cure in words, and all that training was not allowed to change for."""
+    proven = {(a.name, a.says) for a in attempts if a.why == PROVEN}
+    for diagnosis in diagnoses:
+        if diagnosis.saving.speedup <= 1:
+            continue
+        asking = [p for p in diagnosis.prescriptions if (p.edits or p.treatment) and p.effect not in allowed]
+        rest = [p for p in diagnosis.prescriptions if p not in asking]
+        words = [p for p in rest if not p.edits or (diagnosis.cause, p.says) in proven]
+        where = tuple(str(place) for place in diagnosis.evidence.where[:MOST_PLACES])
+        for one in (*words[:1], *asking):
+            yield ByHand(diagnosis.cause, one.says, one.effect, where, ALLOW if one in asking else None)
+
+
+def notes(before: Seen) -> Iterator[str]:
+    """What the diagnosis of the script as it was could not see, and what its probes did."""
+    if before.probe.stopped and any(d.saving.scope == "run" for d in before.findings.diagnoses):
+        yield "each probe ended before the script did: causes of the whole run were left alone"
+    unseen = [u.cause for u in before.checkup.unchecked if str(Signal.KERNELS) in u.missing]
+    if unseen and len(before.trace.steps) and not before.probe.stopped:
+        yield (
+            f"it ended after {len(before.trace.steps)} steps, before one could be looked into; train for longer to "
+            f"have these checked: {', '.join(unseen)}"
+        )
+    for one in before.checkup.diagnoses:
+        if one.saving.speedup <= 1 and any(p.edits for p in one.prescriptions):
+            yield f"{one.cause} costs no time and is not tried here: the report of a run has its edit (--html, --json)"
+    unpatched = before.trace.fact("not_redirected") or ()
+    if unpatched:
+        yield f"writes of {', '.join(map(str, unpatched))} could not be redirected: a probe may have changed files"
+    if before.probe.redirected:
+        yield f"{len(before.probe.redirected)} files that the script writes went to a scratch folder"
+
+
+def unseen(sources: Sequence[Source], measured: Probe) -> Iterator[str]:
+    """Parts of the program that no edit reaches, or that a probe like ``measured``, of the script as it is, did not."""
+    for source in sources:
+        for line, name in hidden.run_as_text(source):
+            yield f"{_at(source, line)} runs text as code ({name}): no edit reaches what stands in it"
+    fits = [(source, call) for source in sources for call in hidden.trainings(source)]
+    came_to = [_at(s, c.lineno) for s, c in fits if _holds(s, c, measured.fits)]
+    others = [_at(s, c.lineno) for s, c in fits if not _holds(s, c, measured.fits)]
+    if measured.stopped and came_to and others:
+        yield f"the probes ended in the fit of {', '.join(came_to)}: that of {', '.join(others)} was not measured"
+
+
+def _holds(source: Source, call: ast.Call, places: Sequence[Place]) -> bool:
+    return any(p.file == source.file and call.lineno <= p.line <= (call.end_lineno or p.line) for p in places)
+
+
+def _at(source: Source, line: int) -> str:
+    return f"{os.path.relpath(source.file)}:{line}"

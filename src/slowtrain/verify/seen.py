@@ -1,0 +1,38 @@
+"""The script as it is now, diagnosed, and how long measuring it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slowtrain.diagnose import Findings
+from slowtrain.model import Checkup
+from slowtrain.trace import Trace
+from slowtrain.verify.probes import MOST_S, Probe, Rule
+
+FEWEST = 3  # pairs for which there must be time
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A diagnosed run of the script as it is now."""
+
+    probe: Probe
+    trace: Trace
+    findings: Findings
+    checkup: Checkup
+
+    @property
+    def comes_to_the_second_pass(self) -> bool:
+        """Whether a probe comes to the second pass over the data, which is the first that a cache serves."""
+        steps = self.trace.steps
+        if not self.probe.stopped or not len(steps):
+            return True
+        begun = steps.start_ms[steps.block > steps.block[0]]
+        return bool(len(begun)) and float(begun[0] - steps.start_ms[0]) < 1e3 * MOST_S
+
+
+def least_s(seen: Seen, rule: Rule, scope: str, pairs: int = FEWEST) -> float:
+    """What so few pairs take; of the fewest that can tell anything, unless said otherwise."""
+    whole = seen.probe.wall_s
+    start = seen.probe.first_step_s or whole
+    return 2 * pairs * (whole if scope == "run" or not rule.seconds else min(start + rule.seconds, whole))
