@@ -19,7 +19,7 @@ from slowtrain.trace import Steps, Trace
 from slowtrain.verify import fixing, left, probes, proving
 from slowtrain.verify.files import Files
 from slowtrain.verify.pairs import Bench
-from slowtrain.verify.probes import Candidate, Probe, Rule, Script
+from slowtrain.verify.probes import Candidate, Probe, Rule, Script, Treatment
 from slowtrain.verify.statistics import LOOKS
 
 pytestmark = pytest.mark.alone
@@ -314,6 +314,23 @@ def test_what_cannot_be_written_is_measured_without_an_edit(
     assert attempt.verdict.speedup == pytest.approx(2.0, rel=0.01)
     assert proof.diff == ""
     assert [(one.cause, one.says) for one in proof.by_hand] == [("sluggish", "cure slow")]
+
+
+def test_what_did_not_help_the_running_script_is_left_to_nobody(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cure = Prescription("treatment", Effect.EXACT, "cure slow", treatment="prefetch")
+    found = replace(FIRST, prescriptions=(cure, Prescription("advice", Effect.EXACT, "buy a disk")))
+    world = World(monkeypatch, tmp_path, lambda _: 4.0, found)
+    run = world.run
+
+    def useless(script: Script, candidate: Candidate, *given: Any, **options: Any) -> Probe:
+        return run(script, replace(candidate, treatment=Treatment()), *given, **options)
+
+    monkeypatch.setattr(probes, "run", useless)
+    proof = world.fix()
+    assert outcome(proof) == [("first", False, "it does not help")]
+    assert [one.says for one in proof.by_hand] == ["buy a disk"]
 
 
 @pytest.mark.parametrize("module", [False, True])

@@ -132,3 +132,21 @@ def test_the_joint_probes_are_as_long_as_the_longest() -> None:
     assert joint.at_once([LONG, CACHE]) == (Rule(seconds=30.0, steps=90, later=True), "step")
     assert joint.at_once([STEP, WHOLE]) == WHOLE
     assert joint.at_once([STEP, (Rule(later=True), "step")]) == (Rule(later=True), "step")
+
+
+def test_the_diagnosis_of_what_is_left_does_not_take_the_time_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    world = World(monkeypatch, tmp_path, lambda text: 8.0 / (1 + text.count("= 1")), FIRST, SECOND)
+    begun, run, given = time.monotonic(), world.run, []
+
+    def timed(script: Script, candidate: Candidate, *rest: Any, limit_s: float, **options: Any) -> Probe:
+        if candidate.name == "script":
+            given.append(limit_s)
+        return replace(run(script, candidate, *rest, **options), wall_s=1.0)
+
+    monkeypatch.setattr(probes, "run", timed)
+    monkeypatch.setattr("slowtrain.verify.pairs.time.monotonic", lambda: begun)
+    world.bench = replace(world.bench, deadline=begun + 100.0)
+    world.fix()
+    assert given == pytest.approx([0.4 * 100, 0.4 * 100, 0.4 * (100 - 6)])

@@ -22,13 +22,14 @@ def by_hand(
     diagnoses: Sequence[Diagnosis], attempts: Sequence[Attempt], allowed: Collection[Effect]
 ) -> Iterator[ByHand]:
     """Of each cause that is left the first cure in words, and all that training was not allowed to change for."""
+    dropped = {(a.name, a.says) for a in attempts if a.why != PROVEN}
     proven = {(a.name, a.says) for a in attempts if a.why == PROVEN}
     for diagnosis in diagnoses:
         if diagnosis.saving.speedup <= 1:
             continue
         asking = [p for p in diagnosis.prescriptions if (p.edits or p.treatment) and p.effect not in allowed]
-        rest = [p for p in diagnosis.prescriptions if p not in asking]
-        words = [p for p in rest if not p.edits or (diagnosis.cause, p.says) in proven]
+        rest = {(diagnosis.cause, p.says): p for p in diagnosis.prescriptions if p not in asking}
+        words = [p for key, p in rest.items() if key in proven or (not p.edits and key not in dropped)]
         where = tuple(str(place) for place in diagnosis.evidence.where[:MOST_PLACES])
         for one in (*words[:1], *asking):
             yield ByHand(diagnosis.cause, one.says, one.effect, where, ALLOW if one in asking else None)
