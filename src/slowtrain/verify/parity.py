@@ -103,7 +103,7 @@ def parity(effect: Effect | None, baselines: Sequence[Losses], candidates: Seque
         says += f", two baselines by {plain(spread, 2)}"
         return Parity(holds, _within(apart) if holds else "differs", says, differs)
     shift, bound = _shift(first, mine, n), _bound(first, mine, n)
-    says = f"mean of {n} steps differs by {shift:.1%}"
+    says = f"mean of {n} steps differs by {round(shift, 3) or 0.0:.1%}"  # no "-0.0%"
     if effect is Effect.EQUIVALENT:
         holds = abs(shift) <= bound
         return Parity(holds, _within(abs(shift)) if holds else "differs", f"{says}, allowed {bound:.1%}", differs)
