@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from slowtrain.source import Source, read, trees
+from slowtrain.source.reading import modules, values
 
-# Module of the call -> what it reaches. A probe redirects what Python, TensorFlow or h5py open (capture/redirect.py).
+MOST = 200  # files of one project that are read: a few seconds
+
+# Beginning of the call's dotted name -> what it reaches. What Python, TensorFlow or h5py open a probe redirects
+# (capture/redirect.py): only what another program, a service or code in C, C++ or Rust writes is named.
 BEYOND = {
     "subprocess": "starts other programs",
+    "pexpect": "starts other programs",
     "joblib": "may start processes of its own kind",
     "ray": "starts processes of its own kind",
     "dask": "may start processes of its own kind",
@@ -18,41 +23,92 @@ BEYOND = {
     "dbm": "opens a database",
     "shelve": "opens a database",
     "psycopg2": "opens a database",
+    "pymysql": "opens a database",
     "pymongo": "opens a database",
     "redis": "opens a database",
     "sqlalchemy": "opens a database",
     "lmdb": "opens a database",
+    "duckdb": "opens a database",
     "wandb": "reports to a service",
     "mlflow": "reports to a service",
     "comet_ml": "reports to a service",
     "neptune": "reports to a service",
     "clearml": "reports to a service",
     "requests": "calls a service",
+    "httpx": "calls a service",
+    "aiohttp": "calls a service",
     "urllib": "calls a service",
     "http": "calls a service",
+    "huggingface_hub": "calls a service",
+    "google.cloud": "calls a cloud service",
+    "azure": "calls a cloud service",
     "boto3": "writes to a cloud store",
     "gcsfs": "writes to a cloud store",
     "s3fs": "writes to a cloud store",
     "smtplib": "sends mail",
     "socket": "opens a connection",
+    "ftplib": "opens a connection",
+    "paramiko": "opens a connection",
+    "orbax": "writes through TensorStore, past Python",
+    "tensorstore": "writes past Python",
 }
 HARMLESS = frozenset({"urllib.parse", "urllib.error", "http.HTTPStatus"})
-# Functions by the end of their name, and what writes past Python.
+# Functions and classes by the end of their name: the package that has them, and what it does past Python.
 WRITERS = {
     "imwrite": ("cv2", "OpenCV writes the file itself"),
     "VideoWriter": ("cv2", "OpenCV writes the file itself"),
-    "to_parquet": ("", "Arrow writes the file itself"),
-    "to_feather": ("", "Arrow writes the file itself"),
-    "to_hdf": ("", "PyTables writes the file itself"),
     "open_file": ("tables", "PyTables writes the file itself"),
-    "write_table": ("", "Arrow writes the file itself"),
+    "write_dataset": ("pyarrow", "Arrow writes the file itself"),
+    "write_to_dataset": ("pyarrow", "Arrow writes the file itself"),
+    "write_feather": ("pyarrow", "Arrow writes the file itself"),
+    "ParquetWriter": ("pyarrow", "Arrow writes the file itself"),
     "Dataset": ("netCDF4", "netCDF writes the file itself"),
     "CDLL": ("ctypes", "C code is called"),
+    "save": ("torch", "PyTorch writes the file itself"),
+    "save_file": ("safetensors", "safetensors writes the file itself"),
+    "save_model": ("safetensors", "safetensors writes the file itself"),
+    "write": ("soundfile", "libsndfile writes the file itself"),
+    "SoundFile": ("soundfile", "libsndfile writes the file itself"),
+    "train": ("sentencepiece", "SentencePiece writes the files itself"),
+    "Train": ("sentencepiece", "SentencePiece writes the files itself"),
+    "write_index": ("faiss", "Faiss writes the file itself"),
+    "RDBStorage": ("optuna", "opens a database"),
+    "HTTPHandler": ("logging", "calls a service"),
+    "SocketHandler": ("logging", "opens a connection"),
+    "DatagramHandler": ("logging", "opens a connection"),
+    "SysLogHandler": ("logging", "opens a connection"),
+    "SMTPHandler": ("logging", "sends mail"),
+    "create_subprocess_exec": ("asyncio", "starts other programs"),
+    "create_subprocess_shell": ("asyncio", "starts other programs"),
 }
+POLARS = (
+    *(f"write_{kind}" for kind in ("parquet", "csv", "json", "ndjson", "ipc", "ipc_stream", "avro")),
+    *(f"sink_{kind}" for kind in ("parquet", "csv", "ndjson", "ipc")),
+)
+# Methods by their name, of objects that may come from anywhere: the file imports one of the packages, if any is named.
+METHODS: dict[str, tuple[frozenset[str], str]] = {
+    "to_parquet": (frozenset(), "Arrow writes the file itself"),
+    "to_feather": (frozenset(), "Arrow writes the file itself"),
+    "to_orc": (frozenset(), "Arrow writes the file itself"),
+    "write_table": (frozenset(), "Arrow writes the file itself"),
+    "to_hdf": (frozenset(), "PyTables writes the file itself"),
+    "to_netcdf": (frozenset(), "netCDF writes the file itself"),
+    "save_model": (frozenset({"xgboost", "lightgbm", "catboost"}), "the library writes the file itself"),
+    "save_pretrained": (frozenset({"transformers"}), "tokenizers and safetensors write files themselves"),
+    **dict.fromkeys(POLARS, (frozenset({"polars"}), "Polars writes the file itself")),
+}
+KEYWORDS = {"storage": ("optuna", "opens a database")}
 COMMANDS = frozenset(
     {"system", "popen", "posix_spawn", "posix_spawnp", "startfile"}
     | {f"{kind}{end}" for kind in ("exec", "spawn") for end in ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe")}
 )  # of os
+BUILT_IN = frozenset({"exec", "eval", "__import__"})
+OTHER_CODE = BUILT_IN | {
+    "importlib.import_module",
+    "importlib.util.spec_from_file_location",
+    "runpy.run_path",
+    "runpy.run_module",
+}
 
 
 def beyond(source: Source) -> Iterator[tuple[int, str]]:
@@ -60,15 +116,42 @@ def beyond(source: Source) -> Iterator[tuple[int, str]]:
     known = dict(_imported(source))
     seen: set[str] = set()
     for node in sorted((n for n in trees.walk(source.tree) if isinstance(n, ast.Call)), key=lambda n: n.lineno):
-        dotted = _dotted(node.func, known)
-        root, last = dotted.partition(".")[0], dotted.rpartition(".")[2]
-        if root == "os" and last in COMMANDS:
-            yield node.lineno, f"{dotted} starts other programs"
-        elif last in WRITERS and WRITERS[last][0] in ("", root):
-            yield node.lineno, f"{last}: {WRITERS[last][1]}"
-        elif root in BEYOND and root not in seen and not any(dotted.startswith(one) for one in HARMLESS):
-            seen.add(root)
-            yield node.lineno, f"{root} {BEYOND[root]}"
+        dotted = _dotted(node.func, known) or _built_in(source, node)
+        said = _alone(node, dotted, known)
+        module = next((m for m in BEYOND if f"{dotted}.".startswith(f"{m}.")), "")
+        if said:
+            yield node.lineno, said
+        elif module and module not in seen and not any(dotted.startswith(one) for one in HARMLESS):
+            seen.add(module)
+            yield node.lineno, f"{module} {BEYOND[module]}"
+
+
+def _alone(node: ast.Call, dotted: str, known: Mapping[str, str]) -> str:
+    """What this very call does past Python, "" for nothing that is known of it."""
+    root, last = dotted.partition(".")[0], dotted.rpartition(".")[2]
+    if root == "os" and last in COMMANDS:
+        return f"{dotted} starts other programs"
+    if dotted in OTHER_CODE and not modules.by_name(node):
+        return f"{dotted} runs code that could not be read beforehand"
+    if last in WRITERS and WRITERS[last][0] == root:
+        return f"{last}: {WRITERS[last][1]}"
+    packages, says = METHODS.get(last, (frozenset(), ""))
+    here = {root} if root else {one.partition(".")[0] for one in known.values()}
+    if says and (not packages or packages & here):
+        return f"{last}: {says}"
+    for given in node.keywords:
+        package, says = KEYWORDS.get(given.arg or "", ("", ""))
+        if says and package == root and not (isinstance(given.value, ast.Constant) and given.value.value is None):
+            return f"{last}({given.arg}=…) {says}"
+    return ""
+
+
+def _built_in(source: Source, call: ast.Call) -> str:
+    """The name of the function of Python's own that is called, where the file has no other of that name."""
+    name = call.func.id if isinstance(call.func, ast.Name) else ""
+    if name not in BUILT_IN or values.stores(values.scope(source, call, name), name):
+        return ""
+    return name
 
 
 def _imported(source: Source) -> Iterator[tuple[str, str]]:
@@ -93,29 +176,15 @@ def _dotted(node: ast.expr, known: dict[str, str]) -> str:
     return ".".join([first, *reversed(parts)])
 
 
-def project(script: str, most: int = 50) -> Iterator[Source]:
-    """The script and the modules beside it (or below its folder) that it imports, directly or not."""
-    folder, todo, seen = Path(script).resolve().parent, [Path(script).resolve()], set[Path]()
-    while todo and len(seen) < most:
+def project(script: str) -> Iterator[Source]:
+    """The script and what it imports of the user's own, directly or not."""
+    first = Path(script).resolve()
+    first = first / "__main__.py" if first.is_dir() else first
+    folders, todo, seen = modules.roots(first), [first], set[Path]()
+    while todo and len(seen) < MOST:
         path = todo.pop(0)
         source = read(str(path)) if path not in seen else None
         seen.add(path)
-        if source is None:
-            continue
-        yield source
-        for name in _modules(source):
-            parts = name.split(".")
-            todo += [
-                p
-                for p in (folder.joinpath(*parts).with_suffix(".py"), folder.joinpath(*parts, "__init__.py"))
-                if p.is_file()
-            ]
-
-
-def _modules(source: Source) -> Iterator[str]:
-    for node in trees.walk(source.tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        if source is not None:
+            yield source
+            todo += modules.imported(source, folders)

@@ -1,0 +1,91 @@
+"""Where the modules of a project lie: found as Python would find them, without importing any of them."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from slowtrain.source import Source, trees
+from slowtrain.source.reading.elsewhere import FRAMEWORKS, UPWARDS
+
+PACKAGES = frozenset({"site-packages", "dist-packages"})
+BY_NAME = frozenset({"import_module", "__import__"})
+
+
+def main(name: str) -> Path | None:
+    """The file that ``python -m name`` runs; None where it is none of the user's own."""
+    paths = [folder.joinpath(*name.split(".")) for folder in (Path.cwd(), *_own_path())]
+    files = (file for path in paths for file in (path / "__main__.py", Path(f"{path}.py")))
+    return next((file for file in files if file.is_file() and not installed(file)), None)
+
+
+def roots(script: Path) -> list[Path]:
+    """Folders in which the modules of ``script`` are looked for.
+
+    What it adds to ``sys.path`` itself is not worked out: the folders above it stand for that, and ``src`` in each.
+    """
+    above = list(script.parents)[: UPWARDS + 1]
+    return list(dict.fromkeys([script.parent, Path.cwd(), *_own_path(), *above, *(one / "src" for one in above)]))
+
+
+def imported(source: Source, folders: Iterable[Path]) -> list[Path]:
+    """The user's own files that ``source`` may import, in the order of its text: for each name the packages first."""
+    above = list(Path(source.file).parents)
+    found: list[Path] = []
+    for level, name in _imported(source):
+        found += _files(name, above[level - 1 : level], 0) if level else _files(name, folders, 1)
+    return list(dict.fromkeys(found))
+
+
+def by_name(call: ast.Call) -> str:
+    """The module of ``importlib.import_module("data")``; "" of any other call."""
+    called = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    given = call.args[0] if called in BY_NAME and call.args else None
+    text = given.value if isinstance(given, ast.Constant) else None
+    return text if isinstance(text, str) and not text.startswith(".") else ""
+
+
+def installed(path: Path) -> bool:
+    """Whether a file or folder belongs to Python itself or to an installed package."""
+    real = Path(os.path.realpath(path))
+    folders = [os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
+    return any(real.is_relative_to(folder) for folder in folders) or bool(PACKAGES & set(real.parts))
+
+
+def _own_path() -> list[Path]:
+    """``PYTHONPATH``, and the folders of what is installed for development."""
+    return [Path(one) for one in sys.path if one and not installed(Path(one))]
+
+
+def _imported(source: Source) -> Iterator[tuple[int, str]]:
+    """How many dots, and the dotted name, of all that the file may import but frameworks."""
+    for node in trees.walk(source.tree):
+        level, names = 0, list[str]()
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            level, module = node.level, node.module or ""
+            names = [module, *(f"{module}.{alias.name}".lstrip(".") for alias in node.names)]
+        elif isinstance(node, ast.Call) and (name := by_name(node)):
+            names = [name]
+        yield from ((level, name) for name in names if level or name.partition(".")[0] not in FRAMEWORKS)
+
+
+def _files(name: str, folders: Iterable[Path], first: int) -> list[Path]:
+    """The files that importing ``name`` runs, of its parts from ``first`` on, where the first folder has any."""
+    parts = name.split(".") if name else []
+    for folder in folders:
+        paths = [folder.joinpath(*parts[:count]) for count in range(first, len(parts) + 1)]
+        found = [file for path in paths if (file := _file(path)) is not None]
+        if found:
+            return found
+    return []
+
+
+def _file(path: Path) -> Path | None:
+    either = (path / "__init__.py", Path(f"{path}.py"))
+    return next((file for file in either if file.is_file() and not installed(file)), None)
