@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -247,12 +248,43 @@ def test_the_acts_do_change_something_where_they_are_no_probe(tmp_path: Path) ->
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no such folder here")
 def test_files_that_were_in_memory_before(tmp_path: Path) -> None:
     old, new = (Path("/dev/shm", f"{tmp_path.name}-{os.getpid()}-{name}") for name in ("old", "new"))
-    script = probing.write(tmp_path, f"open({str(old)!r}, 'w').write('b')\nopen({str(new)!r}, 'w').write('b')")
+    seen = f"import subprocess\nsubprocess.run(['test', '-f', {str(new)!r}], check=True)"  # for other processes too
+    script = probing.write(tmp_path, f"for file in {str(old)!r}, {str(new)!r}:\n    open(file, 'w').close()\n{seen}")
     try:
         old.write_text("a")
         found = probing.probed(script, to=tmp_path / "runs")
         assert (found.failed, old.read_text()) == (None, "a")
-        assert new.read_text() == "b"  # what is new there is for other processes too
+        assert not new.exists()
     finally:
         old.unlink()
         new.unlink(missing_ok=True)
+
+
+MAKES = """
+import os, pathlib, sys, tempfile
+start = os.path.join(tempfile.gettempdir(), sys.argv[1])
+def there(): return [n for n in os.listdir(tempfile.gettempdir()) if n.startswith(sys.argv[1])]
+if there() != [sys.argv[1] + "-old"]: sys.exit(f"not the first: {there()}")
+open(start + "-old", "a").write("more")
+open(start + "-file", "w").write("x")
+os.makedirs(start + "-folder/deep"); pathlib.Path(start + "-folder/deep/file").write_text("x")
+if not os.fork():
+    os.rename(start + "-file", start + "-moved"); os.symlink("/etc", start + "-link"); os._exit(0)
+os.wait()
+tempfile.mkdtemp(prefix=sys.argv[1])
+print(there())
+"""
+
+
+def test_the_next_probe_finds_what_the_first_one_found(tmp_path: Path) -> None:
+    name = f"{tmp_path.name}-{os.getpid()}"
+    old = Path(tempfile.gettempdir(), f"{name}-old")
+    script = probing.write(tmp_path, MAKES)
+    try:
+        old.write_text("a")
+        for _ in range(2):
+            assert probing.probed(script, name, to=tmp_path / "runs").failed is None
+            assert [*old.parent.glob(f"{name}*")] == [old]
+        assert old.read_text() == "a"
+    finally:
+        old.unlink()

@@ -24,8 +24,9 @@ from typing import Any
 
 from slowtrain.capture.patching import passed_over
 from slowtrain.capture.scratch import Place, Scratch
+from slowtrain.capture.temporary import FILE
 
-WRITING = frozenset("wax+")
+WRITING, MAKING = frozenset("wax+"), frozenset("wax")
 CHANGING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 Call = Callable[..., Any]
@@ -86,7 +87,7 @@ class Redirect:
         """What to open in place of ``file``."""
         if not (isinstance(mode, str) and WRITING & set(mode)):
             return self.scratch.read(file, folder)
-        place = self.scratch.place(file, folder)
+        place = self.scratch.place(file, folder, made=FILE if MAKING & set(mode) else "")
         return file if place is None else self.scratch.opened(place, mode)
 
     def _opener(self, original: Call) -> Call:
@@ -125,7 +126,7 @@ class Redirect:
         return call
 
     def _to_make(self, path: Any, folder: int | None) -> Any:
-        place = self.scratch.place(path, folder, follow=False)
+        place = self.scratch.place(path, folder, follow=False, made=FILE)
         if place is None:
             return path
         if self.scratch.there(place):
@@ -189,7 +190,7 @@ class Redirect:
     def _renamed(self, original: Call) -> Call:
         def rename(src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
             origin = self.scratch.place(src, src_dir_fd, follow=False)
-            goal = self.scratch.place(dst, dst_dir_fd, follow=False)
+            goal = self.scratch.place(dst, dst_dir_fd, follow=False, made=FILE)
             if origin is None and goal is None:
                 original(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
                 return
@@ -204,7 +205,7 @@ class Redirect:
 
         def link(src: Any, dst: Any, *args: Any, **kwargs: Any) -> None:
             folder = kwargs.get("dst_dir_fd", kwargs.get("dir_fd"))
-            place = self.scratch.place(dst, folder, follow=False)
+            place = self.scratch.place(dst, folder, follow=False, made=FILE)
             if place is None:
                 original(self.scratch.read(src), dst, *args, **kwargs)
                 return

@@ -20,6 +20,7 @@ import wrapt
 from slowtrain.capture.patching import passed_over
 from slowtrain.capture.redirect import Redirect
 from slowtrain.capture.scratch import Place, Scratch
+from slowtrain.capture.temporary import FILE, START, beginning
 
 Call = Callable[..., Any]
 FILE_IO = "tensorflow.python.lib.io._pywrap_file_io"
@@ -169,7 +170,7 @@ class Names:
         return _strings([one(name) for name in known.ravel()], known.shape)
 
     def _write(self, path: Any) -> Any:
-        place = self.scratch.place(path)
+        place = self.scratch.place(path, made=START)
         if place is None:
             return path
         scratch = self.scratch.written(place)
@@ -181,18 +182,18 @@ class Names:
     def _prefix(self, path: Any) -> Any:
         """A checkpoint is named by the beginning of its files' names."""
         place = self.scratch.place(path)
-        if place is None or not self.scratch.beginning(place.scratch):
+        if place is None or not beginning(place.scratch):
             return path
         return os.fsencode(place.scratch) if isinstance(path, bytes) else place.scratch
 
     def _cache(self, path: Any) -> Any:
         """A finished cache of the user's is only read: links lead to it."""
-        place = self.scratch.place(path)
+        place = self.scratch.place(path, made=START)
         if place is None:
             return path
         found = self._write(path)
-        if not self.scratch.beginning(place.scratch) and os.path.exists(f"{place.real}.index"):
-            for name in self.scratch.beginning(place.real):
+        if not beginning(place.scratch) and os.path.exists(f"{place.real}.index"):
+            for name in beginning(place.real):
                 real = os.path.join(os.path.dirname(place.real), name)
                 self.scratch.link(real, place.scratch + real[len(place.real) :])
         return found
@@ -285,7 +286,7 @@ class Files:
         return None
 
     def _made(self, original: Call, path: Any, *rest: Any) -> Any:
-        place = self.scratch.place(path)
+        place = self.scratch.place(path, made=FILE)
         if place is None:
             return original(path, *rest)
         if self.scratch.below(place) and not self.scratch.in_scratch(place):
@@ -297,14 +298,14 @@ class Files:
         return None
 
     def _copied(self, original: Call, source: Any, target: Any, overwrite: bool, *rest: Any) -> Any:
-        place = self.scratch.place(target)
+        place = self.scratch.place(target, made=FILE)
         if place is not None:
             there = self.scratch.there(place)
             target = self.scratch.read(target) if there and not overwrite else self.scratch.written(place)
         return original(self.scratch.read(source), target, overwrite, *rest)
 
     def _renamed(self, original: Call, source: Any, target: Any, overwrite: bool, *rest: Any) -> Any:
-        origin, goal = self.scratch.place(source), self.scratch.place(target)
+        origin, goal = self.scratch.place(source), self.scratch.place(target, made=FILE)
         if origin is None and goal is None:
             return original(source, target, overwrite, *rest)
         missing = origin is not None and not self.scratch.there(origin)

@@ -1,7 +1,8 @@
 """A scratch folder laid over the user's files: what is written lies in it, what is removed is only hidden.
 
 In the system's folders for temporary files only what was there before the probe is kept so; the rest is left alone,
-for other processes share it. Paths with ``://`` are places of TensorFlow's file systems.
+for other processes share it, and removed after the probe (:mod:`slowtrain.capture.temporary`). Paths with ``://`` are
+places of TensorFlow's file systems.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import io
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from slowtrain.capture.temporary import NOTES, Notes
+
 LEFT = ("/dev", "/proc", "/sys")
-IN_MEMORY_FOLDER = "/dev/shm"  # noqa: S108  nothing is made there
 IN_MEMORY = ("ram://",)
 MOST_LINKS = 40
 
@@ -37,7 +38,7 @@ class Place(NamedTuple):
 class Scratch:
     """``root`` is the scratch folder, ``moved`` the names of what was written.
 
-    ``old`` are the folders for temporary files, and the names in each that were there before (:func:`temporary`).
+    ``old`` are the folders for temporary files, and the names in each that were there before.
     """
 
     def __init__(self, root: Path, left: Iterable[Path] = (), old: Mapping[str, Iterable[str]] | None = None) -> None:
@@ -46,16 +47,17 @@ class Scratch:
         self.old = {folder: frozenset(names) for folder, names in (old or {}).items()}
         self.moved: dict[str, str] = {}
         self.gone: set[str] = set()
+        self.notes = Notes(os.path.join(os.path.dirname(self.root), NOTES), self.old)
         self._folders: dict[str, str] = {}
         self._linked = False  # whether the script has made links
         self._empty_ns = -1 if _listdir(self.root) else _stat(self.root).st_mtime_ns
 
     # -- where a path is
 
-    def place(self, path: Any, folder: int | None = None, *, follow: bool = True) -> Place | None:
+    def place(self, path: Any, folder: int | None = None, *, follow: bool = True, made: str = "") -> Place | None:
         """The place of ``path``, relative to the descriptor ``folder`` if given; None for what is left alone.
 
-        ``follow``: of what a link leads to, not of the link.
+        ``follow``: of what a link leads to, not of the link. ``made``: it is about to be made, and as what.
         """
         try:
             text = os.fsdecode(path)
@@ -79,6 +81,8 @@ class Scratch:
                 return Place(real, real, inside=True)
             return Place(real[len(self.root) :], real, inside=True)
         if self._left(real):
+            if made:
+                self.notes.add(real, made)
             return None
         return Place(real, self.root + real)
 
@@ -153,15 +157,6 @@ class Scratch:
             else:
                 _copy(place.real, scratch)
         return scratch
-
-    @staticmethod
-    def beginning(prefix: str) -> list[str]:
-        """Names of files that a checkpoint or a cache of the name ``prefix`` consists of, in its very folder."""
-        folder, start = os.path.split(prefix)
-        try:
-            return [name for name in _listdir(folder) if name.startswith((f"{start}.", f"{start}_")) or name == start]
-        except OSError:
-            return []
 
     def link(self, target: str, scratch: str) -> None:
         """``os.symlink`` that nobody redirects."""
@@ -313,12 +308,6 @@ class Scratch:
         except (OSError, ValueError):
             return None
         return None if link == path else link
-
-
-def temporary() -> dict[str, list[str]]:
-    """The folders for temporary files, and what is in them now."""
-    folders = [os.path.realpath(tempfile.gettempdir()), IN_MEMORY_FOLDER]
-    return {folder: _listdir(folder) for folder in folders if _is_folder(folder) and folder != "/"}
 
 
 def _below(path: str, folder: str) -> bool:

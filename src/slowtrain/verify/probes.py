@@ -22,8 +22,7 @@ from typing import IO, Any
 import numpy as np
 import psutil
 
-from slowtrain.capture import launch, probe
-from slowtrain.capture.scratch import temporary
+from slowtrain.capture import launch, probe, temporary
 from slowtrain.errors import InputError
 from slowtrain.model import Place
 from slowtrain.trace import Trace, build
@@ -127,10 +126,10 @@ def run(
     folder.mkdir(parents=True)
     scratch = folder / "scratch"
     scratch.mkdir()
-    treatment = candidate.treatment
+    treatment, before = candidate.treatment, temporary.before()
     plan = {
         "overlay": dict(candidate.texts), "seconds": rule.seconds, "steps": rule.steps, "seed": seed,
-        "module": script.module, "temporary": temporary(), "cures": treatment.cures,
+        "module": script.module, "temporary": before, "cures": treatment.cures,
     }  # fmt: skip
     plan |= {n: v for n in ("rebatch", "requests") if (v := getattr(treatment, n)) is not None}
     (folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
@@ -158,6 +157,7 @@ def run(
     launch.ended(folder, about, code, end_ns)
     failed = None if overdue or code == 0 else _reason(tail, code)
     shutil.rmtree(scratch, ignore_errors=True)  # weights, mostly
+    temporary.remove(folder, before)
     return read(folder, (end_ns - start_ns) / 1e9, overdue, failed, rule.later)
 
 
