@@ -110,9 +110,9 @@ def test_git_applies_the_diff_and_takes_it_back(case: tuple[bytes, list[Edit]]) 
 
 def there_and_back(folder: Path, before: bytes, after: bytes) -> None:
     file, patch = folder / "f.py", folder / "fix.patch"
+    file.write_bytes(before)
     text = files.diff([Changed(file, before, after)], folder)
     patch.write_bytes(text.encode("utf-8", "surrogateescape"))
-    file.write_bytes(before)
     if before == after:
         assert text == ""
         return
@@ -208,3 +208,66 @@ def test_a_keyword_is_added_changed_and_removed(call: str, newline: str) -> None
         assert isinstance(last, ast.Assign)
         assert isinstance(last.value, ast.Call)
         assert [k.arg for k in last.value.keywords] == [k.arg for k in node.value.keywords if k.arg != name]
+
+
+def replaced(text: str, new: str) -> str:
+    """``text`` with ``new`` in place of its first loop."""
+    source = Source("f.py", text)
+    loop = next(n for n in ast.walk(source.tree) if isinstance(n, ast.For))
+    return edits.apply(text.encode(), [edits.replace(source, loop, new)]).decode()
+
+
+LOOP = """\
+def f(a):
+    # before
+    for i in range(3):  # each turn
+        # Grey values: ask Jo – é
+        a[i] = '#' * 2  # a text
+        a[i] += 1  # noqa: E501
+        a[i] += 2  # type: ignore[x]
+    # after
+"""
+
+
+def test_comments_of_what_is_replaced_stand_above_the_new_text() -> None:
+    kept = "    # each turn\n    # Grey values: ask Jo – é\n    # a text\n"
+    behind = "  # type: ignore[x]\n    # after\n"
+    assert replaced(LOOP, "a[:] = 3") == f"def f(a):\n    # before\n{kept}    a[:] = 3{behind}"
+
+
+def test_comments_of_the_new_text_are_not_said_twice() -> None:
+    done = replaced(LOOP, "# each turn\n    # a text\n    a[:] = 3")
+    assert [done.count(one) for one in ("# each turn", "# a text", "# Grey values")] == [1, 1, 1]
+
+
+def test_comments_of_a_loop_behind_something_else_have_no_place() -> None:
+    assert replaced("if x:\n    y = 1; z = 2\nelse: \n    for i in a: f(i)  # why\n", "g()").endswith(
+        "    g()  # why\n"
+    )
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_comments_of_what_is_removed_stay(newline: str) -> None:
+    text = "if a:\n  f()\n  limit(\n    1,  # the cluster's rule\n  )  # ask Jo\nx = 1  # noqa\n".replace("\n", newline)
+    source = Source("f.py", text)
+    block = source.tree.body[0]
+    assert isinstance(block, ast.If)
+    gone = [edits.without(source, block.body[1]), edits.without(source, source.tree.body[1])]
+    wanted = "if a:\n  f()\n  # the cluster's rule\n  # ask Jo\n".replace("\n", newline)
+    assert edits.apply(text.encode(), gone).decode() == wanted
+    moved = [edits.without(source, block.body[1], moved="limit(1)  # ask Jo")]
+    assert "ask Jo" not in edits.apply(text.encode(), moved).decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("x = [\n        1]\nif a:\n  b = 1\n", "  "),
+        ("def f():\n\treturn 1\n", "\t"),
+        ('"""Words:\n\n  indented\n"""\nclass A:\n   def f(self): pass\n', "   "),
+        ("for i in a: f(i)\n", "    "),
+        ("x = 1\n", "    "),
+    ],
+)
+def test_a_level_is_indented_as_in_the_file(text: str, unit: str) -> None:
+    assert edits.unit(Source("f.py", text)) == unit

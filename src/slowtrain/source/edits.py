@@ -17,6 +17,9 @@ from slowtrain.errors import InputError
 from slowtrain.model import Edit
 from slowtrain.source import Source, trees
 
+# What a comment tells a tool of its own line: nothing of another.
+FOR_TOOLS = re.compile(r"#\s*(?:noqa|nosec|(?:type|mypy|pyright|pylint|fmt|isort|ruff|pragma)\s*:)", re.IGNORECASE)
+
 Placed = ast.expr | ast.stmt | ast.keyword | ast.arg
 
 
@@ -33,7 +36,20 @@ def insert(source: Source, at: tuple[int, int], text: str) -> Edit:
 
 
 def replace(source: Source, node: Placed, text: str) -> Edit:
+    """``text`` in place of ``node``, under the comments that stood inside it if that is a statement."""
+    if isinstance(node, ast.stmt):
+        return between(source, node, node, text)
     return Edit(source.file, start(node), end(node), text)
+
+
+def between(source: Source, first: ast.stmt, last: ast.stmt, text: str, moved: str = "") -> Edit:
+    """``text`` in place of all from ``first`` to ``last``, under the comments that stood between them.
+
+    Those that ``text`` has, or ``moved``, which goes elsewhere, are not said twice.
+    """
+    indent = _line(source, first.lineno)[: first.col_offset]
+    kept = [] if indent.strip() else _comments(source, start(first), end(last), text + moved)
+    return Edit(source.file, start(first), end(last), "".join(f"{one}\n{indent}" for one in kept) + text)
 
 
 def written(source: Source, node: Placed) -> str:
@@ -99,11 +115,27 @@ def after(source: Source, statement: ast.stmt, lines: str) -> Edit:
     return insert(source, (line, len(row.encode())), text)
 
 
-def without(source: Source, statement: ast.stmt) -> Edit:
-    """The file without the lines of ``statement``, which must stand alone on them."""
+def without(source: Source, statement: ast.stmt, moved: str = "") -> Edit:
+    """The file without the lines of ``statement``, which must stand alone on them; its comments stay.
+
+    But for those in ``moved``, which goes elsewhere.
+    """
     line, _ = end(statement)
     first = min([statement, *getattr(statement, "decorator_list", [])], key=start)
-    return Edit(source.file, (first.lineno, 0), (line + 1, 0), "")
+    indent = _line(source, statement.lineno)[: statement.col_offset]
+    kept = _comments(source, (first.lineno, 0), (line, len(_line(source, line).encode())), moved)
+    return Edit(source.file, (first.lineno, 0), (line + 1, 0), "".join(f"{indent}{one}\n" for one in kept))
+
+
+def unit(source: Source) -> str:
+    """One level of indentation as the file has it."""
+    for node in trees.statements(source.tree):
+        inner = next(iter(trees.below(node)), None)
+        if isinstance(node, ast.stmt) and isinstance(inner, ast.stmt) and inner.lineno > node.lineno:
+            outer, row = _line(source, node.lineno)[: node.col_offset], _line(source, inner.lineno)[: inner.col_offset]
+            if not row.strip() and row.startswith(outer):
+                return row[len(outer) :]
+    return "    "
 
 
 def decorated(source: Source, function: ast.FunctionDef | ast.AsyncFunctionDef, text: str) -> Edit:
@@ -188,11 +220,11 @@ def changed(source: Source, edits: Iterable[Edit]) -> str:
     return apply(source.text.encode(), edits).decode()
 
 
-def diff(file: str, old: str, new: str) -> str:
+def diff(file: str, old: str, new: str, *, added: bool = False) -> str:
     """A unified diff that ``git apply`` and ``patch -p1`` take, ``file`` relative to the folder they run in."""
     # git knows no line end but this one: str.splitlines() would also split at form feeds and other rarities.
     before_rows, after_rows = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (old, new))
-    rows = difflib.unified_diff(before_rows, after_rows, f"a/{file}", f"b/{file}")
+    rows = difflib.unified_diff(before_rows, after_rows, "/dev/null" if added else f"a/{file}", f"b/{file}")
     return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
 
 
@@ -210,6 +242,15 @@ def _row(rows: Sequence[bytes], number: int) -> bytes:
 def _line(source: Source, number: int) -> str:
     rows = source.text.split("\n")
     return rows[number - 1].rstrip("\r") if 0 < number <= len(rows) else ""
+
+
+def _comments(source: Source, start: tuple[int, int], end: tuple[int, int], said: str) -> list[str]:
+    """The comments between two places that are not in ``said``, but for those that tell a tool something."""
+    if not any("#" in _line(source, number) for number in range(start[0], end[0] + 1)):
+        return []
+    tokens = [t.string for t in _tokens(source, start, end) if t.type == tokenize.COMMENT]
+    found = [one.encode("latin-1").decode().rstrip() for one in tokens]
+    return [one for one in found if one not in said and not FOR_TOOLS.match(one)]
 
 
 def _last(call: ast.Call) -> Placed | None:

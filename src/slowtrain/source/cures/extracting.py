@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -122,7 +121,7 @@ def extracted(source: Source, found: Piece, name: str, decorator: str) -> list[E
     to = rows[found.anchor.lineno - 1][: _column(found.anchor)]
     if indent.strip() or to.strip():
         return []
-    unit = _unit(source)
+    unit = edits.unit(source)
     body = [_moved(row.rstrip("\r"), indent, to + unit) for row in rows[start - 1 : stop]]
     returned = [f"{to}{unit}return {', '.join(found.results)}"] if found.results else []
     top = [f"{to}{decorator}", f"{to}def {name}({', '.join(found.parameters)}):", *body, *returned]
@@ -174,12 +173,6 @@ def _moved(row: str, old: str, new: str) -> str:
     if row.startswith(old):
         return f"{new}{row[len(old) :]}" if row.strip() else ""
     return f"{new}{row.lstrip()}" if row.strip() else ""
-
-
-def _unit(source: Source) -> str:
-    """One level of indentation as the file has it."""
-    found = re.search(r"^( +|\t+)\S", source.text, re.MULTILINE)
-    return found.group(1) if found else "    "
 
 
 def free_name(source: Source, *wanted: str) -> str:

@@ -194,7 +194,7 @@ MADE: dict[str, tuple[Found, str, list[tuple[str, str]]]] = {
         [
             (
                 "for word in table:  # HERE\n    rows.append(look(np.array([word])).numpy()[0])",
-                "rows.extend(np.array(look(list(table))))",
+                "# HERE\nrows.extend(np.array(look(list(table))))",
             )
         ],
     ),

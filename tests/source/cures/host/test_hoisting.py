@@ -41,6 +41,7 @@ import gc
 class Feeder:
     def release(self):
         self.held.clear()
+        # HERE
 """,
     ),
     "collected_after 10": (
@@ -89,6 +90,7 @@ done()
         """\
 import gc
 for x, y in ds:
+    # HERE
     step(x, y)
 gc.collect()
 done()

@@ -19,7 +19,7 @@ def marked(text):
 
 
 def _edited(text: str) -> str | None:
-    source = parse("train.py", text)
+    source = parse("train.py", text.replace("  #@", ""))  # a comment would stay
     assert source is not None
     line = next(n for n, row in enumerate(text.split("\n"), 1) if "#@" in row)
     found = tabled.at_once(source, line)
@@ -41,7 +41,7 @@ ALIKE = {
 def test_the_same_numbers_and_errors(text: str, letters: str) -> None:
     new = _edited(HEAD + text)
     assert new is not None
-    assert "#@" not in new
+    assert "enumerate(text):" not in new
     assert _outcome(new, letters) == _outcome(HEAD + text, letters)
 
 

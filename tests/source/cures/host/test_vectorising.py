@@ -85,6 +85,7 @@ import numpy as np
 def edges(a, k):
     out = np.zeros_like(a)
     p = np.pad(a, ((1, 1), (1, 1)))
+    # HERE
     out[...] = np.sum(np.lib.stride_tricks.sliding_window_view(p, (3, 3))[:a.shape[0], :a.shape[1]] * k, axis=(2, 3))
     return out
 digits = np.random.rand(1500, 28, 28).astype(np.float32)
@@ -143,6 +144,7 @@ for i in range(500):
 import numpy as np
 X = np.random.randn(500, 20)
 out = np.zeros(500)
+# HERE
 out[...] = np.where(X[:500, 0] > 0.5, 1, 0)
 """,
     ),
@@ -255,6 +257,7 @@ res = np.array(res)
         """\
 import numpy as np
 X = np.random.rand(500, 3)
+# HERE
 res = X * 2
 res = np.array(res)
 """,
@@ -341,6 +344,7 @@ res = np.array(res)
         """\
 import numpy as np
 X = np.random.rand(50, 3)
+# HERE
 res = np.where(X > 0.5, X * 2, 0.0)
 res = np.array(res)
 """,

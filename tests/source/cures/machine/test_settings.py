@@ -27,7 +27,7 @@ def changed(text: str, cure: Callable[[Source], tuple[Edit, ...]], head: str = H
     ("old", "new"),
     [
         (f"{SET}(1)\nx = 1\n", "x = 1\n"),
-        (f"{SET}(num_threads=1)  # be polite\nx = 1\n", "x = 1\n"),
+        (f"{SET}(num_threads=1)  # the cluster's rule, ask Jo\nx = 1\n", "# the cluster's rule, ask Jo\nx = 1\n"),
         (f"N = 1\n{SET}(N)\n", "N = 1\n"),
         (f"if polite:\n    {SET}(1)\n", f"if polite:\n    {SET}(0)\n"),
         (f"def setup():\n    {SET}(2)\n", f"def setup():\n    {SET}(0)\n"),

@@ -45,7 +45,7 @@ CASTS = {
     "in a chain": (f"ds = {SLICES}.map(scale).batch(8)  #@", f"ds = {SLICES}.batch(8)  #@", "1 / 255.0"),
     "in steps": (
         f"ds = {SLICES}\nds = ds.map(scale, num_parallel_calls=2)  #@\nds = ds.batch(8).prefetch(2)",
-        f"ds = {SLICES}\nds = ds.batch(8).prefetch(2)",
+        f"ds = {SLICES}\n#@\nds = ds.batch(8).prefetch(2)",
         "1 / 255.0",
     ),
     "a lambda": (f"ds = {SLICES}.batch(8).map(lambda a, b: ({CAST}, b))  #@", f"ds = {SLICES}.batch(8)  #@", "1.0"),

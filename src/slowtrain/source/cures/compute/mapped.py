@@ -120,8 +120,9 @@ class _Rows:
             raise Unclear("a loop behind something else on its line")
         one = extracting.free_name(self.source, "part", "part_of_one")
         call = f"{self.tf}.vectorized_map({one}, {self.tf}.range({edits.written(self.source, self.count)}))"
-        inner = f"\n{indent}    ".join(rows)
-        text = f"def {one}({self.index}):\n{indent}    {inner}\n\n{indent}{put.format(call)}"
+        deeper = indent + edits.unit(self.source)
+        inner = f"\n{deeper}".join(rows)
+        text = f"def {one}({self.index}):\n{deeper}{inner}\n\n{indent}{put.format(call)}"
         return edits.replace(self.source, self.loop, text)
 
     def holder(self, name: str, empty: tuple[str, ...]) -> tuple[ast.stmt, list[ast.Name]]:

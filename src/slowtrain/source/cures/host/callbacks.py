@@ -47,8 +47,9 @@ def rarer_hook(source: Source, kind: str, hook: str) -> list[Edit]:
     first = rest[0] if rest else method.body[0]
     if first.lineno == method.lineno or (counted and not rest):
         return []
-    still = "".join(f"    {edits.written(source, one)}\n" for one in later)
-    return [edits.before(source, first, f"if {names[1]} % {every}:\n{still}    return")]
+    unit = edits.unit(source)
+    still = "".join(f"{unit}{edits.written(source, one)}\n" for one in later)
+    return [edits.before(source, first, f"if {names[1]} % {every}:\n{still}{unit}return")]
 
 
 def _counting(body: Sequence[ast.stmt]) -> int:

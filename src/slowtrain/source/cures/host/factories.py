@@ -78,7 +78,7 @@ def _for_a_rate(source: Source, holder: ast.FunctionDef, made: ast.FunctionDef) 
         *first,
         *second,
         _remembering(source, anchor, cache, head, inner, results, unit),
-        Edit(source.file, edits.start(body[0]), edits.end(made), inside),
+        edits.between(source, body[0], made, inside, "\n".join(inner)),
     ]
 
 

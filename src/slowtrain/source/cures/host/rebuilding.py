@@ -172,12 +172,12 @@ def _edits(source: Source, loop: ast.For | ast.While, found: Parts) -> list[Edit
     before = [row for one in hoisted for row in extracting.lines(rows, one)]
     before += [f"{tuned}.build({name}.trainable_variables)", f"{start} = [v.numpy() for v in {tuned}.variables]"]
     anew = [] if _weighted(loop, found, name) else [f"{name}.set_weights({_written(source, found)}.get_weights())"]
-    anew += [f"for variable, value in zip({tuned}.variables, {start}):", "    variable.assign(value)"]
+    anew += [f"for variable, value in zip({tuned}.variables, {start}):", f"{edits.unit(source)}variable.assign(value)"]
     inner = rows[found.model.lineno - 1][: found.model.col_offset]
     first = Edit(source.file, edits.start(found.model), edits.end(found.model), f"\n{inner}".join(anew))
     top = "".join(f"{indent}{row}\n" if row else "\n" for row in before)
     rest = [one for one in hoisted if one is not found.model]
-    return [edits.insert(source, (loop.lineno, 0), top), first, *(edits.without(source, one) for one in rest)]
+    return [edits.insert(source, (loop.lineno, 0), top), first, *(edits.without(source, one, top) for one in rest)]
 
 
 def _written(source: Source, found: Parts) -> str:

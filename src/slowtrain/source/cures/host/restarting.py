@@ -96,7 +96,7 @@ def _edits(source: Source, statement: ast.Expr, owner: str, rate: str) -> list[E
     rest = rows[stop - 1].encode()[statement.end_col_offset or 0 :].decode().strip()
     if indent.strip() or (rest and not rest.startswith("#")) or extracting.edits_cross_strings([statement]):
         return []
-    unit = "\t" if indent.startswith("\t") else "    "
+    unit = edits.unit(source)
     numpy, importing = edits.imported(source, "numpy", "np")
     after = [
         f"{indent}else:",

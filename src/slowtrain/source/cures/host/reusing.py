@@ -15,11 +15,11 @@ CHANGING = frozenset({"clear_session", "adapt", "add", "pop", "trainable"})
 KEEP = """\
 if not {kept}:
 {made}
-    {model}.optimizer.build({model}.trainable_variables)
-    {kept}.append(({model}, [v.numpy() for v in {model}.optimizer.variables]))
+{unit}{model}.optimizer.build({model}.trainable_variables)
+{unit}{kept}.append(({model}, [v.numpy() for v in {model}.optimizer.variables]))
 {model}, {state} = {kept}[0]
 for variable, value in zip({model}.optimizer.variables, {state}):
-    variable.assign(value)"""
+{unit}variable.assign(value)"""
 
 
 def reused(source: Source, line: int) -> list[Edit]:
@@ -148,10 +148,11 @@ def _written(source: Source, function: ast.FunctionDef, built: list[ast.stmt], n
         return []
     kept = extracting.free_name(source, f"kept_{name}")
     state = extracting.free_name(source, "start_state", "optimizer_start")
-    made = "\n".join(f"    {row}" if row else "" for one in built for row in extracting.lines(rows, one))
-    text = KEEP.format(kept=kept, made=made, model=name, state=state)
+    unit = edits.unit(source)
+    made = "\n".join(f"{unit}{row}" if row else "" for one in built for row in extracting.lines(rows, one))
+    text = KEEP.format(kept=kept, made=made, model=name, state=state, unit=unit)
     inside = "\n".join(f"{indent}{row}" if row else "" for row in text.split("\n")).lstrip()
     return [
         edits.before(source, top, f"{kept} = []  # the model once it is built, and how its optimizer begins\n\n\n"),
-        Edit(source.file, edits.start(first), edits.end(last), inside),
+        edits.between(source, first, last, inside),
     ]

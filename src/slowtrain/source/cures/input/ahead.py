@@ -151,13 +151,14 @@ def _extracted(source: Source, loop: ast.For, made: list[ast.stmt]) -> list[Edit
         rows[n - 1].removeprefix(" " * made[0].col_offset)
         for n in range(made[0].lineno, (made[-1].end_lineno or 0) + 1)
     ]
+    unit = edits.unit(source)
     head = f"for {edits.written(source, loop.target)} in {edits.written(source, loop.iter)}:"
     text = "\n".join(
         [
             f"def {own}():",
-            f"    {head}",
-            *(f"        {r}" if r else "" for r in body),
-            f"        yield {', '.join(names)}",
+            f"{unit}{head}",
+            *(f"{unit}{unit}{r}" if r else "" for r in body),
+            f"{unit}{unit}yield {', '.join(names)}",
             "",
         ]
     )

@@ -132,7 +132,7 @@ def done_once(source: Source, line: int) -> list[Edit]:
     if len(scopes.block(source, statement)) < 2:
         return []
     text = _dedented(source, statement)
-    return [edits.before(source, loop, text), edits.without(source, statement)]
+    return [edits.before(source, loop, text), edits.without(source, statement, text)]
 
 
 def repeated_once(source: Source, line: int) -> list[Edit]:

@@ -173,13 +173,14 @@ def _moved(source: Source, loop: ast.For, epochs: ast.For, made: list[ast.stmt],
     name = feeding_by_hand.fresh(source, "batches", [])
     groups = [g for g in ([s for s in made if s in loop.body], [s for s in made if s not in loop.body]) if g]
     rows = [f"{name} = []", f"for {edits.written(source, loop.target)} in {edits.written(source, loop.iter)}:"]
+    unit = edits.unit(source)
     for group in groups:
-        deeper = 4 if within is not None and group[0] in within.body else 0
-        if within is not None and deeper:
-            rows.append(f"    with {', '.join(edits.written(source, i.context_expr) for i in within.items)}:")
-        rows += [f"{' ' * (4 + deeper)}{row}" if row else "" for row in _rows(source, group)]
+        inside_it = within is not None and group[0] in within.body
+        if within is not None and inside_it:
+            rows.append(f"{unit}with {', '.join(edits.written(source, i.context_expr) for i in within.items)}:")
+        rows += [f"{unit * (1 + inside_it)}{row}" if row else "" for row in _rows(source, group)]
     together = ", ".join(carried)
-    rows.append(f"    {name}.append({f'({together})' if len(carried) > 1 else together})")
+    rows.append(f"{unit}{name}.append({f'({together})' if len(carried) > 1 else together})")
     gone = [Edit(source.file, (g[0].lineno, 0), ((g[-1].end_lineno or 0) + 1, 0), "") for g in groups]
     over = Edit(source.file, edits.start(loop.target), edits.end(loop.iter), f"{together} in {name}")
     return [edits.before(source, epochs, "\n".join(rows)), over, *gone]

@@ -83,7 +83,7 @@ def _if_several(source: Source, statement: ast.stmt) -> Edit | None:
         return None
     indent = row[: len(row) - len(row.lstrip())]
     asked = f'if int({name}.environ.get("{counts[0]}", "1")) > 1:'
-    return edits.replace(source, statement, f"{asked}\n{indent}    {edits.written(source, statement)}")
+    return edits.replace(source, statement, f"{asked}\n{indent}{edits.unit(source)}{edits.written(source, statement)}")
 
 
 Cure = Callable[[Source], tuple[Edit, ...]]

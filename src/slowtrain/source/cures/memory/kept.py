@@ -57,7 +57,8 @@ def limited(source: Source, kept: Kept, most: int) -> list[Edit]:
         return []
     item = added[0].targets[0]
     text = edits.written(source, item.value) if isinstance(item, ast.Subscript) else ""
-    return [edits.after(source, added[0], f"if len({text}) > {most}:\n    del {text}[next(iter({text}))]")]
+    unit = edits.unit(source)
+    return [edits.after(source, added[0], f"if len({text}) > {most}:\n{unit}del {text}[next(iter({text}))]")]
 
 
 def trains_with(source: Source, kept: Kept) -> bool:
@@ -152,7 +153,7 @@ def last_rows(source: Source, line: int) -> list[Edit]:
         if statement is None or rows is None or not alone or _made(source, kept) is None:
             continue
         name = edits.written(source, joined)
-        limit = f"while sum(map(len, {name}[1:])) >= {rows}:\n    del {name}[0]"
+        limit = f"while sum(map(len, {name}[1:])) >= {rows}:\n{edits.unit(source)}del {name}[0]"
         return [edits.before(source, statement, limit)]
     return []
 

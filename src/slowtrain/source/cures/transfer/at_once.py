@@ -203,14 +203,14 @@ def _assigned(source: Source, made: ast.ListComp, owner: str, first: ast.stmt, l
         return []
     rows = source.text.split("\n")
     indent = rows[first.lineno - 1][: first.col_offset]
-    unit = "\t" if indent.startswith("\t") else "    "
+    unit = edits.unit(source)
     ends = rows[last.end_lineno - 1].encode()[last.end_col_offset :].decode().strip() if last.end_lineno else "?"
     if indent.strip() or (ends and not ends.startswith("#")):
         return []
     variable = names[models.index(owner)]
     head = f"for {edits.written(source, target)} in zip({', '.join(f'{m}.weights' for m in models)}):"
     text = f"{head}\n{indent}{unit}{variable}.assign({' '.join(edits.written(source, made.elt).split())})"
-    return [Edit(source.file, edits.start(first), edits.end(last), text)]
+    return [edits.between(source, first, last, text)]
 
 
 def _weights_of(node: ast.expr) -> str | None:

@@ -164,7 +164,7 @@ def _reported(source: Source, loop: ast.For | ast.While) -> list[Edit]:
     if indent.strip() or extracting.edits_cross_strings(run) or not _end_of_line(source, last):
         return []
     counted, counting = _counter(source, loop, first)
-    unit = "\t" if indent.startswith("\t") else "    "
+    unit = edits.unit(source)
     shifts = [edits.insert(source, (n, 0), unit) for n in range(start + 1, stop + 1) if rows[n - 1].strip()]
     head = edits.insert(source, (start, 0), f"{indent}if {counted} % {EVERY} == 0:\n{unit}")
     return [*counting, head, *shifts]
