@@ -19,6 +19,7 @@ from . import probing
 
 
 def change(path: Path, before: bytes = b"x = 1\n", after: bytes = b"x = 2\n", mode: int = 0o640) -> Changed:
+    path.parent.mkdir(exist_ok=True)
     path.write_bytes(before)
     path.chmod(mode)
     return Changed(path, before, after)
@@ -91,9 +92,15 @@ def test_changes_that_are_not_committed(tmp_path: Path) -> None:
     files.write([one], force=True)
     assert one.path.read_bytes() == one.after
     git(tmp_path, "commit", "-qam", "b")
+    files.write([change(tmp_path / "unknown.py")])  # git does not know it
+    other = change(tmp_path / "other" / "b.py", b"y = 0\n")
+    git(tmp_path, "add", "other/b.py")
+    git(tmp_path, "commit", "-qm", "c")
+    change(other.path)
+    with pytest.raises(InputError, match=r"^other/b\.py has changes that are not committed"):
+        files.write([Changed(one.path, one.after, b"x = 9\n")])  # of another file
+    git(tmp_path, "commit", "-qam", "d")
     files.write([Changed(one.path, one.after, b"x = 9\n")])  # clean: no force is needed
-    other = change(tmp_path / "unknown.py")
-    files.write([other])  # git does not know it
 
 
 def test_installed_packages_are_not_edited(tmp_path: Path) -> None:
@@ -124,3 +131,41 @@ def test_edits_add_up(tmp_path: Path) -> None:
     assert first.current != second.current
     assert (tmp_path / "a.py").read_text() == "x = 1\n"
     assert files.diff(second.changed(), tmp_path).splitlines()[:2] == ["--- a/a.py", "+++ b/a.py"]
+
+
+@pytest.mark.parametrize(
+    ("repository", "started", "below"),
+    [
+        ("lab", "lab/exp", "lab"),  # the top of the repository, wherever in it one is
+        (None, "lab/exp", "lab"),  # the deepest folder that holds both files
+        (None, "lab", "lab"),  # where the run was started
+        (None, ".", "."),
+        (None, "elsewhere", "lab"),
+        ("elsewhere", "elsewhere", "lab"),
+    ],
+)
+def test_the_patch_applies_from_where_it_says(repository: str | None, started: str, below: str, tmp_path: Path) -> None:
+    folder = tmp_path / started
+    several = [change(tmp_path / "lab" / "common.py"), change(tmp_path / "lab" / "exp" / "train.py")]
+    folder.mkdir(exist_ok=True)
+    if repository is not None:
+        git(tmp_path / repository, "init", "-q")
+    edits = [Edit(str(one.path), (1, 4), (1, 5), "2") for one in several]
+    found = Files().edited(edits, str(folder)).changed()
+    assert found == tuple(several)
+    top = files.top([one.path for one in found], folder)
+    assert top == (tmp_path / below).resolve()
+    patch = tmp_path / "fix.patch"
+    patch.write_text(files.diff(found, folder))
+    for flags, wanted in (((), "after"), (("-R",), "before")):
+        subprocess.run(["git", "-C", str(top), "apply", *flags, str(patch)], check=True)
+        assert [one.path.read_bytes() for one in several] == [getattr(one, wanted) for one in several]
+
+
+def test_files_without_a_folder_in_common(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = change(tmp_path / "train.py")
+    kept = Files().edited([Edit(str(one.path), (1, 4), (1, 5), "2")], str(tmp_path))
+    far = Path("/opt/shared/common.py")
+    monkeypatch.setattr(files, "_own", lambda _path: b"x = 1\n")
+    with pytest.raises(InputError, match=r"/opt/shared/common\.py has no folder in common with .*not edited"):
+        kept.edited([Edit(str(far), (1, 4), (1, 5), "2")], str(tmp_path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -126,6 +127,18 @@ def tell(args: argparse.Namespace, proof: Proof, folder: Path, *, written: bool)
         return
     _answer.show(report.render, proof)
     if proof.diff:
-        print(f"\npatch:  {folder / 'fix.patch'}" + (" (applied; undo it with git apply -R)" if written else ""))
+        print(f"\npatch:  {folder / 'fix.patch'}")
+        if proof.files:
+            print(("undo:   " if written else "apply:  ") + _git_apply(proof, folder / "fix.patch", back=written))
     if shown is not None:
         print(f"report: {shown}")
+
+
+def _git_apply(proof: Proof, patch: Path, *, back: bool) -> str:
+    """The command that applies the patch, or takes it ``back``, from wherever it is typed."""
+    from slowtrain.verify import files
+
+    top = files.top([one.path for one in proof.files], Path.cwd())
+    here = top == Path.cwd()
+    words = ["git", *([] if here else ["-C", str(top)]), "apply", *(["-R"] if back else [])]
+    return shlex.join([*words, str(patch if here else patch.resolve())])

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--write", action="store_true", help="change the files, if the cure is proven")
     parser.add_argument(
-        "--force", action="store_true", help="write also into files with changes that are not committed"
+        "--force", action="store_true", help="write also where the repository has changes that are not committed"
     )
     _proving.add_options(parser)
     parser.add_argument("script", metavar="SCRIPT", help="the script, or with -m the module")
@@ -34,11 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from slowtrain.cli import _proving
     from slowtrain.model import Effect
+    from slowtrain.source.reading import modules
     from slowtrain.verify import files, fixing
 
-    script = Path(os.path.realpath(args.script))
-    if args.write and not args.module and script.is_file():
-        files.writable(script, force=args.force)  # before minutes of measuring; what else it changes is known after
+    script = modules.main(args.script) if args.module else Path(args.script)
+    if args.write and script is not None and script.is_file():
+        # Before minutes of measuring; what else it changes is known after.
+        files.writable(Path(os.path.realpath(script)), force=args.force)
     allowed = fixing.SAFE | ({Effect.CHANGES_TRAINING} if args.allow else set())
     stem = args.script if args.module else Path(args.script).stem
     bench = _proving.bench(args, args.script, f"fix-{stem}")

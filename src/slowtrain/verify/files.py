@@ -7,7 +7,6 @@ import io
 import os
 import stat
 import subprocess
-import sysconfig
 import tokenize
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -17,8 +16,7 @@ from slowtrain.errors import InputError
 from slowtrain.model import Edit
 from slowtrain.model.proof import Changed
 from slowtrain.source import edits as editing
-
-PACKAGES = frozenset({"site-packages", "dist-packages"})
+from slowtrain.source.reading import modules
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,9 @@ class Files:
             by_file.setdefault(Path(os.path.abspath(os.path.join(root, edit.file))), []).append(edit)
         for path, several in by_file.items():
             if path not in current:
-                original[path] = current[path] = _own(path)
+                content = _own(path)
+                _together([*current, path], Path(root))
+                original[path] = current[path] = content
             current[path] = editing.apply(current[path], several)
             _parsed(path, current[path])
         return Files(original, current)
@@ -54,16 +54,49 @@ class Files:
 
 
 def diff(files: Iterable[Changed], folder: Path) -> str:
-    """One unified diff, with paths relative to ``folder`` where they lie below it."""
+    """One unified diff, with paths relative to what :func:`top` says of a run in ``folder``."""
+    files = list(files)
+    base = top([one.path for one in files], folder)
     parts = []
     for one in files:
         with contextlib.suppress(ValueError):
-            parts.append(editing.diff(_shown(one.path, folder), _bytes(one.before), _bytes(one.after)))
+            file, added = str(one.path.relative_to(base)), not (one.before or one.path.exists())
+            parts.append(editing.diff(file, _bytes(one.before), _bytes(one.after), added=added))
     return "".join(parts)
 
 
-def _shown(path: Path, folder: Path) -> str:
-    return str(path.relative_to(folder) if path.is_relative_to(folder) else path).lstrip("/")
+def top(paths: Iterable[Path], folder: Path) -> Path:
+    """What a patch of files is relative to, and where git applies it: the top of the repository in which ``folder`` is.
+
+    Without one, ``folder`` itself; of files that lie outside it, the deepest folder that holds them all.
+    """
+    paths = list(paths)
+    known = (repository(folder), folder)
+    held = (one for one in known if one is not None and all(path.is_relative_to(one) for path in paths))
+    return next(held, None) or Path(os.path.commonpath([path.parent for path in paths]))
+
+
+def repository(folder: Path) -> Path | None:
+    """The top folder of the git repository in which ``folder`` is."""
+    said = _git(folder, "rev-parse", "--show-toplevel")
+    return Path(said) if said else None
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """What git says, "" where there is none, or it knows of no repository there."""
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return os.fsdecode(done.stdout).rstrip("\n") if done.returncode == 0 else ""
+
+
+def _together(paths: list[Path], folder: Path) -> None:
+    """Raises ``InputError`` where nothing but the root of all folders holds what would be edited."""
+    if top(paths, folder) == Path(folder.anchor) != folder:
+        others = os.path.commonpath([path.parent for path in paths[:-1]] or [folder])
+        raise InputError(f"{paths[-1]} has no folder in common with {others}, so that no patch is of both; not edited")
 
 
 def _bytes(content: bytes) -> str:
@@ -112,8 +145,10 @@ def writable(path: Path, *, force: bool = False) -> None:
     # Of root no file is read-only to os.access.
     if not (os.access(path, os.W_OK) and path.stat().st_mode & 0o222):
         raise InputError(f"{path} is read-only; nothing was written, apply the patch by hand")
-    if not force and _dirty(path):
-        raise InputError(f"{path} has changes that are not committed; commit them, or give --force")
+    dirty = [] if force else _dirty(path.parent)
+    if dirty:
+        more = f" (+{len(dirty) - 1} more)" if len(dirty) > 1 else ""
+        raise InputError(f"{dirty[0]}{more} has changes that are not committed; commit them, or give --force")
 
 
 def _prepare(part: Path, one: Changed) -> None:
@@ -125,21 +160,15 @@ def _prepare(part: Path, one: Changed) -> None:
         os.chown(part, about.st_uid, about.st_gid)
 
 
-def _dirty(path: Path) -> bool:
-    """Whether git knows of changes of the file; False where there is no git, or it does not know the file."""
-    command = ["git", "-C", str(path.parent), "status", "--porcelain", "--untracked-files=no", "--", path.name]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0 and bool(done.stdout.strip())
+def _dirty(folder: Path) -> list[str]:
+    """Files of the repository in which ``folder`` is that have changes; none of what git does not know."""
+    said = _git(folder, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
+    return [row[3:] for row in said.split("\0") if row]
 
 
 def _own(path: Path) -> bytes:
     """The content of a file that is the user's own to edit."""
-    real = Path(os.path.realpath(path))
-    installed = [os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
-    if any(real.is_relative_to(folder) for folder in installed) or PACKAGES & set(real.parts):
+    if modules.installed(path):
         raise InputError(f"{path} belongs to an installed package, which is not edited")
     try:
         return path.read_bytes()
