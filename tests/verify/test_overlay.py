@@ -129,6 +129,24 @@ def test_modules_of_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert probing.state(project) == before
 
 
+def test_modules_that_the_candidate_adds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tmp_path / "project"
+    main = probing.write(project, "raise SystemExit('of the disk')", "main.py")
+    probing.write(project, "MARK = 'on the disk'\n", "old/__init__.py")
+    monkeypatch.chdir(project)
+    before = probing.state(project)
+    texts = {
+        str(main): "from old import part\nimport new.deep, json, sys\n"
+        "json.dump([part.MARK, new.MARK, new.deep.MARK, part.__file__], open(sys.argv[1], 'w'))",
+        str(project / "old/part.py"): "MARK = 'beside what is there'\n",
+        str(project / "new/__init__.py"): "MARK = 'a package'\n",
+        str(project / "new/deep.py"): "from . import MARK\nMARK += ' of its own'\n",
+    }
+    told = run("main.py", texts, tmp_path)
+    assert told == ["beside what is there", "a package", "a package of its own", str(project / "old/part.py")]
+    assert probing.state(project) == before
+
+
 @pytest.mark.parametrize(
     "content",
     [

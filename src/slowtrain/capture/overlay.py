@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import spec_from_file_location
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -93,6 +94,7 @@ def _instead_of_files(texts: Mapping[str, str]) -> None:
 class _Finder(MetaPathFinder):
     def __init__(self, texts: Mapping[str, str]) -> None:
         self.texts = texts
+        self.new = {file for file in texts if not os.path.exists(file)}
         self.names = {os.path.basename(f)[:-3] for f in texts} | {
             os.path.basename(os.path.dirname(f)) for f in texts if f.endswith("__init__.py")
         }
@@ -100,9 +102,10 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name.rpartition(".")[2] not in self.names:
+        last = name.rpartition(".")[2]
+        if last not in self.names:
             return None
-        spec = self._found(name, path, target)
+        spec = self._new(name, last, sys.path if path is None else path) or self._found(name, path, target)
         text = self.texts.get(os.path.abspath(spec.origin)) if spec is not None and spec.origin else None
         if spec is None or text is None:
             return None
@@ -116,6 +119,14 @@ class _Finder(MetaPathFinder):
                 spec = finder.find_spec(name, path, target)
                 if spec is not None:
                     return spec
+        return None
+
+    def _new(self, name: str, last: str, folders: Sequence[str]) -> ModuleSpec | None:
+        """Of a file that the candidate adds, which no other finder would see."""
+        for file in (os.path.join(os.path.abspath(one), last) for one in folders if self.new):
+            for origin in (os.path.join(file, "__init__.py"), f"{file}.py"):
+                if origin in self.new:
+                    return spec_from_file_location(name, origin)
         return None
 
 

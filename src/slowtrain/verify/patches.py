@@ -5,42 +5,74 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from slowtrain.errors import InputError
-from slowtrain.verify.files import Files
+from slowtrain.verify.files import Files, repository
 
 MOST_BYTES = 5_000_000
+NOTHING = "/dev/null"  # the other side of a file that is added or removed
 HEADER = re.compile(r"^--- (?:a/)?([^\t\n]+)[^\n]*\n\+\+\+ (?:b/)?([^\t\n]+)[^\n]*\n", re.MULTILINE)
 
 
 def patched(patch: Path, folder: Path) -> Files:
-    """The files that a unified diff changes, as they would be. Raises ``InputError`` where it does not apply.
+    """The files that a unified diff changes or adds, as they would be. Raises ``InputError`` where it does not apply.
 
-    It is applied by git to copies: what git takes, a proof takes. Paths are relative to ``folder``.
+    It is applied by git to copies: what git takes, a proof takes. Paths are relative to ``folder``, or to the top of
+    the repository in which that is, as git writes them.
     """
     try:
         text = patch.read_bytes()[: MOST_BYTES + 1].decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read the patch {patch} ({error})") from error
-    names = sorted({before.strip() for before, _ in HEADER.findall(text)})
+    names = {_changed(patch, found): found[1].strip() == NOTHING for found in HEADER.finditer(text)}
     if len(text) > MOST_BYTES or not names:
         raise InputError(f"{patch} is not a unified diff; make one with `git diff` or `diff -u a.py b.py`")
-    original: dict[Path, bytes] = {}
+    below = _where(patch, names, folder)
+    original = {(below / name).resolve(): b"" if new else (below / name).read_bytes() for name, new in names.items()}
     with tempfile.TemporaryDirectory(prefix="slowtrain-") as temporary:
-        for name in names:
-            source = folder / name
-            if Path(name).is_absolute() or ".." in Path(name).parts or not source.is_file():
-                raise InputError(f"{patch} changes {name}, which is not a file below {folder}; run it where it applies")
+        for name, new in names.items():
             copy = Path(temporary, name)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            original[source.resolve()] = source.read_bytes()
-            copy.write_bytes(source.read_bytes())
-        # `diff -u a.py b.py` names two files: what is meant is a.py as b.py is.
-        same = HEADER.sub(lambda found: f"--- a/{found[1].strip()}\n+++ b/{found[1].strip()}\n", text)
-        _apply(patch, same, Path(temporary))
-        current = {(folder / name).resolve(): Path(temporary, name).read_bytes() for name in names}
+            if not new:
+                copy.write_bytes((below / name).read_bytes())
+        _apply(patch, HEADER.sub(lambda found: _header(_changed(patch, found), found), text), Path(temporary))
+        current = {(below / name).resolve(): Path(temporary, name).read_bytes() for name in names}
     return Files(original, current)
+
+
+def _changed(patch: Path, found: re.Match[str]) -> str:
+    """The file that a header is about; of `diff -u a.py b.py` the first: what is meant is a.py as b.py is.
+
+    Raises ``InputError`` for what no candidate can be: it is run from memory, in which only modules are looked for.
+    """
+    before, after = found[1].strip(), found[2].strip()
+    name = after if before == NOTHING else before
+    if after == NOTHING:
+        raise InputError(f"{patch} removes {name}, and a candidate keeps all files that there are; leave it out")
+    if not name.endswith(".py"):
+        raise InputError(f"{patch} changes {name}, and a candidate differs in Python files only; leave it out")
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise InputError(f"{patch} changes {name}, which is not relative to the folder that it applies in")
+    return name
+
+
+def _where(patch: Path, names: Mapping[str, bool], folder: Path) -> Path:
+    """The folder in which all that is changed is there, and nothing that is added."""
+    wrong = ""
+    for below in filter(None, (folder, repository(folder))):
+        amiss = [name for name, new in names.items() if (below / name).is_file() == new]
+        if not amiss:
+            return below
+        wrong = wrong or amiss[0]
+    what = f"adds {wrong}, which is there already in" if names[wrong] else f"changes {wrong}, which is not a file below"
+    raise InputError(f"{patch} {what} {folder}; run it where it applies")
+
+
+def _header(name: str, found: re.Match[str]) -> str:
+    before = NOTHING if found[1].strip() == NOTHING else f"a/{name}"
+    return f"--- {before}\n+++ b/{name}\n"
 
 
 def replaced(baseline: Path, candidate: Path) -> Files:
