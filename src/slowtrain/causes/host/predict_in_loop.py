@@ -23,6 +23,8 @@ LEAST = 8  # calls of one line: a script may well evaluate after each of a few s
 GROWN = 1.4  # times as long at the end as in the beginning
 STEADILY = 0.9  # rank correlation of calls with their number; a machine that gets busier is far from it
 FIXED_SHARE = 0.5  # of a call: below, the call's own work is what takes the time
+CALLED = "call model(x, training=False) in a tf.function, or predict all inputs at once"
+ON_BATCH = "call predict_on_batch, which makes no data set and no iterator around its input"
 MOSTLY = 0.9  # of the steps: those that are seen in a window make such a call
 
 
@@ -123,21 +125,21 @@ class PredictInLoop(Cause):
                 once = once or _edits(trace, groups[0], singlesteps.with_history)
             yield Prescription("edit", Effect.EQUIVALENT, chunks, edits=once)
         else:
-            call = "call model(x, training=False) in a tf.function, or predict all inputs at once"
             found = tuple(
                 e for g in groups if g.loop == "predict" for e in _edits(trace, g, kerascalls.predicted_at_once)
             )
-            yield Prescription("edit", Effect.EQUIVALENT, call, edits=tuple(dict.fromkeys(found)))
+            if found:
+                yield Prescription("edit", Effect.EQUIVALENT, ON_BATCH, edits=tuple(dict.fromkeys(found)))
+            yield Prescription("edit", Effect.EQUIVALENT, CALLED)
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """``predict`` of a few rows, or ``fit`` of one step, many times over."""
         known = list(fits.little(source))
         for call in () if known else dict.fromkeys(reached.little_predicts(source)):
             says = "predict() is called for few rows in each turn of a loop, and each call has its fixed price"
-            once = "call model(x, training=False) in a tf.function, or predict all inputs at once"
-            yield Spot(*index.operation(call), says, Prescription("edit", Effect.EQUIVALENT, once))
+            yield Spot(*index.operation(call), says, Prescription("edit", Effect.EQUIVALENT, CALLED))
         for call, says, changed in known:
-            cure = "call model(x, training=False) in a tf.function, or predict all inputs at once"
+            cure = ON_BATCH if changed else CALLED
             if finding.called(call) == "fit":
                 cure = "call train_on_batch for each chunk, or one fit over all of them"
             yield Spot(*index.operation(call), says, Prescription("edit", Effect.EQUIVALENT, cure, edits=changed))
