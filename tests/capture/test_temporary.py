@@ -17,10 +17,18 @@ def test_what_was_made_is_removed_and_nothing_else(tmp_path: Path) -> None:
     (folder / "others").mkdir()  # by somebody else, since
     (folder / "theirs.index").write_text("a")
     notes = Notes(str(run / temporary.NOTES), before)
-    made = (("file", FILE), ("folder/deep/file", FILE), ("others/file", FILE), ("cache", START), ("theirs", START))
+    made = (
+        ("file", FILE),
+        ("folder/deep/file", FILE),
+        ("others/file", FILE),
+        ("cache_temp/part", START),
+        ("cache", START),
+    )
     for name, how in made:
         notes.add(str(folder / name), how)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         notes.add(str(folder / name), how)
+    notes.add(str(folder / "theirs"), START)
     notes.add(str(tmp_path / "elsewhere"), FILE)
     notes.add(str(folder), FILE)
     for name in ("file", "folder/deep/file", "others/file", "cache.index", "cache_0.lockfile", "cached", "theirs.data"):

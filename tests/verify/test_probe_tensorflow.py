@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -198,3 +200,33 @@ def test_nothing_of_the_users_is_changed(tmp_path: Path, monkeypatch: pytest.Mon
     trace = build.load(found.folder)
     assert trace.fact("not_redirected") == []
     assert str(folder / "model.keras") in found.redirected
+
+
+TEMPORARY = """
+    import os, sys, tempfile
+    import tensorflow as tf
+
+    start = os.path.join(tempfile.gettempdir(), sys.argv[1])
+    made = []
+    rows = tf.data.Dataset.range(3).map(lambda i: tf.py_function(lambda: made.append(1) or 0, [], tf.int64))
+    for _ in range(2):
+        list(rows.cache(start + "-cache"))
+    assert len(made) == 3, made  # a full one would have been read
+    assert tf.train.latest_checkpoint(start + "-manager") is None
+    checkpoint = tf.train.Checkpoint(v=tf.Variable(5.0))
+    tf.train.CheckpointManager(checkpoint, start + "-manager", max_to_keep=1).save()
+    checkpoint.write(start + "-written")
+    tf.io.write_file(start + "-file", "x")
+    with tf.summary.create_file_writer(start + "-logs").as_default():
+        tf.summary.scalar("x", 1.0, 0)
+    tf.data.Dataset.range(3).save(start + "-saved")
+"""
+
+
+def test_the_next_probe_finds_no_cache_and_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
+    name = f"{tmp_path.name}-{os.getpid()}"
+    script = probing.write(tmp_path, TEMPORARY)
+    for _ in range(2):
+        assert probing.probed(script, name, to=tmp_path / "runs").failed is None
+        assert not [*Path(tempfile.gettempdir()).glob(f"{name}*")]

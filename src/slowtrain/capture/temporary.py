@@ -43,7 +43,8 @@ class Notes:
             if not name or top in self._known:
                 continue
             start = made == START and top == real
-            if beginning(top) if start else _there(top):
+            found = beginning(top) if start else [name] * _there(top)
+            if any(os.path.join(folder, one) not in self._known for one in found):
                 continue  # somebody else's
             self._known.add(top)
             notes = _open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)  # of all its processes
