@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from slowtrain import diagnose
+from slowtrain.machine.facts import free_bytes
 from slowtrain.trace import Trace, build
 
 from . import running
@@ -59,6 +60,7 @@ log = model.fit(tf.data.Dataset.from_tensor_slices((x, y)).batch(16), epochs=2, 
 print([repr(v) for v in log.history["loss"]])
 print("END", float(tf.reduce_sum(tf.abs(model.weights[0]))))
 """
+LOGARITHM = "loss = tf.reduce_mean(tf.math.log(tf.abs(p * b)))"
 SQUARE = "loss = tf.reduce_mean((p - b) ** 2)"
 MEAN = "return tf.reduce_mean((tf.reshape(t, [-1]) - p[:, 0]) ** 2)"
 
@@ -170,3 +172,21 @@ def test_after_the_report_training_goes_on_as_it_would_have(tmp_path: Path) -> N
     assert with_it.out == without.out
     assert "END" in with_it.out
     assert checked(with_it)[1]["origin"]["kind"] == "data"
+
+
+def test_variables_of_a_third_of_a_gigabyte_are_kept(tmp_path: Path) -> None:
+    """ResNet50 with Adam has as much; the limit is an eighth of what is free."""
+    if (free_bytes() or 0) < 4e9:
+        pytest.skip("too little memory is free here")
+    data = "y[405] = 0\nlarge = tf.Variable(tf.zeros([80_000_000]))"
+    loss = "loss = tf.reduce_mean(tf.math.log(tf.abs(p * b))) + large[0]"
+    _, found = checked(run(tmp_path, loop(data, loss=loss)))
+    assert found["origin"]["type"] == "Log"
+
+
+def test_a_limit_is_said_with_both_sizes(tmp_path: Path) -> None:
+    script = "from slowtrain.capture import room\nroom.SHARE = 1e-12\n" + loop(
+        "y[405] = 0", loss=LOGARITHM, each="__import__('time').sleep(0.02)"
+    )
+    _, found = checked(run(tmp_path, script))
+    assert "variables take 0 MB, and up to 0 MB are kept, an eighth of the memory that is free" in found["unknown"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain import diagnose
+from slowtrain.trace import build
 
 from . import running
 from .test_checked import checked, line, run
@@ -215,3 +216,13 @@ print("END")
     assert "with statement" in found["unknown"]
     cause = next(d for d in diagnose.examine(trace).diagnoses if d.cause == "numerics/nonfinite-loss")
     assert any("@tf.function" in p.says for p in cause.prescriptions)
+
+
+def test_what_the_variables_held_is_looked_through_and_the_cost_op_by_op_counts(tmp_path: Path) -> None:
+    script = loop(data="small = np.full(1000, 1e-40, 'float32'); faint = tf.Variable(small)", loss=SQUARE, steps=20)
+    done = run(tmp_path, script.replace("    history.append", "    faint.assign(small)\n    history.append"))
+    trace = build.load(done.folder)
+    assert trace.facts.get("faults", []) == []
+    assert trace.fact("subnormals", "way") == "eager"
+    assert trace.fact("subnormals", "most") == 1000
+    assert set(trace.fact("subnormal_cost")) == {"function", "eager", "numpy"}

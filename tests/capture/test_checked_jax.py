@@ -99,3 +99,16 @@ def test_training_is_the_same_to_the_last_bit(tmp_path: Path) -> None:
         assert with_it.code == without.code == 0
         assert "END" in with_it.out
         assert with_it.out == without.out
+
+
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_the_state_is_looked_through_for_subnormal_numbers(tmp_path: Path, eagerly: bool) -> None:
+    faint = "head = model.layers[-1]\nhead.trainable = False\nhead.kernel.assign(np.full((8, 1), 1e-40))\n"
+    script = fit(eagerly=eagerly).replace("model.compile", faint + "model.compile")
+    done = run(tmp_path, script)
+    trace = build.load(done.folder)
+    assert trace.facts.get("faults", []) == []
+    told = trace.fact("subnormals")
+    assert (told["count"], told["way"]) == (8, "eager" if eagerly else "function")
+    assert told["where"].startswith("head/kernel of 8")
+    assert set(trace.fact("subnormal_cost")) == {"function", "eager", "numpy"}

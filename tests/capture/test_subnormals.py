@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from slowtrain.capture.recorder import Recorder
-from slowtrain.capture.subnormals import Subnormals
+from slowtrain.capture.subnormals import Offered, Subnormals
 from slowtrain.causes.numerics.denormals import Denormals
 from slowtrain.trace import recording
 from slowtrain.trace.drawn import drawn
@@ -22,19 +22,22 @@ def test_the_variable_with_most_of_them_is_named(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
     recorder.open()
     suspected: list[bool] = []
-    looked = Subnormals(recorder, lambda: suspected.append(True), {1: "first/kernel", 2: "adam/first_kernel_velocity"})
+    looked = Subnormals(recorder)
+    names = {1: "first/kernel", 2: "adam/first_kernel_velocity"}
     usual, small = np.full(60, 0.5, np.float32), np.full(30, 1e-40, np.float32)
-    looked.offer({
+    state = {
         1: value(np.concatenate([usual, small[:10]])), 2: value(np.concatenate([usual[:10], small])),
         3: value(np.full(5, 1e-310)), 4: value(np.zeros(90, np.float32)),
-    })  # fmt: skip
+    }  # fmt: skip
+    looked.offer(Offered(state, names, "eager", lambda: suspected.append(True)))
     looked.look()
     recorder.close()
     told = recording.read(tmp_path).facts["subnormals"]
     assert (told["count"], told["of"]) == (40, 200)
     assert (told["most"], told["where"]) == (30, "adam/first_kernel_velocity of 40 numbers")
     assert not suspected
-    costs = 'subnormal_cost={"function":6.5,"eager":8.0,"numpy":17.0}'
+    assert told["way"] == "eager"
+    costs = 'subnormal_cost={"function":1.0,"eager":8.0,"numpy":17.0}'
     trace = drawn(f"step 1111\n@fact subnormals={str(told).replace(chr(39), chr(34))} {costs}")
     found = Denormals().examine(trace)
     assert found is not None

@@ -13,7 +13,7 @@ import pytest
 
 from slowtrain.machine import facts as module
 from slowtrain.machine.environment import ENVIRONMENT, settings
-from slowtrain.machine.facts import core_list, facts
+from slowtrain.machine.facts import core_list, facts, free_bytes
 from slowtrain.machine.gpu import Gpus
 
 Draw = Callable[[Mapping[str, str]], Path]
@@ -34,6 +34,25 @@ def test_a_drawn_computer(draw: Draw) -> None:
     assert found["platform"]["distribution"] == {"id": "drawn", "name": "Drawn Linux 7"}
     assert found["environment"] == {"OMP_NUM_THREADS": "1"}
     assert found["gpu"]["unmeasured"]
+
+
+def test_what_is_free(draw: Draw) -> None:
+    assert free_bytes(draw({})) == 9000 * 1024
+
+
+def test_what_is_free_in_a_container(draw: Draw) -> None:
+    """Pages of files that it read long ago are its own as well, and are had for the asking."""
+    root = draw(
+        {
+            "proc/self/mountinfo": "30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+            "proc/self/cgroup": "0::/\n",
+            "sys/fs/cgroup/cgroup.controllers": "cpu memory",
+            "sys/fs/cgroup/memory.max": "5000000",
+            "sys/fs/cgroup/memory.current": "4000000",
+            "sys/fs/cgroup/memory.stat": "anon 1\ninactive_file 700000\nactive_file 9\n",
+        }
+    )
+    assert free_bytes(root) == 1_700_000
 
 
 def test_a_container_leaves_less(draw: Draw) -> None:

@@ -8,50 +8,31 @@ one runs once more op by op (:mod:`slowtrain.capture.first_op`). Then every vari
 from __future__ import annotations
 
 import atexit
-import math
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
-from slowtrain.capture import variables
+from slowtrain.capture import calls, variables
 from slowtrain.capture.checked_eager import EagerSteps
 from slowtrain.capture.checked_jax import JaxSteps
 from slowtrain.capture.first_op import Enough, FirstOp
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
+from slowtrain.capture.room import Room, on_card
 from slowtrain.capture.state import Progress, ThreadState
-from slowtrain.capture.subnormals import Subnormals
+from slowtrain.capture.subnormals import Offered, Subnormals
 
 VARIABLE = "SLOWTRAIN_ON_NONFINITE"
 MODES = ("stop", "report")
-MOST_BYTES = 256 << 20  # of variables, and of batches: of a card's memory it is taken, too
 LEAST_S = 0.25  # between two states that are kept; the loss is looked at as often
 BYTES_PER_S = 100_000_000  # copied for states: a hundredth of what one channel of a host's memory moves
 MOST_CALLS = 20_000
 MOST_S = 60.0  # to run steps again
 CHECK_BYTES = 4 << 30  # of variables looked through while steps run again; else the last few steps only
 FEW = 8
-
-
-class Kept(NamedTuple):
-    """What a traced function gives while the check is on: its result, and the batch that its iterator gave."""
-
-    result: Any
-    batch: Any
-
-
-class Call(NamedTuple):
-    """One call of a training function."""
-
-    function: Any
-    args: Any
-    kwargs: Any
-    batch: Any
-    result: Any
-    step: int
 
 
 class Checking:
@@ -63,11 +44,12 @@ class Checking:
         self.progress = progress
         self.mode = mode
         self.variables = variables.Variables()
-        self.subnormals = Subnormals(recorder, self.suspect, self.variables.names)
+        self.subnormals = Subnormals(recorder)
         self._original: Wrapper | None = None
-        self._calls: list[Call] = []
+        self._calls: list[calls.Call] = []
         self._states: list[tuple[int, variables.State]] = []  # how many of the calls came before
         self._bytes = 0
+        self._room, self._room_for_calls = Room(), Room()
         self._due_ns = 0
         self._suspected = False
         self._done = False
@@ -75,8 +57,10 @@ class Checking:
         self._inside = 0
         self._begun = False
         self._heard = False  # whether the end of the process will be
-        self.eager = EagerSteps(recorder, state, progress, self._told, self._hear)
-        self.jax = JaxSteps(recorder, progress, self._told, self._hear)
+        self._ended = False
+        self._altered: dict[int, Any] = {}  # functions of which a trace gives its batch as well
+        self.eager = EagerSteps(recorder, state, progress, self._told, self._hear, self.subnormals.offer)
+        self.jax = JaxSteps(recorder, progress, self._told, self._hear, self.subnormals.offer)
 
     def install(self) -> None:
         on_import(
@@ -85,6 +69,7 @@ class Checking:
             lambda m: replace(m.Function, "_call", self._call),
         )
         self.eager.install()
+        self.recorder.at_exit.append(self._at_exit)  # a recording may end before the process does
         self.recorder.fact("on_nonfinite", self.mode)
 
     def _hear(self) -> None:
@@ -107,7 +92,7 @@ class Checking:
             me = state.me
             outermost = me.busy == 1 and me.main and not me.tracing and not self._done
             if not outermost:
-                return _bare(original(function, *args, **kwargs))
+                return self._told_apart(function, original(function, *args, **kwargs))[0]
             if self._suspected:
                 guard("checking", self._examine)
             self._inside += 1
@@ -115,19 +100,25 @@ class Checking:
                 given = original(function, *args, **kwargs)
             finally:
                 self._inside -= 1
-            result, batch = given if type(given) is Kept else (given, None)
+            result, batch = self._told_apart(function, given)
             guard("checking", self._called, function, args, kwargs, batch, result)
             return result
 
         return _call
+
+    def _told_apart(self, function: Any, given: Any) -> tuple[Any, Any]:
+        if type(given) is not calls.Kept:
+            return given, None
+        self._altered[id(function)] = function
+        return given
 
     def traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of ``func_graph_from_py_func``, of a function that gives its iterator's batch as well."""
         if not self._inside or self._done:
             return args, kwargs
         if len(args) > 1:
-            return (args[0], _with_batch(args[1]), *args[2:]), kwargs
-        return args, {**kwargs, "python_func": _with_batch(kwargs["python_func"])}
+            return (args[0], calls.with_batch(args[1]), *args[2:]), kwargs
+        return args, {**kwargs, "python_func": calls.with_batch(kwargs["python_func"])}
 
     def captured(self, graph: Any) -> None:
         """A function has been traced, and has not run yet."""
@@ -141,49 +132,54 @@ class Checking:
         trace = self.state.me.last_trace or {}
         if self._lost or not (about.get("training") or trace.get("training")):
             return
-        if _iterators(args) and batch is None:
+        if calls.iterators(args) and batch is None:
             self._give_up("what its iterator gave cannot be kept")
             return
         self._hear()
         # The first call is not yet known to train: it is counted as such once it has ended.
         step = self.progress.steps if self._begun else 1
         self._begun = True
-        self._calls.append(Call(function, args, kwargs, batch, _scalars(result), step))
-        self._bytes += sum(variables.nbytes(t) for t in (*args, *kwargs.values(), *(batch or ())))
+        self._calls.append(calls.Call(function, args, kwargs, batch, calls.scalars(result), step))
+        self._bytes += calls.given_bytes(self._calls[-1])
         if now() >= self._due_ns:
             self._keep_state()
-        elif self._bytes > MOST_BYTES or len(self._calls) > MOST_CALLS:
+        elif self._too_many:
             self._forget(len(self._states) - 1)
 
     def _keep_state(self) -> None:
         """The variables as they are; a suspicion is looked into first, for it takes the states before."""
-        if self._calls and not _finite(self._calls[-1].result):
+        if self._calls and not calls.finite(self._calls[-1].result):
             self._suspected = True
             return
         state = self.variables.state()
         if not self.variables.complete:
             return  # an optimizer's are made in the first trace, and have values before the second
         size = variables.size_bytes(state)
-        if size > MOST_BYTES:
-            self._give_up(f"variables take {size / 1e6:.0f} MB, and up to {MOST_BYTES / 1e6:.0f} MB are kept")
+        if not self._room.holds(size, len(self._states) * size + self._bytes):
+            self._give_up(f"variables take {self._room.refuses(size)}")
             return
         self._due_ns = now() + int(1e9 * max(LEAST_S, size / BYTES_PER_S))
         self._states.append((len(self._calls), state))
-        self.subnormals.offer(state)
+        self.subnormals.offer(Offered(state, self.variables.names, "function", self.suspect))
         if len(self._states) > 2:
             self._forget(1)
+
+    @property
+    def _too_many(self) -> bool:
+        """Calls: what they were given would take too much. The newest one's says in which memory that lies."""
+        there = any(map(on_card, calls.given_to(self._calls[-1])))
+        return not self._room_for_calls.holds(self._bytes, self._bytes, on_card=there) or len(self._calls) > MOST_CALLS
 
     def _forget(self, states: int) -> None:
         """Drops the oldest states and the calls before what is left then."""
         del self._states[:states]
-        if not self._states or (self._bytes > MOST_BYTES and len(self._states) == 1):
-            self._states, self._calls, self._bytes = [], [], 0
-            self._due_ns = 0
-            return
-        first = self._states[0][0]
+        first = self._states[0][0] if self._states else len(self._calls)
         del self._calls[:first]
         self._states = [(at - first, state) for at, state in self._states]
-        self._bytes = sum(variables.nbytes(t) for c in self._calls for t in (*c.args, *(c.batch or ())))
+        self._bytes = sum(map(calls.given_bytes, self._calls))
+        if not self._states or (len(self._states) == 1 and self._calls and self._too_many):
+            self._states, self._calls, self._bytes = [], [], 0
+            self._due_ns = 0
 
     def _give_up(self, why: str) -> None:
         self._lost = why
@@ -192,9 +188,10 @@ class Checking:
     # -- the check
 
     def _at_exit(self) -> None:
-        if not self.recorder.active:
+        if not self.recorder.active or self._ended:
             return
-        if not all(_finite(c.result) for c in self._calls):
+        self._ended = True
+        if not all(calls.finite(c.result) for c in self._calls):
             self._suspected = True
         if not self._done:
             self.eager.at_exit()
@@ -203,6 +200,9 @@ class Checking:
             self._examine(ending=True)
         with self._aside():
             self.recorder.guard("subnormals", self.subnormals.measure)
+        self._done = self.eager.over = self.jax.over = True
+        for function in self._altered.values():
+            calls.leave(function)
 
     def _examine(self, ending: bool = False) -> None:
         self._told(self._found, ending)
@@ -253,31 +253,31 @@ class Checking:
         finally:
             variables.written(as_it_was)
 
-    def _bad_step(self, deadline: float) -> tuple[Call | None, variables.State, int]:
+    def _bad_step(self, deadline: float) -> tuple[calls.Call | None, variables.State, int]:
         """The first call that goes bad when all run again from the oldest state, and the state before it."""
         at, state = self._states[0]
-        calls = self._calls[at:]
-        seen = next((i for i, c in enumerate(calls) if not _finite(c.result)), len(calls) - 1)
-        meant = {key for key in state if not _all_finite({key: state[key]})}  # a best loss so far
-        each = len(calls) * variables.size_bytes(state) <= CHECK_BYTES
+        since = self._calls[at:]
+        seen = next((i for i, c in enumerate(since) if not calls.finite(c.result)), len(since) - 1)
+        meant = {key for key in state if not calls.all_finite({key: state[key]})}  # a best loss so far
+        each = len(since) * variables.size_bytes(state) <= CHECK_BYTES
         variables.written(state)
-        for i, call in enumerate(calls[: seen + 1]):
+        for i, call in enumerate(since[: seen + 1]):
             if time.monotonic() > deadline:
                 break
             state = self.variables.state()
-            given = _bare(self._original(call.function, *_again(call), **call.kwargs))  # type: ignore[misc]
+            given = calls.bare(self._original(call.function, *calls.again(call), **call.kwargs))  # type: ignore[misc]
             look = each or i > seen - FEW
             after = {k: v for k, v in self.variables.state().items() if look and k not in meant}
-            if not _finite(_scalars(given)) or not _all_finite(after):
+            if not calls.finite(calls.scalars(given)) or not calls.all_finite(after):
                 return call, state, i
         return None, state, seen + 1
 
-    def _op_by_op(self, call: Call) -> dict[str, Any]:
+    def _op_by_op(self, call: calls.Call) -> dict[str, Any]:
         import numpy as np
 
         numbered = {k: self.variables.names.get(k, "a variable") for k in self.variables.handles}
-        args = _again(call)
-        data = [*_flat("argument", call.args), *_flat("batch", call.batch)]
+        args = calls.again(call)
+        data = [*calls.flat("argument", call.args), *calls.flat("batch", call.batch)]
         first = FirstOp(numbered, data, np)
         result: Any = None
         try:
@@ -289,81 +289,10 @@ class Checking:
             origin = first.first([])
             if origin is None:
                 return {"unknown": f"op by op it failed: {type(error).__name__}: {str(error)[:200]}"}
-        origin = first.first([t for _, t in _flat("", _plain(result))])
+        origin = first.first([t for _, t in calls.flat("", calls.plain(result))])
         if origin is None:
             return {"unknown": f"op by op the step stayed finite ({first.ops} ops)", "ops": first.ops}
         return {"origin": origin, "ops": first.ops}
-
-
-def _with_batch(python_func: Callable[..., Any]) -> Callable[..., Any]:
-    def traced(*args: Any, **kwargs: Any) -> Any:
-        result = python_func(*args, **kwargs)
-        graph = sys.modules["tensorflow"].compat.v1.get_default_graph()
-        batches = [op for op in graph.get_operations() if op.type == "IteratorGetNext"]
-        return Kept(result, tuple(batches[0].outputs)) if len(batches) == 1 else result
-
-    traced.__wrapped__ = python_func  # type: ignore[attr-defined]
-    return traced
-
-
-def _bare(given: Any) -> Any:
-    return given.result if type(given) is Kept else given
-
-
-def _iterators(args: Sequence[Any]) -> list[int]:
-    return [i for i, a in enumerate(args) if hasattr(a, "get_next") and hasattr(a, "element_spec")]
-
-
-def _again(call: Call) -> tuple[Any, ...]:
-    """The arguments of a call, its iterator replaced by one that gives the same batch again."""
-    at = _iterators(call.args)
-    if not at:
-        return tuple(call.args)
-    from tensorflow.python.data.ops import dataset_ops
-    from tensorflow.python.data.util import structure
-
-    element = structure.from_tensor_list(call.args[at[0]].element_spec, list(call.batch))
-    fresh = iter(dataset_ops.DatasetV2.from_tensors(element))
-    return tuple(fresh if i == at[0] else a for i, a in enumerate(call.args))
-
-
-def _scalars(result: Any) -> Any:
-    """The scalars of a step's result, or the optional that holds it: not the result, which may be large."""
-    if hasattr(result, "get_value") and hasattr(result, "has_value"):
-        return result
-    return [
-        t
-        for _, t in _flat("", result)[:16]
-        if getattr(getattr(t, "dtype", None), "is_floating", False) and getattr(t, "shape", None) == ()
-    ]
-
-
-def _plain(result: Any) -> Any:
-    """What an optional holds."""
-    if hasattr(result, "get_value") and hasattr(result, "has_value"):
-        return result.get_value()
-    return result
-
-
-def _finite(result: Any) -> bool:
-    return all(math.isfinite(float(t._numpy())) for t in _scalars(_plain(result)))
-
-
-def _all_finite(state: variables.State) -> bool:
-    import numpy as np
-
-    return all(
-        bool(np.isfinite(np.asarray(value._numpy())).all()) for _, value in state.values() if value.dtype.is_floating
-    )
-
-
-def _flat(name: str, given: Any) -> list[tuple[str, Any]]:
-    """Tensors of a nest, with what they are called."""
-    if isinstance(given, dict):
-        return [t for key, value in given.items() for t in _flat(f"{name}[{key!r}]", value)]
-    if isinstance(given, (list, tuple)):
-        return [t for i, value in enumerate(given) for t in _flat(f"{name}[{i}]", value)]
-    return [(name, given)] if hasattr(given, "_id") and hasattr(given, "dtype") else []
 
 
 @contextmanager

@@ -19,13 +19,14 @@ from slowtrain.capture import again, variables
 from slowtrain.capture.first_op import Enough, FirstOp, range_of
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
+from slowtrain.capture.room import Room, on_card
 from slowtrain.capture.state import Progress, ThreadState
+from slowtrain.capture.subnormals import Offered
 
 WRITES = (
     "assign_variable_op assign_add_variable_op assign_sub_variable_op resource_scatter_add resource_scatter_sub "
     "resource_scatter_update resource_scatter_mul resource_scatter_div resource_scatter_max resource_scatter_min"
 ).split()
-MOST_BYTES = 256 << 20  # of variables' values, for each of two steps
 MOST_NUMBERS = 50_000_000  # of a tensor that is looked at
 MOST_NESTED = 500  # of a list
 INSTEAD = "put the step into a function with @tf.function, or call tf.debugging.enable_check_numerics() first"
@@ -62,12 +63,14 @@ class EagerSteps:
         progress: Progress,
         examined: Callable[[Callable[[], dict[str, Any]], bool], None],
         ending: Callable[[], None],
+        offer: Callable[[Offered], None],
     ) -> None:
         self.recorder = recorder
         self.state = state
         self.progress = progress
         self.examined = examined  # given what finds the origin, does it aside and tells what was found
         self.ending = ending  # asks to be called at the end of the process
+        self.offer = offer  # takes what variables held, to be looked through
         self.over = False
         self.noting: variables.State | None = None  # where values of variables go that are about to be written
         self.again: list[Any] | None = None  # while a step runs again: its losses and gradients
@@ -81,7 +84,8 @@ class EagerSteps:
         self._called: dict[int, str] = {}  # variables by their handles
         self._dtypes: dict[int, Any] = {}
         self._heard = False  # whether the end of the process will be
-        self._large = False  # the variables take too much to be kept
+        self._room = Room()  # for the values of one step's variables; those of two are kept
+        self._large = False  # they take too much
 
     def install(self) -> None:
         on_import(self.recorder, "tensorflow.python.eager.backprop", self._patch_tape)
@@ -148,6 +152,8 @@ class EagerSteps:
         if known is not frame.f_globals and sys.version_info < (3, 13):
             known.clear()  # a copy, which would keep this step's tensors alive until the function ends
         self._last, self._step = self._step, step
+        if self._last is not None and self._last.before:
+            self.offer(Offered(self._last.before, self._called, "eager"))
         self.noting = None if self._large else step.before
 
     def differentiated(self, tape: Any, args: Any, kwargs: Any, frame: FrameType) -> None:
@@ -203,7 +209,7 @@ class EagerSteps:
         step = self._step
         if step is not None and noting is step.before:
             step.bytes += variables.nbytes(value)
-            if step.bytes > MOST_BYTES:
+            if not self._room.holds(step.bytes, 2 * step.bytes, on_card=on_card(value)):
                 self._large, self.noting = True, None
                 step.before.clear()
 

@@ -15,9 +15,10 @@ from typing import Any
 
 from slowtrain.capture.equations import LIKE, Equations, is_finite, number
 from slowtrain.capture.recorder import Recorder, now
+from slowtrain.capture.room import Room
 from slowtrain.capture.state import Progress
+from slowtrain.capture.subnormals import Offered
 
-MOST_BYTES = 256 << 20  # of states, and of batches
 LEAST_S = 0.25  # between two states that are kept; the loss is looked at as often
 BYTES_PER_S = 100_000_000
 MOST_S = 60.0
@@ -47,17 +48,20 @@ class JaxSteps:
         progress: Progress,
         examined: Callable[[Callable[[], dict[str, Any]], bool], None],
         ending: Callable[[], None],
+        offer: Callable[[Offered], None],
     ) -> None:
         self.recorder = recorder
         self.progress = progress
         self.examined = examined
         self.ending = ending
+        self.offer = offer
         self.over = False
         self._model: Any = None
         self._states: list[tuple[int, Any]] = []  # how many of the calls came before, and the state
         self._calls: list[tuple[int, list[Any]]] = []  # the step's number and its batches
         self._logs: Any = None  # of the newest call
         self._bytes = 0
+        self._room, self._room_for_batches = Room(), Room()
         self._due_ns = 0
         self._lost = ""
 
@@ -87,24 +91,34 @@ class JaxSteps:
             return
         jax = sys.modules["jax"]
         size = sum(int(getattr(a, "nbytes", 0)) for a in jax.tree_util.tree_leaves(state))
-        if size > MOST_BYTES:
-            self._lost = f"its state takes {size / 1e6:.0f} MB, and up to {MOST_BYTES / 1e6:.0f} MB are kept"
+        if not self._room.holds(size, len(self._states) * size + self._bytes):
+            self._lost = f"its state takes {self._room.refuses(size)}"
             return
         self._due_ns = now() + int(1e9 * max(LEAST_S, size / BYTES_PER_S))
-        self._states.append((len(self._calls), _copied(state)))
-        if len(self._states) > 2 or self._bytes > MOST_BYTES:
+        kept = _copied(state)
+        self._states.append((len(self._calls), kept))
+        if len(self._states) > 2 or self._too_large:
             self._forget()
+        named = dict(enumerate(_weights(model, kept)))
+        way = "eager" if model.run_eagerly else "function"
+        self.offer(Offered(named, {i: name for i, (name, _) in named.items()}, way))
 
     def _after(self, batches: list[Any], logs: Any) -> None:
         self._logs = logs
         self._calls.append((self.progress.steps, batches))
         self._bytes += sum(int(getattr(a, "nbytes", 0)) for b in batches for a in leaves(b))
-        if self._bytes > MOST_BYTES or len(self._calls) > MOST_CALLS:
+        if self._too_large or len(self._calls) > MOST_CALLS:
             self._due_ns = 0  # a new state, and what is older goes
+
+    @property
+    def _too_large(self) -> bool:
+        """The batches: where there is a card, they lie in its memory."""
+        there = sys.modules["jax"].default_backend() != "cpu"
+        return not self._room_for_batches.holds(self._bytes, self._bytes, on_card=there)
 
     def _forget(self) -> None:
         """All before the last two states; where batches take too much, all before the newest."""
-        del self._states[: -1 if self._bytes > MOST_BYTES else -2]
+        del self._states[: -1 if self._too_large else -2]
         first = self._states[0][0]
         del self._calls[:first]
         self._states = [(at - first, state) for at, state in self._states]
@@ -128,7 +142,8 @@ class JaxSteps:
         if self._lost or not self._states:
             return {"unknown": self._lost or "no state was kept", "instead": INSTEAD}
         step, deadline, replayed = _stepping(self._model), time.monotonic() + MOST_S, 0
-        at, state = self._states[0]
+        at, kept = self._states[0]
+        state: Any = sys.modules["jax"].device_put(kept)
         bad: Any = None
         for at_step, batches in self._calls[at:]:
             for batch in batches:
@@ -161,8 +176,10 @@ def _stepping(model: Any) -> Callable[..., Any]:
 
 
 def _copied(state: Any) -> Any:
-    jax = sys.modules["jax"]
-    return jax.tree_util.tree_map(lambda a: a.copy() if hasattr(a, "copy") else a, state)
+    """In the host's memory: what is free on a card is the script's."""
+    import numpy as np
+
+    return sys.modules["jax"].tree_util.tree_map(np.array, state)
 
 
 def leaves(given: Any) -> list[Any]:

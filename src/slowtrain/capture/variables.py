@@ -1,12 +1,15 @@
 """The variables of traced functions: their values as they are now, and putting them back.
 
 A value that was read shares the variable's memory; TensorFlow copies when the variable is next written, so that to
-keep one state costs one copy of what changes.
+keep one state costs one copy of what changes. Of a variable on a card the state is a copy in the host's memory: what
+is free on the card is the script's.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+from slowtrain.capture.room import on_card
 
 MOST_VARIABLES = 5000
 
@@ -69,7 +72,7 @@ class Variables:
             if value is None or (value.shape == (0,) and not _is_empty(handle)):
                 self.complete = False
             else:
-                found[key] = (handle, value)
+                found[key] = (handle, value._copy_nograd(device_name="CPU:0") if on_card(value) else value)
         return found
 
 

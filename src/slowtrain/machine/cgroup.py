@@ -67,6 +67,13 @@ def used_bytes(folder: Path) -> int | None:
     return current if current is not None else number(folder / "memory.usage_in_bytes")
 
 
+def cached_bytes(folder: Path) -> int:
+    """Of that, pages of files that nobody has used of late: what the kernel drops first. 0 where it is not counted."""
+    counted = dict(line.split(" ", 1) for line in text(folder / "memory.stat").splitlines() if " " in line)
+    said = counted.get("total_inactive_file") or counted.get("inactive_file") or ""
+    return int(said) if said.isdigit() else 0
+
+
 def text(path: Path) -> str:
     """The file's text, empty where it cannot be read."""
     try:

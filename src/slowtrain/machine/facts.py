@@ -180,6 +180,17 @@ def _memory(root: Path, limits: cgroup.Limits) -> dict[str, int | None]:
     }
 
 
+def free_bytes(root: Path = Path("/")) -> int | None:
+    """Memory that this process can still have: without swapping, and within what its container leaves it."""
+    limits = cgroup.limits(root)
+    found = [_memory(root, limits)["available_bytes"]]
+    if limits.memory_limit_bytes is not None and limits.memory_folder is not None:
+        used = cgroup.used_bytes(limits.memory_folder)
+        if used is not None:
+            found.append(max(limits.memory_limit_bytes - used + cgroup.cached_bytes(limits.memory_folder), 0))
+    return min((m for m in found if m is not None), default=None)
+
+
 def _kilobytes(said: Mapping[str, str], name: str) -> int | None:
     value, _, _ = said.get(name, "").partition(" ")
     return int(value) * 1024 if value.isdigit() else None

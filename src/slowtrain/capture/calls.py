@@ -1,0 +1,122 @@
+"""Calls of training functions: what they were given, also by their iterators, and whether what they gave is finite."""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from slowtrain.capture import variables
+
+
+class Kept(NamedTuple):
+    """What a traced function gives while the check is on: its result, and the batch that its iterator gave."""
+
+    result: Any
+    batch: Any
+
+
+class Call(NamedTuple):
+    """One call of a training function."""
+
+    function: Any
+    args: Any
+    kwargs: Any
+    batch: Any
+    result: Any
+    step: int
+
+
+def with_batch(python_func: Callable[..., Any]) -> Callable[..., Any]:
+    """A function to be traced that gives its iterator's batch beside its result, as :class:`Kept`."""
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        result = python_func(*args, **kwargs)
+        graph = sys.modules["tensorflow"].compat.v1.get_default_graph()
+        batches = [op for op in graph.get_operations() if op.type == "IteratorGetNext"]
+        return Kept(result, tuple(batches[0].outputs)) if len(batches) == 1 else result
+
+    traced.__wrapped__ = python_func  # type: ignore[attr-defined]
+    return traced
+
+
+def given_to(call: Call) -> list[Any]:
+    """All that a call was given."""
+    return [*call.args, *call.kwargs.values(), *(call.batch or ())]
+
+
+def given_bytes(call: Call) -> int:
+    return sum(map(variables.nbytes, given_to(call)))
+
+
+def bare(given: Any) -> Any:
+    """A function's own result."""
+    return given.result if type(given) is Kept else given
+
+
+def leave(function: Any) -> None:
+    """What a function was traced to give stays, when we go: from now on it gives its own result of it by itself."""
+    function._call = functools.partial(_own_result, function)
+
+
+def _own_result(function: Any, *args: Any, **kwargs: Any) -> Any:
+    return bare(type(function)._call(function, *args, **kwargs))
+
+
+def iterators(args: Sequence[Any]) -> list[int]:
+    """Which of the arguments are such."""
+    return [i for i, a in enumerate(args) if hasattr(a, "get_next") and hasattr(a, "element_spec")]
+
+
+def again(call: Call) -> tuple[Any, ...]:
+    """The arguments of a call, its iterator replaced by one that gives the same batch again."""
+    at = iterators(call.args)
+    if not at:
+        return tuple(call.args)
+    from tensorflow.python.data.ops import dataset_ops
+    from tensorflow.python.data.util import structure
+
+    element = structure.from_tensor_list(call.args[at[0]].element_spec, list(call.batch))
+    fresh = iter(dataset_ops.DatasetV2.from_tensors(element))
+    return tuple(fresh if i == at[0] else a for i, a in enumerate(call.args))
+
+
+def scalars(result: Any) -> Any:
+    """The scalars of a step's result, or the optional that holds it: not the result, which may be large."""
+    if hasattr(result, "get_value") and hasattr(result, "has_value"):
+        return result
+    return [
+        t
+        for _, t in flat("", result)[:16]
+        if getattr(getattr(t, "dtype", None), "is_floating", False) and getattr(t, "shape", None) == ()
+    ]
+
+
+def plain(result: Any) -> Any:
+    """What an optional holds."""
+    if hasattr(result, "get_value") and hasattr(result, "has_value"):
+        return result.get_value()
+    return result
+
+
+def finite(result: Any) -> bool:
+    return all(math.isfinite(float(t._numpy())) for t in scalars(plain(result)))
+
+
+def all_finite(state: variables.State) -> bool:
+    import numpy as np
+
+    return all(
+        bool(np.isfinite(np.asarray(value._numpy())).all()) for _, value in state.values() if value.dtype.is_floating
+    )
+
+
+def flat(name: str, given: Any) -> list[tuple[str, Any]]:
+    """Tensors of a nest, with what they are called."""
+    if isinstance(given, dict):
+        return [t for key, value in given.items() for t in flat(f"{name}[{key!r}]", value)]
+    if isinstance(given, (list, tuple)):
+        return [t for i, value in enumerate(given) for t in flat(f"{name}[{i}]", value)]
+    return [(name, given)] if hasattr(given, "_id") and hasattr(given, "dtype") else []

@@ -1,0 +1,49 @@
+"""How much of a run may be kept, to go back to: a share of the memory that is free."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slowtrain.capture.recorder import now
+
+# Two states, up to three more while steps run again, and what the steps were given: a quarter stays free.
+SHARE = 1 / 8
+CARD_BYTES = (
+    256 << 20
+)  # of a card's memory, of which the framework's pool does not say what is free; of an unknown host
+EVERY_NS = 5_000_000_000  # between two readings, which take half a millisecond
+
+
+class Room:
+    """What may be kept of one kind: the states, the batches, or what the variables of one step held."""
+
+    def __init__(self, free: Callable[[], int | None] | None = None) -> None:
+        self._free = _free_bytes if free is None else free
+        self._bytes = 0
+        self._due_ns = 0
+
+    def holds(self, size: int, kept: int = 0, *, on_card: bool = False) -> bool:
+        """Whether ``size`` bytes are little enough; ``kept`` are what is kept by now, and was free without us."""
+        if on_card:
+            return size <= CARD_BYTES
+        if size > self._bytes or now() >= self._due_ns:
+            free = self._free()
+            self._bytes = CARD_BYTES if free is None else int(SHARE * (free + kept))
+            self._due_ns = now() + EVERY_NS
+        return size <= self._bytes
+
+    def refuses(self, size: int) -> str:
+        """Why so much is not kept."""
+        limit = f"{self._bytes / 1e6:.0f} MB are kept, an eighth of the memory that is free"
+        return f"{size / 1e6:.0f} MB, and up to {limit}"
+
+
+def _free_bytes() -> int | None:
+    from slowtrain.machine.facts import free_bytes  # not while the script starts
+
+    return free_bytes()
+
+
+def on_card(tensor: object) -> bool:
+    """Whether a tensor of TensorFlow's lies in the memory of a card, and not in the host's."""
+    return "CPU" not in str(getattr(tensor, "backing_device", "CPU"))
