@@ -16,6 +16,7 @@ from typing import Any
 import wrapt
 
 from slowtrain.capture import failing, jax, jaxed, patching, probe, tracebacks
+from slowtrain.capture.arithmetic import ArithmeticWatch
 from slowtrain.capture.callbacks import CallbackPatches
 from slowtrain.capture.checked import MODES, VARIABLE, Checking
 from slowtrain.capture.datasets import DatasetPatches
@@ -65,7 +66,7 @@ def begin(folder: str) -> None:
 
 def install(
     recorder: Recorder, *, windows: bool, guest: bool = False, on_nonfinite: str | None = None
-) -> tuple[ThreadState, Progress]:
+) -> tuple[ThreadState, Checking | None]:
     """``guest``: in a process that was not started for us, whose hooks for errors are left alone."""
     state, progress = thread_state(), Progress()
     checking = Checking(recorder, state, progress, on_nonfinite) if on_nonfinite in MODES else None
@@ -99,16 +100,21 @@ def install(
     sys.meta_path.insert(0, clock)
     recorder.at_exit.append(lambda: sys.meta_path.remove(clock))
     recorder.guard("gc", _watch_collector, recorder)
-    recorder.every(STACKS_S, StackSampler(recorder))
-    recorder.every(0.25, LossWatch(recorder, progress, checking))
-    recorder.every(0.5, FrameworkFacts(recorder, progress))
-    recorder.every(0.35, MachineSampler(recorder))
-    recorder.every(0.1, GrowthWatch(recorder, progress))
+    _look_now_and_then(recorder, progress, checking)
     if not guest:
         recorder.guard("tracebacks", tracebacks.install)
         recorder.guard("failing", failing.install, recorder)
         atexit.register(finish, recorder)
-    return state, progress
+    return state, checking
+
+
+def _look_now_and_then(recorder: Recorder, progress: Progress, checking: Checking | None) -> None:
+    recorder.every(STACKS_S, StackSampler(recorder))
+    recorder.every(0.25, LossWatch(recorder, progress, checking))
+    recorder.every(0.1, ArithmeticWatch(recorder))
+    recorder.every(0.5, FrameworkFacts(recorder, progress))
+    recorder.every(0.35, MachineSampler(recorder))
+    recorder.every(0.1, GrowthWatch(recorder, progress))
 
 
 def finish(recorder: Recorder) -> None:

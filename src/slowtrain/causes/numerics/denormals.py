@@ -1,29 +1,56 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from slowtrain.causes import LITTLE, Cause
-from slowtrain.model import Effect, Evidence, Prescription, Signal
-from slowtrain.trace import Trace
-from slowtrain.whatif import Remedy
+from slowtrain.figures import plain
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Trace, place_of
+from slowtrain.trace.host import anywhere, in_steady, stands_for, step_places
+from slowtrain.whatif import Drop, Remedy
+
+LEAST_SAMPLES = 8  # of the main thread at a line: fewer do not tell how much of a step it is
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array of NumPy's with subnormal numbers; its line takes ``ms`` of a step, ``gained_ms`` less without them."""
+
+    says: str
+    ms: float
+    gained_ms: float
+    share: float
+    slower: float
+    place: Place
 
 
 class Denormals(Cause):
-    """Weights or the optimizer's state hold subnormal numbers, and arithmetic with them is slower here.
+    """Arrays, weights or the optimizer's state hold subnormal numbers, and arithmetic with them is slower here.
 
     ## What it means
-    Numbers below 1.2e-38 are kept in a format that many processors compute with much more slowly. They come of
-    weights or moving averages that shrink towards zero and never arrive.
+    Numbers below 1.2e-38 (of 64 bits, 2.2e-308) are kept in a format that many processors compute with much more
+    slowly. They come of averages, traces or weights that shrink towards zero and never arrive.
 
     ## How it is recognised
-    With `slowtrain run --on-nonfinite` the variables of training functions are looked through about once a second;
-    where at least 0.1 % are subnormal, products of such numbers are timed beside those of normal ones, in the same
-    process. Reported is what both measurements give together, and the variable that holds most: a share alone costs
-    nothing. TensorFlow's own threads take such numbers for zero, so that in most runs there is nothing to gain.
+    Arrays of NumPy's: at lines that multiply or divide and at which the main thread is met again and again, the arrays
+    named there are looked through. How much of a step such a line takes, samples of the main thread tell; what
+    subnormal numbers cost NumPy is timed at the end of the run, in the same process, with an array as large.
+    Not seen are arrays that are only given to functions (`np.multiply`, `np.exp`, `@`), arrays in other threads
+    and processes, and what they cost where the process was killed.
+
+    Variables are looked through with `slowtrain run --on-nonfinite` only, about once a second: those of functions, of
+    loops that run op by op, and of Keras on the JAX backend. Where at least 0.1 % are subnormal, products of such
+    numbers are timed beside those of normal ones, in the way in which the loop computes. Reported is what both
+    measurements give together, and the variable that holds most: a share alone costs nothing. TensorFlow's own threads
+    take such numbers for zero, so that in most runs the variables have nothing to gain.
 
     ## What to do
-    Keep such numbers from arising: no weight decay without end on what is not used, a larger epsilon in the optimizer,
-    numbers scaled up.
+    Keep such numbers from arising: set what is tiny to zero now and then (`a[abs(a) < 1e-30] = 0`), no weight decay
+    without end on what is not used, a larger epsilon in the optimizer, numbers scaled up.
 
     ## When it is not worth it
     Where the time measured for such numbers is that of others, which is the rule inside functions on a CPU and on GPUs.
@@ -34,22 +61,26 @@ class Denormals(Cause):
     scope = "step"
     matters = True
 
+    def wants(self, trace: Trace) -> frozenset[Signal]:
+        """Nobody has to look at the variables to see that an array is slow."""
+        return frozenset({Signal.STEPS}) if _slowest(trace) is not None else super().wants(trace)
+
     def examine(self, trace: Trace) -> Evidence | None:
-        share = float(trace.fact("subnormals", "share") or 0.0)
-        slower = float(trace.fact("subnormal_cost", "function") or 1.0)
-        # What an op over all variables loses; a step does more than that, so that this is the most there is to gain.
-        if share * (slower - 1) < LITTLE:
-            return None
-        says = f"{share:.0%} of the variables' numbers are subnormal; products of such take {slower:.1f} times as long"
-        where, most = trace.fact("subnormals", "where"), float(trace.fact("subnormals", "most") or 0.0)
-        if where and most:
-            says += f"; most of them, {most:,.0f}, are in {where}"
-        return Evidence(says, {"subnormal_share": share, "slowdown": slower})
+        array = _slowest(trace)
+        if array is None:
+            return _of_variables(trace)
+        numbers = {"subnormal_share": array.share, "slowdown": array.slower, "gained_ms": array.gained_ms}
+        return Evidence(array.says, numbers, (array.place,))
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        return []
+        gained = evidence.numbers.get("gained_ms", 0.0)
+        return [Drop(anywhere(trace, gained, (Category.PYTHON, Category.INPUT)))] if gained else []
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        if "gained_ms" in evidence.numbers:
+            tiny = "set what is tiny to zero where the array shrinks: a[abs(a) < 1e-30] = 0"
+            yield Prescription("edit", Effect.EQUIVALENT, tiny)
+            return
         yield Prescription(
             "advice",
             Effect.CHANGES_TRAINING,
@@ -61,6 +92,23 @@ class Denormals(Cause):
         step    1111
         device  kkkk
         @fact subnormals={"share":0.4,"count":400,"of":1000} subnormal_cost={"function":6.5,"eager":8.0,"numpy":17.0}
+        """,
+        """
+        step    1111
+        device  kkkk
+        @fact subnormals={"share":0.4,"count":400,"of":1000,"way":"eager"}
+        & subnormal_cost={"function":1.0,"eager":1.7,"numpy":17.0}
+        """,
+        # An array that decays, in a plain run: nobody looked at the variables.
+        """
+        step    1111111111
+        python  pppppppp..
+        device  ........kk
+        @missing subnormals
+        @fact subnormal_arrays=[{"file":"train.py","line":33,"name":"self.state","share":0.99,"size":614400,
+        & "dtype":"float32","cost":12.0}]
+        @span stack advance start=3 end=3 line=33 times=30 every=10
+        @span stack crop start=9 end=9 line=38 times=30 every=10
         """,
     )
     quiet = (
@@ -74,4 +122,54 @@ class Denormals(Cause):
         device  kkkk
         @fact subnormals={"share":0.0,"count":0,"of":1000}
         """,
+        # Such numbers cost nothing here.
+        """
+        step    1111111111
+        python  pppppppp..
+        device  ........kk
+        @fact subnormal_arrays=[{"file":"train.py","line":33,"name":"self.state","share":0.99,"size":614400,
+        & "dtype":"float32","cost":1.01}]
+        @span stack advance start=3 end=3 line=33 times=30 every=10
+        @span stack crop start=9 end=9 line=38 times=30 every=10
+        """,
     )
+
+
+def _of_variables(trace: Trace) -> Evidence | None:
+    share = float(trace.fact("subnormals", "share") or 0.0)
+    way = str(trace.fact("subnormals", "way") or "function")
+    slower = float(trace.fact("subnormal_cost", way) or 1.0)
+    # What an op over all variables loses; a step does more than that, so that this is the most there is to gain.
+    if share * (slower - 1) < LITTLE:
+        return None
+    says = f"{share:.0%} of the variables' numbers are subnormal; products of such take {slower:.1f} times as long"
+    where, most = trace.fact("subnormals", "where"), float(trace.fact("subnormals", "most") or 0.0)
+    if where and most:
+        says += f"; most of them, {most:,.0f}, are in {where}"
+    return Evidence(says, {"subnormal_share": share, "slowdown": slower}, step_places(trace))
+
+
+def _slowest(trace: Trace) -> Array | None:
+    """The array whose subnormal numbers take most of a step, if that is worth a word."""
+    told = trace.fact("subnormal_arrays", default=None)
+    found = [_array(trace, one) for one in told if one.get("cost")] if told and trace.step_ms else []
+    slowest = max((a for a in found if a is not None), key=lambda a: a.gained_ms, default=None)
+    return slowest if slowest is not None and slowest.gained_ms >= LITTLE * trace.step_ms else None
+
+
+def _array(trace: Trace, told: Mapping[str, Any]) -> Array | None:
+    place = place_of((told["file"], told["line"]))
+    samples = trace.lane("stack")
+    samples = samples.where(in_steady(trace, samples))
+    here = samples.where(np.array([trace.names[int(n)].place == place for n in samples.name], dtype=bool))
+    if place is None or len(here) < LEAST_SAMPLES:
+        return None
+    spent = stands_for(trace, samples)
+    part = float(stands_for(trace, here).sum() / spent.sum()) if spent.sum() else 0.0
+    share, slower = float(told["share"]), float(told["cost"])
+    ms = part * trace.step_ms
+    says = (
+        f"{share:.0%} of the {told['size']:,} numbers of {told['name']} are subnormal, and products of such take NumPy "
+        f"{slower:.1f} times as long here: the line takes {plain(ms)} ms of each step of {plain(trace.step_ms)} ms"
+    )
+    return Array(says, ms, ms * (1 - 1 / (1 + share * (slower - 1))), share, slower, place)

@@ -1,0 +1,126 @@
+"""NumPy arrays that the main thread multiplies or divides, at lines where it is met again and again.
+
+Their numbers are looked through for subnormal ones, in the recorder's thread; where there are any, it is measured at
+the end what such numbers cost NumPy on this computer (:mod:`slowtrain.capture.subnormals`).
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+from slowtrain.capture import contents, frames
+from slowtrain.capture.recorder import Recorder
+from slowtrain.capture.subnormals import LEAST_SHARE, TINY, in_numpy, subnormal
+
+FIRST = 2  # times that a line was met until its arrays are looked at; then at twice as many, and so on
+LEAST_SIZE = 4096  # numbers of an array: fewer take no time
+LOOKED_AT = 65_536  # of its numbers
+MOST_MEASURED = 250_000  # a measurement takes some ten milliseconds
+MOST_LINES = 8
+MOST_ITEMS = 8  # arrays of a list
+MOST_SOURCE = 300_000  # characters of a file that is parsed
+OPS = (ast.Mult, ast.Div)
+
+
+class ArithmeticWatch:
+    """Called every few ticks of the recorder's thread; nearly always it finds that there is nothing to look at."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.main = threading.main_thread().ident or 0
+        self._met: dict[tuple[CodeType, int], int] = {}
+        self._trees: dict[str, ast.Module | None] = {}
+        self._told: dict[tuple[str, int], dict[str, Any]] = {}
+        recorder.at_exit.append(self.measure)
+
+    def __call__(self) -> None:
+        with frames.uncollected():
+            frame = sys._current_frames().get(self.main)
+            if frame is None or not frames.is_user(frame.f_code):
+                return  # in a library's Python: an array's own arithmetic has none
+            place = frame.f_code, frame.f_lineno
+            count = self._met[place] = self._met.get(place, 0) + 1
+            if count >= FIRST and count & (count - 1) == 0:
+                self._look(frame, place[1])
+
+    def _look(self, frame: FrameType, line: int) -> None:
+        file = frame.f_code.co_filename
+        for said, operand in operands(self._tree(file), line):
+            for array in _arrays(operand, frame):
+                self._note(file, line, said, array)
+
+    def _note(self, file: str, line: int, said: str, array: Any) -> None:
+        import numpy as np
+
+        part = array.reshape(-1)[:: max(1, array.size // LOOKED_AT)]
+        share = subnormal(part, np) / part.size
+        known = self._told.get((file, line))
+        if share < LEAST_SHARE or (known is not None and share <= known["share"]):
+            return
+        if known is not None or len(self._told) < MOST_LINES:
+            about = {"name": said, "share": share, "size": int(array.size), "dtype": array.dtype.name}
+            self._told[file, line] = {"file": file, "line": line, **about}
+            self.recorder.fact("subnormal_arrays", list(self._told.values()))
+
+    def _tree(self, file: str) -> ast.Module | None:
+        if file not in self._trees:
+            text = "".join(linecache.getlines(file))
+            try:
+                self._trees[file] = ast.parse(text) if len(text) <= MOST_SOURCE else None
+            except (SyntaxError, ValueError):
+                self._trees[file] = None
+        return self._trees[file]
+
+    def measure(self) -> None:
+        """What they cost, in the thread that ends the recording: the one that trains."""
+        costs: dict[tuple[str, int], float] = {}
+        for one in self._told.values():
+            kind = one["dtype"], min(one["size"], MOST_MEASURED)
+            if kind not in costs:
+                costs[kind] = in_numpy(*kind)
+            one["cost"] = costs[kind]
+        if self._told:
+            self.recorder.fact("subnormal_arrays", list(self._told.values()))
+
+
+def operands(tree: ast.Module | None, line: int) -> Iterator[tuple[str, ast.expr]]:
+    """What is multiplied or divided at a line, as it is written there."""
+    for node in ast.walk(tree) if tree is not None else ():
+        if not isinstance(node, (ast.AugAssign, ast.BinOp)) or not isinstance(node.op, OPS):
+            continue
+        if node.lineno <= line <= (node.end_lineno or node.lineno):
+            sides = [node.target, node.value] if isinstance(node, ast.AugAssign) else [node.left, node.right]
+            yield from ((ast.unparse(side), side) for side in sides)
+
+
+def _arrays(operand: ast.expr, frame: FrameType) -> Iterable[Any]:
+    """The array that a name or an attribute stands for; of a part of something the whole, of a list its first arrays.
+
+    No method of the user's is called. Before Python 3.13 to look at a function's variables is to copy them, and the
+    copy lives until the next look: there are few.
+    """
+    value = _value(operand, frame)
+    several = value[:MOST_ITEMS] if type(value) is list or type(value) is tuple else [value]
+    kind = getattr(sys.modules.get("numpy"), "ndarray", None)
+    return [
+        a for a in several if type(a) is kind and a.dtype.name in TINY and a.size >= LEAST_SIZE and a.flags.c_contiguous
+    ]
+
+
+def _value(operand: ast.expr, frame: FrameType) -> Any:
+    if isinstance(operand, ast.Subscript):
+        return _value(operand.value, frame)
+    if isinstance(operand, ast.Name):
+        local = frame.f_locals
+        return local[operand.id] if operand.id in local else frame.f_globals.get(operand.id)
+    if isinstance(operand, ast.Attribute):
+        of = _value(operand.value, frame)
+        known = contents.fields(of, type(of))
+        return known.get(operand.attr) if type(known) is dict else None
+    return None
