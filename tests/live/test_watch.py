@@ -94,7 +94,7 @@ def test_lines_where_there_is_no_terminal(made: Making, tmp_path: Path) -> None:
 
 def test_what_a_run_that_has_ended_was(made: Making, tmp_path: Path) -> None:
     made.ends(1)
-    done = watch(tmp_path)
+    done = watch(tmp_path, "--out", "slowtrain-runs")
     assert (done.returncode, done.stderr) == (0, "")
     assert "ended (exit code 1)" in done.stdout
 
@@ -102,7 +102,7 @@ def test_what_a_run_that_has_ended_was(made: Making, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "slowtrain-runs does not exist"),
+        (("--out", "slowtrain-runs"), "slowtrain-runs does not exist"),
         (("nowhere",), "nowhere is not a recording"),
         (("--out", "."), "no recordings in ."),
         (("--every", "0"), "--every takes"),

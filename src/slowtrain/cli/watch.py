@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -15,24 +16,32 @@ if TYPE_CHECKING:
 
 HELP = "watch a run in progress: step time, where steps go, memory, alerts, time left"
 EXAMPLES = """
-slowtrain watch                                   the newest run in slowtrain-runs
+slowtrain watch                                   the run in progress, wherever on this machine you started it
 slowtrain watch slowtrain-runs/train-20260131-120000
 slowtrain watch --once                            one picture, and the prompt again
 slowtrain watch --json                            one picture as JSON
 slowtrain watch --alert-command 'notify-send Slowtrain'
 """
+RUNS = Path("slowtrain-runs")
+MOST_LISTED = 5
 EVERY_S = 2.0
 LINES_S = 5.0  # where lines are printed, one after the other
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", nargs="?", type=Path, help="a recording's folder (default: the newest)")
+    parser.add_argument(
+        "run",
+        metavar="RUN",
+        nargs="?",
+        type=Path,
+        help="a recording's folder (default: the newest in progress in slowtrain-runs, else the one that you have in "
+        "progress elsewhere on this machine, else the newest in slowtrain-runs)",
+    )
     parser.add_argument(
         "--out",
         metavar="FOLDER",
         type=Path,
-        default=Path("slowtrain-runs"),
-        help="where the newest is looked for (default: slowtrain-runs)",
+        help="where the newest is looked for, and nowhere else",
     )
     parser.add_argument("--once", action="store_true", help="print one picture and end")
     parser.add_argument("--json", action="store_true", help="print one picture as JSON and end")
@@ -73,7 +82,7 @@ def main(args: argparse.Namespace) -> int:
     every = args.every if args.every is not None else EVERY_S
     if not 0.1 <= every <= 3600 or not 1 <= args.window <= 86_400:
         raise InputError("--every takes 0.1 to 3600 seconds, --window 1 to 86400")
-    folder = args.run or newest(args.out)
+    folder = args.run or (newest(args.out) if args.out else in_progress() or newest(RUNS))
     single = args.once or args.json
     watch = Watch(folder, window_s=args.window, examine=not (args.no_diagnosis or single))
     following = Following(watch, telling.command(args.alert_command) if args.alert_command else None)
@@ -87,6 +96,23 @@ def main(args: argparse.Namespace) -> int:
         return _follow(following, every, args.every or LINES_S)
     finally:
         following.close()
+
+
+def in_progress() -> Path | None:
+    """The run that goes on here, or else on this machine; None where none does. Raises ``InputError`` for several."""
+    from slowtrain.machine import process
+    from slowtrain.trace import recording
+
+    known = {f: pid for f, pid in process.writing(recording.FILE).items() if recording.goes_on(f)}
+    running = sorted(known, key=_written, reverse=True)
+    for folder in running:
+        if folder.parent == RUNS.resolve():
+            return RUNS / folder.name
+    if len(running) > 1:
+        typed = [f"slowtrain watch {shlex.quote(str(f))} (process {known[f]})" for f in running[:MOST_LISTED]]
+        more = f", and {len(running) - MOST_LISTED} more" if len(running) > MOST_LISTED else ""
+        raise InputError(f"{len(running)} runs of yours are in progress; type one of these: {', '.join(typed)}{more}")
+    return running[0] if running else None
 
 
 def newest(out: Path) -> Path:

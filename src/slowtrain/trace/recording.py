@@ -194,6 +194,11 @@ def _launch(folder: Path) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def goes_on(folder: Path) -> bool:
+    """Whether a folder holds a recording of a run that has not noted its end: it may have been killed, too."""
+    return is_recording(folder) and "end_ns" not in _launch(folder)
+
+
 def ended(folder: Path) -> str:
     """Why recording ended before the script did; empty where it did not."""
     said, file = _first_line(folder / ENDED), folder / ENDED
