@@ -20,11 +20,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slowtrain.errors import InputError
 from slowtrain.model import Checkup
 from slowtrain.model.frame import Alert, Frame
+
+if TYPE_CHECKING:
+    from slowtrain.capture.session import Session
 
 RUNS = "slowtrain-runs"
 EVERY_S = 2.0
@@ -178,12 +181,41 @@ def figures(frame: Frame) -> dict[str, float]:
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
+@dataclass(frozen=True)
+class Settings:
+    """How it is recorded. Raises ``InputError`` for what ``slowtrain run`` would not take either."""
+
+    folder: Path
+    name: str | None
+    windows: bool
+    max_disk: str | int | None
+    on_nonfinite: str | None
+
+    def begin(self) -> Session:
+        from slowtrain.capture import checked, session, sizes, thinning
+
+        if self.on_nonfinite is not None and self.on_nonfinite not in checked.MODES:
+            raise InputError(f"on_nonfinite={self.on_nonfinite!r} is neither of {' and '.join(checked.MODES)}")
+        most = thinning.MAX_BYTES
+        if self.max_disk is not None:
+            most = sizes.parse("max_disk", str(self.max_disk), least=thinning.LEAST_BYTES)
+        return session.begin(
+            self.folder,
+            self.name or _stem(),
+            windows=self.windows,
+            max_bytes=most,
+            on_nonfinite=self.on_nonfinite,
+        )
+
+
 @contextmanager
 def record(
     folder: str | Path = RUNS,
     *,
     name: str | None = None,
     windows: bool = True,
+    max_disk: str | int | None = None,
+    on_nonfinite: str | None = None,
     on_alert: Callable[[Alert], object] | None = None,
     alert_command: str | None = None,
     prometheus_port: int | None = None,
@@ -192,7 +224,8 @@ def record(
     """Records what runs inside the block into a new folder below ``folder``; at its end everything is as it was.
 
     ``name`` is what that folder's name begins with; ``windows=False`` does without the profiler's and the line
-    tracer's short windows. Raises ``InputError`` where nothing can be written, or something is being recorded here.
+    tracer's short windows; ``max_disk`` ("1GB") and ``on_nonfinite`` ("stop", "report") are those of ``slowtrain run``.
+    Raises ``InputError`` where nothing can be written, or something is being recorded here.
     """
     from slowtrain.capture import session
 
@@ -208,7 +241,7 @@ def record(
         return
     if (running := session.in_progress()) is not None:
         raise InputError(f"this process is being recorded already, into {running.folder}; end that one first")
-    begun = session.begin(Path(folder), name or _stem(), windows=windows)
+    begun = Settings(Path(folder), name, windows, max_disk, on_nonfinite).begin()
     code = 1
     try:
         begun.at_end.append(outputs.begin(begun.folder))
@@ -236,13 +269,15 @@ class Monitoring:
         *,
         name: str | None = None,
         windows: bool = True,
+        max_disk: str | int | None = None,
+        on_nonfinite: str | None = None,
         on_alert: Callable[[Alert], object] | None = None,
         alert_command: str | None = None,
         prometheus_port: int | None = None,
         tensorboard: str | Path | None = None,
     ) -> None:
         super().__init__()
-        self._settings = Path(folder), name or _stem(), windows
+        self._settings = Settings(Path(folder), name, windows, max_disk, on_nonfinite)
         self._outputs = Outputs(on_alert, alert_command, prometheus_port, tensorboard)
         self._session: Any = None
         self._end: Callable[[], None] | None = None
@@ -252,11 +287,10 @@ class Monitoring:
     def _begin(self) -> None:
         from slowtrain.capture import session
 
-        parent, stem, windows = self._settings
         outside = session.recorded_from_outside()
         running = session.in_progress()
         if outside is None and running is None:
-            self._session = session.begin(parent, stem, windows=windows)
+            self._session = self._settings.begin()
             self.run = Run(self._session.folder)
             try:
                 self._session.at_end.append(self._outputs.begin(self._session.folder))

@@ -123,6 +123,66 @@ assert run.folder == monitor.run.folder
     assert done.err.count("already recorded") == 2
 
 
+BAD = """
+def loss_of(t, p):
+    return tf.reduce_mean(tf.math.log(tf.abs(p)))
+
+x, y = np.ones((400, 4), "float32"), np.ones((400, 1), "float32")
+x[240:] = 0
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, use_bias=False)])
+model.compile("sgd", loss_of)
+bad = tf.data.Dataset.from_tensor_slices((x, y)).batch(8)
+monitor = slowtrain.Monitor("runs", windows=False, on_nonfinite="report", max_disk="20MB")
+model.fit(bad, epochs=1, verbose=0, callbacks=[monitor])
+
+# The function that was traced meanwhile goes on being used.
+model.set_weights([np.ones((4, 1), "float32")])
+again = model.fit(bad.take(20), epochs=1, verbose=0).history["loss"]
+
+w = tf.Variable([1.0, 2.0])
+@tf.function
+def step(a):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.math.log(w * a))
+    w.assign_add(1e-3 * tape.gradient(loss, w))
+    return loss
+step(tf.constant([1.0, 1.0]))
+with slowtrain.record("runs", name="loop", windows=False, on_nonfinite="report") as run:
+    for i in range(60):
+        step(tf.constant([1.0, 0.0 if i == 40 else 1.0]))
+
+from slowtrain.trace import build
+for one in (monitor.run, run):
+    trace = build.load(one.folder)
+    print(json.dumps({"faults": trace.facts.get("faults"), "again": again,
+                      "found": [dict(e.data) for e in trace.events_of("checked")]}))
+"""
+
+
+@pytest.mark.tensorflow
+def test_the_first_bad_op_of_a_fit_and_of_a_loop_that_were_recorded_from_inside(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+    for one, step in zip(lines(tmp_path, DATA + BAD), (31, 41), strict=True):
+        assert one["faults"] is None
+        assert one["again"] == [pytest.approx(1.36, abs=0.05)]
+        (found,) = one["found"]
+        assert found["step"] == step
+        assert found["origin"]["type"] == "Log"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [("max_disk='tiny'", "is no size"), ("max_disk=5", "too little"), ("on_nonfinite='go'", "neither")],
+)
+def test_what_run_would_not_take_is_refused(wanted: str, said: str, tmp_path: Path) -> None:
+    script = f"import slowtrain\nwith slowtrain.record('runs', {wanted}):\n    pass\n"
+    running.write(tmp_path, script, "train.py")
+    done = running.plain("train.py", cwd=tmp_path)
+    assert "InputError" in done.err
+    assert said in done.err
+    assert not (tmp_path / "runs").exists()
+
+
 SMALL = """
 import json, os, sys, time
 import slowtrain

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from slowtrain.capture import recorder as recorder_module
+from slowtrain.capture import sizes
 from slowtrain.capture.recorder import Recorder
 from slowtrain.capture.samplethinning import MOST_SAMPLES
 from slowtrain.capture.thinning import LEAST_BYTES
-from slowtrain.cli import _size
 from slowtrain.errors import InputError
 from slowtrain.trace import build, recording
 
@@ -243,15 +243,15 @@ def test_sleep_of_the_machine_is_noted(tmp_path: Path, monkeypatch: pytest.Monke
     [("200MB", 200_000_000), ("1.5 GiB", 1_610_612_736), ("64k", 64_000), ("123", 123), ("2gb", 2_000_000_000)],
 )
 def test_sizes(text: str, size: int) -> None:
-    assert _size.parse("--max-disk", text) == size
+    assert sizes.parse("--max-disk", text) == size
 
 
 @pytest.mark.parametrize("text", ["", "MB", "-5MB", "1e9", "200 XB", "1.2.3MB", "9" * 400, "٣MB"])
 def test_no_sizes(text: str) -> None:
     with pytest.raises(InputError, match="is no size"):
-        _size.parse("--max-disk", text)
+        sizes.parse("--max-disk", text)
 
 
 def test_too_little() -> None:
     with pytest.raises(InputError, match=r"too little .* 16MB or more"):
-        _size.parse("--max-disk", "1MB", least=LEAST_BYTES)
+        sizes.parse("--max-disk", "1MB", least=LEAST_BYTES)

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from slowtrain.capture import frames
+from slowtrain.capture.checked import Checking
 from slowtrain.capture.tensorflow import FUNCTION
 
 ITERATOR = "tensorflow.python.data.ops.iterator_ops"
@@ -15,8 +16,10 @@ MARKS = ("_slowtrain_known", "_slowtrain")
 FIRST = 1_000_000  # numbers of functions made before; those made later count from 1
 
 
-def adopt() -> int:
+def adopt(checking: Checking | None = None) -> int:
     """Describes every tf.function that exists, as its own ``__init__`` would have; how many there are.
+
+    ``checking`` is told of the variables that their traces use.
 
     Objects are found by asking Python's collector for all it knows: some tenths of a second, once.
     """
@@ -37,13 +40,20 @@ def adopt() -> int:
             if about.get("training") or trains(one):
                 about["training"] = True
             one._slowtrain = about
+            if checking is not None:
+                for graph in _graphs(one):
+                    checking.variables.add(graph)
     return found
 
 
 def trains(function: Any) -> bool:
     """Whether a gradient was taken in any of a function's traces."""
-    try:
-        graphs = [c.graph for c in function._list_all_concrete_functions()]
-    except Exception:
-        return False
+    graphs = _graphs(function)
     return any(op.name.startswith(GRADIENT) or f"/{GRADIENT}" in op.name for g in graphs for op in g.get_operations())
+
+
+def _graphs(function: Any) -> list[Any]:
+    try:
+        return [c.graph for c in function._list_all_concrete_functions()]
+    except Exception:
+        return []

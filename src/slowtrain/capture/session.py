@@ -13,6 +13,7 @@ from typing import Any
 from slowtrain.capture import already, child, frames, keras, launch, patching
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import ThreadState
+from slowtrain.capture.thinning import MAX_BYTES
 
 _now_recording: Session | None = None
 
@@ -96,7 +97,9 @@ def _command(stem: str) -> list[str]:
     return [stem] if kernel else list(sys.argv)
 
 
-def begin(parent: Path, stem: str, *, windows: bool) -> Session:
+def begin(
+    parent: Path, stem: str, *, windows: bool, max_bytes: int = MAX_BYTES, on_nonfinite: str | None = None
+) -> Session:
     """Starts recording this process into a new folder. Raises ``InputError`` where that cannot be written.
 
     There is one recording at a time; the caller asks :func:`in_progress` first.
@@ -105,10 +108,10 @@ def begin(parent: Path, stem: str, *, windows: bool) -> Session:
     start_ns = time.perf_counter_ns()
     folder = launch.new_folder(parent, stem).resolve()
     about = launch.begun(folder, [sys.executable, *_command(stem)], start_ns)
-    recorder = Recorder(folder)
+    recorder = Recorder(folder, max_bytes)
     recorder.start()
-    state, _ = child.install(recorder, windows=windows, guest=True)
-    recorder.guard("functions made before", already.adopt)
+    state, checking = child.install(recorder, windows=windows, guest=True, on_nonfinite=on_nonfinite)
+    recorder.guard("functions made before", already.adopt, checking)
     session = Session(recorder, state, about)
     _now_recording = session
     atexit.register(session.end)

@@ -1,0 +1,86 @@
+"""Loops at the edges of what is recorded: steps of a tenth of a millisecond, a process that was stopped for a while."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slowtrain import diagnose
+from slowtrain.trace import build
+
+from . import running
+
+pytestmark = pytest.mark.tensorflow
+
+LOOP = """
+import os, sys, time
+import tensorflow as tf
+w = tf.Variable([1.0, 2.0])
+
+@tf.function
+def train_step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(w * x)
+    w.assign_sub(1e-6 * tape.gradient(loss, w))
+    return loss
+
+x, steps, pause = tf.constant([1.0, 1.0]), int(sys.argv[1]), float(sys.argv[2])
+train_step(x)
+print(os.getpid(), flush=True)
+begun = time.perf_counter()
+for i in range(steps - 1):
+    train_step(x)
+    if pause:
+        time.sleep(pause)
+print("END", 1e3 * (time.perf_counter() - begun) / steps)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _needs_tensorflow() -> None:
+    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+
+
+def test_steps_of_a_tenth_of_a_millisecond_are_all_there(tmp_path: Path) -> None:
+    steps = 20_000
+    done = running.recorded(tmp_path / "run", running.write(tmp_path, LOOP), str(steps), "0")
+    assert done.code == 0, done.err
+    each_ms = float(done.out.split()[-1])
+    trace = build.load(done.folder)
+    assert trace.facts.get("faults", []) == []
+    assert len(trace.steps) == steps
+    assert np.median(trace.steps.end_ms - trace.steps.start_ms) == pytest.approx(each_ms, rel=0.5)
+    diagnose.examine(trace)
+
+
+def test_a_process_that_was_stopped_and_went_on(tmp_path: Path) -> None:
+    """All threads stood still with it, the recorder's too: a gap between two stretches of steps, and no longer step."""
+    script = running.write(tmp_path, LOOP)
+    process = subprocess.Popen(
+        running.recorder(tmp_path / "run", script, "200", "0.02"),
+        stdout=subprocess.PIPE, text=True, env=running.environment(),
+    )  # fmt: skip
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+    time.sleep(1.5)
+    os.kill(child, signal.SIGSTOP)
+    time.sleep(2.0)
+    os.kill(child, signal.SIGCONT)
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert out.startswith("END")
+    trace = build.load(tmp_path / "run")
+    assert trace.facts.get("faults", []) == []
+    assert len(trace.steps) == 200
+    gaps = np.diff(trace.steps.start_ms)
+    stopped = int(np.argmax(gaps))
+    assert gaps[stopped] == pytest.approx(2000, rel=0.2)
+    assert trace.steps.block[stopped] != trace.steps.block[stopped + 1]
+    assert (trace.steps.end_ms - trace.steps.start_ms).max() < 1000
+    assert all(d.cause != "drift/stalls" for d in diagnose.examine(trace).diagnoses)
