@@ -6,8 +6,10 @@ import functools
 import subprocess
 import sys
 import textwrap
+import weakref
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 from slowtrain.capture import frames
 
@@ -95,3 +97,31 @@ def test_an_object_that_is_called_is_named_by_its_class() -> None:
     assert about["qualname"] == "_Loader"
     assert about["file"] == __file__
     assert about["line"] == _call.__code__.co_firstlineno
+
+
+def test_a_look_at_variables_keeps_nothing_alive_and_takes_nothing_from_the_script() -> None:
+    class Large:
+        pass
+
+    def look(frame: FrameType) -> bool:
+        known = frame.f_locals
+        found = "large" in known
+        frames.let_go(frame, known)
+        return found
+
+    def forgets() -> bool:
+        large: Large | None = Large()
+        there = weakref.ref(large)
+        assert look(sys._getframe())
+        large = None
+        return there() is None
+
+    def asked() -> dict[str, object]:
+        large = Large()
+        there, mine = weakref.ref(large), locals()
+        assert there() is large
+        assert look(sys._getframe())
+        return mine
+
+    assert forgets()
+    assert "large" in asked()

@@ -10,7 +10,7 @@ import ast
 import linecache
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
@@ -19,6 +19,8 @@ from slowtrain.capture.recorder import Recorder
 from slowtrain.capture.subnormals import LEAST_SHARE, TINY, in_numpy, subnormal
 
 FIRST = 2  # times that a line was met until its arrays are looked at; then at twice as many, and so on
+# Where looking copies a function's variables: only at lines whose arithmetic takes seconds.
+FIRST_COPIED = 16
 LEAST_SIZE = 4096  # numbers of an array: fewer take no time
 LOOKED_AT = 65_536  # of its numbers
 MOST_MEASURED = 250_000  # a measurement takes some ten milliseconds
@@ -46,14 +48,19 @@ class ArithmeticWatch:
                 return  # in a library's Python: an array's own arithmetic has none
             place = frame.f_code, frame.f_lineno
             count = self._met[place] = self._met.get(place, 0) + 1
-            if count >= FIRST and count & (count - 1) == 0:
+            if count >= (FIRST_COPIED if frames.copies(frame) else FIRST) and count & (count - 1) == 0:
                 self._look(frame, place[1])
 
     def _look(self, frame: FrameType, line: int) -> None:
         file = frame.f_code.co_filename
-        for said, operand in operands(self._tree(file), line):
-            for array in _arrays(operand, frame):
+        found = list(operands(self._tree(file), line))
+        if not found:
+            return
+        local = frame.f_locals
+        for said, operand in found:
+            for array in _arrays(operand, local, frame.f_globals):
                 self._note(file, line, said, array)
+        frames.let_go(frame, local)
 
     def _note(self, file: str, line: int, said: str, array: Any) -> None:
         import numpy as np
@@ -99,13 +106,12 @@ def operands(tree: ast.Module | None, line: int) -> Iterator[tuple[str, ast.expr
             yield from ((ast.unparse(side), side) for side in sides)
 
 
-def _arrays(operand: ast.expr, frame: FrameType) -> Iterable[Any]:
+def _arrays(operand: ast.expr, *scopes: Mapping[str, Any]) -> Iterable[Any]:
     """The array that a name or an attribute stands for; of a part of something the whole, of a list its first arrays.
 
-    No method of the user's is called. Before Python 3.13 to look at a function's variables is to copy them, and the
-    copy lives until the next look: there are few.
+    No method of the user's is called.
     """
-    value = _value(operand, frame)
+    value = _value(operand, scopes)
     several = value[:MOST_ITEMS] if type(value) is list or type(value) is tuple else [value]
     kind = getattr(sys.modules.get("numpy"), "ndarray", None)
     return [
@@ -113,14 +119,13 @@ def _arrays(operand: ast.expr, frame: FrameType) -> Iterable[Any]:
     ]
 
 
-def _value(operand: ast.expr, frame: FrameType) -> Any:
+def _value(operand: ast.expr, scopes: Sequence[Mapping[str, Any]]) -> Any:
     if isinstance(operand, ast.Subscript):
-        return _value(operand.value, frame)
+        return _value(operand.value, scopes)
     if isinstance(operand, ast.Name):
-        local = frame.f_locals
-        return local[operand.id] if operand.id in local else frame.f_globals.get(operand.id)
+        return next((names[operand.id] for names in scopes if operand.id in names), None)
     if isinstance(operand, ast.Attribute):
-        of = _value(operand.value, frame)
+        of = _value(operand.value, scopes)
         known = contents.fields(of, type(of))
         return known.get(operand.attr) if type(known) is dict else None
     return None

@@ -7,7 +7,12 @@ import os
 import site as _site
 import sys
 import sysconfig
+from inspect import CO_OPTIMIZED
 from types import CodeType, FrameType
+from typing import Any
+
+# References to a frame's copy of its variables: the frame's, a caller's, ours, the one that counts; the caller's stack.
+MINE = 4 if sys.version_info >= (3, 11) else 5
 
 _LIBRARY = tuple(
     {
@@ -68,6 +73,23 @@ class uncollected:  # noqa: N801  used as a function would be; a class costs a t
     def __exit__(self, *_: object) -> None:
         if self.paused:
             gc.enable()
+
+
+def copies(frame: FrameType) -> bool:
+    """Whether to look at a frame's variables is to copy them: those of functions, before Python 3.13.
+
+    The copy belongs to the frame, is brought up to date by each look, and is what ``locals()`` gives there.
+    """
+    return sys.version_info < (3, 13) and bool(frame.f_code.co_flags & CO_OPTIMIZED)
+
+
+def let_go(frame: FrameType, variables: dict[str, Any]) -> None:
+    """After a look at ``frame.f_locals``: the copy is emptied, or it would keep all that was in it until the next one.
+
+    Not where the script has asked for it, too: then others than the frame, our caller and we know of it.
+    """
+    if copies(frame) and sys.getrefcount(variables) <= MINE:
+        variables.clear()
 
 
 def place(frame: FrameType | None) -> tuple[str, int] | None:
