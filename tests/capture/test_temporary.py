@@ -34,10 +34,12 @@ def test_what_was_made_is_removed_and_nothing_else(tmp_path: Path) -> None:
     for name in ("file", "folder/deep/file", "others/file", "cache.index", "cache_0.lockfile", "cached", "theirs.data"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("b")
-    (folder / "file.beside").write_text("a")
+    for name in ("file.beside", "cache_of_others", "cache.txt"):
+        (folder / name).write_text("a")
     temporary.remove(run, before)
     left = sorted(one.name for one in folder.iterdir())
-    assert left == ["cached", "file.beside", "old", "others", "theirs.data", "theirs.index"]
+    others = ["cache.txt", "cache_of_others", "cached", "file.beside", "old", "others", "theirs.data", "theirs.index"]
+    assert left == others
     assert (folder / "others" / "file").exists()
 
 

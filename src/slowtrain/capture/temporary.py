@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Collection, Mapping
@@ -16,6 +17,9 @@ from pathlib import Path
 IN_MEMORY_FOLDER = "/dev/shm"  # noqa: S108  nothing is made there
 NOTES = "temporary"  # in the probe's folder: how something is named and its path, each with a null behind it
 FILE, START = "=", "+"  # a file or folder of that name; files whose names begin with it, as those of a checkpoint
+
+# What TensorFlow puts behind the name of a checkpoint, of a cache, and of a cache's part.
+PARTS = re.compile(r"(?:_\d+)?(?:\.(?:index|lockfile|meta|data-\d+-of-\d+)(?:\.tempstate\d+)?)?")
 
 # As they are before anything is redirected.
 _open, _write, _close, _lstat, _listdir = os.open, os.write, os.close, os.lstat, os.listdir
@@ -72,7 +76,7 @@ def beginning(prefix: str) -> list[str]:
     """Names of files that a checkpoint or a cache of the name ``prefix`` consists of, in its very folder."""
     folder, start = os.path.split(prefix)
     try:
-        return [name for name in _listdir(folder) if name.startswith((f"{start}.", f"{start}_")) or name == start]
+        return [name for name in _listdir(folder) if name.startswith(start) and PARTS.fullmatch(name, len(start))]
     except OSError:
         return []
 
