@@ -12,6 +12,7 @@ from slowtrain.errors import InputError
 from slowtrain.model import Effect, Saving, Verdict
 from slowtrain.model.proof import Attempt, Proof
 from slowtrain.source import Source, parse
+from slowtrain.source.reading import modules
 from slowtrain.source.reading.writing import beyond, project
 from slowtrain.verify.files import Files, diff
 from slowtrain.verify.pairs import Bench, Trial, compare
@@ -48,11 +49,8 @@ def prove(
 
 def own(script: Script) -> Iterator[Source]:
     """The text of the script, and of its own modules."""
-    target = Path(script.target)
-    if script.module:
-        folder = Path(*script.target.split("."))
-        target = next((p for p in (folder.with_suffix(".py"), folder / "__main__.py") if p.is_file()), target)
-    return project(str(target))
+    file = modules.main(script.target) if script.module else None
+    return project(str(file or script.target))
 
 
 def foretold(bench: Bench, files: Files | None = None) -> tuple[str, ...]:
