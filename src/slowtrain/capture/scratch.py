@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from slowtrain.capture.temporary import NOTES, Notes
+from slowtrain.capture.temporary import NOTES, Notes, there
 
 LEFT = ("/dev", "/proc", "/sys")
 IN_MEMORY = ("ram://",)
@@ -102,7 +102,7 @@ class Scratch:
         if not place.inside:
             self.moved.setdefault(place.real, place.scratch)
         parent, real = os.path.dirname(place.scratch), os.path.dirname(place.real)
-        while not _there(parent):
+        while not there(parent):
             if self._is_remote(place) or self.below(Place(real, parent)):
                 self.folders(parent)
                 break
@@ -110,11 +110,11 @@ class Scratch:
         return place.scratch
 
     def in_scratch(self, place: Place) -> bool:
-        return _there(place.scratch)
+        return there(place.scratch)
 
     def below(self, place: Place) -> bool:
         """Whether the user's own file is there and was not hidden."""
-        return not self._is_remote(place) and not self.hidden(place) and _there(place.real)
+        return not self._is_remote(place) and not self.hidden(place) and there(place.real)
 
     def hidden(self, place: Place) -> bool:
         """Whether the script has removed it, or a folder above it."""
@@ -151,7 +151,7 @@ class Scratch:
     def copied_up(self, place: Place) -> str:
         """The scratch's own copy of a file, or a folder there for the user's; nothing where there is none."""
         scratch = self.written(place)
-        if not _there(scratch) and self.below(place):
+        if not there(scratch) and self.below(place):
             if _is_folder(place.real):
                 self.folders(scratch)
             else:
@@ -167,7 +167,7 @@ class Scratch:
     def folders(self, scratch: str) -> None:
         """``os.makedirs`` that nobody redirects."""
         missing = []
-        while not _there(scratch):
+        while not there(scratch):
             missing.append(scratch)
             scratch = os.path.dirname(scratch)
         for one in reversed(missing):
@@ -302,7 +302,7 @@ class Scratch:
         """What a link leads to; None where there is none, or it stands in for the file of the same name."""
         mine = self.root + path
         try:
-            if not _there(mine):
+            if not there(mine):
                 return None if self.gone and self.hidden(Place(path, mine)) else _readlink(path)
             link = _readlink(mine)
         except (OSError, ValueError):
@@ -312,14 +312,6 @@ class Scratch:
 
 def _below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-
-def _there(path: str) -> bool:
-    try:
-        _lstat(path)
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 def _is_folder(path: str, *, links: bool = True) -> bool:

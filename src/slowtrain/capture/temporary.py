@@ -47,7 +47,7 @@ class Notes:
             if not name or top in self._known:
                 continue
             start = made == START and top == real
-            found = beginning(top) if start else [name] * _there(top)
+            found = beginning(top) if start else [name] * there(top)
             if any(os.path.join(folder, one) not in self._known for one in found):
                 continue  # somebody else's
             self._known.add(top)
@@ -81,7 +81,8 @@ def beginning(prefix: str) -> list[str]:
         return []
 
 
-def _there(path: str) -> bool:
+def there(path: str) -> bool:
+    """Whether there is anything of that name, a link to nothing too."""
     try:
         _lstat(path)
     except (OSError, ValueError):
