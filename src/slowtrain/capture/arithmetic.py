@@ -11,7 +11,7 @@ import linecache
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 from slowtrain.capture import contents, frames
@@ -36,7 +36,7 @@ class ArithmeticWatch:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.main = threading.main_thread().ident or 0
-        self._met: dict[tuple[CodeType, int], int] = {}
+        self._met: dict[tuple[int, int], int] = {}  # by the id of the code: its hash is made of all that it holds
         self._trees: dict[str, ast.Module | None] = {}
         self._told: dict[tuple[str, int], dict[str, Any]] = {}
         recorder.at_exit.append(self.measure)
@@ -46,7 +46,7 @@ class ArithmeticWatch:
             frame = sys._current_frames().get(self.main)
             if frame is None or not frames.is_user(frame.f_code):
                 return  # in a library's Python: an array's own arithmetic has none
-            place = frame.f_code, frame.f_lineno
+            place = id(frame.f_code), frame.f_lineno
             count = self._met[place] = self._met.get(place, 0) + 1
             if count >= (FIRST_COPIED if frames.copies(frame) else FIRST) and count & (count - 1) == 0:
                 self._look(frame, place[1])

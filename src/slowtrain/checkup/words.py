@@ -7,7 +7,7 @@ from pathlib import Path
 
 from slowtrain.diagnose import Findings
 from slowtrain.figures import plain
-from slowtrain.model import Category, Diagnosis, Phase, Signal, VerdictKind
+from slowtrain.model import SAID, Category, Diagnosis, Phase, Signal, VerdictKind
 from slowtrain.trace import Trace, work
 from slowtrain.trace.stalled import crowd
 
@@ -48,19 +48,6 @@ CATEGORIES = {
     Category.GC: VerdictKind.HOST,
     Category.DEVICE: VerdictKind.COMPUTE,
     Category.COLLECTIVE: VerdictKind.COMPUTE,
-}
-SAID = {
-    Category.INPUT: "waiting for input",
-    Category.FEED: "turning host data into tensors",
-    Category.READBACK: "reading values back",
-    Category.COMPILE: "tracing and compiling",
-    Category.DISPATCH: "framework overhead",
-    Category.PYTHON: "Python of the script",
-    Category.CALLBACK: "callbacks",
-    Category.GC: "garbage collection",
-    Category.DEVICE: "computing",
-    Category.COLLECTIVE: "exchanging between devices",
-    Category.UNATTRIBUTED: "unattributed",
 }
 
 

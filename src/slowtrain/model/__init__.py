@@ -41,6 +41,22 @@ class Category(Text):
     UNATTRIBUTED = "unattributed"
 
 
+# What a step does in that time, as a part of a sentence.
+SAID: Mapping[Category, str] = {
+    Category.INPUT: "waiting for input",
+    Category.FEED: "turning host data into tensors",
+    Category.READBACK: "reading values back",
+    Category.COMPILE: "tracing and compiling",
+    Category.DISPATCH: "framework overhead",
+    Category.PYTHON: "Python of the script",
+    Category.CALLBACK: "callbacks",
+    Category.GC: "garbage collection",
+    Category.DEVICE: "computing",
+    Category.COLLECTIVE: "exchanging between devices",
+    Category.UNATTRIBUTED: "unattributed",
+}
+
+
 class Phase(Text):
     """Where a moment of the whole run goes; phases exclude each other and add up to the run."""
 

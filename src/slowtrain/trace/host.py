@@ -242,8 +242,13 @@ def logs(trace: Trace, place: Place) -> bool:
 
 def _calls_at(trace: Trace, place: Place) -> list[ast.Call]:
     tree = parsed(trace, place.file)
-    calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call)) if tree is not None else ()
-    return [c for c in calls if c.lineno <= place.line <= (c.end_lineno or c.lineno)]
+    return calls_at(tree, place.line) if tree is not None else []
+
+
+def calls_at(tree: ast.Module, line: int) -> list[ast.Call]:
+    """Calls that stand on a line, or reach over it."""
+    calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call))
+    return [c for c in calls if c.lineno <= line <= (c.end_lineno or c.lineno)]
 
 
 def _last(node: ast.AST) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from slowtrain.figures import plain
-from slowtrain.model import Category, Place
+from slowtrain.model import SAID, Category, Place
 from slowtrain.trace import Floats, Ints, Spans, Trace, conditions, growth, held, intervals, loop, place_of
 from slowtrain.trace.sides import MOST_OF_IT, Moved, Sides, explains, mean, within_ms
 from slowtrain.trace.trend import BEYOND
@@ -25,15 +25,11 @@ UNEXPLAINED = 0.2
 LEAST_MORE = 8e6  # bytes of memory, to be named beside the step's growth
 MORE = 1.1  # times what it was before: what grew beside the step
 
-SAID: Mapping[Category, str] = {
-    Category.INPUT: "waiting for input",
-    Category.FEED: "turning host data into tensors",
-    Category.READBACK: "reading values back",
-    Category.COMPILE: "tracing and compiling",
-    Category.PYTHON: "Python of the script",
-    Category.CALLBACK: "callbacks",
-    Category.GC: "garbage collection",
-}
+# What may explain a slowing by itself, in the order in which it is asked.
+ALONE = (
+    *(Category.INPUT, Category.FEED, Category.READBACK, Category.COMPILE),
+    *(Category.PYTHON, Category.CALLBACK, Category.GC),
+)
 
 
 def moved(trace: Trace, early: Ints, late: Ints) -> Moved:
@@ -62,14 +58,14 @@ def _usual(trace: Trace, index: Ints) -> Ints:
 
 def _category(sides: Sides) -> Moved | None:
     before, after = sides.step_ms
-    for category, said in SAID.items():
+    for category in ALONE:
         column = sides.trace.categories.get(category)
         if column is None:
             continue
         then, now = float(column[sides.early].mean()), float(column[sides.late].mean())
         if not explains(then, now, before, after):
             continue
-        says = f"{said} took {plain(then)} ms of a step at first and {plain(now)} ms at the end"
+        says = f"{SAID[category]} took {plain(then)} ms of a step at first and {plain(now)} ms at the end"
         if category is Category.INPUT:
             return _input(sides, says, now - then)
         if category is Category.COMPILE:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.figures import plain
-from slowtrain.model import Category, Place
+from slowtrain.model import SAID, Category, Place
 from slowtrain.trace import Bools, Floats, Ints, Spans, Trace, intervals, lengthening, loop, trend
 from slowtrain.trace.filling import fill
 from slowtrain.trace.host import in_windows, logs, main_thread, sampled_places, saves
@@ -62,15 +62,15 @@ class Stalls:
 CLAIMED = ("callback", "logging", "trace", "build", "collection", "shuffle", "lengthening", "validation", "epoch")
 WORDS = {
     "checkpoint": "a checkpoint is written",
-    "python": "Python of the script",
-    "input": "waiting for input",
-    "readback": "reading values back",
-    "feed": "turning host data into tensors",
-    "callback": "callbacks",
+    "python": SAID[Category.PYTHON],
+    "input": SAID[Category.INPUT],
+    "readback": SAID[Category.READBACK],
+    "feed": SAID[Category.FEED],
+    "callback": SAID[Category.CALLBACK],
     "logging": "writing logs",
     "trace": "tracing",
     "build": "building layers",
-    "collection": "garbage collection",
+    "collection": SAID[Category.GC],
     "shuffle": "filling a shuffle buffer",
     "lengthening": "data sets that get longer",
     "validation": "a pass over other data",

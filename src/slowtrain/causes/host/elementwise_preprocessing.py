@@ -21,6 +21,7 @@ from slowtrain.source.spots.host import frames, loops
 from slowtrain.trace import Floats, Spans, Trace
 from slowtrain.trace.host import (
     called,
+    calls_at,
     function_around,
     in_keras,
     loops_around,
@@ -337,7 +338,7 @@ def _one_call(trace: Trace, samples: Spans, rows: list[int]) -> bool:
     tree = parsed(trace, place.file) if place is not None else None
     if tree is None or place is None:
         return True
-    return not (set(turning.calls_at(tree, place.line)) <= OF_ELEMENTS or _copies_all(tree, place.line))
+    return not (set(map(called, calls_at(tree, place.line))) <= OF_ELEMENTS or _copies_all(tree, place.line))
 
 
 def _copies_all(tree: ast.Module, line: int) -> bool:
@@ -353,9 +354,7 @@ def _copies_all(tree: ast.Module, line: int) -> bool:
 def _loops(trace: Trace, place: Place) -> bool:
     """Whether the line runs once an element: in a loop, or in a function that a loop calls; work on files apart."""
     tree = parsed(trace, place.file)
-    if tree is None:
-        return False
-    if FILES & set(turning.calls_at(tree, place.line)):
+    if tree is None or FILES & set(map(called, calls_at(tree, place.line))):
         return False
     callers = turning.callers(tree, place.line)
     loops = [loop for line in (place.line, *callers) for loop in loops_around(tree, line)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from math import prod
 
 from slowtrain.source import Source, trees
@@ -33,12 +32,6 @@ def turns(source: Source, line: int) -> int | None:
             return None
         total += prod(n for n in every if n is not None)
     return total
-
-
-def calls_at(tree: ast.Module, line: int) -> Iterator[str]:
-    """What is called on a line, by the last part of its name."""
-    calls = (n for n in trees.walk(tree) if isinstance(n, ast.Call))
-    return (called(n) for n in calls if n.lineno <= line <= (n.end_lineno or n.lineno))
 
 
 def _calls(tree: ast.Module, line: int) -> list[ast.Call]:
