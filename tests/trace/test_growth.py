@@ -177,6 +177,15 @@ def test_a_container_that_stopped_growing_is_no_reason() -> None:
     assert held.holders(replace(trace, lanes={"held": early})) == []
 
 
+@pytest.mark.parametrize(("walked_s", "kind", "grows"), [(9.0, "list", True), (19.0, "list", False), (9.0, "graph", False)])
+def test_what_nobody_looked_at_any_more_has_not_stopped_growing(walked_s: float, kind: str, grows: bool) -> None:
+    """Walks had used up their share of the time in the middle of the run; graphs are counted also then."""
+    trace = _held(element_bytes=PER_STEP, kind=kind)
+    early = {"held": trace.lanes["held"].between(0.0, 9000.0)}
+    cut = replace(trace, lanes=early, facts={**trace.facts, "growth": {"walks": 20, "due_s": walked_s}})
+    assert bool(held.holders(cut)) is grows
+
+
 def test_a_pause_between_two_looks_is_no_epoch() -> None:
     """Nobody looked for a quarter of the run, and what came after it shows that nothing grew any more."""
     early = _held(element_bytes=PER_STEP).lanes["held"].between(0.0, 15_000.0)

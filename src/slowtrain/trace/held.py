@@ -64,7 +64,7 @@ class Holder:
 def holders(trace: Trace) -> list[Holder]:
     """The user's containers that grew until the end, those that keep most bytes first."""
     spans = trace.lane("held")
-    last = float(steps_done(trace, trace.steps.end_ms[-1:])[0]) if len(trace.steps) else 0.0
+    ends = _looked_at(trace)
     found: dict[tuple[int, int, str], Holder] = {}
     for number in np.unique(spans.name):
         mine = spans.where(spans.name == number)
@@ -74,6 +74,7 @@ def holders(trace: Trace) -> list[Holder]:
         length = float(x[-1] - x[0])
         if detail.get("limit") or grown <= 0 or length <= 0 or (np.diff(mine.value) < 0).any():
             continue
+        last = ends.get(str(detail.get("kind", "")), ends[""])
         # What grows once an epoch was last seen longer up to an epoch ago. (A pause between two looks is no epoch.)
         if last - x[-1] > max(ENDED * last, 3 * float(np.median(np.diff(x)))):
             continue
@@ -94,6 +95,21 @@ def holders(trace: Trace) -> list[Holder]:
         )
         found.setdefault((int(mine.value[-1]), grown, one.named), one)  # the same under two names
     return sorted(found.values(), key=lambda h: (-h.bytes_per_step, -h.per_step))
+
+
+def _looked_at(trace: Trace) -> dict[str, float]:
+    """Steps done when containers, and graphs, were last looked at: what nobody looked at has not stopped growing.
+
+    Walks end before a run does where their share of its time is used up; graphs are counted to the end.
+    """
+    if not len(trace.steps):
+        return {"": 0.0}
+    walks = trace.facts.get("growth")
+    walked_s = walks.get("due_s") if isinstance(walks, dict) else None
+    end_ms = float(trace.steps.end_ms[-1])
+    walked_ms = end_ms if not isinstance(walked_s, float) else float(trace.steps.start_ms[0]) + 1e3 * walked_s
+    walked, ended = steps_done(trace, np.array([min(walked_ms, end_ms), end_ms]))
+    return {"": float(walked), "graph": float(ended)}
 
 
 def graphs(trace: Trace) -> list[Holder]:
