@@ -1,7 +1,8 @@
 """The scoreboard: runs every labelled script under Slowtrain and holds the answer against the label.
 
-    python clinic/run.py                          all of clinic/scripts, clinic/strangers and ../shared/cases
-    python clinic/run.py --only flowers_decode    one of them, or several
+    python clinic/run.py                          clinic/scripts and ../shared/cases
+    python clinic/run.py --set strangers          clinic/strangers
+    python clinic/run.py --only flowers_decode    one of any set, or several
     python clinic/run.py --measure 1              measure the cures anew, into clinic/measured.json
 
 For each script: was the right cause named first, was its line named, how did the predicted
@@ -38,6 +39,7 @@ else:
 HERE = Path(__file__).parent
 MEASURED = HERE / "measured.json"
 CASES = HERE.parent.parent / "shared" / "cases"
+SETS = {"clinic": ("scripts", "labels.toml"), "strangers": ("strangers", "strangers/labels.toml")}
 UNPRICED = ("numerics/", "memory/")  # claims that save no time
 ALARM = 1.05  # a predicted gain above this on a healthy script is a false alarm
 TIMEOUT_S = 300
@@ -99,15 +101,20 @@ class Score:
         return abs(self.predicted - self.measured) / self.measured
 
 
-def scripts(only: list[str]) -> list[Script]:
-    """All labelled scripts, ours first."""
+def scripts(only: list[str], chosen: str = "") -> list[Script]:
+    """The labelled scripts of a set; those of all sets where none is chosen, or ``only`` names some."""
     found = []
-    sets = ((HERE / "scripts", HERE / "labels.toml"), (HERE / "strangers", HERE / "strangers" / "labels.toml"))
-    labelled = [(f, *item) for f, file in sets for item in tomllib.loads(file.read_text(encoding="utf-8")).items()]
-    names = [name for _, name, _ in labelled]
+    labelled = [
+        (part, HERE / folder, *item)
+        for part, (folder, file) in SETS.items()
+        for item in tomllib.loads((HERE / file).read_text(encoding="utf-8")).items()
+    ]
+    names = [name for _, _, name, _ in labelled]
     if twice := {name for name in names if names.count(name) > 1}:
         raise SystemExit(f"two scripts are called {', '.join(sorted(twice))}; recordings are kept by name")
-    for folder, name, label in labelled:
+    for part, folder, name, label in labelled:
+        if not only and chosen not in ("", part):
+            continue
         slow, fixed = folder / f"{name}.slow.py", folder / f"{name}.fixed.py"
         healthy = folder / f"{name}.py"
         line = label.get("line", [])
@@ -123,7 +130,7 @@ def scripts(only: list[str]) -> list[Script]:
                 label.get("scope", ""),
             )
         )
-    if CASES.is_dir():
+    if CASES.is_dir() and (only or chosen in ("", "clinic")):
         for name, label in json.loads((CASES / "labels.json").read_text(encoding="utf-8")).items():
             differs = label.get("fixed_differs_in") or ""
             slow, fixed = CASES / f"{name}.slow.py", CASES / f"{name}.fixed.py"
@@ -352,13 +359,14 @@ def markdown(scores: list[Score]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--set", choices=SETS, default="clinic", help="which scripts; the cases belong to the clinic")
     parser.add_argument("--only", nargs="*", default=[], help="parts of names")
     parser.add_argument("--measure", type=int, default=0, metavar="PAIRS", help="measure the cures anew, and stop")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep recordings there, and read those that it has")
     parser.add_argument("--markdown", type=Path, help="put the table into that page")
     parser.add_argument("--least", type=float, default=0.0, help="exit with 1 when fewer than this share are right")
     args = parser.parse_args()
-    chosen = scripts(args.only)
+    chosen = scripts(args.only, args.set)
     if not chosen:
         parser.error("no script has such a name; clinic/labels.toml lists them")
     known = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
