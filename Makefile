@@ -24,7 +24,7 @@ TESTS ?= tests
 AT_ONCE ?= 2
 PYTEST ?=
 
-.PHONY: help demo test test-slow lint venv venv-oldest test-oldest clinic calibration false-alarms drift-power bench-overhead bench-trace bench-lint bench-long memory-table corpus docs fuzz format clean
+.PHONY: help demo test test-slow lint venv venv-oldest test-oldest clinic strangers calibration false-alarms drift-power bench-overhead bench-trace bench-lint bench-long memory-table corpus docs fuzz format clean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -59,8 +59,11 @@ venv-oldest: $(OLDEST)/.wheel ## .venv-tf215 with TensorFlow 2.15 and Keras 2 (n
 test-oldest: $(OLDEST)/.wheel ## the tests that need TensorFlow, against TensorFlow 2.15
 	SLOWTRAIN_TEST_WHEEL=1 $(OLDEST)/bin/pytest -m 'tensorflow and not slow' $(TESTS) $(PYTEST)
 
-clinic: $(VENV)/.wheel ## run the labelled scripts and print the scoreboard
+clinic: $(VENV)/.wheel ## run the labelled scripts and the real cases, and print the scoreboard (40 minutes)
 	$(BIN)/python clinic/run.py --markdown docs/scoreboard.md
+
+strangers: $(VENV)/.wheel ## the same for all scripts that were once unseen (two hours)
+	$(BIN)/python clinic/run.py --set strangers --markdown docs/scoreboard.md
 
 calibration: $(VENV)/.wheel ## slowtrain fix on every slow script, against the hand-made cures (hours)
 	$(BIN)/python clinic/fixing.py

@@ -346,9 +346,9 @@ def summary(scores: list[Score]) -> list[str]:
     return said
 
 
-def markdown(scores: list[Score]) -> str:
+def markdown(scores: list[Score], made_of: str) -> str:
     made = (
-        "Made by `make clinic`. *Measured* is slow over cured, by `python clinic/run.py --measure 1` "
+        f"Made by `make {made_of}`. *Measured* is slow over cured, by `python clinic/run.py --measure 1` "
         "(`clinic/measured.json`): steady samples a second for a step (where a "
         "script's samples are not known, the seconds that it prints), wall time for the run."
     )
@@ -387,7 +387,7 @@ def main() -> int:
         print("  ".join(f"{cell:<{width}}" for cell, width in zip(row(score), widths, strict=True)), flush=True)
     print("\n" + "\n".join(summary(scores)))
     if args.markdown:
-        fill(args.markdown, markdown(scores))
+        fill(args.markdown, markdown(scores, args.set), f"<!-- {args.set} -->")
     return int(sum(s.right for s in scores) / max(len(scores), 1) < args.least)
 
 

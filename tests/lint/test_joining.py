@@ -112,12 +112,26 @@ def test_a_tensor_that_is_kept_fills_the_memory_of_the_device_that_computed_it(t
 
 
 def test_what_was_judged_and_not_found_is_harmless(trace: Trace) -> None:
-    assert runtimes(joining.joined([finding("train.py", 4)], checkup(healthy=(MAP,)), trace)) == [Runtime("harmless")]
+    assert runtimes(
+        joining.joined([finding("train.py", 4)], replace(checkup(healthy=(MAP,)), verdict=VerdictKind.COMPUTE), trace)
+    ) == [Runtime("harmless")]
 
 
 def test_a_file_that_was_never_run_was_not_reached(trace: Trace) -> None:
     found = joining.joined([finding("never.py", 4)], checkup((MAP, 4, 6.0)), trace)
     assert runtimes(found) == [Runtime("not reached")]
+
+
+def test_of_a_wait_that_no_cause_explains_no_line_is_called_harmless(trace: Trace) -> None:
+    """Steps wait for input, and no cause of it was found: that the map was judged does not clear it."""
+    unexplained = checkup(healthy=(MAP,))
+    assert runtimes(joining.joined([finding("train.py", 4)], unexplained, trace)) == [None]
+    elsewhere = checkup(("host/heavy-callback", 9, 4.0), healthy=(MAP,))
+    assert runtimes(joining.joined([finding("train.py", 4)], elsewhere, trace)) == [None]
+    explained = checkup(("input/slow-storage", 2, 4.0), healthy=(MAP,))
+    assert runtimes(joining.joined([finding("train.py", 4)], explained, trace)) == [Runtime("harmless")]
+    other = finding("train.py", 4, "host/eager-step")
+    assert runtimes(joining.joined([other], checkup(healthy=(other.cause,)), trace)) == [Runtime("harmless")]
 
 
 def test_what_was_not_checked_is_not_harmless(trace: Trace) -> None:
@@ -133,7 +147,7 @@ def test_a_module_of_the_project_that_was_imported_was_reached(trace: Trace) -> 
     helper = Path(trace.root, "never.py")
     digest = hashlib.sha256(helper.read_bytes()).hexdigest()[:32]
     loaded = replace(trace, facts={**trace.facts, "modules": {str(helper): digest}})
-    answer = checkup(healthy=(MAP,))
+    answer = replace(checkup(healthy=(MAP,)), verdict=VerdictKind.COMPUTE)
     assert runtimes(joining.joined([finding("never.py", 4)], answer, loaded)) == [Runtime("harmless")]
     assert list(joining.texts(loaded)) == [str(Path(trace.root, "train.py")), str(helper)]
     helper.write_text(SCRIPT + "x = 1\n")

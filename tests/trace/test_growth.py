@@ -177,7 +177,9 @@ def test_a_container_that_stopped_growing_is_no_reason() -> None:
     assert held.holders(replace(trace, lanes={"held": early})) == []
 
 
-@pytest.mark.parametrize(("walked_s", "kind", "grows"), [(9.0, "list", True), (19.0, "list", False), (9.0, "graph", False)])
+@pytest.mark.parametrize(
+    ("walked_s", "kind", "grows"), [(9.0, "list", True), (19.0, "list", False), (9.0, "graph", False)]
+)
 def test_what_nobody_looked_at_any_more_has_not_stopped_growing(walked_s: float, kind: str, grows: bool) -> None:
     """Walks had used up their share of the time in the middle of the run; graphs are counted also then."""
     trace = _held(element_bytes=PER_STEP, kind=kind)
@@ -206,6 +208,12 @@ def test_contents_tell_of_growth_that_swings_hide(element_bytes: float, per_step
         assert found.grows
         assert found.per_step == pytest.approx(PER_STEP, rel=0.01)
         assert found.said(growth.Unit("thousand steps", 1000.0)).endswith("50 MB per thousand steps")
+
+
+@pytest.mark.parametrize(("high", "leaks"), [(1.5, True), (0.9, False)])
+def test_memory_may_have_followed_where_its_interval_holds_what_is_kept(high: float, leaks: bool) -> None:
+    unsure = growth.Slope(0.4 * PER_STEP, -PER_STEP, high * PER_STEP, 600 * PER_STEP, 1500)
+    assert (held.contents(unsure, held.holders(_held(element_bytes=PER_STEP))) is not None) is leaks
 
 
 @pytest.mark.parametrize(("element_bytes", "leaks"), [(2e6, False), (5e6, True)])

@@ -2,8 +2,8 @@
 
 Cheap looks in the recorder's thread. The process's memory is read often at first and ever more rarely, as a share
 of the time that has passed. Containers are counted by a walk from the user's own names (:mod:`holders`), which may
-take :data:`COST_SHARE` of the wall time: what a walk costs decides when the next one may be made. Graphs that code
-without functions builds are asked how many ops they have.
+take :data:`COST_SHARE` of the wall time beside a few milliseconds: what a walk costs decides when the next one may be
+made. Graphs that code without functions builds are asked how many ops they have.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from slowtrain.capture.state import Progress
 
 COST_SHARE = 0.0005  # of wall time that walks may take
 FIRST_NS = 4_000_000  # processor time given to the first walks, so that a run of a second shows what grows
+GROWN_NS = 8_000_000  # more, once memory has grown as if something were kept: short runs that leak are named, too
 LEAST_BETWEEN_NS = 100_000_000  # two readings of memory, in the first half minute
 SAMPLE_SHARE = 1 / 300  # of the time since the first step, between two readings of memory: few, however long it lasts
 WALK_SHARE = 1 / 10  # the same between two walks
@@ -78,12 +79,15 @@ class GrowthWatch:
         if at >= self._memory_due_ns:
             self._memory_due_ns = at + max(int((at - self._begun_ns) * SAMPLE_SHARE), LEAST_BETWEEN_NS)
             self.recorder.guard("memory", self._sample)
-        if at >= self._walk_due_ns and self.spent_ns <= FIRST_NS + COST_SHARE * (at - self._made_ns):
+        if at >= self._walk_due_ns and self.spent_ns <= self._allowed_ns(at):
             self._walk_due_ns = at + int((at - self._begun_ns) * WALK_SHARE)
             self.recorder.guard("growth", self._walk)
         if at >= self._graphs_due_ns:
             self._graphs_due_ns = at + int((at - self._begun_ns) * WALK_SHARE)
             self.recorder.guard("graphs", self._count, at)
+
+    def _allowed_ns(self, at: int) -> float:
+        return FIRST_NS + (GROWN_NS if self._suspected else 0) + COST_SHARE * (at - self._made_ns)
 
     # -- memory
 

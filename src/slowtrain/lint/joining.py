@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from slowtrain.model import Checkup, Diagnosis
+from slowtrain.model import Checkup, Diagnosis, VerdictKind
 from slowtrain.model.findings import UNUSED_IGNORE, Finding, Runtime
 from slowtrain.source import FUNCTIONS, Source, parse, read, trees
 from slowtrain.trace import Trace
@@ -17,6 +17,9 @@ from slowtrain.trace import Trace
 CONFIRMED, HARMLESS, NOT_REACHED = "confirmed", "harmless", "not reached"
 # A tensor that is kept takes memory where it was computed, of which no text tells.
 LEAKS = frozenset({"memory/host-leak", "memory/device-leak"})
+
+# What a verdict of that kind must be explained by, before a line of that family is called harmless.
+FAMILIES = {VerdictKind.INPUT: "input/", VerdictKind.TRANSFER: "transfer/", VerdictKind.HOST: "host/"}
 
 
 def joined(findings: Iterable[Finding], checkup: Checkup, trace: Trace) -> tuple[Finding, ...]:
@@ -56,9 +59,17 @@ def _runtime(finding: Finding, several: Sequence[Finding], checkup: Checkup, rea
     # What costs no time (a loss that is no number) was not judged line by line.
     found = any(d.cause == finding.cause and d.saving.speedup > 1 for d in checkup.diagnoses)
     judged = finding.cause in checkup.healthy or found
-    if not judged or not reached.line(finding):
+    if not judged or not reached.line(finding) or _unexplained(finding, checkup):
         return None
     return Runtime(HARMLESS)
+
+
+def _unexplained(finding: Finding, checkup: Checkup) -> bool:
+    """Whether steps wait for what the finding is about, and no cause says why: then it is not known to cost nothing."""
+    family = FAMILIES.get(checkup.verdict)
+    if family is None or not finding.cause.startswith(family):
+        return False
+    return not any(d.cause.startswith(family) for d in checkup.diagnoses)
 
 
 def _cost(diagnosis: Diagnosis, checkup: Checkup) -> Runtime:

@@ -76,7 +76,8 @@ def holders(trace: Trace) -> list[Holder]:
             continue
         last = ends.get(str(detail.get("kind", "")), ends[""])
         # What grows once an epoch was last seen longer up to an epoch ago. (A pause between two looks is no epoch.)
-        if last - x[-1] > max(ENDED * last, 3 * float(np.median(np.diff(x)))):
+        grew = float(x[int(np.argmax(mine.value == mine.value[-1]))])
+        if last - grew > max(ENDED * last, 3 * float(np.median(np.diff(x)))):
             continue
         one = Holder(
             str(detail.get("path", trace.names[int(number)].text)),
@@ -125,11 +126,13 @@ def arrays(trace: Trace) -> list[Holder]:
 def contents(found: Slope, keeping: list[Holder]) -> Slope | None:
     """The growth that containers tell of themselves, where the rest of the memory swings too much to be sure of it.
 
-    None where memory as a whole did not follow: then something else was freed for it.
+    None where memory as a whole did not follow: then something else was freed for it. It may have where its interval
+    holds what they keep.
     """
     mine = sum(h.bytes_per_step for h in keeping)
     least = LEAST_KEPT_IN_FEW if all(h.length < FEW for h in keeping) else LEAST_KEPT
-    if sum(h.length * h.element_bytes for h in keeping) < least or found.per_step < FOLLOWS * mine:
+    followed = found.per_step >= FOLLOWS * mine or 0 < found.per_step <= mine <= found.high
+    if sum(h.length * h.element_bytes for h in keeping) < least or not followed:
         return None
     return Slope(mine, mine, mine, mine * found.steps, found.steps)
 

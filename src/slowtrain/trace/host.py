@@ -139,6 +139,12 @@ def stands_for(trace: Trace, samples: Spans) -> Floats:
     return np.asarray(np.clip(gap, 0.0, LONGEST_GAP_MS))
 
 
+def sample_ms(trace: Trace) -> float:
+    """Ms from one sample of the stack to the next, where nothing keeps them waiting: the median."""
+    gaps = np.diff(np.sort(trace.lane("stack").start_ms))
+    return float(np.median(gaps)) if len(gaps) else 0.0
+
+
 def unseen_ms(trace: Trace, samples: Spans, places: Collection[Place | None]) -> float:
     """Ms between two samples side by side, both in ``places``, beyond what :func:`stands_for` counts.
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +28,7 @@ from slowtrain.trace.host import (
     main_thread,
     named,
     parsed,
+    sample_ms,
     stands_for,
     training_begins,
     unseen_ms,
@@ -42,6 +43,7 @@ RUNS_OPS = 0.3  # of a line's samples inside Keras, at the ops themselves: the r
 _EAGER_OP = re.compile(r"tensorflow/python/(?:ops/gen_\w+|eager/execute)\.py$")
 SESSION = "tensorflow/python/client/session.py"  # a graph at work, as TensorFlow 1 ran them: no element of anything
 ONE_CALL = 0.97  # of the samples at one instruction: one long call; a loop over elements is met at all of its own
+LATE = 1.8  # times what lies between two samples, on average: something kept them waiting
 LONG_TURN_MS = 0.1  # of a line in one turn: some fifty calls of NumPy's; what takes longer works on whole arrays
 # What vectorising leaves of a Python loop. Measured with NumPy on two cores: square roots element by element 0.002,
 # one-hot codes 0.04 to 0.15, images normalised one by one 0.23, numbers read from text 0.5, sums over rows of a
@@ -86,7 +88,7 @@ class ElementwisePreprocessing(Cause):
     over whole arrays in one call, on one core of the processor (no GPU takes part in it).
 
     ## How it is recognised
-    Before the first step, the main thread is sampled fifty times a second. Reported are lines
+    Before the first step, the main thread is sampled twenty times a second. Reported are lines
     inside a `for`, a `while` or a comprehension (or in a function called from one, or given to
     `map`, `apply`, `np.vectorize`) that hold the samples, at many instructions of the loop: one long
     call, as of `np.sort` or a file being read, is always met at the same one. A line that takes a tenth of a
@@ -214,6 +216,18 @@ class ElementwisePreprocessing(Cause):
         @span stack f start=100 end=100 line=2 times=40 every=20 value=12
         @span stack f start=900 end=900 line=3 times=40 every=20 value=30
         """,
+        # Many short calls keep the samples waiting until a longer one comes, at a line that runs far more seldom.
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @steps start=9000
+        @phase preparation=9000
+        @fact source={"train.py":"import a\\ndef f(d):\\n p = pad(d)\\n for i in range(28):\\n  p[i] = 0\\nx = [f(d)
+        & for d in range(5000)]\\n"}
+        @span stack a start=100 end=100 line=1 times=50 every=20 value=12
+        @span stack pad start=1300 end=1300 line=3 times=20 every=100 value=12
+        @span stack pad start=3400 end=3400 line=3 times=20 every=110 value=30
+        """,
         # One call of NumPy's, but of each turn's, with all that was there before.
         """
         step    1111111111
@@ -328,7 +342,8 @@ def _samples(trace: Trace) -> Spans:
 def _one_call(trace: Trace, samples: Spans, rows: list[int]) -> bool:
     """Whether nearly all samples were taken at one instruction (and in one library function under it).
 
-    A loop's jump back is no call, and what the interpreter itself does to one element is never long.
+    A loop's jump back is no call, and what the interpreter itself does to one element is never long. Nor is it one call
+    that samples are late to meet beside a loop: during a long call that lets go of the lock none has to wait.
     """
     where = Counter((int(samples.name[i]), int(samples.value[i])) for i in rows)
     (name, instruction), count = where.most_common(1)[0]
@@ -338,6 +353,8 @@ def _one_call(trace: Trace, samples: Spans, rows: list[int]) -> bool:
     tree = parsed(trace, place.file) if place is not None else None
     if tree is None or place is None:
         return True
+    if _late(trace, stands_for(trace, samples)[rows]) and len(_beside(tree, place.line)) > 1:
+        return False
     return not (set(map(called, calls_at(tree, place.line))) <= OF_ELEMENTS or _copies_all(tree, place.line))
 
 
@@ -366,10 +383,29 @@ def _loops(trace: Trace, place: Place) -> bool:
 
 
 def _of_arrays(trace: Trace, place: Place, ms: Floats) -> bool:
-    """Whether a line takes so long in each turn, of which the text says how many there are, that it is no element's."""
+    """Whether a line takes so long in each turn, of which the text says how many there are, that it is no element's.
+
+    Samples that come late were kept waiting by many short calls, and were let in wherever a longer one came: then
+    the time may lie in any line of the same function, and counts for the one that runs most often.
+    """
     source = text_of(trace, place.file)
-    turns = turning.turns(source, place.line) if source is not None else None
+    if source is None:
+        return False
+    lines = _beside(source.tree, place.line) if _late(trace, ms) else (place.line,)
+    every = [turning.turns(source, line) for line in lines]
+    turns = None if None in every else max(n for n in every if n is not None)
     return turns is not None and float(ms.sum()) >= LONG_TURN_MS * turns
+
+
+def _late(trace: Trace, ms: Floats) -> bool:
+    return float(ms.mean()) >= LATE * sample_ms(trace)
+
+
+def _beside(tree: ast.Module, line: int) -> Collection[int]:
+    """A line, and those of the loops in its function."""
+    function = function_around(tree, line)
+    inner = [n for n in trees.walk(function) if isinstance(n, ast.For | ast.While)] if function is not None else []
+    return dict.fromkeys((line, *(loop.body[0].lineno for loop in inner)))
 
 
 def _of_model(tree: ast.Module, line: int, depth: int = 3) -> bool:

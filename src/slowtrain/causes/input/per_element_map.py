@@ -32,7 +32,8 @@ from slowtrain.whatif import Remedy, Supply
 # A longer call does work: nearly empty ones took 8 to 19 µs in recordings on two shared cores, ones of 38 small ops 60.
 MOST_US, EACH_OP_US = 60.0, 2.0
 LEAST_CALLS = 8.0  # a batch: fewer cannot add up
-OVERHEAD = 0.5  # of the map's time outside its ops: then the calls are the cost
+OVERHEAD = 0.5  # of the map's time, without what its ops do beyond being started: then the calls are the cost
+UNCALLED = frozenset({"Const", "Placeholder", "Identity", "NoOp"})  # take no call of a kernel, or next to none
 # Of the time in its ops, what they take when each is called once for a batch: a kernel on a few numbers is mostly its
 # own start. `clinic/batching.py`: of all that calls by element take, starting them included, 1 to 12 % is left.
 INSIDE_LEFT = 0.3
@@ -48,8 +49,9 @@ class PerElementMap(Cause):
 
     ## How it is recognised
     Many calls for each batch, microseconds each, of which the profiler finds little inside the
-    function's ops; small elements; and a function whose ops take whole batches as well. Or a
-    `flat_map` that makes a data set of its own for each element (`window`). A map that decodes
+    function's ops beyond what starting an op takes; small elements; and a function whose ops take
+    whole batches as well. Or a `flat_map` that makes a data set of its own for each element
+    (`window`). A map that decodes
     pictures has real work for each element and is another cause.
 
     ## What to do
@@ -231,6 +233,10 @@ def _tiny(trace: Trace) -> tuple[Node, float] | None:
         most_us = MOST_US + EACH_OP_US * sum(node.written.ops.values())
         if count < LEAST_CALLS or 1e3 * node.ms > most_us * count or size > SMALL_BYTES:
             continue
-        if node.ms - inside >= OVERHEAD * node.ms and node.ms >= 0.5 * max(n.ms for n in deciding(pipe)):
+        started = EACH_OP_US * sum(n for op, n in node.written.ops.items() if op not in UNCALLED) * count / 1e3
+        calling = node.ms - max(inside - started, 0.0)
+        if calling >= OVERHEAD * node.ms and node.ms >= 0.5 * max(
+            n.ms for n in deciding(pipe)
+        ):
             return node, inside
     return None
