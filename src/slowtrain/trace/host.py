@@ -11,6 +11,7 @@ import numpy as np
 
 from slowtrain.model import Category, Place
 from slowtrain.trace import Bools, Event, Floats, Kernels, Name, Spans, Trace, place_of
+from slowtrain.trace.lines import called, calls_at, loops_around
 
 # What a call of a graph function costs on the host besides its ops' own computing: the call itself, and the
 # executor for each op; an op of an eager step becomes about one op of the graph, of which TensorFlow's optimiser
@@ -21,7 +22,6 @@ CALL_MS, ALONE_MS = 0.8, 0.4
 OP_MS = 0.0006
 LONGEST_GAP_MS = 250.0  # between two samples of one piece of work; beyond, something else held the interpreter
 CHANGES = ("assign", "scatter_")
-LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def graph_ms(ops: float, computing_ms: float, around_ms: float = CALL_MS) -> float:
@@ -203,30 +203,6 @@ def parsed(trace: Trace, file: str) -> ast.Module | None:
         return None
 
 
-def called(call: ast.Call) -> str:
-    """The last part of what is called: ``map`` of ``ds.map(f)``."""
-    return named(call.func)
-
-
-def named(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-def function_around(tree: ast.Module, line: int) -> ast.FunctionDef | None:
-    """The innermost function that holds the line."""
-    around = [
-        n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno <= line <= (n.end_lineno or n.lineno)
-    ]
-    return max(around, key=lambda n: n.lineno) if around else None
-
-
-def loops_around(tree: ast.Module, line: int) -> list[ast.AST]:
-    """Loops and comprehensions that hold the line, within the innermost function around it."""
-    inner = function_around(tree, line)
-    scope: ast.AST = inner if inner is not None else tree
-    return [n for n in ast.walk(scope) if isinstance(n, LOOPS) and n.lineno <= line <= (n.end_lineno or n.lineno)]
-
-
 SAVING = frozenset(
     "save save_weights save_model save_checkpoint write_checkpoint export savez savez_compressed savetxt tofile dump "
     "to_pickle to_hdf".split()
@@ -249,12 +225,6 @@ def logs(trace: Trace, place: Place) -> bool:
 def _calls_at(trace: Trace, place: Place) -> list[ast.Call]:
     tree = parsed(trace, place.file)
     return calls_at(tree, place.line) if tree is not None else []
-
-
-def calls_at(tree: ast.Module, line: int) -> list[ast.Call]:
-    """Calls that stand on a line, or reach over it."""
-    calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call))
-    return [c for c in calls if c.lineno <= line <= (c.end_lineno or c.lineno)]
 
 
 def _last(node: ast.AST) -> str:

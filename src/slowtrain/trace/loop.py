@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from slowtrain.model import Category, Place
 from slowtrain.trace import Line, Spans, Trace, host
+from slowtrain.trace.lines import calls_at
 
 NEAR = 3  # lines that a loop's head stands above its body
 
@@ -52,7 +52,7 @@ def _last_line(trace: Trace) -> int:
     tree = host.parsed(trace, step.file) if step is not None else None
     if step is None or tree is None:
         return step.line if step is not None else 0
-    calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno == step.line)
+    calls = (n for n in calls_at(tree, step.line) if n.lineno == step.line)
     return max((n.end_lineno or n.lineno for n in calls), default=step.line)
 
 

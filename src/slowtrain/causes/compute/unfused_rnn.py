@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits, trees
+from slowtrain.source import Source, edits
 from slowtrain.source.cures.compute import models
 from slowtrain.source.reading import finding, index, values, visible
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.compute import layered
-from slowtrain.trace import Device, Trace, host, names, tensor_cores
+from slowtrain.trace import Device, Trace, host, lines, names, tensor_cores
 from slowtrain.whatif import Drop, Remedy
 
 LETTERS = 60  # of a layer's name
@@ -221,9 +221,7 @@ def _settings(trace: Trace) -> Iterator[tuple[Place, str]]:
     files = dict.fromkeys(e.place.file for e in trace.events_of("loop") if e.place is not None)
     for file in files:
         tree = host.parsed(trace, file)
-        for call in (n for n in trees.walk(tree) if isinstance(n, ast.Call)) if tree is not None else ():
-            if host.called(call) not in ("LSTM", "GRU"):
-                continue
+        for call in lines.calls_of(tree, ["LSTM", "GRU"]) if tree is not None else ():
             for given in call.keywords:
                 value = given.value.value if isinstance(given.value, ast.Constant) else None
                 usual = SETTINGS.get(given.arg or "", value)

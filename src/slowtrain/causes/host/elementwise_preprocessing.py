@@ -19,20 +19,8 @@ from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import frames, loops
 from slowtrain.trace import Floats, Spans, Trace
-from slowtrain.trace.host import (
-    called,
-    calls_at,
-    function_around,
-    in_keras,
-    loops_around,
-    main_thread,
-    named,
-    parsed,
-    sample_ms,
-    stands_for,
-    training_begins,
-    unseen_ms,
-)
+from slowtrain.trace.host import in_keras, main_thread, parsed, sample_ms, stands_for, training_begins, unseen_ms
+from slowtrain.trace.lines import called, calls_at, calls_of, function_around, loops_around, named
 from slowtrain.whatif import Remedy, Skip
 
 LEAST_SAMPLES = 8
@@ -415,8 +403,7 @@ def _of_model(tree: ast.Module, line: int, depth: int = 3) -> bool:
         return False
     if function.name == "call":
         return True
-    uses = (n for n in trees.walk(tree) if isinstance(n, ast.Call) and called(n) == function.name)
-    return any(_of_model(tree, one.lineno, depth - 1) for one in uses)
+    return any(_of_model(tree, one.lineno, depth - 1) for one in calls_of(tree, [function.name]))
 
 
 def _compiled(tree: ast.Module, parts: Iterable[ast.AST | None]) -> bool:

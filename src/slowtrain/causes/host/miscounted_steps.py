@@ -15,7 +15,8 @@ from slowtrain.source.reading import finding, index
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.host import counting, every
 from slowtrain.trace import Event, Trace
-from slowtrain.trace.host import called, parsed
+from slowtrain.trace.host import parsed
+from slowtrain.trace.lines import called
 from slowtrain.trace.pipeline import Pipeline, Written
 from slowtrain.whatif import Remedy, Skip
 

@@ -18,16 +18,8 @@ from slowtrain.source.spots import reached
 from slowtrain.source.spots.compute import layered
 from slowtrain.source.spots.startup import models, unrolled
 from slowtrain.trace import Event, Trace, names, work
-from slowtrain.trace.host import (
-    called,
-    function_around,
-    in_keras,
-    loops_around,
-    parsed,
-    stands_for,
-    training_begins,
-    within,
-)
+from slowtrain.trace.host import in_keras, parsed, stands_for, training_begins, within
+from slowtrain.trace.lines import called, calls_of, function_around, loops_around
 from slowtrain.whatif import Remedy, Skip
 
 LEAST_MS = 1000.0  # of what could be avoided: an ordinary model traces and starts in about that
@@ -339,7 +331,7 @@ def _written_out(trace: Trace, event: Event) -> list[Place]:
         around = loops_around(tree, int(line))
         function = function_around(tree, int(line))
         if not around and function is not None:
-            calls = (n for n in trees.walk(tree) if isinstance(n, ast.Call) and called(n) == function.name)
+            calls = calls_of(tree, [function.name])
             around = next((loops for call in calls if (loops := loops_around(tree, call.lineno))), [])
         if around:
             return [Place(str(file), getattr(one, "lineno", 0)) for one in reversed(around)][:2]

@@ -20,7 +20,7 @@ from slowtrain.source.reading import index
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.transfer import doubles, widened
 from slowtrain.trace import Trace, tensor_cores
-from slowtrain.trace.host import called, named
+from slowtrain.trace.lines import called, named
 from slowtrain.trace.pipeline import Pipeline, Written
 from slowtrain.whatif import Drop, Remedy
 

@@ -14,7 +14,7 @@ from slowtrain.model import Category, Edit, Place
 from slowtrain.source import Feeding, edits, trees
 from slowtrain.source.reading import finding
 from slowtrain.trace import Line, Trace, loop
-from slowtrain.trace.host import loops_around
+from slowtrain.trace.lines import calls_at, loops_around
 
 LEAST_MS = 0.1
 INTERPRETED_US = 3.0  # a line of bytecode without calls into libraries takes 0.05 to 1 µs
@@ -87,8 +87,7 @@ def only_converts(trace: Trace, hand: ByHand) -> bool:
 
 def _converts(trace: Trace, line: Line, found: Feeding) -> bool:
     text, at = text_of(trace, line.place.file), line.place.line
-    walked = trees.walk(text.tree) if text is not None else ()
-    calls = [n for n in walked if isinstance(n, ast.Call) and n.lineno <= at <= (n.end_lineno or n.lineno)]
+    calls = calls_at(text.tree, at) if text is not None else []
     if at in found.mixed:  # the step's own call stands around them, and what keeps its loss around that
         calls = [one for one in calls if not any(n is not one and n in calls for n in trees.walk(one))]
     return bool(calls) and {finding.called(call) for call in calls} <= CONVERSIONS

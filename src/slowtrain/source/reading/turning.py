@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from math import prod
 
-from slowtrain.source import Source, trees
+from slowtrain.source import Source
 from slowtrain.source.reading import visible
-from slowtrain.trace.host import called, function_around, loops_around, named
+from slowtrain.trace.lines import called, calls_of, function_around, loops_around, named
 
 APPLIED = frozenset("map vectorize apply_along_axis apply applymap fromiter frompyfunc".split())
 
@@ -39,7 +39,7 @@ def _calls(tree: ast.Module, line: int) -> list[ast.Call]:
     if function is None:
         return []
     found = []
-    for call in (n for n in trees.walk(tree) if isinstance(n, ast.Call)):
+    for call in calls_of(tree, {function.name, *APPLIED}):
         in_loop = called(call) == function.name and loops_around(tree, call.lineno)
         if in_loop or (called(call) in APPLIED and any(named(a) == function.name for a in call.args)):
             found.append(call)

@@ -1,0 +1,95 @@
+"""What stands at a line of the user's source: its functions, loops and calls, found once for each syntax tree.
+
+Many lines are asked about in one file, and to go through its whole tree for each takes longer than all else.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from functools import cached_property, lru_cache
+from typing import Generic, TypeVar
+
+import numpy as np
+
+LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_Node = TypeVar("_Node", bound=ast.AST)
+
+
+def called(call: ast.Call) -> str:
+    """The last part of what is called: ``map`` of ``ds.map(f)``."""
+    return named(call.func)
+
+
+def named(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def function_around(tree: ast.Module, line: int) -> ast.FunctionDef | None:
+    """The innermost function that holds the line."""
+    return max(_index(tree).functions.at(line), key=lambda n: n.lineno, default=None)
+
+
+def loops_around(tree: ast.Module, line: int) -> list[ast.AST]:
+    """Loops and comprehensions that hold the line, within the innermost function around it."""
+    inner = function_around(tree, line)
+    return _index(tree).loops(inner if inner is not None else tree).at(line)
+
+
+def calls_at(tree: ast.Module, line: int) -> list[ast.Call]:
+    """Calls that stand on a line, or reach over it."""
+    return _index(tree).calls.at(line)
+
+
+def calls_of(tree: ast.Module, names: Iterable[str]) -> list[ast.Call]:
+    """Calls of any of these names, the last part of what is called, as :func:`ast.walk` finds them."""
+    named = _index(tree).named
+    return [call for _, call in sorted((one for name in set(names) for one in named.get(name, ())), key=lambda o: o[0])]
+
+
+class _Reaching(Generic[_Node]):
+    """Nodes as :func:`ast.walk` finds them, with the first and the last line of each."""
+
+    def __init__(self, nodes: Sequence[_Node]) -> None:
+        self.nodes = nodes
+        begin = [getattr(n, "lineno", 0) for n in nodes]
+        self.first = np.array(begin, dtype=np.int64)
+        self.last = np.array([getattr(n, "end_lineno", 0) or b for n, b in zip(nodes, begin, strict=True)], np.int64)
+
+    def at(self, line: int) -> list[_Node]:
+        return [self.nodes[i] for i in np.flatnonzero((self.first <= line) & (line <= self.last)).tolist()]
+
+
+class _Index:
+    """What is asked of one tree. It grows with the tree's nodes, and not with how many lines each reaches over."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        functions: list[ast.FunctionDef] = []
+        calls: list[ast.Call] = []
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                functions.append(node)
+            elif isinstance(node, ast.Call):
+                calls.append(node)
+        self.functions, self.calls = _Reaching(functions), _Reaching(calls)
+        self._loops: dict[ast.AST, _Reaching[ast.AST]] = {}
+
+    @cached_property
+    def named(self) -> dict[str, list[tuple[int, ast.Call]]]:
+        """Calls with their place in the walk, by the name of what is called."""
+        found: dict[str, list[tuple[int, ast.Call]]] = {}
+        for place, call in enumerate(self.calls.nodes):
+            found.setdefault(called(call), []).append((place, call))
+        return found
+
+    def loops(self, scope: ast.AST) -> _Reaching[ast.AST]:
+        """Those below a function, or the module."""
+        found = self._loops.get(scope)
+        if found is None:
+            found = self._loops[scope] = _Reaching([n for n in ast.walk(scope) if isinstance(n, LOOPS)])
+        return found
+
+
+@lru_cache(maxsize=8)
+def _index(tree: ast.Module) -> _Index:
+    return _Index(tree)
