@@ -39,6 +39,11 @@ FOUND = {
     "an op a turn, by its name": SESSION
     + "for i in range(5000):\n    op = tf.reduce_mean(y)\n    print(sess.run(op))\n",
     "an assignment a turn": SESSION + "for i in range(5000):\n    sess.run(rate.assign(0.1 / i))\n",
+    "ops of a function": SESSION
+    + "def follow(rate):\n    return [t.assign(rate * w) for w, t in zip(online, target)]\n"
+    "for i in range(5000):\n    sess.run(follow(0.1))\n",
+    "ops of a method": SESSION + "class Agent:\n    def soften(self):\n        moved = self.slow.assign(self.fast)\n"
+    "        return moved\nagent = Agent()\nfor i in range(5000):\n    sess.run(agent.soften())\n",
 }
 QUIET = {
     "losses": STEP + LOOP + "    kept.append(loss)\n",
@@ -61,6 +66,16 @@ QUIET = {
     + "for i in range(5000):\n    with tf.Graph().as_default():\n        sess.run(tf.add(a, i))\n",
     "an array of NumPy's a turn": SESSION + "for i in range(5000):\n    fed = np.ones(3)\n    sess.run(op, {a: fed})\n",
     "once": SESSION + "sess.run(tf.global_variables_initializer())\n",
+    "ops of a function, made once": SESSION
+    + "def follow():\n    return t.assign(w)\nop = follow()\nfor i in range(5000):\n    sess.run(op)\n",
+    "ops that a function keeps": SESSION + "made = {}\ndef follow():\n    if not made:\n        made[0] = t.assign(w)\n"
+    "    return made[0]\nfor i in range(5000):\n    sess.run(follow())\n",
+    "ops that are remembered": SESSION + "@functools.cache\ndef follow():\n    return t.assign(w)\n"
+    "for i in range(5000):\n    sess.run(follow())\n",
+    "a function of numbers": SESSION + "def fed():\n    return names[0]\nfor i in range(5000):\n    sess.run(fed())\n",
+    "another run, of a function": SESSION
+    + "import subprocess\ndef make(i):\n    return str(tf.add(i, 1))\nfor i in range(5000):\n"
+    "    subprocess.run(make(i))\n",
     "another run": SESSION + "for i in range(5000):\n    subprocess.run(make(i))\n",
 }
 

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slowtrain.source import Source, trees
-from slowtrain.source.reading import finding, index, scopes, stepping, values, visible
+from slowtrain.source.reading import finding, following, index, scopes, stepping, values, visible
 
 SHORTENING = frozenset({"clear", "pop", "popleft", "remove"})
+ASKING = (ast.If, ast.IfExp, ast.Try, ast.While, ast.Match)
 ASSIGNS = frozenset({"assign", "assign_add", "assign_sub"})
 
 
@@ -47,7 +48,9 @@ def ops(source: Source) -> Iterator[Kept]:
         if not loops or visible.few(source, loops[0]) or _own_graph(loops[-1]):
             continue
         given = [*call.args[:1], *_assigned(loops[0], call)]
-        if any(_makes_op(source, node) for one in given for node in trees.walk(one)):
+        library = bool(values.qualified(source, call.func))  # subprocess.run
+        nodes = [node for one in given for node in trees.walk(one)]
+        if any(_makes_op(source, n) for n in nodes) or (not library and any(_makes_ops(source, n) for n in nodes)):
             says = "each turn of this loop adds ops to the graph, which keeps them"
             yield Kept(call, says, "make the op once before the loop, and run it in the loop")
 
@@ -116,6 +119,15 @@ def _makes_op(source: Source, node: ast.AST) -> bool:
     if values.qualified(source, node.func).startswith("tensorflow."):
         return True
     return isinstance(node.func, ast.Attribute) and node.func.attr in ASSIGNS
+
+
+def _makes_ops(source: Source, node: ast.AST) -> bool:
+    """Whether a function of the file is called that makes an op each time: it neither asks nor remembers anything."""
+    made = following.function(source, node) if isinstance(node, ast.Call) else None
+    if made is None or made.decorator_list or _own_graph(made):
+        return False
+    inside = list(scopes.own(made.body))
+    return not any(isinstance(n, ASKING) for n in inside) and any(_makes_op(source, n) for n in inside)
 
 
 def _own_graph(loop: ast.AST) -> bool:
