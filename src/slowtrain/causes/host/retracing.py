@@ -213,12 +213,15 @@ def _spot(source: Source, several: list[retraces.Changing]) -> Spot:
     """The arguments of one call that change."""
     first = several[0]
     line, name = first.graph.function.lineno, first.graph.names[0]
+    texts = [one.parameter for one in several if one.number == "text"]
     numbers = {one.parameter: "int" if one.number == "int" else "float" for one in several if one.number}
     known = {"": "an array of another shape", "object": "an object with other numbers",
-             "held": "a structure with another Python number"}  # fmt: skip
+             "held": "a structure with another Python number", "text": "another text, or holds one,"}  # fmt: skip
     what = known.get(first.number, "a Python number")
     says = f"{first.parameter} of {name}() is {what} in each turn of the loop, and each is traced"
-    if any(one.number in ("object", "held") for one in several):
+    if texts:
+        cure = Prescription("edit", Effect.EXACT, f"leave the text out of what {name}() is given: {', '.join(texts)}")
+    elif any(one.number in ("object", "held") for one in several):
         apart = f"pass what changes in {first.parameter} as tensors (tf.constant)"
         cure = Prescription("edit", Effect.EQUIVALENT, apart)
     elif len(numbers) == len(several):

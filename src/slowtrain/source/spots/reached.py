@@ -50,7 +50,7 @@ def changing(source: Source) -> Iterator[retraces.Changing]:
         for parameter, place, value in _handed(event, event.node, function):
             number, held = _another(value, loops)
             if number is not None:
-                inside = machine.written(source, held) if held is not value else None
+                inside = machine.written(source, held) if held is not value and number != "text" else None
                 yield retraces.Changing(found, event.node, parameter, inside or place, number)
 
 
@@ -82,6 +82,8 @@ def _another(value: Value, loops: set[int]) -> tuple[str | None, Value]:
     for one in value.inside():
         if one.kind == "number" and one.name not in ("bool", "few") and one.varies & loops:
             return (one.name or "number") if one is value else "object" if value.kind == "object" else "held", one
+        if one.kind == "text" and one.name == "counted" and one.varies & loops and value.kind != "object":
+            return "text", one
         if one.kind in ("array", "tensor") and one.ragged & loops:
             return "", one
     return None, value

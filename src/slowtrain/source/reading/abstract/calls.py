@@ -169,16 +169,25 @@ def element(machine: Machine, items: Value, loop: Loop, node: ast.AST) -> Value:
     if items.kind in MADE_ONE_BY_ONE:  # in the turns of loops that have ended, or that give one item after the other
         before = {v for one in found.inside() for v in one.ragged} - set(machine.depth())
         ended |= {v for v in before if not machine.few(v)}
-    return _another(found, loop, ended)
+    running = frozenset(machine.depth()) - {loop.number} if items.kind in ("generator", "rows") else None
+    return _another(found, loop, ended, running)
 
 
-def _another(found: Value, loop: Loop, ended: set[int], depth: int = 3) -> Value:
+def _another(found: Value, loop: Loop, ended: set[int], running: frozenset[int] | None, depth: int = 3) -> Value:
+    """``running``: the loops around one that goes through what is made one by one, in each of their turns anew."""
     if found.kind in ("tuple", "dict") and depth:
-        found = found.with_(items={k: _another(v, loop, ended, depth - 1) for k, v in found.items.items()})
+        found = found.with_(items={k: _another(v, loop, ended, running, depth - 1) for k, v in found.items.items()})
+    if running is not None and found.kind in ("number", "text") and _same(found, running):
+        return found
     moving = found.moving((loop.number,))
     if moving.ragged & ended:
         moving = moving.with_(ragged=moving.ragged - ended | {loop.number})
     return moving if moving.known is NOTHING else moving.with_(known=NOTHING)
+
+
+def _same(found: Value, running: frozenset[int]) -> bool:
+    """Whether it is the same number or text in all turns: one that stands there, or comes from outside."""
+    return found.varies <= running if found.varies else found.known is not NOTHING
 
 
 def any_of(machine: Machine, items: Value, node: ast.AST) -> Value:

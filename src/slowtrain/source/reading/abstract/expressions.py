@@ -19,6 +19,7 @@ from slowtrain.source.reading.abstract.values import (
     Value,
     constant,
     either,
+    formatted,
     joined,
     sequence,
 )
@@ -318,7 +319,7 @@ def _yield(machine: Machine, node: Any, scope: Scope) -> Value:
 def _formatted(machine: Machine, node: ast.JoinedStr, scope: Scope) -> Value:
     shown = [machine.value(n.value, scope) for n in node.values if isinstance(n, ast.FormattedValue)]
     given = Given(node, shown)
-    made = Value("text", varies=given.varies)
+    made = formatted(given.varies, shown)
     plain = all(n.format_spec is None and n.conversion == -1 for n in node.values if isinstance(n, ast.FormattedValue))
     if plain and not given.varies and all(isinstance(one.known, (str, int)) for one in shown):
         held = iter(shown)
@@ -331,7 +332,7 @@ def _arithmetic(machine: Machine, node: ast.BinOp, scope: Scope) -> Value:
     left, right = machine.value(node.left, scope), machine.value(node.right, scope)
     if left.kind == "text" and isinstance(node.op, ast.Mod):
         given = Given(node, [right])
-        return calls.noted(machine, "format", None, given, lambda: things.together(node.op, left, right))
+        return calls.noted(machine, "format", None, given, lambda: formatted(left.varies | right.varies, [left, right]))
     return things.together(node.op, left, right)
 
 

@@ -220,7 +220,7 @@ def method(machine: Machine, on: Value, name: str, given: Given) -> Value:
         own = tables.method(on, name, given) if tables.of_pandas(on) else None
         return own if own is not None else _of_array(machine, on, name, given)
     if on.kind == "dict":
-        return texts.of_mapping(on, name, given, perhaps=bool(machine.rare))
+        return texts.of_mapping(on, name, given, perhaps=bool(machine.rare), ahead=bool(machine.silent))
     if on.kind == "text":
         return texts.of_text(on, name, given)
     if on.kind == "list" and name in ADDING and given.args:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from slowtrain.source.reading import objects
 from slowtrain.source.reading.abstract import drawing, functional, running, things
-from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Given, Value, constant, joined, number
+from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Given, Value, constant, formatted, joined, number
 
 if TYPE_CHECKING:
     from slowtrain.source.reading.abstract.machine import Machine
@@ -138,7 +138,7 @@ _BUILT_IN: dict[str, Callable[[Machine, Given], Value]] = {
     **dict.fromkeys(("list", "tuple", "set", "sorted"), _listed),
     **dict.fromkeys(("iter", "reversed", "tqdm.tqdm", "tqdm.auto.tqdm"), _first),
     **dict.fromkeys(("sum", "min", "max", "abs", "round", "pow"), _folded),
-    **dict.fromkeys(("str", "repr", "format", "input"), lambda _, given: Value("text", varies=given.varies)),
+    **dict.fromkeys(("str", "repr", "format", "input"), lambda _, given: formatted(given.varies, given.args)),
     **{name: _converted(name) for name in ("float", "int", "bool")},
     "functools.wraps": lambda *_: Value("library", name="functools.wraps"),
     "functools.lru_cache": lambda *_: Value("library", name="functools.lru_cache"),

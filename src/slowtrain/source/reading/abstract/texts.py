@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from slowtrain.source.reading.abstract import things
-from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Given, Value, joined, number, sequence
+from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Given, Value, formatted, joined, number, sequence
 
 AS_LONG = frozenset({"decode", "encode", "lower", "upper", "swapcase", "translate", "tobytes"})
 TEXTS = frozenset({"strip", "lstrip", "rstrip", "replace", "format", "title", "removeprefix", "removesuffix"})
 BYTES = ("S1", "uint8", "int8")  # as many letters as numbers
 
 
-def of_mapping(on: Value, name: str, given: Given, *, perhaps: bool) -> Value:
-    """What a method of a mapping gives; ``perhaps``: it may not be called at all."""
+def of_mapping(on: Value, name: str, given: Given, *, perhaps: bool, ahead: bool) -> Value:
+    """What a method of a mapping gives; ``perhaps``: it may not be called at all; ``ahead``: in a turn in advance."""
     inside = joined(on.items.values()) if on.items else UNKNOWN
     turns = NOTHING if (least := things.least(on)) is None else least
     if name == "items":
@@ -19,7 +19,11 @@ def of_mapping(on: Value, name: str, given: Given, *, perhaps: bool) -> Value:
     if name in ("values", "keys"):
         return Value("rows", turns, of=inside if name == "values" else Value("text"))
     if name in ("get", "pop", "setdefault") and given.args:
-        return on.items.get(given.args[0].known, UNKNOWN) if given.args[0].known is not NOTHING else inside
+        known = given.args[0].known
+        found = on.items.get(known, UNKNOWN) if known is not NOTHING else inside
+        if name == "pop" and not ahead:
+            on.items.pop(known, None)
+        return found
     if name == "update":
         sure = not given.args or (given.args[0].kind == "dict" and None not in given.args[0].items)
         more = {**(given.args[0].items if given.args else {}), **given.keywords}
@@ -35,7 +39,7 @@ def of_text(on: Value, name: str, given: Given) -> Value:
         return Value("text", varies=varies, data=things.least(on))
     if name == "join":
         return Value("text", varies=varies, data=things.least(given.get("", 0)))
-    return Value("text", varies=varies) if name in TEXTS else UNKNOWN.moving(varies)
+    return formatted(varies, [on, *given.every]) if name in TEXTS else UNKNOWN.moving(varies)
 
 
 def as_bytes(on: Value) -> Value:

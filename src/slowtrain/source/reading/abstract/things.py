@@ -7,7 +7,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from slowtrain.source import FUNCTIONS
-from slowtrain.source.reading.abstract.values import NOTHING, UNKNOWN, Shape, Value, joined, number, sequence, widest
+from slowtrain.source.reading.abstract.values import (
+    NOTHING,
+    UNKNOWN,
+    Shape,
+    Value,
+    formatted,
+    joined,
+    number,
+    sequence,
+    widest,
+)
 
 CONSTANTS = frozenset({"numpy.pi", "math.pi", "numpy.e", "math.e"})
 MANY_COLUMNS = 256  # as many numbers are more likely one for each row
@@ -96,7 +106,7 @@ def together(op: ast.operator, left: Value, right: Value) -> Value:
         return Value("number", known, varies, name=name if sure else "")
     if left.kind in ("list", "tuple", "text") and isinstance(op, (ast.Add, ast.Mult, ast.Mod)):
         if left.kind == "text":
-            return Value("text", varies=varies)
+            return formatted(varies, [left, right])
         both = [*left.items.values(), *(right.items.values() if right.kind == left.kind else ())]
         counts = [least(left), least(right)] if isinstance(op, ast.Add) and left.kind == right.kind == "list" else []
         if None in (*left.items, *right.items) and counts and None not in counts:

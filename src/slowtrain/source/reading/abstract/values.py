@@ -26,7 +26,8 @@ class Value:
     class), "library" (``name`` is its full name), "list", "tuple", "dict", "generator", "method", "range", "rows"
     (items that are made one by one), "field" (of a data class, made by ``of`` for each object) or "unknown".
 
-    ``shape`` of arrays: the sizes that the text tells, None for one that it does not.
+    ``shape`` of arrays: the sizes that the text tells, None for one that it does not. ``name`` of a text: "counted"
+    where a number that is another one in each turn is written in it.
 
     ``known``: the number, text or truth where the text says it. ``varies``: the loops in whose turns it is another
     one; ``ragged``: those in whose turns its shape is. ``born``: the loops around the place where it was made.
@@ -117,6 +118,13 @@ def constant(known: Any) -> Value:
 def number(name: str = "", varies: frozenset[int] = NONE) -> Value:
     """A Python number: ``name`` "int", "float", "bool", "few" (an int of which there are few), or "" for any."""
     return Value("number", name=name, varies=varies)
+
+
+def formatted(varies: frozenset[int], given: Iterable[Value]) -> Value:
+    """A text that numbers and texts are written in."""
+    inside = [one for a in given for one in a.inside(1) if one.varies]
+    counted = any(one.name == "counted" or (one.kind == "number" and one.name in ("int", "float")) for one in inside)
+    return Value("text", varies=varies, name="counted" if counted else "")
 
 
 def sequence(kind: str, items: Sequence[Value], born: tuple[int, ...] = ()) -> Value:

@@ -24,7 +24,7 @@ class Graph:
 class Changing:
     """An argument of a call: ``number`` ("float", "int", "number": either) by its kind, or "" for a shape.
 
-    "held": a dictionary, tuple or list that holds such a number.
+    "held": a dictionary, tuple or list that holds such a number. "text": a text with a number in it, or what holds one.
     """
 
     graph: Graph
