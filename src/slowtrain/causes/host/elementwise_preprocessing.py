@@ -139,6 +139,9 @@ class ElementwisePreprocessing(Cause):
         for call, says in loops.singly(source):
             once = "call the layer once for all samples, outside the loop"
             yield Spot(edits.start(call), edits.end(call), says, Prescription("edit", Effect.EXACT, once))
+        for each, says in loops.vectorized(source):
+            whole = "write the function with np.where, np.clip and NumPy's own functions, and call it for whole arrays"
+            yield Spot(edits.start(each), edits.end(each), says, Prescription("edit", Effect.EQUIVALENT, whole))
         for place, says in frames.by_rows(source):
             columns = "compute whole columns (df.a * df.b, np.where, groupby, rolling), or go through df.to_numpy()"
             yield Spot(edits.start(place), edits.end(place), says, Prescription("edit", Effect.EXACT, columns))

@@ -31,6 +31,8 @@ def decorated(machine: Machine, node: ast.expr, made: Value, scope: Scope) -> Va
         return made.with_(dtype="remembered")
     if by.kind == "function":
         return called(machine, by, Given(node, [made]))
+    if by.name == "numpy.vectorize":
+        return Value("library", name=library.VECTORIZED, of=made, node=made.node)
     known = by.kind == "library" and by.name.startswith(("functools.", "contextlib.", "keras."))
     return made if known else UNKNOWN  # who knows what becomes of it: numba compiles it
 

@@ -30,6 +30,7 @@ BUILTINS = frozenset(
     "int isinstance iter len list map max min next object open ord pow print range repr reversed round set setattr "
     "sorted str sum super tuple type vars zip property staticmethod classmethod".split()
 )
+VECTORIZED = "numpy.vectorize.made"  # called for each element
 SHAPED = frozenset({"zeros", "ones", "empty", "full"})
 PARTS = frozenset({"split", "unstack"})  # give a list of tensors
 FLOATS = frozenset({"zeros", "ones", "linear_to_mel_weight_matrix"})  # where nothing else is asked for
@@ -123,6 +124,12 @@ def _graph_of(machine: Machine, given: Given) -> Value:
 
 def _numpy(machine: Machine, name: str, given: Given) -> Value:
     last = name.rpartition(".")[2]
+    if name == "numpy.vectorize" and given.args and "signature" not in given.keywords:
+        return Value("library", name=VECTORIZED, of=given.args[0], node=given.node)
+    if name == VECTORIZED:
+        sides = [one.shape for one in given.every if one.kind == "array" and one.shape is not None]
+        wide = things.broadcast(sides) if sides else None
+        return Value("array", varies=given.varies, ragged=given.ragged, shape=wide)
     if last in ("default_rng", "RandomState", "Generator"):
         return Value("library", name="numpy.random.Generator", born=machine.born())
     if ".random" in name:

@@ -34,7 +34,7 @@ class Value:
 
     ``items``: of lists and tuples by place, of mappings and objects by name, None for any. ``of``: the function of a
     method or a graph, the class of an object or a method's function, an item of what is gone through, the model of an
-    unknown one called "History". ``data``: the
+    unknown one called "History", the function that ``np.vectorize`` calls. ``data``: the
     scope of a function, the bases of a class, the object of a method, the settings of a graph. ``stages`` of a data
     set: what makes it, and what is done to it, in order (``events.Stage``).
     """

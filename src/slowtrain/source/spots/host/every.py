@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from math import ceil
+from math import ceil, prod
 
-from slowtrain.source import Source
-from slowtrain.source.reading import finding
+from slowtrain.source import Source, trees
+from slowtrain.source.reading import finding, values, visible
 from slowtrain.source.reading.abstract import machine, things, training
-from slowtrain.source.reading.abstract.events import Event
+from slowtrain.source.reading.abstract.events import Event, Loop
 from slowtrain.source.reading.abstract.machine import events
 from slowtrain.source.reading.abstract.values import Value
 from slowtrain.source.spots.compute import layered
@@ -24,6 +24,7 @@ OF_MODEL = frozenset(f".{name}" for name in callbacks.OF_MODEL)
 SCORING = frozenset({"__call__", ".predict_on_batch", ".test_on_batch"})
 FEW = 10  # steps between two passes: data that is worth holding out has more batches than that
 PASSES = 3  # validations: fewer are the last word on a run
+MOST_TURNS = 50_000  # of Python's loops, or half of it where each goes with all behind it: a millisecond and more
 _WORDS = ("Callback", "save", "summary", "pyplot", "svd", "eig", "dump")
 
 
@@ -36,14 +37,40 @@ def heavy(source: Source) -> Iterator[callbacks.Often]:
     seen: set[ast.AST | None] = set()
     for event in events(source):
         function = finding.function(source, event.node)
-        if function in seen or not _costly(event):
+        if function in seen or not (event.begun is not None or _costly(event)):
             continue
         loop = training.beside(source, event)
         hook = loop is not None and isinstance(loop.node, ast.Call)
+        if event.begun is not None:
+            turns = _turned(source, event, loop) if loop is not None and hook else 0
+            if turns >= MOST_TURNS:
+                seen.add(function)
+                yield callbacks.at(event.node, f"Python loops take up to {turns:,} turns after each batch")
+            continue
         if loop is None or (event.name in OF_MODEL - SAVING and not hook):
             continue  # a loop's own predictions are steps of something, its validation is asked for elsewhere
         seen.add(function)
         yield callbacks.at(event.node, f"{event.name.lstrip('.')}() after each batch, or one of a few")
+
+
+def _turned(source: Source, event: Event, loop: Loop) -> int:
+    """Turns of the loops inside ``loop`` that lead to a loop and of itself, as far as they are known."""
+    inside = event.loops[event.loops.index(loop) + 1 :]
+    return prod(_turns(source, one) for one in inside if one.number not in event.rare)
+
+
+def _turns(source: Source, loop: Loop) -> int:
+    """Turns of a loop: of one over a queue, or as many as it is long, what that holds once it is full; else one."""
+    over = getattr(loop.node, "iter", None)
+    if loop.turns is not None or over is None:
+        return loop.turns or 1
+    asked = [over.value if isinstance(over, ast.Subscript) else over]
+    for name in (n for n in trees.walk(over) if isinstance(n, ast.Name)):
+        written = values.assigned(source, name)
+        asked += [n.args[0] for n in visible.lengths(written or name) if isinstance(n, ast.Call) and n.args]
+    asked += [n.args[0] for n in visible.lengths(over) if isinstance(n, ast.Call) and n.args]
+    queues = (machine.value(source, one) for one in asked)
+    return max((q.known for q in queues if q.name == "bounded" and isinstance(q.known, int)), default=1)
 
 
 def _costly(event: Event) -> bool:

@@ -10,7 +10,7 @@ from math import prod
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.host import comprehended, vectorising
 from slowtrain.source.reading import finding, index, scopes, settings, values, visible
-from slowtrain.source.reading.abstract import machine, things
+from slowtrain.source.reading.abstract import library, machine, things
 from slowtrain.source.spots.host import scattered
 
 # Turns: the simplest take a tenth of a microsecond, with a call of NumPy's in them one or more. That many, over all
@@ -23,6 +23,9 @@ PREPARING = frozenset(
     "TextVectorization StringLookup IntegerLookup Hashing Normalization Discretization CategoryEncoding Resizing "
     "Rescaling CenterCrop".split()
 )
+OF_NUMBERS = frozenset("min max abs float int round pow bool".split())
+# No NumPy function does what these do, of one number, for a whole array.
+OTHER = (ast.For, ast.While, ast.Subscript, ast.Try, ast.Yield, ast.Global, ast.Nonlocal, ast.Starred)
 Loop = ast.For | ast.Call
 _FOR = re.compile(r"\bfor\b")
 
@@ -83,6 +86,36 @@ def _layer(source: Source, node: ast.expr) -> bool:
     made = settings.written(source, node)
     name = values.qualified(source, made.func) if isinstance(made, ast.Call) else ""
     return name.startswith("keras.layers.") and name.rpartition(".")[2] in PREPARING
+
+
+def vectorized(source: Source) -> Iterator[tuple[ast.expr, str]]:
+    """Calls of what ``np.vectorize`` made of a function, for very many numbers: it calls it for one after the other."""
+    if "vectorize" not in source.text or not visible.trains(source):
+        return
+    seen: set[ast.AST] = set()
+    for event in machine.events(source):
+        on = event.on
+        if on is None or event.name != library.VECTORIZED or event.graph or event.producer or event.node in seen:
+            continue
+        function = on.of.node if on.of is not None else None
+        sure = (one.turns or things.least(one.items) or 1 for one in event.loops if one.number not in event.rare)
+        elements = prod(n or 1 for n in event.result.shape or ()) * prod(sure)
+        if elements >= LEAST_TURNS and function is not None and _arithmetic(source, function):
+            seen.add(event.node)
+            yield event.node, f"np.vectorize calls a Python function for each of {elements:,} elements, or more"
+
+
+def _arithmetic(source: Source, function: ast.AST) -> bool:
+    """Whether a function does with numbers what NumPy has for whole arrays: arithmetic, and one case or another."""
+    body = [
+        one for one in scopes.body(function) if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
+    ]
+    inside = [n for one in body for n in trees.walk(one)]
+    if any(isinstance(n, OTHER) or isinstance(getattr(n, "value", None), str) for n in inside):
+        return False
+    calls = [n.func for n in inside if isinstance(n, ast.Call)]
+    whole = (values.qualified(source, f) for f in calls if not (isinstance(f, ast.Name) and f.id in OF_NUMBERS))
+    return all(name.startswith(("math.", "numpy.")) for name in whole)
 
 
 def head(loop: Loop) -> tuple[tuple[int, int], tuple[int, int]]:
