@@ -10,7 +10,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.host import kerascalls, singlesteps
+from slowtrain.source.cures.host import batched, kerascalls, singlesteps
 from slowtrain.source.reading import finding, index
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import fits
@@ -24,6 +24,7 @@ GROWN = 1.4  # times as long at the end as in the beginning
 STEADILY = 0.9  # rank correlation of calls with their number; a machine that gets busier is far from it
 FIXED_SHARE = 0.5  # of a call: below, the call's own work is what takes the time
 CALLED = "call model(x, training=False) in a tf.function, or predict all inputs at once"
+AT_ONCE = "predict all rows in one call before the loop, and take each turn's from what it gives"
 ON_BATCH = "call predict_on_batch, which makes no data set and no iterator around its input"
 MOSTLY = 0.9  # of the steps: those that are seen in a window make such a call
 
@@ -62,7 +63,9 @@ class PredictInLoop(Cause):
     ## What to do
     For small inputs call the model: `model(x, training=False)`, best inside a `tf.function` with a
     fixed `input_signature`, or `predict_on_batch`; instead of a `fit` per chunk call
-    `train_on_batch`. Better still, collect inputs and predict them in one call.
+    `train_on_batch`. Better still, collect inputs and predict them in one call: where each turn
+    predicts a row of an array, and nothing in the loop changes the model or the rows,
+    `slowtrain fix` does that.
 
     ## When it is not worth it
     When a call works on whole data sets; its fixed cost then does not show.
@@ -125,11 +128,11 @@ class PredictInLoop(Cause):
                 once = once or _edits(trace, groups[0], singlesteps.with_history)
             yield Prescription("edit", Effect.EQUIVALENT, chunks, edits=once)
         else:
-            found = tuple(
-                e for g in groups if g.loop == "predict" for e in _edits(trace, g, kerascalls.predicted_at_once)
-            )
-            if found:
-                yield Prescription("edit", Effect.EQUIVALENT, ON_BATCH, edits=tuple(dict.fromkeys(found)))
+            whole, each = (_of_all(trace, groups, cure) for cure in (batched.at_once, kerascalls.predicted_at_once))
+            if whole:
+                yield Prescription("edit", Effect.EQUIVALENT, AT_ONCE, edits=whole)
+            if each:
+                yield Prescription("edit", Effect.EQUIVALENT, ON_BATCH, edits=each)
             yield Prescription("edit", Effect.EQUIVALENT, CALLED)
 
     def spot(self, source: Source) -> Iterable[Spot]:
@@ -137,11 +140,15 @@ class PredictInLoop(Cause):
         known = list(fits.little(source))
         for call in () if known else dict.fromkeys(reached.little_predicts(source)):
             says = "predict() is called for few rows in each turn of a loop, and each call has its fixed price"
-            yield Spot(*index.operation(call), says, Prescription("edit", Effect.EQUIVALENT, CALLED))
+            whole = tuple(batched.of_call(source, call))
+            cure = AT_ONCE if whole else CALLED
+            yield Spot(*index.operation(call), says, Prescription("edit", Effect.EQUIVALENT, cure, edits=whole))
         for call, says, changed in known:
             cure = ON_BATCH if changed else CALLED
             if finding.called(call) == "fit":
                 cure = "call train_on_batch for each chunk, or one fit over all of them"
+            elif whole := tuple(batched.of_call(source, call)):
+                cure, changed = AT_ONCE, whole
             yield Spot(*index.operation(call), says, Prescription("edit", Effect.EQUIVALENT, cure, edits=changed))
 
     fixes = (
@@ -166,7 +173,7 @@ class PredictInLoop(Cause):
         model = keras.Sequential([keras.layers.Dense(1)])
         model.compile("sgd", "mse")
         history = model.fit(x, x[:, :1])
-        scores = [model.predict_on_batch(x[i : i + 1]) for i in range(len(x))]
+        scores = [predicted for predicted in model.predict(x, verbose=0)[:, None]]
         """,
         ),
     )
@@ -216,6 +223,12 @@ class PredictInLoop(Cause):
 
 def _edits(trace: Trace, group: Group, cure: Callable[[Source, int], list[Edit]]) -> tuple[Edit, ...]:
     return measured.first(trace, [group.place] if group.place is not None else [], cure)
+
+
+def _of_all(trace: Trace, groups: Sequence[Group], cure: Callable[[Source, int], list[Edit]]) -> tuple[Edit, ...]:
+    """A cure of every line that predicts, as far as it can be made."""
+    found = (e for g in groups if g.loop == "predict" for e in _edits(trace, g, cure))
+    return tuple(dict.fromkeys(found))
 
 
 def _one_step(trace: Trace, group: Group) -> bool:

@@ -224,15 +224,17 @@ def _saves(node: ast.AST) -> bool:
 def predicted_at_once(source: Source, line: int) -> list[Edit]:
     """``model.predict(x)`` at ``line`` as ``predict_on_batch``: the same function without an iterator around it."""
     call = finding.only(source, line, "predict")
-    if call is None or not isinstance(call.func, ast.Attribute) or len(call.args) > 1:
-        return []
-    names = {k.arg for k in call.keywords}
-    if not names <= PLAIN_PREDICT or (not call.args and "x" not in names):
-        return []
-    given = finding.keyword(call, "x", 0)
-    if given is None or kinds.dataset(source, given) or _of_batches(given):
+    given = finding.keyword(call, "x", 0) if call is not None and plainly_predicts(call) else None
+    if call is None or given is None or kinds.dataset(source, given) or _of_batches(given):
         return []
     return _renamed(source, call, "predict_on_batch", ("verbose", "batch_size"))
+
+
+def plainly_predicts(call: ast.Call) -> bool:
+    """Whether ``predict`` is given one input, and nothing that steers it."""
+    names = {k.arg for k in call.keywords}
+    plain = isinstance(call.func, ast.Attribute) and names <= PLAIN_PREDICT
+    return plain and len(call.args) + ("x" in names) == 1
 
 
 def _of_batches(given: ast.expr) -> bool:

@@ -1,0 +1,212 @@
+"""Models of Keras whose answer to a row is made of that row alone, so that many rows may be answered at once."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from slowtrain.source import FUNCTIONS, Source, trees
+from slowtrain.source.reading import finding, index, kinds, objects, scopes, values
+
+# Layers that do the same to each row when they do not train, whatever else is in the batch, and draw nothing then.
+BY_ROW = frozenset(
+    "Input InputLayer Dense Activation ReLU LeakyReLU PReLU ELU Softmax Dropout SpatialDropout1D SpatialDropout2D "
+    "SpatialDropout3D GaussianNoise GaussianDropout AlphaDropout ActivityRegularization BatchNormalization "
+    "LayerNormalization GroupNormalization UnitNormalization Normalization Rescaling Flatten Reshape Permute "
+    "RepeatVector Cropping1D Cropping2D ZeroPadding1D ZeroPadding2D UpSampling1D UpSampling2D Conv1D Conv2D Conv3D "
+    "DepthwiseConv1D DepthwiseConv2D SeparableConv1D SeparableConv2D Conv1DTranspose Conv2DTranspose MaxPooling1D "
+    "MaxPooling2D MaxPooling3D MaxPool1D MaxPool2D AveragePooling1D AveragePooling2D AvgPool1D AvgPool2D "
+    "GlobalMaxPooling1D GlobalMaxPooling2D GlobalAveragePooling1D GlobalAveragePooling2D GlobalMaxPool1D "
+    "GlobalAvgPool1D GlobalAvgPool2D GlobalMaxPool2D Embedding LSTM GRU SimpleRNN Bidirectional TimeDistributed "
+    "Concatenate Add Subtract Multiply Average Maximum Minimum Dot Attention AdditiveAttention MultiHeadAttention "
+    "Identity RandomFlip RandomRotation RandomZoom RandomContrast RandomTranslation".split()
+)
+MERGED = frozenset("add concatenate multiply average maximum minimum subtract".split())
+# Classes whose first argument may be an axis.
+ALONG = frozenset("Softmax BatchNormalization LayerNormalization UnitNormalization Concatenate".split())
+SEQUENTIAL = frozenset({"keras.Sequential", "keras.models.Sequential"})
+FUNCTIONAL = frozenset({"keras.Model", "keras.models.Model"})
+CLONED = frozenset({"keras.models.clone_model", "keras.clone_model"})
+INPUTS = frozenset({"keras.Input", "keras.layers.Input"})
+NUMBERS = frozenset("int float len max min round tuple".split())
+ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+SEVERAL = (ast.List, ast.Tuple, ast.Dict)
+
+
+def alone(source: Source, model: ast.expr) -> bool:
+    """Whether all that ``model`` may be is made in this file of layers that know of no other row, with one output.
+
+    Of models that come from files, from elsewhere, or have layers of the script's own, nobody knows.
+    """
+    switched = index.of(source).called("set_learning_phase") or objects.assigned(source, "stateful")
+    return not switched and _Reader(source).model(model)
+
+
+@dataclass
+class _Reader:
+    """What is on the way to itself (``h = Dense(n)(h)``) is taken for good: all else that it is made of is seen."""
+
+    source: Source
+    seen: set[tuple[str, ast.AST]] = field(default_factory=set)
+
+    def every(self, node: ast.expr, wanted: Callable[[ast.expr], bool]) -> bool:
+        """Whether all that a name or an attribute may hold is ``wanted``."""
+        key = (wanted.__name__, node)
+        if key in self.seen:
+            return True
+        self.seen.add(key)
+        found = held(self.source, node)
+        return bool(found) and all(wanted(one) for one in found)
+
+    def returned(self, call: ast.Call, wanted: Callable[[ast.expr], bool]) -> bool:
+        """Whether a plain function of this file gives nothing but what is ``wanted``."""
+        made = finding.defined(self.source, finding.called(call), call)
+        own = isinstance(call.func, ast.Name) or scopes.dotted(call.func).startswith("self.")
+        if made is None or made.decorator_list or not own or (wanted.__name__, made) in self.seen:
+            return made is not None and (wanted.__name__, made) in self.seen
+        self.seen.add((wanted.__name__, made))
+        found = [n for n in scopes.own(made.body) if isinstance(n, (ast.Return, ast.Yield, ast.YieldFrom))]
+        return bool(found) and all(isinstance(n, ast.Return) and n.value is not None and wanted(n.value) for n in found)
+
+    def model(self, node: ast.expr) -> bool:
+        if not isinstance(node, ast.Call):
+            return self.every(node, self.model)
+        name = values.qualified(self.source, node.func)
+        if name in SEQUENTIAL:
+            return self.stacked(node)
+        if name in FUNCTIONAL:
+            given = finding.keyword(node, "outputs", 1)
+            return given is not None and self.single(given)
+        if name in CLONED:
+            return len(node.args) == 1 and not node.keywords and self.model(node.args[0])
+        return not name and self.returned(node, self.model)
+
+    def stacked(self, call: ast.Call) -> bool:
+        """``Sequential([...])``, and all that the file adds to whatever is no set."""
+        given = finding.keyword(call, "layers", 0)
+        first = given.elts if isinstance(given, (ast.List, ast.Tuple)) else [given] if given is not None else []
+        parts = [one.value if isinstance(one, ast.Starred) else one for one in first]
+        parts = [one.elt if isinstance(one, (ast.ListComp, ast.GeneratorExp)) else one for one in parts]
+        for one in index.of(self.source).called("add"):
+            owner = one.func.value if isinstance(one.func, ast.Attribute) else None
+            made = values.assigned(self.source, owner) if isinstance(owner, ast.Name) else None
+            if isinstance(made, ast.Set) or (isinstance(made, ast.Call) and finding.called(made) == "set"):
+                continue
+            parts += one.args
+        return all(self.layer(one) for one in parts)
+
+    def layer(self, node: ast.expr) -> bool:
+        if not isinstance(node, ast.Call):
+            return self.every(node, self.layer)
+        name = values.qualified(self.source, node.func)
+        if name in INPUTS or (name.startswith("keras.layers.") and name.rpartition(".")[2] in BY_ROW):
+            return self.plain(node, name.rpartition(".")[2])
+        return self.model(node)
+
+    def plain(self, call: ast.Call, kind: str) -> bool:
+        """Whether nothing that a layer is given makes it look along the batch, remember, or run the script's code."""
+        if any(k.arg is None for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
+            return False
+        named = {k.arg: k.value for k in call.keywords}
+        state = named.pop("stateful", None)
+        axes = [named[n] for n in ("axis",) if n in named] + (call.args[:1] if kind in ALONG else [])
+        functions = [v for n, v in named.items() if n and n.endswith("activation")]
+        functions += call.args[1:2] if kind == "Dense" else call.args[:1] if kind == "Activation" else []
+        if state is not None and not (isinstance(state, ast.Constant) and not state.value):
+            return False
+        if not all(_inside(axis) for axis in axes) or not all(self.known(one) for one in functions):
+            return False
+        return all(self.harmless(n) for one in (*call.args, *named.values()) for n in trees.walk(one))
+
+    def known(self, function: ast.expr) -> bool:
+        """A function of a library's by its name."""
+        whole = values.qualified(self.source, function)
+        return isinstance(function, ast.Constant) or whole.startswith(("keras.activations.", "tensorflow.nn."))
+
+    def harmless(self, node: ast.AST) -> bool:
+        if isinstance(node, ast.Call):
+            whole = values.qualified(self.source, node.func)
+            if whole.startswith("keras.layers."):
+                return self.layer(node)
+            return whole.startswith("keras.") or (isinstance(node.func, ast.Name) and node.func.id in NUMBERS)
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            last = scopes.dotted(node).rpartition(".")[2]
+            return finding.defined(self.source, last) is None and last not in _classes(self.source)
+        return not isinstance(node, ast.Lambda)
+
+    # -- tensors of functional models
+
+    def single(self, node: ast.expr) -> bool:
+        """Whether ``node`` is one tensor of a model, of which each row is made of the same row of the inputs."""
+        if isinstance(node, ast.BinOp):
+            sides = [s for s in (node.left, node.right) if not isinstance(s, ast.Constant)]
+            return isinstance(node.op, ARITHMETIC) and bool(sides) and all(self.single(s) for s in sides)
+        if isinstance(node, ast.Subscript):
+            first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+            whole = isinstance(first, ast.Slice) and not (first.lower or first.upper or first.step)
+            return whole and self.single(node.value)
+        if isinstance(node, ast.Attribute) and node.attr in ("input", "output"):
+            return self.model(node.value)
+        return self.applied(node) if isinstance(node, ast.Call) else self.every(node, self.single)
+
+    def applied(self, call: ast.Call) -> bool:
+        """``Dense(8)(h)``, ``shared(h)``, ``concatenate([a, b])``, ``block(h, 64)`` of this file."""
+        name = values.qualified(self.source, call.func)
+        if name in INPUTS:
+            return True
+        if name.startswith("keras.layers.") and name.rpartition(".")[2] in MERGED:
+            axis = finding.keyword(call, "axis", 1)
+            return (axis is None or _inside(axis)) and self.inputs(call.args[:1])
+        if name:
+            return False
+        if isinstance(call.func, ast.Call) or not finding.defined(self.source, finding.called(call), call):
+            return not call.keywords and self.layer(call.func) and self.inputs(call.args)
+        return self.returned(call, self.single)
+
+    def inputs(self, given: list[ast.expr]) -> bool:
+        parts = [p for one in given for p in (one.elts if isinstance(one, (ast.List, ast.Tuple)) else [one])]
+        return bool(parts) and all(self.single(p) for p in parts)
+
+
+def held(source: Source, node: ast.expr) -> list[ast.expr]:
+    """All expressions whose values a name or an attribute of ``self`` may hold; none where not all are seen."""
+    if isinstance(node, ast.Name):
+        return _named(source, node)
+    if not isinstance(node, ast.Attribute) or not objects.of_self(node) or objects.set_by_name(source, node.attr):
+        return []
+    stored = objects.stores(source, node.attr)
+    kind = objects.class_of(source, node)
+    bases = [scopes.dotted(b).rpartition(".")[2] for b in kind.bases] if kind is not None else []
+    if not stored and node.attr == "model" and "Callback" in bases:  # Keras's own: the model that is trained with it
+        fits = index.of(source).called("fit")
+        return [c.func.value for c in fits if isinstance(c.func, ast.Attribute)]
+    found = [values.given(source, one) for one in stored]
+    return [one for one in found if one is not None] if None not in found else []
+
+
+def _named(source: Source, name: ast.Name) -> list[ast.expr]:
+    scope = kinds.where_bound(source, name)
+    if scope is None or name.id in values.shared(source):
+        return []
+    if isinstance(scope, FUNCTIONS) and name.id in scopes.parameters(scope):
+        calls = index.of(source).called(scope.name)
+        given = [kinds.given_in(scope, call, name.id) for call in calls]
+        named = [n for n in values.loads(source, scope.name) if n not in [c.func for c in calls]]
+        given += [values.given(source, one) for one in values.stores(scope, name.id) if isinstance(one, ast.Name)]
+        return [one for one in given if one is not None] if calls and None not in given and not named else []
+    found = [values.given(source, one) if isinstance(one, ast.Name) else None for one in values.stores(scope, name.id)]
+    return [one for one in found if one is not None] if None not in found else []
+
+
+def _classes(source: Source) -> set[str]:
+    return {kind.name for kind in objects.classes(source)}
+
+
+def _inside(axis: ast.expr) -> bool:
+    """Whether an axis, or each of several, surely is not the batch's."""
+    if isinstance(axis, (ast.List, ast.Tuple)):
+        return bool(axis.elts) and all(_inside(one) for one in axis.elts)
+    if isinstance(axis, ast.UnaryOp) and isinstance(axis.op, ast.USub):
+        return isinstance(axis.operand, ast.Constant) and axis.operand.value == 1
+    return isinstance(axis, ast.Constant) and isinstance(axis.value, int) and axis.value >= 1
