@@ -404,6 +404,50 @@ def test_elements_may_overtake_each_other_where_nothing_limits_the_threads() -> 
     assert [p.effect for p in several if p.edits] == [Effect.EXACT]
 
 
+PADDED = """
+    import tensorflow as tf
+    @tf.function
+    def step(x, rate):
+        return tf.reduce_sum(model(x)) * rate / x.shape[-1]
+    for x, rate in batches:
+        step(x, rate)
+    """
+
+
+def reshaped(shape: str, rate: str) -> str:
+    """Traces of a step for ``shape`` and ``rate``, in which # is the trace's number."""
+    leaves = f'{{"x":{{"kind":"tensor","shape":{shape},"dtype":"float32"}},"rate":{rate}}}'
+    return RETRACED + "".join(
+        f'@event trace name=step start={10 * i} end={10 * i + 9} data={{"nth":{i + 1},"number":1,'
+        f'"site":["train.py",6],"file":"train.py","line":2,"signature":{leaves.replace("#", str(i + 3))}}}\n'
+        for i in range(40)
+    )
+
+
+def opened(drawing: str, text: str = PADDED) -> list[list[str]]:
+    trace = recorded(drawing, text)
+    cause = next(c for c in all_causes() if c.id == "host/retracing")
+    evidence = cause.examine(trace)
+    assert evidence is not None
+    return [[e.text for e in p.edits] for p in cause.prescribe(trace, evidence) if p.edits]
+
+
+FIXED_RATE = '{"kind":"python","type":"float","value":"0.1"}'
+RATE = '{"kind":"python","type":"float","value":"0.#"}'
+
+
+def test_shapes_are_left_open_where_the_sizes_that_are_asked_for_stay() -> None:
+    assert opened(reshaped("[8,#,40]", FIXED_RATE)) == [["(reduce_retracing=True)"]]
+    assert opened(reshaped("[8,40,#]", FIXED_RATE)) == []
+    ranks = reshaped("[8,#,40]", FIXED_RATE).replace("[8,7,40]", "[8,40]")
+    assert opened(ranks) == []
+
+
+def test_numbers_and_shapes_that_change_have_one_cure() -> None:
+    assert opened(reshaped("[8,#,40]", RATE)) == [["tf.constant(", ", tf.float32)", "(reduce_retracing=True)"]]
+    assert opened(reshaped("[8,40,#]", RATE)) == []
+
+
 JOINED = """
 step    1111111111
 device  ....kkkkkk

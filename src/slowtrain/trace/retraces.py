@@ -136,6 +136,20 @@ def changes(events: Sequence[Event]) -> list[tuple[str, int, str]]:
     return sorted(((n, c, t) for n, (c, t) in seen.items()), key=lambda r: (-r[1], len(r[0]), r[0]))
 
 
+def axes(events: Sequence[Event]) -> dict[str, tuple[int | None, ...] | None]:
+    """Sizes of each tensor and array that all traces were given, None for one that differs; None for other ranks."""
+    signatures = [e.data.get("signature") or {} for e in events]
+    found: dict[str, tuple[int | None, ...] | None] = {}
+    for name in set(signatures[0]).intersection(*signatures) if signatures else ():
+        leaves = [signature[name] for signature in signatures]
+        shapes = [leaf.get("shape") for leaf in leaves if leaf.get("kind") in ("tensor", "array")]
+        if len(shapes) == len(leaves) and all(isinstance(shape, list) for shape in shapes):
+            alike = len({len(shape or ()) for shape in shapes}) == 1
+            each = zip(*(shape or () for shape in shapes), strict=True) if alike else ()
+            found[name] = tuple(s[0] if len(set(s)) == 1 else None for s in each) if alike else None
+    return found
+
+
 def _nearest(earlier: Sequence[Leaves], after: Leaves) -> Leaves:
     """Of the earlier signatures the one that differs least, the newest of equals: what was new about this one."""
 

@@ -17,12 +17,13 @@ from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import retraces
 from slowtrain.trace import Event, Floats, Trace
-from slowtrain.trace.retraces import Traced, by_function, changes
+from slowtrain.trace.retraces import Traced, axes, by_function, changes
 from slowtrain.whatif import Drop, Remedy
 
 LEAST = 3  # traces of one function after its first: Keras' own functions see a last, smaller batch, and relax
 DEAR = 0.2  # of the steady steps
 OTHERWISE = "give the function the same objects each time, and tensors for what changes"
+BOTH = "pass the numbers that change as tensors, and leave the varying shapes open: reduce_retracing=True"
 ENTRY = re.compile(r"(\w+)\['(\w+)'\]")  # of a mapping, as a signature calls it
 ITEM = re.compile(r"\w+\[\d+\]")  # of a tuple, with names or without
 NEW_OBJECT = re.compile(r"a new (\w+) object each call")
@@ -93,6 +94,8 @@ class Retracing(Cause):
         text = rows[0][2] if rows else ""
         if trace.on_jax:
             yield Prescription("edit", Effect.EQUIVALENT, _on_jax(rows[0][0], text) if rows else OTHERWISE)
+        elif both := _both(trace, found[0], rows) if found else ():
+            yield Prescription("edit", Effect.EQUIVALENT, BOTH, edits=both)
         elif "Python" in text:
             tensor = f"pass {rows[0][0]} as a tensor (tf.constant) or keep it in a tf.Variable"
             yield Prescription("edit", Effect.EQUIVALENT, tensor, edits=_as_tensors(trace, found[0], rows))
@@ -271,10 +274,24 @@ def _as_fields(trace: Trace, worst: Traced, rows: list[tuple[str, int, str]]) ->
 
 
 def _opened(trace: Trace, worst: Traced, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:
-    """``reduce_retracing``, where nothing but shapes changes."""
+    """``reduce_retracing``, where nothing but shapes changes, each of one rank: of several, a graph would know none."""
     if worst.written is None or not all(text.startswith("shape") for _, _, text in rows):
         return ()
-    return measured.first(trace, [worst.written], retraced.reduced)
+    known = axes(worst.events)
+    if any(known.get(name, ()) is None for name, _, _ in rows):
+        return ()
+    return measured.first(trace, [worst.written], lambda source, line: retraced.reduced(source, line, known))
+
+
+def _both(trace: Trace, worst: Traced, rows: list[tuple[str, int, str]]) -> tuple[Edit, ...]:
+    """Numbers as tensors and shapes left open, where a function is traced for either."""
+    shapes = [row for row in rows if row[2].startswith("shape")]
+    numbers = [row for row in rows if row not in shapes]
+    opened = _opened(trace, worst, shapes) if shapes and numbers else ()
+    given = _as_tensors(trace, worst, numbers) if opened else ()
+    text = text_of(trace, opened[0].file) if opened else None
+    together = tuple(dict.fromkeys((*given, *opened)))
+    return together if given and text is not None and measured.parses(text, together) else ()
 
 
 def _on_jax(name: str, changed: str) -> str:

@@ -442,6 +442,20 @@ def step(ids, y):
 """,
         None,
     ),
+    "reduced of_a_shape_in_the_graph": (
+        """\
+import tensorflow as tf
+@tf.function  # HERE
+def step(ids, y):
+    return loss(y, model(ids)) / tf.cast(tf.shape(ids)[1], tf.float32)
+""",
+        """\
+import tensorflow as tf
+@tf.function(reduce_retracing=True)  # HERE
+def step(ids, y):
+    return loss(y, model(ids)) / tf.cast(tf.shape(ids)[1], tf.float32)
+""",
+    ),
     "reduced 5": (
         """\
 import tensorflow as tf
@@ -474,3 +488,24 @@ def test_edit(name: str) -> None:
         given = dict(one.split("=") for one in numbers.split(","))
         found = retraced.as_tensors(text, line(before), given)
     assert (edits.changed(text, found) if found else None) == after
+
+
+def seen(body: str, sizes: retraced.Sizes) -> list[str]:
+    text = source.parse("train.py", f"import tensorflow as tf\n@tf.function\ndef step(x, y):\n    {body}\n")
+    assert text is not None
+    return [e.text for e in retraced.reduced(text, 3, sizes)]
+
+
+@pytest.mark.parametrize("axis", ["-1", "2", "0", "-3"])
+def test_a_size_that_stays_may_be_asked_for(axis: str) -> None:
+    assert seen(f"return f(x, x.shape[{axis}])", {"x": (8, None, 40)}) == ["(reduce_retracing=True)"]
+
+
+@pytest.mark.parametrize("asked", ["x.shape[1]", "x.shape[-2]", "x.shape[3]", "x.shape", "x.shape[1:]", "y.shape[0]",
+                                   "x.get_shape()", "len(x)", "x.shape[n]"])  # fmt: skip
+def test_a_size_that_varies_may_not(asked: str) -> None:
+    assert seen(f"return f(x, {asked})", {"x": (8, None, 40), "y": None}) == []
+
+
+def test_what_is_no_longer_the_argument_may_not_be_asked() -> None:
+    assert seen("x = tf.transpose(x); return f(x.shape[0])", {"x": (8, None, 40)}) == []

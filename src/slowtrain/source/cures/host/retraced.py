@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 
 from slowtrain.model import Edit
 from slowtrain.source import FUNCTIONS, Source, edits, trees
@@ -18,6 +19,7 @@ WANTS_PYTHON = frozenset(
     "zeros ones fill reshape range one_hot transpose split tile pad repeat concat expand_dims squeeze slice top_k "
     "uniform normal truncated_normal dropout map_fn while_loop cond print function constant device roll eye".split()
 )
+Sizes = Mapping[str, "tuple[int | None, ...] | None"]
 ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 
 
@@ -252,10 +254,15 @@ def _meets_tensor(source: Source, node: ast.AST, above: Statements) -> bool:
     return False
 
 
-def reduced(source: Source, line: int) -> list[Edit]:
-    """The ``tf.function`` at ``line`` with ``reduce_retracing=True``, where neither it nor a model asks for a shape."""
+def reduced(source: Source, line: int, sizes: Sizes | None = None) -> list[Edit]:
+    """The ``tf.function`` at ``line`` with ``reduce_retracing=True``, where neither it nor a model asks for a shape.
+
+    ``sizes``: of the axes of its parameters, None for those that vary; for the others it may ask.
+    """
     function = graph_function(source, line)
-    if function is None or _asks_for_shape(function) or any(_wants_sizes(source, m) for m in _models(source)):
+    if function is None or _asks_for_shape(source, function, sizes or {}):
+        return []
+    if any(_wants_sizes(source, m) for m in _models(source)):
         return []
     for one in function.decorator_list:
         if isinstance(one, ast.Call) and scopes.full(source, one.func) == "tensorflow.function":
@@ -292,13 +299,25 @@ def _wants_sizes(source: Source, method: ast.FunctionDef) -> bool:
     return False
 
 
-def _asks_for_shape(function: ast.FunctionDef) -> bool:
-    """Whether a shape or a length is read in Python."""
+def _asks_for_shape(source: Source, function: ast.FunctionDef, sizes: Sizes) -> bool:
+    """Whether a shape or a length is read in Python; ``tf.shape(x)`` is not, and what does not vary may be."""
+    above = finding.parents(source)
+    own = scopes.bound(function.body)
     for node in trees.walk(function):
         if isinstance(node, ast.Attribute) and node.attr in ("shape", "get_shape"):
-            return True
+            known = isinstance(node.value, ast.Name) and node.value.id not in own and sizes.get(node.value.id)
+            stays = isinstance(known, tuple) and _size_at(known, above.get(node)) is not None
+            if not stays and scopes.full(source, node) != "tensorflow.shape":
+                return True
         if isinstance(node, ast.Call) and finding.called(node) == "len":
             return True
         if isinstance(node, FUNCTIONS) and node is not function:
             return True
     return False
+
+
+def _size_at(sizes: tuple[int | None, ...], item: ast.AST | None) -> int | None:
+    """The size that ``x.shape[-1]`` reads; None where it varies, or is no one axis."""
+    text = ast.unparse(item.slice) if isinstance(item, ast.Subscript) else ""
+    axis = int(text) if re.fullmatch(r"-?\d+", text) else None
+    return sizes[axis] if axis is not None and -len(sizes) <= axis < len(sizes) else None
