@@ -14,6 +14,7 @@ from slowtrain.errors import InputError
 from slowtrain.model import Edit
 from slowtrain.model.proof import Changed
 from slowtrain.source import Source, edits
+from slowtrain.source.cures import measured
 from slowtrain.verify import files
 
 LINES = (
@@ -244,6 +245,36 @@ def test_comments_of_a_loop_behind_something_else_have_no_place() -> None:
     assert replaced("if x:\n    y = 1; z = 2\nelse: \n    for i in a: f(i)  # why\n", "g()").endswith(
         "    g()  # why\n"
     )
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_comments_of_an_expression_that_is_replaced_stay_inside_the_new_one(newline: str) -> None:
+    rows = [
+        "if True:",
+        "    y = f(",
+        "        1,  # one ünï",
+        "        # type: ignore",
+        "        2,",
+        "        # two",
+        "    )[0]",
+    ]
+    text = Source("f.py", newline.join(rows) + newline)
+    call = next(n for n in ast.walk(text.tree) if isinstance(n, ast.Call))
+    called = edits.changed(text, [edits.replace(text, call, "g(3)")])
+    assert called == newline.join(["if True:", "    y = g(3  # one ünï", "    # two", "    )[0]", ""])
+    named = edits.changed(text, [edits.replace(text, call, "g")])
+    assert named == newline.join(["if True:", "    y = (g  # one ünï", "    # two", "    )[0]", ""])
+    said = edits.changed(text, [edits.replace(text, call, "g(  # one ünï\n4  # two\n)")])
+    assert said.count("#") == 2
+
+
+def test_an_edit_that_loses_a_comment_is_seen() -> None:
+    text = Source("f.py", "y = f(  # noqa\n    1,  # the cluster's rule\n)\n")
+    lost, kept = (Edit("f.py", (1, 6), (3, 0), one) for one in ("2", "2  # the cluster's rule\n"))
+    assert not edits.keep_comments(text, [lost], edits.changed(text, [lost]))
+    assert edits.keep_comments(text, [kept], edits.changed(text, [kept]))
+    assert not measured.parses(text, [lost])
+    assert measured.parses(text, [kept])
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])

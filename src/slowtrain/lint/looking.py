@@ -15,6 +15,7 @@ from slowtrain.lint.documents import Document, Unreadable
 from slowtrain.lint.settings import Settings
 from slowtrain.model import Spot
 from slowtrain.model.findings import UNUSED_IGNORE, FileError, Finding
+from slowtrain.source import edits
 
 if TYPE_CHECKING:
     from slowtrain.causes import Cause
@@ -152,10 +153,11 @@ def _finding(document: Document, rows: list[str], cause: str, title: str, spot: 
 
 
 def checked(document: Document, spot: Spot) -> str | None:
-    """The diff of a spot's edits; None where they cannot be made, change nothing, or leave no Python behind."""
+    """The diff of a spot's edits; None where they change nothing, lose a comment, or leave no Python behind."""
     wanted = spot.prescription.edits if spot.prescription is not None else ()
     try:
-        if not documents.parses(documents.applied(document.source.text, wanted)):
+        text = documents.applied(document.source.text, wanted)
+        if not documents.parses(text) or not edits.keep_comments(document.source, wanted, text):
             return None
         return document.diff(wanted) or None
     except (InputError, Unreadable):

@@ -36,10 +36,23 @@ def insert(source: Source, at: tuple[int, int], text: str) -> Edit:
 
 
 def replace(source: Source, node: Placed, text: str) -> Edit:
-    """``text`` in place of ``node``, under the comments that stood inside it if that is a statement."""
+    """``text`` in place of ``node``, with the comments that stood inside it: above a statement, else at its end."""
     if isinstance(node, ast.stmt):
         return between(source, node, node, text)
-    return Edit(source.file, start(node), end(node), text)
+    several = isinstance(node, ast.expr) and node.lineno != node.end_lineno
+    kept = _comments(source, start(node), end(node), text) if several else []
+    return Edit(source.file, start(node), end(node), _commented(source, node, text, kept))
+
+
+def _commented(source: Source, node: Placed, text: str, kept: Sequence[str]) -> str:
+    """``text`` of an expression with comments before its last bracket, or in parentheses of their own."""
+    if not kept:
+        return text
+    row = _line(source, end(node)[0])
+    indent = row[: len(row) - len(row.lstrip())]
+    opened, closing = (text[:-1], text[-1]) if text[-1:] in (")", "]", "}") else (f"({text}", ")")
+    first, *others = kept
+    return "\n".join([f"{opened}  {first}", *(f"{indent}{one}" for one in others), f"{indent}{closing}"])
 
 
 def between(source: Source, first: ast.stmt, last: ast.stmt, text: str, moved: str = "") -> Edit:
@@ -218,6 +231,11 @@ def _inside(rows: Sequence[bytes], place: tuple[int, int]) -> bool:
 def changed(source: Source, edits: Iterable[Edit]) -> str:
     """The text of ``source`` with ``edits``."""
     return apply(source.text.encode(), edits).decode()
+
+
+def keep_comments(source: Source, edits: Iterable[Edit], text: str) -> bool:
+    """Whether ``text``, which ``edits`` make of the source, still says what comments inside of them said."""
+    return not any(_comments(source, edit.start, edit.end, text) for edit in edits if edit.start != edit.end)
 
 
 def diff(file: str, old: str, new: str, *, added: bool = False) -> str:

@@ -61,13 +61,14 @@ def first(trace: Trace, places: Iterable[Place], edit: Callable[[Source, int], S
 
 
 def parses(source: Source, found: Iterable[Edit]) -> bool:
-    """Whether the file is still Python with the edits, and another text than before."""
+    """Whether the file is still Python with the edits, has its comments, and is another text than before."""
+    found = tuple(found)
     try:
         text = edits.changed(source, found)
         ast.parse(text)
     except (SyntaxError, ValueError, InputError):
         return False
-    return text != source.text
+    return text != source.text and edits.keep_comments(source, found, text)
 
 
 def function_line(node: Node | None) -> int | None:
