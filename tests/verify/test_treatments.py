@@ -86,6 +86,25 @@ def test_a_fit_that_is_told_its_steps_takes_no_more_of_them(tmp_path: Path) -> N
     assert len(trace.lane("step")) < 20
 
 
+THREADS = """
+    import tensorflow as tf
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(num_threads=1)
+    said = tf.config.threading
+    assert (said.get_intra_op_parallelism_threads(), said.get_inter_op_parallelism_threads()) == ({0}, {0})
+"""
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(("treatments", "threads"), [((), 1), (("all-threads",), 0)])
+def test_tensorflow_chooses_its_threads(treatments: tuple[str, ...], threads: int, tmp_path: Path) -> None:
+    script = probing.write(tmp_path / "project", THREADS.format(threads))
+    treated = Candidate("one", {}, Treatment(treatments))
+    probe = probes.run(Script(str(script)), treated, Rule(), tmp_path / "run", limit_s=60)
+    assert probe.failed is None
+    assert build.load(tmp_path / "run").facts.get("faults", []) == []
+
+
 def test_prescriptions_name_treatments_that_there_are() -> None:
     named = set()
     for cause in all_causes():

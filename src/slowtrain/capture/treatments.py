@@ -86,6 +86,16 @@ def xla(recorder: Recorder) -> None:
     _compile_with(recorder, jit_compile=True)
 
 
+def all_threads(recorder: Recorder) -> None:
+    """TensorFlow chooses how many threads it computes with, whatever number the script gives."""
+
+    def told(original: Original, _module: Any, _args: Any, _kwargs: Any) -> Any:
+        return original(0)
+
+    for kind in ("intra", "inter"):
+        _wrap(recorder, "tensorflow", f"config.threading.set_{kind}_op_parallelism_threads", told)
+
+
 def mixed_precision(recorder: Recorder) -> None:
     """Keras' policy is ``mixed_float16`` from the start."""
     on_import(recorder, "keras", lambda keras: keras.mixed_precision.set_global_policy("mixed_float16"))
@@ -117,6 +127,7 @@ TREATMENTS: dict[str, Callable[[Recorder], None]] = {
     "no-eager": no_eager,
     "several-steps": several_steps,
     "xla": xla,
+    "all-threads": all_threads,
     "mixed-precision": mixed_precision,
 }
 """By the name that ``slowtrain verify --treat`` and prescriptions use."""

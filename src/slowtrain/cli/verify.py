@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--treat", metavar="NAMES",
         help="change nothing in the script, but run it with: prefetch, parallel-map, no-eager, several-steps, xla, "
-        "mixed-precision (several with commas)",
+        "all-threads, mixed-precision (several with commas)",
     )  # fmt: skip
     parser.add_argument("--baseline", type=Path, metavar="FILE", help="the script as it is")
     parser.add_argument("--candidate", type=Path, metavar="FILE", help="the script as it would be, run in its place")

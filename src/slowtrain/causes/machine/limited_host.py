@@ -118,7 +118,10 @@ class LimitedHost(Cause):
         cure = {"threads": settings.more_threads, "affinity": settings.more_cores}.get(limit.kind if limit else "")
         changed = everywhere(trace, cure) if cure else ()
         says = "give the process all cores: lift the affinity, quota or thread setting"
-        yield Prescription("edit" if changed else "setting", Effect.EQUIVALENT, says, edits=changed)
+        # What TensorFlow says of its threads, the script has set: from outside they cannot be.
+        treatment = "all-threads" if limit is not None and limit.kind == "threads" else None
+        kind = "edit" if changed else "setting"
+        yield Prescription(kind, Effect.EQUIVALENT, says, edits=changed, treatment=treatment)
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """A file that trains, and keeps TensorFlow or its data sets to one thread, or itself to one core."""
