@@ -109,6 +109,9 @@ model.save_weights("model.weights.h5")
 """
 
 
+CURED = EAGER.replace("def train_step", "@tf.function\ndef train_step")
+
+
 @pytest.mark.tensorflow
 def test_a_script_is_cured_and_the_cure_can_be_taken_back(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
@@ -120,11 +123,13 @@ def test_a_script_is_cured_and_the_cure_can_be_taken_back(tmp_path: Path) -> Non
     assert (found["kept"], found["outcome"], found["written"]) == (["host/eager-step"], "better", True)
     assert found["loss"] in ("same", "not measured") or found["loss"].startswith("within ")
     assert found["low"] > 1.0
-    assert script.read_text() == EAGER.replace("def train_step", "@tf.function\ndef train_step")
+    assert script.read_text() == CURED
     assert (tmp_path / "model.weights.h5").read_text() == "of last week"
-    (undo,) = re.findall(r"^undo: +git (.*)$", done.stdout, re.MULTILINE)
-    subprocess.run(["git", *shlex.split(undo)], cwd=tmp_path, check=True)
-    assert script.read_text() == EAGER
+    (undo,) = re.findall(r"^undo: +(git .*)$", done.stdout, re.MULTILINE)
+    assert found["undo"] == undo
+    for command, text in ((undo, EAGER), (found["apply"], CURED), (undo, EAGER)):
+        subprocess.run(shlex.split(command), cwd="/", check=True)
+        assert script.read_text() == text
 
 
 @pytest.mark.parametrize("target", [["train.py"], ["-m", "train"], ["-m", "pkg.train"]])

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
+import html
+import json
+import re
+import shlex
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
+from slowtrain.cli import _proving
 from slowtrain.cli._proving import Progress
+from slowtrain.model.proof import Changed, Proof
+from slowtrain.source import edits
+
+from ..report import checkups  # noqa: TID252  tests are no package
 
 
 class Clock:
@@ -52,3 +64,32 @@ def test_where_it_is_piped_there_is_a_line_a_minute(
         "slowtrain: pair 12; a process runs for 0 s (at most 4:00 left)",
         "slowtrain: pair 24; a process runs for 0 s (at most 3:00 left)",
     ]
+
+
+@pytest.mark.parametrize("repository", [True, False])
+@pytest.mark.parametrize("written", [True, False])
+def test_the_commands_stand_in_text_json_and_page_and_work_in_any_folder(
+    repository: bool, written: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "a & b"
+    folder.mkdir()
+    if repository:
+        subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    monkeypatch.chdir(folder)
+    before, after = "x = 1\n", "x = 2\n"
+    script = folder / "train.py"
+    script.write_text(after if written else before)
+    name = "a & b/train.py" if repository else "train.py"
+    changed = Changed(script, before.encode(), after.encode())
+    proof = Proof(("train.py",), (), None, edits.diff(name, before, after), (changed,), checkups.input_bound())
+    (folder / "runs").mkdir()
+    _proving.tell(argparse.Namespace(html=None, json=None), proof, Path("runs"), written=written)
+    fix = json.loads((folder / "runs/fix.json").read_text())["fix"]
+    shown = "undo" if written else "apply"
+    assert re.findall(r"^(?:undo|apply): +(git .*)$", capsys.readouterr().out, re.MULTILINE) == [fix[shown]]
+    page = (folder / "runs/fix.html").read_text()
+    assert f"<code>{html.escape(fix['undo'])}</code>" in page
+    turns = [("undo", before), ("apply", after)]
+    for command, text in turns if written else reversed(turns):
+        subprocess.run(shlex.split(fix[command]), cwd="/", check=True)
+        assert script.read_text() == text

@@ -46,6 +46,8 @@ def proven() -> Proof:
         ("train.py:7 subprocess starts other programs",),
         ("two files went to a scratch folder",),
         75.0,
+        "git -C '/home/a & b' apply /home/fix.patch",
+        "git -C '/home/a & b' apply -R /home/fix.patch",
     )
 
 
@@ -56,7 +58,8 @@ def hostile() -> Proof:
     diff = f"--- a/{evil}\n+++ b/{evil}\n+{evil}\n"
     before = checkups.hostile()
     left = ByHand(evil, evil, Effect.EXACT, (evil,), evil)
-    return Proof((evil,), (attempt,), verdict, diff, (), before, before, (left,), (evil,), (evil,))
+    found = Proof((evil,), (attempt,), verdict, diff, (), before, before, (left,), (evil,), (evil,))
+    return replace(found, apply=evil, undo=evil)
 
 
 def test_the_answer_comes_first_and_a_dropped_cure_says_why() -> None:
@@ -122,6 +125,9 @@ def test_the_json_contract() -> None:
     whole = replace(proven(), together=replace(BETTER, scope="run"), after=None)
     fix = json.loads(report.render_json(whole, written=False))["fix"]
     assert (fix["scope"], fix["after"]) == ("run", None)
+    assert (fix["apply"], fix["undo"]) == (proven().apply, proven().undo)
+    fix = json.loads(report.render_json(replace(proven(), apply="", undo=""), written=False))["fix"]
+    assert (fix["apply"], fix["undo"]) == (None, None)
     verdicts = {d["cause"]: d["verdict"] for d in found["diagnoses"]}
     assert verdicts["input/sequential-map"]["speedup"] == 1.61
     json.loads(report.render_json(hostile(), written=False))
@@ -134,6 +140,17 @@ def test_the_page_escapes_and_shows_both_sides() -> None:
     assert "First step done after 4.0 s, with it after 24.3 s." in page
     assert "needs --allow changes-training" in page
     assert "<script>alert(1)" not in proof_html.render(hostile(), written=False)
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_the_page_says_how_to_apply_the_patch_and_take_it_back(written: bool) -> None:
+    page = proof_html.render(proven(), written=written)
+    command = "<code>git -C &#x27;/home/a &amp; b&#x27; apply {}/home/fix.patch</code>"
+    assert page.count(command.format("-R ")) == 1
+    assert page.count(command.format("")) == (0 if written else 1)
+    assert ("It is written." in page) is written
+    assert "ake it back" not in proof_html.render(replace(proven(), apply="", undo=""), written=False)
+    assert "<script>alert(1)" not in proof_html.render(hostile(), written=written)
 
 
 @pytest.mark.browser

@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,8 +115,11 @@ def tell(args: argparse.Namespace, proof: Proof, folder: Path, *, written: bool)
     from slowtrain.report import proof as report
     from slowtrain.report import proof_html
 
+    patch = folder / "fix.patch"
     if proof.diff:
-        _answer.write(folder / "fix.patch", proof.diff)
+        _answer.write(patch, proof.diff)
+    if proof.diff and proof.files:
+        proof = replace(proof, apply=_git_apply(proof, patch, back=False), undo=_git_apply(proof, patch, back=True))
     shown = None
     if proof.before is not None:
         page = proof_html.render(proof, written=written)
@@ -127,9 +131,9 @@ def tell(args: argparse.Namespace, proof: Proof, folder: Path, *, written: bool)
         return
     _answer.show(report.render, proof)
     if proof.diff:
-        print(f"\npatch:  {folder / 'fix.patch'}")
+        print(f"\npatch:  {patch}")
         if proof.files:
-            print(("undo:   " if written else "apply:  ") + _git_apply(proof, folder / "fix.patch", back=written))
+            print(f"undo:   {proof.undo}" if written else f"apply:  {proof.apply}")
     if shown is not None:
         print(f"report: {shown}")
 
@@ -139,6 +143,4 @@ def _git_apply(proof: Proof, patch: Path, *, back: bool) -> str:
     from slowtrain.verify import files
 
     top = files.top([one.path for one in proof.files], Path.cwd())
-    here = top == Path.cwd()
-    words = ["git", *([] if here else ["-C", str(top)]), "apply", *(["-R"] if back else [])]
-    return shlex.join([*words, str(patch if here else patch.resolve())])
+    return shlex.join(["git", "-C", str(top), "apply", *(["-R"] if back else []), str(patch.resolve())])

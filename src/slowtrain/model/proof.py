@@ -53,7 +53,8 @@ class Proof:
     """All that was tried, in order, what it gives ``together``, and the patch.
 
     ``by_hand`` is what is left to a person. ``limits`` says what a probe could not keep from happening, ``notes`` what
-    else was seen.
+    else was seen. ``apply`` and ``undo`` are commands that apply the patch and take it back, in whatever folder they
+    are typed; empty where there is none.
     """
 
     command: tuple[str, ...]
@@ -67,6 +68,8 @@ class Proof:
     limits: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    apply: str = ""
+    undo: str = ""
 
 
 @dataclass(frozen=True)

@@ -138,6 +138,8 @@ def document(proof: Proof, *, written: bool) -> dict[str, Any]:
             "seconds": proof.seconds,
             "diff": proof.diff,
             "written": written,
+            "apply": proof.apply or None,
+            "undo": proof.undo or None,
         }
     )
     return found

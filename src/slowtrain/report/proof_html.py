@@ -24,19 +24,26 @@ def render(found: Proof, *, written: bool) -> str:
     header = el("header", el("div", what, el("h1", word, proof.headline(found))))
     footer = el("footer", el("p", f"Measured for {found.seconds / 60:.1f} minutes; each process is one sample."))
     document = proof.render_json(found, written=written)
-    return shell.page(title, header, el("main", _sections(found)), footer, document)
+    return shell.page(title, header, el("main", _sections(found, written=written)), footer, document)
 
 
-def _sections(found: Proof) -> Iterator[Markup | None]:
+def _sections(found: Proof, *, written: bool) -> Iterator[Markup | None]:
     if found.attempts:
         yield _attempts(found)
     if found.before is not None and found.after is not None:
         yield el("div", _side("Before", found.before), _side("After", found.after), class_="two")
     if found.diff:
-        yield section("The patch", diff(found.diff), aside="what was kept; undo it with git apply -R")
+        yield section("The patch", diff(found.diff), *_commands(found, written=written), aside="what was kept")
     yield listed("For a person", [proof.by_hand(one) for one in found.by_hand])
     limits = [f"a probe cannot keep this to itself: {one}" for one in found.limits]
     yield listed("Notes", [*limits, *found.notes])
+
+
+def _commands(found: Proof, *, written: bool) -> Iterator[Markup]:
+    if found.apply and not written:
+        yield el("p", "Apply it: ", el("code", found.apply))
+    if found.undo:
+        yield el("p", "It is written. Take it back: " if written else "Take it back: ", el("code", found.undo))
 
 
 def _side(title: str, checkup: Checkup) -> Markup:
