@@ -14,10 +14,10 @@ from slowtrain.errors import InputError
 from slowtrain.model.sizing import Device, Point
 from slowtrain.report import sizing as report
 from slowtrain.trace.drawn import drawn
-from slowtrain.verify import curve, needs, sizing
+from slowtrain.verify import curve, needs, probes, sizing
 from slowtrain.verify.curve import knee, line
 from slowtrain.verify.pairs import Bench
-from slowtrain.verify.probes import Probe, Script
+from slowtrain.verify.probes import Candidate, Probe, Script
 from slowtrain.verify.sizing import REACH, Sizing, _next
 
 CARD = Device("a T4", 13627 << 20, "what TensorFlow took of a Tesla T4 that nobody else used, by its own log")
@@ -152,3 +152,44 @@ def test_memory_that_tensorflow_does_not_give_is_one_line(
         needs.memory(bench, CARD)
     assert "slowtrain batch times its steps" in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_of_a_batch_that_is_known_only_larger_ones_are_timed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bench = told(monkeypatch, tmp_path, "tensorflow")
+    monkeypatch.setattr(curve, "measure", lambda *_: pytest.fail("no memory is asked for"))
+    found = curve.curve(bench, None, own=32)
+    assert [p.batch for p in found.points][:3] == [32, 64, 128]
+    assert ({p.peak_bytes for p in found.points}, found.limit_batch, found.notes) == ({None}, None, ())
+    assert [p.batch for p in curve.curve(bench, None, own=32, most=100).points] == [32, 64]
+
+
+def test_a_known_batch_has_to_fit_a_device_all_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bench = told(monkeypatch, tmp_path, "tensorflow")
+    outcome = SimpleNamespace(peak_bytes=1 << 30)
+    sized = SimpleNamespace(largest=lambda _: 70, outcome=lambda _: outcome, measured=[SimpleNamespace(batch=64)])
+    monkeypatch.setattr(curve, "measure", lambda *_: sized)
+    monkeypatch.setattr(needs, "notes", lambda *_: ())
+    found = curve.curve(bench, CARD, own=32)
+    assert [p.batch for p in found.points] == [32, 64]
+    assert (found.limit_batch, found.ended) == (70, "batch 128 would not fit")
+
+
+def test_a_batch_that_nothing_changes_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bench = told(monkeypatch, tmp_path, "tensorflow")
+    monkeypatch.setattr(Sizing, "run", lambda *_, **__: Probe(tmp_path, 4.0, None, 1.0, False, 1.0))
+    found = curve.curve(bench, None, own=32)
+    assert [p.batch for p in found.points] == [32]
+    assert found.ended == "asked for 64 samples its steps took 32: it cannot be changed from outside"
+
+
+def test_probes_are_of_the_text_that_is_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ran: list[Candidate] = []
+
+    def run(_: Script, candidate: Candidate, *__: Any, **___: Any) -> Probe:
+        ran.append(candidate)
+        return Probe(tmp_path, None, None, 1.0, False, None, failed="exit code 1: no data")
+
+    monkeypatch.setattr(probes, "run", run)
+    with pytest.raises(InputError, match="no data"):
+        curve.curve(Bench(Script("a.py"), tmp_path, time.monotonic() + 600), None, own=32, texts={"/a.py": "fit()"})
+    assert [one.texts for one in ran] == [{"/a.py": "fit()"}]

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli import _proving
+    from slowtrain.cli import _proving, _sizing
     from slowtrain.model import Effect
     from slowtrain.source.reading import modules
     from slowtrain.verify import files, fixing
@@ -44,7 +44,7 @@ def main(args: argparse.Namespace) -> int:
     allowed = fixing.SAFE | ({Effect.CHANGES_TRAINING} if args.allow else set())
     stem = args.script if args.module else Path(args.script).stem
     bench = _proving.bench(args, args.script, f"fix-{stem}")
-    proof = fixing.fix(bench, frozenset(allowed))
+    proof = fixing.fix(bench, frozenset(allowed), _sizing.device(None) if args.allow else None)
     written = False
     try:
         if args.write and proof.files:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from slowtrain.trace import Trace, work
 FACT = "batch"  # see beside.KEPT
 # Bytes a millisecond from ordinary memory to a device: the driver locks or copies them first (an H100 took 6 GB/s).
 PAGED = 6e6
+LEAST_STEPS = 8  # of an epoch, to be left: fewer are hardly training
 START_MS = 0.01  # the most that a kernel's start takes, of its own time: those that do nothing take 1 to 5 µs
 
 
@@ -38,7 +40,8 @@ class Curve:
 
 
 def signals(trace: Trace) -> Iterator[Signal]:
-    if curve(trace) is not None:
+    known = curve(trace)
+    if known is not None and len(known.ms) > 1:
         yield Signal.BATCHES
 
 
@@ -50,7 +53,8 @@ def curve(trace: Trace) -> Curve | None:
     try:
         points = [(int(p["batch"]), float(p["step_ms"]), p.get("peak_bytes")) for p in about["points"]]
         knee, limit = about.get("knee"), about.get("limit_batch")
-        if len(points) < 2 or not all(b > 0 and math.isfinite(ms) and ms > 0 for b, ms, _ in points):
+        alone = len(points) == 1 and limit is not None and int(limit) < 2 * points[0][0]  # nothing larger fits
+        if (len(points) < 2 and not alone) or not all(b > 0 and math.isfinite(ms) and ms > 0 for b, ms, _ in points):
             return None
         return Curve(
             {b: ms for b, ms, _ in sorted(points)},
@@ -60,6 +64,22 @@ def curve(trace: Trace) -> Curve | None:
         )
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def of_data(trace: Trace, size: float) -> int | None:
+    """The largest batch of which the data gives ``LEAST_STEPS`` steps; None where nobody knows how long it is.
+
+    That is where it was no array and no epoch of its steps, of ``size`` samples, has come to its end.
+    """
+    ended = trace.steps.block.max(initial=0) > 0
+    rows = work.samples(trace) or (work.epoch(trace, size) if ended else None)
+    return None if rows is None else rows // LEAST_STEPS
+
+
+def told(trace: Trace, about: Mapping[str, Any]) -> Trace:
+    """The trace of a script whose steps were measured at other batch sizes, as :func:`curve` reads them."""
+    found = replace(trace, facts={**trace.facts, FACT: about})
+    return replace(found, signals=found.signals | frozenset(signals(found)))
 
 
 def following_ms(trace: Trace) -> float | None:

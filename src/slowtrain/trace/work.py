@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from slowtrain.model import Category
 from slowtrain.trace import Device, Kernels, Trace, names
 
@@ -178,6 +180,12 @@ def samples(trace: Trace) -> int | None:
         if event.name == "fit" and shape and shape[0]:
             found.append((event.ms, int(shape[0])))
     return max(found)[1] if found else None
+
+
+def epoch(trace: Trace, size: float) -> int | None:
+    """Samples of the longest epoch that was seen, of steps of ``size``; the only one may have gone on."""
+    block = trace.steps.block[trace.steps.block >= 0]
+    return int(np.bincount(block).max() * size) if len(block) else None
 
 
 # Of a core, over all ops of small models at batches of 32 to 400: 10 to 20 GFLOP/s, measured on AVX-512 cores of one

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -29,15 +29,30 @@ LEAST_S = 10.0  # a probe's own time, at the least
 UNRECORDED = "memory and limit are not told: no allocator of TensorFlow's serves what computes these steps"
 
 
-def curve(bench: Bench, device: Device | None, *, growth: bool = False) -> BatchCurve:
-    """Raises ``InputError`` for a script that cannot be measured."""
-    sizing = Sizing(bench)
+def curve(
+    bench: Bench,
+    device: Device | None,
+    *,
+    growth: bool = False,
+    own: int | None = None,
+    most: int | None = None,
+    texts: Mapping[str, str] | None = None,
+) -> BatchCurve:
+    """Raises ``InputError`` for a script that cannot be measured.
+
+    ``own`` is the script's batch for those who know it and look for a larger one: no smaller one is timed, and memory
+    measured only where there is a ``device`` that it has to fit. ``most`` is the largest that is of any use to them.
+    ``texts``: see :class:`Sizing`.
+    """
+    sizing = Sizing(bench, texts)
+    sizing.own = own or sizing.own
+    found, said = None, []
     try:
-        found = measure(sizing, None)
+        found = measure(sizing, None) if device is not None or own is None else None
     except NoRecord:
-        found, device = None, None
+        device, said = None, [UNRECORDED]
     limit = found.largest(Pool(device.limit_bytes, growth)) if found is not None and device is not None else None
-    points, ended = _points(sizing, found, limit)
+    points, ended = _points(sizing, found, limit, BELOW if own is None else 0, MOST if most is None else most)
     if not points:
         raise InputError(f"{bench.script.target} could not be timed: {ended}")
     fixed, slope, low, high = line(points)
@@ -58,17 +73,17 @@ def curve(bench: Bench, device: Device | None, *, growth: bool = False) -> Batch
         ended=ended,
         measured_on=beside.computed_on(sizing.facts),
         source_sha256=beside.source_sha256(sizing.facts),
-        notes=tuple(needs.notes(sizing, found, limit, device)) if found is not None else (UNRECORDED,),
+        notes=tuple(needs.notes(sizing, found, limit, device) if found is not None else said),
     )
 
 
-def _points(sizing: Sizing, found: Sized | None, limit: int | None) -> tuple[list[Point], str]:
-    """By batch, and why there are no more."""
+def _points(sizing: Sizing, found: Sized | None, limit: int | None, below: int, most: int) -> tuple[list[Point], str]:
+    """By batch, up to ``most``, and why there are no more; from the script's own, halved ``below`` times or less."""
     points: list[Point] = []
     batch = sizing.own
-    for _ in range(BELOW):
+    for _ in range(below):
         batch = batch // 2 if batch % 2 == 0 else batch
-    while batch <= MOST:
+    while batch <= most:
         if limit is not None and batch > limit:
             return points, f"batch {batch:,} would not fit"
         if points and sizing.bench.left_s < 2 * LEAST_S:
@@ -92,6 +107,8 @@ def _timed(sizing: Sizing, batch: int) -> Point:
         raise InputError(f"at batch {batch:,} the script failed: {probe.failed}")
     trace = build.load(probe.folder)
     taken = batch_of(trace)
+    if taken == sizing.own != batch:
+        raise InputError(f"asked for {batch:,} samples its steps took {taken:,}: it cannot be changed from outside")
     if taken != batch:
         raise InputError(f"no step took {batch:,} samples, the largest {taken:,}: its data has no more")
     return _point(trace, batch)

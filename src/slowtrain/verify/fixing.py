@@ -12,13 +12,15 @@ from slowtrain.checkup import checkup
 from slowtrain.errors import InputError
 from slowtrain.model import Checkup, Diagnosis, Effect, Prescription
 from slowtrain.model.proof import Attempt, Proof
-from slowtrain.trace import build
-from slowtrain.verify import probes
+from slowtrain.model.sizing import Device
+from slowtrain.trace import Trace, batching, build
+from slowtrain.verify import larger, probes
 from slowtrain.verify.files import Files, diff
 from slowtrain.verify.joint import Joint, Kept, at_once, together
+from slowtrain.verify.larger import Sizes
 from slowtrain.verify.left import PROVEN, by_hand, notes, unseen
 from slowtrain.verify.pairs import Bench, Trial, compare
-from slowtrain.verify.probes import Candidate, Rule, Treatment
+from slowtrain.verify.probes import Candidate, Probe, Rule, Treatment
 from slowtrain.verify.proving import STEADY_S, STEPS, differing, foretold, judged, own
 from slowtrain.verify.seen import Seen, least_s
 
@@ -48,8 +50,11 @@ class Tried:
     rule: Rule = field(default_factory=Rule)
 
 
-def fix(bench: Bench, allowed: frozenset[Effect] = SAFE) -> Proof:
-    """Cures what can be cured within the time. Raises ``InputError`` where the script itself does not run."""
+def fix(bench: Bench, allowed: frozenset[Effect] = SAFE, device: Device | None = None) -> Proof:
+    """Cures what can be cured within the time. Raises ``InputError`` where the script itself does not run.
+
+    ``device`` is one whose memory a larger batch has to fit.
+    """
     begun = time.monotonic()
     files = Files()
     limits = foretold(bench)
@@ -58,8 +63,12 @@ def fix(bench: Bench, allowed: frozenset[Effect] = SAFE) -> Proof:
     tried: set[tuple[str, str]] = set()
     kept: list[Kept] = []
     as_it_is: list[Trial] = []  # whose baseline is the script as it is
-    over = False
+    over, sizes = False, None
     while (choice := _next(seen, files, allowed, tried, attempts)) is not None:
+        if sizes is None and larger.asks(choice.diagnosis, choice.prescription):
+            seen, sizes = _sized(bench, before, seen, choice, files, kept, device)
+            before = before if kept else seen
+            continue  # the cure may be another now
         tried.add((choice.diagnosis.cause, choice.prescription.says))
         one = _try(bench, before, seen, files, choice, kept)
         attempts.append(one.attempt)
@@ -72,7 +81,7 @@ def fix(bench: Bench, allowed: frozenset[Effect] = SAFE) -> Proof:
             if not _time_for(within, seen):
                 over = True
                 break
-            seen = _diagnose(within, files)
+            seen = _diagnose(within, files, sizes)
     joint = together(bench, before, kept)
     if joint.dropped:  # what is left is what was seen before the first of them was made
         seen, files = kept[len(joint.kept)].before, joint.kept[-1].files
@@ -90,7 +99,7 @@ def fix(bench: Bench, allowed: frozenset[Effect] = SAFE) -> Proof:
         _after(joint, seen, late=late),
         tuple(by_hand(left, attempts, allowed)),
         limits,
-        (*_notes(bench, before, as_it_is), *joint.notes, *([LATE] if over else [])),
+        (*_notes(bench, before, as_it_is), *([sizes.note] if sizes else []), *joint.notes, *([LATE] if over else [])),
         time.monotonic() - begun,
     )
 
@@ -113,7 +122,7 @@ def _after(joint: Joint, seen: Seen, *, late: bool) -> Checkup | None:
     return checkup(trace, diagnose.examine(trace), folder=folder)
 
 
-def _diagnose(bench: Bench, files: Files) -> Seen:
+def _diagnose(bench: Bench, files: Files, sizes: Sizes | None = None) -> Seen:
     bench.say("diagnosing" if not files.current else "diagnosing what is left")
     number = len(list(bench.folder.glob("diagnosis-*")))
     folder = bench.folder / f"diagnosis-{number}"
@@ -124,9 +133,32 @@ def _diagnose(bench: Bench, files: Files) -> Seen:
     )
     if found.failed:
         raise InputError(f"the script does not run by itself ({found.failed}); nothing to compare with")
-    trace = build.load(folder)
+    return _examined(found, build.load(folder), sizes)
+
+
+def _examined(probe: Probe, trace: Trace, sizes: Sizes | None) -> Seen:
+    trace = batching.told(trace, sizes.known) if sizes is not None and sizes.known is not None else trace
     findings = diagnose.examine(trace)
-    return Seen(found, trace, findings, checkup(trace, findings, folder=folder))
+    return Seen(probe, trace, findings, checkup(trace, findings, folder=probe.folder))
+
+
+def _sized(
+    bench: Bench, script: Seen, seen: Seen, choice: Choice, files: Files, kept: Sequence[Kept], device: Device | None
+) -> tuple[Seen, Sizes]:
+    """The script, diagnosed by what its steps take at other batch sizes where that can be measured and written."""
+    probed = _rule(seen, choice)
+    spare = _setting_aside(bench, script, [*((k.rule, k.trial.scope) for k in kept), probed])
+    spare = replace(spare, deadline=spare.deadline - least_s(seen, *probed))
+    sizes = larger.measured(spare, seen, choice.diagnosis, files.texts(), device)
+    if sizes.known is None:
+        return seen, sizes
+    again = _examined(seen.probe, seen.trace, sizes)
+    found = next((d for d in again.findings.diagnoses if d.cause == larger.CAUSE), None)
+    if found is None:
+        return again, replace(sizes, note=sizes.note + larger.NO_GAIN)
+    if not any(larger.asks(found, p) for p in found.prescriptions):
+        return seen, larger.undecided(choice.diagnosis, larger.NO_EDIT)
+    return again, sizes
 
 
 def _next(

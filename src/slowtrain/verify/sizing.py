@@ -55,10 +55,14 @@ class NoRecord(InputError):
 
 
 class Sizing:
-    """Runs the script at one batch size and another. ``facts`` are those of the first probe."""
+    """Runs the script at one batch size and another. ``facts`` are those of the first probe.
 
-    def __init__(self, bench: Bench) -> None:
+    ``texts`` stand in for files on the disk, by absolute path, as in a candidate.
+    """
+
+    def __init__(self, bench: Bench, texts: Mapping[str, str] | None = None) -> None:
         self.bench = bench
+        self.texts = texts or {}
         self.given = any(PLACEHOLDER in a for a in bench.script.arguments)
         self.own = FIRST_BATCH if self.given else 0  # the script's own batch, once it is known
         self.recorded: list[Recorded] = []
@@ -134,7 +138,7 @@ class Sizing:
         bench.say(f"measuring {what}")
         limit_s = max(min(bench.left_s, longest_s), LEAST_LEFT_S)
         return probes.run(
-            script, Candidate(what, treatment=treatment), rule, bench.folder / f"probe-{self._number}",
+            script, Candidate(what, self.texts, treatment), rule, bench.folder / f"probe-{self._number}",
             limit_s=limit_s, seed=bench.seed, tick=bench.tick,
         )  # fmt: skip
 

@@ -28,7 +28,6 @@ BALANCE = 16
 GOAL = 64  # no larger than this: what people use when they have no reason of their own
 WINDOWS = 32  # side by side, that one long sequence is cut into
 START_MS = 0.01  # the most that an op's start takes, of its own time: kernels that do nothing take 1 to 5 µs
-LEAST_STEPS = 8  # of an epoch, to be left: fewer are hardly training
 FIXED = 0.6  # of a step does not follow the batch; less, and the step is computing
 LONG = 500  # turns of a recurrence over which a single sequence is better cut into windows
 PER_SAMPLE = 0.5  # turns of a line for each sample: it goes through the batch
@@ -49,7 +48,8 @@ class SmallBatch(Cause):
     Fewer than sixteen samples a step (than 64 where a GPU was seen at work); and what follows the batch (ops over
     samples beyond what they cost for starting, input made per sample) is the smaller part of the step. Where the run
     has steps of different batch sizes, their times say so directly. A single long sequence through a recurrent
-    layer counts likewise. Where `slowtrain batch --recording RUN` has measured other batch sizes, only that counts.
+    layer counts likewise. Where `slowtrain batch --recording RUN` has measured other batch sizes, only that counts;
+    `slowtrain fix --allow changes-training` measures them itself where its `--budget` has the time.
 
     ## What to do
     Raise the batch size, and the learning rate with it (in proportion, or by the square root); check the
@@ -75,7 +75,7 @@ class SmallBatch(Cause):
             return None
         if any(sum((g.get("repeated") or {}).values()) >= UNROLLED for g in work.graphs(trace)):
             return None  # the step is dear for its loop of small ops: that is what to cure
-        if trace.share(Category.COMPILE) > 1 - FIXED and len(steps) >= LEAST_STEPS:
+        if trace.share(Category.COMPILE) > 1 - FIXED and len(steps) >= batching.LEAST_STEPS:
             return None  # nor does tracing again follow from the batch's size
         goal = _goal(trace, size)
         if goal is None:
@@ -108,7 +108,8 @@ class SmallBatch(Cause):
             return
         goal = evidence.numbers["goal"]
         changed = _raised(trace, evidence)
-        says = f"use a batch of {goal:.0f} or more, with a learning rate to match"
+        more = " or more" if "fixed_ms" in evidence.numbers else ""  # else it is where more would gain little
+        says = f"use a batch of {goal:.0f}{more}, with a learning rate to match"
         yield Prescription("edit", Effect.CHANGES_TRAINING, says, edits=changed)
         if trace.steps.source == "fit" and not trace.on_jax:
             places = [e.place for e in trace.events_of("compile") if e.place is not None]
@@ -244,9 +245,8 @@ class _Fit:
 
 def _by_curve(trace: Trace, known: batching.Curve, size: float) -> Evidence | None:
     """What was measured at other sizes, up to the knee, to what fits and to what the data has."""
-    rows = work.samples(trace)
-    most = [known.knee or max(known.ms), known.limit_batch, rows and rows // LEAST_STEPS]
-    goal = float(min(m for m in most if m))
+    most = [m for m in (known.knee, known.limit_batch, batching.of_data(trace, size)) if m is not None]
+    goal = float(max((b for b in known.ms if all(b <= m for m in most)), default=0))
     gain = (goal / known.ms_at(goal)) / (size / known.ms_at(size)) if goal >= 2 * size else 1.0
     if gain < GAIN:
         return None
@@ -262,11 +262,7 @@ def _by_curve(trace: Trace, known: batching.Curve, size: float) -> Evidence | No
 
 def _goal(trace: Trace, size: float) -> float | None:
     """The batch to go to; None where the data has too few samples for any worth the name."""
-    rows = work.samples(trace)
-    if rows is None:
-        blocks = np.bincount(trace.steps.block[trace.steps.block >= 0]) if len(trace.steps) else np.zeros(1)
-        rows = int(blocks.max() * size)
-    goal = min(GOAL, rows / LEAST_STEPS)
+    goal = min(GOAL, (work.samples(trace) or work.epoch(trace, size) or 0) / batching.LEAST_STEPS)
     return float(2 ** int(np.log2(goal))) if goal >= 2 * size else None
 
 
