@@ -24,7 +24,7 @@ TESTS ?= tests
 AT_ONCE ?= 2
 PYTEST ?=
 
-.PHONY: help demo test test-slow lint venv venv-oldest test-oldest clinic strangers calibration false-alarms drift-power bench-overhead bench-trace bench-lint bench-long memory-table corpus docs fuzz format clean
+.PHONY: help demo test test-slow lint venv venv-oldest test-oldest clinic strangers calibration fixed-again false-alarms drift-power bench-overhead bench-trace bench-lint bench-long memory-table corpus docs fuzz format clean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -65,8 +65,11 @@ clinic: $(VENV)/.wheel ## run the labelled scripts and the real cases, and print
 strangers: $(VENV)/.wheel ## the same for all scripts that were once unseen (two hours)
 	$(BIN)/python clinic/run.py --set strangers --markdown docs/scoreboard.md
 
-calibration: $(VENV)/.wheel ## slowtrain fix on every slow script, against the hand-made cures (hours)
+calibration: $(VENV)/.wheel ## slowtrain fix on every slow script, against the hand-made cures (many hours; goes on where it ended)
 	$(BIN)/python clinic/fixing.py
+
+fixed-again: $(VENV)/.wheel ## what calibration kept, given to slowtrain fix once more (hours; goes on where it ended)
+	$(BIN)/python clinic/fixing.py --again
 
 false-alarms: $(VENV)/.wheel ## how often fix calls a change better that is none
 	$(BIN)/python clinic/same.py --markdown docs/false-alarms.md

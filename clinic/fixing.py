@@ -1,8 +1,10 @@
 """``slowtrain fix`` on every slow script of the clinic: what it keeps, against the prediction and the hand-made cure.
 
-    python clinic/fixing.py                        all of them, into clinic/fixed.json
+    python clinic/fixing.py                        all of them, into clinic/fixed.json, and ../shared/cases before them
+    python clinic/fixing.py --most 20              so many of those that fixed.json does not hold
     python clinic/fixing.py --only two_moons       some of them
     python clinic/fixing.py --compare              only compares what fixed.json holds with the hand-made cures, anew
+    python clinic/fixing.py --again                only fixes what was kept once more: is there anything left to do?
     python clinic/fixing.py --tell                 only the page and the picture, of what fixed.json holds
     python clinic/fixing.py --seeds                only the pairs of SEEDS, into clinic/seeds.json
 
@@ -10,7 +12,8 @@ Each slow script is copied into a folder of its own and given to ``slowtrain fix
 patched script and the hand-made cure are then run against each other by ``slowtrain verify``; where nothing was, the
 script as it is and the hand-made cure are not compared: nothing of its gain was reached. Where the patch has made the
 very program that the hand-made cure is, they are as fast, and nothing is run. Results are written after each script,
-so that a long measurement can be broken off, and go on with ``--rest``.
+so that a long measurement can be broken off; it goes on with those whose result is not held, or is of another text
+of the script or of its cure (``--anew``: with all). So does ``--again``, with those that have no second run yet.
 
 ``SEEDS`` are pairs of a slow script and its improved form as people publish them. Some of those improved forms change
 training, so that ``fix`` is allowed to; what it made is then given to it once more, to see whether it finds more.
@@ -20,17 +23,19 @@ from __future__ import annotations
 
 import argparse
 import ast
+import hashlib
 import json
 import math
 import statistics
 import subprocess
 import sys
 import tempfile
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from pages import fill
-from run import HERE, Script, scripts
+from run import CASES, HERE, Script, scripts
 
 FIXED = HERE / "fixed.json"
 PAGE = HERE.parent / "docs" / "calibration.md"
@@ -38,27 +43,53 @@ PICTURE = HERE.parent / "docs" / "images" / "calibration.svg"
 SEEDS = ("spectra_energy", "photo_augment_256", "tfrecord_faces", "dense_digits", "regression_feed")
 SEEDED = HERE / "seeds.json"
 TIMEOUT_S = 1200
+ELSEWHERE = ("attempts", "apply", "undo")  # of an answer: told apart, or of a folder that is gone
 AS_GOOD = 0.9  # of the hand-made cure's speed
 
 
 def measure(script: Script, budget: str, against: str, *, seeds: bool = False) -> dict[str, Any]:
     """What ``fix`` says of one script, and how the patched one stands against the hand-made cure."""
-    allowed = ("--allow", "changes-training") if seeds else ()
     with tempfile.TemporaryDirectory(prefix="slowtrain-fixing-") as temporary:
         folder = Path(temporary)
-        target = folder / f"{script.name.replace('-', '_')}.py"
-        target.write_bytes(script.slow.read_bytes())
-        options = ("--budget", budget, *allowed, "--json", "fix.json", "--write", target.name)
-        found = slowtrain(folder, "fix", *options)
+        target = copied(script, folder)
+        found = fix(target, budget, seeds=seeds)
         if "fix" not in found:
-            return {"problem": found["problem"]}
-        result: dict[str, Any] = {"fix": {k: v for k, v in found["fix"].items() if k != "attempts"}}
+            return {"problem": found["problem"], "of": contents(script)}
+        told = {k: v for k, v in found["fix"].items() if k not in ELSEWHERE}
+        result: dict[str, Any] = {"fix": told, "of": contents(script)}
         result["attempts"] = [{k: v for k, v in a.items() if k != "diff"} for a in found["fix"]["attempts"]]
         if script.fixed is not None and found["fix"]["kept"]:
             result["reached"] = compared(script, result["attempts"], target, against)
         if seeds and found["fix"]["kept"]:
-            result["second"] = slowtrain(folder, "fix", *options).get("fix", {}).get("kept")
+            once_more(result, target, budget, seeds=seeds)
         return result
+
+
+def fix(target: Path, budget: str, *, seeds: bool) -> dict[str, Any]:
+    """What ``fix`` says of a script, into which it writes what it keeps."""
+    allowed = ("--allow", "changes-training") if seeds else ()
+    options = ("--budget", budget, *allowed, "--json", "fix.json", "--write", target.name)
+    return slowtrain(target.parent, "fix", *options)
+
+
+def contents(script: Script) -> str:
+    """What a result is of: a digest of the slow script and of the hand-made cure."""
+    cure = script.fixed.read_bytes() if script.fixed is not None else b""
+    return hashlib.sha256(b"\0".join([script.slow.read_bytes(), cure])).hexdigest()
+
+
+def copied(script: Script, folder: Path) -> Path:
+    """The slow script in a folder of its own."""
+    target = folder / f"{script.name.replace('-', '_')}.py"
+    target.write_bytes(script.slow.read_bytes())
+    return target
+
+
+def patched(script: Script, found: dict[str, Any], folder: Path) -> Path:
+    """The slow script with what ``fix`` had kept of it."""
+    target = copied(script, folder)
+    subprocess.run(["git", "apply", "-"], cwd=folder, input=found["fix"]["diff"].encode(), check=True)
+    return target
 
 
 def compared(script: Script, attempts: list[dict[str, Any]], patched: Path, budget: str) -> dict[str, Any] | None:
@@ -84,19 +115,29 @@ def program(script: Path) -> tuple[list[str], list[str]]:
     return sorted(text for is_import, text in written if is_import), [text for is_it, text in written if not is_it]
 
 
-def again(script: Script, found: dict[str, Any], budget: str) -> bool:
-    """Compares with the hand-made cure anew what ``fix`` had made of a script, if it had made anything."""
-    if not found.get("fix", {}).get("kept") or script.fixed is None:
-        return False
+def compared_anew(script: Script, found: dict[str, Any], budget: str) -> None:
+    """Compares with the hand-made cure anew what ``fix`` had kept of a script."""
     with tempfile.TemporaryDirectory(prefix="slowtrain-fixing-") as temporary:
-        target = Path(temporary) / f"{script.name.replace('-', '_')}.py"
-        target.write_bytes(script.slow.read_bytes())
-        diff = found["fix"]["diff"].encode()
-        subprocess.run(["git", "apply", "-"], cwd=temporary, input=diff, check=True)
-        made = compared(script, found["attempts"], target, budget)
+        made = compared(script, found["attempts"], patched(script, found, Path(temporary)), budget)
         if made is not None and made.get("speedup"):  # else what is known stays
             found["reached"] = made
-    return True
+
+
+def fixed_again(script: Script, found: dict[str, Any], *, seeds: bool) -> None:
+    """Gives ``fix`` once more, for as long, what it had kept of a script."""
+    with tempfile.TemporaryDirectory(prefix="slowtrain-fixing-") as temporary:
+        once_more(found, patched(script, found, Path(temporary)), found["budget"], seeds=seeds)
+
+
+def once_more(found: dict[str, Any], target: Path, budget: str, *, seeds: bool) -> None:
+    """``second``: what ``fix`` keeps of the script that it has fixed; ``second_problem``: why it gives no answer."""
+    answer = fix(target, budget, seeds=seeds)
+    for name in ("second", "second_problem"):
+        found.pop(name, None)
+    if "fix" in answer:
+        found["second"] = answer["fix"]["kept"]
+    else:
+        found["second_problem"] = answer["problem"]
 
 
 def slowtrain(folder: Path, verb: str, *arguments: str) -> dict[str, Any]:
@@ -119,36 +160,56 @@ def slowtrain(folder: Path, verb: str, *arguments: str) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", default=[], help="parts of names")
-    parser.add_argument("--rest", action="store_true", help="leave out the scripts that fixed.json holds")
+    parser.add_argument("--most", type=int, metavar="N", help="end after so many scripts")
+    parser.add_argument("--anew", action="store_true", help="also those whose result is held")
     parser.add_argument("--budget", default="4m", help="of each fix")
     parser.add_argument("--against", default="1m", help="budget of the comparison with the hand-made cure")
-    parser.add_argument("--compare", action="store_true", help="only comparisons with the hand-made cure, see above")
-    parser.add_argument("--tell", action="store_true", help="write the page and the picture, and run nothing")
+    alone = parser.add_mutually_exclusive_group()
+    alone.add_argument("--compare", action="store_true", help="only comparisons with the hand-made cure, see above")
+    alone.add_argument("--again", action="store_true", help="only fix once more what was kept, see above")
+    alone.add_argument("--tell", action="store_true", help="write the page and the picture, and run nothing")
     parser.add_argument("--seeds", action="store_true", help="only the pairs of SEEDS, see above")
     args = parser.parse_args()
     held = SEEDED if args.seeds else FIXED
     known: dict[str, Any] = json.loads(held.read_text(encoding="utf-8")) if held.exists() else {}
     chosen = [s for s in scripts(args.only) if s.causes and (s.name in SEEDS or not args.seeds)]
-    for script in [] if args.tell else chosen:
+    chosen.sort(key=lambda s: s.slow.parent != CASES)  # the few that somebody has reported first
+    for script in islice((s for s in chosen if due(s, known.get(s.name, {}), args)), args.most):
         if args.compare:
-            if not again(script, known.get(script.name, {}), args.against):
-                continue
-        elif args.rest and script.name in known:
-            continue
+            compared_anew(script, known[script.name], args.against)
+        elif args.again:
+            fixed_again(script, known[script.name], seeds=args.seeds)
         else:
             found = measure(script, args.budget, args.against, seeds=args.seeds)
             known[script.name] = {**found, "budget": args.budget}
         held.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        print(" | ".join(row(script, known[script.name])), flush=True)
-    told = [(s, known[s.name]) for s in chosen if s.name in known]
+        print(" | ".join([*row(script, known[script.name]), *([second(known[script.name])] if args.again else [])]),
+              flush=True)  # fmt: skip
+    told = [(s, known[s.name]) for s in chosen if current(s, known.get(s.name, {}))]
     if args.seeds:
         fill(PAGE, pairs([(s, known[s.name]) for s in scripts([]) if s.name in known]), "<!-- seeds -->")
         return 0
     print("\n" + "\n".join(summary(told)))
     if not args.only:
+        fill(PAGE, held_of(chosen, told), "<!-- held -->")
         fill(PAGE, page(told))
         PICTURE.write_text(picture(points(told)), encoding="utf-8")
     return 0
+
+
+def current(script: Script, found: dict[str, Any]) -> bool:
+    """Whether a result is of the script and of the cure as they are."""
+    return found.get("of") == contents(script)
+
+
+def due(script: Script, found: dict[str, Any], args: argparse.Namespace) -> bool:
+    """Whether there is something to do for a script, of which that is known."""
+    kept = current(script, found) and bool(found.get("fix", {}).get("kept"))
+    if args.compare:
+        return kept and script.fixed is not None
+    if args.again:
+        return kept and (args.anew or not {"second", "second_problem"} & found.keys())
+    return not args.tell and (args.anew or not current(script, found))
 
 
 # -- told
@@ -226,7 +287,26 @@ def summary(told: list[tuple[Script, dict[str, Any]]]) -> list[str]:
     differ = [a for a in exact if a["verdict"]["loss"] not in ("same", "not measured")]
     same = "with a loss that is not the same to the bit, as those of two runs of the script itself are not"
     said.append(f"exact cures kept: {len(exact)}; {same}: {len(differ)}")
+    twice = [(s, f) for s, f in told if "second" in f]
+    more = [s.name for s, f in twice if f["second"]]
+    if twice:
+        said.append(f"given to fix once more: {len(twice)}; nothing more was kept: {len(twice) - len(more)}"
+                    + (f" (more of {', '.join(more)})" if more else ""))  # fmt: skip
     return said
+
+
+def held_of(chosen: list[Script], told: list[tuple[Script, dict[str, Any]]]) -> str:
+    """The page's first sentence: of how many of all it tells."""
+    of_cases = [s.slow.parent == CASES for s in chosen]
+    cases, own = ([s.slow.parent == CASES for s, _ in told].count(is_case) for is_case in (True, False))
+    reported = f"on {cases or 'none'} of the {sum(of_cases)} cases of real reports" if any(of_cases) else (
+        "on none of the cases of real reports, which are not at hand here"
+    )  # fmt: skip
+    return (
+        f"`slowtrain fix` on {own} of the {of_cases.count(False)} slow scripts of the clinic and {reported}: what it\n"
+        "predicted for each cure, what interleaved runs measured, and how fast the patched script is beside the cure\n"
+        "that a person made.\n"
+    )
 
 
 def page(told: list[tuple[Script, dict[str, Any]]]) -> str:
@@ -247,6 +327,8 @@ def pairs(told: list[tuple[Script, dict[str, Any]]]) -> str:
 
 def second(found: dict[str, Any]) -> str:
     kept = found.get("second")
+    if "second_problem" in found:
+        return str(found["second_problem"])
     return "-" if kept is None else ", ".join(kept) or "nothing"
 
 
