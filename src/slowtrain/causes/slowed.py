@@ -12,5 +12,7 @@ CURES: Mapping[str, str] = {
     "processor": "let the processor hold its clock: better cooling, a higher power limit, the governor `performance`",
     "paging": "keep less in memory, or have more of it: what was put out has to be read from the disk again",
     "allocator": "make arrays once and fill them again; or preload another allocator (jemalloc, tcmalloc)",
+    "stage": "look at what that stage works on: later elements are larger, a file is read from further behind, or what "
+    "its function goes through gets longer",
     "disk": "read from memory or a faster disk: what the page cache held at first no longer fits",
 }

@@ -21,11 +21,10 @@ from slowtrain.trace import (
     attribution,
     behind,
     beside,
-    counters,
+    consumed,
     growth,
     intervals,
     kernels,
-    passes,
     pipeline,
     planned,
     profiled,
@@ -54,7 +53,7 @@ def build(raw: Recording, seen: Deep | None = None) -> Trace:
     late = behind.find(raw, steps.find(raw))
     found = late.steps
     batches = _batches(raw, found)
-    fed = [p.grouped(batches) for p in _pipelines(raw, found)]
+    fed = [p.grouped(batches) for p in consumed.pipelines(raw, found)]
     deep, device = seen or deep_windows(raw, found)
     eager = _is_eager(raw, found)
     inside = attribution.Inside(_wait_ms(raw, found, fed, deep), deep, eager)
@@ -233,31 +232,6 @@ def deep_windows(raw: Recording, found: Steps) -> Deep:
 # -- input
 
 
-def _pipelines(raw: Recording, found: Steps) -> list[pipeline.Pipeline]:
-    plans = {
-        e.data.get("number"): pipeline.written(e.data.get("nodes") or ()) for e in raw.events if e.lane == "pipeline"
-    }
-    made = {e.data.get("number"): e for e in raw.events if e.lane == "iterator"}
-    told: dict[int, list[tuple[float, bytes]]] = {}
-    for at, iterator, proto in raw.counters:
-        told.setdefault(iterator, []).append((at, proto))
-    chosen, times = passes.chosen(told, {i: e.data.get("pipeline") for i, e in made.items() if i is not None})
-    merged: dict[Any, list[tuple[list[counters.Counters], float | None]]] = {}
-    by_keras: dict[Any, bool] = {}
-    for iterator, rows in sorted(chosen.items()):
-        event = made.get(iterator)
-        number = event.data.get("pipeline") if event else None
-        read = [(at, counters.counters(proto)) for at, proto in rows]
-        merged.setdefault(number, []).append(([c for _, c in read], _gap_ms(read, found)))
-        by_keras[number] = bool(event and event.data.get("keras"))
-    result = [
-        passes.counted(counters.watched(plans.get(number, ()), several, by_keras[number]), times[number])
-        for number, several in merged.items()
-    ]
-    result += [pipeline.Pipeline(plan) for number, plan in plans.items() if number not in merged]
-    return result
-
-
 def _planned(
     raw: Recording,
     found: Steps,
@@ -276,23 +250,6 @@ def _planned(
     return [
         planned.planned(one, deep, made, len(found), epochs, cores) if i == first else one for i, one in enumerate(fed)
     ]
-
-
-def _gap_ms(rows: list[tuple[float, counters.Counters]], found: Steps) -> float | None:
-    """Mean time between a batch handed out and the next one asked for, over readings during steady steps.
-
-    Each reading holds the last hundred gaps at most. Gaps beyond ten times the median
-    (validation, an epoch's end) are no part of a step.
-    """
-    gaps: list[int] = []
-    for at, reading in rows:
-        i = int(np.searchsorted(found.start_ms, at, side="right")) - 1
-        if len(reading.gaps_us) >= 3 and (i < 0 or not found.windowed[min(i, len(found) - 1)]):
-            gaps.extend(reading.gaps_us)
-    if len(gaps) < 3:
-        return None
-    column = np.array(gaps, dtype=float)
-    return float(column[column <= 10 * np.median(column)].mean()) / 1e3
 
 
 def _wait_ms(raw: Recording, found: Steps, fed: list[pipeline.Pipeline], deep: Kernels | None) -> float | None:

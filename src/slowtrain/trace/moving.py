@@ -9,7 +9,20 @@ import numpy as np
 
 from slowtrain.figures import plain
 from slowtrain.model import SAID, Category, Place
-from slowtrain.trace import Floats, Ints, Spans, Trace, conditions, growth, held, intervals, loop, place_of
+from slowtrain.trace import (
+    Floats,
+    Ints,
+    Spans,
+    Trace,
+    conditions,
+    course,
+    feeding,
+    growth,
+    held,
+    intervals,
+    loop,
+    place_of,
+)
 from slowtrain.trace.sides import MOST_OF_IT, Moved, Sides, explains, mean, within_ms
 from slowtrain.trace.trend import BEYOND
 
@@ -80,6 +93,12 @@ def _input(sides: Sides, says: str, more_ms: float) -> Moved:
     made = _maker(sides, more_ms, alone=crowd is None)
     if made is not None:
         return Moved(str(Category.INPUT), says + made[0], made[1], sides.ms)
+    stage = _stage(sides, more_ms, alone=crowd is None)
+    if stage is not None:
+        from_disk = conditions.read(sides, more_ms)
+        return Moved(
+            str(Category.INPUT), says + stage[0] + from_disk, stage[1], sides.ms, "disk" if from_disk else "stage"
+        )
     if crowd is not None:
         return crowd  # batches are made by threads that had to share the cores
     from_disk = conditions.read(sides, more_ms)
@@ -99,14 +118,48 @@ def _maker(sides: Sides, more_ms: float, alone: bool) -> tuple[str, tuple[Place,
     number, then, now = max(told, key=lambda row: row[2] - row[1], default=(0, 0.0, 0.0))
     if not (then > 0 and now - then >= MOST_OF_IT * more_ms):
         return None
-    waits, (before, after) = trace.categories[Category.INPUT], sides.step_ms
-    rest = (after - float(waits[sides.late].mean())) / max(before - float(waits[sides.early].mean()), 1e-9) - 1
-    if not alone and now / then - 1 < BY_FAR * max(rest, 0.0):
+    if not alone and now / then - 1 < BY_FAR * _rest(sides):
         return None
     detail = trace.names[int(number)].detail
     name = str(detail.get("qualname") or trace.names[int(number)].text)
     says = f"; `{name}`, which makes it, took {plain(then)} ms a step at first and {plain(now)} ms at the end"
     return says, _made_at(trace, name)
+
+
+def _rest(sides: Sides) -> float:
+    """By what share of it all of a step but its wait for input grew; 0 where that got shorter."""
+    waits, (before, after) = sides.trace.categories[Category.INPUT], sides.step_ms
+    then, now = before - float(waits[sides.early].mean()), after - float(waits[sides.late].mean())
+    return max(now / max(then, 1e-9) - 1, 0.0)
+
+
+def _stage(sides: Sides, more_ms: float, alone: bool) -> tuple[str, tuple[Place, ...]] | None:
+    """The stage of tf.data whose work for a batch grew far more than that of the others, and is worth the wait."""
+    found = course.most_grown(sides.trace, sides.early, sides.late)
+    if found is None:
+        return None
+    one, (all_then, all_now) = found
+    then, now = one.ms
+    width = min(max(one.node.parallelism or 1.0, 1.0), max(sides.trace.cores, 1.0))  # threads that share its work
+    if not (explains(then, now, all_then, all_now) and (now - then) / width * one.a_step >= MOST_OF_IT * more_ms):
+        return None
+    if not alone and not now >= (1 + BY_FAR * _rest(sides)) * then:
+        return None
+    where = feeding.written_place(one.node)
+    name = one.node.written.op.removesuffix("Dataset") if one.node.written is not None else one.node.name
+    line = f" of line {where[0].line}" if where else ""
+    says = f"; its tf.data stage {name}{line} took {plain(then)} ms for a batch at first and {plain(now)} ms at the end"
+    return says + _each_element(one), where
+
+
+def _each_element(one: course.Grown) -> str:
+    """Whether each element takes longer, or a batch takes more of them."""
+    (few, many), (quick, slow) = one.elements, one.us_per_element
+    if not (few > 0 and quick > 0):
+        return ""
+    if slow / quick >= many / few:
+        return f" ({plain(quick)} µs for an element, then {plain(slow)} µs)"
+    return f" ({plain(few)} elements, then {plain(many)})"
 
 
 def _ms_a_step(trace: Trace, spans: Spans, index: Ints) -> float:

@@ -12,6 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from slowtrain.model import Place
 
 ASYNC = (
@@ -122,6 +125,22 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class Course:
+    """What each node did from one reading of its counters to the next: totals, in order of time.
+
+    ``ms`` and ``elements`` have a row for each node of the pipeline and a column for each stretch; NaN where it was not
+    read at both ends. ``batches`` came out in each stretch; a step trains on ``a_step`` of them.
+    """
+
+    start_ms: NDArray[np.float64]
+    end_ms: NDArray[np.float64]
+    batches: NDArray[np.float64]
+    ms: NDArray[np.float64]
+    elements: NDArray[np.float64]
+    a_step: int = 1
+
+
+@dataclass(frozen=True)
 class Pipeline:
     """One data set with what was measured of it. ``batches`` came out of it while it was watched.
 
@@ -138,6 +157,7 @@ class Pipeline:
     epochs: int = 1  # iterators that were made of it and gave batches
     counted: bool = True  # False: nodes as they were written, with profiled times (:mod:`slowtrain.trace.planned`)
     quiet_ms: float | None = None  # the tenth percentile of the gaps: a step that nothing disturbed
+    course: Course | None = field(default=None, repr=False, compare=False)  # None: it was not read more than once
 
     @property
     def output(self) -> Node | None:
@@ -217,7 +237,8 @@ class Pipeline:
             for n in self.nodes
         )
         gap, quiet = (None if ms is None else ms * batches for ms in (self.gap_ms, self.quiet_ms))
-        return replace(self, nodes=nodes, batches=self.batches // batches, gap_ms=gap, quiet_ms=quiet)
+        course = replace(self.course, a_step=batches) if self.course is not None else None
+        return replace(self, nodes=nodes, batches=self.batches // batches, gap_ms=gap, quiet_ms=quiet, course=course)
 
     def upstream(self, node: Node) -> list[Node]:
         """What feeds ``node``, directly or not."""

@@ -21,8 +21,8 @@ class Moved:
 
     ``ms`` a step by category is what late steps take more. ``kind`` is a category, ``line``, ``others``, ``clock``,
     ``processor``, ``disk``, ``allocator``, ``graph``, ``call`` or empty: then nothing that was measured explains it.
-    ``says`` is a clause with its numbers. ``by`` is what makes that category grow, where the machine's figures tell:
-    ``disk``, or empty.
+    ``says`` is a clause with its numbers. ``by`` is what makes that category grow, where figures of the machine or of
+    tf.data tell: ``disk``, ``stage`` (one of tf.data's), or empty.
     """
 
     kind: str

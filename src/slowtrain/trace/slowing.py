@@ -35,7 +35,7 @@ def _in_steps(trace: Trace) -> tuple[Growth, Moved] | None:
         grows = trend.part_growth(trace, trace.categories[Category(why.kind)])
     longer = lengthening.stages(trace) if why.kind == str(Category.INPUT) else None
     if longer is not None:
-        why = replace(why, says=f"{why.says}; {longer[0]}", where=longer[1])
+        why = replace(why, says=f"{why.says}; {longer[0]}", where=longer[1], by="")
     if (longer is not None or why.kind == "graph") and grows is None and whole.slope_ms > 0:
         grows = whole  # what makes each step longer is known, however unsteady the steps are
     if grows is None:

@@ -55,11 +55,13 @@ class GrowingStep(Cause):
     grows along a bend leaves a line's interval wide: it counts where the last steps take more than four times as long
     as the first; of a part each of eight stretches must be longer than the one before, too.
     For this the first quarter of the steps is held against the last: which category of the step, which line of the
-    script, which figure of the machine has most of the growth and grew far more than the rest of the step. Where all
-    of the step got slower alike and no figure tells why, it has to go on for a minute before it is reported, or make a
-    step four times as slow, which a shared machine does not. Where the input grows, and each epoch's data set holds
-    the one before with further stages, that is the growth, however unsteady the steps are. Arrays, tensors and tables
-    of the script's own that were seen to get longer are named, with the line that joins more to them.
+    script, which figure of the machine has most of the growth and grew far more than the rest of the step. Where
+    all of the step got slower alike and no figure tells why, it has to go on for a minute before it is reported, or
+    make a step four times as slow, which a shared machine does not. Where the input grows, and each epoch's data
+    set holds the one before with further stages, that is the growth, however unsteady the steps are. Where it grows
+    otherwise, the Python function that makes it is named, or the stage of tf.data of which the counters say that
+    its work for a batch grew far more than that of the others. Arrays, tensors and tables of the script's own that
+    were seen to get longer are named, with the line that joins more to them.
 
     ## What to do
     Look at the line that is named: what it goes through should not get longer. Keep a running mean instead of a list,

@@ -1,0 +1,162 @@
+"""How the stages of an input pipeline went over the run: which takes longer for each batch late than early.
+
+Counters are totals, read every second or so: what a stage did between two readings is their difference.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.trace import Bools, Floats, Ints, Trace, counters, intervals
+from slowtrain.trace.counters import Counters
+from slowtrain.trace.pipeline import Course, Node, Pipeline, Written
+
+MOST = 400  # stretches of one data set: each takes a tenth of a millisecond to be read
+DISTURBED = 0.25  # of a stretch under the profiler: more says how slow that makes it
+LEAST_BATCHES = 8  # on each side: of fewer, one that took long is chance
+
+Read = Sequence[tuple[float, Counters]]
+Key = tuple[str, int]  # a node's name, and its place in the plan (-1: nobody wrote it)
+
+
+@dataclass(frozen=True)
+class Iterated:
+    """One iterator: when it was made, and its readings with their times, in ms of the run."""
+
+    begun_ms: float
+    read: Read
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A stage that takes longer late than early. ``ms`` and ``elements`` are per batch, early and late."""
+
+    node: Node
+    ms: tuple[float, float]
+    elements: tuple[float, float]
+    a_step: int
+
+    @property
+    def us_per_element(self) -> tuple[float, float]:
+        early, late = (1e3 * ms / n if n > 0 else 0.0 for ms, n in zip(self.ms, self.elements, strict=True))
+        return early, late
+
+
+def read(pipe: Pipeline, iterators: Sequence[Iterated]) -> Course | None:
+    """What the nodes of ``pipe`` did between readings of its iterators; None where there are no two such stretches."""
+    keys = _keys(pipe.nodes, pipe.written)
+    most = max(MOST // max(len(iterators), 1), 1)
+    columns = [one for each in iterators for one in _stretches(pipe.written, each, most)]
+    columns.sort(key=lambda one: one[0])
+    if not keys or len(columns) < 2:
+        return None
+    first = [keys.index(key) == i for i, key in enumerate(keys)]  # of nodes that are alike, one has what all did
+    none = (np.nan, np.nan)
+    rows = [[c[3].get(key, none) if mine else none for c in columns] for key, mine in zip(keys, first, strict=True)]
+    both = np.array(rows, dtype=float)
+    start, end, batches = (np.array([c[i] for c in columns], dtype=float) for i in range(3))
+    return Course(start, end, batches, both[:, :, 0], both[:, :, 1])
+
+
+def _stretches(
+    plan: tuple[Written, ...], one: Iterated, most: int
+) -> Iterator[tuple[float, float, float, dict[Key, tuple[float, float]]]]:
+    """From, to, batches, and of each node ms and elements. What fills buffers at first counts only without a second."""
+    rows = [one.read[i] for i in np.unique(np.linspace(0, len(one.read) - 1, most + 1).astype(int))]
+    found = [(a, b, _between(plan, before, after)) for (a, before), (b, after) in itertools.pairwise(rows)]
+    if not any(did[1] for _, _, did in found):
+        at, fullest = max(one.read, key=lambda row: len(row[1].nodes))
+        found = [(one.begun_ms, at, _between(plan, None, fullest))]
+    yield from ((a, b, batches, did) for a, b, (batches, did) in found if did)
+
+
+def _between(
+    plan: tuple[Written, ...], before: Counters | None, after: Counters
+) -> tuple[float, dict[Key, tuple[float, float]]]:
+    """Batches, and of each node ms and elements in all.
+
+    TensorFlow forgets a node when its data ends, and makes it anew for the next pass: nodes of that name are left out.
+    """
+    told = before.nodes if before is not None else after.nodes
+    changed = {(told.get(n) or after.nodes[n])["name"] for n in told.keys() ^ after.nodes.keys()}
+    pipe = counters.measured(plan, before, after, None, keras=False)
+    did: dict[Key, tuple[float, float]] = {}
+    for node, key in zip(pipe.nodes, _keys(pipe.nodes, plan), strict=True):
+        if node.name not in changed:
+            ms, elements = did.get(key, (0.0, 0.0))
+            did[key] = ms + node.ms * pipe.batches, elements + node.elements * pipe.batches
+    return float(pipe.batches), did
+
+
+def _keys(nodes: Sequence[Node], plan: tuple[Written, ...]) -> list[Key]:
+    number = {id(one): i for i, one in enumerate(plan)}
+    return [(n.name, number.get(id(n.written), -1)) for n in nodes]
+
+
+def most_grown(trace: Trace, early: Ints, late: Ints) -> tuple[Grown, tuple[float, float]] | None:
+    """The stage that grew most for each batch, with the ms that all stages took for one, early and late.
+
+    None where counters do not tell of both. ``early`` and ``late`` are indices of steps.
+    """
+    pipe = trace.pipeline
+    if pipe is None:
+        return None
+    # A data set that is made anew in each epoch is one for each epoch.
+    alike = [p for p in trace.pipelines if _text(p) == _text(pipe)]
+    courses = [p.course for p in alike if p.course is not None]
+    first, last = (_each_batch(trace, courses, index) for index in (early, late))
+    if first is None or last is None:
+        return None
+    (ms, elements), (late_ms, late_elements) = first, last
+    told = np.isfinite(ms) & np.isfinite(late_ms)
+    if not told.any():
+        return None
+    i = int(np.argmax(np.where(told, late_ms - ms, -np.inf)))
+    a_step = pipe.course.a_step if pipe.course is not None else 1
+    grown = Grown(
+        pipe.nodes[i], (float(ms[i]), float(late_ms[i])), (float(elements[i]), float(late_elements[i])), a_step
+    )
+    return grown, (float(ms[told].sum()), float(late_ms[told].sum()))
+
+
+def _text(pipe: Pipeline) -> tuple[object, ...]:
+    """What tells whether two data sets are made by the same lines, and run by the same nodes."""
+    return tuple((w.op, w.place) for w in pipe.written), tuple(n.name for n in pipe.nodes)
+
+
+def _each_batch(trace: Trace, courses: Sequence[Course], index: Ints) -> tuple[Floats, Floats] | None:
+    """Ms and elements for each batch of each node, from the first of these steps to the last; NaN: not known.
+
+    Of stretches that lie mostly there; in a short run, of those that reach there: what of them lies nearer to the
+    middle of the run makes growth look smaller, never larger.
+    """
+    low, high = float(trace.steps.start_ms[index[0]]), float(trace.steps.end_ms[index[-1]])
+    calm = [_calm(trace, one) for one in courses]
+    for mostly in (True, False):
+        reach = [(0.5 if mostly else 0.0) * (c.end_ms - c.start_ms) for c in courses]
+        inside = [
+            k & (c.start_ms + r < high) & (c.end_ms - r > low) for c, k, r in zip(courses, calm, reach, strict=True)
+        ]
+        if sum(float(c.batches[i].sum()) for c, i in zip(courses, inside, strict=True)) >= LEAST_BATCHES:
+            return _means(courses, inside)
+    return None
+
+
+def _means(courses: Sequence[Course], inside: Sequence[Bools]) -> tuple[Floats, Floats]:
+    rows = [(c.ms[:, i], c.elements[:, i], c.batches[i]) for c, i in zip(courses, inside, strict=True)]
+    ms, elements, batches = (np.concatenate(column, axis=-1) for column in zip(*rows, strict=True))
+    known = np.isfinite(ms)
+    count = np.where(known, batches, 0.0).sum(axis=1)
+    count[count < LEAST_BATCHES] = np.nan
+    return np.nansum(ms, axis=1) / count, np.nansum(elements, axis=1) / count
+
+
+def _calm(trace: Trace, one: Course) -> Bools:
+    """Stretches that lie little in profiler windows, which make everything slower."""
+    windows = intervals.union(*np.array([(e.start_ms, e.end_ms) for e in trace.events_of("window")]).reshape(-1, 2).T)
+    disturbed = intervals.covered(windows, one.start_ms, one.end_ms)
+    return np.asarray(disturbed <= DISTURBED * (one.end_ms - one.start_ms))
