@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from slowtrain import diagnose
-from slowtrain.trace import build
+from slowtrain.trace import build, stopped
 
 from . import running
 
@@ -59,25 +60,54 @@ def test_steps_of_a_tenth_of_a_millisecond_are_all_there(tmp_path: Path) -> None
     diagnose.examine(trace)
 
 
+# Each 150th turn stands still for a second; in C, which keeps the interpreter's lock, or asleep.
+STALLS = LOOP.replace(
+    "    if pause:",
+    """    if i % 150 == 120:
+        ctypes.PyDLL(None).usleep(1_000_000)
+    if pause:""",
+).replace("import os,", "import ctypes, os,")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells how often a thread ran")
 def test_a_process_that_was_stopped_and_went_on(tmp_path: Path) -> None:
-    """All threads stood still with it, the recorder's too: nothing is lost, and one turn is as long as that."""
+    """All threads stood still with it, the recorder's too: nothing is lost, and no step counts that this fell into."""
     script = running.write(tmp_path, LOOP)
     process = subprocess.Popen(
-        running.recorder(tmp_path / "run", script, "200", "0.02"),
+        running.recorder(tmp_path / "run", script, "400", "0.01", windows=False),
         stdout=subprocess.PIPE, text=True, env=running.environment(),
     )  # fmt: skip
     assert process.stdout is not None
     child = int(process.stdout.readline())
-    time.sleep(1.5)
-    os.kill(child, signal.SIGSTOP)
-    time.sleep(2.0)
-    os.kill(child, signal.SIGCONT)
+    for _ in range(3):
+        time.sleep(0.8)
+        os.kill(child, signal.SIGSTOP)
+        time.sleep(1.5)
+        os.kill(child, signal.SIGCONT)
     out, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert out.startswith("END")
     trace = build.load(tmp_path / "run")
     assert trace.facts.get("faults", []) == []
-    assert len(trace.steps) == 200
-    gaps = np.diff(trace.steps.start_ms)
-    assert gaps.max() == pytest.approx(2000, rel=0.2)
+    assert len(trace.steps) == 400
+    assert np.sort(np.diff(trace.steps.start_ms))[-3:] == pytest.approx(1500, rel=0.2)
+    begun, ended = stopped.stretches(trace.events)
+    # Each wait of the recorder's thread but a moment in fifty; of each stop all but the wait in which it began.
+    assert 2 <= len(begun) <= 3
+    assert ended - begun == pytest.approx(1450, abs=150)
+    assert trace.run.ms("stopped") == pytest.approx(float((ended - begun).sum()))
+    assert float(trace.steps.steady_ms.max()) < 500 or len(begun) < 3
+    assert any("the process was stopped" in note for note in trace.facts["notes"])
     assert all(d.cause != "drift/stalls" for d in diagnose.examine(trace).diagnoses)
+
+
+def test_what_keeps_the_interpreters_lock_did_not_stop_the_process(tmp_path: Path) -> None:
+    """The recorder's thread is as late, and nothing computes: a stall of the script's own."""
+    done = running.recorded(tmp_path / "run", running.write(tmp_path, STALLS), "600", "0.001", windows=False)
+    assert done.code == 0, done.err
+    trace = build.load(done.folder)
+    assert np.sort(np.diff(trace.steps.start_ms))[-4:] == pytest.approx(1000, rel=0.2)
+    assert len(stopped.stretches(trace.events)[0]) == 0
+    assert trace.run.ms("stopped") == 0
+    assert not any("stopped" in note for note in trace.facts.get("notes", ()))
+    assert "drift/stalls" in [d.cause for d in diagnose.examine(trace).diagnoses]

@@ -15,7 +15,8 @@ from slowtrain.capture import recorder as recorder_module
 from slowtrain.capture import sizes
 from slowtrain.capture.recorder import Recorder
 from slowtrain.capture.samplethinning import MOST_SAMPLES
-from slowtrain.capture.thinning import LEAST_BYTES
+from slowtrain.capture.stops import LANE, STOPPED
+from slowtrain.capture.thinning import FIRST, LEAST_BYTES
 from slowtrain.errors import InputError
 from slowtrain.trace import build, recording
 
@@ -54,6 +55,22 @@ def test_it_stays_under_its_size(tmp_path: Path) -> None:
     raw = recording.read(tmp_path)
     assert len(raw.lanes["step"]) < 1_000_000
     assert sum(h.count([1]) for h in raw.holes) + sum(raw.pieces["step"] >= 0) == 1_600_000
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_where_the_process_was_stopped_all_is_kept(tmp_path: Path, stopped: bool) -> None:
+    recorder = Recorder(tmp_path, 20_000_000)
+    recorder.open()
+    incompressible(recorder, 60)
+    if stopped:
+        recorder.event(LANE, STOPPED, time.perf_counter_ns())
+    incompressible(recorder, 240)
+    thinning = recorder._thinning
+    assert thinning is not None
+    assert thinning.level
+    late = [s for s in thinning._kept if s.always and s.index >= FIRST]
+    recorder.close()
+    assert len(late) == (2 if stopped else 0)  # and the one before, in which it may have begun
 
 
 def test_what_cannot_be_thinned_ends_it_in_time(tmp_path: Path) -> None:

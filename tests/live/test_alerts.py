@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from slowtrain.model.frame import Alert
@@ -44,6 +48,23 @@ def test_a_stall_says_where_the_script_is(tmp_path: Path) -> None:
     assert "/home/me/train.py:31, in read" in found.says
     made.until_now()
     assert looks(made.folder, 1) == ()
+
+
+def test_a_stall_of_a_process_that_is_stopped_says_so(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        made = Making(tmp_path / "run", 100.0)
+        made.write(facts={"child": {"pid": other.pid, "begun_ns": made.start_ns}})
+        made.takes(5000)
+        assert "stopped" not in only(looks(made.folder, 1), "stall").says
+        other.send_signal(signal.SIGSTOP)
+        for _ in range(100):
+            if psutil.Process(other.pid).status() == psutil.STATUS_STOPPED:
+                break
+            time.sleep(0.02)
+        says = only(looks(made.folder, 1), "stall").says
+        other.send_signal(signal.SIGCONT)
+        other.communicate(b"\n")
+    assert f"; its process is stopped (Ctrl-Z, SIGSTOP): `kill -CONT {other.pid}` lets it go on" in says
 
 
 def test_pauses_that_the_run_always_had_are_no_stall(tmp_path: Path) -> None:

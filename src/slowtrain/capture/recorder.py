@@ -24,6 +24,7 @@ from typing import Any
 
 from slowtrain.capture import frames
 from slowtrain.capture.rows import Row, rows
+from slowtrain.capture.stops import LANE, STOPPED, Stops
 from slowtrain.capture.store import Store
 from slowtrain.capture.thinning import MAX_BYTES, Thinning
 
@@ -239,8 +240,15 @@ class Recorder:
 
     def _run(self) -> None:
         try:
-            ticks = 0
-            while not self._sleep.acquire(timeout=_pace(ticks)[0]):
+            ticks, stops = 0, Stops()
+            while True:
+                wait_s = _pace(ticks)[0]
+                stops.waits()
+                if self._sleep.acquire(timeout=wait_s):
+                    break
+                stopped = stops.waited(wait_s)
+                if stopped is not None:
+                    self.event(LANE, STOPPED, *stopped)
                 ticks += 1
                 self._tick(ticks)
         finally:
@@ -266,7 +274,7 @@ class Recorder:
         asleep, known = _asleep_ns(), self._asleep_ns
         self._asleep_ns = asleep
         if asleep - known > SLEPT_NS:
-            self.event("suspend", "machine asleep", now(), slept_s=(asleep - known) / 1e9)
+            self.event(LANE, "machine asleep", now(), slept_s=(asleep - known) / 1e9)
 
     def cost(self) -> dict[str, float]:
         """The thread's own processor time so far, in seconds, over the wall time that it has run."""

@@ -4,7 +4,8 @@ The run is cut into **stretches** of a few thousand spans. While there is room a
 none, of each pair of neighbours one is kept whole and the other becomes a summary (:mod:`slowtrain.trace.thinned`);
 later one of four, of eight. Which one is drawn by lot, so that nothing periodic in the run agrees with it, and
 beforehand, so that a stretch which comes later is thinned like the ones before it. What is left is a uniform sample
-of the whole run; the first stretches (warm-up) and those around profiler windows always stay.
+of the whole run; the first stretches (warm-up) and those around profiler windows, or in which the process was stopped,
+always stay.
 
 One stretch at a time, a few milliseconds each, in the recorder's thread; each is one transaction.
 """
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from slowtrain.capture.samplethinning import SampleThinning
+from slowtrain.capture.stops import STOPPED
 from slowtrain.capture.store import FILE, LOG_BYTES, SPAN_FIELDS, VERSION, Store
 
 MAX_BYTES = 200_000_000  # of a recording, unless told otherwise
@@ -108,7 +110,7 @@ class Thinning:
     def wrote(self, chunk: int, spans: array[int], events: Sequence[Any]) -> None:
         """After each commit."""
         self._noted += len(events)
-        self._windowed |= any(e[2] == "window" for e in events)
+        self._windowed |= any(e[2] == "window" or e[3] == STOPPED for e in events)
         if not chunk:
             return
         self._open.append(chunk)

@@ -72,6 +72,7 @@ class Phase(Text):
     CALLBACK = "callback"  # callbacks at epoch ends
     CHECKPOINT = "checkpoint"
     WINDOW = "window"  # steps under the profiler, and its own start and stop
+    STOPPED = "stopped"  # nothing of the process ran: Ctrl-Z, SIGSTOP, a frozen container
     EPOCH = "epoch"  # between epochs: iterators made, buffers filled, metrics reset
     END = "end"  # after the script's last line
     OUTSIDE = "outside"  # of a profile: before its first whole step, after its last

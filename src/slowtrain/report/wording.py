@@ -52,6 +52,7 @@ PHASES = {
     Phase.CALLBACK: ("epoch callbacks", "callbacks at epoch ends"),
     Phase.CHECKPOINT: ("checkpoints", "writing checkpoints"),
     Phase.WINDOW: ("profiler", "steps under the profiler, with its start and stop"),
+    Phase.STOPPED: ("stopped", "nothing of the process ran: Ctrl-Z, SIGSTOP, a frozen container"),
     Phase.EPOCH: ("between epochs", "iterators made, buffers filled, metrics reset"),
     Phase.END: ("shutdown", "after the script's last line"),
     Phase.OUTSIDE: ("outside steps", "before the first whole step and after the last"),

@@ -101,8 +101,9 @@ class Steps:
     """All steps of the run in order.
 
     ``source`` says what a step is here (``fit``, ``train_on_batch``, ``function train_step``, …);
-    ``steady`` marks those after warm-up and outside profiler windows; ``block`` numbers the
-    unbroken stretches (an epoch, usually); ``size`` is samples a step, 0 where unknown.
+    ``steady`` marks those after warm-up that nothing disturbed, ``windowed`` those that a profiler window did, or a
+    stop of the process; ``block`` numbers the unbroken stretches (an epoch, usually); ``size`` is samples a step, 0
+    where unknown.
 
     Of a long run most stretches are thinned (:mod:`slowtrain.trace.thinned`). Then the steps here are those of the
     stretches that were kept, and the long ones of the others, every one of them exact: ``rare``, which are not steady

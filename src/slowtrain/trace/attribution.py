@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.model import Attribution, Category, Part, Phase
-from slowtrain.trace import Floats, Ints, Kernels, Spans, Steps, intervals, whole
+from slowtrain.trace import Floats, Ints, Kernels, Spans, Steps, intervals, stopped, whole
 from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.recording import Recording
 
@@ -36,7 +36,7 @@ LANES = {
     "sync": Category.UNATTRIBUTED,
 }
 
-HOLES = 4  # phases that are known of thinned stretches, too: launch, end, windows, validation
+HOLES = 5  # phases that are known of thinned stretches, too: launch, end, stops, windows, validation
 
 
 @dataclass(frozen=True)
@@ -194,6 +194,7 @@ def phases(recording: Recording, steps: Steps) -> Attribution:
     claims: list[tuple[Phase, intervals.Intervals]] = [
         (Phase.LAUNCH, _one(0.0, max(begun, 0.0))),
         (Phase.END, _one(stop, end)),
+        (Phase.STOPPED, stopped.stretches(recording.events)),
         (Phase.WINDOW, _of([(e.start_ms, e.end_ms) for e in recording.events if e.lane == "window"])),
         (Phase.VALIDATION, _of(nested)),
         (Phase.STEPS, _steady(steps)),

@@ -30,6 +30,7 @@ from slowtrain.trace import (
     profiled,
     recording,
     steps,
+    stopped,
 )
 from slowtrain.trace.recording import Recording
 
@@ -59,7 +60,8 @@ def build(raw: Recording, seen: Deep | None = None) -> Trace:
     inside = attribution.Inside(_wait_ms(raw, found, fed, deep), deep, eager)
     busy_ms = behind.busy_ms(raw, found, device, deep)
     columns = late.divided(attribution.categories(raw, found, inside), busy_ms) if len(found) else {}
-    noted = {"notes": [*raw.facts.get("notes", ()), behind.NOTE]} if late.known else {}
+    notes = [*([behind.NOTE] if late.known else ()), *stopped.notes(raw.events)]
+    noted = {"notes": [*raw.facts.get("notes", ()), *notes]} if notes else {}
     facts = {**raw.facts, **noted, "eager_step": eager, "launch": dict(raw.launch)}
     facts["usable_cores"] = _usable_cores(facts)
     samples = _samples(raw)

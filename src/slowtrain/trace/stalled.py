@@ -10,7 +10,7 @@ import numpy as np
 
 from slowtrain.figures import plain
 from slowtrain.model import SAID, Category, Place
-from slowtrain.trace import Bools, Floats, Ints, Spans, Trace, intervals, lengthening, loop, trend
+from slowtrain.trace import Bools, Floats, Ints, Spans, Trace, intervals, lengthening, loop, stopped, trend
 from slowtrain.trace.filling import fill
 from slowtrain.trace.host import in_windows, logs, main_thread, sampled_places, saves
 
@@ -134,8 +134,9 @@ def _pauses(trace: Trace, limit: Floats) -> list[Stall]:
     steady = usual[:-1] & usual[1:]
     chosen = np.flatnonzero(steady & (gap > limit[:-1]))
     found = [Stall(int(i), float(steps.end_ms[i]), float(steps.start_ms[i + 1]), float(gap[i]), False) for i in chosen]
-    inside = in_windows(trace, Spans(np.array([s.start_ms for s in found])))
-    return [s for s, windowed in zip(found, inside, strict=True) if not windowed] if found else []
+    start, end = (np.array([getattr(s, at) for s in found]) for at in ("start_ms", "end_ms"))
+    apart = in_windows(trace, Spans(start)) | (intervals.covered(stopped.stretches(trace.events), start, end) > 0)
+    return [s for s, not_its_own in zip(found, apart, strict=True) if not not_its_own]
 
 
 class _Seen:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slowtrain.model import Place
-from slowtrain.trace import Bools, Event, Floats, Ints, Spans, Steps, whole
+from slowtrain.trace import Bools, Event, Floats, Ints, Spans, Steps, intervals, stopped, whole
 from slowtrain.trace.recording import Recording
 
 BREAK = 10.0  # a gap this many times the median ends a block of steps
@@ -302,8 +302,8 @@ def _rows(event: Event) -> int:
 
 
 def touching_windows(recording: Recording, start: Floats, end: Floats) -> Bools:
-    """Which of these stretches a window of the recorder's touches."""
-    inside = np.zeros(len(start), dtype=bool)
+    """Which of these stretches a window of the recorder's touches, or the process was stopped in."""
+    inside = intervals.covered(stopped.stretches(recording.events), start, end) > 0
     for event in recording.events:
         if event.lane == "window":
             inside |= (end > event.start_ms) & (start < event.end_ms)

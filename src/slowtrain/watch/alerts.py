@@ -66,6 +66,8 @@ def stall(sight: Sight) -> Alert | None:
         f"no step has ended for {wording.duration(quiet)}; a step usually takes {wording.duration(usual)}, "
         f"and the longest pause before was {wording.duration(pause)}"
     )
+    if sight.stopped is not None:
+        says += f"; its process is stopped (Ctrl-Z, SIGSTOP): `kill -CONT {sight.stopped}` lets it go on"
     found = _alert(sight, "stall", says, urgent=True, quiet_ms=quiet, usual_ms=usual, longest_pause_ms=pause)
     if frame.doing is None:
         return found

@@ -40,6 +40,7 @@ class Sight:
     now_ns: int
     alive: bool
     quiet_ms: float | None  # since anything ended that steps are made of; None before the first step
+    stopped: int | None = None  # the number of the process, where it is stopped: Ctrl-Z, SIGSTOP
 
     @property
     def enough(self) -> bool:
@@ -100,7 +101,16 @@ class Looking:
             doing_what=what,
             started_at=figure(follower.launch.get("start_time")),
         )
-        return Sight(frame, trace, follower, history, now_ns, alive, self._quiet_ms(now_ns, taken))
+        return Sight(
+            frame,
+            trace,
+            follower,
+            history,
+            now_ns,
+            alive,
+            self._quiet_ms(now_ns, taken),
+            _stopped(follower) if alive else None,
+        )
 
     # -- steps
 
@@ -269,6 +279,16 @@ def _alive(follower: Follower) -> bool:
     # A process that was recorded from its inside is older than its recording.
     young = noted is None or begun <= noted + PLAUSIBLE_S
     return bool(young and state != psutil.STATUS_ZOMBIE)
+
+
+def _stopped(follower: Follower) -> int | None:
+    """The number of the recorded process, where it is stopped and goes on when it is told to."""
+    pid = (follower.facts.get("child") or {}).get("pid")
+    try:
+        stopped = isinstance(pid, int) and psutil.Process(pid).status() == psutil.STATUS_STOPPED
+    except (psutil.Error, OSError, ValueError):
+        return None
+    return pid if stopped else None
 
 
 def _doing(follower: Follower) -> tuple[Place | None, str]:

@@ -40,7 +40,8 @@ class Stalls(Cause):
     neither wide noise nor steps of two kinds count; in a loop of one's own the pause between two steps is held against
     the same limit. At least three of one kind are needed. What ran inside is told by the spans and samples within
     them. What has a cause of its own (callbacks, validation, tracing, full collections, a shuffle
-    buffer) is told there and not here, so that nothing is claimed twice.
+    buffer) is told there and not here, so that nothing is claimed twice. Steps in which the whole process was stopped
+    (Ctrl-Z, SIGSTOP, a frozen container) count for nothing; the report says how long it was, on Linux.
 
     ## What to do
     What comes with a period is the script's own doing: do it less often, do less of it, or do it in a thread beside the

@@ -383,4 +383,5 @@ def _steps_ms(trace: Trace) -> float:
     traced = sum(min(e.ms, trace.run_ms) for e in trace.events_of("trace"))
     named = {str(p): trace.run.ms(str(p)) for p in (Phase.STEPS, Phase.WARMUP)}
     windowed = float(trace.steps.ms[trace.steps.windowed].sum()) if len(trace.steps) else 0.0
+    windowed = max(windowed - trace.run.ms(str(Phase.STOPPED)), 0.0)
     return max(sum(named.values()) + windowed - (traced if named[str(Phase.WARMUP)] >= traced else 0.0), 0.0)
