@@ -154,6 +154,20 @@ def test_fit_names_step_and_line(tmp_path: Path) -> None:
     assert (found["origin"]["type"], found["origin"]["site"][1]) == ("Log", line(script, "math.log"))
 
 
+def test_of_several_batches_in_one_call_it_says_why_and_what_to_do(tmp_path: Path) -> None:
+    script = FIT.format(data="x[320:] *= 1000", loss="return -tf.reduce_mean(tf.math.log(1 - p[:, 0]))").replace(
+        'compile("adam", loss_of)', 'compile("adam", loss_of, steps_per_execution=4)'
+    )
+    trace, found = checked(run(tmp_path, script))
+    assert "origin" not in found
+    cause = next(d for d in diagnose.examine(trace).diagnoses if d.cause == "numerics/nonfinite-loss")
+    assert any(
+        "one call takes several batches inside its graph (steps_per_execution), of which none can be kept; "
+        "run it once with steps_per_execution=1" in says
+        for says in (cause.evidence.says, *(p.says for p in cause.prescriptions))
+    )
+
+
 @pytest.mark.parametrize("script", [loop(), loop(jit=True), FIT.format(data="", loss=MEAN)])
 def test_healthy_training_is_the_same_to_the_last_bit(tmp_path: Path, script: str) -> None:
     with_it, without = run(tmp_path / "with", script), run(tmp_path / "without", script, mode=None)

@@ -11,7 +11,7 @@ import atexit
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -54,6 +54,8 @@ class Checking:
         self._suspected = False
         self._done = False
         self._lost = ""  # why nothing can be run again
+        self._newest: Any = None  # result of what cannot run again
+        self._instead = ""  # and what can be done about that
         self._inside = 0
         self._begun = False
         self._heard = False  # whether the end of the process will be
@@ -130,10 +132,14 @@ class Checking:
     def _called(self, function: Any, args: Any, kwargs: Any, batch: Any, result: Any) -> None:
         about = function.__dict__.get("_slowtrain") or {}
         trace = self.state.me.last_trace or {}
-        if self._lost or not (about.get("training") or trace.get("training")):
+        if not (about.get("training") or trace.get("training")):
+            return
+        if self._lost:
+            self._watched(calls.scalars(result))
             return
         if calls.iterators(args) and batch is None:
-            self._give_up("what its iterator gave cannot be kept")
+            self._hear()
+            self._give_up(*_not_kept(args))
             return
         self._hear()
         # The first call is not yet known to train: it is counted as such once it has ended.
@@ -181,8 +187,15 @@ class Checking:
             self._states, self._calls, self._bytes = [], [], 0
             self._due_ns = 0
 
-    def _give_up(self, why: str) -> None:
-        self._lost = why
+    def _watched(self, result: Any) -> None:
+        """Of what cannot run again the loss is looked at, too: that it went bad, and why no op is named, is said."""
+        self._newest = result
+        if now() >= self._due_ns:
+            self._due_ns = now() + int(1e9 * LEAST_S)
+            self._suspected |= not _finite_or_none(result)
+
+    def _give_up(self, why: str, instead: str = "") -> None:
+        self._lost, self._instead = why, instead
         self._states, self._calls = [], []
 
     # -- the check
@@ -191,7 +204,7 @@ class Checking:
         if not self.recorder.active or self._ended:
             return
         self._ended = True
-        if not all(calls.finite(c.result) for c in self._calls):
+        if not (all(calls.finite(c.result) for c in self._calls) and _finite_or_none(self._newest)):
             self._suspected = True
         if not self._done:
             self.eager.at_exit()
@@ -241,7 +254,8 @@ class Checking:
 
     def _found(self) -> dict[str, Any]:
         if self._lost or not self._calls or not self._states:
-            return {"unknown": self._lost or "no training function was called again and again"}
+            instead = {"instead": self._instead} if self._instead else {}
+            return {"unknown": self._lost or "no training function was called again and again", **instead}
         deadline = time.monotonic() + MOST_S
         as_it_was = self.variables.state()
         try:
@@ -293,6 +307,25 @@ class Checking:
         if origin is None:
             return {"unknown": f"op by op the step stayed finite ({first.ops} ops)", "ops": first.ops}
         return {"origin": origin, "ops": first.ops}
+
+
+def _finite_or_none(result: Any) -> bool:
+    """Whether a result is finite, or there is none: at the end of its data a function gives an optional without."""
+    if hasattr(result, "has_value") and not bool(result.has_value()):
+        return True
+    return calls.finite(result)
+
+
+def _not_kept(args: Sequence[Any]) -> tuple[str, str]:
+    """Why a function's batch is not there to be given again, and what can be done.
+
+    What is asked for within a loop of a graph is seen by nobody outside of it: to keep each batch, the step would have
+    to be another one than the script's.
+    """
+    if all(type(args[i]).__name__ == "OwnedIterator" for i in calls.iterators(args)):
+        several = "one call takes several batches inside its graph (steps_per_execution), of which none can be kept"
+        return several, "run it once with steps_per_execution=1: then each batch is"
+    return "what its iterator gave cannot be kept", ""
 
 
 @contextmanager
