@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from hypothesis import given, strategies
 from slowtrain import diagnose
 from slowtrain.causes import all_causes
 from slowtrain.causes.judged import facts_of
+from slowtrain.checkup.given import join
 from slowtrain.checkup.sheet import bare, causes, sheet
+from slowtrain.cli._facts import DAMAGED
 from slowtrain.machine import document
 from slowtrain.machine.judging import judge, outcome
 from slowtrain.machine.rules import SOURCES
@@ -582,10 +585,9 @@ STRANGE: strategies.SearchStrategy[Any] = strategies.sampled_from(
 )
 
 
-@given(strategies.data())
-def test_damaged_facts_never_end_in_a_traceback(data: strategies.DataObject) -> None:
-    from slowtrain.cli.doctor import DAMAGED
-
+def damaged(data: strategies.DataObject) -> dict[str, Any]:
+    """A fixture with one to four facts of another kind than they should be."""
+    found: dict[str, Any]
     found = json.loads(data.draw(strategies.sampled_from(FILES)).read_text())
     for _ in range(data.draw(strategies.integers(1, 4))):
         place: Any = found
@@ -596,9 +598,36 @@ def test_damaged_facts_never_end_in_a_traceback(data: strategies.DataObject) -> 
                 place[key] = copy.deepcopy(data.draw(STRANGE))  # or the next one is put into it, and into itself
                 break
             place = place[key]
+    return found
+
+
+@given(strategies.data())
+def test_damaged_facts_never_end_in_a_traceback(data: strategies.DataObject) -> None:
+    found = damaged(data)
     try:
         answer = sheet(found)
         doctor.render(answer)
         doctor_html.render(answer)
     except DAMAGED:
         return
+
+
+CARDS: tuple[dict[str, Any], ...] = (
+    {"gpu_device_name": "Tesla T4", "compute_cap_major": 7, "compute_cap_minor": 5, "memory_size": 15.7e9},
+    {"compute_cap_major": 7, "compute_cap_minor": 0, "memory_size": 34.3e9},
+    {"device_vendor": "AMD"},
+)
+
+
+@given(strategies.data())
+def test_damaged_facts_beside_a_profile_show_when_they_are_joined(data: strategies.DataObject) -> None:
+    """No later: what a cause raises in the midst of a diagnosis would end in a traceback."""
+    link = next(c for c in causes() if c.id == "transfer/slow-link")
+    trace, card = drawn(link.fires[0]), data.draw(strategies.sampled_from(CARDS))
+    trace = replace(trace, facts={"profile": True, "devices": [{"kind": "GPU"}], "hardware": [{"kind": "GPU", **card}]})
+    try:
+        joined = join(trace, damaged(data), "facts.json")
+    except DAMAGED:
+        return
+    found = diagnose.examine(joined, causes())
+    assert found.diagnoses or found.healthy or found.unchecked

@@ -80,7 +80,7 @@ def _one(cause: Cause, trace: Trace) -> tuple[Diagnosis, Sequence[Remedy]] | Non
     share = 1 - replay(trace, remedies).run_ms / trace.run_ms if trace.run_ms else 0.0
     small = saving.speedup < WORTH[scope] or (scope == "run" and share < LEAST_RUN_SHARE)
     # Of a machine's facts alone nothing is timed: what is wrong there is told whatever it costs.
-    if small and not cause.matters and not trace.fact("doctor"):
+    if small and not cause.matters_in(trace) and not trace.fact("doctor"):
         return None
     prescriptions = tuple(_shown(trace, p) for p in cause.prescribe(trace, evidence))
     return Diagnosis(cause.id, cause.title, _pointed(cause, trace, evidence), saving, share, prescriptions), remedies

@@ -89,6 +89,10 @@ class Cause(ABC):
         """What the saving is told of, a ``step`` or the ``run``, where that depends on where the time was found."""
         return self.scope
 
+    def matters_in(self, trace: Trace) -> bool:
+        """Whether it is reported whatever it costs, where that depends on what was measured."""
+        return self.matters
+
     def spoils_in(self, trace: Trace, evidence: Evidence) -> bool:
         """Whether this finding leaves nothing of the run, where that depends on how bad it is."""
         return self.spoils

@@ -1,4 +1,4 @@
-"""Causes that are read off the facts about a computer: the same judgement in ``doctor`` and in ``run``."""
+"""Causes that are read off the facts about a computer: the same judgement in ``doctor``, ``run`` and ``diagnose``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from slowtrain.machine.judging import judge, outcome
+from slowtrain.machine.reading import cards
 from slowtrain.model import Effect, Evidence, Prescription, Signal
 from slowtrain.model.sheet import Check, State
 from slowtrain.trace import Trace
@@ -20,9 +21,14 @@ MOST_SAID = 3  # of what is wrong for one cause: a card of eight has it eight ti
 _judged: list[tuple[Trace, tuple[Check, ...]]] = []  # of the trace asked about last: every cause asks of the same one
 
 
+def given(trace: Trace) -> bool:
+    """Whether the facts came beside a profile: of its computer, but of another process at another time."""
+    return trace.fact("given") is not None
+
+
 def facts_of(trace: Trace) -> Mapping[str, Any]:
     """The computer's facts, with what a run knows better: which devices its framework opened, and how it was built."""
-    machine = trace.fact("machine")
+    machine = trace.fact("given", "facts") if given(trace) else trace.fact("machine")
     found: dict[str, Any] = dict(machine) if isinstance(machine, Mapping) else {}
     devices, build = trace.fact("devices"), trace.fact("build")
     if "frameworks" in found or not isinstance(devices, (list, tuple)) or not devices:
@@ -60,6 +66,15 @@ def evidence(trace: Trace, cause: str) -> Evidence | None:
     says += f"; and {len(wrong) - MOST_SAID} more" if len(wrong) > MOST_SAID else ""
     numbers = {key: number for check in reversed(wrong) for key, number in check.numbers.items()}
     return Evidence(says, numbers)
+
+
+def passing(trace: Trace, cause: str, signal: Signal) -> frozenset[Signal]:
+    """``signal`` where facts beside a profile show a card and nothing wrong with it for a cause that comes and goes.
+
+    What they found fine when they were gathered was not measured while the profile was made.
+    """
+    fine = given(trace) and cards(facts_of(trace)) and evidence(trace, cause) is None
+    return frozenset({signal} if fine else ())
 
 
 def prescriptions(trace: Trace, cause: str) -> Iterable[Prescription]:

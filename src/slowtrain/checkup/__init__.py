@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from slowtrain import __version__
-from slowtrain.checkup import device, pictures, seen, words
+from slowtrain.checkup import device, given, pictures, seen, words
 from slowtrain.diagnose import Findings
 from slowtrain.model import (
     Attribution,
@@ -45,7 +45,7 @@ def checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:
     verdict = words.verdict(trace, findings)
     found = Checkup(
         version=__version__,
-        subject=_subject(trace, folder),
+        subject=_subject(trace, findings, folder),
         verdict=verdict,
         headline=words.headline(trace, findings, verdict),
         steps=_steps(trace),
@@ -111,9 +111,9 @@ def _placed(diagnosis: Diagnosis, shown: _Paths) -> Diagnosis:
     return replace(diagnosis, evidence=Evidence(evidence.says, numbers, where))
 
 
-def _subject(trace: Trace, folder: Path) -> Subject:
+def _subject(trace: Trace, findings: Findings, folder: Path) -> Subject:
     if trace.facts.get("profile"):
-        return _profile(trace, folder)
+        return _profile(trace, findings, folder)
     launch: Mapping[str, Any] = trace.fact("launch", default={}) or {}
     argv = [str(a) for a in launch.get("argv") or ()][1:]  # without the interpreter
     devices = trace.fact("devices", default=()) or ()
@@ -134,13 +134,16 @@ def _subject(trace: Trace, folder: Path) -> Subject:
     )
 
 
-def _profile(trace: Trace, path: Path) -> Subject:
+def _profile(trace: Trace, findings: Findings, path: Path) -> Subject:
     """Of somebody's profile only what its own planes tell."""
     kinds = [str(d.get("kind")) for d in trace.fact("devices", default=())]
     kind = next((k for k in kinds if k != "CPU"), "CPU")
     name = trace.facts.get("device_name")
     return Subject(
-        "profile", str(path), device={"kind": kind, "name": str(name) if name else None, "count": kinds.count(kind)}
+        "profile",
+        str(path),
+        device={"kind": kind, "name": str(name) if name else None, "count": kinds.count(kind)},
+        computer=given.told(trace, findings),
     )
 
 

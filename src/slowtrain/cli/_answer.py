@@ -6,7 +6,7 @@ import inspect
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,15 +52,30 @@ def examine(folder: Path) -> Checkup:
     return checkup(trace, diagnose.examine(trace), folder=folder)
 
 
-def examine_profile(files: Sequence[Path], path: Path, notes: Sequence[str] = ()) -> Checkup:
-    """The checkup of a profile, a file per host; ``path`` is what the user gave. Raises ``InputError``."""
+def examine_profile(
+    files: Sequence[Path],
+    path: Path,
+    notes: Sequence[str] = (),
+    *,
+    facts: Mapping[str, Any] | None = None,
+    given: Path | None = None,
+) -> Checkup:
+    """The checkup of a profile, a file per host; ``path`` is what the user gave. Raises ``InputError``.
+
+    ``facts`` are those of its computer, as the file ``given`` holds them.
+    """
     from slowtrain import diagnose
     from slowtrain.checkup import checkup
+    from slowtrain.checkup.given import join
+    from slowtrain.cli import _facts
     from slowtrain.trace import profiled, profiles
 
     kept, dropped = profiles.distinct(files)
     said = [f"{copy.name} is byte for byte {twin.name}: read once" for copy, twin in dropped]
     trace = profiled.load(kept, notes=(*notes, *said))
+    if facts is not None and given is not None:
+        with _facts.judged(given):
+            trace = join(trace, facts, str(given))
     return checkup(trace, diagnose.examine(trace), folder=path)
 
 

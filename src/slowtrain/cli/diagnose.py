@@ -12,6 +12,7 @@ slowtrain diagnose --list logs/
 slowtrain diagnose --session 2026_01_31_12_00_00 logs/
 slowtrain diagnose --html report.html worker-0.xplane.pb
 slowtrain diagnose --json - worker-0.xplane.pb.gz
+slowtrain diagnose --facts facts.json logs/     and the computer, by what slowtrain doctor --json wrote there
 """
 
 
@@ -21,6 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--json",
         metavar="FILE",
         help="write the answer as JSON; - is standard output, and nothing else is printed there",
+    )
+    parser.add_argument(
+        "--facts",
+        metavar="FACTS.json",
+        type=Path,
+        help="judge the computer too, by what `slowtrain doctor --json` wrote where the profile was made",
     )
     parser.add_argument("--list", action="store_true", help="list the profiles that are there, newest first, and stop")
     parser.add_argument(
@@ -34,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from slowtrain.cli._answer import examine_profile, tell
     from slowtrain.errors import InputError
+    from slowtrain.machine import document
     from slowtrain.trace import profiles, recording
 
     sessions = profiles.find(args.path)
@@ -52,5 +60,7 @@ def main(args: argparse.Namespace) -> int:
     notes = [f"the newest of {older + 1} profiles, {chosen.name}; --list shows the others"] if older else []
     if (args.path / recording.FILE).exists():
         notes.append(f"slowtrain report {args.path} answers from the whole recording: this is its newest window")
-    tell(examine_profile(chosen.files, args.path, notes), html=args.html, json=args.json)
+    facts = None if args.facts is None else document.read(args.facts)
+    found = examine_profile(chosen.files, args.path, notes, facts=facts, given=args.facts)
+    tell(found, html=args.html, json=args.json)
     return 0

@@ -14,8 +14,6 @@ slowtrain doctor --json facts.json         this computer's facts and how they we
 slowtrain doctor --from facts.json         somebody else's computer
 """
 WRONG = 1
-# What judging raises where a fact is of another kind than it should be: somebody's file is damaged then.
-DAMAGED = (AttributeError, KeyError, TypeError, ValueError, OverflowError, IndexError)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +50,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # a Sheet, whose module --help does without
     from slowtrain.checkup.sheet import sheet
+    from slowtrain.cli import _facts
     from slowtrain.errors import InputError
     from slowtrain.machine import document
 
@@ -62,12 +61,8 @@ def _sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # a Sheet
     if args.data is not None:
         raise InputError("--data measures a folder of this computer; it does not go with --from")
     facts = document.read(args.facts)
-    try:
+    with _facts.judged(args.facts):
         return sheet(facts, str(args.facts))
-    except DAMAGED as error:
-        raise InputError(
-            f"{args.facts} is damaged ({type(error).__name__}: {error}); write it again with `slowtrain doctor --json`"
-        ) from error
 
 
 def _say(what: str) -> None:

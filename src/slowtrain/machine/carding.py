@@ -249,9 +249,9 @@ def _address(said: object) -> str | None:
 def _link(facts: Facts, gpu: Facts) -> Check:
     """The PCIe link at work against the most that card and slot can do together."""
     name, load = "link", _loaded(facts, gpu)
-    most = [figure(gpu.get(f"pcie_{what}_max")) for what in ("generation", "width")]
-    now = [figure(load.get(f"pcie_{what}")) if load else None for what in ("generation", "width")]
-    if now[0] is None or now[1] is None or most[0] is None or most[1] is None:
+    most = [figure(gpu.get(f"pcie_{what}_max")) or 0.0 for what in ("generation", "width")]
+    now = [(figure(load.get(f"pcie_{what}")) if load else None) or 0.0 for what in ("generation", "width")]
+    if min(*now, *most) <= 0:
         why = at(facts, "load", "unmeasured") or ("the driver does not tell" if load else "no load was run")
         says = f"its link was not read at work ({why}); at rest it shows less than it can"
         return Check(LINK, name, State.UNCHECKED, says, missing=(Signal.LOAD,))

@@ -262,7 +262,7 @@ class StepSummary:
 
 @dataclass(frozen=True)
 class Subject:
-    """What was examined."""
+    """What was examined. ``computer`` says by what that of a profile was judged, or why it was not."""
 
     kind: str
     path: str
@@ -270,6 +270,7 @@ class Subject:
     exit_code: int | None = None
     framework: Mapping[str, str | None] = field(default_factory=dict)
     device: Mapping[str, str | int | None] = field(default_factory=dict)
+    computer: str | None = None
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,8 @@ def _facts(checkup: Checkup) -> Iterator[tuple[str, str]]:
     yield "Whole run", wording.duration(checkup.run.total_ms) if checkup.run.parts else wording.UNKNOWN
     yield "Device", wording.device(subject.device)
     yield "Framework", wording.framework(subject)
+    if subject.computer:
+        yield "Computer", subject.computer
     if subject.exit_code:
         yield "Exit code", str(subject.exit_code)
 

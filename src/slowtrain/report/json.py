@@ -95,6 +95,7 @@ def _subject(checkup: Checkup) -> dict[str, Any]:
         "exit_code": subject.exit_code,
         "framework": subject.framework,
         "device": subject.device,
+        **({"computer": subject.computer} if subject.computer else {}),
     }
 
 

@@ -122,6 +122,7 @@ def _facts(checkup: Checkup, paper: Paper) -> list[str]:
     if wording.finite(steps.samples_per_second) is not None:
         timed.append(f"{wording.number(steps.samples_per_second)} samples/s")
     lines = [paper.fit(line, paper.width) for line in (ran, where) if line]
+    lines += paper.wrap(f"computer: {subject.computer}", paper.width, 3) if subject.computer else []
     return lines + paper.wrap(" · ".join(timed), paper.width, 2)
 
 

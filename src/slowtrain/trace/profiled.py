@@ -248,6 +248,8 @@ def _facts(whole: Timeline, found: Cadence, device: timeline.Device | None) -> d
         "told_steps": bool(found.source),
         "devices": devices,
         "device_name": device.facts.get(names.DEVICE_NAME) if device is not None else None,
+        # Of one host: the one whose device computed.
+        "hardware": [{**d.facts, "kind": d.kind} for d in whole.devices if device is None or d.host == device.host],
     }
 
 

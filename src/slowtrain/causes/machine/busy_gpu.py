@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slowtrain.causes import Cause
-from slowtrain.causes.judged import Judged, facts_of
+from slowtrain.causes.judged import Judged, facts_of, given, passing
 from slowtrain.machine.reading import at
 from slowtrain.model import Signal
 from slowtrain.trace import Trace
@@ -22,8 +22,10 @@ class BusyGpu(Judged, Cause):
     ## How it is recognised
     The driver lists the processes that compute on the card and the memory of each. In a run, the run's own
     process is left out; in a container, whose process numbers are not the driver's, one process may be the run
-    itself, so that it takes two to say so. Processes with less than a twentieth of the memory together are no cause;
-    `slowtrain doctor` notes them all the same, what draws on the card, and memory that is in use by nobody listed.
+    itself, so that it takes two to say so, and so it does for facts that `slowtrain diagnose --facts` is given: those
+    are of another moment, and never prove that a card was free. Processes with less than a twentieth of the memory
+    together are no cause; `slowtrain doctor` notes them all the same, what draws on the card, and memory that is in
+    use by nobody listed.
 
     ## What to do
     End what is not needed (`nvidia-smi` lists it, `ps -fp` says what it is), or give the training a card of its
@@ -40,9 +42,10 @@ class BusyGpu(Judged, Cause):
         found = super().examine(trace)
         unsure = at(facts_of(trace), "devices", "own_pid_namespace") is not False
         alone = found is not None and found.numbers.get("processes", 0) < SURE
-        if alone and unsure and not trace.fact("doctor"):
+        # Facts beside a profile were perhaps gathered while it was made.
+        if alone and (unsure or given(trace)) and not trace.fact("doctor"):
             return self.needs | {Signal.CARD}
-        return super().wants(trace)
+        return super().wants(trace) | passing(trace, self.id, Signal.CARD)
 
     fires = (
         """

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from slowtrain.causes import Cause, judged
 from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.model.sheet import State
 from slowtrain.source import Source, edits
 from slowtrain.source.cures.machine import settings
 from slowtrain.source.reading import finding, shown, visible
@@ -24,6 +25,7 @@ COMPUTING = 0.3  # of the step in ops: less, and more cores have little to speed
 # (often two to a core). The range of the saving reaches from nothing to nearly all.
 SPLIT = 0.5
 BESIDE = 0.5  # of the framework's other work, assumed: half of it has to wait for the ops in any case
+LIMITS = ("cores", "quota")  # of the doctor's checks: those that are wrong only where steps come up against them
 SETTERS = {
     "affinity": ("sched_setaffinity", "cpu_affinity"),
     "threads": (
@@ -64,7 +66,8 @@ class LimitedHost(Cause):
     the machine; and a process that keeps what it was left busy during the steps. A limit that
     does not bind is not reported. With the step on an accelerator, the limit shows in the input
     pipeline instead. `slowtrain doctor`, which sees no steps, judges the settings: one thread on
-    several cores, more than twice as many threads as cores, memory, shared memory, memory nodes.
+    several cores, more than twice as many threads as cores, memory, shared memory, memory nodes;
+    `slowtrain diagnose --facts` does the same, and leaves a part of the cores unchecked.
 
     ## What to do
     Raise the limit: `--cpus` of the container, `cpus-per-task` of the job, no
@@ -80,12 +83,18 @@ class LimitedHost(Cause):
     words = (*SETTERS["affinity"], *SETTERS["threads"], *settings.OPTIONS)
 
     def wants(self, trace: Trace) -> frozenset[Signal]:
-        if trace.fact("doctor"):
-            return frozenset({Signal.FACTS}) | judged.missing(trace, self.id)
-        return super().wants(trace)
+        if not _by_facts(trace):
+            return super().wants(trace)
+        limits = [c for c in judged.checks(trace, self.id) if c.name in LIMITS and c.state is State.NOTED]
+        # Whether the steps come up against it, beside a profile nobody measured.
+        binds = judged.given(trace) and limits and judged.evidence(trace, self.id) is None
+        return frozenset({Signal.FACTS, *({Signal.MACHINE} if binds else ())}) | judged.missing(trace, self.id)
+
+    def matters_in(self, trace: Trace) -> bool:
+        return judged.given(trace)  # settings alone, which nothing prices
 
     def examine(self, trace: Trace) -> Evidence | None:
-        if trace.fact("doctor"):
+        if _by_facts(trace):
             return judged.evidence(trace, self.id)
         limit = _limit(trace)
         if limit is None:
@@ -111,7 +120,7 @@ class LimitedHost(Cause):
         return [Drop(saved, 0.0, (0.0, 1.8))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        if trace.fact("doctor"):
+        if _by_facts(trace):
             yield from judged.prescriptions(trace, self.id)
             return
         limit = _limit(trace)
@@ -195,6 +204,11 @@ class LimitedHost(Cause):
         @kernels busy=1 ms=1 count=20 step=10 types={"MatMul":[1,10]}
         """,
     )
+
+
+def _by_facts(trace: Trace) -> bool:
+    """Whether settings are all there is: of no run at all, or given beside a profile."""
+    return bool(trace.fact("doctor")) or judged.given(trace)
 
 
 def _limit(trace: Trace) -> Limit | None:

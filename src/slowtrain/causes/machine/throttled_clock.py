@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.causes.judged import Judged, facts_of, missing
+from slowtrain.causes.judged import Judged, facts_of, given, missing, passing
 from slowtrain.machine.gpu import throttle_reasons
 from slowtrain.machine.reading import card, cards, figure
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
@@ -44,6 +44,8 @@ class ThrottledClock(Judged, Cause):
     The driver gives the clock, its highest value and the reasons for a lower one. Only what is read at work
     counts: in a run during its steps, in `slowtrain doctor` during a short load of its own. A card at rest
     clocks down and is fine, and so is one that works hard within its default power limit. A limit below that is named.
+    With `slowtrain diagnose --facts` it is the doctor's load again, which can show a fault, and not that the profile's
+    steps had none.
 
     ## What to do
     Against heat: fans, filters, the slot beside it, the room's air. Against a power limit: `nvidia-smi -pl`
@@ -62,10 +64,15 @@ class ThrottledClock(Judged, Cause):
         # A run's own readings speak of it; the doctor has no run, and a load of its own or none.
         if trace.fact("doctor"):
             return frozenset({Signal.FACTS}) | missing(trace, self.id)
+        if given(trace):
+            return frozenset({Signal.FACTS}) | missing(trace, self.id) | passing(trace, self.id, Signal.LOAD)
         return self.needs
 
+    def matters_in(self, trace: Trace) -> bool:
+        return given(trace)  # what it cost these steps, the clock of another moment does not tell
+
     def examine(self, trace: Trace) -> Evidence | None:
-        if trace.fact("doctor"):
+        if trace.fact("doctor") or given(trace):
             return super().examine(trace)
         held = _held(trace)
         if held is None:
@@ -77,7 +84,7 @@ class ThrottledClock(Judged, Cause):
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        held = None if trace.fact("doctor") else _held(trace)
+        held = None if trace.fact("doctor") or given(trace) else _held(trace)
         if held is None:
             return []
         # At its full clock all arithmetic would take that share of its time; what waits for memory gains nothing.
@@ -85,7 +92,7 @@ class ThrottledClock(Judged, Cause):
         return [Drop({Category.DEVICE: saved}, 0.0, (0.2, 1.05))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        if trace.fact("doctor"):
+        if trace.fact("doctor") or given(trace):
             yield from super().prescribe(trace, evidence)
             return
         says = "cool the card (fans, filters, room), or raise its power limit; `slowtrain doctor` says which it is"

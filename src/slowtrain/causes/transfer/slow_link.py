@@ -11,6 +11,7 @@ from slowtrain.causes import Cause, judged
 from slowtrain.figures import plain
 from slowtrain.machine.rules import LANE_GBPS
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
+from slowtrain.model.sheet import State
 from slowtrain.trace import Bools, Floats, Trace
 from slowtrain.whatif import Drop, Remedy
 
@@ -49,7 +50,8 @@ class SlowLink(Cause):
     ## How it is recognised
     The driver gives the link's generation and width, and the most that this card and board together can do. Links
     save power when idle, so that only readings during the steps count, and of those the best.
-    A profile does not hold them: there this is not checked.
+    A profile does not hold them. There the link is the one that `slowtrain doctor` saw at a load of its own
+    (`slowtrain diagnose --facts`), and what it cost is read off the profile's copies; else it is not checked.
 
     ## What to do
     Seat the card anew, leave out the riser, choose a slot with sixteen lanes of its own, set the slot's generation
@@ -65,11 +67,15 @@ class SlowLink(Cause):
     def wants(self, trace: Trace) -> frozenset[Signal]:
         if trace.fact("doctor"):
             return frozenset({Signal.FACTS}) | judged.missing(trace, self.id)
+        if judged.given(trace):
+            return frozenset({Signal.STEPS, Signal.DEVICE, Signal.FACTS}) | judged.missing(trace, self.id)
         return super().wants(trace)
 
     def examine(self, trace: Trace) -> Evidence | None:
         if trace.fact("doctor"):
             return judged.evidence(trace, self.id)
+        if judged.given(trace):
+            return _joined(trace, judged.evidence(trace, self.id))
         link = _link(trace)
         if link is None or not link.slow:
             return None
@@ -89,10 +95,12 @@ class SlowLink(Cause):
             return []
         # Copies from ordinary memory may be slower than either link: then less is won.
         won = 1 - evidence.numbers["link_share"]
-        return [Drop({c: won * ms for c, ms in _exposed(trace).items()}, 0.0, (0.4, 1.05))]
+        # Of several cards a profile does not tell which is which of the facts: perhaps it was another's link.
+        least = 0.0 if judged.given(trace) and not _all_slow(trace) else 0.4
+        return [Drop({c: won * ms for c, ms in _exposed(trace).items()}, 0.0, (least, 1.05))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        if trace.fact("doctor"):
+        if trace.fact("doctor") or judged.given(trace):
             yield from judged.prescriptions(trace, self.id)
             return
         says = "seat the card anew or use another slot; set the slot's PCIe generation to automatic"
@@ -135,6 +143,21 @@ class SlowLink(Cause):
         @device busy=10 copies={"h2d":[2,16e6,5,0]}
         """,
     )
+
+
+def _joined(trace: Trace, found: Evidence | None) -> Evidence | None:
+    """The link as the doctor saw it, with what the profile's copies over it take."""
+    if found is None:
+        return None
+    ms, numbers = sum(_exposed(trace).values()), found.numbers
+    share = numbers["link_gbps"] / numbers["possible_gbps"]
+    says = f"{found.says}; copies that nothing hides take {plain(ms)} of each step's {plain(trace.step_ms)} ms"
+    return Evidence(says, {"link_share": share, "copies_ms": ms})
+
+
+def _all_slow(trace: Trace) -> bool:
+    """Whether the facts call the link of every card slow."""
+    return all(check.state is State.WRONG for check in judged.checks(trace, SlowLink.id))
 
 
 def _link(trace: Trace) -> Link | None:

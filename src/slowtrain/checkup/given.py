@@ -1,0 +1,100 @@
+"""Facts that somebody's ``doctor`` wrote, joined to a profile of the same computer: so that one report judges both.
+
+A profile tells what its devices are. Facts that say otherwise are of another computer, and are not believed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from slowtrain.causes.judged import facts_of
+from slowtrain.checkup.sheet import WORST_FIRST
+from slowtrain.diagnose import Findings
+from slowtrain.machine.judging import judge
+from slowtrain.machine.reading import Facts, builds, called, cards, figure, gib, others, plural, present
+from slowtrain.model import Signal
+from slowtrain.trace import Trace
+
+# Of a card's memory: NVML counts what the driver keeps for itself, CUDA does not; a card of twice the size is another.
+SAME_MEMORY = 0.1
+AMD = "AMD"
+
+
+def join(trace: Trace, facts: Facts, file: str) -> Trace:
+    """A profile's trace with the facts of ``file``; where the profile contradicts them, with no more than that.
+
+    May raise what damaged facts raise (``cli/_facts.py`` says it in one line).
+    """
+    name = "jax" if trace.on_jax else "tensorflow"
+    # Other frameworks, though asked, had no part in these steps.
+    mine = {**facts, "frameworks": {n: b for n, b in builds(facts).items() if n == name}, "keras_backend": name}
+    why = next(_contradictions(trace, mine), None)
+    if why is not None:
+        return replace(trace, facts={**trace.facts, "refused": f"{file} is of another computer: {why}"})
+    given = {"file": file, "facts": mine}
+    joined = replace(trace, facts={**trace.facts, "given": given}, signals=trace.signals | {Signal.FACTS})
+    judge(facts_of(joined))  # so that damage shows here, and not in the midst of a cause
+    return joined
+
+
+def told(trace: Trace, findings: Findings) -> str:
+    """What is wrong with a profile's computer and by what it is judged, or why it is not."""
+    if trace.fact("given"):
+        found = {d.cause for d in findings.diagnoses}
+        wrong = [cause for cause in WORST_FIRST if cause in found]
+        says = f"{', '.join(wrong)}; " if wrong else ""
+        return f"{says}judged by {trace.fact('given', 'file')}, as it was then and not during these steps"
+    if trace.fact("refused"):
+        return f"not judged; {trace.fact('refused')}"
+    return "not judged; `slowtrain doctor --json FILE` there, then --facts FILE"
+
+
+def _contradictions(trace: Trace, facts: Facts) -> Iterator[str]:
+    """What the profile's own devices and the facts cannot both say."""
+    seen = [row for row in trace.fact("hardware", default=()) if row.get("kind") == "GPU"]
+    if not seen:
+        return  # steps on a processor, or on a TPU, of which the facts do not tell
+    shown = cards(facts)
+    if AMD in str(seen[0].get("device_vendor") or "").upper():
+        if (shown or present(facts) is False) and not any(AMD in other for other in others(facts)):
+            yield f"the profile's steps ran on a GPU of AMD, and it tells of {_names(shown)}"
+        return
+    if not shown:
+        if present(facts) is False:
+            yield "the profile's steps ran on a GPU, and there is none in it"
+        return
+    if len(seen) > len(shown):
+        yield f"the profile has {plural(len(seen), 'GPU')}, and it tells of {len(shown)}"
+    for name, build in builds(facts).items():
+        if build.get("gpus") == 0:
+            yield f"the profile's steps ran on a GPU, and {called(name, build)} sees none in it"
+    yield from _other_cards(seen[0], shown)
+
+
+def _other_cards(device: Mapping[str, Any], shown: Sequence[Facts]) -> Iterator[str]:
+    """Whether none of the cards is the one that the profile describes, by name, compute capability and memory."""
+    name, names = device.get("gpu_device_name"), [gpu.get("name") for gpu in shown]
+    if isinstance(name, str) and name and all(names) and _plain(name) not in map(_plain, names):
+        yield f"the profile's GPU is a {name}, and it tells of {_names(shown)}"
+    major, minor = device.get("compute_cap_major"), device.get("compute_cap_minor")
+    told = [gpu.get("compute_capability") for gpu in shown]
+    if isinstance(major, int) and isinstance(minor, int) and all(told) and f"{major}.{minor}" not in map(str, told):
+        says = ", ".join(dict.fromkeys(map(str, told)))
+        yield f"the profile's GPU has compute capability {major}.{minor}, and it tells of {_names(shown)} with {says}"
+    size = figure(device.get("memory_size"))
+    sizes = [figure(gpu.get("memory_total_bytes")) for gpu in shown]
+    if size and all(sizes) and all(abs(size - (other or 0.0)) > SAME_MEMORY * size for other in sizes):
+        says = ", ".join(dict.fromkeys(gib(other or 0.0) for other in sizes))
+        yield f"the profile's GPU has {gib(size)} of memory, and it tells of {_names(shown)} with {says}"
+
+
+def _names(shown: Sequence[Facts]) -> str:
+    return ", ".join(dict.fromkeys(str(gpu.get("name")) for gpu in shown)) or "no GPU"
+
+
+def _plain(name: Any) -> str:
+    """A card's name as driver and CUDA of any age write it: with the maker's names or without."""
+    return re.sub(r"nvidia|geforce|tesla|[^a-z0-9]", "", str(name).lower())
