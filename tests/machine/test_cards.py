@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from slowtrain.cli import _sizing
 from slowtrain.errors import InputError
-from slowtrain.machine import cards, gpu
+from slowtrain.machine import cards, gpu, rules
 
 FIXTURES = Path(__file__).with_name("fixtures")
 MIB = 1 << 20
@@ -95,3 +96,14 @@ def test_no_device_named_is_the_only_one_here(monkeypatch: pytest.MonkeyPatch) -
     assert (_sizing.device("T4") or found).name == "a T4"
     Gpus.devices = ()
     assert _sizing.device(None) is None
+
+
+def test_every_row_and_rule_says_where_it_is_from_and_when_it_was_read_there() -> None:
+    dated = re.compile(r"2026-\d\d-\d\d")
+    assert dated.fullmatch(cards.LOGS_READ)
+    for card in cards.CARDS:
+        assert re.fullmatch(r"gpu_device\.cc:\d+, PCI [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.0", card.log), card.name
+        assert card.log in cards.seen(card)
+    for source in rules.SOURCES.values():
+        assert dated.fullmatch(source.date), source.key
+        assert source.where.strip(), source.key

@@ -1,9 +1,11 @@
 """Cards by name: what of their memory TensorFlow gets, which is less than what is printed on the box.
 
 The numbers are what TensorFlow itself wrote, "Created device ... with N MB memory", on a card that nobody else used;
-of several, the lowest, since driver and context take a little more or less. They were read on 2026-11-22 in logs that
-people put in public repositories; TensorFlow keeps from 0.5 to 1.8 GiB of each card back for its libraries
-(``MinSystemMemory`` in tensorflow/core/common_runtime/gpu/gpu_device.cc) and the driver's context takes the rest.
+of several, the lowest, since driver and context take a little more or less. They were read in logs that people put in
+public repositories, and each again on ``LOGS_READ`` by its own words. Where these logs lie was not told there, so that
+a card's source is the line itself: what wrote it, and for the card at which PCI address. TensorFlow keeps from 0.5 to
+1.8 GiB of each card back for its libraries (``MinSystemMemory`` in tensorflow/core/common_runtime/gpu/gpu_device.cc)
+and the driver's context takes the rest.
 """
 
 from __future__ import annotations
@@ -22,28 +24,33 @@ METRIC = {"K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
 
 @dataclass(frozen=True)
 class Card:
-    """``usable_mib``: what TensorFlow's allocator may take. ``seen``: the name that the driver gives it."""
+    """``usable_mib``: what TensorFlow's allocator may take. ``seen``: the name that the driver gives it.
+
+    ``log``: the line of TensorFlow's that said so, by its place in the source and the card's PCI address.
+    """
 
     name: str
     usable_mib: int
     seen: str
+    log: str
 
 
+LOGS_READ = "2026-11-26"
 CARDS = (
-    Card("K80", 10785, "Tesla K80"),
-    Card("P100", 15397, "Tesla P100-PCIE-16GB"),
-    Card("T4", 13627, "Tesla T4"),
-    Card("V100-16GB", 14518, "Tesla V100-SXM2-16GB"),
-    Card("V100-32GB", 30574, "Tesla V100S-PCIE-32GB"),
-    Card("L4", 20549, "NVIDIA L4"),
-    Card("A100-40GB", 38068, "NVIDIA A100-SXM4-40GB"),
-    Card("A100-80GB", 78945, "NVIDIA A100-SXM4-80GB"),
-    Card("H100-80GB", 78763, "NVIDIA H100 80GB HBM3"),
-    Card("RTX-2080-Ti", 8963, "NVIDIA GeForce RTX 2080 Ti"),
-    Card("RTX-3080-Ti", 9298, "NVIDIA GeForce RTX 3080 Ti"),
-    Card("RTX-3090", 22289, "NVIDIA GeForce RTX 3090"),
-    Card("RTX-4090", 21286, "NVIDIA GeForce RTX 4090"),
-    Card("RTX-A6000", 46673, "NVIDIA RTX A6000"),
+    Card("K80", 10785, "Tesla K80", "gpu_device.cc:1613, PCI 0000:0a:00.0"),
+    Card("P100", 15397, "Tesla P100-PCIE-16GB", "gpu_device.cc:1525, PCI 0000:3b:00.0"),
+    Card("T4", 13627, "Tesla T4", "gpu_device.cc:1613, PCI 0000:00:1e.0"),
+    Card("V100-16GB", 14518, "Tesla V100-SXM2-16GB", "gpu_device.cc:1635, PCI 0000:00:04.0"),
+    Card("V100-32GB", 30574, "Tesla V100S-PCIE-32GB", "gpu_device.cc:1532, PCI 0000:83:00.0"),
+    Card("L4", 20549, "NVIDIA L4", "gpu_device.cc:1929, PCI 0000:00:03.0"),
+    Card("A100-40GB", 38068, "NVIDIA A100-SXM4-40GB", "gpu_device.cc:1929, PCI 0000:90:00.0"),
+    Card("A100-80GB", 78945, "NVIDIA A100-SXM4-80GB", "gpu_device.cc:1639, PCI 0000:46:00.0"),
+    Card("H100-80GB", 78763, "NVIDIA H100 80GB HBM3", "gpu_device.cc:2021, PCI 0000:06:00.0"),
+    Card("RTX-2080-Ti", 8963, "NVIDIA GeForce RTX 2080 Ti", "gpu_device.cc:1510, PCI 0000:26:00.0"),
+    Card("RTX-3080-Ti", 9298, "NVIDIA GeForce RTX 3080 Ti", "gpu_device.cc:1928, PCI 0000:0b:00.0"),
+    Card("RTX-3090", 22289, "NVIDIA GeForce RTX 3090", "gpu_device.cc:1525, PCI 0000:01:00.0"),
+    Card("RTX-4090", 21286, "NVIDIA GeForce RTX 4090", "gpu_device.cc:1886, PCI 0000:01:00.0"),
+    Card("RTX-A6000", 46673, "NVIDIA RTX A6000", "gpu_device.cc:1635, PCI 0000:01:00.0"),
 )
 
 # What TensorFlow keeps back of a card outside the table, by the first number of its compute capability; the last holds
@@ -77,7 +84,7 @@ def here(devices: Sequence[Mapping[str, Any]]) -> tuple[str, int, str] | None:
 
 def seen(card: Card) -> str:
     """Where the number of the table is from."""
-    return f"what TensorFlow took of a {card.seen} that nobody else used, by its own log"
+    return f"what TensorFlow took of a {card.seen} that nobody else used, by its own log ({card.log})"
 
 
 def size_bytes(text: str) -> int | None:

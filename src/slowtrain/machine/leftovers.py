@@ -121,7 +121,13 @@ SETTINGS = (
         chosen=True,
     ),
     Setting("TF_CPP_MAX_VLOG_LEVEL", _above_zero, "TensorFlow logs in its hot paths", "tensorflow-vlog"),
-    Setting("TF_CPP_MIN_VLOG_LEVEL", _above_zero, "TensorFlow logs in its hot paths", "tensorflow-vlog"),
+    Setting(
+        "TF_CPP_MIN_VLOG_LEVEL",
+        _above_zero,
+        "a name that old releases read: TensorFlow 2.21 does not log by it",
+        "tensorflow-vlog",
+        chosen=True,
+    ),
     Setting("TF_CPP_VMODULE", _any, "TensorFlow logs in the hot paths of the files named", "tensorflow-vlog"),
     Setting(
         "TF_XLA_FLAGS",

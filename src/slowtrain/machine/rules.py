@@ -11,7 +11,7 @@ from slowtrain.model.sheet import Source
 
 READ = "2026-11-22"
 SINCE = "2026-11-25"  # rows that came later
-BY_HEART = "not read again for this table"  # known from working with it; no page was at hand on the day
+LATER = "2026-11-26"  # those that had been known by heart alone, read at last
 
 SOURCES: Mapping[str, Source] = {
     source.key: source
@@ -189,9 +189,11 @@ SOURCES: Mapping[str, Source] = {
         ),
         Source(
             "cuda-cache",
-            "CUDA_CACHE_MAXSIZE: the cache of what the driver compiled holds 256 MiB or more where it is not set",
-            "NVIDIA, CUDA C++ Programming Guide, environment variables",
-            BY_HEART,
+            "CUDA_CACHE_MAXSIZE: the cache of what the driver compiled holds 1 GiB where it is not set, 256 MiB on "
+            "embedded platforms",
+            "NVIDIA, CUDA Programming Guide, environment variables: https://docs.nvidia.com/cuda/cuda-programming-guide/"
+            "05-appendices/environment-variables.html; not read there, but in a public repository that quotes it",
+            LATER,
         ),
         Source(
             "cuda-injection",
@@ -214,15 +216,17 @@ SOURCES: Mapping[str, Source] = {
         ),
         Source(
             "tensorflow-unified",
-            "TF_FORCE_UNIFIED_MEMORY lets the allocator use more than the card has, by pages of the host's memory",
-            "TensorFlow, gpu_device.cc and config.proto, use_unified_memory",
-            BY_HEART,
+            "TF_FORCE_UNIFIED_MEMORY lets memory spill to the host's instead of failing, and makes the program slower",
+            "AlphaFold 3, performance, unified memory: https://github.com/google-deepmind/alphafold3/blob/main/docs/"
+            "performance.md; the name stands in TensorFlow's library of 2.21",
+            LATER,
         ),
         Source(
             "tensorflow-autotune",
-            "TF_CUDNN_USE_AUTOTUNE=0 takes cuDNN's first choice of convolution instead of the fastest one measured",
-            "TensorFlow, use_cudnn.cc",
-            BY_HEART,
+            "TF_CUDNN_USE_AUTOTUNE is on unless it is set to 0: by it cuDNN's algorithms of a convolution are timed",
+            "https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/util/use_cudnn.cc, CudnnUseAutotune; "
+            "the name stands in the library of 2.21",
+            LATER,
         ),
         Source(
             "tensorflow-workspace",
@@ -232,9 +236,12 @@ SOURCES: Mapping[str, Source] = {
         ),
         Source(
             "tensorflow-vlog",
-            "TF_CPP_MAX_VLOG_LEVEL and TF_CPP_VMODULE turn verbose logging on; TF_CPP_MIN_VLOG_LEVEL is its older name",
-            "TensorFlow, tsl/platform/default/logging.cc",
-            BY_HEART,
+            "TF_CPP_MAX_VLOG_LEVEL and TF_CPP_VMODULE turn verbose logging on; TF_CPP_MIN_VLOG_LEVEL is a name of old "
+            "releases, which 2.21 does not read",
+            "TensorFlow, third_party/xla/third_party/tsl/tsl/platform/default/logging.cc: https://github.com/tensorflow/"
+            "tensorflow/blob/07cc4d4de0947c3bbfde2622a75ad78d4527e777/third_party/xla/third_party/tsl/tsl/platform/default/"
+            "logging.cc; which of the names stand in the library of 2.21",
+            LATER,
         ),
         Source(
             "xla-dump",
@@ -282,14 +289,15 @@ SOURCES: Mapping[str, Source] = {
         Source(
             "python-variables",
             "PYTHONDEVMODE, PYTHONMALLOC=debug and PYTHONTRACEMALLOC check or record allocations",
-            "https://docs.python.org/3/using/cmdline.html#environment-variables",
-            BY_HEART,
+            "https://docs.python.org/3/using/cmdline.html#environment-variables, as Doc/using/cmdline.rst; bpo-26516",
+            LATER,
         ),
         Source(
             "nccl-variables",
-            "NCCL_DEBUG=INFO logs",
-            "NVIDIA, NCCL User Guide, environment variables",
-            BY_HEART,
+            "NCCL_DEBUG=INFO logs what NCCL does and TRACE every call; WARN, warnings alone, is for production",
+            "NVIDIA, NCCL User Guide, logging: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/"
+            "logging.html",
+            LATER,
         ),
         Source(
             "nccl-transports",
