@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,13 +14,13 @@ from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import framing, layercalls, lettered, tabled, vectorising
-from slowtrain.source.reading import turning
+from slowtrain.source.reading import belonging, turning
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import frames, loops
 from slowtrain.trace import Floats, Spans, Trace
 from slowtrain.trace.host import in_keras, main_thread, parsed, sample_ms, stands_for, training_begins, unseen_ms
-from slowtrain.trace.lines import called, calls_at, calls_of, function_around, loops_around, named
+from slowtrain.trace.lines import called, calls_at, function_around, loops_around
 from slowtrain.whatif import Remedy, Skip
 
 LEAST_SAMPLES = 8
@@ -44,7 +44,6 @@ OF_ELEMENTS = frozenset(
     "tuple isinstance".split()
 )
 JOINING = frozenset("concatenate append vstack hstack row_stack column_stack dstack concat insert".split())
-COMPILING = frozenset("jit pmap grad value_and_grad vjp function gradient".split())
 FILES = frozenset(
     "open read_csv load imread read read_file imread_collection urlopen load_img glob write write_file save savez "
     "savez_compressed savetxt imwrite imsave dump to_csv tofile encode_png encode_jpeg TFRecordWriter".split()
@@ -344,7 +343,7 @@ def _one_call(trace: Trace, samples: Spans, rows: list[int]) -> bool:
     tree = parsed(trace, place.file) if place is not None else None
     if tree is None or place is None:
         return True
-    if _late(trace, stands_for(trace, samples)[rows]) and len(_beside(tree, place.line)) > 1:
+    if _late(trace, stands_for(trace, samples)[rows]) and len(turning.beside(tree, place.line)) > 1:
         return False
     return not (set(map(called, calls_at(tree, place.line))) <= OF_ELEMENTS or _copies_all(tree, place.line))
 
@@ -366,9 +365,9 @@ def _loops(trace: Trace, place: Place) -> bool:
         return False
     callers = turning.callers(tree, place.line)
     loops = [loop for line in (place.line, *callers) for loop in loops_around(tree, line)]
-    if _of_model(tree, place.line):
+    if belonging.of_model(tree, place.line):
         return False
-    if not len(trace.steps) and _compiled(tree, (function_around(tree, place.line), *loops)):
+    if not len(trace.steps) and belonging.compiled(tree, (function_around(tree, place.line), *loops)):
         return False  # it may be the training itself
     return bool(loops or callers)
 
@@ -382,7 +381,7 @@ def _of_arrays(trace: Trace, place: Place, ms: Floats) -> bool:
     source = text_of(trace, place.file)
     if source is None:
         return False
-    lines = _beside(source.tree, place.line) if _late(trace, ms) else (place.line,)
+    lines = turning.beside(source.tree, place.line) if _late(trace, ms) else (place.line,)
     every = [turning.turns(source, line) for line in lines]
     turns = None if None in every else max(n for n in every if n is not None)
     return turns is not None and float(ms.sum()) >= LONG_TURN_MS * turns
@@ -390,36 +389,3 @@ def _of_arrays(trace: Trace, place: Place, ms: Floats) -> bool:
 
 def _late(trace: Trace, ms: Floats) -> bool:
     return float(ms.mean()) >= LATE * sample_ms(trace)
-
-
-def _beside(tree: ast.Module, line: int) -> Collection[int]:
-    """A line, and those of the loops in its function."""
-    function = function_around(tree, line)
-    inner = [n for n in trees.walk(function) if isinstance(n, ast.For | ast.While)] if function is not None else []
-    return dict.fromkeys((line, *(loop.body[0].lineno for loop in inner)))
-
-
-def _of_model(tree: ast.Module, line: int, depth: int = 3) -> bool:
-    """Whether a line is a part of what a layer or a model computes: it runs where the model is first called."""
-    function = function_around(tree, line)
-    if function is None or not depth:
-        return False
-    if function.name == "call":
-        return True
-    return any(_of_model(tree, one.lineno, depth - 1) for one in calls_of(tree, [function.name]))
-
-
-def _compiled(tree: ast.Module, parts: Iterable[ast.AST | None]) -> bool:
-    """Whether one of these parts of a file calls what the file has compiled, or a gradient that it made."""
-    made: set[str] = set()
-    for one in trees.walk(tree):
-        if isinstance(one, ast.FunctionDef) and any(_makes(d) for d in one.decorator_list):
-            made.add(one.name)
-        elif isinstance(one, ast.Assign) and isinstance(one.value, ast.Call) and _makes(one.value):
-            made.update(named(target) for target in one.targets)
-    calls = (n for part in parts if part is not None for n in trees.walk(part) if isinstance(n, ast.Call))
-    return any(called(call) in made or _makes(call.func) for call in calls)
-
-
-def _makes(node: ast.AST) -> bool:
-    return any(named(n) in COMPILING for n in ast.walk(node))

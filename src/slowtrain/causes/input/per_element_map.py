@@ -235,8 +235,6 @@ def _tiny(trace: Trace) -> tuple[Node, float] | None:
             continue
         started = EACH_OP_US * sum(n for op, n in node.written.ops.items() if op not in UNCALLED) * count / 1e3
         calling = node.ms - max(inside - started, 0.0)
-        if calling >= OVERHEAD * node.ms and node.ms >= 0.5 * max(
-            n.ms for n in deciding(pipe)
-        ):
+        if calling >= OVERHEAD * node.ms and node.ms >= 0.5 * max(n.ms for n in deciding(pipe)):
             return node, inside
     return None

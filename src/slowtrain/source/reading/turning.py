@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from math import prod
 
-from slowtrain.source import Source
+from slowtrain.source import Source, trees
 from slowtrain.source.reading import visible
 from slowtrain.trace.lines import called, calls_of, function_around, loops_around, named
 
@@ -32,6 +33,13 @@ def turns(source: Source, line: int) -> int | None:
             return None
         total += prod(n for n in every if n is not None)
     return total
+
+
+def beside(tree: ast.Module, line: int) -> Collection[int]:
+    """A line, and those of the loops in its function."""
+    function = function_around(tree, line)
+    inner = [n for n in trees.walk(function) if isinstance(n, ast.For | ast.While)] if function is not None else []
+    return dict.fromkeys((line, *(loop.body[0].lineno for loop in inner)))
 
 
 def _calls(tree: ast.Module, line: int) -> list[ast.Call]:
