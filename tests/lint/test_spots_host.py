@@ -198,6 +198,7 @@ QUIET = {
         "for _ in range(2):\n    @tf.function\n    def g(v):\n        return v + 1\n    g(x)\n",
     ],
     "host/predict-in-loop": [
+        MODEL + "for part in np.array_split(order, 6):\n    x = [a[part], b[part]]\n    model.fit(x, y[part])\n",
         MODEL + "a = model.predict(x[None])\n",
         MODEL + "for f in files:\n    a = model.predict(np.load(f))\n",
         "clf = KNeighborsClassifier()\nfor s in data:\n    clf.predict(s[None])\n",

@@ -19,7 +19,7 @@ from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress
 
-WARMUP_STEPS = 8
+WARMUP_STEPS = 14  # of which ten and more are steady, so that runs of two dozen steps can be judged
 WARMUP_NS = 300_000_000
 STEPS = 20
 LINE_STEPS = 8

@@ -41,7 +41,7 @@ def little(source: Source) -> Iterator[tuple[ast.Call, str, tuple[Edit, ...]]]:
     for call in index.of(source).called("predict"):
         if not isinstance(call.func, ast.Attribute) or not _in_loop(source, call):
             continue
-        found = visible.rows(source, finding.keyword(call, "x", 0))
+        found = _rows(source, finding.keyword(call, "x", 0))
         if found is None or found > FEW_ROWS or not _of_keras(source, call):
             continue
         says = f"predict() in a loop is given {found} row{'s' * (found > 1)} at a time"
@@ -49,7 +49,7 @@ def little(source: Source) -> Iterator[tuple[ast.Call, str, tuple[Edit, ...]]]:
     for call in index.of(source).called("fit"):
         if not _in_loop(source, call):
             continue
-        found, size = visible.rows(source, finding.keyword(call, "x", 0)), finding.keyword(call, "batch_size", 2)
+        found, size = _rows(source, finding.keyword(call, "x", 0)), finding.keyword(call, "batch_size", 2)
         batch = 32 if size is None else visible.number(source, size)
         epochs = finding.keyword(call, "epochs", 3)
         once = epochs is None or visible.number(source, epochs) == 1
@@ -62,6 +62,18 @@ def little(source: Source) -> Iterator[tuple[ast.Call, str, tuple[Edit, ...]]]:
             rows = f"{found} rows" if found else "one batch"
             taken = f"{steps} steps" if steps > 1 else "one step"
             yield call, f"fit() in a loop is given {rows} at a time, {taken}", changed
+
+
+def _rows(source: Source, data: ast.expr | None) -> int | None:
+    """Samples that a call is given: of several inputs, ``[a, b]``, those of the first."""
+    written = data
+    if isinstance(data, ast.Name):
+        given = [values.given(source, store) for store in values.stores(values.scope(source, data, data.id), data.id)]
+        written = given[0] if len(given) == 1 else data
+    if isinstance(written, ast.List | ast.Tuple) and len(written.elts) > 1:
+        if all(isinstance(one, ast.Name | ast.Subscript | ast.Call | ast.Attribute) for one in written.elts):
+            return visible.rows(source, written.elts[0])
+    return visible.rows(source, data)
 
 
 def _length_of(size: ast.expr, data: ast.expr | None) -> bool:
