@@ -18,7 +18,9 @@ from slowtrain.model import Edit
 from slowtrain.source import Source, trees
 
 # What a comment tells a tool of its own line: nothing of another.
-FOR_TOOLS = re.compile(r"#\s*(?:noqa|nosec|(?:slowtrain|type|mypy|pyright|pylint|fmt|isort|ruff|pragma)\s*:)", re.IGNORECASE)
+FOR_TOOLS = re.compile(
+    r"#\s*(?:noqa|nosec|(?:slowtrain|type|mypy|pyright|pylint|fmt|isort|ruff|pragma)\s*:)", re.IGNORECASE
+)
 
 Placed = ast.expr | ast.stmt | ast.keyword | ast.arg
 

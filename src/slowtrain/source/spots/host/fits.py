@@ -68,12 +68,12 @@ def _rows(source: Source, data: ast.expr | None) -> int | None:
     """Samples that a call is given: of several inputs, ``[a, b]``, those of the first."""
     written = data
     if isinstance(data, ast.Name):
-        given = [values.given(source, store) for store in values.stores(values.scope(source, data, data.id), data.id)]
-        written = given[0] if len(given) == 1 else data
-    if isinstance(written, ast.List | ast.Tuple) and len(written.elts) > 1:
-        if all(isinstance(one, ast.Name | ast.Subscript | ast.Call | ast.Attribute) for one in written.elts):
-            return visible.rows(source, written.elts[0])
-    return visible.rows(source, data)
+        stores = [s for s in values.stores(values.scope(source, data, data.id), data.id) if isinstance(s, ast.expr)]
+        written = values.given(source, stores[0]) if len(stores) == 1 else data
+    if not isinstance(written, ast.List | ast.Tuple) or len(written.elts) < 2:
+        return visible.rows(source, data)
+    inputs = all(isinstance(one, ast.Name | ast.Subscript | ast.Call | ast.Attribute) for one in written.elts)
+    return visible.rows(source, written.elts[0] if inputs else data)
 
 
 def _length_of(size: ast.expr, data: ast.expr | None) -> bool:
