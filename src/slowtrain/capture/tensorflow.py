@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -25,6 +26,7 @@ _ASIDE = Flags(0)  # of a thread whose calls belong to another's
 _ASIDE.busy = 1
 
 FUNCTION = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
+CONCRETE = "tensorflow.python.eager.polymorphic_function.concrete_function"
 
 
 class TensorFlowPatches:
@@ -43,6 +45,7 @@ class TensorFlowPatches:
     def install(self) -> None:
         for module, patch in (
             (FUNCTION, self._patch_function),
+            (FUNCTION, self._patch_concrete),
             ("tensorflow.python.framework.func_graph", self._patch_trace),
             ("tensorflow.python.eager.backprop", self._patch_gradient),
         ):
@@ -55,13 +58,25 @@ class TensorFlowPatches:
     # -- tf.function
 
     def _patch_function(self, module: Any) -> None:
+        main, progress = self.state.main, self.progress
+        stands = front("function", self.recorder, main, progress=progress, after=self._after)
+        replace(module.Function, "__init__", self._init)
+        replace(module.Function, "__call__", self._caller(), stands)
+
+    def _patch_concrete(self, module: Any) -> None:
+        """One of a function's graphs, which scripts ask for to call it by itself."""
+        replace(module.Function, "get_concrete_function", self._concrete)
+        replace(sys.modules[CONCRETE].ConcreteFunction, "__call__", self._caller(ours=True))
+
+    def _caller(self, ours: bool = False) -> Callable[[Wrapper], Wrapper]:
+        """Makes a wrapper of calls: of all, or of those that are ``ours`` to tell."""
         patches, progress, main = self, self.progress, self.state.main
         emit, elsewhere = self.recorder.emit, self._elsewhere
 
         def call(original: Wrapper) -> Wrapper:
             def __call__(*args: Any, **kwargs: Any) -> Any:  # self first: so the tuple is handed on as it is
                 me = main if get_ident() == main.ident else elsewhere()
-                if me.busy:
+                if me.busy or (ours and not hasattr(args[0], "_slowtrain")):
                     return original(*args, **kwargs)
                 self = args[0]
                 # All that can be done before the call is: it is not long since the last wrapper ran.
@@ -99,13 +114,32 @@ class TensorFlowPatches:
 
             return __call__
 
-        replace(module.Function, "__init__", self._init)
-        replace(
-            module.Function,
-            "__call__",
-            call,
-            front("function", self.recorder, main, progress=progress, after=self._after),
-        )
+        return call
+
+    def _concrete(self, original: Wrapper) -> Wrapper:
+        state, guard = self.state, self.recorder.guard
+
+        def get_concrete_function(*args: Any, **kwargs: Any) -> Any:
+            me = state.me
+            if me.busy or me.tracing:
+                return original(*args, **kwargs)
+            traces, start = me.traces, now()
+            me.busy += 1
+            try:
+                made = original(*args, **kwargs)
+            finally:
+                end = now()
+                me.busy -= 1
+            traced = (args[1:], kwargs, start, end, getframe(1)) if me.traces != traces else None
+            guard("concrete function", noted, args[0], made, traced)
+            return made
+
+        def noted(function: Any, made: Any, traced: Any) -> None:
+            if traced is not None:
+                self._traced(function, None, *traced)
+            made._slowtrain = _about(function)  # its calls are the function's
+
+        return get_concrete_function
 
     def _after(self, args: tuple[Any, ...], kwargs: dict[str, Any], known: Known, start: int, end: int) -> int:
         """A call that traced its function, told of by the front: its name."""
@@ -161,15 +195,16 @@ class TensorFlowPatches:
         return __init__
 
     def _traced(
-        self, function: Any, known: Known, args: Any, kwargs: Any, start: int, end: int, frame: FrameType
+        self, function: Any, known: Known | None, args: Any, kwargs: Any, start: int, end: int, frame: FrameType
     ) -> None:
-        """Notes a call that traced its function, with what was given to it."""
+        """Notes a call that traced its function, with what was given to it; ``known`` where it was a step, too."""
         me, about = self.state.me, _about(function)
         trace, me.last_trace = me.last_trace or {}, None
         if trace.get("training"):
             about["training"] = True
-            known.kind = _kind(function)
-            if not me.loops:
+            if known is not None:
+                known.kind = _kind(function)
+            if known is not None and not me.loops:
                 self.progress.turned_out(known.kind)
         about["traces"] = about.get("traces", 0) + 1
         self.recorder.event(

@@ -21,6 +21,7 @@ from slowtrain.trace.lines import called, calls_at, loops_around
 CALL_MS, ALONE_MS = 0.8, 0.4
 OP_MS = 0.0006
 LONGEST_GAP_MS = 250.0  # between two samples of one piece of work; beyond, something else held the interpreter
+OVER_ALL = frozenset({"clip_by_global_norm", "global_norm"})  # an op or two for each gradient
 CHANGES = ("assign", "scatter_")
 
 
@@ -232,8 +233,13 @@ def _last(node: ast.AST) -> str:
 
 
 def changes_variables(trace: Trace, place: Place) -> bool:
-    """Whether a line lies in a loop that changes a variable in each turn, as optimizers do: no op changes them all."""
+    """Whether a line lies in a loop that changes a variable in each turn, as optimizers do: no op changes them all.
+
+    Nor does one op take all gradients of which TensorFlow's own functions make the norm.
+    """
     tree = parsed(trace, place.file)
+    if tree is not None and OVER_ALL & set(map(called, calls_at(tree, place.line))):
+        return True
     loops = [n for n in loops_around(tree, place.line) if isinstance(n, ast.For)] if tree is not None else []
     for loop in loops:
         turned = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}

@@ -1,25 +1,21 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-
-import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Phase, Place, Prescription, Signal, Spot
-from slowtrain.source import Source, edits, trees
+from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import building, graphloops, kerascalls
 from slowtrain.source.reading import shown
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.compute import layered
 from slowtrain.source.spots.startup import models, unrolled
-from slowtrain.trace import Event, Trace, names, work
-from slowtrain.trace.host import in_keras, parsed, stands_for, training_begins, within
-from slowtrain.trace.lines import called, calls_of, function_around, loops_around
+from slowtrain.trace import Event, Trace, names, starting, work
+from slowtrain.trace.host import parsed
+from slowtrain.trace.lines import calls_of, function_around, loops_around
 from slowtrain.whatif import Remedy, Skip
 
 LEAST_MS = 1000.0  # of what could be avoided: an ordinary model traces and starts in about that
@@ -42,8 +38,10 @@ class SlowStartup(Cause):
     The phases of the run are timed. Reported is only what can be avoided, of at least a second and longer than all
     steps of the run together: compiling by XLA that the script asks for, tracing of a layer that is written out once
     for each time step (`unroll=True`, a Python loop) or of whole training steps (a Python loop around them in a
-    `tf.function`), or models built again and again before training. Importing TensorFlow takes the seconds that it
-    takes and is no finding; tracing over and over during training is `retracing` or `compile-in-loop`.
+    `tf.function`), or models built again and again before training. A function that is traced for one shape after the
+    other before it is called (`get_concrete_function`) is reported however long the run is. Importing TensorFlow
+    takes the seconds that it takes and is no finding; tracing over and over during training is `retracing` or
+    `compile-in-loop`.
 
     ## What to do
     Leave `jit_compile=True` and `unroll=True` out of short runs; write repetition as `keras.layers.RNN`,
@@ -61,11 +59,15 @@ class SlowStartup(Cause):
     beside = (".fit", "train_on_batch", "GradientTape")
 
     def examine(self, trace: Trace) -> Evidence | None:
-        found = [a for a in (_compiling(trace), _unrolled(trace), _building(trace)) if a is not None]
-        if not found:
-            return None
-        worst, steps = max(found, key=lambda a: a.avoidable_ms), _steps_ms(trace)
-        if worst.avoidable_ms < LEAST_MS or worst.ms < steps:
+        steps = _steps_ms(trace)
+        longer = [
+            a
+            for a in (_compiling(trace), _unrolled(trace), starting.building(trace))
+            if a is not None and a.ms >= steps
+        ]
+        found = [a for a in (*longer, starting.for_each_shape(trace)) if a is not None]
+        worst = max(found, key=lambda a: a.avoidable_ms, default=None)
+        if worst is None or worst.avoidable_ms < LEAST_MS:
             return None
         return Evidence(
             f"{worst.says} took {plain(worst.ms / 1e3)} s before the first step, "
@@ -83,6 +85,8 @@ class SlowStartup(Cause):
             yield Prescription("edit", Effect.EQUIVALENT, "leave jit_compile=True out of runs this short", edits=plain)
         elif "written out" in evidence.says:
             yield from _rolled(trace, evidence)
+        elif "once for each" in evidence.says:
+            yield Prescription("advice", Effect.EQUIVALENT, "trace it once, with None for the sizes that change")
         else:
             # Models that are not built draw no first weights: those after them get others of the same distribution.
             chosen = measured.first(trace, evidence.where, building.only_the_chosen)
@@ -192,6 +196,17 @@ class SlowStartup(Cause):
         & "site":["train.py",29],"graph":{"ops":6600,"types":{"ReadVariableOp":60,"AssignVariableOp":38,
         & "AssignSubVariableOp":8},"matrix":{"float32":400}}}
         """,
+        # One trace for each length that there will be, before the first step; the steps take longer than that.
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @repeat 1000
+        @steps start=6000
+        @phase import=1800 compile=4000
+        @event trace name=step start=0 end=1500 data={"nth":1,"number":1,"training":true,"site":["train.py",9]}
+        @event trace name=step start=1500 end=3000 data={"nth":2,"number":1,"training":true,"site":["train.py",9]}
+        @event trace name=step start=3000 end=4500 data={"nth":3,"number":1,"training":true,"site":["train.py",9]}
+        """,
         # Ten steps in one call, in a loop of Python.
         """
         step    1111111111
@@ -204,6 +219,15 @@ class SlowStartup(Cause):
         """,
     )
     quiet = (
+        # The first step of each of two shapes.
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @steps start=6000
+        @phase import=1800 compile=4000
+        @event trace name=step start=0 end=2000 data={"nth":1,"number":1,"training":true,"site":["train.py",9]}
+        @event trace name=step start=2000 end=4000 data={"nth":2,"number":1,"training":true,"site":["train.py",9]}
+        """,
         """
         step    1111111111
         device  kkkkkkkkkk
@@ -243,23 +267,13 @@ def _rolled(trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
     yield Prescription("edit", Effect.EQUIVALENT, says, edits=made)
 
 
-@dataclass(frozen=True)
-class Avoidable:
-    """A part of the start: what it took and what of it could have been spared."""
-
-    says: str
-    ms: float
-    avoidable_ms: float
-    places: tuple[Place, ...]
-
-
 def _first(trace: Trace) -> Event | None:
     """The costliest first trace of a training function."""
     firsts = [e for e in trace.events_of("trace") if e.data.get("training") and int(e.data.get("nth") or 1) == 1]
     return max(firsts, key=lambda e: e.ms) if firsts else None
 
 
-def _compiling(trace: Trace) -> Avoidable | None:
+def _compiling(trace: Trace) -> starting.Avoidable | None:
     """XLA, where the script asks for it ("auto" uses it only where there is a GPU)."""
     event = _first(trace)
     if event is None:
@@ -269,10 +283,12 @@ def _compiling(trace: Trace) -> Avoidable | None:
         return None
     beyond = max(event.ms - float(event.data.get("trace_ns") or 0) / 1e6, 0.0)
     places = [e.place for e in trace.events_of("compile") if e.data.get("jit_compile") is True]
-    return Avoidable("tracing and compiling by XLA", event.ms, XLA_SHARE * beyond, _unique((*places, event.place)))
+    return starting.Avoidable(
+        "tracing and compiling by XLA", event.ms, XLA_SHARE * beyond, starting.unique((*places, event.place))
+    )
 
 
-def _unrolled(trace: Trace) -> Avoidable | None:
+def _unrolled(trace: Trace) -> starting.Avoidable | None:
     """A graph that uses its variables over and over: one set of operations for each turn of a Python loop."""
     event = _first(trace)
     types = (event.data.get("graph") or {}).get("types") or {} if event is not None else {}
@@ -294,7 +310,7 @@ def _unrolled(trace: Trace) -> Avoidable | None:
     places = (*_unrolled_lines(trace), *(_written_out(trace, event) or _in_text(trace)), event.place)
     what = f"{times:.0f} {STEPS_WRITTEN_OUT}" if whole else "most of them one loop written out"
     says = f"tracing and starting a graph of {ops:.0f} operations, {what},"
-    return Avoidable(says, event.ms, max(event.ms * share - ROLLED_MS, 0.0), _unique(places))
+    return starting.Avoidable(says, event.ms, max(event.ms * share - ROLLED_MS, 0.0), starting.unique(places))
 
 
 def _products(trace: Trace, event: Event) -> float:
@@ -336,46 +352,6 @@ def _written_out(trace: Trace, event: Event) -> list[Place]:
         if around:
             return [Place(str(file), getattr(one, "lineno", 0)) for one in reversed(around)][:2]
     return []
-
-
-def _building(trace: Trace) -> Avoidable | None:
-    """Models built again and again before the first step, as far as samples fell into Keras."""
-    begins = training_begins(trace)
-    stack = trace.lane("stack").between(0.0, begins)
-    apart = [e for e in trace.events_of("trace") if e.data.get("training")]
-    stack = stack.where(~within(stack, [*apart, *trace.events_of("loop")]))
-    keras = np.array([in_keras(n) for n in trace.names], dtype=bool)
-    imports = trace.lane("import")
-    loaded = float(imports.end_ms.max()) if len(imports) else 0.0
-    inside = stack.where(keras[stack.name] & (stack.start_ms > loaded)) if len(stack) else stack
-    if len(inside) < 5:
-        return None
-    places = _unique(trace.names[int(n)].place for n, _ in Counter(inside.name.tolist()).most_common())
-    copies = _copies(trace, begins, places)
-    if copies <= 2:  # a model with as many layers without weights as with them counts for two
-        return None
-    ms = float(stands_for(trace, inside).sum())
-    return Avoidable(f"building {copies:.0f} models", ms, ms * (1 - 1 / copies), places[:3])
-
-
-def _copies(trace: Trace, begins: float, places: tuple[Place, ...]) -> float:
-    """How many models of the trained one's size were built: by layers made, else by the loop's count in the source."""
-    layers = len({w.get("layer") for e in trace.events_of("loop") for w in e.data.get("weights") or ()})
-    if layers:
-        # Layers without weights are not listed with the model, so that half of those made are taken for such.
-        return float((trace.lane("build").start_ms < begins).sum()) / (2 * layers)
-    for place in places[:3]:
-        tree = parsed(trace, place.file)
-        for loop in loops_around(tree, place.line) if tree is not None else ():
-            for call in (n for n in trees.walk(loop) if isinstance(n, ast.Call) and called(n) == "range" and n.args):
-                value = getattr(call.args[-1], "value", None)
-                if isinstance(value, int):
-                    return float(value)
-    return 0.0
-
-
-def _unique(places: Iterable[Place | None]) -> tuple[Place, ...]:
-    return tuple(dict.fromkeys(p for p in places if p is not None))
 
 
 def _steps_ms(trace: Trace) -> float:

@@ -1,0 +1,81 @@
+"""What of a run's start could have been spared: models that are built again, functions that are traced again."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowtrain.model import Place
+from slowtrain.trace import Trace
+from slowtrain.trace.host import in_keras, parsed, stands_for, training_begins, within
+from slowtrain.trace.lines import called, loops_around
+from slowtrain.trace.retraces import by_function
+
+LEAST_TRACES = 3  # of one function, before it is called
+
+
+@dataclass(frozen=True)
+class Avoidable:
+    """A part of the start: what it took and what of it could have been spared."""
+
+    says: str
+    ms: float
+    avoidable_ms: float
+    places: tuple[Place, ...]
+
+
+def building(trace: Trace) -> Avoidable | None:
+    """Models built again and again before the first step, as far as samples fell into Keras."""
+    begins = training_begins(trace)
+    stack = trace.lane("stack").between(0.0, begins)
+    apart = [e for e in trace.events_of("trace") if e.data.get("training")]
+    stack = stack.where(~within(stack, [*apart, *trace.events_of("loop")]))
+    keras = np.array([in_keras(n) for n in trace.names], dtype=bool)
+    imports = trace.lane("import")
+    loaded = float(imports.end_ms.max()) if len(imports) else 0.0
+    inside = stack.where(keras[stack.name] & (stack.start_ms > loaded)) if len(stack) else stack
+    if len(inside) < 5:
+        return None
+    places = unique(trace.names[int(n)].place for n, _ in Counter(inside.name.tolist()).most_common())
+    copies = _copies(trace, begins, places)
+    if copies <= 2:  # a model with as many layers without weights as with them counts for two
+        return None
+    ms = float(stands_for(trace, inside).sum())
+    return Avoidable(f"building {copies:.0f} models", ms, ms * (1 - 1 / copies), places[:3])
+
+
+def for_each_shape(trace: Trace) -> Avoidable | None:
+    """A function that trains, traced for one shape after the other before it is called: one open trace would do."""
+    begins = float(trace.steps.start_ms[0]) if len(trace.steps) else trace.run_ms
+    for one in by_function(trace):
+        early = [e for e in one.events if e.data.get("training") and e.end_ms <= begins]
+        if len(early) >= LEAST_TRACES:
+            ms = sum(e.ms for e in early)
+            says = f"tracing {one.name} {len(early)} times, once for each of its signatures,"
+            places = unique(e.place for e in early)
+            return Avoidable(says, ms, ms * (1 - 1 / len(early)), places[:3])
+    return None
+
+
+def _copies(trace: Trace, begins: float, places: tuple[Place, ...]) -> float:
+    """How many models of the trained one's size were built: by layers made, else by the loop's count in the source."""
+    layers = len({w.get("layer") for e in trace.events_of("loop") for w in e.data.get("weights") or ()})
+    if layers:
+        # Layers without weights are not listed with the model, so that half of those made are taken for such.
+        return float((trace.lane("build").start_ms < begins).sum()) / (2 * layers)
+    for place in places[:3]:
+        tree = parsed(trace, place.file)
+        for loop in loops_around(tree, place.line) if tree is not None else ():
+            for call in (n for n in ast.walk(loop) if isinstance(n, ast.Call) and called(n) == "range" and n.args):
+                value = getattr(call.args[-1], "value", None)
+                if isinstance(value, int):
+                    return float(value)
+    return 0.0
+
+
+def unique(places: Iterable[Place | None]) -> tuple[Place, ...]:
+    return tuple(dict.fromkeys(p for p in places if p is not None))

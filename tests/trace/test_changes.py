@@ -1,0 +1,25 @@
+"""Lines that make an op for each variable or gradient, which no single op replaces."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slowtrain.model import Place
+from slowtrain.trace.drawn import drawn
+from slowtrain.trace.host import changes_variables
+
+
+@pytest.mark.parametrize(
+    ("line", "each"),
+    [
+        ("g, _ = tf.clip_by_global_norm(g, 1.0)", True),
+        ("for v in variables: v.assign(0.9 * v)", True),
+        ("y = tf.stack([f(v) for v in variables])", False),
+    ],
+)
+def test_an_op_for_each_variable(line: str, each: bool) -> None:
+    trace = drawn("step 11\ndevice kk")
+    trace = replace(trace, facts={**trace.facts, "source": {"train.py": line + "\n"}})
+    assert changes_variables(trace, Place("train.py", 1)) is each
