@@ -11,7 +11,7 @@ from slowtrain.trace import build
 
 from . import running
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.alone]  # how long a batch takes is what it is about
 
 LOOP = """
 import tensorflow as tf

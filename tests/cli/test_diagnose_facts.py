@@ -159,7 +159,7 @@ def test_facts_of_another_computer_are_not_believed(
         device.update(change)
     found = answer(H100, given)
     assert why in found["subject"]["computer"]
-    assert "facts.json is of another computer" in found["text"]
+    assert "the facts are of another computer" in found["text"]
     assert set(unchecked(found)) == set(WORST_FIRST)
 
 

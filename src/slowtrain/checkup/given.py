@@ -33,7 +33,7 @@ def join(trace: Trace, facts: Facts, file: str) -> Trace:
     mine = {**facts, "frameworks": {n: b for n, b in builds(facts).items() if n == name}, "keras_backend": name}
     why = next(_contradictions(trace, mine), None)
     if why is not None:
-        return replace(trace, facts={**trace.facts, "refused": f"{file} is of another computer: {why}"})
+        return replace(trace, facts={**trace.facts, "refused": f"the facts are of another computer: {why} ({file})"})
     given = {"file": file, "facts": mine}
     joined = replace(trace, facts={**trace.facts, "given": given}, signals=trace.signals | {Signal.FACTS})
     judge(facts_of(joined))  # so that damage shows here, and not in the midst of a cause
