@@ -17,14 +17,14 @@ LOOP = """
 import tensorflow as tf
 
 def heavier(i):
-    n = tf.cast(i, tf.int32) // 16 * 40 + 2000
+    n = tf.cast(i, tf.int32) // 16 * 100 + 20000
     x = tf.random.stateless_uniform([n], [1, 2])
     return tf.reduce_sum(tf.sort(x)) / tf.cast(n, tf.float32)
 
 def scaled(x):
     return x * 2.0
 
-ds = tf.data.Dataset.range(16 * 500)
+ds = tf.data.Dataset.range(16 * 300)
 ds = ds.map(heavier)
 ds = ds.map(scaled).batch(16).prefetch(1)
 w = tf.Variable(1.0)

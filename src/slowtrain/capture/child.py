@@ -112,7 +112,9 @@ def _look_now_and_then(recorder: Recorder, progress: Progress, checking: Checkin
     recorder.every(STACKS_S, StackSampler(recorder))
     recorder.every(0.25, LossWatch(recorder, progress, checking))
     recorder.every(0.1, ArithmeticWatch(recorder))
-    recorder.every(0.5, FrameworkFacts(recorder, progress))
+    framework = FrameworkFacts(recorder, progress)
+    recorder.every(0.5, framework)
+    recorder.at_exit.append(framework)  # of steps that were over before it was asked
     recorder.every(0.35, MachineSampler(recorder))
     recorder.every(0.1, GrowthWatch(recorder, progress))
 
