@@ -418,14 +418,20 @@ def test_an_error_without_a_dump_says_what_is_known() -> None:
     assert "not known" in one.says
 
 
-def test_a_log_without_anything_gets_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [("Epoch 1/2\nloss: 0.3\n", "these 2 lines;"), ("Epoch 1/2", "this one line;"), ("", "these 0 lines;")],
+)
+def test_a_log_without_anything_gets_one_clear_line(
+    text: str, lines: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "train.log"
-    file.write_text("Epoch 1/2\nloss: 0.3\n")
+    file.write_text(text)
     assert main(["oom", str(file)]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.count("\n") == 1
-    assert "no allocator ran out of memory in these 2 lines" in said.err
+    assert f"no allocator ran out of memory in {lines}" in said.err
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:

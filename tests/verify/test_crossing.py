@@ -16,8 +16,11 @@ from slowtrain.errors import EnvironmentMissing, InputError
 from slowtrain.machine.gpu import Gpus
 from slowtrain.model.crossing import Crossover, Range, Side, Timing
 from slowtrain.report import crossover, crossover_html
-from slowtrain.trace import beside
+from slowtrain.trace import Trace, beside, build
 from slowtrain.verify import crossing, fitting
+from slowtrain.verify.pairs import Bench
+from slowtrain.verify.probes import Probe, Script, Treatment
+from slowtrain.verify.sizing import Sizing
 
 pytestmark = pytest.mark.alone
 
@@ -122,6 +125,27 @@ def test_other_devices_get_one_line(text: str) -> None:
     assert "\n" not in str(raised.value)
 
 
+def test_a_device_that_is_none_is_told_before_a_gpu_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crossing, "Gpus", lambda: pytest.fail("looked for a GPU"))
+    with pytest.raises(InputError, match=r"--devices gpu,tpu: tpu is none; write gpu, cpu or cpu:threads=N"):
+        crossing.settings("gpu,tpu")
+
+
+@pytest.mark.parametrize(
+    ("stopped", "says"), [(False, "train.py takes no training step"), (True, "took no steady steps .* --budget")]
+)
+def test_a_probe_without_a_step_never_trained_unless_it_was_cut_short(
+    stopped: bool, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Drawn(Sizing):
+        def run(self, *_: object, **__: object) -> Probe:
+            return Probe(tmp_path, None, None, 1.0, stopped, None)
+
+    monkeypatch.setattr(build, "load", lambda _: Trace())
+    with pytest.raises(InputError, match=says):
+        crossing._trace(Drawn(Bench(Script("train.py"), tmp_path, 0.0)), None, "cpu", Treatment(), crossing.RULE)
+
+
 def test_without_a_gpu_it_says_so_and_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if Gpus().handles:
         pytest.skip("there is a GPU")
@@ -201,3 +225,13 @@ def test_settings_of_the_cpu_are_really_measured(tmp_path: Path, capsys: pytest.
     assert all(p["step_ms"] > 0 and p["start_s"] > 0 for side in found["sides"] for p in side["processes"])
     assert {side["measured_on"]["kind"] for side in found["sides"]} == {"CPU"}
     assert found["source_sha256"] == hashlib.sha256(script.read_bytes()).hexdigest()
+
+
+@pytest.mark.tensorflow
+def test_a_script_that_does_not_train_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import tensorflow as tf\ntf.zeros(3)\n")
+    arguments = ["--devices", "cpu:threads=1,cpu:threads=2", "--out", str(tmp_path / "runs")]
+    assert main(["crossover", *arguments, str(script)]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said[-1].endswith("train.py takes no training step, so there is nothing to measure")

@@ -35,8 +35,9 @@ def read(source: Path | IO[bytes], path: str) -> Exhaustion:
     found.close()
     told = exhaustion(found, path)
     if not told.findings and not told.retries and not told.refusals:
+        seen = "this one line" if found.lines == 1 else f"these {found.lines:,} lines"
         raise InputError(
-            f"{path}: no allocator ran out of memory in these {found.lines:,} lines; give the log of the run's stderr "
+            f"{path}: no allocator ran out of memory in {seen}; give the log of the run's stderr "
             "(python train.py 2> train.log), without TF_CPP_MIN_LOG_LEVEL"
         )
     return told

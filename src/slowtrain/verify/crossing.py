@@ -14,7 +14,7 @@ from slowtrain.trace import Trace, beside, build
 from slowtrain.verify import fitting
 from slowtrain.verify.pairs import Bench
 from slowtrain.verify.probes import Rule, Treatment
-from slowtrain.verify.sizing import Sizing, batch_of
+from slowtrain.verify.sizing import UNTRAINED, Sizing, batch_of
 
 RULE = Rule(seconds=1.0, steps=12)
 DEEP = Rule(seconds=2.0, steps=60, windows=True)  # the recorder's own windows open after some steps
@@ -42,6 +42,7 @@ def settings(text: str) -> tuple[tuple[str, Treatment], tuple[str, Treatment]]:
     given = [part.strip() for part in text.split(",") if part.strip()]
     if len(given) != 2 or given[0] == given[1]:
         raise InputError(f"--devices {text}: name two, such as gpu,cpu or cpu:threads=1,cpu:threads=2")
+    one, other = (_treatment(name, text) for name in given)  # what is none is told where there is no GPU, too
     if "gpu" in given:
         gpus = Gpus()
         if not gpus.handles:
@@ -49,7 +50,6 @@ def settings(text: str) -> tuple[tuple[str, Treatment], tuple[str, Treatment]]:
                 f"no GPU can be measured here ({gpus.unmeasured or 'the driver names none'}); slowtrain doctor says "
                 "more, and --devices cpu:threads=1,cpu:threads=2 compares settings of the CPU"
             )
-    one, other = (_treatment(name, text) for name in given)
     return one, other
 
 
@@ -170,6 +170,8 @@ def _trace(sizing: Sizing, batch: int | None, what: str, treatment: Treatment, r
     if probe.failed:
         raise InputError(f"{target} failed in a probe ({what}): {probe.failed}")
     trace = build.load(probe.folder)
+    if not len(trace.steps) and not probe.stopped:  # one that was cut short may have come to train
+        raise InputError(f"{target} {UNTRAINED}")
     if not trace.steps.steady.any():
         raise InputError(f"{target} took no steady steps in a probe ({what}); give it more data or --budget")
     return trace

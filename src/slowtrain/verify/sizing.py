@@ -32,6 +32,7 @@ REACH = 2.2  # times the largest measured batch: further a line is not followed 
 ALLOCATOR = {"TF_CPU_ALLOCATOR_USE_BFC": "true", "TF_ENABLE_ONEDNN_OPTS": "0"}
 LIMIT = "TF_CPU_BFC_MEM_LIMIT_IN_MB"
 BACKENDS = {"jax": "JAX", "torch": "PyTorch"}
+UNTRAINED = "takes no training step, so there is nothing to measure"
 SPARE_SHARE = 0.8  # of the host's free memory, that a probe on the CPU may take
 
 
@@ -99,7 +100,7 @@ class Sizing:
         if probe.failed:
             raise InputError(f"{self.bench.script.target} failed in a probe ({what}): {probe.failed}")
         if not len(trace.steps) or not trace.steps.training:
-            raise InputError(f"{self.bench.script.target} takes no training step, so there is nothing to measure")
+            raise InputError(f"{self.bench.script.target} {UNTRAINED}")
         if not taken:
             raise InputError(
                 f"the batch of {self.bench.script.target} is not known: its steps do not tell; "
