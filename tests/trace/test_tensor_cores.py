@@ -16,13 +16,13 @@ def test_a_profile_names_its_card() -> None:
     card = tensor_cores.card(gpu(compute_cap_major=8, compute_cap_minor=0, device_vendor="Nvidia"))
     assert card is not None
     assert (card.vendor, card.capability) == ("nvidia", (8, 0))
-    assert card.peaks == tensor_cores.NVIDIA[8, 0]
+    assert (card.peaks, card.double) == (tensor_cores.NVIDIA[8, 0].matrix, 19.5)
 
 
 def test_amds_numbers_are_not_nvidias() -> None:
     card = tensor_cores.card(gpu(compute_cap_major=9, compute_cap_minor=4, device_vendor="AMD"))
     assert card is not None
-    assert card.peaks == tensor_cores.AMD[9, 4]
+    assert (card.peaks, card.double) == (tensor_cores.AMD[9, 4].matrix, 163.4)
 
 
 @pytest.mark.parametrize(("major", "minor", "some"), [(6, 1, False), (7, 5, True), (8, 7, True), (3, 5, False)])
@@ -36,7 +36,17 @@ def test_of_a_card_not_listed_the_kin_that_gains_least_counts() -> None:
     card = tensor_cores.card(gpu(compute_cap_major=8, compute_cap_minor=7))
     assert card is not None
     assert card.peaks is not None
-    assert card.peaks[2] / card.peaks[0] == min(p[2] / p[0] for (m, _), p in tensor_cores.NVIDIA.items() if m == 8)
+    kin = [row.matrix for (major, _), row in tensor_cores.NVIDIA.items() if major == 8]
+    assert card.peaks[2] / card.peaks[0] == min(p[2] / p[0] for p in kin)
+    assert card.double is None
+
+
+@pytest.mark.parametrize("row", [*tensor_cores.NVIDIA.values(), *tensor_cores.AMD.values()], ids=lambda row: row.name)
+def test_each_cards_peaks_say_where_they_were_read_and_rise_as_formats_shrink(row: tensor_cores.Peaks) -> None:
+    plain, tf32, half = row.matrix
+    assert plain <= (tf32 or plain) < half
+    assert row.double <= plain
+    assert "." in row.read or "paper" in row.read
 
 
 def test_the_driver_tells_what_a_recording_computed_on() -> None:

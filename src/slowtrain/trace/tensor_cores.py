@@ -10,27 +10,64 @@ from slowtrain.trace import Device, Trace, names, work
 
 UNKNOWN = "unknown"
 SIXTEEN_BIT = ("float16", "bfloat16")
-# Dense peaks in TFLOP/s by compute capability, from the vendors' data sheets: float32, TF32 (None: the card has none),
-# 16 bits with sums in float32. Where cards of one capability differ in their ratios, the one that gains least.
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """Dense peaks of the card ``name`` in TFLOP/s.
+
+    ``matrix``: float32, TF32 (None: the card has none), 16 bits with sums in float32. ``double``: float64. Matrix units
+    are in it where they compute in that format. ``read``: where these numbers stood.
+    """
+
+    name: str
+    matrix: tuple[float, float | None, float]
+    double: float
+    read: str
+
+
+# By compute capability; where cards of one differ in their ratios, the one that gains least. AMD's own paper was read,
+# in a copy. NVIDIA's sheets could not be read: what ``read`` names repeats them, and was itself read on ``PEAKS_READ``.
+# "Quoted" is said of programs and notes that cite the paper's table, and of which was not told where they lie.
+PEAKS_READ = "2026-11-26"
+_COMPARED = "hmc-tech.com/gpu/nvidia-geforce-rtx-4090-d-vs-nvidia-geforce-rtx-3090-ti"
 NVIDIA = {
-    (7, 0): (15.7, None, 125.0),  # V100 SXM2
-    (7, 5): (8.1, None, 65.0),  # T4
-    (8, 0): (19.5, 156.0, 312.0),  # A100
-    (8, 6): (35.6, 35.6, 71.0),  # RTX 3090; an A10 has twice and four times its float32 rate
-    (8, 9): (82.6, 82.6, 165.2),  # RTX 4090; an L40S has twice and four times its float32 rate
-    (9, 0): (67.0, 494.7, 989.4),  # H100 SXM
-    (10, 0): (80.0, 1125.0, 2250.0),  # B200
-    (12, 0): (104.8, 104.8, 209.5),  # RTX 5090
-}
+    (7, 0): Peaks(
+        "V100 SXM2", (15.7, None, 125.0), 7.8,
+        "cvw.cac.cornell.edu/gpu-architecture/gpu-example-tesla-v100/tesla; 16 bits: "
+        "developer.nvidia.com/programming-tensor-cores-cuda-9-0",
+    ),
+    (7, 5): Peaks("T4", (8.1, None, 65.0), 0.25, "sysrqmts.com/en/gpus/nvidia/tesla/t4"),
+    (8, 0): Peaks("A100", (19.5, 156.0, 312.0), 19.5, "glennklockwood.com/garden/processors/A100"),
+    # An A40 has twice and four times its float32 rate (hmc-tech.com/gpu/nvidia-l40-vs-nvidia-a40).
+    (8, 6): Peaks(
+        "RTX 3090", (35.6, 35.6, 71.0), 0.56,
+        f"NVIDIA's GA102 white paper, quoted; the same ratios for a 3090 Ti at {_COMPARED}",
+    ),
+    # An L40S has twice and four times its float32 rate (mullet.se/product.html?product_id=355414).
+    (8, 9): Peaks(
+        "RTX 4090", (82.6, 82.6, 165.2), 1.29,
+        "hmc-tech.com/gpus/nvidia-geforce-rtx-4090-vs-nvidia-rtx-pro-5000-blackwell",
+    ),
+    (9, 0): Peaks("H100 SXM", (66.9, 494.7, 989.4), 66.9, "glennklockwood.com/garden/processors/h100"),
+    # There matrix units' peaks are those with sparsity, twice the dense ones.
+    (10, 0): Peaks(
+        "B200 of an HGX", (75.0, 1100.0, 2250.0), 37.0,
+        "zdszero.github.io/Computer/Artificial_Intelligence/Hardware.html",
+    ),
+    (12, 0): Peaks(
+        "RTX 5090", (104.8, 104.8, 209.5), 1.64,
+        "NVIDIA's RTX Blackwell white paper, quoted; float32 and float64: "
+        "fpsbench.com/compare/gpu/nvidia-geforce-rtx-4090-d-vs-nvidia-geforce-rtx-5090",
+    ),
+}  # fmt: skip
+_CDNA_3 = "AMD CDNA 3 white paper, copy of 2025-04-09, table 1"
 # Versions of CDNA: gfx90a gives 9.0, gfx942 gives 9.4. AMD's matrix units also compute in float32, at that rate.
 AMD = {
-    (9, 0): (95.7, None, 383.0),  # MI250X
-    (9, 4): (163.4, 653.7, 1307.4),  # MI300X
+    (9, 0): Peaks("MI250X", (95.7, None, 383.0), 95.7, _CDNA_3),
+    # Of TF32 the paper has half of 16 bits' operations a clock, and yet 490.3, which is what an MI300A's units give.
+    (9, 4): Peaks("MI300X", (163.4, 653.7, 1307.4), 163.4, f"{_CDNA_3}; TF32: ROCm's page on the MI300, quoted"),
 }
-# Float64, matrix units included where they do it; same sheets. NVIDIA's and AMD's capabilities are not each other's.
-NVIDIA_DOUBLE = {(7, 0): 7.8, (7, 5): 0.25, (8, 0): 19.5, (8, 6): 0.56, (8, 9): 1.29, (9, 0): 66.9, (10, 0): 37.0,
-                 (12, 0): 1.64}  # fmt: skip
-AMD_DOUBLE = {(9, 0): 95.7, (9, 4): 163.4}
 # Of the ratio of two peaks what products gain, by how long each takes in the slower format (clinic/gpu/products.py). On
 # an H100 squares of 4,096 and 8,192 gained 0.95 to 1.07 of it from float32 to TF32 and bfloat16 (7.4, 7.8, 13.8 and
 # 15.3 times), from float64 to TF32 0.83 and 0.89, those of 2,048 (0.3 ms each) 0.89 and 0.73; those of 1,024 and less
@@ -57,14 +94,21 @@ class Card:
     @property
     def peaks(self) -> tuple[float, float | None, float] | None:
         """Float32, TF32 and 16 bits in TFLOP/s; None for a card without tensor cores. Of one not listed, its kin's."""
-        table = NVIDIA if self.vendor == "nvidia" else AMD
-        kin = [peaks for (major, _), peaks in table.items() if major == self.capability[0]]
-        return table.get(self.capability) or min(kin, key=lambda p: p[2] / p[0], default=None)
+        if (own := self._listed.get(self.capability)) is not None:
+            return own.matrix
+        kin = [row.matrix for (major, _), row in self._listed.items() if major == self.capability[0]]
+        return min(kin, key=lambda p: p[2] / p[0], default=None)
 
     @property
     def double(self) -> float | None:
         """Float64 in TFLOP/s; None for a card that is not listed."""
-        return (NVIDIA_DOUBLE if self.vendor == "nvidia" else AMD_DOUBLE).get(self.capability)
+        own = self._listed.get(self.capability)
+        return own.double if own is not None else None
+
+    @property
+    def _listed(self) -> dict[tuple[int, int], Peaks]:
+        """NVIDIA's and AMD's capabilities are not each other's."""
+        return NVIDIA if self.vendor == "nvidia" else AMD
 
 
 def reached(device: Device, format_: str) -> float:
