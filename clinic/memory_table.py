@@ -98,6 +98,7 @@ def foretell(name: str, limits: list[int], known: dict[str, dict], records: Path
             trial = trying.tried(sizing, pool, row["replayed"])
             row["foretold"], row["trials"] = trial.batch, len(trial.runs)
             row["probed"] = [m.batch for m in found.measured]
+            row["peaks"] = {str(m.batch): m.record.peak_bytes for m in found.measured}
             row["error_share"] = found.error_share
             row["foretelling_s"] = round(time.monotonic() - begun, 1)
             write()
@@ -169,6 +170,44 @@ def table(known: dict[str, dict], limits: list[int]) -> str:
     return text
 
 
+def rules(known: dict[str, dict], limits: list[int]) -> str:
+    """How far off simpler rules are, by which a batch grows in proportion to memory, and the forecasts beside them.
+
+    The second kind takes it that the largest batch under a limit fills that limit. Its peak is at most that, so the
+    rule would answer no less. A cell that lacks what a rule needs is left out of its row, and counted there.
+    """
+    models = list(dict.fromkeys(key.split("/")[0] for key in known))
+    small = []
+    for key, row in known.items():
+        if row.get("actual") and row.get("peaks"):
+            batch = min(map(int, row["peaks"]))
+            small.append((int(key.rpartition("/")[2]) * batch * (1 << 20) // row["peaks"][str(batch)], row))
+    found = [("limit / peak of the smallest probe × its batch", small, len(known) - len(small))]
+    for low, high in ((a, b) for a in limits for b in limits if a < b):
+        pairs = [(known.get(f"{model}/{low}", {}), known.get(f"{model}/{high}", {})) for model in models]
+        cells = [(a["actual"] * high // low, b) for a, b in pairs if a.get("actual") and b.get("actual")]
+        rule = f"largest batch under {low} MiB × {high / low:g}, under {high} MiB"
+        found.append((rule, cells, len(pairs) - len(cells)))
+    for limit in limits:
+        own = [row for key, row in known.items() if key.endswith(f"/{limit}")]
+        cells = [(row["foretold"], row) for row in own if row.get("actual") and "foretold" in row]
+        found.append((f"forecast, under {limit} MiB", cells, len(own) - len(cells)))
+    head = "| rule | cells | left out | median error | lowest | highest | above the actual | of these failed when run |"
+    return f"{head}\n|---|---:|---:|---:|---:|---:|---:|---:|\n" + "".join(_ruled(*row) for row in found)
+
+
+def _ruled(named: str, cells: list[tuple[int, dict]], left_out: int) -> str:
+    if not cells:
+        return f"| {named} | 0 | {left_out} | – | – | – | – | – |\n"
+    errors = [100 * (answer / row["actual"] - 1) for answer, row in cells]
+    above = [(answer, row) for answer, row in cells if answer > row["actual"]]
+    run = [row["tried"][str(answer)] for answer, row in above if str(answer) in row["tried"]]
+    return (
+        f"| {named} | {len(cells)} | {left_out} | {statistics.median(map(abs, errors)):.1f} % | {min(errors):+.1f} % | "
+        f"{max(errors):+.1f} % | {len(above)} | {run.count(False)} of {len(run)} |\n"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--markdown", type=Path)
@@ -197,9 +236,10 @@ def main() -> None:
                 search(name, limit, known[f"{name}/{limit}"], shlex.split(args.before), write)
         except Exception as error:  # noqa: BLE001  the others are measured all the same, and this one has no row
             print(f"  {name}: {type(error).__name__}: {error}", flush=True)
-    print(table(known, args.limits))
+    text = f"{table(known, args.limits)}\n### Beside rules in proportion\n\n{rules(known, args.limits)}"
+    print(text)
     if args.markdown:
-        pages.fill(args.markdown, table(known, args.limits))
+        pages.fill(args.markdown, text)
 
 
 def _names() -> list[str]:
