@@ -14,13 +14,26 @@ from slowtrain.capture.store import Store
 
 MS = 1_000_000
 STEP, INPUT, STACK, LOOP = 1, 2, 3, 4
+SCRIPT = "/home/me/train.py"
 SITE = ["/home/me/train.py", 31]
 
 
 class Making:
-    """A run of Keras' ``fit`` that began ``age_s`` ago. Chunks are written a half second each."""
+    """A run of Keras' ``fit`` that began ``age_s`` ago. Chunks are written a half second each.
 
-    def __init__(self, folder: Path, age_s: float = 600.0, *, epochs: int = 10, per_epoch: int | None = 1000) -> None:
+    With ``text`` it is that script, whose loop calls ``train_step`` at ``line``.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        age_s: float = 600.0,
+        *,
+        epochs: int = 10,
+        per_epoch: int | None = 1000,
+        text: str = "",
+        line: int = 2,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.store = Store(folder)
@@ -35,17 +48,19 @@ class Making:
         }
         (folder / "launch.json").write_text(json.dumps(self.about))
         fit = {"epochs": epochs, "steps_per_epoch": per_epoch, "nested": 0, "site": SITE}
+        by_hand = {"site": [SCRIPT, line], "file": SCRIPT, "line": 90, "training": True}
         self.write(
             names=[
-                (STEP, "step", "train", {}),
+                (STEP, "function", "train_step", by_hand) if text else (STEP, "step", "train", {}),
                 (INPUT, "next", "next", {"site": SITE}),
                 (STACK, "stack", "read", {"site": SITE, "within": "load"}),
                 (LOOP, "loop", "fit", {}),
             ],
-            events=[(self.at_ns, self.at_ns, "epoch", "begin", {"epoch": 0})],
+            events=[] if text else [(self.at_ns, self.at_ns, "epoch", "begin", {"epoch": 0})],
             facts={
                 "child": {"pid": os.getpid(), "begun_ns": self.start_ns},
-                "unfinished": [[self.at_ns, "loop", "fit", fit]],
+                "unfinished": [] if text else [[self.at_ns, "loop", "fit", fit]],
+                "sources": {SCRIPT: text} if text else {},
                 "machine": {"memory": {"usable_bytes": 16e9}, "cpu": {"usable_cores": 4}},
             },
         )
@@ -84,6 +99,11 @@ class Making:
             self.at_ns = int(begun[-1]) + step
         self.steps += count
         self.write(facts={"steps_so_far": self.steps})
+
+    def passes(self, number: int, line: int) -> None:
+        """A data set is iterated anew, at that line."""
+        made = {"number": number, "pipeline": 0, "keras": False, "site": [SCRIPT, line]}
+        self.write(events=[(self.at_ns, self.at_ns, "iterator", "made", made)])
 
     def rest(self, seconds: float) -> None:
         self.at_ns += int(seconds * 1e9)

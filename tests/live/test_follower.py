@@ -12,7 +12,8 @@ import pytest
 
 from slowtrain.errors import InputError
 from slowtrain.machine import process
-from slowtrain.model.frame import State
+from slowtrain.model.frame import Frame, State
+from slowtrain.report import live as live_view
 from slowtrain.trace import Ints, live
 from slowtrain.trace.live import Follower
 from slowtrain.watch import Watch
@@ -22,6 +23,10 @@ from .making import STEP, Making
 
 def watch(folder: Path) -> Watch:
     return Watch(folder, examine=False)
+
+
+def shown(frame: Frame) -> str:
+    return "\n".join(live_view.screen(frame, width=80, height=24, colour=False, unicode=True))
 
 
 def test_a_run_in_progress(tmp_path: Path) -> None:
@@ -150,6 +155,90 @@ def test_no_time_left_is_said_where_the_run_does_not_say_how_long_it_is(tmp_path
     made = Making(tmp_path / "run", 30.0, per_epoch=None)
     made.until_now()
     assert watch(made.folder).look().progress.left_ms is None
+
+
+def test_time_left_of_a_loop_written_by_hand(tmp_path: Path) -> None:
+    """Its text says how many steps there will be; a second without any in each hundred is in the pace."""
+    made = Making(tmp_path / "run", 100.0, text="for step in range(10_000):\n    train_step(step)\n")
+    for _ in range(20):
+        made.takes(100, 10.0)
+        made.rest(1.0)
+    frame = watch(made.folder).look()
+    done = frame.progress
+    assert (done.steps, done.planned, done.loop, done.at_most) == (2000, 10_000, "train.py:1", False)
+    assert done.left_ms == pytest.approx(8000 * 20, rel=0.06)
+    assert "step 2,000 of 10,000 · about 3 min left (train.py:1)" in shown(frame)
+    assert ", 3 min left" in live_view.line(frame)
+
+
+def test_time_left_is_an_upper_bound_where_a_loop_may_end_early(tmp_path: Path) -> None:
+    text = "for step in range(10_000):\n    if train_step(step) < 0.1:\n        break\n"
+    made = Making(tmp_path / "run", 30.0, text=text)
+    made.takes(1000, 20.0)
+    frame = watch(made.folder).look()
+    assert frame.progress.at_most
+    assert "step 1,000 of at most 10,000 · at most 3 min left (train.py:1)" in shown(frame)
+
+
+def test_time_left_of_epochs_written_by_hand(tmp_path: Path) -> None:
+    """How long the data set is, the text does not say; the first pass over it does."""
+    text = "for epoch in range(4):\n    for x in data:\n        train_step(x)\n"
+    made = Making(tmp_path / "run", 30.0, text=text, line=3)
+    made.passes(1, 2)
+    made.takes(500, 10.0)
+    looking = watch(made.folder)
+    assert looking.look().progress.left_ms is None
+    made.rest(5.0)
+    made.passes(2, 2)
+    begun_ns = made.at_ns
+    made.takes(300, 10.0)
+    frame = looking.look()
+    done = frame.progress
+    assert (done.epoch, done.epochs, done.planned) == (2, 4, None)
+    inside_ms = (looking.looking.follower.now_ns(True) - begun_ns) / 1e6
+    assert done.left_ms == pytest.approx(max(10_000 - inside_ms, 0) + 20_000, rel=0.02)
+    assert "epoch 2 of 4" in shown(frame)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for step in range(int(sys.argv[1])):\n    train_step(step)\n",
+        "for step in range(100):\n    train_step(step)\n",  # more than that were taken
+        "for step in range(10_000):\n    other_step(step)\n",
+    ],
+)
+def test_no_time_left_is_said_where_the_text_does_not_say_it(tmp_path: Path, text: str) -> None:
+    made = Making(tmp_path / "run", 30.0, text=text)
+    made.takes(1000)
+    done = watch(made.folder).look().progress
+    assert (done.steps, done.planned, done.left_ms) == (1000, None, None)
+
+
+def test_epochs_are_not_counted_where_some_were_thinned(tmp_path: Path) -> None:
+    text = "for epoch in range(9):\n    for x in data:\n        train_step(x)\n"
+    made = Making(tmp_path / "run", 30.0, text=text, line=3)
+    for number in (1, 2, 4):
+        made.passes(number, 2)
+        made.takes(300, 10.0)
+    done = watch(made.folder).look().progress
+    assert (done.steps, done.epoch, done.left_ms) == (900, None, None)
+
+
+def test_steps_of_one_loop_are_told_from_others_of_a_run_that_is_opened_late(tmp_path: Path) -> None:
+    """Of a thinned run the recorder's count is believed, unless other functions may be in it."""
+    made = Making(tmp_path / "run", 300.0, text="for step in range(100_000):\n    train_step(step)\n")
+    made.takes(25_000)
+    made.store.drop("chunk", range(100, 300))
+    done = watch(made.folder).look().progress
+    assert (done.steps, done.planned) == (25_000, 100_000)
+    assert done.left_ms == pytest.approx(75_000 * 10, rel=0.02)
+    other = {"site": ["/home/me/train.py", 7], "file": "/home/me/train.py", "line": 95}
+    at = made.at_ns + 10_000_000 * np.arange(5000, dtype=np.int64)
+    one = np.ones_like(at)
+    made.write(names=[(9, "function", "other", other)])
+    made.write(spans=np.stack((9 * one, at - 10**10, at - 10**10 + 1000, 77 * one, one), axis=1))
+    assert watch(made.folder).look().progress.planned is None
 
 
 def test_ended_lost_and_taken_away(tmp_path: Path) -> None:

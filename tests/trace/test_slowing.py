@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from slowtrain import diagnose
 from slowtrain.causes.drift.growing_step import GrowingStep
 from slowtrain.causes.memory.host_leak import HostLeak
 from slowtrain.model import Category, Evidence
+from slowtrain.source.reading import planning
 from slowtrain.trace import Trace, slowing
 from slowtrain.trace.drawn import drawn
 from slowtrain.trace.growth import Slope
@@ -266,3 +268,70 @@ def test_when_a_fit_will_end_at_this_rate(epochs: int, said: bool) -> None:
         assert found.numbers["left_ms"] == pytest.approx(1600 * (13 + 0.02 * 800), rel=0.05)
         assert found.numbers["left_without_ms"] == pytest.approx(1600 * 5, rel=0.05)
         assert "at this rate the rest takes 46 s, without the growth 8.1 s" in found.says
+
+
+LOOPED = """
+    step    11111
+    python  p....
+    device  .kkkk
+    @repeat 400
+    @steps source=gradient line=3 block=100
+    @more python=0.02
+    @fact sources={"train.py":"TEXT"}
+"""
+# The loop over the data set begins before steps 0, 100, 200 and 300.
+PASSES = "\n".join(
+    f"@event iterator name=made start={5 * n + 0.01 * n * (n - 1) - 0.5} "
+    f'data={{"number":{number},"site":["train.py",2]}}'
+    for number, n in enumerate((0, 100, 200, 300), 1)
+)
+EPOCHS = r"for epoch in range(20):\n for x in data:\n  tape.gradient(x)\n"
+
+
+def at_this_rate(text: str, more: str = "") -> tuple[str, float]:
+    found = GrowingStep().examine(drawn(LOOPED.replace("TEXT", text) + more))
+    assert found is not None
+    said = re.search(r"; at this rate (.*?), without", found.says)
+    assert said is not None
+    return said[1], found.numbers["left_ms"]
+
+
+def test_when_a_loop_written_by_hand_will_end_at_this_rate() -> None:
+    said, left_ms = at_this_rate(r"# a loop\nfor i in range(2000):\n tape.gradient(i)\n")
+    assert said == "the rest of 2,000 steps by the loop train.py:2 takes 46 s"
+    assert left_ms == pytest.approx(1600 * (13 + 0.02 * 800), rel=0.05)
+    said, _ = at_this_rate(r"for i in range(2000):\n if i: break\n tape.gradient(i)\n")
+    assert said == "the rest of at most 2,000 steps by the loop train.py:1 takes at most 46 s"
+
+
+def test_when_epochs_written_by_hand_will_end_at_this_rate() -> None:
+    """The steps of an epoch are counted in the recording."""
+    said, left_ms = at_this_rate(EPOCHS, PASSES)
+    assert said == "the rest of 2,000 steps (20 turns of the loop train.py:1, 100 counted in each) takes 46 s"
+    assert left_ms == pytest.approx(1600 * (13 + 0.02 * 800), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [
+        (EPOCHS, ""),  # no pass was seen
+        (EPOCHS, "\n".join(PASSES.splitlines()[:1])),  # none has ended
+        (EPOCHS, "\n".join([*PASSES.splitlines()[:1], *PASSES.splitlines()[2:]])),  # one is missing
+        (EPOCHS.replace("20", "3"), PASSES),  # the text was not understood
+        (EPOCHS, PASSES.replace("start=598.5", "start=500")),  # passes of several lengths
+        (r"\n\nfor i in range(100): tape.gradient(i)\n", ""),  # more have been taken
+        (r"# no call\n#\nfor i in range(9000): pass\n", ""),
+        (r"\n\nfor i in range(9000): tape.gradient(i)\n", '\n@fact launch={"exit_code":0}'),  # it ended well
+    ],
+)
+def test_as_many_steps_again_where_nobody_says_how_many_there_will_be(text: str, more: str) -> None:
+    said, _ = at_this_rate(text, more)
+    assert said.startswith("as many steps again take ")
+
+
+def test_the_text_on_disk_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("\n\nfor i in range(9000): tape.gradient(i)\n")
+    drawing = drawn(LOOPED.replace("TEXT", "").replace('"train.py":""', ""))
+    assert planning.planned(drawing) is None
+    assert planning.planned(drawn(LOOPED.replace("TEXT", r"\n\nfor i in range(9000): tape.gradient(i)\n"))) is not None

@@ -105,7 +105,11 @@ class Machine:
 
 @dataclass(frozen=True)
 class Progress:
-    """``left_ms`` of the loop in progress is None where the run does not say how long it is."""
+    """``left_ms`` of the loop in progress is None where the run does not say how long it is.
+
+    Of a loop of the script's own, ``loop``, its text says ``planned`` steps, or ``epochs``; ``at_most``: it may end
+    earlier.
+    """
 
     steps: int | None = None
     epoch: int | None = None  # the one in progress, from 1
@@ -114,6 +118,9 @@ class Progress:
     steps_per_epoch: int | None = None
     left_ms: float | None = None
     logs: Mapping[str, float] = field(default_factory=dict)  # of the last epoch that ended
+    planned: int | None = None
+    loop: str = ""
+    at_most: bool = False
 
 
 @dataclass(frozen=True)

@@ -96,13 +96,15 @@ def _ways(frame: Frame, paper: Paper) -> Iterator[str]:
     """How far it is."""
     done = frame.progress
     said = []
+    upto = "at most " if done.at_most else ""
     if done.steps is not None:
-        said.append(f"step {done.steps:,}")
+        of = f" of {upto}{done.planned:,}" if done.planned else ""
+        said.append(f"step {done.steps:,}{of}")
     if done.epoch is not None:
-        of = f" of {done.epochs:,}" if done.epochs else ""
+        of = f" of {upto}{done.epochs:,}" if done.epochs else ""
         said.append(f"epoch {done.epoch:,}{of}")
     if done.left_ms is not None and frame.state is State.RUNNING:
-        said.append(f"about {left(done.left_ms)} left")
+        said.append(f"{upto or 'about '}{left(done.left_ms)} left" + (f" ({done.loop})" if done.loop else ""))
     if done.epoch_step is not None and done.steps_per_epoch is not None:
         said.append(f"{done.epoch_step:,} of {done.steps_per_epoch:,} steps")
     if said:
@@ -324,7 +326,7 @@ def line(frame: Frame) -> str:
     if frame.machine.rss_bytes is not None:
         said.append(wording.size(frame.machine.rss_bytes))
     if done.left_ms is not None and frame.state is State.RUNNING:
-        said.append(f"{left(done.left_ms)} left")
+        said.append(("at most " if done.at_most else "") + f"{left(done.left_ms)} left")
     standing = [a.id for a in frame.alerts if a.over_ms is None]
     if standing:
         said.append("alerts: " + " ".join(standing))

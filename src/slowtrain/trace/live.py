@@ -36,7 +36,7 @@ MAIN_LANES = ("loop", "step", "on_batch", "function", "gradient", "gc")  # what 
 FIELDS = 5
 MOST_NAMES = 10_000_000
 KEPT_LANES = ("trace", "pipeline", "iterator", "window", "compile", "nonfinite")  # however old they are
-FACTS = ("child", "steps_so_far", "machine", "devices", "recorder", "unfinished", "end_ns", "affinity_cores", "faults")
+FACTS = tuple("child steps_so_far machine devices recorder unfinished end_ns affinity_cores faults sources".split())
 
 
 class Follower:
@@ -59,6 +59,7 @@ class Follower:
         self._at = {"chunk": 0, "event": 0, "sample": 0, "pipeline": 0, "name": -1}
         self._raw_facts: dict[str, str] = {}
         self._first = True
+        self.whole = True  # nothing of the steps was left out or thinned before it was read
 
     @property
     def start_ns(self) -> int:
@@ -157,6 +158,7 @@ class Follower:
             "SELECT id, data FROM chunk WHERE id > ? ORDER BY id", (self._at["chunk"],)
         ):
             # What is missing was thinned: no step goes from one side of such a hole to the other.
+            self.whole &= int(number) == self._at["chunk"] + 1
             self._keep(_rows(data), apart or int(number) != self._at["chunk"] + 1)
             apart, self._at["chunk"] = False, int(number)
 
@@ -174,6 +176,7 @@ class Follower:
             (data,) = database.execute("SELECT data FROM chunk WHERE id = ?", (number,)).fetchone()
             self.histories.add(_rows(data), self.names, apart=True)
         self._at["chunk"] = ids[first - 1] if first else 0
+        self.whole = not first
 
     def _keep(self, rows: Ints, apart: bool) -> None:
         self.histories.add(rows, self.names, apart)

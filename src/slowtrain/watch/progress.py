@@ -1,4 +1,4 @@
-"""How far a run is: its epochs, and the time that is left where the run itself says how long it will be."""
+"""How far a run is: its epochs, and the time that is left where the run, or its script, says how long it will be."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ from typing import Any
 import numpy as np
 
 from slowtrain.model.frame import Progress
+from slowtrain.source.reading import planning
+from slowtrain.trace import Trace
 from slowtrain.trace.history import History
 from slowtrain.trace.live import Follower
 
 RECENT_EPOCHS = 5  # whose median length the coming ones are taken to have
+LEAST_STEPS = 8  # behind the first second: fewer tell no pace
+MINE = 0.9  # of the calls that a step may be: then the recorder's count is of these
 
 
-def progress(follower: Follower, history: History | None, steps: int | None, now_ns: int, *, over: bool) -> Progress:
-    """``over``: nothing is left of a run that has ended."""
+def progress(
+    follower: Follower, history: History | None, trace: Trace, steps: int | None, now_ns: int, *, over: bool
+) -> Progress:
+    """``over``: nothing is left of a run that has ended. ``trace``: the last seconds."""
     fit = _fit(follower)
     if fit is None:
-        return Progress(steps=steps)
+        found = _looped(follower, history, trace, steps, now_ns) if not over and history is not None else None
+        return found or Progress(steps=steps)
     begun_ns, about = fit
     epochs = _count(about.get("epochs"))
     begun, lengths, logs = _epochs(follower, begun_ns)
@@ -84,6 +91,47 @@ def _left_ms(
     if per_epoch is None or epoch_step is None or step_ms is None:
         return None
     return (max(per_epoch - epoch_step, 0) + max(epochs_after, 0) * per_epoch) * step_ms
+
+
+def _looped(follower: Follower, history: History, trace: Trace, steps: int | None, now_ns: int) -> Progress | None:
+    """Of a loop written by hand, where its text says how often it turns."""
+    said = planning.in_text(trace)
+    if said is None:
+        return None
+    found, place = said
+    if found.head is not None:
+        made = follower.events.get("iterator", ())
+        begun = [e.start_ms for e in planning.passes(made, place.file, found.head)]
+        if not 2 <= len(begun) <= found.turns:
+            return None
+        lengths = np.diff(begun[-RECENT_EPOCHS - 1 :]).tolist()
+        left = _left_ms(now_ns, int(begun[-1]), lengths, found.turns - len(begun), None, None, history)
+        return Progress(steps, len(begun), found.turns, left_ms=left, loop=planning.short(place), at_most=found.at_most)
+    taken = _taken(follower, history)
+    if taken is None or taken > found.turns:
+        return None  # it is not known, or the text was not understood
+    each = _pace_ms(history, taken)
+    left = (found.turns - taken) * each if each is not None and taken < found.turns else None
+    return Progress(taken, left_ms=left, planned=found.turns, loop=planning.short(place), at_most=found.at_most)
+
+
+def _taken(follower: Follower, history: History) -> int | None:
+    """The steps so far, exactly but for those of the last moment; None where nobody counted these alone."""
+    kinds = follower.histories.kinds
+    lane, text = next((key[:2] for key, one in kinds.items() if one is history), ("", ""))
+    mine = sum(one.count for key, one in kinds.items() if key[:2] == (lane, text)) if lane == "on_batch" else 0
+    mine = max(mine, history.count)  # calls of train_on_batch are steps wherever they stand
+    if follower.whole:
+        return mine
+    told = follower.facts.get("steps_so_far")
+    alike = sum(one.count for key, one in kinds.items() if key[0] == lane)
+    return int(told) if isinstance(told, int) and mine >= MINE * alike else None
+
+
+def _pace_ms(history: History, taken: int) -> float | None:
+    """From step to step over the run, with whatever lay between them; without the first second, which warms up."""
+    turns = taken - 1 - history.turns[0] if history.turns else 0
+    return (history.last_ns - history.at_ns[0]) / 1e6 / turns if turns >= LEAST_STEPS else None
 
 
 def _count(value: Any) -> int | None:

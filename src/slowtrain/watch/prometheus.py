@@ -89,7 +89,7 @@ def _single(frame: Frame) -> Iterator[tuple[str, str, float | None]]:
     yield "step_run_seconds", "Median step of the whole run", _seconds(step.run_ms)
     yield "samples_per_second", "Samples a second in the last seconds", step.samples_per_s
     yield "epoch", "The epoch in progress, from 1", done.epoch
-    yield "left_seconds", "Time left of the fit in progress, where the run says how long it is", _seconds(done.left_ms)
+    yield "left_seconds", "Time left of the loop in progress, where the run says how long it is", _seconds(done.left_ms)
     yield "memory_rss_bytes", "Memory of the run's process", machine.rss_bytes
     yield "memory_available_bytes", "Memory that can still be had", machine.available_bytes
     yield "cores", "Processors at work for the run's process", machine.cores

@@ -91,7 +91,7 @@ class Looking:
             source=trace.steps.source,
             exit_code=int(code) if isinstance(code, int) else None,
             ended=follower.ended,
-            progress=progress.progress(follower, history, taken, now_ns, over=not alive),
+            progress=progress.progress(follower, history, trace, taken, now_ns, over=not alive),
             step=self._times(trace, history, now_ns),
             window_ms=window_ms,
             parts=parts,

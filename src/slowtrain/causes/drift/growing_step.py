@@ -14,7 +14,7 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import histories, newest, rowsfirst
 from slowtrain.source.cures.input import rebased
 from slowtrain.source.cures.memory import kept
-from slowtrain.source.reading import gathering, shown
+from slowtrain.source.reading import gathering, planning, shown
 from slowtrain.source.spots.drift import collected, growing
 from slowtrain.trace import Trace, held, lengthening, moving, slowing, trend
 from slowtrain.trace.sides import Moved
@@ -288,25 +288,14 @@ def _between(trace: Trace) -> float:
 
 
 def _left_ms(trace: Trace, grows: Growth) -> tuple[str, tuple[float, float]]:
-    """What the steps to come will take, with the growth and without: those that `fit` was told of, or as many again."""
-    done = float(trend.numbers(trace.steps)[-1]) + 1
-    left, what = _left(trace, done), "the rest takes"
-    if left is None:
-        left, what = done, "as many steps again take"
+    """What the steps to come will take, with the growth and without: those that are planned, or as many again."""
+    left = done = float(trend.numbers(trace.steps)[-1]) + 1
+    what, plan = "as many steps again take", planning.planned(trace)
+    if plan is not None:
+        left = plan.steps - done
+        what = "the rest takes" if plan.place is None else f"the rest of {plan} takes"
+        what += " at most" if plan.at_most else ""
     return what, (left * (grows.last_ms + grows.slope_ms * left / 2), left * grows.first_ms)
-
-
-def _left(trace: Trace, done: float) -> float | None:
-    """The steps that are left of a run that says how long it will be, and is not over; None of others."""
-    fits = [e for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
-    if trace.steps.source != "fit" or len(fits) != 1:
-        return None
-    epochs = fits[0].data.get("epochs")
-    lengths = np.bincount(trace.steps.block - trace.steps.block[0])
-    each = fits[0].data.get("steps_per_epoch") or (int(np.median(lengths[:-1])) if len(lengths) > 1 else 0)
-    if not isinstance(epochs, int) or not each or epochs * int(each) <= 1.01 * done:
-        return None
-    return epochs * int(each) - done
 
 
 def _clock(ms: float) -> str:

@@ -1,0 +1,339 @@
+"""How often the line that takes a step will run in all: as far as the script's own text says it, and nothing guessed.
+
+Stricter than :mod:`~slowtrain.source.reading.visible`, whose answers only have to be good enough for a detector. Here
+only numbers count that are written out and given to a name once; what comes from a command line, a file or an object is
+not known. What may leave a loop early, or pass a step over, makes "at most" of the number.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from slowtrain.source import FUNCTIONS, Source, kept, trees
+from slowtrain.source.reading import finding, index, scopes, values
+from slowtrain.trace.lines import calls_at
+
+DEPTH = 8  # names and parts of an expression inside one another
+CALLERS = 4  # functions around the step, one calling the other
+MOST_CALLS = 8  # of one function
+MOST = 10**12  # more steps than any run takes
+THROUGH = frozenset({"enumerate", "tqdm", "list", "reversed", "sorted"})  # they give as many as they are given
+EXITS = frozenset({"exit", "quit", "_exit", "abort", "kill"})
+GRADIENTS = ("gradient", "minimize")
+ON_BATCH = "train_on_batch"
+FUNCTION = "function "  # how the source of steps begins that are calls of a function
+# What runs its parts as often as they are met, or not at all.
+PERHAPS = (ast.IfExp, ast.BoolOp, ast.Match, ast.ExceptHandler, ast.Assert)
+UNKNOWN = (ast.While, ast.AsyncFor, ast.Lambda, ast.AsyncFunctionDef, *scopes.COMPREHENSIONS)
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+@dataclass(frozen=True)
+class Written:
+    """``turns`` of the loops whose heads say how often they turn; without a ``head`` each of them is a step.
+
+    Else each of them begins the loop at the lines ``head`` (first and last), whose turns the text does not tell.
+    ``line``: the outermost loop. ``at_most``: something may end a loop early or pass a step over.
+    """
+
+    turns: int
+    at_most: bool
+    line: int
+    head: tuple[int, int] | None = None
+
+
+@kept(8)
+def written(source: Source, step: str, line: int) -> Written | None:
+    """``step``: the source of the steps (``gradient``, ``train_on_batch``, ``function train_step``) at ``line``.
+
+    None where the text does not say it.
+    """
+    if "slowtrain" in source.words:
+        return None  # it may record a part of itself: which turns lie before that, the text does not tell
+    sites = _sites(source, step, line)
+    return _together([_turns(source, site, CALLERS) for site in sites]) if 0 < len(sites) <= MOST_CALLS else None
+
+
+def _together(several: Sequence[Written | None]) -> Written | None:
+    """The sum; of loops whose turns are not visible, only one, in which all of the steps are."""
+    every = [one for one in several if one is not None]
+    if not every or len(every) < len(several):
+        return None
+    first, at_most = every[0], any(one.at_most for one in every)
+    if any(one.head is not None for one in every):
+        same = all((one.turns, one.head) == (first.turns, first.head) for one in every)
+        return Written(first.turns, at_most, first.line, first.head) if same else None
+    total = sum(one.turns for one in every)
+    return Written(total, at_most, first.line) if total <= MOST else None
+
+
+def _sites(source: Source, step: str, line: int) -> list[ast.Call]:
+    """The calls each of which is a step; none where that is not sure."""
+    if step == "gradient":
+        here = [c for c in calls_at(source.tree, line) if finding.called(c) in GRADIENTS]
+        return here if len(here) == 1 else []
+    name = step.removeprefix(FUNCTION)
+    if step == ON_BATCH:
+        names, wrapped = {name}, set[ast.expr]()
+    elif name != step and sum(getattr(f, "name", "") == name for f in index.nodes(source, ast.FunctionDef)) < 2:
+        names, wrapped = _aliases(source, name)
+    else:
+        return []
+    calls = index.of(source).called(*names)
+    if not any(c.lineno <= line <= (c.end_lineno or c.lineno) for c in calls):
+        return []
+    if step != ON_BATCH and len({ast.dump(c.func) for c in calls}) > 1:
+        return []  # several objects may have a function of that name
+    return calls if _only_called(source, names, {*wrapped, *(c.func for c in calls)}) else []
+
+
+def _aliases(source: Source, name: str) -> tuple[set[str], set[ast.expr]]:
+    """``step`` of ``step = tf.function(train_step)``, beside the name itself; and where that stands there."""
+    names, wrapped = {name}, set[ast.expr]()
+    for node in index.nodes(source, ast.Assign):
+        value = node.value if isinstance(node, ast.Assign) else None
+        if not isinstance(node, ast.Assign) or not isinstance(value, ast.Call) or finding.called(value) != "function":
+            continue
+        if value.args and scopes.dotted(value.args[0]).rpartition(".")[2] == name:
+            wrapped.add(value.args[0])
+            names |= {scopes.dotted(target).rpartition(".")[2] for target in node.targets}
+    return names - {""}, wrapped
+
+
+def _only_called(source: Source, names: set[str], known: set[ast.expr]) -> bool:
+    """Whether what has one of these names is read nowhere else: who hands it over, calls it elsewhere."""
+    for node in trees.walk(source.tree):
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        if name in names and isinstance(getattr(node, "ctx", None), ast.Load) and node not in known:
+            return False
+    return True
+
+
+# -- the loops around a call, and around the calls of the function that it stands in
+
+
+def _turns(source: Source, node: ast.AST, depth: int) -> Written | None:
+    loops: list[ast.For] = []
+    at_most = False
+    above = finding.parents(source)
+    child, at = node, above.get(node)
+    while at is not None and not (isinstance(at, ast.FunctionDef) and child in at.body):
+        if isinstance(at, UNKNOWN):
+            return None
+        if isinstance(at, ast.For) and child in at.body:
+            loops.append(at)
+            at_most |= _may_end(source, at, node)
+        else:
+            at_most |= _perhaps(at, child)
+        child, at = at, above.get(at)
+    outer = Written(1, False, getattr(child, "lineno", 1)) if at is None else _around(source, at, child, depth)
+    return _inside(source, loops, at_most, outer) if outer is not None else None
+
+
+def _inside(source: Source, loops: Sequence[ast.For], at_most: bool, outer: Written) -> Written | None:
+    """``loops``, the innermost first, in each turn of ``outer``."""
+    at_most |= outer.at_most
+    if outer.head is not None:
+        return Written(outer.turns, at_most, outer.line, outer.head)
+    known: list[int] = [outer.turns]
+    head = None
+    for loop in reversed(loops):
+        length = _length(source, loop.iter, DEPTH)
+        if length is None:
+            if not _of_one(source, loop.iter):
+                return None
+            head = (loop.lineno, loop.iter.end_lineno or loop.lineno)
+            break
+        known.append(length)
+    line = outer.line if outer.turns > 1 or not loops else loops[-1].lineno
+    total = prod(known)
+    return Written(total, at_most, line, head) if total <= MOST else None
+
+
+def _around(source: Source, function: ast.AST, statement: ast.AST, depth: int) -> Written | None:
+    """What calls a function, all calls together. ``statement``: the one of its body that takes the step."""
+    if not isinstance(function, ast.FunctionDef) or not depth:
+        return None
+    own = list(scopes.own(function.body))
+    if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own):
+        return None
+    calls = _calls(source, function)
+    found = _together([_turns(source, call, depth - 1) for call in calls]) if calls else None
+    if found is None:
+        return None
+    before = getattr(statement, "lineno", 0)
+    leaves = any(isinstance(n, (ast.Return, ast.Raise)) and n.lineno < before for n in own)
+    return Written(found.turns, found.at_most or leaves, found.line, found.head)
+
+
+def _calls(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
+    """All calls of a function; none where it may be called otherwise, too."""
+    if finding.defined(source, function.name) is not function:
+        return []
+    if any(scopes.dotted(one).rpartition(".")[2] != "function" for one in map(_called, function.decorator_list)):
+        return []  # a decorator may call it as often as it likes
+    method = isinstance(finding.parents(source).get(function), ast.ClassDef)
+    kind = ast.Attribute if method else ast.Name
+    calls = [call for call in index.of(source).called(function.name) if isinstance(call.func, kind)]
+    known = {call.func for call in calls}
+    if len(calls) > (1 if method else MOST_CALLS) or not _only_called(source, {function.name}, known):
+        return []
+    stored = any(isinstance(n, ast.Name) and n.id == function.name for n in _stores(source))
+    return [] if stored else calls
+
+
+def _called(decorator: ast.expr) -> ast.expr:
+    return decorator.func if isinstance(decorator, ast.Call) else decorator
+
+
+def _stores(source: Source) -> list[ast.AST]:
+    return [n for n in trees.walk(source.tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
+
+
+def _perhaps(at: ast.AST, child: ast.AST) -> bool:
+    """Whether ``child`` may be passed over by what it stands in, or by what was raised there."""
+    if isinstance(at, ast.If):
+        return child is not at.test and not (_is_main(at.test) and child in at.body)
+    if isinstance(at, ast.Try):
+        return bool(at.handlers) or child in at.orelse
+    if isinstance(at, ast.For):
+        return child in at.orelse
+    return isinstance(at, PERHAPS) or at.__class__.__name__ == "TryStar"
+
+
+def _is_main(test: ast.expr) -> bool:
+    """``__name__ == "__main__"``: it is the script that is recorded."""
+    return ast.unparse(test) in ("__name__ == '__main__'", "'__main__' == __name__")
+
+
+def _may_end(source: Source, loop: ast.For, step: ast.AST) -> bool:
+    """Whether something in a loop may end it early, or begin the next turn without the step."""
+    line = getattr(step, "lineno", 0)
+    for node in scopes.own(loop.body):
+        if isinstance(node, (ast.Return, ast.Raise)) or _exits(node):
+            return True
+        if isinstance(node, ast.Break) and _loop_of(source, node) is loop:
+            return True
+        if isinstance(node, ast.Continue) and node.lineno < line and _loop_of(source, node) is loop:
+            return True
+    inside = (n for function in source.called(loop)[1:] for n in trees.walk(function))
+    return any(isinstance(n, ast.Raise) or _exits(n) for n in inside)
+
+
+def _exits(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and finding.called(node) in EXITS
+
+
+def _loop_of(source: Source, node: ast.AST) -> ast.AST | None:
+    """The loop that a ``break`` or ``continue`` is of."""
+    above = finding.parents(source)
+    child, at = node, above.get(node)
+    while at is not None and not (isinstance(at, LOOPS) and child in at.body):
+        child, at = at, above.get(at)
+    return at
+
+
+def _of_one(source: Source, over: ast.expr) -> bool:
+    """Whether a loop goes through one thing, so that each pass over a data set makes one iterator at the loop's head.
+
+    ``zip`` makes several at once, ``chain`` one after the other.
+    """
+    method = False
+    while isinstance(over, ast.Call):
+        if finding.called(over) in (*THROUGH, "iter") and over.args:
+            over = over.args[0]
+        elif isinstance(over.func, ast.Attribute):  # data.map(f)
+            over, method = over.func.value, True
+        else:
+            return finding.defined(source, finding.called(over)) is not None
+    while isinstance(over, (ast.Attribute, ast.Subscript)):
+        over = over.value
+    if not isinstance(over, ast.Name):
+        return False
+    imported = any(isinstance(one, ast.alias) for one in values.stores(values.scope(source, over, over.id), over.id))
+    module = scopes.aliases(source).get(over.id, over.id)
+    return not (method and imported) or module.partition(".")[0] == "tensorflow"  # itertools.chain(a, b)
+
+
+# -- numbers that are written out
+
+
+def _length(source: Source, over: ast.expr, depth: int) -> int | None:
+    """How many turns a loop over this takes."""
+    if isinstance(over, (ast.List, ast.Tuple)):
+        return None if any(isinstance(e, ast.Starred) for e in over.elts) else len(over.elts)
+    if not isinstance(over, ast.Call) or not depth:
+        return None
+    name = finding.called(over)
+    if finding.defined(source, name) is not None or any(isinstance(a, ast.Starred) for a in over.args):
+        return None
+    if isinstance(over.func, ast.Attribute) and name not in ("tqdm", "trange"):
+        return None
+    if name in THROUGH:
+        return _length(source, over.args[0], depth - 1) if over.args else None
+    if name not in ("range", "trange") or not 1 <= len(over.args) <= 3:
+        return None
+    bounds = [_number(source, one, depth - 1) for one in over.args]
+    known = [one for one in bounds if one is not None and abs(one) <= MOST]
+    if len(known) < len(bounds) or (len(known) == 3 and not known[2]):
+        return None
+    return len(range(*known))
+
+
+def _number(source: Source, node: ast.expr | None, depth: int) -> int | None:
+    if node is None or not depth:
+        return None
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, int) and not isinstance(node.value, bool) else None
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = _number(source, node.operand, depth - 1)
+        return None if value is None else -value
+    if isinstance(node, ast.BinOp):
+        left, right = _number(source, node.left, depth - 1), _number(source, node.right, depth - 1)
+        return _computed(node.op, left, right) if left is not None and right is not None else None
+    return _of_name(source, node, depth) if isinstance(node, ast.Name) else None
+
+
+def _computed(op: ast.operator, left: int, right: int) -> int | None:
+    if isinstance(op, ast.FloorDiv):
+        return left // right if right else None
+    plain = {ast.Add: left + right, ast.Sub: left - right, ast.Mult: left * right}
+    return plain.get(type(op))
+
+
+def _of_name(source: Source, node: ast.Name, depth: int) -> int | None:
+    """Of the one assignment of a name, or of what all calls give a parameter."""
+    where = values.scope(source, node, node.id)
+    bound = list(values.stores(where, node.id))
+    elsewhere = {name for n in index.nodes(source, ast.Nonlocal) for name in getattr(n, "names", ())}
+    if len(bound) != 1 or node.id in elsewhere:
+        return None
+    if not isinstance(bound[0], ast.arg) or not isinstance(where, FUNCTIONS):
+        return _number(source, values.assigned(source, node), depth - 1)
+    calls = _calls(source, where) if isinstance(where, ast.FunctionDef) else []
+    given = {_number(source, _given(source, where, call, node.id), depth - 1) for call in calls}
+    return given.pop() if len(given) == 1 else None
+
+
+def _given(source: Source, function: ast.AST, call: ast.Call, name: str) -> ast.expr | None:
+    """What a call gives a parameter, its default where it leaves it out."""
+    arguments = getattr(function, "args", None)
+    if not isinstance(arguments, ast.arguments) or any(k.arg is None for k in call.keywords):
+        return None
+    if any(isinstance(a, ast.Starred) for a in call.args):
+        return None
+    places = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
+    if isinstance(finding.parents(source).get(function), ast.ClassDef):
+        places = places[1:]  # self
+    place = places.index(name) if name in places else None
+    given = finding.keyword(call, name, place)
+    if given is not None:
+        return given
+    if place is None:
+        named = [a.arg for a in arguments.kwonlyargs]
+        return arguments.kw_defaults[named.index(name)] if name in named else None
+    back = place - len(places)
+    return arguments.defaults[back] if -back <= len(arguments.defaults) else None

@@ -1,0 +1,122 @@
+"""The steps that a run will take in all, where the run says it: what ``fit`` was told, else the loops of the script.
+
+Loops are read in the text that is kept with the recording. Where a turn of the loop over epochs begins a pass over a
+data set, of which the text does not say how long it is, the recording does, once a pass has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePath
+
+import numpy as np
+
+from slowtrain import source
+from slowtrain.model import Place
+from slowtrain.source.reading import coming
+from slowtrain.source.reading.coming import Written
+from slowtrain.trace import Event, Ints, Trace, trend
+
+MOST_TEXT = 300_000  # characters: of a longer script the recorder keeps the beginning
+OVER = 1.01  # times the steps so far: a run of no more is at its end
+
+
+@dataclass(frozen=True)
+class Planned:
+    """``steps`` of the whole run, or ``at_most`` so many. ``place``: the loop that says so; None: ``fit`` was told.
+
+    ``each``: of these the steps of one turn of that loop, where they were counted in the recording.
+    """
+
+    steps: int
+    at_most: bool = False
+    place: Place | None = None
+    each: int | None = None
+
+    def __str__(self) -> str:
+        upto = "at most " if self.at_most else ""
+        said = f"{upto}{self.steps:,} steps"
+        if self.each is not None:
+            return f"{said} ({self.steps // self.each:,} turns of the loop {self.where}, {self.each:,} counted in each)"
+        return f"{said} by the loop {self.where}" if self.place is not None else said
+
+    @property
+    def where(self) -> str:
+        """The loop as people name it: ``train.py:12``."""
+        return short(self.place) if self.place is not None else ""
+
+
+def short(place: Place) -> str:
+    return f"{PurePath(place.file).name}:{place.line}"
+
+
+def planned(trace: Trace) -> Planned | None:
+    """The steps of a run that says how long it will be, and is not over; None of others."""
+    if not len(trace.steps):
+        return None
+    found = _told(trace) if trace.steps.source == "fit" else _looped(trace)
+    done = float(trend.numbers(trace.steps)[-1]) + 1
+    return found if found is not None and found.steps > OVER * done else None
+
+
+def in_text(trace: Trace) -> tuple[Written, Place] | None:
+    """What the script's loops say of the line that takes the steps, and the outermost of them.
+
+    Of the text that ran alone: what lies on disk may be another one by now, and a profile keeps none.
+    """
+    place = trace.steps.place
+    text = trace.fact("sources", place.file) if place is not None and not trace.fact("profile") else None
+    if place is None or not isinstance(text, str) or len(text) >= MOST_TEXT:
+        return None
+    parsed = source.parse(place.file, text)
+    found = coming.written(parsed, trace.steps.source, place.line) if parsed is not None else None
+    return (found, Place(place.file, found.line)) if found is not None else None
+
+
+def passes(events: Iterable[Event], file: str, head: tuple[int, int]) -> list[Event]:
+    """The beginnings of a loop over a data set, in order; none where some of them may not be in the recording.
+
+    Each iterator has a number, from 1: so it shows whether one is missing, of a thinned run.
+    """
+    made = sorted((e for e in events if e.lane == "iterator"), key=lambda e: e.start_ms)
+    numbers = {e.data["number"] for e in made if isinstance(e.data.get("number"), int)}
+    if numbers != set(range(1, len(numbers) + 1)):
+        return []
+    places = ((e, e.place) for e in made)
+    return [e for e, p in places if p is not None and p.file == file and head[0] <= p.line <= head[1]]
+
+
+def _told(trace: Trace) -> Planned | None:
+    """By ``epochs`` and ``steps_per_epoch`` of ``fit``, or the steps of the epochs so far."""
+    fits = [e for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("nested")]
+    if len(fits) != 1:
+        return None
+    epochs = fits[0].data.get("epochs")
+    lengths = np.bincount(trace.steps.block - trace.steps.block[0])
+    each = fits[0].data.get("steps_per_epoch") or (int(np.median(lengths[:-1])) if len(lengths) > 1 else 0)
+    return Planned(epochs * int(each)) if isinstance(epochs, int) and each else None
+
+
+def _looped(trace: Trace) -> Planned | None:
+    """By the loops around the step. A run that ended well took all of its steps, however many the text asks for."""
+    said = in_text(trace) if trace.fact("launch", "exit_code") != 0 else None
+    if said is None:
+        return None
+    found, place = said
+    if found.head is None:
+        return Planned(found.turns, found.at_most, place)
+    begun = passes(trace.events_of("iterator"), place.file, found.head)
+    each = _each(trace, begun) if len(begun) <= found.turns else None
+    return Planned(found.turns * each, found.at_most, place, each) if each is not None else None
+
+
+def _each(trace: Trace, begun: list[Event]) -> int | None:
+    """The steps from one beginning to the next, where they are always as many. Of a thinned run some are not there."""
+    numbers: Ints = trace.steps.number
+    before = np.searchsorted(trace.steps.start_ms, [e.start_ms for e in begun])  # the first step behind each
+    exact = [0 < i < len(numbers) and numbers[i] - numbers[i - 1] == 1 for i in before]
+    exact = [known or (i == 0 and numbers[0] == 0) for i, known in zip(before, exact, strict=True)]
+    pairs = range(1, len(before))
+    found = {int(numbers[before[i]] - numbers[before[i - 1]]) for i in pairs if exact[i] and exact[i - 1]}
+    return found.pop() if len(found) == 1 and 0 not in found else None
