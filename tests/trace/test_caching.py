@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from slowtrain.diagnose import examine
-from slowtrain.trace.caching import kept_or_cut, passes
+from slowtrain.model import Place
+from slowtrain.trace.caching import kept_or_cut, passes, treatment
 from slowtrain.trace.drawn import drawn
 from slowtrain.trace.pipeline import Node, Pipeline, Written
 
@@ -29,6 +32,88 @@ def test_whether_a_cache_stands_behind_a_map_or_would_be_incomplete(operations: 
     )
     assert kept_or_cut(Pipeline(written), [node]) == expected
 
+
+WORK: dict[str, Any] = {"ops": {"Mul": 1}, "function": {"user": True}}
+LINE = Place("train.py", 12)
+
+
+def chain(*written: tuple[str, dict[str, Any], Place | None]) -> Pipeline:
+    found = (Written(f"{op}Dataset", (i - 1,) if i else (), at, about) for i, (op, about, at) in enumerate(written))
+    return Pipeline(tuple(found))
+
+
+def treated(pipe: Pipeline) -> str | None:
+    own = next(w for w in pipe.written if w.place == LINE)
+    return treatment(pipe, Node(0, "Map", (), 1.0, 1.0, None, False, None, 0.0, 0.0, own))
+
+
+SLICES: Any = ("TensorSlice", {}, None)
+BATCH: Any = ("Batch", {}, None)
+SHUFFLE: Any = ("Shuffle", {}, None)
+DRAWING = ("Map", {"ops": {"RandomUniform": 1}, "function": {"user": True}}, Place("train.py", 13))
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param([SLICES], id="arrays"),
+        pytest.param([("TensorSlice", {}, None), ("TFRecord", {}, None), ("Map", WORK, None)], id="records"),
+        pytest.param([SLICES, ("ParallelInterleave", {"ops": {"TextLineDataset": 1}}, None)], id="files"),
+    ],
+)
+@pytest.mark.parametrize(
+    "behind",
+    [[SHUFFLE, DRAWING, BATCH, ("Prefetch", {}, None)], [BATCH], [("Repeat", {}, None), ("Options", {}, None)]],
+)
+def test_a_map_that_gives_the_same_in_every_pass_is_cached_from_outside(before: Any, behind: Any) -> None:
+    assert treated(chain(*before, ("ParallelMap", WORK, LINE), *behind)) == "cache@train.py:12"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param([SLICES, SHUFFLE, ("Map", WORK, LINE), BATCH], id="shuffled in front: the edit moves that"),
+        pytest.param([SLICES, DRAWING, ("Map", WORK, LINE), BATCH], id="drawn in front"),
+        pytest.param([SLICES, ("Map", DRAWING[1], LINE), BATCH], id="drawn in it"),
+        pytest.param([SLICES, ("Map", WORK | {"ops": {"EagerPyFunc": 1}}, LINE), BATCH], id="Python"),
+        pytest.param([SLICES, ("Map", WORK | {"ops": {"ReadVariableOp": 1}}, LINE)], id="a variable may change"),
+        pytest.param([SLICES, ("Map", {"function": {"user": True}}, LINE)], id="nobody saw what it does"),
+        pytest.param([SLICES, ("Map", WORK | {"function": {"user": False}}, LINE)], id="a library's"),
+        pytest.param([SLICES, ("ParallelMap", WORK | {"deterministic": "false"}, LINE)], id="any order"),
+        pytest.param([("Repeat", {}, None), ("Map", WORK, LINE)], id="of passes without an end"),
+        pytest.param([("Foreign", {}, None), ("Map", WORK, LINE)], id="an unknown source"),
+        pytest.param([SLICES, ("Map", WORK, LINE), ("Take", {}, None)], id="cut behind it"),
+        pytest.param([SLICES, ("Map", WORK, LINE), ("Zip", {}, None)], id="as long as another"),
+        pytest.param([SLICES, ("Map", WORK, LINE), ("Cache", {}, None)], id="kept already"),
+        pytest.param([SLICES, ("Map", WORK, LINE), ("Map", WORK, LINE)], id="two on one line"),
+        pytest.param([SLICES, ("MapAndBatch", WORK, LINE)], id="no call of map"),
+    ],
+)
+def test_where_a_doubt_is_left_nothing_is_cached_from_outside(written: Any) -> None:
+    assert treated(chain(*written)) is None
+
+
+@pytest.mark.parametrize("machine", ["", "working_folder"])
+def test_the_cure_without_an_edit_is_of_the_memory_alone(machine: str) -> None:
+    """What fits on the disk only is no cache in memory."""
+    elements = 160 if not machine else 160000
+    trace = drawn(OUTSIDE.format(elements=elements))
+    (found,) = [d for d in examine(trace).diagnoses if d.cause == "input/uncached-input"]
+    (cure,) = found.prescriptions
+    assert not cure.edits
+    assert (cure.treatment, cure.later) == ((None, False) if machine else ("cache@train.py:12", True))
+
+
+OUTSIDE = """
+    step    1111111111
+    input   iiiiiii...
+    device  .......kkk
+    @fact machine={{"memory":{{"available_bytes":8e9}},"working_folder":{{"filesystem":"ext4","free_bytes":2e12}}}}
+    @pipeline epochs=5 > Slices ms=0.1 elements=16
+    > Map ms=18 elements=16 line=12
+    detail={{"cardinality":{elements},"ops":{{"Mul":1}},"function":{{"user":true}},"element":[{{"shape":[64,64,3],"bytes":4}}]}}
+    > Batch ms=0.1
+"""
 
 FIRST_PASS = """
     step    1111111111

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from slowtrain.capture.treatments import TREATMENTS
+from slowtrain.capture.treatments import PLACED, TREATMENTS
 from slowtrain.causes import all_causes
 from slowtrain.cli import main
 from slowtrain.trace import Trace, build
-from slowtrain.verify import probes
+from slowtrain.verify import probes, proving
 from slowtrain.verify.probes import Candidate, Rule, Script, Treatment
 
 from . import probing
@@ -105,13 +105,52 @@ def test_tensorflow_chooses_its_threads(treatments: tuple[str, ...], threads: in
     assert build.load(tmp_path / "run").facts.get("faults", []) == []
 
 
+PASSES = """
+    import tensorflow as tf
+    worked = tf.Variable(0)
+    def work(number):
+        worked.assign_add(1)
+        return number * 2
+    def inside(number):
+        return tf.data.Dataset.from_tensors(number).map(work)
+    data = tf.data.Dataset.range(4)
+    data = data.map(work)
+    data = data.interleave(inside).shuffle(4).map(lambda n: n + tf.random.uniform((), 0, 9, tf.int64))
+    passes = [sorted(int(n) for n in data) for _ in range(3)]
+    assert int(worked) == {worked}, worked
+    assert len(passes[0]) == 4
+"""
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("line", "worked", "came_to"),
+    [
+        pytest.param(None, 24, None, id="as it is"),
+        pytest.param(10, 16, True, id="made once, and no more in the second and third pass"),
+        pytest.param(8, 24, None, id="in a function of the pipeline: a cache there would be another for each element"),
+        pytest.param(9, 24, None, id="no map is called there"),
+    ],
+)
+def test_the_map_of_a_line_is_kept(line: int | None, worked: int, came_to: bool | None, tmp_path: Path) -> None:
+    script = probing.write(tmp_path / "project", PASSES.format(worked=worked))
+    name = f"cache@{script}:{line}"
+    treated = Candidate("one", {}, Treatment((name,) if line else ()))
+    probe = probes.run(Script(str(script)), treated, Rule(), tmp_path / "run", limit_s=60)
+    assert probe.failed is None
+    trace = build.load(tmp_path / "run")
+    assert trace.facts.get("faults", []) == []
+    assert trace.fact(f"treated {name}") is came_to
+
+
 def test_prescriptions_name_treatments_that_there_are() -> None:
     named = set()
     for cause in all_causes():
         for drawing in cause.fires:
             named |= {p.treatment for p in _prescribed(cause, drawing)}
-    assert named - {None} <= set(TREATMENTS)
-    assert len(named - {None}) >= 4
+    names = {(name.partition("@")[0], "@" in name) for name in named - {None}}
+    assert names <= {(n, False) for n in TREATMENTS} | {(n, True) for n in PLACED}
+    assert len(names) >= 5
 
 
 def _prescribed(cause: Any, drawing: str) -> Any:
@@ -125,7 +164,50 @@ def _prescribed(cause: Any, drawing: str) -> Any:
 def test_the_help_names_them_all(capsys: pytest.CaptureFixture[str]) -> None:
     main(["verify", "--help"])
     said = " ".join(capsys.readouterr().out.split())
-    assert f"run it with: {', '.join(TREATMENTS)} (several" in said.replace("- ", "-")
+    known = (*TREATMENTS, *(f"{name}@FILE:LINE" for name in PLACED))
+    assert f"run it with: {', '.join(known)} (" in said.replace("- ", "-")
+
+
+MAPS = """\
+import tensorflow as tf
+data = tf.data.Dataset.range(8)
+data = data.map(abs)
+data = data.map(abs).map(abs)
+"""
+
+
+@pytest.mark.parametrize(
+    ("at", "why"),
+    [
+        ("", "no line is named"),
+        ("@", "no line is named"),
+        ("@train.py", "no line is named"),
+        ("@train.py:", "no line is named"),
+        ("@train.py:-3", "no line is named"),
+        ("@train.py:" + "9" * 5000, "no line is named"),
+        ("@other.py:3", "other.py cannot be read"),
+        ("@.:3", ". cannot be read"),
+        ("@train.py:2", "no calls of map are there"),
+        ("@train.py:4", "2 calls of map are there"),
+        ("@broken.py:1", "no calls of map are there"),
+    ],
+)
+def test_a_cache_needs_the_line_of_one_map(
+    at: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(MAPS)
+    (tmp_path / "broken.py").write_text("data.map(")
+    assert main(["verify", "--treat", f"prefetch,cache{at}", "train.py"]) == 2
+    said = capsys.readouterr().err
+    assert f"--treat cache{at}: {why}; give cache@FILE:LINE" in said
+    assert said.count("\n") == 1
+
+
+def test_a_cache_at_one_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(MAPS)
+    assert proving.treatments("cache@train.py:3, prefetch") == ("cache@train.py:3", "prefetch")
 
 
 @pytest.mark.parametrize("given", ["prefech", ",", "prefetch,nothing"])

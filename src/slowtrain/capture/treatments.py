@@ -7,11 +7,14 @@ the edit would give, so that a cure can be proven where the source cannot be cha
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import wrapt
 
+from slowtrain.capture import frames
 from slowtrain.capture.patching import on_import
 from slowtrain.capture.recorder import Recorder
 
@@ -48,6 +51,26 @@ def parallel_map(recorder: Recorder) -> None:
         if given.get("num_parallel_calls") is None:
             given["num_parallel_calls"] = AUTOTUNE
         return original(**given)
+
+    _wrap(recorder, DATASETS, "DatasetV2.map", mapped)
+
+
+def cache(recorder: Recorder, at: str) -> None:
+    """What the ``map`` ``at`` a line (``FILE:LINE``) gives is kept in memory, for the passes behind the first.
+
+    Nothing from outside tells whether that is right, so that only a line which was judged, or given by hand, is cached.
+    """
+    file, _, line = at.rpartition(":")
+    wanted = os.path.realpath(file), int(line)
+
+    def mapped(original: Original, _dataset: Any, args: Any, kwargs: Any) -> Any:
+        made, place = original(*args, **kwargs), frames.place(sys._getframe(1))
+        if place is None or place[1] != wanted[1] or os.path.realpath(place[0]) != wanted[0]:
+            return made
+        if not sys.modules["tensorflow"].executing_eagerly():
+            return made  # in the function of an interleave each call would make a cache that nobody reads again
+        recorder.fact(f"treated cache@{at}", value=True)
+        return made.cache()
 
     _wrap(recorder, DATASETS, "DatasetV2.map", mapped)
 
@@ -131,8 +154,14 @@ TREATMENTS: dict[str, Callable[[Recorder], None]] = {
     "mixed-precision": mixed_precision,
 }
 """By the name that ``slowtrain verify --treat`` and prescriptions use."""
+PLACED: dict[str, Callable[[Recorder, str], None]] = {"cache": cache}
+"""Those of one line, which stands behind their name: ``cache@train.py:12``."""
 
 
 def install(recorder: Recorder, names: list[str]) -> None:
-    for name in names:
-        TREATMENTS[name](recorder)
+    for one in names:
+        name, _, at = one.partition("@")
+        if at:
+            PLACED[name](recorder, at)
+        else:
+            TREATMENTS[name](recorder)

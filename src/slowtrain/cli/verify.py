@@ -9,6 +9,7 @@ HELP = "prove an idea of your own: a script with and without a patch, or two scr
 EXAMPLES = """
 slowtrain verify --patch my.diff train.py --epochs 3
 slowtrain verify --treat prefetch,parallel-map train.py
+slowtrain verify --treat cache@train.py:12 train.py
 slowtrain verify --baseline train.py --candidate faster.py
 slowtrain verify --scope run --budget 20m --baseline a.py --candidate b.py
 """
@@ -22,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--treat", metavar="NAMES",
         help="change nothing in the script, but run it with: prefetch, parallel-map, no-eager, several-steps, xla, "
-        "all-threads, mixed-precision (several with commas)",
+        "all-threads, mixed-precision, cache@FILE:LINE (in memory, behind the map of that line; several with commas)",
     )  # fmt: skip
     parser.add_argument("--baseline", type=Path, metavar="FILE", help="the script as it is")
     parser.add_argument("--candidate", type=Path, metavar="FILE", help="the script as it would be, run in its place")

@@ -8,9 +8,15 @@ from typing import Any
 from slowtrain.model import Place
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import WAITED, is_users, wait_share
-from slowtrain.trace.pipeline import Node, Pipeline
+from slowtrain.trace.pipeline import Node, Pipeline, Written
 
 LEAST_ANEW = 3
+FILES = ("TFRecord", "TextLine", "FixedLengthRecord")
+CALLING = frozenset({"Map", "Filter", "FlatMap", "Interleave"})  # a function of the script
+WHOLE = CALLING | frozenset("Batch RaggedBatch Unbatch Prefetch Options Enumerate Skip Window IgnoreErrors".split())
+SAME = WHOLE | frozenset("Slices Range Zip Concatenate Take".split())  # as are elements, in their order, in every pass
+READ_TO_THE_END = WHOLE | {"Shuffle", "Repeat"}  # of what stands in front, in each pass
+CHANGING = ("ReadVariable", "ResourceGather", "Timestamp", "IteratorGetNext")  # ops whose answer may be another later
 
 
 def passes(trace: Trace, pipe: Pipeline) -> int:
@@ -55,11 +61,42 @@ def kept_or_cut(pipe: Pipeline, chain: Sequence[Node]) -> bool:
 
     What TensorFlow drops, as a ``take`` of all, is written and no node: what stands in front is told by the writing.
     """
-    theirs = [n.written for n in chain if n.written is not None]
-    todo = [i for i, w in enumerate(pipe.written) if any(w is one for one in theirs)]
-    before = set(todo)
-    while todo:
-        more = [i for i in pipe.written[todo.pop()].inputs if i not in before and i < len(pipe.written)]
-        before.update(more)
-        todo += more
+    before = _up_to(pipe, [n.written for n in chain if n.written is not None])
     return any(w.family in ("Cache", "Take") and i not in before for i, w in enumerate(pipe.written))
+
+
+def treatment(pipe: Pipeline | None, node: Node) -> str | None:
+    """The cure of the running script that caches ``node``, a ``map``; None where what was written leaves a doubt.
+
+    All up to it has to give the same in every pass, in the same order, and all behind it to read it to its end. Its
+    line has to be that of no other ``map``.
+    """
+    own = node.written
+    if pipe is None or own is None or own.place is None or own.family != "Map" or "Batch" in own.op:
+        return None
+    before = _up_to(pipe, [own])
+    same = all(_same(w) for i, w in enumerate(pipe.written) if i in before)
+    read = all(w.family in READ_TO_THE_END for i, w in enumerate(pipe.written) if i not in before)
+    alone = sum(w.family == "Map" and w.place == own.place for w in pipe.written) == 1
+    users = bool((own.detail.get("function") or {}).get("user"))
+    return f"cache@{own.place}" if same and read and alone and users else None
+
+
+def _same(written: Written) -> bool:
+    """Whether it surely gives the same in every pass, if what it reads does."""
+    if written.family not in SAME and not written.op.startswith(FILES):
+        return False
+    unseen = written.family in CALLING and not written.ops
+    drawn = written.random or written.python or any(op.startswith(CHANGING) for op in written.ops)
+    return not unseen and not drawn and written.detail.get("deterministic") not in (False, "false")
+
+
+def _up_to(pipe: Pipeline, last: Sequence[Written]) -> set[int]:
+    """The numbers of ``last`` and of all that they are made from."""
+    todo = [i for i, w in enumerate(pipe.written) if any(w is one for one in last)]
+    found = set(todo)
+    while todo:
+        more = [i for i in pipe.written[todo.pop()].inputs if i not in found and i < len(pipe.written)]
+        found.update(more)
+        todo += more
+    return found

@@ -7,13 +7,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from slowtrain.capture.treatments import TREATMENTS
+from slowtrain.capture.treatments import PLACED, TREATMENTS
 from slowtrain.errors import InputError
 from slowtrain.model import Effect, Saving, Verdict
 from slowtrain.model.proof import Attempt, Proof
 from slowtrain.source import Source, parse
 from slowtrain.source.reading import modules
+from slowtrain.source.reading.input import chains
 from slowtrain.source.reading.writing import beyond, project
+from slowtrain.trace import build
 from slowtrain.verify.files import Files, diff
 from slowtrain.verify.pairs import Bench, Trial, compare
 from slowtrain.verify.parity import Parity
@@ -22,6 +24,7 @@ from slowtrain.verify.statistics import BETTER, UNKNOWN
 
 STEADY_S = 3.0  # of training in each process, and at least as many steps:
 STEPS = 30
+MOST_DIGITS = 9  # of a line's number
 
 
 def prove(
@@ -41,6 +44,7 @@ def prove(
         f"a run is {trial.per_process}",
         *((f"loss: {trial.parity(effect).says}",) if said else ()),
         *differing(trial, effect),
+        *_missed(trial, cures),
     )
     command = (bench.script.target, *bench.script.arguments)
     seconds = time.monotonic() - begun
@@ -95,9 +99,36 @@ def _why(verdict: Verdict, parity: Parity, effect: Effect | None) -> str:
 
 
 def treatments(says: str) -> tuple[str, ...]:
-    """Their names, as given with commas. Raises ``InputError`` for one that there is not."""
+    """Their names, as given with commas. Raises ``InputError`` for one that there is not, or whose line has no map."""
     names = tuple(dict.fromkeys(n.strip() for n in says.split(",") if n.strip()))
-    unknown = [n for n in names if n not in TREATMENTS]
+    unknown = [n for n in names if n not in TREATMENTS and n.partition("@")[0] not in PLACED]
     if unknown or not names:
-        raise InputError(f"--treat {says}: no such treatment; choose among {', '.join(TREATMENTS)}")
+        known = ", ".join((*TREATMENTS, *(f"{n}@FILE:LINE" for n in PLACED)))
+        raise InputError(f"--treat {says}: no such treatment; choose among {known}")
+    for one in names:
+        name, _, at = one.partition("@")
+        if name in PLACED and (why := _misplaced(at)):
+            raise InputError(f"--treat {one}: {why}; give {name}@FILE:LINE, the line of one map in a file of yours")
     return names
+
+
+def _misplaced(at: str) -> str:
+    """Why ``at``, ``FILE:LINE``, is not the place of one ``map``; nothing where it is."""
+    file, _, line = at.rpartition(":")
+    if not file or not line.isascii() or not line.isdigit() or len(line) > MOST_DIGITS:
+        return "no line is named"
+    try:
+        source = parse(file, Path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return f"{file} cannot be read"
+    count = len(chains.maps(source, int(line))) if source is not None else 0
+    return "" if count == 1 else f"{count or 'no'} calls of map are there"
+
+
+def _missed(trial: Trial, cures: tuple[str, ...]) -> Iterator[str]:
+    """Treatments of a line that the candidate never came to: what was measured is the script as it is."""
+    placed = [c for c in cures if c.partition("@")[0] in PLACED]
+    if placed and trial.pairs:
+        trace = build.load(trial.pairs[-1][1].folder)
+        missed = [one for one in placed if not trace.fact(f"treated {one}")]
+        yield from (f"{one}: no map was called on that line, so that nothing was changed" for one in missed)

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets, once
 from slowtrain.source.reading import finding, index
-from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.input import anew, repeating, staged
 from slowtrain.trace import Trace, caching
 from slowtrain.trace.feeding import READING, calls, fed, is_users, op_ms, ready, result_bytes, written_place
@@ -119,8 +118,10 @@ class UncachedInput(Cause):
             return made
 
         made = measured.first(trace, evidence.where[:1], edit)
+        treated = None if on_disk else caching.treatment(trace.pipeline, node[0])
+        effect = Effect.EXACT if same or treated else Effect.EQUIVALENT
         says = f"put .cache({'path' if on_disk else ''}) behind this map, in front of shuffle and random augmentation"
-        yield Prescription("edit", Effect.EXACT if same else Effect.EQUIVALENT, says, edits=made, later=bool(made))
+        yield Prescription("edit", effect, says, edits=made, later=bool(made or treated), treatment=treated)
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Work that is the same in every epoch, of which literals of the file say that its result is small."""
@@ -219,7 +220,7 @@ class UncachedInput(Cause):
         & devices=[{"kind":"CPU"}]
         @pipeline epochs=5 > Slices ms=0.1 elements=16 detail={"cardinality":160}
         > ParallelMapV2 ms=14 elements=16 parallelism=2 line=12
-        detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]}
+        detail={"cardinality":160,"ops":{"Mul":1},"function":{"user":true},"element":[{"shape":[64,64,3],"bytes":4}]}
         > Batch ms=0.1 > Prefetch
         """,
         """
@@ -388,13 +389,5 @@ def _thrown_away(trace: Trace) -> Evidence | None:
         f"the data set was built {times} times with a cache of its own, each for one pass: nobody reads what they "
         f"keep, and {plain(ms)} ms of work for each batch is done in every pass",
         {"work_ms": ms, "epochs": float(times)},
-        tuple(dict.fromkeys((*_built(trace, cache), *written_place(cache)))),
+        tuple(dict.fromkeys((*measured.turning(trace, cache), *written_place(cache)))),
     )
-
-
-def _built(trace: Trace, cache: Node) -> tuple[Place, ...]:
-    """Where the loop builds it, if that is in a function of its own."""
-    place = cache.written.place if cache.written is not None else None
-    text = text_of(trace, place.file) if place is not None else None
-    line = text.turning(place.line)[1] if text is not None and place is not None else None
-    return (Place(place.file, line),) if place is not None and line not in (None, place.line) else ()

@@ -77,6 +77,14 @@ def function_line(node: Node | None) -> int | None:
     return int(function["line"]) if function.get("line") else None
 
 
+def turning(trace: Trace, node: Node) -> tuple[Place, ...]:
+    """Where a loop makes ``node`` anew, if the node itself stands in a function that the loop calls."""
+    place = node.written.place if node.written is not None else None
+    text = text_of(trace, place.file) if place is not None else None
+    line = text.turning(place.line)[1] if text is not None and place is not None else None
+    return (Place(place.file, line),) if place is not None and line not in (None, place.line) else ()
+
+
 def fits(trace: Trace, node: Node | None, times: float = 1.0) -> bool:
     """Whether all that ``node`` makes in an epoch, ``times`` over, surely fits in the memory that was free."""
     free, pipe = free_bytes(trace), trace.pipeline
