@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from slowtrain.causes import all_causes
 from slowtrain.cli import main
 from slowtrain.trace import Trace, build
 from slowtrain.verify import probes, proving
-from slowtrain.verify.probes import Candidate, Rule, Script, Treatment
+from slowtrain.verify.files import Files
+from slowtrain.verify.pairs import Bench
+from slowtrain.verify.probes import Candidate, Probe, Rule, Script, Treatment
 
 from . import probing
 
@@ -208,6 +211,37 @@ def test_a_cache_at_one_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(MAPS)
     assert proving.treatments("cache@train.py:3, prefetch") == ("cache@train.py:3", "prefetch")
+
+
+@pytest.mark.parametrize(
+    ("name", "came_to", "later", "missed"),
+    [
+        ("cache@train.py:3", True, True, 0),
+        ("cache@train.py:3", False, True, 1),
+        ("prefetch", False, False, 0),
+    ],
+)
+def test_a_cache_is_timed_behind_the_first_pass_and_says_when_nothing_was_cached(
+    name: str, came_to: bool, later: bool, missed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(MAPS)
+    rules = []
+
+    def run(_script: Script, candidate: Candidate, rule: Rule, folder: Path, **_options: Any) -> Probe:
+        folder.mkdir()
+        rules.append(rule)
+        ms = 1.0 if candidate.treatment.cures else 2.0
+        return Probe(folder, ms + 0.001 * len(rules), None, 1.0, True, 0.1, ({"loss": 1.0},))
+
+    monkeypatch.setattr(probes, "run", run)
+    facts = {f"treated {name}": True} if came_to else {}
+    monkeypatch.setattr(build, "load", lambda _: Trace(facts=facts))
+    bench = Bench(Script("train.py"), tmp_path, time.monotonic() + 60)
+    proof = proving.prove(bench, Files(), name, "step", None, (name,))
+    assert {rule.later for rule in rules} == {later}
+    assert proof.attempts[0].kept
+    assert sum("no map was called on that line" in note for note in proof.notes) == missed
 
 
 @pytest.mark.parametrize("given", ["prefech", ",", "prefetch,nothing"])
