@@ -121,8 +121,8 @@ class TensorFlowPatches:
 
         def get_concrete_function(*args: Any, **kwargs: Any) -> Any:
             me = state.me
-            if me.busy or me.tracing:
-                return original(*args, **kwargs)
+            if me.busy or me.tracing or not frames.is_user(getframe(1).f_code):
+                return original(*args, **kwargs)  # tf.data asks for the graph of each map, in each call of predict
             traces, start = me.traces, now()
             me.busy += 1
             try:
