@@ -321,6 +321,7 @@ def test_when_epochs_written_by_hand_will_end_at_this_rate() -> None:
         (EPOCHS, PASSES.replace("start=598.5", "start=500")),  # passes of several lengths
         (r"\n\nfor i in range(100): tape.gradient(i)\n", ""),  # more have been taken
         (r"# no call\n#\nfor i in range(9000): pass\n", ""),
+        (rf"if {'a.' * 1500}b:\n for i in range(9000):\n  tape.gradient(i)\n", ""),  # nested too deeply
         (r"\n\nfor i in range(9000): tape.gradient(i)\n", '\n@fact launch={"exit_code":0}'),  # it ended well
     ],
 )
@@ -335,3 +336,15 @@ def test_the_text_on_disk_is_not_asked(tmp_path: Path, monkeypatch: pytest.Monke
     drawing = drawn(LOOPED.replace("TEXT", "").replace('"train.py":""', ""))
     assert planning.planned(drawing) is None
     assert planning.planned(drawn(LOOPED.replace("TEXT", r"\n\nfor i in range(9000): tape.gradient(i)\n"))) is not None
+
+
+@pytest.mark.parametrize(
+    ("missing", "known"), [((150, 180), True), ((195, 205), True), ((50, 350), False), ((0, 150), True)]
+)
+def test_steps_of_an_epoch_of_a_thinned_run(missing: tuple[int, int], known: bool) -> None:
+    """Counted between two beginnings of which the steps on both sides were kept."""
+    whole = drawn(LOOPED.replace("TEXT", EPOCHS) + PASSES)
+    kept = np.r_[0 : missing[0], missing[1] : len(whole.steps)]
+    columns = {f: getattr(whole.steps, f)[kept] for f in ("start_ms", "end_ms", "steady", "windowed", "block", "size")}
+    found = planning.planned(replace(whole, steps=replace(whole.steps, numbers=kept, **columns)))
+    assert (found is not None and found.each == 100) is known

@@ -6,6 +6,7 @@ data set, of which the text does not say how long it is, the recording does, onc
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -69,8 +70,9 @@ def in_text(trace: Trace) -> tuple[Written, Place] | None:
     text = trace.fact("sources", place.file) if place is not None and not trace.fact("profile") else None
     if place is None or not isinstance(text, str) or len(text) >= MOST_TEXT:
         return None
-    parsed = source.parse(place.file, text)
-    found = coming.written(parsed, trace.steps.source, place.line) if parsed is not None else None
+    parsed, found = source.parse(place.file, text), None
+    with contextlib.suppress(RecursionError):  # nested too deeply: it says nothing
+        found = coming.written(parsed, trace.steps.source, place.line) if parsed is not None else None
     return (found, Place(place.file, found.line)) if found is not None else None
 
 
