@@ -18,7 +18,7 @@ from slowtrain.model.proof import ByHand, Proof
 from slowtrain.trace import Steps, Trace
 from slowtrain.verify import fixing, left, probes, proving
 from slowtrain.verify.files import Files
-from slowtrain.verify.pairs import Bench
+from slowtrain.verify.pairs import OTHER_STEPS, Bench
 from slowtrain.verify.probes import Candidate, Probe, Rule, Script, Treatment
 from slowtrain.verify.statistics import LOOKS
 
@@ -47,6 +47,7 @@ class World:
         self.diagnoses = diagnoses
         self.losses: Callable[[str], tuple[Mapping[str, float], ...]] = lambda _: LOSSES
         self.failed: Callable[[str], str | None] = lambda _: None
+        self.work: Callable[[str], str] = lambda _: ""
         self.stopped = False
         self.texts: dict[Path, str] = {}
         self.order: list[str] = []
@@ -68,7 +69,17 @@ class World:
         self.order.append(candidate.name)
         noise = 1 + 0.001 * (len(self.order) % 3)
         ms = self.times(text) * noise / (2 if candidate.treatment.cures else 1)
-        return Probe(folder, 10 * ms, ms, ms, self.stopped, 0.1, self.losses(text), failed=self.failed(text))
+        return Probe(
+            folder,
+            10 * ms,
+            ms,
+            ms,
+            self.stopped,
+            0.1,
+            self.losses(text),
+            failed=self.failed(text),
+            work=self.work(text),
+        )
 
     def examine(self, trace: Trace) -> Findings:
         text = self.texts[trace.facts["at"]]
@@ -331,6 +342,49 @@ def test_what_did_not_help_the_running_script_is_left_to_nobody(
     proof = world.fix()
     assert outcome(proof) == [("first", False, "it does not help")]
     assert [one.says for one in proof.by_hand] == ["buy a disk"]
+
+
+def test_calls_of_predict_are_not_timed_against_steps_that_train(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A row that is predicted and one that is trained on have nothing in common: whole runs are timed."""
+    world = World(monkeypatch, tmp_path, lambda text: 0.4 if "slow = 4" in text else 0.1, FIRST)
+    world.work = lambda text: probes.CALLS if "slow = 4" in text else probes.TRAINING
+    proof = world.fix()
+    (attempt,) = proof.attempts
+    assert attempt.kept
+    assert (attempt.predicted, attempt.remark) == (None, fixing.WHOLE)
+    assert attempt.verdict is not None
+    assert attempt.verdict.scope == "run"
+    assert attempt.verdict.speedup == pytest.approx(4.0, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("stopped", "left_s", "why"),
+    [
+        pytest.param(True, 100.0, OTHER_STEPS, id="the whole was not seen"),
+        pytest.param(False, 45.0, f"{OTHER_STEPS}; give a longer --budget", id="there is no time for the whole"),
+    ],
+)
+def test_where_whole_runs_cannot_be_timed_calls_of_predict_tell_nothing(
+    stopped: bool, left_s: float, why: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    world = World(monkeypatch, tmp_path, lambda text: 10.0 if "slow = 4" in text else 1.0, FIRST)
+    world.work = lambda text: probes.CALLS if "slow = 4" in text else probes.TRAINING
+    world.stopped = stopped
+    world.bench = replace(world.bench, deadline=time.monotonic() + left_s)
+    (attempt,) = world.fix().attempts
+    assert (attempt.kept, attempt.verdict, attempt.why) == (False, None, why)
+
+
+def test_two_scripts_whose_steps_differ_in_kind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    world = World(monkeypatch, tmp_path, lambda text: 4.0 if "slow = 4" in text else 1.0)
+    world.work = lambda text: probes.CALLS if "slow = 4" in text else probes.TRAINING
+    files = Files({world.path: b""}, {world.path: b"slow = 1\n"})
+    (attempt,) = proving.prove(world.bench, files, "candidate", "step", None).attempts
+    assert (attempt.kept, attempt.verdict, attempt.why) == (False, None, f"{OTHER_STEPS} (--scope run)")
+    (whole,) = proving.prove(world.bench, files, "candidate", "run", None).attempts
+    assert whole.kept
 
 
 @pytest.mark.parametrize("module", [False, True])

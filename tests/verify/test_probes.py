@@ -15,7 +15,9 @@ import psutil
 import pytest
 
 from slowtrain.trace import build
-from slowtrain.verify.probes import MARK, MOST_PRINTED_BYTES, Probe, Rule
+from slowtrain.trace.drawn import drawn
+from slowtrain.verify import probes
+from slowtrain.verify.probes import CALLS, MARK, MOST_PRINTED_BYTES, TRAINING, Probe, Rule
 
 from . import probing
 
@@ -137,6 +139,16 @@ def test_the_mark_is_the_probes_own(tmp_path: Path) -> None:
     assert MARK not in os.environ
     text = f"import os\nassert len(os.environ[{MARK!r}]) == 32\nassert 'SLOWTRAIN_RECORDING' not in os.environ"
     assert probing.probed(probing.write(tmp_path, text), to=tmp_path / "runs").failed is None
+
+
+@pytest.mark.parametrize(
+    ("source", "training", "work"),
+    [("fit", True, TRAINING), ("predict()", False, CALLS), ("fit()", True, TRAINING), ("next", False, "")],
+)
+def test_what_steps_do(source: str, training: bool, work: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = drawn(f"step 1111111111\n@steps source={source} training={str(training).lower()}\n")
+    monkeypatch.setattr(build, "load", lambda _: trace)
+    assert probes.read(tmp_path, 1.0, False, None).work == work
 
 
 def test_without_a_plan_nothing_is_run(tmp_path: Path) -> None:

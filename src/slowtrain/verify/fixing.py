@@ -10,7 +10,7 @@ from pathlib import Path
 from slowtrain import diagnose
 from slowtrain.checkup import checkup
 from slowtrain.errors import InputError
-from slowtrain.model import Checkup, Diagnosis, Effect, Prescription
+from slowtrain.model import Checkup, Diagnosis, Effect, Prescription, Saving
 from slowtrain.model.proof import Attempt, Proof
 from slowtrain.model.sizing import Device
 from slowtrain.trace import Trace, batching, build
@@ -19,7 +19,7 @@ from slowtrain.verify.files import Files, diff
 from slowtrain.verify.joint import Joint, Kept, at_once, together
 from slowtrain.verify.larger import Sizes
 from slowtrain.verify.left import PROVEN, by_hand, notes, unseen
-from slowtrain.verify.pairs import Bench, Trial, compare
+from slowtrain.verify.pairs import OTHER_STEPS, Bench, Trial, compare
 from slowtrain.verify.probes import Candidate, Probe, Rule, Treatment
 from slowtrain.verify.proving import STEADY_S, STEPS, differing, foretold, judged, own
 from slowtrain.verify.seen import Seen, least_s
@@ -28,6 +28,7 @@ DIAGNOSED_S = 60.0  # of training are diagnosed: two windows, and a few hundred 
 PART, MOST_PART = 0.3, 0.4  # of the time left may go into a diagnosis; more than the first in a short time only
 SAFE = frozenset({Effect.EXACT, Effect.EQUIVALENT})
 ONCE_FULL = "not measured: it gains from the second pass over the data on, which no probe comes to; try it by hand"
+WHOLE = "whole runs were timed: without these calls its steps are those of its training"
 LATE = "the time was over before what is left could be diagnosed; a longer --budget may find more"
 
 
@@ -199,8 +200,16 @@ def _try(bench: Bench, script: Seen, seen: Seen, files: Files, choice: Choice, k
     bench.say(f"{diagnosis.cause}: {prescription.says}")
     baseline = Candidate("baseline", files.texts())
     candidate = Candidate(diagnosis.cause, choice.files.texts(), choice.treatment)
+    predicted: Saving | None = diagnosis.saving
     trial = compare(bench, baseline, candidate, rule, scope)
-    attempt = judged(diagnosis.cause, prescription.says, prescription.effect, diagnosis.saving, trial)
+    if not trial.alike and not seen.probe.stopped:
+        rule, scope = Rule(), "run"  # of which the saving of a step foretells nothing
+        if not _time_for(bench, seen, rule, scope):
+            return Tried(_dropped(diagnosis, prescription, f"{OTHER_STEPS}; give a longer --budget"))
+        trial, predicted = compare(bench, baseline, candidate, rule, scope), None
+    attempt = judged(diagnosis.cause, prescription.says, prescription.effect, predicted, trial)
+    if predicted is None:
+        attempt = replace(attempt, remark="; ".join((*([attempt.remark] if attempt.remark else []), WHOLE)))
     if choice.treatment.cures:
         why = PROVEN if attempt.kept else attempt.why
         return Tried(replace(attempt, kept=False, why=why), trial, rule)

@@ -11,11 +11,12 @@ from pathlib import Path
 from slowtrain.model import Effect, Verdict
 from slowtrain.verify import probes
 from slowtrain.verify.parity import Parity, by_weights, parity
-from slowtrain.verify.probes import Candidate, Probe, Rule, Script
+from slowtrain.verify.probes import CALLS, TRAINING, Candidate, Probe, Rule, Script
 from slowtrain.verify.statistics import LOOKS, Ratio, decided, ratio
 
 LONGEST = 4.0  # times as long as the baseline: a candidate that takes longer is ended
 LEAST_LIMIT_S = 60.0
+OTHER_STEPS = "training steps on one side and calls of predict on the other: only whole runs can be compared"
 
 Say = Callable[[str], None]
 
@@ -50,9 +51,17 @@ class Trial:
     failed: str | None = None
 
     @property
+    def alike(self) -> bool:
+        """Whether both sides' steps do the same: a row that is predicted is not timed against one that is trained on.
+
+        A script that predicts in a loop has calls of predict for its steps, and without them those of its training.
+        """
+        return self.scope == "run" or not any({b.work, c.work} == {TRAINING, CALLS} for b, c in self.pairs)
+
+    @property
     def unit(self) -> str | None:
         """What is timed: a ``run``, a ``sample`` where all know their samples, else a ``step``; None: nothing."""
-        probes = [p for pair in self.pairs for p in pair]
+        probes = [p for pair in self.pairs for p in pair if self.alike]
         if self.scope == "run":
             return "run"
         if probes and all(p.sample_ms for p in probes):
@@ -125,6 +134,8 @@ def compare(bench: Bench, baseline: Candidate, candidate: Candidate, rule: Rule,
             rule, lengthened, pairs = replace(rule, steps=wanted), True, []
             continue
         pairs.append(pair)
+        if scope == "step" and not Trial(scope, tuple(pairs)).alike:
+            return Trial(scope, tuple(pairs), OTHER_STEPS)
         slowest = max(slowest, *(p.wall_s for p in pair))
         trial = Trial(scope, tuple(pairs))
         known = trial.ratio

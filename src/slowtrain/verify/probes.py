@@ -35,6 +35,7 @@ POLL_S = 0.1
 LONG = 3.0  # times the median: a step in which something happened that the others do without
 UNEVEN = 0.05  # of the time, in what such steps take beyond the median: less may be the machine's
 OFTEN = 6
+TRAINING, CALLS = "training", "calls"
 MOST_S = 30.0  # of training, which is long enough for a pair of probes
 
 
@@ -95,7 +96,8 @@ class Probe:
     ``losses`` are the scalars of the first steps by name; ``weights`` stand for them
     in a script that tells none: steps taken, a digest, and the distance from the weights after the first step.
     ``failed`` is the last line of what went wrong. ``steps_wanted``: see :func:`wanted`.
-    ``fits`` are the calls of Keras' ``fit`` that it came to, in files by absolute path.
+    ``fits`` are the calls of Keras' ``fit`` that it came to, in files by absolute path. ``work`` is what its steps do
+    where that is known: ``TRAINING``, or ``CALLS`` of Keras' ``predict`` or ``evaluate``.
     """
 
     folder: Path
@@ -110,6 +112,7 @@ class Probe:
     failed: str | None = None
     steps_wanted: int = 0
     fits: tuple[Place, ...] = ()
+    work: str = ""
 
 
 def run(
@@ -183,7 +186,13 @@ def read(folder: Path, wall_s: float, overdue: bool, failed: str | None, later: 
         failed,
         wanted(trace),
         tuple(dict.fromkeys(_fits(trace))),
+        _work(trace),
     )
+
+
+def _work(trace: Trace) -> str:
+    called = CALLS if trace.steps.source.endswith("()") else ""
+    return TRAINING if trace.steps.training and len(trace.steps) else called
 
 
 def _fits(trace: Trace) -> Iterator[Place]:

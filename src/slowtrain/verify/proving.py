@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from slowtrain.capture.treatments import PLACED, TREATMENTS
@@ -40,6 +41,7 @@ def prove(
     if trial.failed and trial.failed.startswith("baseline: "):
         raise InputError(f"the script does not run as it is ({trial.failed[10:]}); nothing to compare with")
     attempt = judged(name, "a treatment, no edit" if cures else "your own change", effect, None, trial)
+    attempt = attempt if trial.alike else replace(attempt, why=f"{attempt.why} (--scope run)")
     changed = diff(files.changed(), Path.cwd())
     said = trial.pairs and not attempt.remark
     notes = (
