@@ -150,10 +150,10 @@ class Mine(keras.Model):
         return step
 model = Mine()
 model.compile("sgd", "mse")
-model.fit(x, y, epochs=20, verbose=0)
+model.fit(x, y, epochs=60, verbose=0)
 """,
         "fit",
-        400,
+        1200,
         "2",
     ),
 }
