@@ -160,6 +160,11 @@ def unseen_ms(trace: Trace, samples: Spans, places: Collection[Place | None]) ->
     return float(np.maximum(np.diff(start)[side_by_side] - LONGEST_GAP_MS, 0.0).sum())
 
 
+def distinct(places: Iterable[Place | None]) -> tuple[Place, ...]:
+    """Those that are known, each once, in their order."""
+    return tuple(dict.fromkeys(p for p in places if p is not None))
+
+
 def step_places(trace: Trace) -> tuple[Place, ...]:
     """The line that starts steps; for Keras the `compile` that could set how many go together."""
     keras = trace.steps.source == "fit"
@@ -170,7 +175,7 @@ def step_places(trace: Trace) -> tuple[Place, ...]:
         if e.data.get("training") and not e.data.get("keras") and e.data.get("file") and e.data.get("line")
     ]
     places = (*compiled[-1:], *written[:1], trace.steps.place)
-    return tuple(dict.fromkeys(p for p in places if p is not None))[:3]
+    return distinct(places)[:3]
 
 
 def in_keras(name: Name) -> bool:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.model import Place
 from slowtrain.trace import Trace
-from slowtrain.trace.host import in_keras, parsed, stands_for, training_begins, within
+from slowtrain.trace.host import distinct, in_keras, parsed, stands_for, training_begins, within
 from slowtrain.trace.lines import called, loops_around
 from slowtrain.trace.retraces import by_function
 
@@ -40,7 +39,7 @@ def building(trace: Trace) -> Avoidable | None:
     inside = stack.where(keras[stack.name] & (stack.start_ms > loaded)) if len(stack) else stack
     if len(inside) < 5:
         return None
-    places = unique(trace.names[int(n)].place for n, _ in Counter(inside.name.tolist()).most_common())
+    places = distinct(trace.names[int(n)].place for n, _ in Counter(inside.name.tolist()).most_common())
     copies = _copies(trace, begins, places)
     if copies <= 2:  # a model with as many layers without weights as with them counts for two
         return None
@@ -56,7 +55,7 @@ def for_each_shape(trace: Trace) -> Avoidable | None:
         if len(early) >= LEAST_TRACES:
             ms = sum(e.ms for e in early)
             says = f"tracing {one.name} {len(early)} times, once for each of its signatures,"
-            places = unique(e.place for e in early)
+            places = distinct(e.place for e in early)
             return Avoidable(says, ms, ms * (1 - 1 / len(early)), places[:3])
     return None
 
@@ -75,7 +74,3 @@ def _copies(trace: Trace, begins: float, places: tuple[Place, ...]) -> float:
                 if isinstance(value, int):
                     return float(value)
     return 0.0
-
-
-def unique(places: Iterable[Place | None]) -> tuple[Place, ...]:
-    return tuple(dict.fromkeys(p for p in places if p is not None))

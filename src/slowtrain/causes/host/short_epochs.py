@@ -15,7 +15,7 @@ from slowtrain.source.cures.host import endless
 from slowtrain.source.reading import index
 from slowtrain.source.spots.host import short
 from slowtrain.trace import Floats, Ints, Trace
-from slowtrain.trace.host import in_callback, in_windows, main_thread, outermost, within
+from slowtrain.trace.host import distinct, in_callback, in_windows, main_thread, outermost, within
 from slowtrain.whatif import Remedy, Skip
 
 LASTING = "let one iterator last for all epochs: fit(ds.repeat(), steps_per_epoch=len(ds)); in a loop, ds.repeat(n)"
@@ -207,7 +207,7 @@ def _turns(trace: Trace) -> Turns | None:
         around_ms=around_ms,
         epoch_steps=epoch,
         steps_ms=epoch * float(np.median(steps.ms[usual])),
-        places=tuple(dict.fromkeys(p for p in places if p is not None)),
+        places=distinct(places),
     )
 
 

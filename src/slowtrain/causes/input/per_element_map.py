@@ -26,6 +26,7 @@ from slowtrain.trace.feeding import (
     takes_batches,
     written_place,
 )
+from slowtrain.trace.host import distinct
 from slowtrain.trace.pipeline import Node, Pipeline
 from slowtrain.whatif import Remedy, Supply
 
@@ -216,7 +217,7 @@ def _places(pipe: Pipeline, node: Node) -> tuple[Place, ...]:
     line, *function = written_place(node) or (None,)
     ahead = pipe.nodes[: pipe.nodes.index(node)]
     apart = [n.written.place for n in ahead if n.family == "Unbatch" and n.written is not None]
-    return tuple(dict.fromkeys(p for p in (line, *apart, *function) if p is not None))
+    return distinct((line, *apart, *function))
 
 
 def _tiny(trace: Trace) -> tuple[Node, float] | None:

@@ -15,7 +15,7 @@ from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import ByHand, by_hand, follows_model, is_interpreted, only_converts, text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.input import eagerinput, slowpython
-from slowtrain.trace import Trace, caching, feeding
+from slowtrain.trace import Trace, caching, feeding, host
 from slowtrain.trace.pipeline import Node, Pipeline
 from slowtrain.whatif import Drop, Remedy, Supply, held_up_ms
 
@@ -330,7 +330,7 @@ def _in_pipeline(trace: Trace) -> Work | None:
     pipe = trace.pipeline
     hot = [line.place for line in lines[:3]]
     others = [*(p.place for p in several[:2]), *(w.place for w in (pipe.python if pipe else ()))]
-    where = tuple(dict.fromkeys(p for p in (*hot, *shown.wrapping(trace, hot[:1]), *others) if p is not None))
+    where = host.distinct((*hot, *shown.wrapping(trace, hot[:1]), *others))
     kind, left, share = _kind(trace, calls, ms, interpreted, where)
     return Work(kind, ms, calls, where, left, share, held_ms=held)
 

@@ -14,7 +14,7 @@ from slowtrain.source.spots import reached
 from slowtrain.source.spots.compute import layered
 from slowtrain.source.spots.startup import models, unrolled
 from slowtrain.trace import Event, Trace, names, starting, work
-from slowtrain.trace.host import parsed
+from slowtrain.trace.host import distinct, parsed
 from slowtrain.trace.lines import calls_of, function_around, loops_around
 from slowtrain.whatif import Remedy, Skip
 
@@ -284,7 +284,7 @@ def _compiling(trace: Trace) -> starting.Avoidable | None:
     beyond = max(event.ms - float(event.data.get("trace_ns") or 0) / 1e6, 0.0)
     places = [e.place for e in trace.events_of("compile") if e.data.get("jit_compile") is True]
     return starting.Avoidable(
-        "tracing and compiling by XLA", event.ms, XLA_SHARE * beyond, starting.unique((*places, event.place))
+        "tracing and compiling by XLA", event.ms, XLA_SHARE * beyond, distinct((*places, event.place))
     )
 
 
@@ -310,7 +310,7 @@ def _unrolled(trace: Trace) -> starting.Avoidable | None:
     places = (*_unrolled_lines(trace), *(_written_out(trace, event) or _in_text(trace)), event.place)
     what = f"{times:.0f} {STEPS_WRITTEN_OUT}" if whole else "most of them one loop written out"
     says = f"tracing and starting a graph of {ops:.0f} operations, {what},"
-    return starting.Avoidable(says, event.ms, max(event.ms * share - ROLLED_MS, 0.0), starting.unique(places))
+    return starting.Avoidable(says, event.ms, max(event.ms * share - ROLLED_MS, 0.0), distinct(places))
 
 
 def _products(trace: Trace, event: Event) -> float:
