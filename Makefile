@@ -59,8 +59,8 @@ venv-oldest: $(OLDEST)/.wheel ## .venv-tf215 with TensorFlow 2.15 and Keras 2 (n
 test-oldest: $(OLDEST)/.wheel ## the tests that need TensorFlow, against TensorFlow 2.15
 	SLOWTRAIN_TEST_WHEEL=1 $(OLDEST)/bin/pytest -m 'tensorflow and not slow' $(TESTS) $(PYTEST)
 
-clinic: $(VENV)/.wheel ## run the labelled scripts and the real cases, and print the scoreboard (40 minutes)
-	$(BIN)/python clinic/run.py --markdown docs/scoreboard.md
+clinic: $(VENV)/.wheel ## run the labelled scripts and the real cases, slow and cured in turn, and print the scoreboard (an hour)
+	$(BIN)/python clinic/run.py --measure 1 --markdown docs/scoreboard.md
 
 strangers: $(VENV)/.wheel ## the same for all scripts that were once unseen (two hours)
 	$(BIN)/python clinic/run.py --set strangers --markdown docs/scoreboard.md

@@ -3,10 +3,11 @@
     python clinic/run.py                          clinic/scripts and ../shared/cases
     python clinic/run.py --set strangers          clinic/strangers
     python clinic/run.py --only flowers_decode    one of any set, or several
-    python clinic/run.py --measure 1              measure the cures anew, into clinic/measured.json
+    python clinic/run.py --measure 1              measure the cures anew, too, into clinic/measured.json
 
 For each script: was the right cause named first, was its line named, how did the predicted
-speed-up of the cure compare with the measured one. ``--measure`` runs the slow and the cured script in turn.
+speed-up of the cure compare with the measured one. ``--measure`` runs the slow and the cured script in turn, and the
+answer is read from the slow run of that pair, so that both are of one hour of a machine whose speed may change.
 A cure of the run is measured without Slowtrain, by wall time. A cure of the step is measured by what it is
 predicted for, the samples a second of steady steps, of which both scripts are recorded; where a script's samples are
 not known, by the length of its steady steps if both took as many, else by the seconds that it prints itself, which hold
@@ -230,7 +231,7 @@ def children_s() -> float:
     return spent.children_user + spent.children_system
 
 
-def measure(script: Script, pairs: int, keep: Path | None) -> dict[str, dict[str, list[list[float | None]]]]:
+def measure(script: Script, pairs: int, keep: Path) -> dict[str, dict[str, list[list[float | None]]]]:
     """Slow and cured in turn, ``alone`` and ``recorded``: of each run what :class:`Run` holds."""
     assert script.fixed is not None
     which = {"slow": script.slow, "fixed": script.fixed}
@@ -241,7 +242,7 @@ def measure(script: Script, pairs: int, keep: Path | None) -> dict[str, dict[str
         for turn in range(pairs):
             for key in ("slow", "fixed") if turn % 2 == 0 else ("fixed", "slow"):
                 kept = None
-                if keep is not None and turn == 0 and way == "recorded":
+                if turn == 0 and way == "recorded":
                     kept = keep / (script.name if key == "slow" else f"{script.name}.fixed")
                 one = undisturbed(which[key], way == "recorded", kept)
                 runs[key].append(list(astuple(one)))
@@ -350,7 +351,8 @@ def markdown(scores: list[Score], made_of: str) -> str:
     made = (
         f"Made by `make {made_of}`. *Measured* is slow over cured, by `python clinic/run.py --measure 1` "
         "(`clinic/measured.json`): steady samples a second for a step (where a "
-        "script's samples are not known, the seconds that it prints), wall time for the run."
+        "script's samples are not known, the length of its steady steps if both took as many, else the seconds that it "
+        "prints), wall time for the run."
     )
     table = ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
     table += ["| " + " | ".join(row(s)) + " |" for s in scores]
@@ -361,7 +363,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", choices=SETS, default="clinic", help="which scripts; the cases belong to the clinic")
     parser.add_argument("--only", nargs="*", default=[], help="parts of names")
-    parser.add_argument("--measure", type=int, default=0, metavar="PAIRS", help="measure the cures anew, and stop")
+    parser.add_argument("--measure", type=int, default=0, metavar="PAIRS", help="pairs of slow and cured runs")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep recordings there, and read those that it has")
     parser.add_argument("--markdown", type=Path, help="put the table into that page")
     parser.add_argument("--least", type=float, default=0.0, help="exit with 1 when fewer than this share are right")
@@ -370,14 +372,15 @@ def main() -> int:
     if not chosen:
         parser.error("no script has such a name; clinic/labels.toml lists them")
     known = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
-    if args.measure:
-        return remeasure(chosen, known, args.measure, args.keep)
     scores = []
     for script in chosen:
         with tempfile.TemporaryDirectory(prefix="slowtrain-clinic-") as temporary:
-            folder = args.keep / script.name if args.keep else Path(temporary)
-            folder.mkdir(parents=True, exist_ok=True)
+            keep = args.keep or Path(temporary)
+            folder = keep / script.name
             try:
+                if args.measure and script.fixed is not None:
+                    remeasure(script, known, args.measure, keep)
+                folder.mkdir(parents=True, exist_ok=True)
                 score = examine(script, folder.resolve())
             except subprocess.TimeoutExpired:
                 score = Score(script, problem="timed out")
@@ -391,22 +394,14 @@ def main() -> int:
     return int(sum(s.right for s in scores) / max(len(scores), 1) < args.least)
 
 
-def remeasure(chosen: list[Script], known: dict[str, Any], pairs: int, keep: Path | None) -> int:
-    """Writes ``measured.json`` after each script, so that a long measurement can be broken off."""
-    for script in chosen:
-        if script.fixed is None:
-            continue
-        try:
-            known[script.name] = measure(script, pairs, keep)
-        except (subprocess.SubprocessError, IndexError) as error:
-            print(f"{script.name}: not measured: {error}", flush=True)
-            continue
-        MEASURED.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-        for scope in ("step", "run"):
-            gain = ratio(known[script.name], scope)
-            if gain is not None:
-                print(f"{script.name}: {gain:.2f}x of the {scope}", flush=True)
-    return 0
+def remeasure(script: Script, known: dict[str, Any], pairs: int, keep: Path) -> None:
+    """Into ``measured.json`` after each script, so that a long measurement can be broken off."""
+    try:
+        known[script.name] = measure(script, pairs, keep)
+    except (subprocess.CalledProcessError, IndexError) as error:
+        print(f"{script.name}: not measured: {error}", flush=True)
+        return
+    MEASURED.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -343,9 +343,10 @@ def _cpu_ms(trace: Trace) -> float:
 
 
 def recording_ms(trace: Trace) -> float:
-    """What of the run the recording itself took: profiler windows, beyond the steps in them. No cure shortens it."""
+    """What of the run the recording itself took, which no cure shortens: its start, and windows beyond their steps."""
+    own = float(trace.facts.get("own_ms") or 0.0)
     windows = sum(p.ms for p in trace.run.parts if p.name == str(Phase.WINDOW))
-    return max(windows - int(trace.steps.windowed.sum()) * trace.step_ms, 0.0)
+    return own + max(windows - int(trace.steps.windowed.sum()) * trace.step_ms, 0.0)
 
 
 def price(trace: Trace, remedies: Iterable[Remedy], scope: str) -> Saving:

@@ -46,8 +46,8 @@ IMPORTS = frozenset(
 current: Recorder | None = None  # of this process, while `slowtrain run` records it
 
 
-def begin(folder: str) -> None:
-    """Starts recording into ``folder``; called before the user's script by ``sitecustomize``."""
+def begin(folder: str, begun_ns: int) -> None:
+    """Starts recording into ``folder``; called before the user's script by ``sitecustomize``, itself at ``begun_ns``."""
     recorder = Recorder(Path(folder), int(os.environ.pop("SLOWTRAIN_MAX_DISK", MAX_BYTES)))
     try:
         recorder.start()
@@ -55,6 +55,7 @@ def begin(folder: str) -> None:
         install(recorder, windows=os.environ.pop("SLOWTRAIN_WINDOWS", "1") != "0", on_nonfinite=mode)
         global current  # noqa: PLW0603  one process, one recording
         current = recorder
+        recorder.own_ns += now() - begun_ns
     except Exception as error:
         # A recording that cannot be made is the parent's to report; the script runs on.
         recorder.active = False
@@ -121,6 +122,7 @@ def _look_now_and_then(recorder: Recorder, progress: Progress, checking: Checkin
 
 def finish(recorder: Recorder) -> None:
     """The end of a recording: what is left is written, every original is put back."""
+    recorder.fact("own_ms", recorder.own_ns / 1e6)
     recorder.fact("end_ns", now())
     recorder.stop()
     recorder.guard("undo", patching.undo)

@@ -82,6 +82,7 @@ class Recorder:
         self._thinning: Thinning | None = None
         self._asleep_ns = _asleep_ns()
         self._begun_ns = now()
+        self.own_ns = 0  # of the script's thread: until the script began, and putting wrappers in place
 
     # -- called by wrappers, in any thread
 

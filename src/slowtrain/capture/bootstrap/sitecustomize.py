@@ -6,9 +6,11 @@ would be without us: ``__main__``, ``sys.argv``, ``sys.path[0]``, pickling, ``mu
 
 import os
 import sys
+import time
 
 
 def _begin() -> None:
+    begun_ns = time.perf_counter_ns()
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != here]
     folder = os.environ.pop("SLOWTRAIN_RECORDING", None)
@@ -26,14 +28,14 @@ def _begin() -> None:
         sys.modules["sitecustomize"] = ours
     finally:
         if folder:
-            _record(folder)
+            _record(folder, begun_ns)
 
 
-def _record(folder: str) -> None:
+def _record(folder: str, begun_ns: int) -> None:
     try:
         from slowtrain.capture import child
 
-        child.begin(folder)
+        child.begin(folder, begun_ns)
     except Exception as error:  # the script runs as it would without us; the parent says what is wrong
         try:
             with open(os.path.join(folder, "failed.txt"), "w") as file:
