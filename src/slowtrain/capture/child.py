@@ -47,7 +47,7 @@ current: Recorder | None = None  # of this process, while `slowtrain run` record
 
 
 def begin(folder: str, begun_ns: int) -> None:
-    """Starts recording into ``folder``; called before the user's script by ``sitecustomize``, itself at ``begun_ns``."""
+    """Starts recording into ``folder``; called before the script by ``sitecustomize``, which began at ``begun_ns``."""
     recorder = Recorder(Path(folder), int(os.environ.pop("SLOWTRAIN_MAX_DISK", MAX_BYTES)))
     try:
         recorder.start()
@@ -70,6 +70,7 @@ def install(
 ) -> tuple[ThreadState, Checking | None]:
     """``guest``: in a process that was not started for us, whose hooks for errors are left alone."""
     state, progress = thread_state(), Progress()
+    recorder.trains = lambda: bool(progress.steps)
     checking = Checking(recorder, state, progress, on_nonfinite) if on_nonfinite in MODES else None
     about = {"pid": os.getpid(), "born": process.born(os.getpid()), "begun_ns": now()}
     about["compiled"] = not isinstance(recorder.rows, PlainRows)

@@ -12,7 +12,6 @@ import ctypes
 import itertools
 import os
 import sqlite3
-import sys
 import threading
 import time
 import traceback
@@ -27,6 +26,7 @@ from slowtrain.capture.rows import Row, rows
 from slowtrain.capture.stops import LANE, STOPPED, Stops
 from slowtrain.capture.store import Store
 from slowtrain.capture.thinning import MAX_BYTES, Thinning
+from slowtrain.capture.turns import Turns
 
 TICK_S = 0.05  # stacks are sampled at each tick, the rest at one of a few
 # From that tick on: seconds between two ticks, ticks between two writings, and how many times rarer all looks are but
@@ -57,6 +57,7 @@ class Recorder:
         self.max_bytes = max_bytes
         self.active = True
         self.faults: list[str] = []
+        self.trains: Callable[[], bool] = lambda: True  # whether a step has been taken
         self.pulses: list[tuple[int, Callable[[], None]]] = []
         self.at_exit: list[Callable[[], None]] = []
         self.at_end: list[Callable[[], None]] = []  # called when recording has to end before the script does
@@ -240,12 +241,13 @@ class Recorder:
             self._sleep.release()
 
     def _run(self) -> None:
+        ticks, stops, turns = 0, Stops(), Turns(self._sleep, self.trains)
+        self.at_fork.append(turns.end)
         try:
-            ticks, stops = 0, Stops()
             while True:
                 wait_s = _pace(ticks)[0]
                 stops.waits()
-                if self._sleep.acquire(timeout=wait_s):
+                if turns.wait(wait_s):
                     break
                 stopped = stops.waited(wait_s)
                 if stopped is not None:
@@ -253,6 +255,7 @@ class Recorder:
                 ticks += 1
                 self._tick(ticks)
         finally:
+            turns.end()
             self._awake.release()
 
     def _tick(self, ticks: int) -> None:
@@ -282,7 +285,6 @@ class Recorder:
         return {
             "thread_cpu_s": time.thread_time(),
             "wall_s": (now() - self._begun_ns) / 1e9,
-            "switch_interval_s": sys.getswitchinterval(),
         }
 
     def _flush(self) -> None:

@@ -1,0 +1,59 @@
+"""How the recorder's thread waits, and comes by the interpreter's lock again.
+
+CPython makes the owner of the lock let go of it where a thread has waited for a switch interval (five milliseconds)
+and nobody let go meanwhile. In a loop that lets go of it for an instant more often than that (one larger NumPy call
+among many small ones) the wait begins anew each time, before the thread has woken up: it comes seconds late, and then
+always at the same call. The script's lines in such a loop are what it is there to look at. So the interval is shorter
+until training begins, and for a while after the thread came late. Only threads that wait for the lock feel that; where
+the script has others that run Python it is left alone, since they, too, would take turns more often than without us.
+"""
+
+from __future__ import annotations
+
+import _thread
+import math
+import sys
+import time
+from collections.abc import Callable
+
+LATE_NS = 100_000_000  # beyond the wait: twenty usual intervals
+ASKING = 100  # waits in time, until it is tried without again
+SOON_S = 0.0001
+ALONE = 2  # threads in Python: the script's own, and the one that waits here
+
+
+class Turns:
+    """Waits until ``stop`` is free. For one thread, of which :meth:`end` is called when it needs no more turns."""
+
+    def __init__(self, stop: _thread.LockType, trains: Callable[[], bool]) -> None:
+        self._stop = stop
+        self._trains = trains
+        self._asking = 0
+        self._usual_s: float | None = None  # while the interval is ours
+
+    def wait(self, seconds: float) -> bool:
+        """Waits for ``seconds`` at most; whether it is time to stop."""
+        if (self._asking or not self._trains()) and len(sys._current_frames()) <= ALONE:
+            self._ask()
+        else:
+            self.end()
+        begun_ns = time.perf_counter_ns()
+        if self._stop.acquire(timeout=seconds):
+            return True
+        if time.perf_counter_ns() - begun_ns > seconds * 1e9 + LATE_NS:
+            self._asking = ASKING
+        elif self._asking:
+            self._asking -= 1
+        return False
+
+    def _ask(self) -> None:
+        usual_s = sys.getswitchinterval()
+        if self._usual_s is None and usual_s > SOON_S:
+            self._usual_s = usual_s
+            sys.setswitchinterval(SOON_S)
+
+    def end(self) -> None:
+        """The interval is as it was, unless the script has set another one meanwhile."""
+        if self._usual_s is not None and math.isclose(sys.getswitchinterval(), SOON_S):
+            sys.setswitchinterval(self._usual_s)
+        self._usual_s = None

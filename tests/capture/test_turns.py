@@ -1,0 +1,156 @@
+"""The recorder's thread gets its turns beside loops that keep the interpreter's lock from others."""
+
+from __future__ import annotations
+
+import _thread
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from slowtrain.capture.turns import ASKING, SOON_S, Turns
+
+WAIT_S, LOOP_S = 0.02, 2.0
+
+
+@pytest.fixture
+def stop() -> _thread.LockType:
+    lock = _thread.allocate_lock()
+    lock.acquire()
+    return lock
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """The next wait seems to have taken a second."""
+    true = time.perf_counter_ns
+    calls = [0, 0]
+
+    def clock() -> int:
+        calls[0] += 1
+        if calls[1] and calls[0] % 2 == 0:
+            calls[1] -= 1
+            return true() + 10**9
+        return true()
+
+    monkeypatch.setattr(time, "perf_counter_ns", clock)
+
+    def once() -> None:
+        calls[:] = [0, 1]
+
+    return once
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> object:
+    usual = sys.getswitchinterval()
+    yield usual
+    sys.setswitchinterval(usual)
+
+
+def turned(
+    stop: _thread.LockType, late: Callable[[], None] | None, then: Callable[[Turns], object], *, trains: bool = True
+) -> None:
+    """Calls ``then`` in a thread that takes turns, after it came late, while the main thread is in Python, too."""
+    turns, done = Turns(stop, lambda: trains), threading.Event()
+
+    def run() -> None:
+        if late is not None:
+            late()
+        assert not turns.wait(0.001)
+        then(turns)
+        done.set()
+
+    _thread.start_new_thread(run, ())
+    assert done.wait(10)
+
+
+def test_who_came_late_asks_sooner_and_puts_the_interval_back(
+    stop: _thread.LockType, late: Callable[[], None], as_before: float
+) -> None:
+    seen: list[float] = []
+
+    def then(turns: Turns) -> None:
+        for _ in range(ASKING):
+            turns.wait(0.0001)
+            seen.append(sys.getswitchinterval())
+        turns.wait(0.0001)
+        seen.append(sys.getswitchinterval())
+
+    turned(stop, late, then)
+    assert seen[:-1] == [pytest.approx(SOON_S)] * ASKING
+    assert seen[-1] == as_before
+
+
+def test_who_comes_in_time_changes_nothing(stop: _thread.LockType, as_before: float) -> None:
+    seen: list[float] = []
+    turned(stop, None, lambda _: seen.append(sys.getswitchinterval()))
+    assert seen == [as_before]
+
+
+def test_until_training_begins_it_asks_at_once(stop: _thread.LockType) -> None:
+    seen: list[float] = []
+    turned(stop, None, lambda _: seen.append(sys.getswitchinterval()), trains=False)
+    assert seen == [pytest.approx(SOON_S)]
+
+
+def test_the_end_puts_the_interval_back(stop: _thread.LockType, late: Callable[[], None], as_before: float) -> None:
+    turned(stop, late, lambda turns: (turns.wait(0.0001), turns.end()))
+    assert sys.getswitchinterval() == as_before
+
+
+def test_an_interval_that_the_script_sets_meanwhile_is_the_scripts(
+    stop: _thread.LockType, late: Callable[[], None]
+) -> None:
+    def then(turns: Turns) -> None:
+        turns.wait(0.0001)
+        sys.setswitchinterval(0.02)
+        turns.end()
+
+    turned(stop, late, then)
+    assert sys.getswitchinterval() == pytest.approx(0.02)
+
+
+def test_beside_other_threads_of_the_script_nothing_is_changed(
+    stop: _thread.LockType, late: Callable[[], None], as_before: float
+) -> None:
+    ends, seen = threading.Event(), list[float]()
+    other = threading.Thread(target=ends.wait)
+    other.start()
+    try:
+        turned(stop, None, lambda _: seen.append(sys.getswitchinterval()), trains=False)
+    finally:
+        ends.set()
+        other.join()
+    assert seen == [as_before]
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("small_calls", [300, 1000])
+def test_a_loop_that_lets_go_more_often_than_the_interval_does_not_keep_it_out(
+    stop: _thread.LockType, small_calls: int
+) -> None:
+    """Small NumPy calls hold the lock, and a larger one every millisecond or two lets go of it for an instant."""
+    came: list[float] = []
+
+    def run() -> None:
+        turns = Turns(stop, lambda: False)
+        while not turns.wait(WAIT_S):
+            came.append(time.perf_counter())
+        turns.end()
+        came.append(-1.0)
+
+    small, larger = np.ones((3, 3), np.float32), np.ones(784, np.float32)
+    _thread.start_new_thread(run, ())
+    end = time.perf_counter() + LOOP_S
+    while time.perf_counter() < end:
+        for _ in range(small_calls):
+            np.sum(small * small)
+        np.copyto(larger, larger + 1)
+    stop.release()
+    while came[-1:] != [-1.0]:
+        time.sleep(0.01)
+    assert len(came) >= 0.5 * LOOP_S / WAIT_S
