@@ -147,6 +147,13 @@ def test_profiler_windows_are_no_part_of_the_run_that_a_cure_shortens() -> None:
     assert saving.ms == pytest.approx(400.0)
 
 
+def test_the_recorders_start_is_no_part_of_the_run_that_a_cure_shortens() -> None:
+    trace = drawn("step 1111111111\ndevice kkkkkkkkkk\n@phase preparation=400\n@fact own_ms=60")
+    saving = price(trace, [Skip(400.0)], "run")
+    assert saving.before_ms == pytest.approx(trace.run_ms - 60.0)
+    assert saving.ms == pytest.approx(400.0)
+
+
 def test_filling_cold_caches_takes_as_long_for_a_long_step_as_for_a_short_one() -> None:
     short = drawn("step 1111111111\ncompile cccccccc..\ndevice ........kk")
     long = drawn(f"step {'1' * 48}\ncompile {'c' * 8}{'.' * 40}\ndevice {'.' * 8}{'k' * 40}")

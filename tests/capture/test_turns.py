@@ -7,11 +7,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from slowtrain.capture.turns import ASKING, SOON_S, Turns
+from slowtrain.trace import recording
+
+from . import running
 
 WAIT_S, LOOP_S = 0.02, 2.0
 
@@ -126,6 +130,24 @@ def test_beside_other_threads_of_the_script_nothing_is_changed(
         ends.set()
         other.join()
     assert seen == [as_before]
+
+
+def test_a_forked_child_has_the_interval_that_the_script_had(tmp_path: Path) -> None:
+    script = tmp_path / "forks.py"
+    script.write_text(
+        "import os, sys, time\n"
+        "time.sleep(0.3)\n"
+        "print('script', sys.getswitchinterval(), flush=True)\n"
+        "if not os.fork():\n"
+        "    print('child', sys.getswitchinterval(), flush=True)\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+    )
+    done = running.recorded(tmp_path / "recording", script)
+    told = dict(line.split() for line in done.stdout.splitlines())
+    assert float(told["script"]) == pytest.approx(SOON_S), "nothing trains, and no other thread runs Python"
+    assert float(told["child"]) == pytest.approx(0.005)
+    assert recording.read(tmp_path / "recording").facts["own_ms"] > 0
 
 
 @pytest.mark.alone
