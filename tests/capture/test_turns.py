@@ -27,23 +27,28 @@ def stop() -> _thread.LockType:
     return lock
 
 
+class Clock:
+    """The machine's clock and the process's own, of which the next wait seems to take a second more."""
+
+    def __init__(self, true: Callable[[], int]) -> None:
+        self._true, self._calls, self.late_ns = true, 0, 0
+
+    def __call__(self) -> int:
+        self._calls += 1
+        late_ns = 0
+        if self._calls % 2 == 0:  # the end of a wait
+            late_ns, self.late_ns = self.late_ns, 0
+        return self._true() + late_ns
+
+
 @pytest.fixture
-def late(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """The next wait seems to have taken a second."""
-    true = time.perf_counter_ns
-    calls = [0, 0]
+def late(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    machine, process = Clock(time.perf_counter_ns), Clock(time.process_time_ns)
+    monkeypatch.setattr(time, "perf_counter_ns", machine)
+    monkeypatch.setattr(time, "process_time_ns", process)
 
-    def clock() -> int:
-        calls[0] += 1
-        if calls[1] and calls[0] % 2 == 0:
-            calls[1] -= 1
-            return true() + 10**9
-        return true()
-
-    monkeypatch.setattr(time, "perf_counter_ns", clock)
-
-    def once() -> None:
-        calls[:] = [0, 1]
+    def once(worked_ns: int = 10**9) -> None:
+        machine.late_ns, process.late_ns = 10**9, worked_ns
 
     return once
 
@@ -56,7 +61,7 @@ def as_before() -> object:
 
 
 def turned(
-    stop: _thread.LockType, late: Callable[[], None] | None, then: Callable[[Turns], object], *, trains: bool = True
+    stop: _thread.LockType, late: Callable[..., None] | None, then: Callable[[Turns], object], *, trains: bool = True
 ) -> None:
     """Calls ``then`` in a thread that takes turns, after it came late, while the main thread is in Python, too."""
     turns, done = Turns(stop, lambda: trains), threading.Event()
@@ -73,7 +78,7 @@ def turned(
 
 
 def test_who_came_late_asks_sooner_and_puts_the_interval_back(
-    stop: _thread.LockType, late: Callable[[], None], as_before: float
+    stop: _thread.LockType, late: Callable[..., None], as_before: float
 ) -> None:
     seen: list[float] = []
 
@@ -89,6 +94,20 @@ def test_who_came_late_asks_sooner_and_puts_the_interval_back(
     assert seen[-1] == as_before
 
 
+def test_who_came_late_while_the_process_did_nothing_changes_nothing(
+    stop: _thread.LockType, late: Callable[..., None], as_before: float
+) -> None:
+    """It was stopped, or other processes had the cores."""
+    seen: list[float] = []
+
+    def then(turns: Turns) -> None:
+        turns.wait(0.0001)
+        seen.append(sys.getswitchinterval())
+
+    turned(stop, lambda: late(worked_ns=0), then)
+    assert seen == [as_before]
+
+
 def test_who_comes_in_time_changes_nothing(stop: _thread.LockType, as_before: float) -> None:
     seen: list[float] = []
     turned(stop, None, lambda _: seen.append(sys.getswitchinterval()))
@@ -101,13 +120,13 @@ def test_until_training_begins_it_asks_at_once(stop: _thread.LockType) -> None:
     assert seen == [pytest.approx(SOON_S)]
 
 
-def test_the_end_puts_the_interval_back(stop: _thread.LockType, late: Callable[[], None], as_before: float) -> None:
+def test_the_end_puts_the_interval_back(stop: _thread.LockType, late: Callable[..., None], as_before: float) -> None:
     turned(stop, late, lambda turns: (turns.wait(0.0001), turns.end()))
     assert sys.getswitchinterval() == as_before
 
 
 def test_an_interval_that_the_script_sets_meanwhile_is_the_scripts(
-    stop: _thread.LockType, late: Callable[[], None]
+    stop: _thread.LockType, late: Callable[..., None]
 ) -> None:
     def then(turns: Turns) -> None:
         turns.wait(0.0001)
@@ -119,7 +138,7 @@ def test_an_interval_that_the_script_sets_meanwhile_is_the_scripts(
 
 
 def test_beside_other_threads_of_the_script_nothing_is_changed(
-    stop: _thread.LockType, late: Callable[[], None], as_before: float
+    stop: _thread.LockType, late: Callable[..., None], as_before: float
 ) -> None:
     ends, seen = threading.Event(), list[float]()
     other = threading.Thread(target=ends.wait)
@@ -144,7 +163,7 @@ def test_a_forked_child_has_the_interval_that_the_script_had(tmp_path: Path) -> 
         "os.wait()\n"
     )
     done = running.recorded(tmp_path / "recording", script)
-    told = dict(line.split() for line in done.stdout.splitlines())
+    told = dict(line.split() for line in done.out.splitlines())
     assert float(told["script"]) == pytest.approx(SOON_S), "nothing trains, and no other thread runs Python"
     assert float(told["child"]) == pytest.approx(0.005)
     assert recording.read(tmp_path / "recording").facts["own_ms"] > 0
@@ -157,9 +176,11 @@ def test_a_loop_that_lets_go_more_often_than_the_interval_does_not_keep_it_out(
 ) -> None:
     """Small NumPy calls hold the lock, and a larger one every millisecond or two lets go of it for an instant."""
     came: list[float] = []
+    runs = threading.Event()
 
     def run() -> None:
         turns = Turns(stop, lambda: False)
+        runs.set()
         while not turns.wait(WAIT_S):
             came.append(time.perf_counter())
         turns.end()
@@ -167,6 +188,8 @@ def test_a_loop_that_lets_go_more_often_than_the_interval_does_not_keep_it_out(
 
     small, larger = np.ones((3, 3), np.float32), np.ones(784, np.float32)
     _thread.start_new_thread(run, ())
+    assert runs.wait(10)
+    time.sleep(2 * WAIT_S)
     end = time.perf_counter() + LOOP_S
     while time.perf_counter() < end:
         for _ in range(small_calls):

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 
 LATE_NS = 100_000_000  # beyond the wait: twenty usual intervals
+WORKED = 0.5  # of that time; a process that was stopped, or found no core, came late for another reason
 ASKING = 100  # waits in time, until it is tried without again
 SOON_S = 0.0001
 ALONE = 2  # threads in Python: the script's own, and the one that waits here
@@ -37,10 +38,11 @@ class Turns:
             self._ask()
         else:
             self.end()
-        begun_ns = time.perf_counter_ns()
+        begun_ns, worked_ns = time.perf_counter_ns(), time.process_time_ns()
         if self._stop.acquire(timeout=seconds):
             return True
-        if time.perf_counter_ns() - begun_ns > seconds * 1e9 + LATE_NS:
+        late_ns = time.perf_counter_ns() - begun_ns - seconds * 1e9
+        if late_ns > LATE_NS and time.process_time_ns() - worked_ns > WORKED * late_ns:
             self._asking = ASKING
         elif self._asking:
             self._asking -= 1
