@@ -19,6 +19,7 @@ from typing import IO, Any
 from slowtrain.capture.killed import Kills
 from slowtrain.capture.overheard import Overheard
 from slowtrain.errors import InputError
+from slowtrain.machine import pace
 
 BOOTSTRAP = Path(__file__).with_name("bootstrap")
 LAUNCH_FILE = "launch.json"
@@ -125,6 +126,7 @@ def environment(
 def begun(folder: Path, argv: Sequence[str], start_ns: int) -> dict[str, Any]:
     """Notes the start of a run beside its recording; what :func:`ended` is given."""
     about = {"argv": list(argv), "start_ns": start_ns, "start_time": time.time(), "cwd": os.getcwd()}
+    about["pace"] = pace.measured()
     _write(folder, about)
     return about
 

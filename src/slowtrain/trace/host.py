@@ -18,19 +18,28 @@ from slowtrain.trace.lines import called, calls_at, loops_around
 # folds and fuses a part. Of clinic/'s steps as recorded (TensorFlow 2.21, two cores): 0.5 to 1.2 ms a call between
 # other Python, against 0.35 ms in a loop of nothing else, and 0.44 ms for five steps that had been eager, on another
 # machine; 0.7 to 1.7 µs an op on one machine, 0.3 to 0.6 on another (six steps that had been eager, 11 to 1,730 ops).
+# On a machine 1.6 times as fast calls and ops were shorter by as much (machine/pace.py).
 CALL_MS, ALONE_MS = 0.8, 0.4
 OP_MS = 0.0006
+SLOWEST, FASTEST = 0.2, 5.0  # of cores: beyond, something disturbed the measurement
 LONGEST_GAP_MS = 250.0  # between two samples of one piece of work; beyond, something else held the interpreter
 OVER_ALL = frozenset({"clip_by_global_norm", "global_norm"})  # an op or two for each gradient
 CHANGES = ("assign", "scatter_")
 
 
-def graph_ms(ops: float, computing_ms: float, around_ms: float = CALL_MS) -> float:
-    """What a step of ``ops`` operations that compute for ``computing_ms`` takes as one graph function.
+def graph_ms(trace: Trace, ops: float, computing_ms: float, around_ms: float = CALL_MS) -> float:
+    """What a step of ``ops`` operations that compute for ``computing_ms`` takes as one graph function, on that machine.
 
     ``around_ms`` is the script's own Python between two calls: where that is less than a call, they find warm caches.
     """
-    return (ALONE_MS if around_ms < CALL_MS else CALL_MS) + OP_MS * ops + computing_ms
+    call_ms = ALONE_MS if around_ms < CALL_MS else CALL_MS
+    return (call_ms + OP_MS * ops) / pace(trace) + computing_ms
+
+
+def pace(trace: Trace) -> float:
+    """How many times as fast as where the constants above are from a core was when the run began; 1 if not known."""
+    told = trace.fact("launch", "pace", default=None)
+    return min(max(float(told), SLOWEST), FASTEST) if isinstance(told, (int, float)) and told > 0 else 1.0
 
 
 def computing_ms(kernels: Kernels) -> float:

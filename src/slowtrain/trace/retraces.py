@@ -98,7 +98,7 @@ def _traced(trace: Trace, events: list[Event]) -> Traced:
     if len(plain) >= 3:
         return Traced(events[0].name, tuple(events), calls, float(np.median(plain.ms)), True)
     kernels = trace.kernels
-    usual = graph_ms(kernels.count, computing_ms(kernels)) if kernels is not None else 0.0
+    usual = graph_ms(trace, kernels.count, computing_ms(kernels)) if kernels is not None else 0.0
     least = min((e.ms for e in events), default=0.0)
     return Traced(events[0].name, tuple(events), calls, min(usual, 0.5 * least), False)
 

@@ -217,7 +217,7 @@ def _work_ms(kernels: Kernels) -> float:
 def _after_ms(trace: Trace, kernels: Kernels, share: float) -> float:
     computing = share * (kernels.eager_work_ms or kernels.eager_ms) + kernels.busy_ms
     around = sum(map(trace.mean, (Category.PYTHON, Category.CALLBACK, Category.READBACK)))
-    return graph_ms(OPS_LEFT * kernels.eager_ops, computing, around)
+    return graph_ms(trace, OPS_LEFT * kernels.eager_ops, computing, around)
 
 
 def _constants_ms(trace: Trace) -> float:
