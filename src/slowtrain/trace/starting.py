@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from dataclasses import dataclass
+from enum import Enum, auto
 
 import numpy as np
 
@@ -17,10 +18,21 @@ from slowtrain.trace.retraces import by_function
 LEAST_TRACES = 3  # of one function, before it is called
 
 
+class Kind(Enum):
+    """Why a part of the start could have been spared: each has its own cure."""
+
+    XLA = auto()  # compiled for a short run
+    LAYER = auto()  # written out in the graph, a part for each turn of a loop
+    STEPS = auto()  # whole training steps, so written out
+    MODELS = auto()  # built again and again
+    SHAPES = auto()  # one function traced for each
+
+
 @dataclass(frozen=True)
 class Avoidable:
     """A part of the start: what it took and what of it could have been spared."""
 
+    kind: Kind
     says: str
     ms: float
     avoidable_ms: float
@@ -44,7 +56,7 @@ def building(trace: Trace) -> Avoidable | None:
     if copies <= 2:  # a model with as many layers without weights as with them counts for two
         return None
     ms = float(stands_for(trace, inside).sum())
-    return Avoidable(f"building {copies:.0f} models", ms, ms * (1 - 1 / copies), places[:3])
+    return Avoidable(Kind.MODELS, f"building {copies:.0f} models", ms, ms * (1 - 1 / copies), places[:3])
 
 
 def for_each_shape(trace: Trace) -> Avoidable | None:
@@ -56,7 +68,7 @@ def for_each_shape(trace: Trace) -> Avoidable | None:
             ms = sum(e.ms for e in early)
             says = f"tracing {one.name} {len(early)} times, once for each of its signatures,"
             places = distinct(e.place for e in early)
-            return Avoidable(says, ms, ms * (1 - 1 / len(early)), places[:3])
+            return Avoidable(Kind.SHAPES, says, ms, ms * (1 - 1 / len(early)), places[:3])
     return None
 
 

@@ -16,13 +16,13 @@ from slowtrain.source.spots.startup import models, unrolled
 from slowtrain.trace import Event, Trace, names, starting, work
 from slowtrain.trace.host import distinct, parsed
 from slowtrain.trace.lines import calls_of, function_around, loops_around
+from slowtrain.trace.starting import Avoidable, Kind
 from slowtrain.whatif import Remedy, Skip
 
 LEAST_MS = 1000.0  # of what could be avoided: an ordinary model traces and starts in about that
 XLA_SHARE = 0.9  # of the first call beyond tracing, where XLA compiles: without it the graph starts within a second
 USUAL_READS = 3.5  # of a variable for each write, in forward, backward and optimizer (2.5 to 4 in models of all kinds)
 USUAL_PRODUCTS = 3.0  # with a matrix of weights: forward, and for the gradients of both factors
-STEPS_WRITTEN_OUT = "training steps written out one behind the other"
 ROLLED_MS = 800.0  # a first step of the same layer as a loop in the graph (an LSTM of any length, two cores)
 
 
@@ -59,15 +59,8 @@ class SlowStartup(Cause):
     beside = (".fit", "train_on_batch", "GradientTape")
 
     def examine(self, trace: Trace) -> Evidence | None:
-        steps = _steps_ms(trace)
-        longer = [
-            a
-            for a in (_compiling(trace), _unrolled(trace), starting.building(trace))
-            if a is not None and a.ms >= steps
-        ]
-        found = [a for a in (*longer, starting.for_each_shape(trace)) if a is not None]
-        worst = max(found, key=lambda a: a.avoidable_ms, default=None)
-        if worst is None or worst.avoidable_ms < LEAST_MS:
+        worst, steps = _worst(trace), _steps_ms(trace)
+        if worst is None:
             return None
         return Evidence(
             f"{worst.says} took {plain(worst.ms / 1e3)} s before the first step, "
@@ -80,12 +73,16 @@ class SlowStartup(Cause):
         return [Skip(evidence.numbers["avoidable_ms"], spread=(0.7, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        if "XLA" in evidence.says:
+        worst = _worst(trace)
+        if worst is None:
+            return
+        kind = worst.kind
+        if kind is Kind.XLA:
             plain = measured.first(trace, evidence.where, kerascalls.without_xla)
             yield Prescription("edit", Effect.EQUIVALENT, "leave jit_compile=True out of runs this short", edits=plain)
-        elif "written out" in evidence.says:
-            yield from _rolled(trace, evidence)
-        elif "once for each" in evidence.says:
+        elif kind in (Kind.LAYER, Kind.STEPS):
+            yield from _rolled(trace, evidence, steps=kind is Kind.STEPS)
+        elif kind is Kind.SHAPES:
             yield Prescription("advice", Effect.EQUIVALENT, "trace it once, with None for the sizes that change")
         else:
             # Models that are not built draw no first weights: those after them get others of the same distribution.
@@ -256,10 +253,20 @@ class SlowStartup(Cause):
     )
 
 
-def _rolled(trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-    """One turn in the graph in place of all of them."""
+def _worst(trace: Trace) -> Avoidable | None:
+    """Of what could be avoided the part that takes longest; None of little, and where the steps take longer."""
+    steps = _steps_ms(trace)
+    parts = (_compiling(trace), _unrolled(trace), starting.building(trace))
+    longer = [part for part in parts if part is not None and part.ms >= steps]
+    found = [part for part in (*longer, starting.for_each_shape(trace)) if part is not None]
+    worst = max(found, key=lambda part: part.avoidable_ms, default=None)
+    return worst if worst is not None and worst.avoidable_ms >= LEAST_MS else None
+
+
+def _rolled(trace: Trace, evidence: Evidence, *, steps: bool) -> Iterable[Prescription]:
+    """One turn in the graph in place of all of them. ``steps``: whole training steps are written out."""
     looped = measured.first(trace, evidence.where, graphloops.looped)
-    if looped or STEPS_WRITTEN_OUT in evidence.says:
+    if looped or steps:
         yield Prescription("edit", Effect.EQUIVALENT, "let the graph loop itself: for _ in tf.range(n)", edits=looped)
         return
     says = "leave out unroll=True, or write the repetition as an RNN layer or tf.scan"
@@ -273,7 +280,7 @@ def _first(trace: Trace) -> Event | None:
     return max(firsts, key=lambda e: e.ms) if firsts else None
 
 
-def _compiling(trace: Trace) -> starting.Avoidable | None:
+def _compiling(trace: Trace) -> Avoidable | None:
     """XLA, where the script asks for it ("auto" uses it only where there is a GPU)."""
     event = _first(trace)
     if event is None:
@@ -283,12 +290,11 @@ def _compiling(trace: Trace) -> starting.Avoidable | None:
         return None
     beyond = max(event.ms - float(event.data.get("trace_ns") or 0) / 1e6, 0.0)
     places = [e.place for e in trace.events_of("compile") if e.data.get("jit_compile") is True]
-    return starting.Avoidable(
-        "tracing and compiling by XLA", event.ms, XLA_SHARE * beyond, distinct((*places, event.place))
-    )
+    where = distinct((*places, event.place))
+    return Avoidable(Kind.XLA, "tracing and compiling by XLA", event.ms, XLA_SHARE * beyond, where)
 
 
-def _unrolled(trace: Trace) -> starting.Avoidable | None:
+def _unrolled(trace: Trace) -> Avoidable | None:
     """A graph that uses its variables over and over: one set of operations for each turn of a Python loop."""
     event = _first(trace)
     types = (event.data.get("graph") or {}).get("types") or {} if event is not None else {}
@@ -308,9 +314,11 @@ def _unrolled(trace: Trace) -> starting.Avoidable | None:
     share = 1 - 1 / times
     ops = float(event.data["graph"].get("ops") or 0)
     places = (*_unrolled_lines(trace), *(_written_out(trace, event) or _in_text(trace)), event.place)
-    what = f"{times:.0f} {STEPS_WRITTEN_OUT}" if whole else "most of them one loop written out"
+    one_behind_the_other = f"{times:.0f} training steps written out one behind the other"
+    what = one_behind_the_other if whole else "most of them one loop written out"
     says = f"tracing and starting a graph of {ops:.0f} operations, {what},"
-    return starting.Avoidable(says, event.ms, max(event.ms * share - ROLLED_MS, 0.0), distinct(places))
+    kind = Kind.STEPS if whole else Kind.LAYER
+    return Avoidable(kind, says, event.ms, max(event.ms * share - ROLLED_MS, 0.0), distinct(places))
 
 
 def _products(trace: Trace, event: Event) -> float:
