@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from slowtrain.source import FUNCTIONS, Source, trees
@@ -29,9 +29,15 @@ SEQUENTIAL = frozenset({"keras.Sequential", "keras.models.Sequential"})
 FUNCTIONAL = frozenset({"keras.Model", "keras.models.Model"})
 CLONED = frozenset({"keras.models.clone_model", "keras.clone_model"})
 INPUTS = frozenset({"keras.Input", "keras.layers.Input"})
+# Functions of tf.nn that may be an activation; others take the norm of a whole batch.
+ACTIVATIONS = frozenset(
+    "crelu elu gelu leaky_relu log_softmax relu relu6 selu sigmoid silu softmax softplus softsign swish tanh".split()
+)
+OFF = frozenset({"stateful", "return_state"})  # what remembers, and what gives more than one output
 NUMBERS = frozenset("int float len max min round tuple".split())
 ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
-SEVERAL = (ast.List, ast.Tuple, ast.Dict)
+
+Question = Callable[[ast.expr], bool]
 
 
 def alone(source: Source, model: ast.expr) -> bool:
@@ -40,34 +46,55 @@ def alone(source: Source, model: ast.expr) -> bool:
     Of models that come from files, from elsewhere, or have layers of the script's own, nobody knows.
     """
     switched = index.of(source).called("set_learning_phase") or objects.assigned(source, "stateful")
-    return not switched and _Reader(source).model(model)
+    return not switched and _Reader(source).surely(model)
 
 
 @dataclass
 class _Reader:
-    """What is on the way to itself (``h = Dense(n)(h)``) is taken for good: all else that it is made of is seen."""
+    """Asks of a model, of all that it is made of, and so on: one "no" is the answer, so each may be asked later.
+
+    None is asked twice: what is made of itself (``h = Dense(n)(h)``), and what stands in many layers, comes to an end.
+    """
 
     source: Source
-    seen: set[tuple[str, ast.AST]] = field(default_factory=set)
+    todo: list[tuple[Question, ast.expr]] = field(default_factory=list)
+    seen: set[tuple[str, object]] = field(default_factory=set)
 
-    def every(self, node: ast.expr, wanted: Callable[[ast.expr], bool]) -> bool:
-        """Whether all that a name or an attribute may hold is ``wanted``."""
-        key = (wanted.__name__, node)
-        if key in self.seen:
+    def surely(self, model: ast.expr) -> bool:
+        self.ask(self.model, [model])
+        while self.todo:
+            question, node = self.todo.pop()
+            if not question(node):
+                return False
+        return True
+
+    def ask(self, question: Question, nodes: Iterable[ast.expr]) -> bool:
+        """Whether there is anything to ask, which comes later."""
+        several = list(nodes)
+        self.todo += [(question, one) for one in several if self.first(question, one)]
+        return bool(several)
+
+    def first(self, question: Question, what: object) -> bool:
+        """Whether this is asked for the first time."""
+        before = len(self.seen)
+        self.seen.add((question.__name__, what))
+        return len(self.seen) > before
+
+    def every(self, node: ast.expr, question: Question) -> bool:
+        """Whether all that a name or an attribute may hold is known; it is asked, once for all places of a name."""
+        if isinstance(node, ast.Name) and not self.first(question, (kinds.where_bound(self.source, node), node.id)):
             return True
-        self.seen.add(key)
-        found = held(self.source, node)
-        return bool(found) and all(wanted(one) for one in found)
+        return self.ask(question, held(self.source, node))
 
-    def returned(self, call: ast.Call, wanted: Callable[[ast.expr], bool]) -> bool:
-        """Whether a plain function of this file gives nothing but what is ``wanted``."""
+    def returned(self, call: ast.Call, question: Question) -> bool:
+        """Whether all that a plain function of this file gives is known; it is asked."""
         made = finding.defined(self.source, finding.called(call), call)
         own = isinstance(call.func, ast.Name) or scopes.dotted(call.func).startswith("self.")
-        if made is None or made.decorator_list or not own or (wanted.__name__, made) in self.seen:
-            return made is not None and (wanted.__name__, made) in self.seen
-        self.seen.add((wanted.__name__, made))
+        if made is None or made.decorator_list or not own:
+            return False
         found = [n for n in scopes.own(made.body) if isinstance(n, (ast.Return, ast.Yield, ast.YieldFrom))]
-        return bool(found) and all(isinstance(n, ast.Return) and n.value is not None and wanted(n.value) for n in found)
+        given = [n.value for n in found if isinstance(n, ast.Return) and n.value is not None]
+        return len(given) == len(found) and self.ask(question, given)
 
     def model(self, node: ast.expr) -> bool:
         if not isinstance(node, ast.Call):
@@ -77,9 +104,9 @@ class _Reader:
             return self.stacked(node)
         if name in FUNCTIONAL:
             given = finding.keyword(node, "outputs", 1)
-            return given is not None and self.single(given)
+            return given is not None and self.ask(self.single, [given])
         if name in CLONED:
-            return len(node.args) == 1 and not node.keywords and self.model(node.args[0])
+            return len(node.args) == 1 and not node.keywords and self.ask(self.model, node.args)
         return not name and self.returned(node, self.model)
 
     def stacked(self, call: ast.Call) -> bool:
@@ -88,13 +115,15 @@ class _Reader:
         first = given.elts if isinstance(given, (ast.List, ast.Tuple)) else [given] if given is not None else []
         parts = [one.value if isinstance(one, ast.Starred) else one for one in first]
         parts = [one.elt if isinstance(one, (ast.ListComp, ast.GeneratorExp)) else one for one in parts]
+        self.ask(self.layer, [*parts, *(self.added() if self.first(self.stacked, "added") else ())])
+        return True
+
+    def added(self) -> Iterator[ast.expr]:
         for one in index.of(self.source).called("add"):
             owner = one.func.value if isinstance(one.func, ast.Attribute) else None
             made = values.assigned(self.source, owner) if isinstance(owner, ast.Name) else None
-            if isinstance(made, ast.Set) or (isinstance(made, ast.Call) and finding.called(made) == "set"):
-                continue
-            parts += one.args
-        return all(self.layer(one) for one in parts)
+            if not isinstance(made, ast.Set) and not (isinstance(made, ast.Call) and finding.called(made) == "set"):
+                yield from one.args
 
     def layer(self, node: ast.expr) -> bool:
         if not isinstance(node, ast.Call):
@@ -109,11 +138,11 @@ class _Reader:
         if any(k.arg is None for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
             return False
         named = {k.arg: k.value for k in call.keywords}
-        state = named.pop("stateful", None)
-        axes = [named[n] for n in ("axis",) if n in named] + (call.args[:1] if kind in ALONG else [])
+        axes = [v for n, v in named.items() if n and n.endswith(("axis", "axes"))]
+        axes += call.args[:1] if kind in ALONG else []
         functions = [v for n, v in named.items() if n and n.endswith("activation")]
         functions += call.args[1:2] if kind == "Dense" else call.args[:1] if kind == "Activation" else []
-        if state is not None and not (isinstance(state, ast.Constant) and not state.value):
+        if not all(_false(v) for n, v in named.items() if n in OFF) or _none(named.get("merge_mode")):
             return False
         if not all(_inside(axis) for axis in axes) or not all(self.known(one) for one in functions):
             return False
@@ -122,13 +151,14 @@ class _Reader:
     def known(self, function: ast.expr) -> bool:
         """A function of a library's by its name."""
         whole = values.qualified(self.source, function)
-        return isinstance(function, ast.Constant) or whole.startswith(("keras.activations.", "tensorflow.nn."))
+        ours = whole.startswith("tensorflow.nn.") and whole.rpartition(".")[2] in ACTIVATIONS
+        return isinstance(function, ast.Constant) or ours or whole.startswith("keras.activations.")
 
     def harmless(self, node: ast.AST) -> bool:
         if isinstance(node, ast.Call):
             whole = values.qualified(self.source, node.func)
             if whole.startswith("keras.layers."):
-                return self.layer(node)
+                return self.ask(self.layer, [node])
             return whole.startswith("keras.") or (isinstance(node.func, ast.Name) and node.func.id in NUMBERS)
         if isinstance(node, (ast.Name, ast.Attribute)):
             last = scopes.dotted(node).rpartition(".")[2]
@@ -141,13 +171,13 @@ class _Reader:
         """Whether ``node`` is one tensor of a model, of which each row is made of the same row of the inputs."""
         if isinstance(node, ast.BinOp):
             sides = [s for s in (node.left, node.right) if not isinstance(s, ast.Constant)]
-            return isinstance(node.op, ARITHMETIC) and bool(sides) and all(self.single(s) for s in sides)
+            return isinstance(node.op, ARITHMETIC) and self.ask(self.single, sides)
         if isinstance(node, ast.Subscript):
             first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
             whole = isinstance(first, ast.Slice) and not (first.lower or first.upper or first.step)
-            return whole and self.single(node.value)
+            return whole and self.ask(self.single, [node.value])
         if isinstance(node, ast.Attribute) and node.attr in ("input", "output"):
-            return self.model(node.value)
+            return self.ask(self.model, [node.value])
         return self.applied(node) if isinstance(node, ast.Call) else self.every(node, self.single)
 
     def applied(self, call: ast.Call) -> bool:
@@ -161,12 +191,12 @@ class _Reader:
         if name:
             return False
         if isinstance(call.func, ast.Call) or not finding.defined(self.source, finding.called(call), call):
-            return not call.keywords and self.layer(call.func) and self.inputs(call.args)
+            return not call.keywords and self.ask(self.layer, [call.func]) and self.inputs(call.args)
         return self.returned(call, self.single)
 
     def inputs(self, given: list[ast.expr]) -> bool:
         parts = [p for one in given for p in (one.elts if isinstance(one, (ast.List, ast.Tuple)) else [one])]
-        return bool(parts) and all(self.single(p) for p in parts)
+        return self.ask(self.single, parts)
 
 
 def held(source: Source, node: ast.expr) -> list[ast.expr]:
@@ -201,6 +231,14 @@ def _named(source: Source, name: ast.Name) -> list[ast.expr]:
 
 def _classes(source: Source) -> set[str]:
     return {kind.name for kind in objects.classes(source)}
+
+
+def _false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not node.value
+
+
+def _none(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _inside(axis: ast.expr) -> bool:

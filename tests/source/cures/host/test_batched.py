@@ -278,6 +278,34 @@ def test_what_the_others_differ_from_is_edited() -> None:
     assert edited("".join(of_model("keras.layers.Softmax(axis=1)"))) is not None
 
 
+FUNCTIONS = """\
+import keras
+import numpy as np
+x = np.random.rand(20, 4)
+h0 = keras.Input((4,))
+LAYERSmodel = keras.Model(h0, h300)
+"""
+LONG = {
+    "one behind the other": FUNCTIONS.replace(
+        "LAYERS", "".join(f"h{i + 1} = keras.layers.Dense(4)(h{i})\n" for i in range(300))
+    ),
+    "under one name": FUNCTIONS.replace("h0 =", "h300 =")
+    .replace("h0,", "given,")
+    .replace("LAYERS", "given = h300\n" + "h300 = keras.layers.Dense(4)(h300)\n" * 300),
+    "one in the other": of_model("keras.layers.TimeDistributed(" * 40 + "keras.layers.Dense(3)" + ")" * 40)[0],
+    "a model added to a model": MADE + "model.add(keras.Sequential([keras.layers.Dense(2)]))\n",
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_model_of_very_many_layers_is_read_to_its_end(name: str) -> None:
+    assert edited(LONG[name] + GROWN) is not None
+    own = LONG[name].replace("keras.layers.Dense(3)", "Mixing()").replace("keras.layers.Dense(4)(h0)", "Mixing()(h0)")
+    own = own.replace("h300 = keras.layers.Dense(4)(h300)", "h300 = Mixing()(h300)", 1)
+    own = own.replace("Sequential([keras.layers.Dense(2)])", "Sequential([Mixing()])")
+    assert edited(own + GROWN) is None
+
+
 RUN = """
 import json, sys
 import keras, numpy as np
