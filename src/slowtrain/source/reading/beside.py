@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Sequence
 
-from slowtrain.source import Source, trees
-from slowtrain.source.reading import finding, kinds, scopes, values
+from slowtrain.source import FUNCTIONS, Source, kept, trees
+from slowtrain.source.reading import finding, index, kinds, scopes, values
 
 # Statements that always come to the next one, and change nothing but what they store.
 PLAIN = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.If, ast.For, ast.Pass)
 LEAVING = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 # Of NumPy: those that write into what they are given.
-WRITING = frozenset("at copyto fill_diagonal place put put_along_axis putmask shuffle".split())
+WRITING = frozenset("at copyto fill_diagonal nan_to_num place put put_along_axis putmask shuffle".split())
 BUILTINS = frozenset(
     "abs all any bool dict divmod enumerate float format int isinstance len list max min pow print range repr reversed "
     "round set sorted str sum tuple zip".split()
@@ -22,9 +22,14 @@ READING = frozenset(
     "keys lower max mean min numpy ravel replace reshape round split squeeze startswith std strip sum tolist transpose "
     "upper values var".split()
 )
-ADDING = frozenset("append extend add update".split())
+ADDING = frozenset("append extend".split())
+FILLING = frozenset("add update".split())  # sets and mappings; what other objects do then, the name does not say
 EMPTY = frozenset("zeros ones empty full zeros_like ones_like empty_like full_like".split())
 MADE = frozenset("dict list set int float Counter defaultdict deque".split())
+# What is made of an array, and is none of its memory: numbers, and arrays of their own.
+NUMBERS = frozenset("shape size ndim dtype".split())
+FRESH = frozenset("argmax argmin argsort concatenate copy float int len max mean min round stack std sum var".split())
+COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Constant)
 LITERALS = (ast.Constant, ast.List, ast.Dict, ast.Set, ast.ListComp, ast.SetComp, ast.DictComp, ast.BinOp, ast.Compare)
 
 
@@ -32,9 +37,9 @@ def leaves(source: Source, body: Sequence[ast.AST], call: ast.Call, used: Collec
     """Whether ``body``, which holds ``call``, surely changes nothing of what the names ``used`` hold, in every turn.
 
     Nor of what ``made`` does, to which it gives a value itself. It runs to its end, calls only what reads or adds to
-    lists, and stores only in what the script made for it.
+    lists, and stores only in what the script made for it, of which nothing of what is used is a part.
     """
-    if set(used) & scopes.bound(body):
+    if set(used) & scopes.bound(body) or set(used) & _parts(source, _stored(body)):
         return False
     used = {*used, made}
     return all(_leaves(source, node, call, used) for one in body for node in trees.walk(one))
@@ -54,22 +59,89 @@ def _leaves(source: Source, node: ast.AST, call: ast.Call, used: Collection[str]
     return not isinstance(node, LEAVING)
 
 
+def _stored(body: Sequence[ast.AST]) -> set[str]:
+    """Names of what is changed as it stands: ``out[i] = y``, ``out += y``."""
+    every = [node for one in body for node in trees.walk(one)]
+    targets = [n.value for n in every if isinstance(n, ast.Subscript) and not isinstance(n.ctx, ast.Load)]
+    targets += [n.target for n in every if isinstance(n, ast.AugAssign)]
+    return {one.id for one in targets if isinstance(one, ast.Name)}
+
+
+def _parts(source: Source, names: Collection[str]) -> set[str]:
+    """Names that may hold the same memory as these, or a part of it: ``past`` of ``past = series[:-1]``."""
+    makes = _shares(source)
+    found, todo = set(names), list(names)
+    while todo:
+        more = makes.get(todo.pop(), set()) - found
+        found |= more
+        todo += more
+    return found - set(names)
+
+
+@kept(4)
+def _shares(source: Source) -> dict[str, set[str]]:
+    """By each name those that are given something of what it holds, wherever in the file."""
+    found: dict[str, set[str]] = {}
+    for node in index.nodes(source, ast.Assign, ast.AnnAssign, ast.For):
+        given = node.iter if isinstance(node, ast.For) else getattr(node, "value", None)
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        names = {name for one in targets if one is not None for name in _roots(one)}
+        for read in _memory(given) if given is not None else ():
+            found.setdefault(read, set()).update(names)
+    return found
+
+
+def _roots(target: ast.expr) -> set[str]:
+    """Names that are given something, or hold what is: ``a`` and ``b`` of ``a, b[i] = ...``."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return {name for one in target.elts for name in _roots(one)}
+    while isinstance(target, (ast.Subscript, ast.Attribute, ast.Starred)):
+        target = target.value
+    return {target.id} if isinstance(target, ast.Name) else set()
+
+
+def _memory(value: ast.expr) -> set[str]:
+    """Names of what an expression may give a part of."""
+    fresh = isinstance(value, ast.Call) and finding.called(value) in FRESH
+    inner = value
+    while isinstance(inner, ast.Subscript):
+        inner = inner.value
+    number = isinstance(inner, ast.Attribute) and inner.attr in NUMBERS
+    return set() if fresh or number or isinstance(value, COMPUTED) else scopes.read(value)
+
+
+@kept(16)
+def _own_functions(source: Source) -> frozenset[str]:
+    return frozenset(n.name for n in index.nodes(source, *FUNCTIONS) if isinstance(n, FUNCTIONS))
+
+
 def _reads(source: Source, call: ast.Call, used: Collection[str]) -> bool:
     """Whether a call only reads what it is given, or adds to a list, a set or a mapping."""
     name, whole = finding.called(call), values.qualified(source, call.func)
+    given = (*call.args, *(k.value for k in call.keywords))
     if any(k.arg in (None, "out") for k in call.keywords):
         return False
+    if {name, *(scopes.dotted(one).rpartition(".")[2] for one in given)} & _own_functions(source):
+        return False  # of the script's own methods the name says nothing, nor does what NumPy calls for it
     if whole.startswith(("numpy.", "math.")):
-        return name not in WRITING
+        alone = isinstance(finding.parents(source).get(call), ast.Expr)  # done for what it writes into an argument
+        return name not in WRITING and (not alone or name.startswith("save"))
     if isinstance(call.func, ast.Name):
         return not whole and name in BUILTINS and name not in scopes.bound(source.tree.body)
     if not isinstance(call.func, ast.Attribute) or whole:
         return False
-    root = scopes.dotted(call.func.value).partition(".")[0]
-    return name in READING or (name in ADDING and bool(root) and root not in used)
+    owner = call.func.value
+    root = scopes.dotted(owner).partition(".")[0]
+    filling = name in FILLING and isinstance(owner, ast.Name) and (_own(source, owner) or _bar(source, owner))
+    return name in READING or ((name in ADDING or filling) and bool(root) and root not in used)
 
 
-def _own(source: Source, name: ast.Name, call: ast.Call) -> bool:
+def _bar(source: Source, name: ast.Name) -> bool:
+    made = values.assigned(source, name)
+    return isinstance(made, ast.Call) and values.qualified(source, made.func).startswith("tqdm.")
+
+
+def _own(source: Source, name: ast.Name, call: ast.Call | None = None) -> bool:
     """Whether a name holds nothing but what was made for it: no view of another array."""
     scope = kinds.where_bound(source, name)
     stored = values.stores(scope, name.id) if scope is not None else []
@@ -78,7 +150,7 @@ def _own(source: Source, name: ast.Name, call: ast.Call) -> bool:
     return all(isinstance(one, ast.Name) and _made(source, one, call) for one in stored)
 
 
-def _made(source: Source, target: ast.Name, call: ast.Call) -> bool:
+def _made(source: Source, target: ast.Name, call: ast.Call | None) -> bool:
     if isinstance(finding.parents(source).get(target), ast.AugAssign):
         return True
     value = values.given(source, target)

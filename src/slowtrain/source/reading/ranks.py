@@ -5,12 +5,17 @@ from __future__ import annotations
 import ast
 
 from slowtrain.source import FUNCTIONS, Source, trees
-from slowtrain.source.reading import finding, kinds, scopes
+from slowtrain.source.reading import finding, kinds, scopes, values
 
 MAKERS = frozenset(
     "zeros ones empty full rand random randn normal uniform randint integers standard_normal poisson".split()
 )
 SAME_RANK = frozenset("pad zeros_like ones_like empty_like full_like copy sqrt exp abs log array asarray clip".split())
+
+# Of NumPy and of arrays: these give lists.
+LISTS = frozenset("tolist list tuple sorted split array_split hsplit vsplit dsplit meshgrid".split())
+TEXTS = frozenset({"keras.datasets.imdb.load_data", "keras.datasets.reuters.load_data"})  # a list for each
+STORES = frozenset({"h5py", "zarr", "netCDF4", "tables"})  # arrays in files, which have a shape too
 
 Rank = tuple[str, int]  # of an array whose rank is not known: its name, and by how much it differs
 SCALAR: Rank = ("", 0)
@@ -48,8 +53,8 @@ def _of_name(source: Source, node: ast.Name, depth: int) -> Rank | None:
     if len(found) == 1 and isinstance(found[0], ast.Assign) and isinstance(found[0].targets[0], ast.Name):
         inner = rank(source, found[0].value, depth - 1)
         return inner if inner is not None else (node.id, 0)
-    values = [n.value for n in found if isinstance(n, ast.Assign)]
-    if values and len(values) == len(found) and all(kinds.of(source, v) == kinds.ARRAY for v in values):
+    given = [n.value for n in found if isinstance(n, ast.Assign)]
+    if given and len(given) == len(found) and all(kinds.of(source, v) == kinds.ARRAY for v in given):
         return (node.id, 0)  # an array whichever of them was last
     if len(found) == 1 and isinstance(found[0], ast.For) and isinstance(found[0].target, ast.Name):
         over = rank(source, found[0].iter, depth - 1)
@@ -133,3 +138,34 @@ def isarray(source: Source, name: ast.Name) -> bool:
         [n for n in trees.walk(scope) if isinstance(n, ast.Attribute) and n.attr in ("shape", "ndim")] if scope else []
     )
     return any(isinstance(n.value, ast.Name) and n.value.id == name.id for n in shapes)
+
+
+def regular(source: Source, name: ast.Name) -> bool:
+    """Whether ``name`` holds one NumPy array, all rows of one shape: no list of arrays, and none that is a file's."""
+    if not isarray(source, name) or (STORES & source.words and kinds.of(source, name) != kinds.ARRAY):
+        return False
+    stored = values.stores(values.scope(source, name, name.id), name.id)
+    given = [one for store in stored for one in _given(source, store)]
+    padded = any(isinstance(one, ast.Call) and finding.called(one) == "pad_sequences" for one in given)
+    return padded or not any(_listed(source, one) for one in given)
+
+
+def _given(source: Source, store: ast.AST) -> list[ast.expr]:
+    """What an assignment, or each call of a function for its parameter, gives a name; names as what they are given."""
+    function = finding.function(source, store) if isinstance(store, ast.arg) else None
+    found = list(kinds.given_to(source, function, store.arg)) if function and isinstance(store, ast.arg) else []
+    statement = finding.statement(source, store) if isinstance(store, ast.Name) else None
+    if isinstance(store, ast.Name) and isinstance(statement, (ast.Assign, ast.AnnAssign)):
+        one = values.given(source, store) or statement.value  # (x, y), _ = load_data()
+        found += [one] if one is not None else []
+    return [(values.assigned(source, one) if isinstance(one, ast.Name) else None) or one for one in found]
+
+
+def _listed(source: Source, node: ast.expr) -> bool:
+    """Whether an expression gives a list, or an array of lists or arrays."""
+    if not isinstance(node, ast.Call):
+        return isinstance(node, (ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp))
+    kind = finding.keyword(node, "dtype", 1)
+    objects = kind is not None and (scopes.dotted(kind) or getattr(kind, "value", "")) in ("object", "O", "object_")
+    pickled = finding.keyword(node, "allow_pickle") is not None
+    return finding.called(node) in LISTS or values.qualified(source, node.func) in TEXTS or objects or pickled

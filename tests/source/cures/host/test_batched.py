@@ -62,7 +62,7 @@ for row, label in zip(x, y):
         """\
 out, right = [], 0
 right = 0
-predictions = model.predict(x.reshape(len(x), -1), verbose=0)[:, None] if len(x.reshape(len(x), -1)) else ()
+predictions = model.predict(x.reshape(len(x), -1), verbose=0)[:, None] if len(x) else ()
 for (row, label), predicted in zip(zip(x, y), predictions):
     scores = predicted
     right += int(np.argmax(scores) == label)
@@ -123,6 +123,36 @@ for t in range(4, 6):
         out[k] = predictions[k : k + 1][0]
 """,
     ),
+    "no further than the rows go": (
+        MADE + "w = 30\n",
+        "out = [model.predict(x[i : i + 1], verbose=0)[0] for i in range(3, len(x) - w)] + [[1]]\n",
+        """\
+out = [predicted[0] for i, predicted in zip(range(3, len(x) - w), \
+(model.predict(x[3:len(x) - w], verbose=0)[:, None] if len(x[3:len(x) - w]) else ()))] + [[1]]
+""",
+    ),
+    "numbers out of each answer, beside a history": (
+        MADE,
+        """\
+out, seen, best = [], {}, 0.0
+for i in range(len(x)):
+    scores = model.predict(x[i : i + 1], batch_size=1, verbose=0)
+    scores[0, 1] += 1
+    seen.update({i: float(scores[0, 0])})
+    best = max(best, seen[i])
+    out.append(scores[0].argmax() + best)
+""",
+        """\
+out, seen, best = [], {}, 0.0
+predictions = model.predict(x, verbose=0)
+for i in range(len(x)):
+    scores = predictions[i : i + 1]
+    scores[0, 1] += 1
+    seen.update({i: float(scores[0, 0])})
+    best = max(best, seen[i])
+    out.append(scores[0].argmax() + best)
+""",
+    ),
     "a model of functions, in a class": (
         """\
 import numpy as np
@@ -168,9 +198,21 @@ def beside(line: str) -> tuple[str, str]:
 
 
 def of_model(layers: str) -> tuple[str, str]:
-    return MADE.replace('keras.layers.Dense(3, activation="relu")', layers), GROWN
+    made = MADE.replace('keras.layers.Dense(3, activation="relu")', layers)
+    return made.replace("import keras\n", "import keras\nimport tensorflow\n"), GROWN
 
 
+def behind(line: str, before: str = "") -> tuple[str, str]:
+    """The plain loop, with a line that may use the answer."""
+    asked = "    p = model.predict(x[i : i + 1], verbose=0)\n"
+    return MADE + before, GROWN.replace(ADDED, f"{asked}    {line}\n")
+
+
+def of_rows(made: str) -> str:
+    return MADE.replace("np.random.rand(20, 4)", made)
+
+
+AGENT = "class Agent:\n    def NAME(self, p):\n        model.fit(x, p)\nagent = Agent()\n"
 # Name: what makes model and rows, and a loop that has to stay.
 STAYS: dict[str, tuple[str, str]] = {
     "trained in the loop": beside("model.fit(x, y, verbose=0)"),
@@ -208,6 +250,61 @@ for i in range(len(x)):
     out = model.predict(row[None])
 """,
     ),
+    # Where an answer is what a later turn is asked about.
+    "a forecast into the array that the rows are a view of": (
+        of_rows("np.zeros((20, 4))").replace("y = ", "past = x[:-1]\ny = "),
+        "for i in range(len(past)):\n    x[i + 1] = model.predict(past[i : i + 1], verbose=0)[0]\n",
+    ),
+    "a forecast into a series of sliding windows": (
+        of_rows("np.zeros(24)").replace("y = ", "w = np.lib.stride_tricks.sliding_window_view(x, 4)\ny = "),
+        "for i in range(20):\n    x[i + 4] = model.predict(w[i : i + 1], verbose=0)[0, 0]\n",
+    ),
+    "a row that is added to by the array's other name": (
+        of_rows("np.zeros((20, 4))").replace("y = ", "rows = x\ny = "),
+        "for i in range(len(rows)):\n    x += model.predict(rows[i : i + 1], verbose=0)[0, 0]\n",
+    ),
+    "a window that moves on": (
+        MADE,
+        """\
+window, out = x[0], []
+for i in range(10):
+    p = model.predict(window[None], verbose=0)[0, 0]
+    out.append(p)
+    window = np.append(window[1:], p)
+""",
+    ),
+    # Where a turn may train, whatever the method that does it is called.
+    "an agent that learns": behind("agent.update(p)", "from agents import Agent\nagent = Agent(model)\n"),
+    "an agent that learns by being added to": behind("agent.append(p)", AGENT.replace("NAME", "append")),
+    "an agent that learns by being asked": behind("best = agent.get(p)", AGENT.replace("NAME", "get")),
+    "a function of its own as a key": behind("best = max(y, key=learn)", "def learn(v):\n    model.fit(x, y)\n"),
+    "rows cut off where they are": beside("np.clip(x, 0, 1, x)"),
+    "rows without NaN from here on": beside("r = np.nan_to_num(x, copy=False)"),
+    # Where not all rows are one array, or not each of them has a turn.
+    "as many as there are others": (MADE, "out = [model.predict(row[None]) for row, _ in zip(x, range(10))]\n"),
+    "numbered by what has no length": (
+        MADE + 'labels = (int(one) for one in open("labels.txt"))\n',
+        "out = []\nfor i, label in enumerate(labels):\n    out.append(model.predict(x[i : i + 1]) - label)\n",
+    ),
+    "of an array as a list": (of_rows("np.ones((9, 4)).tolist()"), "out = [model.predict(np.array([r])) for r in x]\n"),
+    "of parts of an array": (of_rows("np.array_split(y, 5)"), "out = [model.predict(r[None]) for r in x]\n"),
+    "of rows of several lengths": (of_rows("np.array(s, dtype=object)"), "out = [model.predict(r[None]) for r in x]\n"),
+    "of texts of several lengths": (
+        MADE.replace("x = np.random.rand(20, 4)", "(x, _), _ = keras.datasets.imdb.load_data()"),
+        "out = [model.predict(np.array([row])) for row in x]\n",
+    ),
+    "of a file": (
+        "import h5py\n" + of_rows('h5py.File("rows.h5")["x"]'),
+        "out = [model.predict(x[i : i + 1]) for i in range(x.shape[0])]\n",
+    ),
+    "of a list as well": (
+        MADE,
+        "def score(rows):\n    return [model.predict(r[None]) for r in rows]\nscore(x)\nscore([x[0], x[1]])\n",
+    ),
+    "over the norm of the batch": of_model("keras.layers.Dense(3, activation=tensorflow.nn.l2_normalize)"),
+    "along the batch, as one of several": of_model("keras.layers.MultiHeadAttention(2, 2, attention_axes=(0, 1))"),
+    "with its state": of_model("keras.layers.LSTM(3, return_state=True)"),
+    "both ways apart": of_model("keras.layers.Bidirectional(keras.layers.LSTM(3), merge_mode=None)"),
     "a layer of its own": of_model("Mixing()"),
     "a lambda": of_model("keras.layers.Lambda(lambda h: h - h.mean(0))"),
     "an activation of its own": of_model("keras.layers.Dense(3, activation=sharpen)"),

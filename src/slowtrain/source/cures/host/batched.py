@@ -106,7 +106,7 @@ def _gone_through(source: Source, turns: Turns) -> Turns | None:
             counted, bounds = turns.target.id, tuple(edits.written(source, one) for one in over.args)
         elif over.func.id == "enumerate" and isinstance(turns.target, ast.Tuple) and len(over.args) == 1:
             first = turns.target.elts[0]
-            if isinstance(first, ast.Name) and scopes.dotted(over.args[0]):
+            if isinstance(first, ast.Name) and _has_length(source, over.args[0]):
                 counted, bounds = first.id, (f"len({scopes.dotted(over.args[0])})",)
     if not rows and not counted:
         return None
@@ -123,17 +123,22 @@ def _items(source: Source, target: ast.expr, over: ast.expr) -> Iterator[tuple[s
         return
     if over.func.id == "enumerate" and len(target.elts) == 2 and over.args:
         yield from _items(source, target.elts[1], over.args[0])
-    elif over.func.id == "zip" and len(target.elts) == len(over.args):
+    elif over.func.id == "zip" and len(target.elts) == len(over.args) and all(map(scopes.dotted, over.args)):
         for one, each in zip(target.elts, over.args, strict=True):
             yield from _items(source, one, each)
 
 
 def _is_array(source: Source, node: ast.expr) -> bool:
     if isinstance(node, ast.Name):
-        stored = values.stores(values.scope(source, node, node.id), node.id)
-        given = [values.given(source, one) for one in stored if isinstance(one, ast.Name)]
-        return ranks.isarray(source, node) and not any(isinstance(one, (ast.List, ast.ListComp)) for one in given)
+        return ranks.regular(source, node)
     return isinstance(node, ast.Attribute) and bool(scopes.dotted(node)) and machine.value(source, node).kind == "array"
+
+
+def _has_length(source: Source, node: ast.expr) -> bool:
+    """An array or a list by its name; what is gone through once has none."""
+    made = values.assigned(source, node) if isinstance(node, ast.Name) else None
+    listed = isinstance(made, ast.Call) and scopes.dotted(made.func) in ("list", "sorted")
+    return listed or isinstance(made, (ast.List, ast.Tuple, ast.ListComp)) or _is_array(source, node)
 
 
 class _Asked:
@@ -143,6 +148,7 @@ class _Asked:
         self.source, self.turns, self.call = source, turns, call
         self.used: set[str] = set()  # names from outside that the rows are made of
         self.apart: ast.Assign | None = None  # where a turn gives the call's row a name
+        self.of = ""  # the array, or its part, whose rows the turns take as they are
 
     def rows(self, given: ast.expr) -> Rows | None:
         given = self.meant(given)
@@ -150,7 +156,7 @@ class _Asked:
         if text:
             bare = text[1:-1] if isinstance(ast.parse(text, mode="eval").body, ast.BinOp) else text
             text = bare if text.startswith("(") else text
-            return Rows(text, f"len({text})" if not self.some(given) else "")
+            return Rows(text, f"len({self.of})" if not self.some(given) else "")
         return self.gathered(given)
 
     def meant(self, node: ast.expr) -> ast.expr:
@@ -208,7 +214,8 @@ class _Asked:
         if isinstance(node, ast.Name) and node.id in self.turns.rows:
             over = self.turns.rows[node.id]
             self.used |= scopes.read(over)
-            return scopes.dotted(over)
+            self.of = scopes.dotted(over)
+            return self.of
         if isinstance(node, ast.Subscript) and self.turns.counted and scopes.dotted(node.slice) == self.turns.counted:
             return self.array(node.value)
         if isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant):
@@ -241,9 +248,10 @@ class _Asked:
         if not _is_array(self.source, node) or not self.counts():
             return ""
         self.used |= scopes.read(node)
-        if bounds in ((f"len({name})",), (f"{name}.shape[0]",)):
-            return name
-        return f"{name}[{':'.join(bounds) if len(bounds) == 2 else f':{bounds[0]}'}]"
+        every = bounds in ((f"len({name})",), (f"{name}.shape[0]",))
+        part = ":".join(bounds) if len(bounds) == 2 else f":{bounds[0]}"
+        self.of = name if every else f"{name}[{part}]"
+        return self.of
 
     def counts(self) -> bool:
         """Whether the count begins at a place that is not counted from the end, and its bounds stay as they are."""
@@ -337,7 +345,8 @@ class _Asked:
         names = scopes.bound(self.turns.target)
         inside = {id(n) for n in trees.walk(self.call)}
         left = [n for one in self.turns.body for n in trees.walk(one) if isinstance(n, ast.Name) and n.id in names]
-        if any(id(n) not in inside for n in left):
+        below = any("-" in bound for bound in self.turns.bounds)  # zero: no turns, but x[:-2] has rows
+        if any(id(n) not in inside for n in left) or below or isinstance(self.turns.target, ast.Tuple):
             return [self.one(), *self.paired(every)]
         target = edits.replace(self.source, self.turns.target, ONE)
         return [self.one(), target, edits.replace(self.source, self.turns.over, every)]
