@@ -53,8 +53,8 @@ def _of_name(source: Source, node: ast.Name, depth: int) -> Rank | None:
     if len(found) == 1 and isinstance(found[0], ast.Assign) and isinstance(found[0].targets[0], ast.Name):
         inner = rank(source, found[0].value, depth - 1)
         return inner if inner is not None else (node.id, 0)
-    given = [n.value for n in found if isinstance(n, ast.Assign)]
-    if given and len(given) == len(found) and all(kinds.of(source, v) == kinds.ARRAY for v in given):
+    each = [n.value for n in found if isinstance(n, ast.Assign)]
+    if each and len(each) == len(found) and all(kinds.of(source, v) == kinds.ARRAY for v in each):
         return (node.id, 0)  # an array whichever of them was last
     if len(found) == 1 and isinstance(found[0], ast.For) and isinstance(found[0].target, ast.Name):
         over = rank(source, found[0].iter, depth - 1)

@@ -115,7 +115,7 @@ class _Reader:
         first = given.elts if isinstance(given, (ast.List, ast.Tuple)) else [given] if given is not None else []
         parts = [one.value if isinstance(one, ast.Starred) else one for one in first]
         parts = [one.elt if isinstance(one, (ast.ListComp, ast.GeneratorExp)) else one for one in parts]
-        self.ask(self.layer, [*parts, *(self.added() if self.first(self.stacked, "added") else ())])
+        self.ask(self.layer, [*parts, *(self.added() if self.first(self.layer, "added") else ())])
         return True
 
     def added(self) -> Iterator[ast.expr]:
