@@ -257,6 +257,13 @@ HALFWAY = """
 """
 
 
+@pytest.mark.parametrize("each", ['"many"', "[100]", "-100", "1e400", "NaN"])
+def test_an_epoch_of_no_such_number_of_steps_is_not_planned_with(each: str) -> None:
+    """What a recording says is not taken for true: another's may say anything."""
+    assert planning.planned(drawn(HALFWAY.replace("EPOCHS", f'20,"steps_per_epoch":{each}'))) is None
+    assert planning.planned(drawn(HALFWAY.replace("EPOCHS", '20,"steps_per_epoch":100'))) is not None
+
+
 @pytest.mark.parametrize(("epochs", "said"), [(20, True), (4, False)])
 def test_when_a_fit_will_end_at_this_rate(epochs: int, said: bool) -> None:
     """After 4 of 20 epochs of 100 steps: 1,600 steps are left, which begin at 13 ms and grow by 0.02 ms each."""

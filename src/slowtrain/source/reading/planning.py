@@ -97,7 +97,8 @@ def _told(trace: Trace) -> Planned | None:
     epochs = fits[0].data.get("epochs")
     lengths = np.bincount(trace.steps.block - trace.steps.block[0])
     each = fits[0].data.get("steps_per_epoch") or (int(np.median(lengths[:-1])) if len(lengths) > 1 else 0)
-    return Planned(epochs * int(each)) if isinstance(epochs, int) and each else None
+    known = isinstance(each, (int, float)) and 0 < each <= coming.MOST
+    return Planned(epochs * int(each)) if isinstance(epochs, int) and known else None
 
 
 def _looped(trace: Trace) -> Planned | None:
