@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Callable, Iterator
+
 import pytest
 
 from slowtrain import source
+from slowtrain.source import trees
 from slowtrain.source.reading import coming
 from slowtrain.source.reading.coming import Written
 
@@ -75,6 +79,9 @@ AT_MOST = {
         "def late():\n    if x:\n        raise StopIteration\nfor i in range(20):\n    train_step(i)\n    late()\n"
     ),
     "try": "try:\n    for i in range(20):\n        train_step(i)\nexcept Enough:\n    pass\n",
+    "what is suppressed": (
+        "with contextlib.suppress(KeyboardInterrupt):\n    for i in range(20):\n        train_step(i)\n"
+    ),
     "and": "for i in range(20):\n    ready(i) and train_step(i)\n",
 }
 
@@ -149,3 +156,22 @@ def test_nothing_grows_with_a_hostile_text() -> None:
     assert said(f"{deep}{' ' * 18}train_step(1)\n") is None
     calls = "".join(f"def f{i}():\n" + f"    f{i + 1}()\n" * 8 for i in range(8))
     assert said(f"{calls}def f8():\n    train_step(1)\nf0()\n") is None
+    big = f"a = 0x{'f' * 9000}\nb = a * a\nfor i in range(b - b + 3):\n    train_step(i)\n"
+    assert said(big) is None
+
+
+def test_a_text_is_gone_through_as_often_however_many_calls_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight calls in each of three functions, of each other: 512 ways to the step, and to the number that is given."""
+    gone: list[ast.AST] = []
+
+    def counted(node: ast.AST, walk: Callable[[ast.AST], Iterator[ast.AST]] = trees.walk) -> Iterator[ast.AST]:
+        gone.append(node)
+        return walk(node)
+
+    step = "def f3(n):\n    for i in range(n):\n        train_step(i)\n        show(i)\n"
+    calls = "".join(f"def f{i}(n):\n" + f"    f{i + 1}(n)\n" * 8 for i in range(3))
+    monkeypatch.setattr(trees, "walk", counted)
+    found = said(f"{step}{calls}f0(2)\n", line=3)
+    assert found is not None
+    assert (found.turns, found.at_most) == (1024, False)
+    assert sum(isinstance(node, ast.Module) for node in gone) < 10

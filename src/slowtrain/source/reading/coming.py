@@ -8,9 +8,9 @@ not known. What may leave a loop early, or pass a step over, makes "at most" of 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 
 from slowtrain.source import FUNCTIONS, Source, kept, trees
 from slowtrain.source.reading import finding, index, scopes, values
@@ -54,13 +54,17 @@ def written(source: Source, step: str, line: int) -> Written | None:
     if "slowtrain" in source.words:
         return None  # it may record a part of itself: which turns lie before that, the text does not tell
     sites = _sites(source, step, line)
-    return _together([_turns(source, site, CALLERS) for site in sites]) if 0 < len(sites) <= MOST_CALLS else None
+    return _together(_turns(source, site, CALLERS) for site in sites) if len(sites) <= MOST_CALLS else None
 
 
-def _together(several: Sequence[Written | None]) -> Written | None:
-    """The sum; of loops whose turns are not visible, only one, in which all of the steps are."""
-    every = [one for one in several if one is not None]
-    if not every or len(every) < len(several):
+def _together(several: Iterable[Written | None]) -> Written | None:
+    """The sum; of loops whose turns are not visible, only one, in which all of the steps are. None of none."""
+    every: list[Written] = []
+    for one in several:
+        if one is None:
+            return None  # whatever the others are, which are not looked for
+        every.append(one)
+    if not every:
         return None
     first, at_most = every[0], any(one.at_most for one in every)
     if any(one.head is not None for one in every):
@@ -105,11 +109,17 @@ def _aliases(source: Source, name: str) -> tuple[set[str], set[ast.expr]]:
 
 def _only_called(source: Source, names: set[str], known: set[ast.expr]) -> bool:
     """Whether what has one of these names is read nowhere else: who hands it over, calls it elsewhere."""
+    return all(node in known for name in names for node in _read(source).get(name, ()))
+
+
+@kept(4)
+def _read(source: Source) -> dict[str, list[ast.expr]]:
+    """Where each name is read, as a name or an attribute of something."""
+    found: dict[str, list[ast.expr]] = {}
     for node in trees.walk(source.tree):
-        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-        if name in names and isinstance(getattr(node, "ctx", None), ast.Load) and node not in known:
-            return False
-    return True
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+            found.setdefault(node.id if isinstance(node, ast.Name) else node.attr, []).append(node)
+    return found
 
 
 # -- the loops around a call, and around the calls of the function that it stands in
@@ -161,7 +171,7 @@ def _around(source: Source, function: ast.AST, statement: ast.AST, depth: int) -
     if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own):
         return None
     calls = _calls(source, function)
-    found = _together([_turns(source, call, depth - 1) for call in calls]) if calls else None
+    found = _together(_turns(source, call, depth - 1) for call in calls)
     if found is None:
         return None
     before = getattr(statement, "lineno", 0)
@@ -169,6 +179,7 @@ def _around(source: Source, function: ast.AST, statement: ast.AST, depth: int) -
     return Written(found.turns, found.at_most or leaves, found.line, found.head)
 
 
+@kept(64)
 def _calls(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
     """All calls of a function; none where it may be called otherwise, too."""
     if finding.defined(source, function.name) is not function:
@@ -181,16 +192,18 @@ def _calls(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
     known = {call.func for call in calls}
     if len(calls) > (1 if method else MOST_CALLS) or not _only_called(source, {function.name}, known):
         return []
-    stored = any(isinstance(n, ast.Name) and n.id == function.name for n in _stores(source))
-    return [] if stored else calls
+    return [] if function.name in _stored(source) else calls
 
 
 def _called(decorator: ast.expr) -> ast.expr:
     return decorator.func if isinstance(decorator, ast.Call) else decorator
 
 
-def _stores(source: Source) -> list[ast.AST]:
-    return [n for n in trees.walk(source.tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
+@kept(4)
+def _stored(source: Source) -> frozenset[str]:
+    """All names that something is assigned to, wherever."""
+    names = (n for n in trees.walk(source.tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))
+    return frozenset(n.id for n in names)
 
 
 def _perhaps(at: ast.AST, child: ast.AST) -> bool:
@@ -199,6 +212,9 @@ def _perhaps(at: ast.AST, child: ast.AST) -> bool:
         return child is not at.test and not (_is_main(at.test) and child in at.body)
     if isinstance(at, ast.Try):
         return bool(at.handlers) or child in at.orelse
+    if isinstance(at, ast.With):
+        opened = (one.context_expr for one in at.items)
+        return any(isinstance(one, ast.Call) and finding.called(one) == "suppress" for one in opened)
     if isinstance(at, ast.For):
         return child in at.orelse
     return isinstance(at, PERHAPS) or at.__class__.__name__ == "TryStar"
@@ -211,16 +227,21 @@ def _is_main(test: ast.expr) -> bool:
 
 def _may_end(source: Source, loop: ast.For, step: ast.AST) -> bool:
     """Whether something in a loop may end it early, or begin the next turn without the step."""
-    line = getattr(step, "lineno", 0)
-    for node in scopes.own(loop.body):
-        if isinstance(node, (ast.Return, ast.Raise)) or _exits(node):
-            return True
-        if isinstance(node, ast.Break) and _loop_of(source, node) is loop:
-            return True
-        if isinstance(node, ast.Continue) and node.lineno < line and _loop_of(source, node) is loop:
-            return True
+    ends, next_turn = _ends(source, loop)
+    return ends or next_turn < getattr(step, "lineno", 0)
+
+
+@kept(512)
+def _ends(source: Source, loop: ast.For) -> tuple[bool, float]:
+    """Whether something in a loop may end it early, and the first line that may begin its next turn."""
+    nodes = list(scopes.own(loop.body))
+    mine = [n for n in nodes if isinstance(n, (ast.Break, ast.Continue)) and _loop_of(source, n) is loop]
+    next_turn = min((n.lineno for n in mine if isinstance(n, ast.Continue)), default=inf)
+    if any(isinstance(n, (ast.Return, ast.Raise)) or _exits(n) for n in nodes):
+        return True, next_turn
     inside = (n for function in source.called(loop)[1:] for n in trees.walk(function))
-    return any(isinstance(n, ast.Raise) or _exits(n) for n in inside)
+    ends = any(isinstance(n, ast.Break) for n in mine) or any(isinstance(n, ast.Raise) or _exits(n) for n in inside)
+    return ends, next_turn
 
 
 def _exits(node: ast.AST) -> bool:
@@ -277,15 +298,19 @@ def _length(source: Source, over: ast.expr, depth: int) -> int | None:
     if name not in ("range", "trange") or not 1 <= len(over.args) <= 3:
         return None
     bounds = [_number(source, one, depth - 1) for one in over.args]
-    known = [one for one in bounds if one is not None and abs(one) <= MOST]
+    known = [one for one in bounds if one is not None]
     if len(known) < len(bounds) or (len(known) == 3 and not known[2]):
         return None
     return len(range(*known))
 
 
 def _number(source: Source, node: ast.expr | None, depth: int) -> int | None:
-    if node is None or not depth:
-        return None
+    """A whole number of at most ``MOST``, also on the way to it."""
+    found = _worked_out(source, node, depth) if node is not None and depth else None
+    return found if found is not None and abs(found) <= MOST else None
+
+
+def _worked_out(source: Source, node: ast.expr, depth: int) -> int | None:
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, int) and not isinstance(node.value, bool) else None
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -304,6 +329,7 @@ def _computed(op: ast.operator, left: int, right: int) -> int | None:
     return plain.get(type(op))
 
 
+@kept(512)
 def _of_name(source: Source, node: ast.Name, depth: int) -> int | None:
     """Of the one assignment of a name, or of what all calls give a parameter."""
     where = values.scope(source, node, node.id)
@@ -314,8 +340,11 @@ def _of_name(source: Source, node: ast.Name, depth: int) -> int | None:
     if not isinstance(bound[0], ast.arg) or not isinstance(where, FUNCTIONS):
         return _number(source, values.assigned(source, node), depth - 1)
     calls = _calls(source, where) if isinstance(where, ast.FunctionDef) else []
-    given = {_number(source, _given(source, where, call, node.id), depth - 1) for call in calls}
-    return given.pop() if len(given) == 1 else None
+    first = _number(source, _given(source, where, calls[0], node.id), depth - 1) if calls else None
+    same = first is not None and all(
+        _number(source, _given(source, where, call, node.id), depth - 1) == first for call in calls[1:]
+    )
+    return first if same else None
 
 
 def _given(source: Source, function: ast.AST, call: ast.Call, name: str) -> ast.expr | None:
