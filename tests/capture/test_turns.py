@@ -121,7 +121,11 @@ def test_until_training_begins_it_asks_at_once(stop: _thread.LockType) -> None:
 
 
 def test_the_end_puts_the_interval_back(stop: _thread.LockType, late: Callable[..., None], as_before: float) -> None:
-    turned(stop, late, lambda turns: (turns.wait(0.0001), turns.end()))
+    def then(turns: Turns) -> None:
+        turns.wait(0.0001)
+        turns.end()
+
+    turned(stop, late, then)
     assert sys.getswitchinterval() == as_before
 
 
