@@ -290,4 +290,4 @@ def _work_ms(trace: Trace, calls: Spans) -> float:
     if trace.kernels is None or each < MOSTLY:
         return median
     each = max(each, 1.0)
-    return min(median, graph_ms(trace.kernels.count / each, trace.kernels.busy_ms / each))
+    return min(median, graph_ms(trace, trace.kernels.count / each, trace.kernels.busy_ms / each))
