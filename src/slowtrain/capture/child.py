@@ -24,6 +24,7 @@ from slowtrain.capture.growth import GrowthWatch
 from slowtrain.capture.items import ItemPatches
 from slowtrain.capture.keras import KerasPatches
 from slowtrain.capture.lines import LineClock
+from slowtrain.capture.objects import ObjectsWatch
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.rows import PlainRows
 from slowtrain.capture.sampling import LossWatch, MachineSampler, StackSampler
@@ -102,7 +103,7 @@ def install(
     sys.meta_path.insert(0, clock)
     recorder.at_exit.append(lambda: sys.meta_path.remove(clock))
     recorder.guard("gc", _watch_collector, recorder)
-    _look_now_and_then(recorder, progress, checking)
+    _look_now_and_then(recorder, progress, checking, ObjectsWatch(recorder, progress) if windows else None)
     if not guest:
         recorder.guard("tracebacks", tracebacks.install)
         recorder.guard("failing", failing.install, recorder)
@@ -110,7 +111,9 @@ def install(
     return state, checking
 
 
-def _look_now_and_then(recorder: Recorder, progress: Progress, checking: Checking | None) -> None:
+def _look_now_and_then(
+    recorder: Recorder, progress: Progress, checking: Checking | None, objects: ObjectsWatch | None
+) -> None:
     recorder.every(STACKS_S, StackSampler(recorder))
     recorder.every(0.25, LossWatch(recorder, progress, checking))
     recorder.every(0.1, ArithmeticWatch(recorder))
@@ -118,7 +121,7 @@ def _look_now_and_then(recorder: Recorder, progress: Progress, checking: Checkin
     recorder.every(0.5, framework)
     recorder.at_exit.append(framework)  # of steps that were over before it was asked
     recorder.every(0.35, MachineSampler(recorder))
-    recorder.every(0.1, GrowthWatch(recorder, progress))
+    recorder.every(0.1, GrowthWatch(recorder, progress, objects))
 
 
 def finish(recorder: Recorder) -> None:

@@ -31,7 +31,12 @@ _known: dict[str, bool] = {}  # by file: a code object is costly to look up, for
 
 def is_user(code: CodeType) -> bool:
     """Whether ``code`` is the user's: neither the standard library's, nor an installed package's, nor ours."""
-    name = code.co_filename
+    known = _known.get(code.co_filename)
+    return users(code.co_filename) if known is None else known
+
+
+def users(name: str) -> bool:
+    """The same by the file that code says it is from."""
     known = _known.get(name)
     if known is None:
         made = name.startswith("<") or "__autograph_generated_file" in name

@@ -9,6 +9,7 @@ made. Graphs that code without functions builds are asked how many ops they have
 from __future__ import annotations
 
 import functools
+import math
 import os
 import sys
 import time
@@ -18,6 +19,7 @@ from typing import Any
 
 from slowtrain.capture import holders, sessions
 from slowtrain.capture import jax as on_jax
+from slowtrain.capture.objects import ObjectsWatch
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress
 
@@ -36,27 +38,47 @@ MOST_NAMED = 40  # containers that are written down
 SUSPECT_SHARE = 0.02  # growth of memory since the first step, from which on local variables are looked at too
 SUSPECT_BYTES = 16 << 20
 MOST_DEVICES = 4
+EXPLAINED = 0.5  # of memory's growth by containers: then objects are not counted by type
 
 MEMORY, HELD = "memory", "held"
 
 
 @dataclass
 class _Known:
-    """A container's length; when it was found longer than before, until that has been written down."""
+    """A container's length; when it was found longer than before, until that has been written down.
+
+    ``since``: when it was seen first, and how long; ``moved``: when it became longer last; ``last``: when it was seen
+    last; ``each``: bytes of an element, once it is written down.
+    """
 
     length: int
     seen: list[tuple[int, int]]
     name: int = 0
     small: bool = False  # its elements are: it counts from LEAST_LENGTH on
+    since: tuple[int, int] = (0, 0)
+    moved: int = 0
+    last: int = 0
+    each: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Bytes a nanosecond since it was seen first; infinite where nobody knows what its elements take.
+
+        0 of what has stopped growing: for half of the time.
+        """
+        grown, seen = self.length - self.since[1], self.last - self.since[0]
+        return grown * self.each / seen if self.name and grown > 0 and self.last - self.moved < seen / 2 else 0.0
 
 
 class GrowthWatch:
     """Called every few ticks of the recorder's thread; does nothing before the first step."""
 
-    def __init__(self, recorder: Recorder, progress: Progress) -> None:
+    def __init__(self, recorder: Recorder, progress: Progress, objects: ObjectsWatch | None = None) -> None:
         self.recorder = recorder
         self.progress = progress
+        self.objects = objects
         self.walks = 0
+        self._suspecting = 0  # walks since memory has grown
         self.spent_ns = 0
         self._read = _reader()
         self._devices: list[tuple[str, Callable[[], dict[str, int]]]] | None = None
@@ -85,6 +107,8 @@ class GrowthWatch:
         if at >= self._graphs_due_ns:
             self._graphs_due_ns = at + int((at - self._begun_ns) * WALK_SHARE)
             self.recorder.guard("graphs", self._count, at)
+        if self.objects is not None:
+            self.objects.wait(at)
 
     def _allowed_ns(self, at: int) -> float:
         return FIRST_NS + (GROWN_NS if self._suspected else 0) + COST_SHARE * (at - self._made_ns)
@@ -98,6 +122,8 @@ class GrowthWatch:
             self._first_bytes = self._first_bytes or self._bytes
             at = now()
             recorder.span(recorder.name(MEMORY, "anonymous"), at, at, self._bytes)
+            if self.objects is not None:
+                recorder.guard("objects", self.objects.sampled, at, self._bytes, self._unexplained)
         if self._devices is None:
             self._devices = recorder.guard("devices", self._gpus) or []
         for device, told in self._devices:
@@ -118,6 +144,11 @@ class GrowthWatch:
         """
         return self._bytes - self._first_bytes > max(SUSPECT_BYTES, SUSPECT_SHARE * self._first_bytes)
 
+    def _unexplained(self, rate: float) -> bool:
+        """Whether containers were looked for often enough, and explain less than half of so many bytes a nanosecond."""
+        told = sum(row.rate for row in self._known.values())
+        return self._suspecting > LEAST_GROWN and told < EXPLAINED * rate
+
     # -- containers
 
     def _walk(self) -> None:
@@ -127,6 +158,7 @@ class GrowthWatch:
                 self._note(found, at)
         finally:
             self.walks += 1
+            self._suspecting += self._suspected
             self.spent_ns += max(time.thread_time_ns() - begun, 1)
             self.recorder.fact("growth", {"walks": self.walks, "cpu_s": self.spent_ns / 1e9, "due_s": self._wall_s(at)})
 
@@ -142,11 +174,14 @@ class GrowthWatch:
         row = self._known.get(found.path)
         if row is None:
             if len(self._known) < MOST_KNOWN:
-                self._known[found.path] = _Known(found.length, [(at, found.length)])
+                seen = (at, found.length)
+                self._known[found.path] = _Known(found.length, [seen], since=seen)
             return
+        row.last = at
         before, row.length = row.length, found.length
         if found.length == before:
             return
+        row.moved = at
         if row.name:
             self.recorder.span(row.name, at, at, found.length)
             return
@@ -165,6 +200,7 @@ class GrowthWatch:
         """Names a container that grows, with what was seen of it so far."""
         self._named += 1
         row.name = self.recorder.name(HELD, path, **about)
+        row.each = math.inf if about.get("at_least") else about.get("element_bytes") or math.inf
         for then, length in row.seen:
             self.recorder.span(row.name, then, then, length)
         row.seen.clear()
