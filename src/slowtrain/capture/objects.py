@@ -24,10 +24,11 @@ from slowtrain.capture.patching import MARK, on_import
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress
 
+tracer: Any
 try:
     import _tracemalloc as tracer  # not tracemalloc: a script that imports it is to be the first to do so
 except ImportError:  # not CPython
-    tracer = None  # type: ignore[assignment]
+    tracer = None
 
 LEAST_BYTES = 64 << 20  # gained in the second half of the time since the first step; and again until the second look
 FIRST_NS = 3_000_000_000  # since the first step: before that, everything grows
@@ -277,7 +278,7 @@ def kept() -> dict[At, Sum]:
     try:
         stacks: dict[int, list[Any]] = {}
         traces = tracer._get_traces()
-        for _, size, stack, _ in traces:
+        for _, size, stack, *_ in traces:
             row = stacks.get(id(stack))  # the same for all from there
             if row is None:
                 stacks[id(stack)] = [stack, size, 1]

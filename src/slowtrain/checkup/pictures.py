@@ -14,6 +14,7 @@ from slowtrain.trace.pipeline import Node, Pipeline, Written
 NEAR = 0.02  # of the run: windows as near as this are drawn as one
 MOST_POINTS = 4000  # of a chart; more are thinned to the largest and smallest of each stretch
 LANES = ("next", "feed", "function", "readback", "callback", "trace", "gc", "gradient")
+OTHERS = {"objects": "objects counted", "allocations": "allocations recorded"}  # windows that are not the profiler's
 SERIES = (
     ("memory of the process", "rss_bytes", "bytes"),
     ("processor, all cores of the machine", "cpu_mean_share", "share"),
@@ -50,10 +51,11 @@ def bands(trace: Trace) -> tuple[Band, ...]:
     found: list[Band] = []
     for event in trace.events_of("window"):
         start, end = event.start_ms / 1e3, event.end_ms / 1e3
+        said = OTHERS.get(event.name, "profiler window")
         # The line tracer follows the profiler at once: one stretch to look at.
-        if found and start - found[-1].end < NEAR * trace.run_ms / 1e3:
+        if found and found[-1].name == said and start - found[-1].end < NEAR * trace.run_ms / 1e3:
             start = found.pop().start
-        found.append(Band("profiler window", start, end))
+        found.append(Band(said, start, end))
     validation = [e for e in trace.events_of("loop") if e.name == "evaluate" and e.data.get("nested")]
     return (*found, *(Band("validation", e.start_ms / 1e3, e.end_ms / 1e3) for e in validation[:200]))
 

@@ -307,7 +307,7 @@ def _footer(checkup: Checkup) -> Markup:
             if inflation is not None
             else "at a cost that was not measured"
         )
-        said.append(el("p", f"Steps in a profiler window: {window.steps}, {cost}."))
+        said.append(el("p", f"Steps in a window of the recorder's: {window.steps}, {cost}."))
     said.append(
         el(
             "p",

@@ -32,6 +32,7 @@ LASTING = 0.3  # of the mean growth that the last quarter must show: less is a p
 BASE = 0.25  # quantile of a stretch: above it stand the tensors that a step needs for a moment
 CALLS = 5  # so many calls of fit, predict or evaluate from one line: growth is told per call
 MOST_CALLS = 24
+HALF = 0.5  # a step: what there is less of is told in a thousand
 
 # One-sided 99.5 % quantiles of Student's t by degrees of freedom, from LEAST_FINE - 2 on.
 T995 = (3.17, 3.11, 3.05, 3.01, 2.98, 2.95, 2.92, 2.90, 2.88, 2.86, 2.85, 2.83, 2.82)
@@ -94,6 +95,12 @@ class Unit:
     steps: float
     place: Place | None = None
     count: int = 0
+
+    def pace(self, per_step: float) -> str:
+        """So many a step, as people count them."""
+        if self.place is not None:
+            return f"{plain(per_step * self.steps)} per {self.name}"
+        return f"{plain(1000 * per_step)} in a thousand steps" if per_step < HALF else f"{plain(per_step)} a step"
 
 
 def anonymous(trace: Trace) -> tuple[Floats, Floats]:

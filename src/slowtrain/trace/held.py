@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slowtrain.figures import plain
 from slowtrain.model import Place
 from slowtrain.trace import Floats, Trace, place_of
 from slowtrain.trace.growth import Slope, Unit, size, steps_done
@@ -52,13 +51,8 @@ class Holder:
             told, name = (unit.steps, unit.name) if unit.place is not None else (1.0, "step")
             grows = f"grows by {size(told * self.per_step)} per {name}"
             return f"`{self.path}` ({self.kind}) has {size(self.length)} and {grows}"
-        pace = f"{plain(self.per_step)} a step"
-        if unit.place is not None:
-            pace = f"{plain(self.per_step * unit.steps)} per {unit.name}"
-        elif self.per_step < 0.5:
-            pace = f"{plain(1000 * self.per_step)} in a thousand steps"
         what = self.element if self.element not in ("", "NoneType") else "element"
-        return f"`{self.path}` holds {self.length:,} × {what}{each} and grows by {pace}"
+        return f"`{self.path}` holds {self.length:,} × {what}{each} and grows by {unit.pace(self.per_step)}"
 
 
 def holders(trace: Trace) -> list[Holder]:

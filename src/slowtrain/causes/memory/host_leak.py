@@ -14,10 +14,11 @@ from slowtrain.source.reading import gathering
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.memory import growing
 from slowtrain.source.spots.memory import kept as spotted
-from slowtrain.trace import Trace, growth, held, slowing
+from slowtrain.trace import Trace, growth, held, objects, slowing
 from slowtrain.trace.feeding import free_bytes
-from slowtrain.trace.growth import Unit
+from slowtrain.trace.growth import Slope, Unit
 from slowtrain.trace.held import Holder
+from slowtrain.trace.objects import Kept
 from slowtrain.whatif import Remedy
 
 LEAST_BYTES = 32 << 20  # gained after warm-up: recordings of healthy and cured scripts of clinic/ gained 13 MB at most
@@ -49,7 +50,9 @@ class HostLeak(Cause):
     array whose place a longer one takes again and again counts by its bytes, with the line that joins them.
     Where memory swings too much for the interval, or grew by far more than they explain, those count for themselves:
     8 MiB in containers that grow to the end, and memory that grew at least half as fast. When memory is full counts
-    that steps get slower, where they do.
+    that steps get slower, where they do. Where none of these explains it while the run goes on growing, all objects are
+    counted by type, twice, and allocations recorded for a few steps, once: types that become more, and the lines that
+    make what is kept.
 
     ## What to do
     Keep numbers, not tensors: `float(loss)`, `prediction.numpy()`, a running metric. Give buffers a limit
@@ -79,21 +82,22 @@ class HostLeak(Cause):
         if not why and own is not None:  # work on what is kept may take as much again, and more, until it is freed
             found, why = own, held.reasons(keeping, own.per_step)
         traced = growth.functions_made(trace)
-        if not why:
-            if found.total_bytes <= FILLED * growth.filled_bytes(trace):
-                return None
-            few = traced * found.steps < LEAST_TRACES
-            # What only circles of references keep is freed when Python's collector goes through all objects.
-            if few and (found.total_bytes < LEAST_UNEXPLAINED_BYTES or not growth.collected(trace)):
-                return None
+        retraced = traced * found.steps >= LEAST_TRACES
+        behind = None if why or retraced else objects.kept(trace, found.per_step)
+        if not why and not _believed(trace, found, retraced, behind):
+            return None
         left = free_bytes(trace)
         hours = found.hours(left, trace.step_ms)
         if hours is not None and hours > LONGEST_H:
             return None
         hours = found.hours(left, trace.step_ms, slowing.slower_ms(trace))
-        numbers = found.numbers(hours) | {"traces_per_step": traced}
-        said = [found.said(growth.unit(trace)), _what(why, traced, growth.unit(trace)), found.until(left, hours)]
-        return Evidence("; ".join(filter(None, said)), numbers, gathering.places(trace, why, retraced=traced > 0))
+        numbers = found.numbers(hours) | {"traces_per_step": traced} | (behind.numbers() if behind is not None else {})
+        unit = growth.unit(trace)
+        said = [found.said(unit), _what(why, traced, unit, behind), found.until(left, hours)]
+        places = gathering.places(trace, why, retraced=traced > 0)
+        if behind is not None and behind.places:
+            places = behind.places
+        return Evidence("; ".join(filter(None, said)), numbers, places)
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         return []  # memory that is kept costs no time until it is full
@@ -128,13 +132,11 @@ class HostLeak(Cause):
             yield from _models(why[0])
         elif why:
             yield _limit(trace, why)
-        elif evidence.numbers["traces_per_step"]:
+        elif evidence.numbers["traces_per_step"] and not objects.NUMBERS & evidence.numbers.keys():
             yield Prescription("advice", Effect.EXACT, "make functions and models once, outside the loop")
             yield Prescription("advice", Effect.EXACT, "call keras.backend.clear_session() between models")
         else:
-            yield Prescription(
-                "advice", Effect.EXACT, "look for what is kept: tracemalloc between two epochs names its line"
-            )
+            yield _sought(objects.kept(trace, evidence.numbers["per_step_bytes"]))
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Gradients or other tensors of each step kept in a list; arrays that grow; ops made in a session's loop."""
@@ -237,6 +239,17 @@ class HostLeak(Cause):
         @event trace name=train_step start=0 times=400 every=10 data={"nth":3,"site":["train.py",7]}
         @sample available_bytes=20000000000
         """,
+        # Objects that no name leads to, by type and line, and less of it than without a line.
+        """
+        step    1111111111
+        device  ....kkkkkk
+        @repeat 400
+        @grow memory anonymous from=600000000 by=700000 every=40
+        @event window name=objects start=2000 end=2060
+        & data={"tracked":400000,"collects":false,"steps":100,"types":[["dict",90000,2600],["__main__.Node",9000,2500]]}
+        @event window name=allocations start=2100 end=2400
+        & data={"steps":15,"lines":[["train.py",9,true,2400000,380],["/lib/parts.py",40,false,9000,30]]}
+        """,
     )
     quiet = (
         # It fills, and then stands still.
@@ -247,6 +260,15 @@ class HostLeak(Cause):
         @grow memory anonymous from=600000000 by=4000000 every=40 until=1500
         @grow held cache from=4 by=4 every=40 until=1500 detail={"path":"cache","kind":"dict","element":"ndarray",
         & "element_bytes":1000000,"file":"train.py","named":"cache"}
+        """,
+        # Objects that may be in circles: the collector has yet to come by.
+        """
+        step    1111111111
+        device  ....kkkkkk
+        @repeat 400
+        @grow memory anonymous from=600000000 by=3000000 every=40
+        @event window name=objects start=2000 end=2060
+        & data={"tracked":400000,"collects":true,"steps":100,"types":[["__main__.Node",9000,2500],["dict",90000,2500]]}
         """,
         # A shuffle buffer that fills throughout.
         """
@@ -318,12 +340,36 @@ def _edited(trace: Trace, one: Holder, cure: Callable[[Source, kept.Kept], list[
     return ()
 
 
-def _what(why: Sequence[Holder], traced: float, unit: Unit) -> str:
+def _believed(trace: Trace, found: Slope, retraced: bool, behind: Kept | None) -> bool:
+    """Whether memory that no name of the script's leads to is kept for good; less will do where a line makes it."""
+    if found.total_bytes <= FILLED * growth.filled_bytes(trace):
+        return False
+    # What only circles of references keep is freed when Python's collector goes through all objects.
+    stays = growth.collected(trace) or (behind is not None and not behind.collects)
+    least = LEAST_BYTES if behind is not None and behind.lines else LEAST_UNEXPLAINED_BYTES
+    return retraced or (stays and found.total_bytes >= least)
+
+
+def _sought(behind: Kept | None) -> Prescription:
+    """Of what no name leads to: how it is found."""
+    if behind is not None and not behind.collects:
+        says = "leave Python's collector on, or call gc.collect() now and then: nothing else frees circles"
+    elif behind is not None and behind.kinds:
+        says = f"look who refers to objects of type `{behind.kinds[0].name}`: gc.get_referrers() of one of them"
+    elif behind is not None:
+        says = "look what becomes of what is made there: gc.get_referrers() of it, some steps later"
+    else:
+        says = "look for what is kept: tracemalloc between two epochs names its line"
+    return Prescription("advice", Effect.EXACT, says)
+
+
+def _what(why: Sequence[Holder], traced: float, unit: Unit, behind: Kept | None) -> str:
     if why:
         return "; ".join(one.said(unit) for one in why[:2])
-    if traced * unit.steps >= RETRACED or unit.steps == 1000.0:
+    if behind is None and traced and (traced * unit.steps >= RETRACED or unit.steps == 1000.0):
         return f"functions are traced again, {_count(traced * unit.steps)} per {unit.name}, and each keeps its graph"
-    return "what keeps it is behind none of the script's own names"
+    says = "what keeps it is behind none of the script's own names"
+    return f"{says}: {behind.said(unit)}" if behind is not None else says
 
 
 def _count(value: float) -> str:

@@ -1,0 +1,107 @@
+"""What memory that grows is made of where no name of the script's leads to it: objects by type, and who makes them.
+
+Types were counted twice in the run, and what is allocated and kept was recorded for a few steps; capture/objects.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slowtrain.model import Place
+from slowtrain.trace import Trace
+from slowtrain.trace.growth import Unit, size
+
+AN_OBJECT = 256 << 10  # bytes: memory that grows with fewer objects than one for so many does not grow by them
+ALIKE = 0.25  # of the type that grew most: others that grew as much are parts of the same
+MADE_SHARE = 0.3  # of the growth: what a line, or a few, must make and keep to be named
+PART = 0.1  # of the growth, for a line to be one of the few
+MOST_KINDS, MOST_LINES = 3, 2
+OBJECTS, MADE = "kept_objects_per_step", "made_per_step_bytes"
+NUMBERS = frozenset({OBJECTS, MADE})
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type of objects, by module and name: ``per_step`` more in each step, ``count`` in the end."""
+
+    name: str
+    count: int
+    per_step: float
+
+
+@dataclass(frozen=True)
+class Made:
+    """A line that allocates what is kept, in Python's own allocators and NumPy's; a library's unless ``users``."""
+
+    place: Place
+    bytes_per_step: float
+    users: bool
+
+
+@dataclass(frozen=True)
+class Kept:
+    """``steps``: of those in which allocations were recorded. ``collects``: Python's collector was on."""
+
+    kinds: tuple[Kind, ...]
+    lines: tuple[Made, ...]
+    steps: int
+    collects: bool
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The script's own lines."""
+        return tuple(line.place for line in self.lines if line.users)
+
+    def numbers(self) -> dict[str, float]:
+        """As evidence has them."""
+        found = {OBJECTS: self.kinds[0].per_step} if self.kinds else {}
+        return found | ({MADE: sum(m.bytes_per_step for m in self.lines)} if self.lines else {})
+
+    def said(self, unit: Unit) -> str:
+        kinds = [f"objects of type `{k.name}`: {unit.pace(k.per_step)} more" for k in self.kinds]
+        lines = [f"{size(m.bytes_per_step)} a step made and kept at {_short(m.place)}" for m in self.lines]
+        if lines:
+            lines[-1] += f" (in {self.steps} steps, by Python's own allocators and NumPy's alone)"
+        off = [] if self.collects else ["Python's collector is off, so that what circles of references keep stays"]
+        return "; ".join([*kinds, *lines, *off])
+
+
+def kept(trace: Trace, per_step: float) -> Kept | None:
+    """What was seen to be kept of ``per_step`` bytes; None where nobody looked, or what was found is too little."""
+    events = list(trace.events_of("window"))
+    looks = [e.data for e in events if e.name == "objects" and e.data.get("steps")]
+    traced = [e.data for e in events if e.name == "allocations" and e.data.get("steps")]
+    kinds = _kinds(looks[-1], per_step) if looks else ()
+    lines = _lines(traced[-1], per_step) if traced else ()
+    if not kinds and not lines:
+        return None
+    return Kept(kinds, lines, int(traced[-1]["steps"]) if lines else 0, bool(looks[-1].get("collects", True)))
+
+
+def _kinds(look: Mapping[str, Any], per_step: float) -> tuple[Kind, ...]:
+    """The fastest types, those of modules first: a list or a dictionary is most often a part of something."""
+    rows = [row for row in look.get("types", ()) if row[2] > 0]
+    found = [Kind(str(name), int(count), more / look["steps"]) for name, count, more in rows]
+    if sum(k.per_step for k in found) * AN_OBJECT < per_step:
+        return ()
+    most = max(k.per_step for k in found)
+    alike = [k for k in found if k.per_step >= ALIKE * most]
+    return tuple(sorted(alike, key=lambda k: ("." not in k.name, -k.per_step))[:MOST_KINDS])
+
+
+def _lines(traced: Mapping[str, Any], per_step: float) -> tuple[Made, ...]:
+    found = list(_made(traced))
+    parts = [m for m in found if m.bytes_per_step >= PART * per_step][:MOST_LINES]
+    return tuple(parts) if sum(m.bytes_per_step for m in parts) >= MADE_SHARE * per_step else ()
+
+
+def _made(traced: Mapping[str, Any]) -> Iterator[Made]:
+    for file, line, users, grown, _ in traced.get("lines", ()):
+        yield Made(Place(str(file), int(line)), grown / traced["steps"], bool(users))
+
+
+def _short(place: Place) -> str:
+    return f"{Path(place.file).name}:{place.line}"
