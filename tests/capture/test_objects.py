@@ -6,6 +6,7 @@ import _tracemalloc as tracer
 import gc
 import importlib
 import os
+import re
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -262,6 +263,17 @@ def test_it_is_off_where_no_step_comes_along(recorder: Recorder, monkeypatch: py
     assert run.progress.boundary is None
 
 
+@pytest.mark.parametrize("limit", ["MOST_BLOCKS", "MOST_TRACKED"])
+def test_too_many_objects_are_not_gone_through(recorder: Recorder, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setattr(objects, limit, 1000)
+    run = Run(recorder, monkeypatch)
+    run.sampled(0)
+    run.steps(1)
+    assert run.watch.over
+    assert run.progress.boundary is None
+    assert run.told("objects") == []
+
+
 def test_windows_of_the_profilers_go_first(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(recorder, monkeypatch)
     called: list[int] = []
@@ -284,9 +296,12 @@ def test_nothing_of_the_scripts_is_called_or_lives_longer_for_having_been_counte
         pass
 
     one = Shy()
-    before = objects.alive()[1]
+    before = objects.alive()
     others = [Shy() for _ in range(30)]
-    assert (objects.alive()[1] - before)[f"{__name__}.Shy"] == 30
+    after = objects.alive()
+    assert before is not None
+    assert after is not None
+    assert (after - before)[f"{__name__}.Shy"] == 30
     gone = weakref.ref(one)
     del one, others
     assert gone() is None
@@ -338,7 +353,7 @@ def test_a_leak_in_circles_is_named_with_type_and_line(tmp_path: Path, native: s
     trace = build.load(done.folder)
     evidence = HostLeak().examine(trace)
     assert evidence is not None
-    assert "objects of type `__main__.Node`: 4 a step more" in evidence.says
+    assert re.search(r"`Node`: [\d,]+ objects, 4 a step more", evidence.says)
     assert evidence.numbers["made_per_step_bytes"] == pytest.approx(4 * 2000 * 32, rel=0.1)
     line = next(n for n, text in enumerate(LEAKY.splitlines(), 1) if "self.filled" in text)
     assert [p.line for p in evidence.where] == [line]
@@ -346,7 +361,6 @@ def test_a_leak_in_circles_is_named_with_type_and_line(tmp_path: Path, native: s
     assert [e.name for e in inside] == ["objects", "objects", "allocations"]
     for event in inside:
         touched = (trace.steps.end_ms > event.start_ms) & (trace.steps.start_ms < event.end_ms)
-        assert touched.any()
         assert not trace.steps.steady[touched].any()
 
 

@@ -34,7 +34,7 @@ def test_types_that_grew_most_are_told_with_the_line_that_makes_them() -> None:
     assert [(k.name, k.per_step) for k in found.kinds] == [("__main__.Node", 25.0), ("dict", 26.0)], "cells grew slower"
     assert [(m.place, m.bytes_per_step, m.users) for m in found.lines] == [(Place("/x/train.py", 9), 700_000.0, True)]
     said = found.said(THOUSAND)
-    assert said.startswith("objects of type `__main__.Node`: 25 a step more; objects of type `dict`: 26 a step more; ")
+    assert said.startswith("`Node`: 9,000 objects, 25 a step more; `dict`: 90,000 objects, 26 a step more; ")
     assert "700 kB a step made and kept at train.py:9 (in 20 steps, " in said
     assert found.numbers() == {objects.OBJECTS: 25.0, objects.MADE: 700_000.0}
 
@@ -70,7 +70,7 @@ def test_host_leak_names_what_no_name_leads_to() -> None:
     trace = run(LOOK % NODES, TRACED % '[["train.py",9,true,14000000,400]]')
     evidence = HostLeak().examine(trace)
     assert evidence is not None
-    assert "behind none of the script's own names: objects of type `__main__.Node`: 25 a step more; " in evidence.says
+    assert "behind none of the script's own names: `Node`: 9,000 objects, 25 a step more; " in evidence.says
     assert evidence.where == (Place("train.py", 9),)
     (cure,) = HostLeak().prescribe(trace, evidence)
     assert "gc.get_referrers()" in cure.says

@@ -16,7 +16,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from slowtrain.capture import frames
 from slowtrain.capture.contents import module_of, type_name
@@ -36,13 +36,13 @@ PARTS, EVEN = 5, 0.5  # of that half; of its share of the growth each has to bri
 RISES = 3  # each of a quarter of LEAST_BYTES, with which Python's blocks have to rise
 BYTES_A_BLOCK = 256 << 10  # memory that grows with fewer blocks than that is not made of Python's objects
 MOST_LOOKS = 3  # one is made in vain where what trains came only after it
-MOST_BLOCKS = 4_000_000  # a first look: each object is a block at least, two of three blocks are no such objects
-MOST_TRACKED = 2_000_000  # objects, for the second: 0.14 µs each
+MOST_BLOCKS = 16_000_000  # there are no more objects than blocks, mostly far fewer: their list takes 8 bytes for each
+MOST_TRACKED = 2_000_000  # in that list, to be gone through: 0.14 µs each, with making it
 MOST_TYPES, MOST_LETTERS = 20, 200
 FRAMES = 16  # of each allocation: from a library's line to the script's that called it
 STEPS, HALF = 30, 0.5
 LONGEST_NS = 1_000_000_000
-MOST_TRACES = 32 << 20  # bytes that Python's record itself may take, before it is ended
+MOST_TRACES = 16 << 20  # bytes that Python's record itself may take, before it is ended
 MOST_LINES = 8
 WAIT_NS = 60_000_000_000  # for the boundary of a step, until we give up
 OPEN_NS = 5_000_000_000  # the same while allocations are recorded
@@ -51,6 +51,7 @@ _NOBODYS = (os.path.join(os.path.dirname(os.path.dirname(__file__)), ""), MARK, 
 At = tuple[str, int, bool]  # a line, and whether it is the user's
 Sum = tuple[int, int]  # bytes and number of what was allocated there and is alive
 Line = tuple[str, int, bool, int, int]
+Trace = tuple[Any, ...]  # of one block: domain, bytes, its stack, innermost first
 
 
 class Gaining:
@@ -102,18 +103,18 @@ class _Look:
     kind: int
     used: int
     blocks: int
-    tracked: int
     counts: Counter[str]
 
 
 @dataclass
 class _Open:
-    """While allocations are recorded: since when, and what was kept ``half`` way, after so many steps."""
+    """While allocations are recorded: since when, and after how many steps; what was kept ``half`` way, and when."""
 
     begun_ns: int
+    half_ns: int
     since: int
     half: int = 0
-    kept: dict[At, Sum] | None = None
+    kept: Sequence[Trace] | None = None
 
 
 class ObjectsWatch:
@@ -186,16 +187,15 @@ class ObjectsWatch:
         blocks, first = sys.getallocatedblocks(), self._first
         if first is not None and (steps <= first.steps or self.progress.kind != first.kind):
             first = None  # steps count anew
-        many = blocks > MOST_BLOCKS if first is None else first.tracked + blocks - first.blocks > MOST_TRACKED
-        if many or self._looks >= MOST_LOOKS:
+        begun = now()
+        counts = alive() if blocks <= MOST_BLOCKS and self._looks < MOST_LOOKS else None
+        if counts is None:
             self._end()
             return
         self._looks += 1
-        begun = now()
-        tracked, counts = alive()
-        look = _Look(now(), steps, self.progress.kind, self._used, blocks, tracked, counts)
+        look = _Look(now(), steps, self.progress.kind, self._used, blocks, counts)
         self._first, self._due = first or look, None
-        about: dict[str, Any] = {"tracked": tracked, "collects": gc.isenabled()}
+        about: dict[str, Any] = {"tracked": sum(counts.values()), "collects": gc.isenabled()}
         if first is not None:
             grown = (counts - first.counts).most_common(MOST_TYPES)
             about["steps"] = steps - first.steps
@@ -221,7 +221,7 @@ class ObjectsWatch:
             os.register_at_fork(before=self._stop)
             on_import(self.recorder, "tracemalloc", lambda _: self._stop())
         self._asked_ns = now()
-        self._open.append(_Open(self._asked_ns, steps))
+        self._open.append(_Open(self._asked_ns, self._asked_ns, steps, steps))
         self._due = self._traced
         tracer.start(FRAMES)
 
@@ -231,16 +231,16 @@ class ObjectsWatch:
             self._end()
             return
         window, takes = self._open[0], tracer.get_tracemalloc_memory()
-        past = max((steps - window.since) / STEPS, (now() - window.begun_ns) / LONGEST_NS, takes / MOST_TRACES)
+        parts = 1 if window.kept is None else 2
+        past = max((steps - window.half) / STEPS, (now() - window.half_ns) / LONGEST_NS, takes / MOST_TRACES / parts)
         if takes > 4 * MOST_TRACES:  # to go through them takes longer than they are worth
             self._end()
-        elif window.kept is None and past >= HALF:
-            window.half, window.kept = steps, kept()
-        elif window.kept is not None and past >= 1:
-            before, after = window.kept, kept()
-            more = [(*at, *_less(now_, before.get(at, (0, 0)))) for at, now_ in after.items()]
-            more = sorted((row for row in more if row[3] > 0), key=lambda row: -row[3])
-            self._stop(steps - window.half, more[:MOST_LINES])
+        elif past >= HALF and window.kept is None:
+            window.kept, window.half, window.half_ns = traces(), steps, now()
+        elif past >= HALF and window.kept is not None:
+            before, after = window.kept, traces()
+            tracer.stop()  # what is allocated in going through them is not recorded: twice as slow
+            self._stop(steps - window.half, more(before, after))
             self._end()
 
     def _stop(self, steps: int = 0, lines: Sequence[Line] = ()) -> None:
@@ -253,14 +253,16 @@ class ObjectsWatch:
         self.recorder.event("window", "allocations", window.begun_ns, now(), steps=steps, lines=lines)
 
 
-def alive() -> tuple[int, Counter[str]]:
-    """How many objects the collector knows, and of which types: by module and name.
+def alive() -> Counter[str] | None:
+    """Objects that the collector knows, by module and name of their type; None of too many.
 
     Nothing of theirs is called: a type is told by its id, for to hash it may be to call its metaclass.
     """
     objects = gc.get_objects()
-    kinds = list(map(type, objects))
+    kinds = list(map(type, objects)) if len(objects) <= MOST_TRACKED else None
     del objects
+    if kinds is None:
+        return None
     numbers = list(map(id, kinds))
     by_number = dict(zip(numbers, kinds, strict=True))
     found: Counter[str] = Counter()
@@ -268,37 +270,47 @@ def alive() -> tuple[int, Counter[str]]:
         kind = by_number[number]
         module = module_of(kind)
         found[str(type_name(kind)) if module == "builtins" else f"{module}.{type_name(kind)}"] += count
-    return len(numbers), found
+    return found
 
 
-def kept() -> dict[At, Sum]:
-    """Bytes and number of what was allocated since the record began and is alive, by file, line, whether the user's."""
+def traces() -> Sequence[Trace]:
+    """What was allocated since the record began and is alive, block by block."""
     collects = gc.isenabled()
     gc.disable()  # a tuple for each: the collector would come again and again
     try:
-        stacks: dict[int, list[Any]] = {}
-        traces = tracer._get_traces()
-        for _, size, stack, *_ in traces:
-            row = stacks.get(id(stack))  # the same for all from there
-            if row is None:
-                stacks[id(stack)] = [stack, size, 1]
-            else:
-                row[1] += size
-                row[2] += 1
-        found: dict[At, Sum] = {}
-        for stack, size, count in stacks.values():
-            line = _line(stack)
-            if line is not None:
-                before = found.get(line, (0, 0))
-                found[line] = before[0] + size, before[1] + count
-        return found
+        return cast(Sequence[Trace], tracer._get_traces())
     finally:
         if collects:
             gc.enable()
 
 
-def _less(one: Sum, other: Sum) -> Sum:
-    return one[0] - other[0], one[1] - other[1]
+def more(before: Sequence[Trace], after: Sequence[Trace]) -> list[Line]:
+    """The lines of which more is alive ``after`` than ``before``, by bytes; at most :data:`MOST_LINES`."""
+    known = summed(before)
+    grown = [
+        (*at, size - known.get(at, (0, 0))[0], count - known.get(at, (0, 0))[1])
+        for at, (size, count) in summed(after).items()
+    ]
+    return sorted((row for row in grown if row[3] > 0), key=lambda row: -row[3])[:MOST_LINES]
+
+
+def summed(blocks: Sequence[Trace]) -> dict[At, Sum]:
+    """Bytes and number of blocks by file, line, and whether that is the user's."""
+    stacks: dict[int, list[Any]] = {}
+    for _, size, stack, *_ in blocks:
+        row = stacks.get(id(stack))  # the same object for all from there
+        if row is None:
+            stacks[id(stack)] = [stack, size, 1]
+        else:
+            row[1] += size
+            row[2] += 1
+    found: dict[At, Sum] = {}
+    for stack, size, count in stacks.values():
+        line = _line(stack)
+        if line is not None:
+            before = found.get(line, (0, 0))
+            found[line] = before[0] + size, before[1] + count
+    return found
 
 
 def _line(stack: Any) -> At | None:

@@ -188,16 +188,17 @@ def _joined(trace: Trace, at_ms: Floats, bytes_used: Floats) -> tuple[Floats, Fl
     x = steps_done(trace, at)
     inside = np.zeros(len(at), dtype=bool)
     for event in trace.events_of("window"):
-        if event.name == "lines":  # traces lines: keeps next to nothing
+        if event.name in ("lines", "objects"):  # traces lines, counts objects: keeps next to nothing
             continue
         mine = (at >= event.start_ms) & (at <= event.end_ms)
         inside |= mine
-        before, after = at < event.start_ms, at > event.end_ms
-        if before.any() and after.any():
-            near_before, near_after = y[before & ~inside][-3:], y[after & ~inside][:3]
-            if len(near_before) and len(near_after):
-                y[after] -= np.median(near_after) - np.median(near_before)
-                x[after] -= x[after][0] - x[before][-1]
+        before = np.flatnonzero((at < event.start_ms) & ~inside)[-3:]
+        after = np.flatnonzero((at > event.end_ms) & ~inside)
+        if len(before) and len(after):
+            # As many steps are left out as the memory is of, which may grow meanwhile.
+            near = after[:3]
+            y[after] -= np.median(y[near]) - np.median(y[before])
+            x[after] -= np.median(x[near]) - np.median(x[before])
     return x[~inside], y[~inside]
 
 

@@ -31,6 +31,10 @@ class Kind:
     count: int
     per_step: float
 
+    @property
+    def short(self) -> str:
+        return self.name.removeprefix("__main__.")
+
 
 @dataclass(frozen=True)
 class Made:
@@ -61,7 +65,7 @@ class Kept:
         return found | ({MADE: sum(m.bytes_per_step for m in self.lines)} if self.lines else {})
 
     def said(self, unit: Unit) -> str:
-        kinds = [f"objects of type `{k.name}`: {unit.pace(k.per_step)} more" for k in self.kinds]
+        kinds = [f"`{k.short}`: {k.count:,} objects, {unit.pace(k.per_step)} more" for k in self.kinds]
         lines = [f"{size(m.bytes_per_step)} a step made and kept at {_short(m.place)}" for m in self.lines]
         if lines:
             lines[-1] += f" (in {self.steps} steps, by Python's own allocators and NumPy's alone)"

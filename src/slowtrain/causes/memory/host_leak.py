@@ -355,7 +355,7 @@ def _sought(behind: Kept | None) -> Prescription:
     if behind is not None and not behind.collects:
         says = "leave Python's collector on, or call gc.collect() now and then: nothing else frees circles"
     elif behind is not None and behind.kinds:
-        says = f"look who refers to objects of type `{behind.kinds[0].name}`: gc.get_referrers() of one of them"
+        says = f"look who refers to objects of type `{behind.kinds[0].short}`: gc.get_referrers() of one of them"
     elif behind is not None:
         says = "look what becomes of what is made there: gc.get_referrers() of it, some steps later"
     else:
