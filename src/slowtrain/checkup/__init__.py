@@ -166,6 +166,8 @@ def _overhead(trace: Trace) -> Overhead:
     share = (float(cpu) + spans * each_s) / float(wall) if wall and cpu is not None else None
     windows = []
     for event in trace.events_of("window"):
+        if event.name == "objects":  # counted between two steps: their time is the phase's
+            continue
         inside = (trace.steps.end_ms > event.start_ms) & (trace.steps.start_ms < event.end_ms)
         near = _neighbours(trace, inside)
         count = int(inside.sum())
