@@ -100,6 +100,13 @@ def test_a_leak_in_stairs_grows() -> None:
     assert found.low <= 8 * MB / 100 <= found.high
 
 
+def test_of_a_leak_as_many_steps_are_cut_out_as_memory() -> None:
+    windows = tuple(Event("window", "profile", 1000.0 * at, 1000.0 * at + 50.0) for at in range(6, 19, 3))
+    found = growth.slope(_trace(windows), AT, PER_STEP * DONE)
+    assert found is not None
+    assert found.per_step == pytest.approx(PER_STEP, rel=0.01)
+
+
 def test_what_a_profiler_window_keeps_is_no_growth() -> None:
     window = Event("window", "profile", 8000.0, 8500.0)
     series = 6e8 + PER_STEP * DONE + 500 * MB * (AT > 8000)
