@@ -73,22 +73,17 @@ def test_memory_that_does_not_go_on_growing_is_left_alone(course: Callable[[floa
 
 
 def test_pythons_own_blocks_have_to_rise_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    def asked(blocks: list[int]) -> list[bool]:
-        left = iter(blocks)
+    def asked(*parts: tuple[int, int]) -> bool:
+        """Of parts of memory's growth, the blocks found in the middle and at the end of each."""
+        left = iter([1000, *(blocks for part in parts for blocks in part)])
         monkeypatch.setattr(sys, "getallocatedblocks", lambda: next(left))
-        gaining = Gaining()
-        return [gaining.of_python(n * LEAST_BYTES // 4) for n in range(len(blocks))]
+        gaining, half = Gaining(), LEAST_BYTES // 8
+        return [gaining.of_python(half * n) for n in range(1 + 2 * len(parts))][-1]
 
-    assert asked([1000, 1100, 1200, 1300]) == [False, False, False, True]
-    assert not any(asked([1000, 1100, 1200, 1200, 1300, 1400]))
-    assert not any(asked([1000, 1010, 1020, 1030, 1040])), "64 MiB are no forty objects"
-
-
-def test_blocks_are_not_counted_before_memory_has_grown_by_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = iter([10**6])  # once
-    monkeypatch.setattr(sys, "getallocatedblocks", lambda: next(counted))
-    gaining = Gaining()
-    assert [gaining.of_python(used) for used in (0, 1, LEAST_BYTES // 4 - 1)] == [False] * 3
+    assert asked((1900, 1950), (2400, 1300), (3000, 1600), (1900, 2500))
+    assert not asked((1900, 1950), (2400, 1300), (3000, 1600)), "not often enough"
+    assert not asked((1900, 1950), (2400, 1300), (3000, 1500), (1900, 2500)), "at their lowest they rose by too little"
+    assert not asked((1100, 1100), (1200, 1200), (1300, 1300), (1400, 1400)), "64 MiB are no four hundred objects"
 
 
 def test_a_healthy_run_is_never_looked_at_and_nobody_waits_for_its_steps(

@@ -34,7 +34,7 @@ LEAST_BYTES = 64 << 20  # gained in the second half of the time since the first 
 FIRST_NS = 3_000_000_000  # since the first step: before that, everything grows
 PARTS, EVEN = 5, 0.5  # of that half; of its share of the growth each has to bring at least so much: no jump, no plateau
 RISES = 3  # each of a quarter of LEAST_BYTES, with which Python's blocks have to rise
-BYTES_A_BLOCK = 256 << 10  # memory that grows with fewer blocks than that is not made of Python's objects
+BYTES_A_BLOCK = 64 << 10  # memory that grows with fewer blocks than that is not made of Python's objects
 MOST_LOOKS = 3  # one is made in vain where what trains came only after it
 MOST_BLOCKS = 16_000_000  # there are no more objects than blocks, mostly far fewer: their list takes 8 bytes for each
 MOST_TRACKED = 2_000_000  # in that list, to be gone through: 0.14 µs each, with making it
@@ -61,6 +61,7 @@ class Gaining:
         self._begun_ns = 0
         self._samples: deque[tuple[int, int]] = deque()
         self._blocks: list[int] = []
+        self._low = 0
         self._due_bytes = 0
 
     def rate(self, at: int, used: int) -> float:
@@ -83,14 +84,19 @@ class Gaining:
         return gained / half if even else 0.0
 
     def of_python(self, used: int) -> bool:
-        """To be asked while memory grows: Python's blocks are counted each time that it has grown by a good part."""
-        if self._blocks and used < self._due_bytes:
-            return False
-        part = LEAST_BYTES // 4
-        self._due_bytes = used + part
-        self._blocks.append(sys.getallocatedblocks())
-        if any(b - a < part // BYTES_A_BLOCK for a, b in itertools.pairwise(self._blocks)):
-            del self._blocks[:-1]
+        """To be asked while memory grows: whether Python's blocks, at their lowest, rose with each good part of it.
+
+        What the collector has yet to free comes and goes, hundreds of blocks at a time.
+        """
+        part, blocks = LEAST_BYTES // 4, sys.getallocatedblocks()
+        self._due_bytes = self._due_bytes or used + part
+        self._low = min(self._low or blocks, blocks)
+        if used >= self._due_bytes:
+            self._due_bytes = used + part
+            self._blocks.append(self._low)
+            self._low = 0
+            if any(b - a < part // BYTES_A_BLOCK for a, b in itertools.pairwise(self._blocks)):
+                del self._blocks[:-1]
         return len(self._blocks) > RISES
 
 
