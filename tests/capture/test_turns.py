@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slowtrain.capture import turns
 from slowtrain.capture.turns import ASKING, SOON_S, Turns
 from slowtrain.trace import recording
 
@@ -54,6 +55,12 @@ def late(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 
 @pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs the tests may have threads of its own."""
+    monkeypatch.setattr(turns, "ALONE", len(sys._current_frames()) + 1)
+
+
+@pytest.fixture(autouse=True)
 def as_before() -> object:
     usual = sys.getswitchinterval()
     yield usual
@@ -64,13 +71,13 @@ def turned(
     stop: _thread.LockType, late: Callable[..., None] | None, then: Callable[[Turns], object], *, trains: bool = True
 ) -> None:
     """Calls ``then`` in a thread that takes turns, after it came late, while the main thread is in Python, too."""
-    turns, done = Turns(stop, lambda: trains), threading.Event()
+    taken, done = Turns(stop, lambda: trains), threading.Event()
 
     def run() -> None:
         if late is not None:
             late()
-        assert not turns.wait(0.001)
-        then(turns)
+        assert not taken.wait(0.001)
+        then(taken)
         done.set()
 
     _thread.start_new_thread(run, ())
@@ -82,11 +89,11 @@ def test_who_came_late_asks_sooner_and_puts_the_interval_back(
 ) -> None:
     seen: list[float] = []
 
-    def then(turns: Turns) -> None:
+    def then(taken: Turns) -> None:
         for _ in range(ASKING):
-            turns.wait(0.0001)
+            taken.wait(0.0001)
             seen.append(sys.getswitchinterval())
-        turns.wait(0.0001)
+        taken.wait(0.0001)
         seen.append(sys.getswitchinterval())
 
     turned(stop, late, then)
@@ -100,8 +107,8 @@ def test_who_came_late_while_the_process_did_nothing_changes_nothing(
     """It was stopped, or other processes had the cores."""
     seen: list[float] = []
 
-    def then(turns: Turns) -> None:
-        turns.wait(0.0001)
+    def then(taken: Turns) -> None:
+        taken.wait(0.0001)
         seen.append(sys.getswitchinterval())
 
     turned(stop, lambda: late(worked_ns=0), then)
@@ -121,9 +128,9 @@ def test_until_training_begins_it_asks_at_once(stop: _thread.LockType) -> None:
 
 
 def test_the_end_puts_the_interval_back(stop: _thread.LockType, late: Callable[..., None], as_before: float) -> None:
-    def then(turns: Turns) -> None:
-        turns.wait(0.0001)
-        turns.end()
+    def then(taken: Turns) -> None:
+        taken.wait(0.0001)
+        taken.end()
 
     turned(stop, late, then)
     assert sys.getswitchinterval() == as_before
@@ -132,10 +139,10 @@ def test_the_end_puts_the_interval_back(stop: _thread.LockType, late: Callable[.
 def test_an_interval_that_the_script_sets_meanwhile_is_the_scripts(
     stop: _thread.LockType, late: Callable[..., None]
 ) -> None:
-    def then(turns: Turns) -> None:
-        turns.wait(0.0001)
+    def then(taken: Turns) -> None:
+        taken.wait(0.0001)
         sys.setswitchinterval(0.02)
-        turns.end()
+        taken.end()
 
     turned(stop, late, then)
     assert sys.getswitchinterval() == pytest.approx(0.02)
@@ -183,11 +190,11 @@ def test_a_loop_that_lets_go_more_often_than_the_interval_does_not_keep_it_out(
     runs = threading.Event()
 
     def run() -> None:
-        turns = Turns(stop, lambda: False)
+        taken = Turns(stop, lambda: False)
         runs.set()
-        while not turns.wait(WAIT_S):
+        while not taken.wait(WAIT_S):
             came.append(time.perf_counter())
-        turns.end()
+        taken.end()
         came.append(-1.0)
 
     small, larger = np.ones((3, 3), np.float32), np.ones(784, np.float32)
