@@ -22,8 +22,22 @@ def test_the_shortest_of_many_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_run_notes_it_as_it_begins(tmp_path: Path) -> None:
     launch.begun(tmp_path, ["train.py"], 0)
-    told = json.loads((tmp_path / launch.LAUNCH_FILE).read_text())["pace"]
-    assert 0.05 < told < 20, "of any core that TensorFlow runs on"
+    assert 0.05 < noted(tmp_path) < 20, "of any core that TensorFlow runs on"
+
+
+@pytest.mark.parametrize(("end", "kept"), [(0.7, 1.5), (1.6, 1.6)])
+def test_a_moment_in_which_a_neighbour_has_half_of_the_core_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: float, kept: float
+) -> None:
+    monkeypatch.setattr(pace, "measured", lambda: 1.5)
+    about = launch.begun(tmp_path, ["train.py"], 0)
+    monkeypatch.setattr(pace, "measured", lambda: end)
+    launch.ended(tmp_path, about, 0, 10**9)
+    assert noted(tmp_path) == kept
+
+
+def noted(folder: Path) -> float:
+    return float(json.loads((folder / launch.LAUNCH_FILE).read_text())["pace"])
 
 
 @pytest.mark.parametrize(
