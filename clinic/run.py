@@ -7,7 +7,8 @@
 
 For each script: was the right cause named first, was its line named, how did the predicted
 speed-up of the cure compare with the measured one. ``--measure`` runs the slow and the cured script in turn, and the
-answer is read from the slow run of that pair, so that both are of one hour of a machine whose speed may change.
+answer is read from the slow run of that pair, or of one right behind it where that was not recorded, so that both are
+of one hour of a machine whose speed may change.
 A cure of the run is measured without Slowtrain, by wall time. A cure of the step is measured by what it is
 predicted for, the samples a second of steady steps, of which both scripts are recorded; where a script's samples are
 not known, by the length of its steady steps if both took as many, else by the seconds that it prints itself, which hold
@@ -398,7 +399,7 @@ def remeasure(script: Script, known: dict[str, Any], pairs: int, keep: Path) -> 
     """Into ``measured.json`` after each script, so that a long measurement can be broken off."""
     try:
         known[script.name] = measure(script, pairs, keep)
-    except (subprocess.CalledProcessError, IndexError) as error:
+    except (subprocess.SubprocessError, IndexError) as error:
         print(f"{script.name}: not measured: {error}", flush=True)
         return
     MEASURED.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")

@@ -154,6 +154,12 @@ def test_the_recorders_start_is_no_part_of_the_run_that_a_cure_shortens() -> Non
     assert saving.ms == pytest.approx(400.0)
 
 
+@pytest.mark.parametrize("damaged", ['"long"', "-5", "NaN", "1e12", "[1]"])
+def test_a_start_that_cannot_be_is_none(damaged: str) -> None:
+    trace = drawn(f"step 1111111111\ndevice kkkkkkkkkk\n@phase preparation=400\n@fact own_ms={damaged}")
+    assert price(trace, [Skip(400.0)], "run").before_ms == pytest.approx(trace.run_ms)
+
+
 def test_filling_cold_caches_takes_as_long_for_a_long_step_as_for_a_short_one() -> None:
     short = drawn("step 1111111111\ncompile cccccccc..\ndevice ........kk")
     long = drawn(f"step {'1' * 48}\ncompile {'c' * 8}{'.' * 40}\ndevice {'.' * 8}{'k' * 40}")

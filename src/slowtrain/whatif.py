@@ -344,7 +344,8 @@ def _cpu_ms(trace: Trace) -> float:
 
 def recording_ms(trace: Trace) -> float:
     """What of the run the recording itself took, which no cure shortens: its start, and windows beyond their steps."""
-    own = float(trace.facts.get("own_ms") or 0.0)
+    told = trace.facts.get("own_ms")
+    own = told if isinstance(told, (int, float)) and 0 < told < trace.run_ms else 0.0
     windows = sum(p.ms for p in trace.run.parts if p.name == str(Phase.WINDOW))
     return own + max(windows - int(trace.steps.windowed.sum()) * trace.step_ms, 0.0)
 

@@ -208,3 +208,18 @@ def test_every_pace_loses_less_than_a_second_and_leaves_no_gap_between_stacks() 
     for _, seconds, writing, _ in PACES:
         assert seconds * writing < 0.9
         assert 1e3 * seconds < 0.7 * LONGEST_GAP_MS
+
+
+def test_whether_training_has_begun_is_asked_before_each_wait(recorder: Recorder) -> None:
+    """Its thread runs before the script's steps are counted, and who counts them is known."""
+    asked: list[bool] = []
+
+    def trains() -> bool:
+        asked.append(True)
+        return True
+
+    recorder.trains = trains
+    end = time.monotonic() + 10
+    while len(asked) < 2 and time.monotonic() < end:
+        time.sleep(0.01)
+    assert len(asked) >= 2

@@ -71,12 +71,12 @@ def turned(
     stop: _thread.LockType, late: Callable[..., None] | None, then: Callable[[Turns], object], *, trains: bool = True
 ) -> None:
     """Calls ``then`` in a thread that takes turns, after it came late, while the main thread is in Python, too."""
-    taken, done = Turns(stop, lambda: trains), threading.Event()
+    taken, done = Turns(stop), threading.Event()
 
     def run() -> None:
         if late is not None:
             late()
-        assert not taken.wait(0.001)
+        assert not taken.wait(0.001, trains=trains)
         then(taken)
         done.set()
 
@@ -91,9 +91,9 @@ def test_who_came_late_asks_sooner_and_puts_the_interval_back(
 
     def then(taken: Turns) -> None:
         for _ in range(ASKING):
-            taken.wait(0.0001)
+            taken.wait(0.0001, trains=True)
             seen.append(sys.getswitchinterval())
-        taken.wait(0.0001)
+        taken.wait(0.0001, trains=True)
         seen.append(sys.getswitchinterval())
 
     turned(stop, late, then)
@@ -108,7 +108,7 @@ def test_who_came_late_while_the_process_did_nothing_changes_nothing(
     seen: list[float] = []
 
     def then(taken: Turns) -> None:
-        taken.wait(0.0001)
+        taken.wait(0.0001, trains=True)
         seen.append(sys.getswitchinterval())
 
     turned(stop, lambda: late(worked_ns=0), then)
@@ -129,7 +129,7 @@ def test_until_training_begins_it_asks_at_once(stop: _thread.LockType) -> None:
 
 def test_the_end_puts_the_interval_back(stop: _thread.LockType, late: Callable[..., None], as_before: float) -> None:
     def then(taken: Turns) -> None:
-        taken.wait(0.0001)
+        taken.wait(0.0001, trains=True)
         taken.end()
 
     turned(stop, late, then)
@@ -140,7 +140,7 @@ def test_an_interval_that_the_script_sets_meanwhile_is_the_scripts(
     stop: _thread.LockType, late: Callable[..., None]
 ) -> None:
     def then(taken: Turns) -> None:
-        taken.wait(0.0001)
+        taken.wait(0.0001, trains=True)
         sys.setswitchinterval(0.02)
         taken.end()
 
@@ -190,9 +190,9 @@ def test_a_loop_that_lets_go_more_often_than_the_interval_does_not_keep_it_out(
     runs = threading.Event()
 
     def run() -> None:
-        taken = Turns(stop, lambda: False)
+        taken = Turns(stop)
         runs.set()
-        while not taken.wait(WAIT_S):
+        while not taken.wait(WAIT_S, trains=False):
             came.append(time.perf_counter())
         taken.end()
         came.append(-1.0)

@@ -56,7 +56,7 @@ def begin(folder: str, begun_ns: int) -> None:
         install(recorder, windows=os.environ.pop("SLOWTRAIN_WINDOWS", "1") != "0", on_nonfinite=mode)
         global current  # noqa: PLW0603  one process, one recording
         current = recorder
-        recorder.own_ns += now() - begun_ns
+        recorder.fact("own_ms", (now() - begun_ns) / 1e6)
     except Exception as error:
         # A recording that cannot be made is the parent's to report; the script runs on.
         recorder.active = False
@@ -126,7 +126,6 @@ def _look_now_and_then(
 
 def finish(recorder: Recorder) -> None:
     """The end of a recording: what is left is written, every original is put back."""
-    recorder.fact("own_ms", recorder.own_ns / 1e6)
     recorder.fact("end_ns", now())
     recorder.stop()
     recorder.guard("undo", patching.undo)

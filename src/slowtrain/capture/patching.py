@@ -10,7 +10,7 @@ from typing import Any
 
 import wrapt
 
-from slowtrain.capture.recorder import Recorder, now
+from slowtrain.capture.recorder import Recorder
 
 Wrapper = Callable[..., Any]
 Front = Callable[[Wrapper, Wrapper], Wrapper]  # of what is replaced and its wrapper, what goes in their place
@@ -81,8 +81,6 @@ def on_import(recorder: Recorder, module: str, patch: Callable[[Any], None]) -> 
 
     def hook(loaded: Any) -> None:
         if recorder.active:
-            begun_ns = now()
             recorder.guard(f"patching {module}", patch, loaded)
-            recorder.own_ns += now() - begun_ns
 
     wrapt.register_post_import_hook(hook, module)

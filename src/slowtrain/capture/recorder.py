@@ -83,7 +83,6 @@ class Recorder:
         self._thinning: Thinning | None = None
         self._asleep_ns = _asleep_ns()
         self._begun_ns = now()
-        self.own_ns = 0  # of the script's thread: until the script began, and putting wrappers in place
 
     # -- called by wrappers, in any thread
 
@@ -241,13 +240,13 @@ class Recorder:
             self._sleep.release()
 
     def _run(self) -> None:
-        ticks, stops, turns = 0, Stops(), Turns(self._sleep, self.trains)
+        ticks, stops, turns = 0, Stops(), Turns(self._sleep)
         self.at_fork.append(turns.end)
         try:
             while True:
                 wait_s = _pace(ticks)[0]
                 stops.waits()
-                if turns.wait(wait_s):
+                if turns.wait(wait_s, trains=self.trains()):
                     break
                 stopped = stops.waited(wait_s)
                 if stopped is not None:

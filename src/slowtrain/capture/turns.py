@@ -14,7 +14,6 @@ import _thread
 import math
 import sys
 import time
-from collections.abc import Callable
 
 LATE_NS = 100_000_000  # beyond the wait: twenty usual intervals
 WORKED = 0.5  # of that time; a process that was stopped, or found no core, came late for another reason
@@ -26,15 +25,14 @@ ALONE = 2  # threads in Python: the script's own, and the one that waits here
 class Turns:
     """Waits until ``stop`` is free. For one thread, of which :meth:`end` is called when it needs no more turns."""
 
-    def __init__(self, stop: _thread.LockType, trains: Callable[[], bool]) -> None:
+    def __init__(self, stop: _thread.LockType) -> None:
         self._stop = stop
-        self._trains = trains
         self._asking = 0
         self._usual_s: float | None = None  # while the interval is ours
 
-    def wait(self, seconds: float) -> bool:
-        """Waits for ``seconds`` at most; whether it is time to stop."""
-        if (self._asking or not self._trains()) and len(sys._current_frames()) <= ALONE:
+    def wait(self, seconds: float, *, trains: bool) -> bool:
+        """Waits for ``seconds`` at most; whether it is time to stop. ``trains``: whether training has begun."""
+        if (self._asking or not trains) and len(sys._current_frames()) <= ALONE:
             self._ask()
         else:
             self.end()

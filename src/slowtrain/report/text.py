@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePath
 
 from slowtrain.model import Attribution, Checkup, Diagnosis, Part, VerdictKind
 from slowtrain.report import wording
@@ -244,7 +243,7 @@ def _details(diagnosis: Diagnosis, paper: Paper, limits: _Limits) -> Iterator[st
     more = f" (+{len(where) - 1} more)" if len(where) > 1 else ""
     room = width - cells(cause) - cells(more) - 2
     if where and cells(place) > room:  # the file's name and the code say more than the folders do
-        place = paper.plain(f"{PurePath(where[0].file).name}:{where[0].line} {where[0].code}")
+        place = paper.plain(f"{where[0].short} {where[0].code}")
     if place and room < min(cells(place), 24):  # too narrow for both on one line
         yield f"   {paper.style(paper.fit(place, width - cells(more)) + more, 'cyan')}"
         place = ""
@@ -271,7 +270,7 @@ def _seen(checkup: Checkup, paper: Paper, limits: _Limits) -> Iterator[str]:
     for one in checkup.seen[: limits.seen]:
         told = wording.state(one)
         room = paper.width - cells(told) - 5
-        where = paper.fit(paper.plain(f"{PurePath(one.place.file).name}:{one.place.line} {one.cause}"), room)
+        where = paper.fit(paper.plain(f"{one.place.short} {one.cause}"), room)
         tone = "cyan" if one.state == "confirmed" else "dim"
         yield f"   {paper.style(paper.pad(where, room), tone)}  {paper.style(told, 'dim')}"
     if limits.seen and len(checkup.seen) > limits.seen:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from slowtrain.model import Place
@@ -66,7 +65,7 @@ class Kept:
 
     def said(self, unit: Unit) -> str:
         kinds = [f"`{k.short}`: {k.count:,} objects, {unit.pace(k.per_step)} more" for k in self.kinds]
-        lines = [f"{size(m.bytes_per_step)} a step made and kept at {_short(m.place)}" for m in self.lines]
+        lines = [f"{size(m.bytes_per_step)} a step made and kept at {m.place.short}" for m in self.lines]
         if lines:
             lines[-1] += f" (in {self.steps} steps, by Python's own allocators and NumPy's alone)"
         off = [] if self.collects else ["Python's collector is off, so that what circles of references keep stays"]
@@ -105,7 +104,3 @@ def _lines(traced: Mapping[str, Any], per_step: float) -> tuple[Made, ...]:
 def _made(traced: Mapping[str, Any]) -> Iterator[Made]:
     for file, line, users, grown, _ in traced.get("lines", ()):
         yield Made(Place(str(file), int(line)), grown / traced["steps"], bool(users))
-
-
-def _short(place: Place) -> str:
-    return f"{Path(place.file).name}:{place.line}"

@@ -106,13 +106,13 @@ def _looped(follower: Follower, history: History, trace: Trace, steps: int | Non
             return None
         lengths = np.diff(begun[-RECENT_EPOCHS - 1 :]).tolist()
         left = _left_ms(now_ns, int(begun[-1]), lengths, found.turns - len(begun), None, None, history)
-        return Progress(steps, len(begun), found.turns, left_ms=left, loop=planning.short(place), at_most=found.at_most)
+        return Progress(steps, len(begun), found.turns, left_ms=left, loop=place.short, at_most=found.at_most)
     taken = _taken(follower, history)
     if taken is None or taken > found.turns:
         return None  # it is not known, or the text was not understood
     each = _pace_ms(history, taken)
     left = (found.turns - taken) * each if each is not None and taken < found.turns else None
-    return Progress(taken, left_ms=left, planned=found.turns, loop=planning.short(place), at_most=found.at_most)
+    return Progress(taken, left_ms=left, planned=found.turns, loop=place.short, at_most=found.at_most)
 
 
 def _taken(follower: Follower, history: History) -> int | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import PurePath
 
 import numpy as np
 
@@ -45,11 +44,7 @@ class Planned:
     @property
     def where(self) -> str:
         """The loop as people name it: ``train.py:12``."""
-        return short(self.place) if self.place is not None else ""
-
-
-def short(place: Place) -> str:
-    return f"{PurePath(place.file).name}:{place.line}"
+        return self.place.short if self.place is not None else ""
 
 
 def planned(trace: Trace) -> Planned | None:
