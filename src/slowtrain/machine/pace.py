@@ -19,7 +19,7 @@ REFERENCE_NS = 86_000.0
 
 def measured() -> float:
     """A core's pace just now, in those of the reference: 2.0 is twice as fast. Takes some milliseconds."""
-    return REFERENCE_NS / min(_once() for _ in range(TIMES))
+    return round(REFERENCE_NS / min(_once() for _ in range(TIMES)), 3)
 
 
 def _once() -> int:
