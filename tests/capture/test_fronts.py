@@ -10,6 +10,7 @@ import random
 import struct
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -305,6 +306,28 @@ def test_rows_are_taken_whole_and_once(made: Any) -> None:
             kept.take()
         kept.emit(given[7])
         assert kept.take() == struct.pack("5q", *given[7])
+
+
+@pytest.mark.parametrize("made", [rows.PlainRows, *([] if rows.hot is None else [rows.hot.Rows])])
+def test_a_collection_is_a_row(made: Any) -> None:
+    kept = made()
+    watch = kept.collector(11, 12, 13)
+    gc.collect()
+    begun = time.perf_counter_ns()
+    gc.callbacks.append(watch)
+    try:
+        ring: list[Any] = []
+        ring.append(ring)
+        del ring
+        freed = gc.collect()
+        gc.collect(0)
+    finally:
+        gc.callbacks.remove(watch)
+    found = list(struct.iter_unpack("5q", kept.take()))
+    assert [(row[0], row[3]) for row in found] == [(13, threading.get_ident()), (11, threading.get_ident())]
+    assert begun <= found[0][1] <= found[0][2] <= found[1][1] <= found[1][2] <= time.perf_counter_ns()
+    assert found[0][4] >= 1
+    assert freed >= 1
 
 
 def test_rows_come_from_many_threads(tmp_path: Path) -> None:

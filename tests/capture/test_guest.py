@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from slowtrain.capture import rows
 from slowtrain.capture.launch import BOOTSTRAP
 from slowtrain.trace import recording
 
@@ -84,7 +85,7 @@ HABITS = {
                              capture_output=True, text=True).stdout)
     """,
     "settrace": """
-        import sys
+        import gc, sys
         seen = []
         def tracer(frame, event, arg):
             seen.append((event, frame.f_code.co_name, frame.f_lineno))
@@ -92,6 +93,7 @@ HABITS = {
         def f():
             a = 1
             return a
+        gc.disable()  # told of by Python where hot.c was not compiled
         sys.settrace(tracer)
         f()
         sys.settrace(None)
@@ -163,6 +165,25 @@ def test_a_group_of_errors(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", HABITS)
 def test_habits(name: str, tmp_path: Path) -> None:
     same(tmp_path, running.write(tmp_path, HABITS[name]))
+
+
+@pytest.mark.skipif(rows.hot is None, reason="hot.c was not compiled: collections are told of by Python")
+def test_a_tracer_of_the_scripts_sees_no_collection_of_ours(tmp_path: Path) -> None:
+    """Collections come anywhere, so also between a script's ``settrace`` and what it traces."""
+    script = running.write(
+        tmp_path,
+        """
+        import gc, sys
+        seen = []
+        sys.settrace(lambda frame, event, arg: seen.append(frame.f_code.co_name))
+        gc.collect()
+        sys.settrace(None)
+        print(seen)
+        """,
+    )
+    done = running.recorded(tmp_path / "run", script)
+    assert (done.out, done.err, done.code) == ("[]\n", "", 0)
+    assert recording.read(done.folder).lanes["gc"]
 
 
 def test_many_forks_while_we_write(tmp_path: Path) -> None:

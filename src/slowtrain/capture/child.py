@@ -132,17 +132,11 @@ def finish(recorder: Recorder) -> None:
 
 
 def _watch_collector(recorder: Recorder) -> None:
-    names = [recorder.name("gc", f"generation {g}") for g in range(3)]
-    begun = [0]
-
-    def watch(phase: str, info: dict[str, int]) -> None:
-        if phase == "start":
-            begun[0] = now()
-        elif recorder.active:
-            recorder.span(names[info["generation"]], begun[0], now(), info.get("collected", 0))
-
+    watch = recorder.rows.collector(*(recorder.name("gc", f"generation {g}") for g in range(3)))
     gc.callbacks.append(watch)
-    recorder.at_exit.append(lambda: gc.callbacks.remove(watch))  # the last collections find half a module
+    # At the end because the last collections find half a module; else because nobody takes what it would keep.
+    for ends in (recorder.at_exit, recorder.at_fork, recorder.at_end):
+        ends.append(lambda: gc.callbacks.remove(watch))
 
 
 class ImportClock:

@@ -23,6 +23,14 @@ Needs the interpreter's lock, as everything here does. Linux only: the clock is 
 
 /* -- rows */
 
+static inline int64_t
+clock_ns(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
+}
+
 /* Whether `found` is an integer of 64 bits. Raises nothing: an error of the script's may be on its way. */
 static int
 whole(PyObject *found, int64_t *number)
@@ -33,10 +41,13 @@ whole(PyObject *found, int64_t *number)
     return !overflow;
 }
 
+#define GENERATIONS 3
+
 typedef struct {
     PyObject_HEAD
     int64_t *data;
     Py_ssize_t used, room, bad;
+    int64_t generations[GENERATIONS], collecting; /* names of garbage collections; when the one going on began */
 } Rows;
 
 static void
@@ -109,7 +120,38 @@ rows_dealloc(Rows *rows)
     Py_TYPE(rows)->tp_free((PyObject *)rows);
 }
 
+/* A callback of the collector's. It has no frame: collections come anywhere, and a script may trace its own frames. */
+static PyObject *
+rows_collected(Rows *rows, PyObject *const *args, Py_ssize_t count)
+{
+    int64_t generation = -1, collected = 0;
+    if (count != 2 || !PyUnicode_Check(args[0]) || !PyDict_Check(args[1]))
+        Py_RETURN_NONE;
+    if (PyUnicode_CompareWithASCIIString(args[0], "start") == 0) {
+        rows->collecting = clock_ns();
+        Py_RETURN_NONE;
+    }
+    whole(PyDict_GetItemString(args[1], "generation"), &generation);
+    whole(PyDict_GetItemString(args[1], "collected"), &collected);
+    if (generation >= 0 && generation < GENERATIONS)
+        push(rows, rows->generations[generation], rows->collecting, clock_ns(), (int64_t)PyThread_get_thread_ident(),
+             collected);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+rows_collector(Rows *rows, PyObject *names)
+{
+    int64_t *into = rows->generations;
+    if (!PyArg_ParseTuple(names, "LLL", &into[0], &into[1], &into[2]))
+        return NULL;
+    return PyObject_GetAttrString((PyObject *)rows, "_collected");
+}
+
 static PyMethodDef rows_methods[] = {
+    {"_collected", (PyCFunction)(void (*)(void))rows_collected, METH_FASTCALL, "For gc.callbacks."},
+    {"collector", (PyCFunction)rows_collector, METH_VARARGS,
+     "For gc.callbacks: a row for each collection, with what it freed. Given the names of the three generations."},
     {"emit", (PyCFunction)rows_emit, METH_O, "Adds (name, start_ns, end_ns, thread, value)."},
     {"take", (PyCFunction)rows_take, METH_NOARGS, "All rows so far, packed; they are gone from here. Raises ValueError."},
     {NULL},
@@ -180,14 +222,6 @@ typedef struct {
     unsigned long thread;
     PyObject *dict, *weak;
 } Front;
-
-static inline int64_t
-clock_ns(void)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
-}
 
 /* An error of the script's that is on its way, while something of ours might raise another. */
 typedef struct { PyObject *type, *value, *trace; } Error;

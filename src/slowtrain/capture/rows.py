@@ -6,6 +6,9 @@ import itertools
 import os
 import struct
 import sys
+import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 from slowtrain.capture.state import Flags, Known, Progress
@@ -57,6 +60,19 @@ class PlainRows:
             return struct.pack(f"{SPAN_FIELDS * len(settled)}q", *itertools.chain.from_iterable(settled))
         except struct.error as error:
             raise ValueError(f"not {SPAN_FIELDS} integers of 64 bits: {error}") from error
+
+    def collector(self, *generations: int) -> Callable[[str, dict[str, int]], None]:
+        """For ``gc.callbacks``: a row for each collection, with what it freed. Given the names of the three generations."""
+        begun = [0]
+
+        def collected(phase: str, info: dict[str, int]) -> None:
+            if phase == "start":
+                begun[0] = time.perf_counter_ns()
+            else:
+                name = generations[info["generation"]]
+                self.emit((name, begun[0], time.perf_counter_ns(), threading.get_ident(), info["collected"]))
+
+        return collected
 
 
 def rows() -> Any:
