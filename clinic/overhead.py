@@ -52,9 +52,19 @@ MEMORY = Path("/dev/shm")
 STEP, PID, CELLS = 0, 1, 2  # what the mapped file of the script holds, 8 bytes each
 
 SCRIPT = """
-import mmap, os, sys
+import mmap, os, random, sys
 counts = memoryview(mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 16)).cast("q"); counts[1] = os.getpid()
-kind, steps, size = sys.argv[2], *map(int, sys.argv[3:])
+kind, steps, size, settled_s = sys.argv[2], *map(int, sys.argv[3:])
+blocks = [bytearray(random.randrange(1 << 16)) for _ in range(random.randrange(2, 400))]; del blocks[::2]
+def settle():
+    if "slowtrain" not in sys.modules: return
+    from slowtrain.capture import child, recorder
+    recorder.PACES = ((0, *recorder.PACES[0][1:]),)
+    for _, call in child.current.pulses:
+        if type(call).__name__ == "GrowthWatch": call._begun_ns -= settled_s * 10**9
+def count():
+    counts[0] += 1
+    if settled_s and counts[0] == 100: settle()
 import numpy as np, tensorflow as tf, keras
 tf.config.threading.set_intra_op_parallelism_threads(1); tf.config.threading.set_inter_op_parallelism_threads(1)
 x = np.random.rand(100 * size, 256).astype("float32"); y = np.random.rand(100 * size, 1).astype("float32")
@@ -64,7 +74,7 @@ ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(size).cache().repeat().pre
 untuned = tf.data.Options(); untuned.autotune.enabled = False; ds = ds.with_options(untuned)
 loss_of = keras.losses.MeanSquaredError()
 class Count(keras.callbacks.Callback):
-    def on_train_batch_begin(self, batch, logs=None): counts[0] += 1
+    def on_train_batch_begin(self, batch, logs=None): count()
 @tf.function
 def step(a, b):
     with tf.GradientTape() as tape:
@@ -76,7 +86,7 @@ if kind == "fit":
 else:
     it = iter(ds)
     for i in range(steps):
-        a, b = next(it); step(a, b); counts[0] += 1
+        a, b = next(it); step(a, b); count()
 """  # noqa: E501  a script as people write them
 
 
@@ -115,7 +125,8 @@ class Side:
         with self._counter.open("r+b") as file:
             self._counts = memoryview(mmap.mmap(file.fileno(), 8 * CELLS)).cast("q")
         self.runs = Path(tempfile.mkdtemp(dir=folder))
-        command = [str(folder / "steps.py"), str(self._counter), kind, str(steps), str(batch)]
+        settled_s = 0 if recorded == "all" else round(SETTLED_S)
+        command = [str(folder / "steps.py"), str(self._counter), kind, *map(str, (steps, batch, settled_s))]
         if recorded:
             windows = ["--no-windows"] if recorded == "steps" else []
             command = ["-m", "slowtrain", "run", "--out", str(self.runs), *windows, *command]
@@ -130,7 +141,13 @@ class Side:
         )
         if core is not None:
             os.sched_setaffinity(self.child.pid, {core})  # what it starts inherits it
+        self.stop()
+
+    def stop(self) -> None:
         self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -145,10 +162,10 @@ class Side:
         """Lets it run for so long, or to its end."""
         steps, cpu = self._counts[STEP], self._cpu()
         begun = time.perf_counter()
-        self._signal(signal.SIGCONT)
+        self.go_on()
         while (left := begun + seconds - time.perf_counter()) > 0 and not self.ended():
             time.sleep(min(left, 0.05))
-        self._signal(signal.SIGSTOP)
+        self.stop()
         end = time.perf_counter()
         self.turns.append((begun, end))
         after = self._cpu()
@@ -177,7 +194,7 @@ class Side:
 
     def close(self) -> None:
         self._signal(signal.SIGKILL)
-        self._signal(signal.SIGCONT)
+        self.go_on()
         self.child.wait()
         self._counter.unlink(missing_ok=True)
 
@@ -190,12 +207,16 @@ def _cpu_s(pid: int) -> float:
         return 0.0
 
 
-def warm(side: Side, kind: str, turn_s: float) -> None:
-    """Lets it take its first steps."""
-    while side.steps() < WARM_STEPS:
-        side.run(turn_s)
-        if side.ended():
+def warm(sides: Sequence[Side], kind: str) -> None:
+    """Lets them take their first steps, at the same time."""
+    for side in sides:
+        side.go_on()
+    while any(side.steps() < WARM_STEPS for side in sides):
+        time.sleep(0.05)
+        if any(side.ended() for side in sides):
             raise SystemExit(f"the script of {kind} ended early; run it by itself to see why")
+    for side in sides:
+        side.stop()
 
 
 def batches(folder: Path, kinds: Sequence[str], core: int | None) -> dict[str, int]:
@@ -210,7 +231,7 @@ def batch_of(folder: Path, kind: str, core: int | None) -> int:
     for size in sizes:
         side = Side(folder, kind, None, 1_000_000_000, size, core)
         with contextlib.closing(side):
-            warm(side, kind, 1.0)
+            warm([side], kind)
             turns = [side.run(1.0) for _ in range(3)]
         took.append(statistics.median(turn.wall_s * 1e3 / turn.steps for turn in turns))
     each = (took[1] - took[0]) / (sizes[1] - sizes[0])
@@ -244,8 +265,7 @@ def steady(
 ) -> Sample:
     """Both train for ``seconds`` each once both are warm."""
     with both(folder, kind, what, 1_000_000_000, first, batch, core) as sides:
-        for side in sides:
-            warm(side, kind, turn_s)
+        warm(sides, kind)
         raw = [in_turns(sides, i, turn_s) for i in range(round(seconds / turn_s))]
     return steps_of(kind, what, raw)
 
