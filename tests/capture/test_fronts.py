@@ -25,8 +25,9 @@ from slowtrain.capture.keras import KerasPatches
 from slowtrain.capture.lines import LineClock
 from slowtrain.capture.patching import undo
 from slowtrain.capture.recorder import Recorder
-from slowtrain.capture.state import KERAS, Known, Progress, thread_state
+from slowtrain.capture.state import KERAS, Known, Progress, Read, thread_state
 from slowtrain.capture.tensorflow import TensorFlowPatches
+from slowtrain.capture.tensors import TensorPatches
 
 from .kept import spans
 
@@ -64,15 +65,30 @@ class World:
                     raise StopIteration
                 return self.left
 
+        class Tensor:
+            value = 7
+
+            def _numpy(self) -> int:
+                return self.value
+
+            def numpy(self) -> int:
+                return self._numpy()
+
+            def __float__(self) -> float:
+                return float(self._numpy())
+
         class Own:
+            tensor: Any = Tensor()
+
             def on_train_batch_end(self, batch: Any, logs: Any = None) -> Any:
-                return (batch, logs) if batch != 3 else 1 // 0
+                return (batch, logs, float(self.tensor)) if batch != 3 else 1 // 0
 
         class Heir(Own):
             pass
 
         self.recorder = recorder = Recorder(folder)
         self.state, self.progress = thread_state(), Progress()
+        TensorPatches(recorder, self.state)._patch_readback(SimpleNamespace(_EagerTensorBase=Tensor))
         datasets = DatasetPatches(recorder, self.state, LineClock(recorder))
         TensorFlowPatches(recorder, self.state, self.progress)._patch_function(SimpleNamespace(Function=Function))
         datasets._patch_iterator(SimpleNamespace(OwnedIterator=OwnedIterator))
@@ -80,7 +96,8 @@ class World:
         self.functions = [Function(lambda *a, **k: (a, k)), Function(self._traced), Function(self._failing)]
         self.iterator = OwnedIterator()
         self.hooks = [Own(), Heir()]
-        model = SimpleNamespace(train_function=lambda *a: [f(*a) for f in self.functions[:2]])
+        self.tensor: Any = Tensor()
+        model = SimpleNamespace(train_function=lambda *a: [f(*a) for f in self.functions[:2]] + [self.tensor.numpy()])
         KerasPatches(recorder, self.state, self.progress)._step_function("train", False, lambda self: None)(model)
         self.step = model.train_function
         recorder.rows.take()
@@ -127,6 +144,16 @@ def use(world: World, seed: int) -> list[Any]:
     def setting(name: str, value: Any) -> None:
         setattr(world.progress, name, value)
 
+    def keras() -> Any:
+        world.state.main.loops += 1
+        try:
+            return reading()
+        finally:
+            world.state.main.loops -= 1
+
+    def reading() -> Any:
+        return world.tensor.numpy()  # of one line, which Keras's own calls come by as well
+
     choices: list[tuple[int, Callable[[Any], Any]]] = [
         (1, lambda _: setting("wanted", draw.random() < 0.3)),
         (1, lambda _: setting("boundary", draw.choice([None, None, seen.append]))),
@@ -134,6 +161,10 @@ def use(world: World, seed: int) -> list[Any]:
         (1, function[2]),
         (1, lambda value: draw.choice(hooks).on_train_batch_end(value, logs={"loss": 1})),
         (1, beside),
+        (1, lambda _: float(world.tensor)),
+        (1, lambda _: keras()),
+        (1, lambda _: world.tensor._numpy()),
+        (2, lambda _: reading()),
         (2, step),
         (2, lambda value: draw.choice(hooks).on_train_batch_end(value)),
         (3, lambda _: next(iterator)),
@@ -280,6 +311,7 @@ def test_a_front_is_made_of_the_right_parts_only(tmp_path: Path) -> None:
     wrong: dict[str, tuple[Any, ...]] = {
         "function": (plain, plain, None, state.main, None, None, kept),
         "step": (plain, plain, None, state.main, Progress(), {}, kept),
+        "readback": (plain, plain, None, state.main, None, (Read(), Known(0)), kept),
         "hook": (plain, plain, None, state.main, None, None, kept),
         "element": (plain, plain, None, None, None, None, kept),
     }
@@ -288,7 +320,7 @@ def test_a_front_is_made_of_the_right_parts_only(tmp_path: Path) -> None:
             getattr(rows.hot, kind)(*given)
     for other, error in ((Progress, AttributeError), (type("Own", (), {"busy": 1}), TypeError)):
         with pytest.raises(error, match="busy"):
-            rows.hot.bind(other, other, other)
+            rows.hot.bind(other, other, other, other)
     World(tmp_path).functions[0](1)  # as before
 
 

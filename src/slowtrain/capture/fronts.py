@@ -22,8 +22,9 @@ def front(
 ) -> Front:
     """``made(original, wrapper)``: what does in a steady step what ``wrapper`` does, and else calls that.
 
-    ``kind`` is a maker's name in ``hot.c``. ``names``: of a step its :class:`Known`, of hooks the names by class.
-    ``after`` is told of what is rare: a function that was traced gets its name, an iterator has ended.
+    ``kind`` is a maker's name in ``hot.c``. ``names``: of a step its :class:`Known`, of readbacks a tuple of
+    :class:`Read`, of hooks the names by class. ``after`` is told of what is rare: a function that was traced gets its
+    name, an iterator has ended.
     """
 
     def made(original: Wrapper, wrapper: Wrapper) -> Wrapper:

@@ -171,10 +171,11 @@ static PyTypeObject RowsType = {
 
 /* -- slots of the wrappers' objects */
 
-static PyTypeObject *flags_type, *known_type, *progress_type;
+static PyTypeObject *flags_type, *known_type, *progress_type, *read_type;
 static struct { Py_ssize_t busy, left, loops, steps, traces, name, code, at; } flags;
 static struct { Py_ssize_t left, kind, name, size, code, at; } known_of;
 static struct { Py_ssize_t steps, kind, wanted, boundary; } progress_of;
+static struct { Py_ssize_t name, code, at, asker, asker_at, in_loops; } read_of;
 static PyObject *zero, *one, *text_known, *text_number;
 
 #define SLOT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
@@ -213,7 +214,7 @@ typedef struct {
     PyObject *original, *wrapper; /* what was replaced, and what replaces it */
     PyObject *after;              /* told of what is rare, once the call has been made; or None */
     PyObject *main, *progress;    /* Flags of the main thread; Progress or None */
-    PyObject *names;              /* of a step its Known, of hooks names by class */
+    PyObject *names;              /* of a step its Known, of readbacks a tuple of Reads, of hooks names by class */
     Rows *rows;
     /* What is known of the object that was called last: looked up in its dictionary, it costs as much as the rest. */
     PyObject *last, *known;
@@ -260,13 +261,10 @@ let_out(Error error, PyObject *result)
 #define HAND_ON(to) PyObject_Vectorcall((to), args, nargsf, names)
 #define IN_MAIN(front) (PyThread_get_thread_ident() == (front)->thread)
 
-/* Whether the caller is at the instruction that two slots of `object` say. A front has no frame of its own.
-
-They are read after the frame, whose making may collect garbage, and so run Python that changes them. */
+/* Whether a frame is at the instruction that two slots of `object` say. */
 static int
-called_from(PyObject *object, Py_ssize_t code_offset, Py_ssize_t at_offset)
+stands_at(PyFrameObject *frame, PyObject *object, Py_ssize_t code_offset, Py_ssize_t at_offset)
 {
-    PyFrameObject *frame = PyEval_GetFrame();
     PyObject *code = SLOT(object, code_offset), *at = SLOT(object, at_offset);
     if (frame == NULL || code == NULL || at == NULL || !PyLong_CheckExact(at))
         return 0;
@@ -280,6 +278,32 @@ called_from(PyObject *object, Py_ssize_t code_offset, Py_ssize_t at_offset)
     long here = PyFrame_GetLasti(frame);
 #endif
     return same && PyLong_AsLong(at) == here;
+}
+
+/* Whether the caller is there. A front has no frame of its own.
+
+Slots are read after the frame, whose making may collect garbage, and so run Python that changes them. */
+static int
+called_from(PyObject *object, Py_ssize_t code_offset, Py_ssize_t at_offset)
+{
+    PyFrameObject *frame = PyEval_GetFrame();
+    return stands_at(frame, object, code_offset, at_offset);
+}
+
+/* state.py, Read: the one of `reads` whose method asks a tensor for its values, called from its place; borrowed, or NULL. */
+static PyObject *
+asked_from(PyObject *reads, PyObject *me)
+{
+    PyFrameObject *method = PyEval_GetFrame(), *asker = method ? PyFrame_GetBack(method) : NULL;
+    PyObject *in_loops = SLOT(me, flags.loops) == zero ? Py_False : Py_True, *found = NULL;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(reads) && found == NULL; i++) {
+        PyObject *read = PyTuple_GET_ITEM(reads, i);
+        if (SLOT(read, read_of.in_loops) == in_loops && stands_at(method, read, read_of.code, read_of.at) &&
+            stands_at(asker, read, read_of.asker, read_of.asker_at))
+            found = read;
+    }
+    Py_XDECREF(asker);
+    return found;
 }
 
 /* What we noted in `object` under that name; NULL without an error where there is nothing.
@@ -470,6 +494,27 @@ call_hook(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
     return result;
 }
 
+/* tensors.py, `_numpy`: _EagerTensorBase._numpy */
+static PyObject *
+call_readback(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
+{
+    Front *front = (Front *)self;
+    PyObject *me = front->main, *read;
+    int64_t left, name;
+    if (!IN_MAIN(front) || PyVectorcall_NARGS(nargsf) != 1 || names != NULL)
+        return HAND_ON(front->wrapper);
+    if (SLOT(me, flags.busy) != zero)
+        return HAND_ON(front->original);
+    read = asked_from(front->names, me);
+    if (read == NULL || !number_at(read, read_of.name, &name) || !number_at(me, flags.left, &left) || left <= 1)
+        return HAND_ON(front->wrapper);
+    put(me, flags.left, PyLong_FromLongLong(left - 1));
+    int64_t start = clock_ns();
+    PyObject *result = HAND_ON(front->original);
+    push(front->rows, name, start, clock_ns(), front->thread, 0);
+    return result;
+}
+
 static PyTypeObject FrontType;
 
 static PyObject *
@@ -487,7 +532,11 @@ front_made(vectorcallfunc call, PyObject *args)
         PyErr_SetString(PyExc_TypeError, "progress is none");
         return NULL;
     }
-    if (call == call_step ? Py_TYPE(names) != known_type : call == call_hook && !PyDict_CheckExact(names)) {
+    PyTypeObject *kind = call == call_step ? known_type : call == call_readback ? &PyTuple_Type : &PyDict_Type;
+    int right = !(call == call_step || call == call_readback || call == call_hook) || Py_TYPE(names) == kind;
+    for (Py_ssize_t i = 0; right && call == call_readback && i < PyTuple_GET_SIZE(names); i++)
+        right = Py_TYPE(PyTuple_GET_ITEM(names, i)) == read_type;
+    if (!right) {
         PyErr_SetString(PyExc_TypeError, "names are none");
         return NULL;
     }
@@ -628,6 +677,7 @@ MAKER(make_function, call_function)
 MAKER(make_element, call_element)
 MAKER(make_step, call_step)
 MAKER(make_hook, call_hook)
+MAKER(make_readback, call_readback)
 
 /* The place of a slot in the instances of `type`; -1 with an error where it has none. */
 static Py_ssize_t
@@ -647,8 +697,8 @@ place(PyObject *type, const char *slot)
 static PyObject *
 bind(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *f, *k, *p;
-    if (!PyArg_ParseTuple(args, "O!O!O!", &PyType_Type, &f, &PyType_Type, &k, &PyType_Type, &p))
+    PyObject *f, *k, *p, *r;
+    if (!PyArg_ParseTuple(args, "O!O!O!O!", &PyType_Type, &f, &PyType_Type, &k, &PyType_Type, &p, &PyType_Type, &r))
         return NULL;
     struct { Py_ssize_t *offset; PyObject *type; const char *slot; } wanted[] = {
         {&flags.busy, f, "busy"}, {&flags.left, f, "left"}, {&flags.loops, f, "loops"}, {&flags.steps, f, "steps"},
@@ -657,6 +707,8 @@ bind(PyObject *Py_UNUSED(module), PyObject *args)
         {&known_of.size, k, "size"}, {&known_of.code, k, "code"}, {&known_of.at, k, "at"},
         {&progress_of.steps, p, "steps"}, {&progress_of.kind, p, "kind"}, {&progress_of.wanted, p, "wanted"},
         {&progress_of.boundary, p, "boundary"},
+        {&read_of.name, r, "name"}, {&read_of.code, r, "code"}, {&read_of.at, r, "at"}, {&read_of.asker, r, "asker"},
+        {&read_of.asker_at, r, "asker_at"}, {&read_of.in_loops, r, "in_loops"},
     };
     Py_ssize_t found[sizeof wanted / sizeof *wanted];
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
@@ -667,15 +719,17 @@ bind(PyObject *Py_UNUSED(module), PyObject *args)
     flags_type = (PyTypeObject *)Py_NewRef(f);
     known_type = (PyTypeObject *)Py_NewRef(k);
     progress_type = (PyTypeObject *)Py_NewRef(p);
+    read_type = (PyTypeObject *)Py_NewRef(r);
     Py_RETURN_NONE;
 }
 
 static PyMethodDef functions[] = {
-    {"bind", bind, METH_VARARGS, "bind(Flags, Known, Progress): where their slots are. Raises TypeError, AttributeError."},
+    {"bind", bind, METH_VARARGS, "bind(Flags, Known, Progress, Read): their slots. Raises TypeError, AttributeError."},
     {"function", make_function, METH_VARARGS, "A front of Function.__call__."},
     {"element", make_element, METH_VARARGS, "A front of OwnedIterator.__next__."},
     {"step", make_step, METH_VARARGS, "A front of a Keras step."},
     {"hook", make_hook, METH_VARARGS, "A front of a callback's hook."},
+    {"readback", make_readback, METH_VARARGS, "A front of _EagerTensorBase._numpy."},
     {NULL},
 };
 

@@ -16,7 +16,7 @@ from typing import Any
 from slowtrain.capture import signatures
 from slowtrain.capture.patching import Wrapper, on_import, replace, replace_property
 from slowtrain.capture.recorder import Recorder, now
-from slowtrain.capture.state import Progress, ThreadState
+from slowtrain.capture.state import Progress, Read, ThreadState
 from slowtrain.capture.tensors import readback
 
 TRAINER = "keras.src.backend.jax.trainer"
@@ -121,7 +121,7 @@ class JaxPatches:
 
     def _patch_readback(self, module: Any) -> None:
         """Python's numbers, and NumPy's arrays where they are copies, come out of an array by one property."""
-        make = readback(self.recorder, self.state, lambda _: "value")
+        make = readback(self.recorder, self.state, lambda _: "value", (Read(),))
         replace_property(module.ArrayImpl, "_value", make)
 
     # -- the device

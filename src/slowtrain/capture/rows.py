@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from slowtrain.capture.state import Flags, Known, Progress
+from slowtrain.capture.state import Flags, Known, Progress, Read
 from slowtrain.capture.store import SPAN_FIELDS
 
 VARIABLE = "SLOWTRAIN_NATIVE"  # 0: nothing of hot.c is used
@@ -26,7 +26,7 @@ def _compiled() -> Any:
     try:
         from slowtrain.capture import hot
 
-        hot.bind(Flags, Known, Progress)
+        hot.bind(Flags, Known, Progress, Read)
     except (ImportError, TypeError, AttributeError):
         return None
     return hot
@@ -62,7 +62,7 @@ class PlainRows:
             raise ValueError(f"not {SPAN_FIELDS} integers of 64 bits: {error}") from error
 
     def collector(self, *generations: int) -> Callable[[str, dict[str, int]], None]:
-        """For ``gc.callbacks``: a row for each collection, with what it freed. Given the names of the three generations."""
+        """For ``gc.callbacks``: a row for each collection, with what it freed. Given names of the three generations."""
         begun = [0]
 
         def collected(phase: str, info: dict[str, int]) -> None:

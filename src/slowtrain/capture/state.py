@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from types import CodeType, FrameType
@@ -14,6 +15,7 @@ MOST_KEPT = 400  # results of a probe's steps
 EVERY = 31  # calls: to ask a tensor its shape costs more than all the rest. Odd, as most epochs are not
 ALL = 64  # calls that are all looked at first, so that short runs are exact
 KERAS = -2  # in place of an instruction: called by Keras, between its steps; one less inside a step
+TENSORFLOW = os.path.join("tensorflow", "python")  # in the names of its files
 ENDED = 1 << 20  # of Flags.busy: more than calls can be nested
 
 
@@ -50,6 +52,38 @@ class Known(Site):
         self.size = 0
         self.left = 1
         self.looks = 0
+
+
+class Read(Site):
+    """Where tensors were last asked for their values: in which method of theirs, and from where that was called."""
+
+    __slots__ = ("asker", "asker_at", "in_loops")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asker: CodeType | None = None
+        self.asker_at = -1
+        self.in_loops = False
+
+    def remember(self, frame: FrameType, anywhere: bool) -> None:
+        asker = frame.f_back
+        # What TensorFlow asks may be for a gradient's own use, which only frames further out tell.
+        known = asker and (frames.is_user(asker.f_code) or (anywhere and TENSORFLOW not in asker.f_code.co_filename))
+        self.code, self.at = (frame.f_code, frame.f_lasti) if known else (None, -1)
+        self.asker, self.asker_at = (asker.f_code, asker.f_lasti) if asker else (None, -1)
+        self.in_loops = anywhere
+
+    def again(self, frame: FrameType, anywhere: bool) -> bool:
+        """Whether this is what was remembered, so that ``name`` holds."""
+        asker = frame.f_back
+        return (
+            self.at == frame.f_lasti
+            and self.code is frame.f_code
+            and asker is not None
+            and self.asker_at == asker.f_lasti
+            and self.asker is asker.f_code
+            and self.in_loops == anywhere
+        )
 
 
 class Flags(Site):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from _thread import get_ident
 from collections.abc import Callable
@@ -10,35 +11,54 @@ from typing import Any
 
 from slowtrain.capture import signatures
 from slowtrain.capture.frames import is_user
+from slowtrain.capture.fronts import front
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
-from slowtrain.capture.state import Flags, ThreadState
+from slowtrain.capture.state import Read, ThreadState
+
+PLACES = 4  # where a step reads values back, as a rule at most
 
 
 def readback(
-    recorder: Recorder, state: ThreadState, called: Callable[[FrameType], str]
+    recorder: Recorder, state: ThreadState, called: Callable[[FrameType], str], reads: tuple[Read, ...]
 ) -> Callable[[Wrapper], Wrapper]:
-    """What times a getter of an array's values in the main thread; ``called`` names the call by its caller's frame."""
-    main = state.main
+    """What times a getter of an array's values in the main thread; ``called`` names the call by its caller's frame.
+
+    ``reads`` are where values were asked for last: a step reads at a few places, at the same ones as the step before.
+    """
+    main, emit, oldest = state.main, recorder.emit, itertools.cycle(reads)
 
     def make(original: Wrapper) -> Wrapper:
         def _numpy(self: Any) -> Any:
-            if get_ident() != main.ident or main.busy or not recorder.active:
+            if get_ident() != main.ident or main.busy:
                 return original(self)
             start = now()
             try:
                 return original(self)
             finally:
-                recorder.guard("readback", done, main, start, now(), sys._getframe(1))
+                end, frame, in_loops = now(), sys._getframe(1), bool(main.loops)
+                main.left -= 1
+                if not main.left:
+                    main.look(recorder.active)
+                for read in reads:
+                    if read.again(frame, in_loops):
+                        break
+                else:
+                    read = recorder.guard("readback", asked, frame, in_loops)
+                if read is not None:
+                    emit((read.name, start, end, main.ident, 0))
 
         return _numpy
 
-    def done(me: Flags, start: int, end: int, frame: FrameType) -> None:
+    def asked(frame: FrameType, in_loops: bool) -> Read | None:
+        """Values are asked for at another place; None where TensorFlow does so for itself."""
         if _of_gradients(frame):
-            return
-        # Keras' own readings, at the end of an epoch, belong to no line.
-        name = recorder.name_at(None if me.loops else frame, "readback", called(frame), "readback")
-        recorder.emit((name, start, end, me.ident, 0))
+            return None
+        read = next(oldest)
+        # Keras' own readings belong to no line.
+        read.name = recorder.name_at(None if in_loops else frame, "readback", called(frame), "readback")
+        read.remember(frame, in_loops)
+        return read
 
     return make
 
@@ -67,8 +87,10 @@ class TensorPatches:
 
     def _patch_readback(self, module: Any) -> None:
         # Its caller is the method that was asked: numpy(), __float__() and others.
-        make = readback(self.recorder, self.state, lambda frame: frame.f_code.co_name)
-        replace(module._EagerTensorBase, "_numpy", make)
+        reads = tuple(Read() for _ in range(PLACES))
+        make = readback(self.recorder, self.state, lambda frame: frame.f_code.co_name, reads)
+        quick = front("readback", self.recorder, self.state.main, names=reads)
+        replace(module._EagerTensorBase, "_numpy", make, quick)
 
     def _patch_feed(self, module: Any) -> None:
         recorder, main = self.recorder, self.state.main
