@@ -8,14 +8,16 @@ the machine does falls on both alike. Both keep to one core, the same, which all
 with the steps. The script counts its steps in a mapped file. Three comparisons:
 
 ``none``   the script against itself: how far the method is off.
-``steps``  recorded without windows against not at all, after the first steps.
+``steps``  recorded without windows against not at all, after the first steps; the recorder's thread has its last pace
+           from the hundredth step on, not after a minute, so that many pairs can be had.
 ``all``    recorded with windows against not at all: a fixed number of steps, from the start of the
            command to the end of the training process, imports and closing included; and of these runs
            the steps after the first minute.
 
-A sample is a pair of processes: of steady steps the mean of the middle half of the ratios of neighbouring turns (few of
-them hold a window), of ``all`` the ratio of the totals. A table shows the median of the samples with its 95 % interval
-from order statistics.
+Two processes differ by where their memory happens to lie; each script first makes blocks of sizes by lot, and only many
+pairs tell what is common to all. A sample is a pair of processes: of steady steps the mean of the middle half of the
+ratios of neighbouring turns (few of them hold a window), of ``all`` the ratio of the totals. A table shows the median of
+the samples with its 95 % interval from order statistics.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 import threading
 from collections import Counter
@@ -22,6 +23,7 @@ from slowtrain.capture.rows import Row
 from slowtrain.capture.state import ALL, EVERY, Progress, ThreadState, thread_state
 from slowtrain.capture.tensorflow import TensorFlowPatches
 
+from . import running
 from .kept import spans
 
 
@@ -222,3 +224,53 @@ def test_a_step_inside_a_step_is_none(recorded: Recorded) -> None:
     outside = step_of(recorded, SimpleNamespace(train_function=lambda batch: inside(batch) + 1))
     assert outside(1) == 3
     assert len(recorded.spans) == recorded.progress.steps == 1
+
+
+COUNTED = """
+import collections, sys
+import numpy as np, tensorflow as tf, keras
+calls, steps = collections.Counter(), [0]
+def counted(frame, event, arg):
+    if event == "call" and frame.f_code.co_filename.startswith({mark!r}): calls[frame.f_code.co_name] += 1
+def on_step():
+    steps[0] += 1
+    if steps[0] == 200: sys.setprofile(counted)  # before, all that is new is looked at
+    if steps[0] == 500: sys.setprofile(None)
+x, y = np.random.rand(800, 8).astype("float32"), np.random.rand(800, 1).astype("float32")
+model = keras.Sequential([keras.layers.Dense(1)])
+optimizer = keras.optimizers.SGD()
+model.compile(optimizer, "mse")
+ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(1)
+"""
+FIT = """
+class Count(keras.callbacks.Callback):
+    def on_train_batch_begin(self, batch, logs=None): on_step()
+    def on_train_batch_end(self, batch, logs=None): self.last = float(logs["loss"])
+model.fit(ds, verbose=0, callbacks=[Count()])
+"""
+LOOP = """
+@tf.function
+def step(a, b):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(a) - b) ** 2)
+    optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+    return loss
+for a, b in ds:
+    on_step()
+    loss = step(a, b)
+    last = float(loss), loss.numpy()
+"""
+
+
+@pytest.mark.tensorflow
+@pytest.mark.skipif(rows.hot is None, reason="hot.c was not compiled")
+@pytest.mark.parametrize("loop", [FIT, LOOP])
+def test_no_wrapper_runs_in_each_step_of_a_real_loop(loop: str, tmp_path: Path) -> None:
+    """What a bench measures is what somebody thought of; here it is asked of all that is wrapped."""
+    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+    script = running.write(tmp_path, COUNTED.format(mark=MARK) + loop + "print('CALLS', dict(calls))\n")
+    done = running.recorded(tmp_path / "run", script, windows=False)
+    said = next(row for row in done.out.splitlines() if row.startswith("CALLS"))
+    calls = ast.literal_eval(said.partition(" ")[2])
+    assert calls, "wrappers look at one call in many"
+    assert max(calls.values()) < 0.2 * 300, calls
