@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from slowtrain.compare import compare
-from slowtrain.model import Category
+from slowtrain.model import Attribution, Category, Part
 from slowtrain.report import comparison
 from slowtrain.trace import Steps, Trace
 
@@ -31,7 +32,52 @@ def test_a_real_change_is_found_in_its_category() -> None:
     assert found.step.real
     assert found.rows[0].name == "input"
     assert found.rows[0].difference_ms == pytest.approx(-5, rel=0.2)
-    assert comparison.render(found).startswith("B is ")
+    assert re.match(r"a step of B is (1\.9|2\.[01])\dx as fast as one of A\n", comparison.render(found))
+    back = comparison.render(compare(trace(5, 1, 2), trace(10, 6, 1), ("a", "b")))
+    assert re.match(r"a step of B is slower: it takes (1\.9|2\.[01])\dx as long as one of A\n", back)
+
+
+def sized(found: Trace, samples: int) -> Trace:
+    return replace(found, steps=replace(found.steps, size=np.full(len(found.steps), samples)))
+
+
+def test_larger_batches_are_held_against_smaller_ones_sample_by_sample() -> None:
+    """The cure of a small batch: a step takes longer, and each of its samples much less."""
+    found = compare(sized(trace(10, 2, 1), 32), sized(trace(20, 4, 2), 256), ("a", "b"))
+    assert found.samples == (32, 256)
+    assert found.step.before_ms == pytest.approx(10 / 32 * 1000, rel=0.05)
+    assert found.step.after_ms == pytest.approx(20 / 256 * 1000, rel=0.05)
+    assert sum(r.after_ms for r in found.rows) == pytest.approx(found.step.after_ms)
+    said = comparison.render(found)
+    assert re.match(
+        r"a step of B is (3\.[89]|4\.[012])\dx as fast as one of A, "
+        r"sample by sample \(a step of A takes 32 samples, one of B 256\)\n",
+        said,
+    )
+    assert "ms per 1,000 samples" in said
+
+
+@pytest.mark.parametrize("samples", [(32, 32), (32, 0), (0, 256)])
+def test_steps_of_as_many_samples_or_of_nobody_knows_how_many_are_held_against_each_other(
+    samples: tuple[int, int],
+) -> None:
+    found = compare(sized(trace(10, 2, 1), samples[0]), sized(trace(20, 4, 2), samples[1]), ("a", "b"))
+    assert found.samples is None
+    assert "ms a step" in comparison.render(found)
+
+
+def test_the_whole_runs_stand_below() -> None:
+    """A cure outside the steps shows there alone."""
+    first = replace(
+        trace(10, 6, 1), run=Attribution(9000.0, (Part("steps", 4000.0, 0.44), Part("validation", 5000.0, 0.56)))
+    )
+    second = replace(trace(10, 6, 2), run=Attribution(4010.0, (Part("steps", 4000.0, 0.99), Part("epoch", 10.0, 0.01))))
+    found = compare(first, second, ("a", "b"))
+    assert found.run == (("validation", 5000.0, 0.0), ("epoch", 0.0, 10.0), ("steps", 4000.0, 4000.0))
+    said = comparison.render(found)
+    assert re.search(r"^whole run +9\.00 +4\.01 +-4\.99$", said, re.MULTILINE)
+    assert re.search(r"^validation +5\.00 +0\.00 +-5\.00$", said, re.MULTILINE)
+    assert re.search(r"^all others +0\.00 +0\.01 +\+0\.01$", said, re.MULTILINE)
 
 
 def test_the_same_run_twice_differs_by_noise_only() -> None:

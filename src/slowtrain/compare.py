@@ -14,19 +14,46 @@ from slowtrain.model.proof import Change, Comparison
 from slowtrain.trace import Floats, Trace
 
 STRETCHES = 20
+SAME = 0.01  # by which a step's samples may differ: the last batch of an epoch is a smaller one
+THOUSAND = 1000.0
 SURE = 2.0  # standard errors: 95 % of the differences that are only noise lie within
 
 
 def compare(before: Trace, after: Trace, names: tuple[str, str]) -> Comparison:
-    """Mean steady steps of two runs, category by category, the largest change first."""
-    whole = _change("step", before.steps.steady_ms, after.steps.steady_ms)
+    """Mean steady steps of two runs, category by category, the largest change first; and where both runs went.
+
+    Where a step of one takes more samples than a step of the other, both are told per thousand samples.
+    """
+    sizes = _samples(before), _samples(after)
+    samples = (sizes[0], sizes[1]) if sizes[0] and sizes[1] and abs(sizes[1] / sizes[0] - 1) > SAME else None
+    scale = (THOUSAND / samples[0], THOUSAND / samples[1]) if samples else (1.0, 1.0)
+
+    def change(name: str, first: Floats, second: Floats) -> Change:
+        return _change(name, first * scale[0], second * scale[1])
+
+    whole = change("step", before.steps.steady_ms, after.steps.steady_ms)
     rows = [
-        _change(str(c), before.categories[c][before.steps.steady], after.categories[c][after.steps.steady])
+        change(str(c), before.categories[c][before.steps.steady], after.categories[c][after.steps.steady])
         for c in Category
         if c in before.categories and c in after.categories
     ]
     kept = [r for r in rows if r.before_ms > 0 or r.after_ms > 0]
-    return Comparison(names, whole, tuple(sorted(kept, key=lambda r: -abs(r.difference_ms))))
+    return Comparison(
+        names, whole, tuple(sorted(kept, key=lambda r: -abs(r.difference_ms))), samples, _run(before, after)
+    )
+
+
+def _samples(trace: Trace) -> float:
+    """Of a mean steady step; 0 where that is not known of each."""
+    sizes = trace.steps.size[trace.steps.steady] if len(trace.steps.size) == len(trace.steps) else trace.steps.size[:0]
+    return float(sizes.mean()) if len(sizes) and (sizes > 0).all() else 0.0
+
+
+def _run(before: Trace, after: Trace) -> tuple[tuple[str, float, float], ...]:
+    """The phases of both runs, ms, the largest change first."""
+    first, second = ({p.name: p.ms for p in t.run.parts} for t in (before, after))
+    rows = [(name, first.get(name, 0.0), second.get(name, 0.0)) for name in dict.fromkeys((*first, *second))]
+    return tuple(sorted(rows, key=lambda r: -abs(r[2] - r[1])))
 
 
 def _change(name: str, before: Floats, after: Floats) -> Change:

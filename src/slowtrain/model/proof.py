@@ -90,8 +90,14 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs: the mean steady step, and its categories by the size of their change."""
+    """Two runs: the mean steady step, its categories by the size of their change, and the phases of the whole runs.
+
+    ``samples`` are those of a mean step, where they are known of both runs and differ; the step and its categories are
+    then ms per thousand samples. ``run`` is ms of the runs; a phase of one run alone has no noise that could be told.
+    """
 
     names: tuple[str, str]
     step: Change
     rows: tuple[Change, ...]
+    samples: tuple[float, float] | None = None
+    run: tuple[tuple[str, float, float], ...] = ()

@@ -6,39 +6,65 @@ import math
 
 from slowtrain.figures import plain
 from slowtrain.model.proof import Change, Comparison
+from slowtrain.report import wording
+
+LITTLE = 0.01  # of the longer run: smaller phases are one row
 
 
 def render(comparison: Comparison) -> str:
-    """The step first, then each category; a change within the noise is said to be none."""
+    """The step first, then each category, a change within the noise said to be none; then where the runs went."""
     first, second = comparison.names
+    unit = "ms per 1,000 samples" if comparison.samples else "ms a step"
     lines = [
-        _verdict(comparison.step),
+        _verdict(comparison),
         "",
         f"A {first}",
         f"B {second}",
         "",
-        f"{'ms a step':<14}{'A':>18}{'B':>18}{'B - A':>10}",
+        f"{unit:<22}{'A':>16}{'B':>16}{'B - A':>10}",
     ]
     lines += [_row(change) for change in (comparison.step, *comparison.rows)]
+    lines += _run(comparison)
     return "\n".join(lines) + "\n"
 
 
-def _verdict(step: Change) -> str:
+def _verdict(comparison: Comparison) -> str:
+    step = comparison.step
     if not step.before_ms or not step.after_ms:
         return "cannot tell: one of the runs has no steady steps"
     if not math.isfinite(step.before_noise_ms + step.after_noise_ms):
         return "cannot tell: too few steady steps to know their noise"
+    sizes = comparison.samples
+    each = (
+        f", sample by sample (a step of A takes {plain(sizes[0])} samples, one of B {plain(sizes[1])})" if sizes else ""
+    )
     if not step.real:
-        return "no difference beyond the noise of the two runs"
+        return f"a step of B differs from one of A by no more than the noise of the two runs{each}"
     ratio = step.before_ms / step.after_ms
-    return f"B is {ratio:.2f}x as fast as A" if ratio > 1 else f"B is {1 / ratio:.2f}x slower than A"
+    said = f"{ratio:.2f}x as fast as" if ratio > 1 else f"slower: it takes {1 / ratio:.2f}x as long as"
+    return f"a step of B is {said} one of A{each}"
 
 
 def _row(change: Change) -> str:
     said = f"{change.difference_ms:+.3g}" if change.real else "noise"
     before, after = _figure(change.before_ms, change.before_noise_ms), _figure(change.after_ms, change.after_noise_ms)
-    return f"{change.name:<14}{before:>18}{after:>18}{said:>10}"
+    return f"{wording.category(change.name)[0]:<22}{before:>16}{after:>16}{said:>10}"
 
 
 def _figure(ms: float, noise: float) -> str:
     return f"{plain(ms)} ± {plain(noise, 2)}" if math.isfinite(noise) else f"{plain(ms)}"
+
+
+def _run(comparison: Comparison) -> list[str]:
+    """The whole runs, in seconds; nothing where neither was timed."""
+    whole = tuple(sum(row[i] for row in comparison.run) for i in (1, 2))
+    if not max(whole, default=0.0):
+        return []
+    told = [r for r in comparison.run if max(r[1], r[2]) >= LITTLE * max(whole)]
+    rest = [r for r in comparison.run if r not in told]
+    rows = [("whole run", *whole), *((wording.phase(name)[0], a, b) for name, a, b in told)]
+    if rest:
+        rows.append(("all others", sum(r[1] for r in rest), sum(r[2] for r in rest)))
+    lines = ["", f"{'s of the run':<22}{'A':>16}{'B':>16}{'B - A':>10}"]
+    lines += [f"{n:<22}{a / 1e3:>16.2f}{b / 1e3:>16.2f}{(b - a) / 1e3:>+10.2f}" for n, a, b in rows]
+    return [*lines, "", "Each run was timed once: how much of its phases is noise cannot be told."]
