@@ -78,6 +78,29 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 @needs_tensorflow
+@pytest.mark.parametrize("option", ["--html", "--json"])
+@pytest.mark.parametrize(("place", "said"), [("no/such.file", "No such file"), (".", "Is a directory")])
+def test_a_report_that_could_not_be_written_is_said_before_the_script_runs(
+    option: str, place: str, said: str, tmp_path: Path
+) -> None:
+    done = run(tmp_path, option, place, write(tmp_path, "print('it was run')"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"cannot write {place} ({said}" in one_line(done)
+    assert not recordings(tmp_path)
+
+
+@needs_tensorflow
+@pytest.mark.parametrize("option", ["--html", "--json"])
+def test_a_report_that_cannot_be_written_after_all_takes_nothing_from_the_answer(option: str, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    done = run(tmp_path, option, "sub/report", write(tmp_path, "import shutil\nshutil.rmtree('sub')"))
+    assert done.returncode == 2
+    assert "cannot write sub/report" in one_line(done)
+    assert "INSUFFICIENT DATA" in done.stdout
+    assert (recordings(tmp_path)[0] / "report.html").exists()
+
+
+@needs_tensorflow
 @pytest.mark.parametrize(
     ("text", "code", "said"),
     [

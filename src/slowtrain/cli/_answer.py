@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import os
 import shutil
@@ -17,6 +18,7 @@ from slowtrain.model import Checkup
 
 REPORT = "report.html"
 ANSWER = "checkup.json"
+STDOUT = "-"  # as the name of a file
 
 
 @dataclass(frozen=True)
@@ -84,20 +86,23 @@ def tell(found: Checkup, *, html: Path | None, json: str | None, shown: Path | N
     from slowtrain.report import json as document
     from slowtrain.report import text
 
-    if html is not None:
-        write(html, page(found))
-        shown = html
-    if json is not None and written(document.render(found), json):
-        return
-    sys.stdout.write("\n")
-    show(text.render, found)
-    if shown is not None:
-        print(f"\nreport: {shown}")
+    try:
+        if html is not None:
+            write(html, page(found))
+            shown = html
+    finally:  # a file that cannot be written takes nothing from the answer
+        if json != STDOUT:
+            sys.stdout.write("\n")
+            show(text.render, found)
+            if shown is not None:
+                print(f"\nreport: {shown}")
+        if json is not None:
+            written(document.render(found), json)
 
 
 def written(document: str, to: str) -> bool:
     """Writes the JSON where it was asked for; whether that is standard output, on which nothing else belongs."""
-    if to == "-":
+    if to == STDOUT:
         sys.stdout.write(document)
         return True
     write(Path(to), document)
@@ -118,6 +123,22 @@ def page(found: Checkup) -> str:
 
     pages = {c.id: explain.with_examples(inspect.cleandoc(c.__doc__ or ""), c.fixes) for c in all_causes()}
     return html.render(found, pages)
+
+
+def writable(html: Path | None, json: str | None) -> None:
+    """Raises ``InputError`` where a report that was asked for could not be written: before what takes long."""
+    for path in (html, None if json == STDOUT else json):
+        place = Path(os.path.realpath(path or os.devnull))
+        folder = place.parent
+        if place.is_dir():
+            wrong = errno.EISDIR
+        elif not folder.is_dir():
+            wrong = errno.ENOENT
+        elif not os.access(folder if place.is_file() or not place.exists() else place, os.W_OK):
+            wrong = errno.EACCES
+        else:
+            continue
+        raise InputError(f"cannot write {path} ({os.strerror(wrong)}); choose another place")
 
 
 def write(path: Path, content: str | bytes) -> None:

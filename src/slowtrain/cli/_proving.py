@@ -53,11 +53,12 @@ def budget_s(text: str) -> float:
 def bench(args: argparse.Namespace, target: str, stem: str) -> Bench:
     """Where the probes run. Raises ``InputError`` and ``EnvironmentMissing`` for what cannot be run."""
     from slowtrain.capture import launch
-    from slowtrain.cli import _target
+    from slowtrain.cli import _answer, _target
     from slowtrain.verify.pairs import Bench
     from slowtrain.verify.probes import Script
 
     _target.check(target, args.module)
+    _answer.writable(getattr(args, "html", None), args.json)
     try:
         given = args.stdin.read_bytes() if args.stdin is not None else None
     except OSError as error:

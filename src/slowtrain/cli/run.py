@@ -62,12 +62,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from slowtrain.capture import launch, sizes, thinning
     from slowtrain.cli import _target
-    from slowtrain.cli._answer import Answer, Progress
+    from slowtrain.cli._answer import Answer, Progress, writable
     from slowtrain.cli._live import Live
     from slowtrain.trace import recording
     from slowtrain.watch import telling
 
     _target.check(args.script, args.module)
+    writable(args.html, args.json)
     max_bytes = sizes.parse("--max-disk", args.max_disk, least=thinning.LEAST_BYTES) if args.max_disk else None
     told = telling.command(args.alert_command) if args.alert_command else None
     folder = launch.new_folder(args.out, Path(args.script).stem if not args.module else args.script)
