@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
 import sys
 import textwrap
@@ -10,6 +11,8 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+
+import pytest
 
 from slowtrain.capture import frames
 
@@ -125,3 +128,19 @@ def test_a_look_at_variables_keeps_nothing_alive_and_takes_nothing_from_the_scri
 
     assert forgets()
     assert "large" in asked()
+
+
+@pytest.mark.parametrize(
+    ("file", "mine"),
+    [
+        ("/home/me/train.py", True),
+        ("/home/me/packages/models.py", True),
+        ("/home/me/.local/lib/python3.11/site-packages/keras/src/trainers/trainer.py", False),
+        ("/sw/tensorflow/2.15/lib/python3/dist-packages/tensorflow/python/eager/context.py", False),
+        (os.__file__, False),
+        (frames.__file__, False),
+    ],
+)
+def test_packages_are_nobody_s_own_wherever_they_were_installed(file: str, mine: bool) -> None:
+    """Those of `pip install --user` and those on PYTHONPATH lie in no folder that the interpreter tells of."""
+    assert frames.is_users_file(file) is mine

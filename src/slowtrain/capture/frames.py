@@ -26,6 +26,8 @@ _LIBRARY = tuple(
         if path not in (sys.prefix, sys.base_prefix)
     }
 )
+# Where packages lie that this interpreter does not know of by itself: of `pip install --user`, on PYTHONPATH.
+_PACKAGES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 _known: dict[str, bool] = {}  # by file: a code object is costly to look up, for its hash is made of all it holds
 
 
@@ -46,7 +48,10 @@ def users(name: str) -> bool:
 
 def is_users_file(name: str) -> bool:
     """Whether a file lies neither in the standard library, nor in an installed package, nor in ours."""
-    return not (name.startswith(_LIBRARY) or os.path.realpath(name).startswith(_LIBRARY))
+    return not any(
+        path.startswith(_LIBRARY) or any(folder in path for folder in _PACKAGES)
+        for path in (name, os.path.realpath(name))
+    )
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
