@@ -115,3 +115,12 @@ def test_a_whole_trace_adds_up(spans: list[Drawn], happened: list[tuple[str, int
     assert sum(part.ms for part in trace.run.parts) == pytest.approx(trace.run_ms)
     if len(trace.steps):
         assert np.allclose(np.sum(list(trace.categories.values()), axis=0), trace.steps.ms)
+
+
+def test_a_checkpoint_is_a_phase_wherever_it_is_written() -> None:
+    """By a callback at an epoch's end, after training, and inside another call that saves; not within a step."""
+    spans = [("step", 5, 10), ("step", 10, 15), ("step", 15, 20), ("save", 17, 19)]
+    spans += [("callback", 30, 44), ("save", 32, 40), ("save", 34, 36), ("save", 60, 65)]
+    run = attribution.phases(recorded(spans, [("loop", 5, 45)]), taken([5, 10, 15, 20]))
+    spent = {part.name: part.ms for part in run.parts}
+    assert (spent["checkpoint"], spent["callback"]) == (13, 6)

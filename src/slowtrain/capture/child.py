@@ -28,6 +28,7 @@ from slowtrain.capture.objects import ObjectsWatch
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.rows import PlainRows
 from slowtrain.capture.sampling import LossWatch, MachineSampler, StackSampler
+from slowtrain.capture.saves import SavePatches
 from slowtrain.capture.sessions import SessionPatches
 from slowtrain.capture.state import Progress, ThreadState, thread_state
 from slowtrain.capture.tensorflow import TensorFlowPatches
@@ -89,6 +90,7 @@ def install(
     watch = ItemPatches(recorder, state, lines).watch
     KerasPatches(recorder, state, progress, watch, checking, on_jax.settle).install()
     CallbackPatches(recorder, datasets, on_jax.epoch_ends).install()
+    SavePatches(recorder).install()
 
     def settle() -> None:
         on_jax.settle_step()

@@ -200,6 +200,7 @@ def phases(recording: Recording, steps: Steps) -> Attribution:
         (Phase.STEPS, _steady(steps)),
         (Phase.COMPILE, _of([(e.start_ms, e.end_ms) for e in recording.events if e.lane == "trace"])),
         (Phase.WARMUP, intervals.union(steps.start_ms, steps.end_ms)),
+        (Phase.CHECKPOINT, _spans(lanes.get("save"))),  # also one that a callback writes at an epoch's end
         (Phase.IMPORT, _spans(lanes.get("import"))),
         (Phase.PREDICT, intervals.EMPTY if called else _of(single)),
         (Phase.CALLBACK, _spans(lanes.get("callback"))),

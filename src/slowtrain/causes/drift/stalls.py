@@ -164,7 +164,7 @@ def _found(trace: Trace) -> list[Found]:
     found = [s for s in stalled.find(trace) if s.kind not in stalled.CLAIMED]
     found = [s for s in found if s.period or long or s.kind in ("checkpoint", "python", "feed")]
     found = [s for s in found if not _of_loops(trace, s)]
-    saved = saving.by_samples(trace)
+    saved = saving.checkpoints(trace)
     much = saved is not None and saved.much  # host/frequent-validation tells of it
     return [s for s in found if s.kind != "checkpoint" or not much]
 

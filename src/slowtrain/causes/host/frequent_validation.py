@@ -298,7 +298,7 @@ def _of_another_model(trace: Trace, place: Place) -> bool:
 
 def _saved(trace: Trace) -> Validation | None:
     """Checkpoints that the script itself writes between steps."""
-    found = saving.by_samples(trace)
+    found = saving.checkpoints(trace)
     if found is None or found.passes < LEAST:
         return None
     return Validation(found.passes, found.ms, found.training_ms, found.places, "checkpoints")

@@ -1,0 +1,57 @@
+"""Patches of what writes models and checkpoints: when, and at which line of the script's.
+
+One span a call, on the lane ``save``; a call inside another, as a manager's of its checkpoint's, lies within its span.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from types import FrameType
+from typing import Any
+
+from slowtrain.capture.patching import Wrapper, on_import, replace
+from slowtrain.capture.recorder import Recorder, now
+
+# Module -> the class in it, if it is one's method, and the names. What callbacks and ``Model.save`` call in their turn;
+# the same in TensorFlow 2.15 and 2.21.
+SAVERS = {
+    "keras.src.saving.saving_api": ("", ("save_model", "save_weights")),
+    "tf_keras.src.saving.saving_api": ("", ("save_model", "save_weights")),
+    "tensorflow.python.checkpoint.checkpoint": ("Checkpoint", ("save", "write")),
+    "tensorflow.python.checkpoint.checkpoint_management": ("CheckpointManager", ("save",)),
+    "tensorflow.python.saved_model.save": ("", ("save",)),
+}
+
+
+class SavePatches:
+    """Installs itself through import hooks."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+
+    def install(self) -> None:
+        for module, (kind, names) in SAVERS.items():
+            on_import(self.recorder, module, partial(self._patch, kind, names))
+
+    def _patch(self, kind: str, names: tuple[str, ...], module: Any) -> None:
+        owner = getattr(module, kind) if kind else module
+        for name in names:
+            replace(owner, name, partial(self._timed, f"{kind}.{name}" if kind else name))
+
+    def _timed(self, what: str, original: Wrapper) -> Wrapper:
+        recorder, key = self.recorder, f"save {what}"
+
+        def save(*args: Any, **kwargs: Any) -> Any:
+            if not recorder.active:
+                return original(*args, **kwargs)
+            start = now()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                recorder.guard("saving", done, start, now(), sys._getframe(1))
+
+        def done(start: int, end: int, frame: FrameType) -> None:
+            recorder.span(recorder.name_at(frame, "save", what, key), start, end)
+
+        return save

@@ -1,0 +1,64 @@
+"""What writes models and checkpoints is timed, with the line of the script's that asks for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slowtrain.model import Phase
+from slowtrain.trace import build
+
+from . import running
+
+SAVING = """
+    import time
+    import numpy as np
+    import tensorflow as tf
+    from tensorflow import keras
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    model.compile("sgd", "mse")
+    x, y = np.zeros((64, 4), "float32"), np.zeros((64, 3), "float32")
+    each_epoch = keras.callbacks.ModelCheckpoint("epoch.weights.h5", save_weights_only=True)
+    model.fit(x, y, epochs=3, verbose=0, callbacks=[each_epoch])
+    checkpoint = tf.train.Checkpoint(v=tf.Variable(1.0))
+    manager = tf.train.CheckpointManager(checkpoint, "kept", 3)
+    begun = time.perf_counter()
+    model.save("model.keras")
+    model.save_weights("model.weights.h5")
+    manager.save()
+    checkpoint.write("written")
+    tf.saved_model.save(tf.Module(), "saved")
+    print(time.perf_counter() - begun)
+    try:
+        checkpoint.write(None)
+    except Exception:
+        print("the script's own error")
+"""
+
+
+@pytest.mark.tensorflow
+def test_what_writes_models_and_checkpoints_is_a_phase_of_its_own(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+    done = running.recorded(tmp_path / "run", running.write(tmp_path, SAVING), cwd=tmp_path)
+    seconds, said = done.out.splitlines()
+    assert (done.code, said) == (0, "the script's own error"), done.err
+    trace = build.load(done.folder)
+    assert trace.facts.get("faults", []) == []
+    found: dict[str, list[int]] = {}
+    calls = trace.lane("save")
+    for number in calls.name:
+        name = trace.names[int(number)]
+        assert name.place is not None
+        found.setdefault(name.text, []).append(name.place.line)
+    inner = found.pop("Checkpoint.write")
+    assert found == {
+        "save_weights": [10, 10, 10, 15],  # the callback's three are of the line that trains
+        "save_model": [14],
+        "CheckpointManager.save": [16],
+        "save": [18],
+    }
+    assert [line for line in inner if line > 16] == [17, 21]
+    spent = {p.name: p.ms for p in trace.run.parts}
+    assert float(seconds) * 900 < spent[str(Phase.CHECKPOINT)] < float(seconds) * 1000 + 2000
+    assert sum(spent.values()) == pytest.approx(trace.run_ms, rel=1e-3)

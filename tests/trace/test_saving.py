@@ -1,0 +1,58 @@
+"""How often a script writes checkpoints, and how long it takes: as timed, or as far as samples tell."""
+
+from __future__ import annotations
+
+import pytest
+
+from slowtrain.model import Place
+from slowtrain.trace import saving
+from slowtrain.trace.drawn import FILE, drawn
+
+LOOP = r"""
+    step     1111111111
+    device   kkkkkkkkkk
+    @repeat 400
+    @fact source={"train.py":"for i in range(400):\n    step()\n    manager.save()\n    np.savez('x', x)\n    fit()\n"}
+    @span stack step start=5 end=5 line=2 times=400 every=10
+"""
+
+
+def test_calls_that_were_timed_all_count() -> None:
+    """Samples met three of the forty; what a manager calls in its turn is no call of its own."""
+    found = saving.checkpoints(
+        drawn(
+            LOOP
+            + """
+    @span save CheckpointManager.save start=7 end=10 line=3 times=40 every=100
+    @span save Checkpoint.write start=8 end=9 line=3 times=40 every=100
+    @span save save_weights start=3 end=4 line=5 times=40 every=100
+    @span stack save start=8 end=8 line=3 times=3 every=1000
+    """
+        )
+    )
+    assert found is not None
+    assert (found.passes, found.ms, found.places) == (40, pytest.approx(120), (Place(FILE, 3),))
+
+
+def test_of_others_the_samples_tell() -> None:
+    found = saving.checkpoints(drawn(LOOP + "@span stack save start=8 end=8 line=4 times=30 every=100"))
+    assert found is not None
+    assert (found.passes, found.ms, found.places) == (30, pytest.approx(90), (Place(FILE, 4),))
+
+
+def test_both_kinds_add_up() -> None:
+    rows = (
+        "@span save CheckpointManager.save start=7 end=9 line=3 times=40 every=100\n"
+        "@span stack save start=8 end=8 line=4 times=30 every=100"
+    )
+    found = saving.checkpoints(drawn(LOOP + rows))
+    assert found is not None
+    assert (found.passes, found.ms, found.places) == (
+        70,
+        pytest.approx(80 + 90),
+        (Place(FILE, 4), Place(FILE, 3)),
+    )
+
+
+def test_a_script_that_saves_nothing() -> None:
+    assert saving.checkpoints(drawn(LOOP)) is None
