@@ -327,6 +327,22 @@ def test_a_file_of_no_facts_gets_one_line(tmp_path: Path, text: str, says: str) 
     assert "\n" not in str(caught.value)
 
 
+def test_a_file_without_an_end_is_too_large(tmp_path: Path) -> None:
+    if not Path("/dev/zero").exists():
+        pytest.skip("needs /dev/zero")
+    (tmp_path / "facts.json").symlink_to("/dev/zero")  # whose size is said to be 0
+    with pytest.raises(InputError, match="too large"):
+        document.read(tmp_path / "facts.json")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_facts_as_other_systems_write_them(encoding: str, tmp_path: Path) -> None:
+    """On Windows `slowtrain doctor --json > facts.json` is UTF-16."""
+    text = (Path(__file__).parent / "fixtures/healthy_t4.json").read_text(encoding="utf-8")
+    (tmp_path / "facts.json").write_bytes(text.encode(encoding))
+    assert document.read(tmp_path / "facts.json")["schema"] == "slowtrain.machine/1"
+
+
 def test_facts_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         document.read(tmp_path / "none.json")

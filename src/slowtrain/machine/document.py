@@ -53,9 +53,11 @@ def gather(
 def read(path: Path) -> dict[str, Any]:
     """Somebody's facts. Raises ``InputError`` for a file that is none, of another version, or damaged."""
     try:
-        if path.stat().st_size > MOST_FILE_BYTES:
+        with path.open("rb") as file:
+            text = file.read(MOST_FILE_BYTES + 1)
+        if len(text) > MOST_FILE_BYTES:
             raise InputError(f"{path} is too large for a machine's facts; `slowtrain doctor --json` writes them")
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(text)  # as bytes: PowerShell's redirection writes UTF-16, or a mark before UTF-8
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); `slowtrain doctor --json` writes one") from error
     except (ValueError, RecursionError) as error:
