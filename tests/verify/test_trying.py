@@ -76,6 +76,15 @@ def test_where_the_data_has_no_more_what_was_tried_stands(monkeypatch: pytest.Mo
     assert World(fits).tried(monkeypatch, 100).batch >= 109
 
 
+def test_nothing_is_tried_that_a_container_has_no_memory_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The computer may have plenty: the kernel ends what takes more than its container may have."""
+    sizing = SimpleNamespace(recorded=[SimpleNamespace(allocator="bfc_cpu_allocator_for_gpu")])
+    monkeypatch.setattr("slowtrain.verify.sizing.free_bytes", lambda: POOL.limit_bytes)
+    assert not trying.possible(sizing, POOL)  # type: ignore[arg-type]
+    monkeypatch.setattr("slowtrain.verify.sizing.free_bytes", lambda: 2 * POOL.limit_bytes)
+    assert trying.possible(sizing, POOL)  # type: ignore[arg-type]
+
+
 def test_without_a_forecast_nothing_is_tried() -> None:
     assert trying.tried(None, POOL, 0) == trying.Tried(0)  # type: ignore[arg-type]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import psutil
 
 from slowtrain.capture.requests import FOLDER, GRAPH
 from slowtrain.errors import InputError
+from slowtrain.machine.facts import free_bytes
 from slowtrain.memory import record
 from slowtrain.memory.record import Record
 from slowtrain.memory.replay import Pool
@@ -90,8 +90,7 @@ class Sizing:
         return found
 
     def _record(self, batch: int | None, what: str) -> Recorded:
-        free = int(psutil.virtual_memory().available * SPARE_SHARE) >> 20
-        treatment = Treatment(requests=STEPS, environment={**ALLOCATOR, LIMIT: str(max(free, 64))})
+        treatment = Treatment(requests=STEPS, environment={**ALLOCATOR, LIMIT: str(max(spare_bytes() >> 20, 64))})
         probe = self.run(batch, what, treatment, Rule(seconds=0.0))
         if probe.failed and not (probe.folder / FOLDER).exists():
             raise InputError(f"{self.bench.script.target} failed in a probe ({what}): {probe.failed}")
@@ -162,6 +161,11 @@ def measure(sizing: Sizing, pool: Pool | None) -> Sized:
             break  # the data has no more, or this computer has less memory than the card: what is known stands
         found = sized([r.measured for r in sizing.recorded])
     return found
+
+
+def spare_bytes() -> int:
+    """What a probe on the CPU may take of the memory that is free here, within what a container leaves."""
+    return int((free_bytes() or 0) * SPARE_SHARE)
 
 
 def _next(reached: int, largest: int) -> int | None:

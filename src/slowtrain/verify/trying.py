@@ -9,12 +9,10 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 
-import psutil
-
 from slowtrain.errors import InputError
 from slowtrain.memory.replay import Pool
 from slowtrain.verify.probes import Rule, Treatment
-from slowtrain.verify.sizing import ALLOCATOR, LIMIT, SPARE_SHARE, STEPS, Sizing, batch_of, recording, time_for
+from slowtrain.verify.sizing import ALLOCATOR, LIMIT, STEPS, Sizing, batch_of, recording, spare_bytes, time_for
 
 OUTWARD = 1.04  # times the batch, then its square, and so on, until one does not fit
 FURTHEST = 1.4
@@ -37,7 +35,7 @@ class Tried:
 def possible(sizing: Sizing, pool: Pool) -> bool:
     """Whether the requests were a CPU's, and this computer has as much memory free as the device has in all."""
     on_cpu = bool(sizing.recorded) and "cpu" in sizing.recorded[0].allocator
-    return on_cpu and pool.limit_bytes <= SPARE_SHARE * psutil.virtual_memory().available
+    return on_cpu and pool.limit_bytes <= spare_bytes()
 
 
 def tried(sizing: Sizing, pool: Pool, forecast: int) -> Tried:
