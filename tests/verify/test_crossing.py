@@ -9,14 +9,18 @@ import math
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from slowtrain import diagnose
+from slowtrain.causes import all_causes
 from slowtrain.cli import main
 from slowtrain.errors import EnvironmentMissing, InputError
 from slowtrain.machine.gpu import Gpus
 from slowtrain.model.crossing import Crossover, Range, Side, Timing
 from slowtrain.report import crossover, crossover_html
 from slowtrain.trace import Trace, beside, build
+from slowtrain.trace.drawn import drawn as drawn_trace
 from slowtrain.verify import crossing, fitting
 from slowtrain.verify.pairs import Bench
 from slowtrain.verify.probes import Probe, Script, Treatment
@@ -46,7 +50,7 @@ def cross(one: tuple[Timing, ...], other: tuple[Timing, ...]) -> Range:
     assert found[0] is not None
     assert found[1] is not None
     lines = [(f.fixed_ms.value, f.per_sample_ms.value) for f, _ in found]  # type: ignore[misc]
-    return fitting.crossing(found[0][1], found[1][1], lines[0], lines[1])
+    return fitting.crossing(found[0][1], found[1][1], lines[0], lines[1], max(BATCHES))
 
 
 def test_lines_without_noise_cross_where_they_do() -> None:
@@ -76,6 +80,17 @@ def test_a_device_that_always_wins_and_one_that_never_does() -> None:
     assert math.isinf(never.low)
 
 
+@pytest.mark.parametrize(("spread", "certain"), [(0.0005, True), (0.005, False)])
+def test_of_two_lines_alike_in_slope_none_is_said_to_win_at_every_batch(spread: float, certain: bool) -> None:
+    """One starts lower; which of them is flatter nobody knows, and far beyond what was measured that decides."""
+    chance = np.random.default_rng(1)
+    one = np.stack([np.full(4000, 1.0), chance.normal(0.05, spread, 4000)], axis=1)
+    other = np.stack([np.full(4000, 5.0), chance.normal(0.051, spread, 4000)], axis=1)
+    found = fitting.crossing(one, other, (1.0, 0.05), (5.0, 0.051), max(BATCHES))
+    assert found.value == 0
+    assert math.isinf(found.high) is not certain
+
+
 def test_steps_that_make_up_for_a_slow_start() -> None:
     gpu, cpu = timings("gpu", 5.0, 0.01, 9.0), timings("cpu", 1.0, 0.05, 3.0)
     at = fitting.overtaking(512, (gpu, cpu))
@@ -96,8 +111,13 @@ def test_steps_that_make_up_for_a_slow_start() -> None:
     [
         (Range(88.0, 14.0, math.inf), "gpu may win from batch 88 on (14 at the least), which is not certain"),
         (Range(math.inf, 14.0, math.inf), "no batch is known from which the order changes"),
-        (Range(0.0, 0.0, 0.5), "gpu wins at every batch"),
+        (Range(0.0, 0.0, 0.5), "gpu wins at every batch up to 512, the largest measured"),
+        (Range(0.0, 0.0, math.inf), "gpu may win at every batch, which is not certain"),
         (Range(88.2, 54.1, 159.7), "gpu wins from batch 89 (54 to 160) on"),
+        (
+            Range(900, 700, 1300),
+            "gpu wins from batch 900 (700 to 1,300) on (by its line: 512 was the largest measured)",
+        ),
     ],
 )
 def test_what_is_not_certain_is_not_said_to_be(batch: Range, said: str) -> None:
@@ -114,6 +134,47 @@ def test_one_process_tells_no_interval() -> None:
 
 def test_one_batch_gives_no_line() -> None:
     assert fitting.fitted([t for t in timings("gpu", 5.0, 0.01, 9.0) if t.batch == 8]) is None
+
+
+@pytest.mark.parametrize(("high", "said"), [(1200, "wins from"), (None, "may win from")])
+def test_a_batch_that_is_not_certain_is_no_fact_in_a_report(high: float | None, said: str) -> None:
+    cause = next(c for c in all_causes() if c.id == "compute/faster-on-cpu")
+    trace = drawn_trace(cause.fires[0].replace('"high":1200', f'"high":{json.dumps(high)}'))
+    (found,) = diagnose.examine(trace, [cause]).diagnoses
+    assert f"the GPU {said} a batch of 900 on" in found.evidence.says
+    assert any(f"the GPU {said} a batch of 900 on" in p.says for p in found.prescriptions)
+
+
+def test_a_batch_that_cannot_be_had_is_left_out_unless_it_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def timing(_: Sizing, name: str, __: Treatment, batch: int, ___: int) -> Timing:
+        if batch > 100:
+            raise InputError("its data has no more")
+        return Timing(name, batch, 1.0, 1.0, 1.0)
+
+    monkeypatch.setattr(crossing, "_timing", timing)
+    sizing = Sizing(Bench(Script("train.py"), tmp_path, math.inf))
+    sizing.own = 32
+    pair = (("cpu:threads=1", Treatment()), ("cpu:threads=2", Treatment()))
+    found, notes = crossing._rounds(sizing, pair, (8, 32, 128), 2, asked=False)
+    assert sorted({t.batch for t in found}) == [8, 32]
+    assert len(found) == 8
+    assert notes == ["a batch of 128 was left out: its data has no more"]
+    with pytest.raises(InputError, match="no more"):
+        crossing._rounds(sizing, pair, (8, 32, 128), 2, asked=True)
+
+
+@pytest.mark.parametrize(("seen", "says"), [(100, "its data has no more; name smaller"), (32, "cannot be changed")])
+def test_steps_of_another_size_say_why_and_what_to_do(
+    seen: int, says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(crossing, "_trace", lambda *_: Trace())
+    monkeypatch.setattr(crossing, "batch_of", lambda _: seen)
+    sizing = Sizing(Bench(Script("train.py"), tmp_path, math.inf))
+    sizing.own = 32
+    with pytest.raises(InputError, match=says):
+        crossing._timing(sizing, "cpu", Treatment(), 128, 1)
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,6 @@ def _batches(text: str | None) -> list[int]:
     from slowtrain.errors import InputError
 
     parts = [p.strip() for p in (text or "").split(",") if p.strip()]
-    if any(not p.isdigit() or not 0 < int(p) <= 1 << 20 for p in parts) or (text is not None and not parts):
+    if any(not p.isdecimal() or not 0 < int(p) <= 1 << 20 for p in parts) or (text is not None and not parts):
         raise InputError(f"--batches {text}: write sizes such as 8,64,512")
     return [int(p) for p in parts]

@@ -37,15 +37,18 @@ def by_batch(found: Crossover) -> str:
     """From which batch on who wins in the steady step."""
     if found.winner is None or found.batch is None:
         return "too few batches for a line, so other batches are not known"
-    start = found.batch
+    start, most = found.batch, max(t.batch for side in found.sides for t in side.timings)
     if start.high <= 1:
-        return f"{found.winner} wins at every batch"
+        return f"{found.winner} wins at every batch up to {most:,}, the largest measured"
     if math.isinf(start.value):
         return "no batch is known from which the order changes"
-    if math.isinf(start.high):
-        at, least = (wording.number(math.ceil(v)) for v in (start.value, start.low))
-        return f"{found.winner} may win from batch {at} on ({least} at the least), which is not certain"
-    return f"{found.winner} wins from batch {span(start)} on"
+    far = f" (by its line: {most:,} was the largest measured)" if start.value > most else ""
+    if not math.isinf(start.high):
+        return f"{found.winner} wins from batch {span(start)} on{far}"
+    if start.value <= 1:
+        return f"{found.winner} may win at every batch, which is not certain"
+    at, least = (wording.number(math.ceil(v)) for v in (start.value, start.low))
+    return f"{found.winner} may win from batch {at} on ({least} at the least){far}, which is not certain"
 
 
 def in_step(one: Overtaking) -> str:

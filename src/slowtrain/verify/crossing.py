@@ -72,7 +72,7 @@ def measure(bench: Bench, devices: str, batches: Sequence[int], rounds: int = RO
     sizing = Sizing(bench)
     deep = _deep(sizing, pair)
     wanted = sorted(set(batches or (max(sizing.own // SPREAD, 1), sizing.own, sizing.own * SPREAD)))
-    timings, notes = _rounds(sizing, pair, wanted, rounds)
+    timings, notes = _rounds(sizing, pair, wanted, rounds, asked=bool(batches))
     sides, draws = [], []
     for name, _ in pair:
         mine = tuple(t for t in timings if t.setting == name)
@@ -89,7 +89,8 @@ def measure(bench: Bench, devices: str, batches: Sequence[int], rounds: int = RO
         lines = [(s.fit.fixed_ms.value, s.fit.per_sample_ms.value) for s in sides if s.fit is not None]
         flat, steep = (0, 1) if lines[0][1] <= lines[1][1] else (1, 0)
         winner = sides[flat].name
-        batch = fitting.crossing(draws[flat], draws[steep], lines[flat], lines[steep])  # type: ignore[arg-type]
+        most = max(t.batch for t in timings)
+        batch = fitting.crossing(draws[flat], draws[steep], lines[flat], lines[steep], most)  # type: ignore[arg-type]
     overtaken = [fitting.overtaking(b, (sides[0].timings, sides[1].timings)) for b in wanted]
     return Crossover(
         bench.script.target,
@@ -139,29 +140,46 @@ def _placed(trace: Trace, name: str, target: str) -> None:
 
 
 def _rounds(
-    sizing: Sizing, pair: Sequence[tuple[str, Treatment]], batches: Sequence[int], rounds: int
+    sizing: Sizing, pair: Sequence[tuple[str, Treatment]], batches: Sequence[int], rounds: int, *, asked: bool
 ) -> tuple[list[Timing], list[str]]:
-    """The two in turn at each batch, in an order that changes; a round that has begun is ended."""
+    """The two in turn at each batch, in an order that changes; a round that has begun is ended.
+
+    A batch larger than the script's own that nobody ``asked`` for, and that cannot be had, is left out with a note.
+    """
     timings: list[Timing] = []
     notes: list[str] = []
+    left = list(batches)
     taken_s = 0.0
     for number in range(rounds):
         if number and sizing.bench.left_s < max(taken_s, LEAST_S):
             notes.append(f"the time was over after {number} of {rounds} rounds; --budget gives more")
             break
         begun = time.monotonic()
-        for batch in batches:
-            for name, treatment in pair if number % 2 == 0 else reversed(pair):
-                own = batch == sizing.own and not sizing.given
-                what = f"{name} at batch {batch:,}, round {number + 1}"
-                trace = _trace(sizing, None if own else batch, what, treatment, RULE)
-                seen = batch_of(trace)
-                if seen != batch:
-                    raise InputError(f"asked for a batch of {batch:,}, {sizing.bench.script.target} took {seen:,}")
-                first = trace.steps
-                timings.append(Timing(name, batch, float(first.start_ms[0]) / 1e3, float(first.ms[0]), trace.step_ms))
+        for batch in tuple(left):
+            try:
+                for name, treatment in pair if number % 2 == 0 else reversed(pair):
+                    timings.append(_timing(sizing, name, treatment, batch, number + 1))
+            except InputError as error:
+                if asked or number or batch <= sizing.own:
+                    raise
+                left.remove(batch)
+                notes.append(f"a batch of {batch:,} was left out: {error}")
         taken_s = time.monotonic() - begun
-    return timings, notes
+    return [t for t in timings if t.batch in left], notes
+
+
+def _timing(sizing: Sizing, name: str, treatment: Treatment, batch: int, number: int) -> Timing:
+    """One process. Raises ``InputError`` where its steps do not take that many samples."""
+    own = batch == sizing.own and not sizing.given
+    what = f"{name} at batch {batch:,}, round {number}"
+    trace = _trace(sizing, None if own else batch, what, treatment, RULE)
+    seen, target = batch_of(trace), sizing.bench.script.target
+    if seen != batch:
+        why = "its batch cannot be changed from outside; write {batch} where its arguments give the batch size"
+        why = why if seen in (0, sizing.own) else "its data has no more; name smaller ones with --batches"
+        raise InputError(f"asked for a batch of {batch:,}, {target} took {seen:,}: {why}")
+    first = trace.steps
+    return Timing(name, batch, float(first.start_ms[0]) / 1e3, float(first.ms[0]), trace.step_ms)
 
 
 def _trace(sizing: Sizing, batch: int | None, what: str, treatment: Treatment, rule: Rule) -> Trace:

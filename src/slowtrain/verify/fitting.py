@@ -49,11 +49,16 @@ def fitted(timings: Sequence[Timing]) -> tuple[Fit, Draws] | None:
     return Fit(fixed, each, float(off), len(ms), line), draws
 
 
-def crossing(one: Draws, other: Draws, flat: tuple[float, float], steep: tuple[float, float]) -> Range:
-    """The batch from which ``one``, the flatter line, is lower: 0 where it always is, infinite where never."""
+def crossing(one: Draws, other: Draws, flat: tuple[float, float], steep: tuple[float, float], most: int) -> Range:
+    """The batch from which ``one``, the flatter line, is lower: 0 where it always is, infinite where never.
+
+    Always is up to ``most``, the largest batch that was measured: of two lines of which nobody knows which is the
+    flatter, none says what comes beyond.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         found = (one[:, 0] - other[:, 0]) / (other[:, 1] - one[:, 1])
-    found = np.where(other[:, 1] <= one[:, 1], np.where(one[:, 0] < other[:, 0], 0.0, np.inf), np.maximum(found, 0.0))
+    lower = (one[:, 0] < other[:, 0]) & (one[:, 0] + one[:, 1] * most < other[:, 0] + other[:, 1] * most)
+    found = np.where(other[:, 1] <= one[:, 1], np.where(lower, 0.0, np.inf), np.maximum(found, 0.0))
     gap = steep[1] - flat[1]
     value = max((flat[0] - steep[0]) / gap, 0.0) if gap > 0 else math.inf
     low, high = (float(np.quantile(found, level, method="nearest")) for level in LEVELS)

@@ -45,10 +45,7 @@ class FasterOnCpu(Cause):
         if not speedup.get("low") or speedup["low"] <= 1:
             return None
         told = trace.fact("crossover")
-        start = told.get("from_batch") or {}
-        later = ""
-        if told.get("winner") == "gpu" and start.get("value"):
-            later = f"; the GPU wins from a batch of {start['value']:,.0f} on"
+        later = f"; the GPU {start}" if told.get("winner") == "gpu" and (start := _start(told)) else ""
         numbers = {"speedup": float(speedup["value"]), "batch": float(row["batch"])}
         says = f"at a batch of {row['batch']:,} the CPU was measured to be {speedup['value']:.2f}x as fast"
         return Evidence(says + later, numbers)
@@ -67,17 +64,17 @@ class FasterOnCpu(Cause):
         says = f"set {setting} for this script: it runs on the CPU"
         says += f", measured with {threads} threads" if threads else ""
         yield Prescription("setting", Effect.EQUIVALENT, says)
-        start = (trace.fact("crossover") or {}).get("from_batch") or {}
-        if start.get("value"):
-            says = f"or take a batch above {start['value']:,.0f}, from which the GPU wins"
-            yield Prescription("advice", Effect.CHANGES_TRAINING, says)
+        told = trace.fact("crossover") or {}
+        if told.get("winner") == "gpu" and (start := _start(told)):
+            yield Prescription("advice", Effect.CHANGES_TRAINING, f"or take a larger batch: the GPU {start}")
 
     fires = (
         """
         step    1111122222333334444455555
         device  kkk..kkk..kkk..kkk..kkk..
         dispatch ...dd...dd...dd...dd...dd
-        @fact devices=[{"kind":"GPU"}] crossover={"own_batch":32,"winner":"gpu","from_batch":{"value":900},
+        @fact devices=[{"kind":"GPU"}] crossover={"own_batch":32,"winner":"gpu",
+        & "from_batch":{"value":900,"low":700,"high":1200},
         & "sides":[{"name":"gpu"},{"name":"cpu"}],
         & "batches":[{"batch":32,"faster":"cpu","speedup":{"value":2.5,"low":2.2,"high":2.8}}]}
         """,
@@ -116,3 +113,14 @@ def _row(trace: Trace) -> Mapping[str, Any] | None:
     told = trace.fact("crossover", default=None) or {}
     rows = [r for r in told.get("batches") or () if isinstance(r, dict) and isinstance(r.get("speedup"), dict)]
     return next((r for r in rows if r.get("batch") == told.get("own_batch")), None)
+
+
+def _start(told: Mapping[str, Any]) -> str:
+    """From which batch on the GPU wins, and how sure that is; empty where no such batch is known."""
+    start = told.get("from_batch")
+    value, high = (start.get("value"), start.get("high")) if isinstance(start, dict) else (None, None)
+    if not value:
+        return ""
+    if not high:
+        return f"may win from a batch of {value:,.0f} on, which is not certain"
+    return f"wins from a batch of {value:,.0f} on ({start.get('low') or 0:,.0f} to {high:,.0f})"
