@@ -94,6 +94,7 @@ def test_no_device_named_is_the_only_one_here(monkeypatch: pytest.MonkeyPatch) -
     assert found is not None
     assert found.name == "this computer's Drawn 9000"
     assert (_sizing.device("T4") or found).name == "a T4"
+    assert (_sizing.device("RTX 4090") or found).name == "an RTX-4090"
     Gpus.devices = ()
     assert _sizing.device(None) is None
 

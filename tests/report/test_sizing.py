@@ -81,6 +81,24 @@ def test_the_headline_says_where_the_batch_stands() -> None:
     assert "beyond what was measured" in sizing.batch_headline(replace(CURVE, knee=None))
 
 
+def test_of_doublings_that_were_not_seen_nothing_is_said() -> None:
+    points = [Point(b, 1.0, rate, 0.9 * rate, 1.1 * rate) for b, rate in ((32, 100.0), (64, 150.0), (128, 200.0))]
+    told = replace(CURVE, knee=None, knee_low=None, knee_high=None, points=tuple(points))
+    assert sizing.batch_headline(told).startswith("every doubling up to 128 gained 10% or more")
+    points[1] = replace(points[1], samples_per_s=101.0)  # one that was disturbed: see verify.curve.knee
+    said = sizing.batch_headline(replace(told, points=tuple(points)))
+    assert said.startswith("the doubling to 128 still gained 98%: the knee lies beyond")
+    assert sizing.batch_headline(replace(told, points=told.points[:1])).startswith("batch 32 alone was timed")
+
+
+def test_how_sure_the_knee_is() -> None:
+    said = "with each gain as small as its range allows batch 64, as large beyond what was measured"
+    assert f"Knee: {said}" in " ".join(sizing.render_batch(CURVE).split())
+    assert f"knee: {said}" in sizing_html.render(CURVE)
+    sure = replace(CURVE, knee_low=128, knee_high=128)
+    assert "Knee:" not in sizing.render_batch(sure)
+
+
 def test_the_page_escapes_names_and_draws() -> None:
     page = sizing_html.render(CURVE)
     assert "<script>alert" not in page

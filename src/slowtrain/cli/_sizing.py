@@ -31,7 +31,8 @@ def device(text: str | None) -> Device | None:
             raise InputError(f"--device {text} is less than 1 MiB; write a size such as 16GiB, or a card's name")
         return Device(text, size, "as it was given")
     card = cards.find(text)
-    return Device(f"a {card.name}", card.usable_mib << 20, cards.seen(card))
+    article = "an" if card.name[0] in "AEFHILMNORSX" else "a"  # letters and names by how they are spoken
+    return Device(f"{article} {card.name}", card.usable_mib << 20, cards.seen(card))
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
 
 from slowtrain import __version__
@@ -107,8 +108,7 @@ def batch_headline(curve: BatchCurve) -> str:
     own = next((p for p in curve.points if p.batch == curve.batch), None)
     on = on_device(curve)
     if curve.knee is None:
-        said = f"every doubling up to {curve.points[-1].batch:,} gained {wording.share(curve.gain_share)} or more"
-        return f"{said}{on}: the knee lies beyond what was measured"
+        return f"{_gained(curve)}{on}: the knee lies beyond what was measured"
     less = f"beyond it a doubling gains less than {wording.share(curve.gain_share)}"
     said = f"the knee is at batch {curve.knee:,}{on}: {less}"
     at = next(p for p in curve.points if p.batch == curve.knee)
@@ -118,6 +118,26 @@ def batch_headline(curve: BatchCurve) -> str:
         more = plain(at.samples_per_s / own.samples_per_s, 2)
         return f"{said}; {more} times the samples a second of batch {own.batch:,}"
     return f"{said}; batch {own.batch:,} only takes more memory"
+
+
+def _gained(curve: BatchCurve) -> str:
+    """Of a curve without a knee: what its doublings gained, of which one before the last may have been disturbed."""
+    last = curve.points[-1]
+    rates = [p.samples_per_s for p in curve.points]
+    gains = [after / this - 1 for this, after in pairwise(rates)]
+    if not gains:
+        return f"batch {last.batch:,} alone was timed"
+    if min(gains) >= curve.gain_share:
+        return f"every doubling up to {last.batch:,} gained {wording.share(curve.gain_share)} or more"
+    return f"the doubling to {last.batch:,} still gained {wording.share(gains[-1])}"
+
+
+def knee_range(curve: BatchCurve) -> str:
+    """Where the knee would lie at the ends of the intervals; empty where at both it is the same."""
+    ends = [f"batch {b:,}" if b is not None else "beyond what was measured" for b in (curve.knee_low, curve.knee_high)]
+    if len(curve.points) < 2 or curve.knee_low == curve.knee == curve.knee_high:
+        return ""
+    return f"with each gain as small as its range allows {ends[0]}, as large {ends[1]}"
 
 
 def on_device(curve: BatchCurve) -> str:
@@ -155,6 +175,8 @@ def _batch(curve: BatchCurve, paper: Paper) -> Iterator[str]:
         if curve.fixed_low_ms is not None and curve.fixed_high_ms is not None:
             fixed += f" ({plain(curve.fixed_low_ms)} to {plain(curve.fixed_high_ms)})"
         yield from _told(paper, "A step: ", f"{fixed} whatever the batch, and {plain(curve.ms_per_sample)} ms a sample")
+    if knee_range(curve):
+        yield from _told(paper, "Knee: ", knee_range(curve))
     if limit(curve):
         yield from _told(paper, "Limit: ", limit(curve))
     if curve.ended:

@@ -16,8 +16,8 @@ def render(curve: BatchCurve) -> str:
     word = el("span", f"batch {curve.knee:,}" if curve.knee is not None else "no knee", class_="verdict")
     what = el("p", "Slowtrain on the batch size of ", el("code", curve.script), class_="what clamp")
     header = el("header", el("div", what, el("h1", word, said)))
-    most = sizing.limit(curve)
-    notes = [n for n in (most and f"limit: {most}", curve.ended, *curve.notes) if n]
+    most, ends = sizing.limit(curve), sizing.knee_range(curve)
+    notes = [n for n in (ends and f"knee: {ends}", most and f"limit: {most}", curve.ended, *curve.notes) if n]
     main = el("main", _pictures(curve), _table(curve), listed("Notes", notes))
     footer = el("footer", el("p", f"{len(curve.points)} batch sizes{sizing.on_device(curve)}, a process each."))
     return shell.page(f"{said}: {curve.script}, by Slowtrain", header, main, footer, sizing.batch_document(curve))
