@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import bz2
 import gc
 import gzip
 import io
 import json
+import lzma
 import random
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -382,7 +385,31 @@ def test_files_as_other_systems_write_them(turn: str, tmp_path: Path) -> None:
     assert one.outcome is Outcome.FULL
 
 
+@pytest.mark.parametrize("kind", ["xz", "bzip2", "gzip"])
+def test_of_a_log_that_cannot_be_unpacked_nothing_is_said(kind: str, tmp_path: Path) -> None:
+    """No memory ran out in what was not read; gzip is read from a file, and not from a pipe."""
+    text = "\n".join(dump("2.8", FULL, 80 * MIB)).encode()
+    (tmp_path / "log").write_bytes({"xz": lzma.compress, "bzip2": bz2.compress, "gzip": gzip.compress}[kind](text))
+    with (tmp_path / "log").open("rb") as file:
+        pipe = SimpleNamespace(read=file.read, seekable=lambda: False)
+        with pytest.raises(InputError, match=f"is packed by {kind}; unpack it first"):
+            dumps.read(pipe, "-")  # type: ignore[arg-type]
+
+
 # -- cut, repeated, damaged
+
+
+def test_a_packed_log_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    chance = random.Random(2)  # what comes behind does not pack well, so that the dump is in the first half
+    tail = "".join(f"loss: {chance.random()}\n" for _ in range(20_000))
+    packed = gzip.compress(("\n".join(dump("2.8", FULL, 80 * MIB)) + "\n" + tail).encode())
+    (tmp_path / "log").write_bytes(packed[: len(packed) // 2])
+    found = dumps.read(tmp_path / "log", "log")
+    assert [f.outcome for f in found.findings] == [Outcome.FULL]
+    assert "cut off" in found.notes[-1]
+    (tmp_path / "log").write_bytes(packed[:12])
+    with pytest.raises(InputError, match="in these 0 lines, where the file was cut off"):
+        dumps.read(tmp_path / "log", "log")
 
 
 @pytest.mark.parametrize("style", STYLES)

@@ -22,20 +22,26 @@ from slowtrain.model.exhaustion import Exhaustion, Outcome
 
 MOST_FINDINGS = 20
 GZIP = b"\x1f\x8b"
+PACKED = {b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz", b"BZh": "bzip2", b"PK\x03\x04": "zip"}
 
 
 def read(source: Path | IO[bytes], path: str) -> Exhaustion:
     """All that a log says. Raises ``InputError`` where it cannot be read or says nothing of memory."""
     found = Reader()
+    cut: tuple[str, ...] = ()
     try:
-        for block in lines.decoded(_blocks(source)):
+        for block in lines.decoded(_blocks(source, path)):
             found.feed(block)
-    except (OSError, EOFError, zlib.error) as error:
+    except EOFError:  # of gzip: the writer died, or the copy
+        cut = ("the file was cut off while it was packed or copied: what came behind is not in it",)
+    except (OSError, zlib.error) as error:
         raise InputError(f"cannot read {path} ({getattr(error, 'strerror', None) or error})") from error
     found.close()
     told = exhaustion(found, path)
+    told = replace(told, notes=(*told.notes, *cut))
     if not told.findings and not told.retries and not told.refusals:
         seen = "this one line" if found.lines == 1 else f"these {found.lines:,} lines"
+        seen += ", where the file was cut off" if cut else ""
         raise InputError(
             f"{path}: no allocator ran out of memory in {seen}; give the log of the run's stderr "
             "(python train.py 2> train.log), without TF_CPP_MIN_LOG_LEVEL"
@@ -86,18 +92,21 @@ def exhaustion(found: Reader, path: str) -> Exhaustion:
     )
 
 
-def _blocks(source: Path | IO[bytes]) -> Iterator[bytes]:
+def _blocks(source: Path | IO[bytes], path: str) -> Iterator[bytes]:
     if isinstance(source, Path):
         with source.open("rb") as file:
-            yield from _blocks(file)
+            yield from _blocks(file, path)
         return
     first = source.read(BLOCK)
     if first.startswith(GZIP) and source.seekable():
         source.seek(0)
         with gzip.open(source) as plain:
-            while block := plain.read(BLOCK):
+            while block := plain.read1(BLOCK):  # read() would lose what stands before the end of a cut file
                 yield block
         return
+    packed = next((name for mark, name in {GZIP: "gzip", **PACKED}.items() if first.startswith(mark)), None)
+    if packed is not None:
+        raise InputError(f"{path} is packed by {packed}; unpack it first: what is in it was not read")
     while first:
         yield first
         first = source.read(BLOCK)
