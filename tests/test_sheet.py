@@ -109,6 +109,17 @@ def test_the_text_fits_a_screen(file: Path) -> None:
         assert unicode or all(line.isascii() for line in lines)
 
 
+def test_nothing_is_cut_off_where_the_screen_has_the_room() -> None:
+    said = doctor.render(sheet(facts("h100_vm")), width=80)
+    assert len(said.splitlines()) <= 40
+    unchecked = " ".join(said.partition("UNCHECKED")[2].split())
+    assert "which cards its compiler knows it does not tell" in unchecked
+    assert "…" not in unchecked
+    found = facts("h100_vm")
+    found["environment"] = {"CUDA_LAUNCH_BLOCKING": "1", "JAX_DEBUG_NANS": "1"}  # what is wrong takes that room
+    assert len(doctor.render(sheet(found), width=80).splitlines()) <= 40
+
+
 @each_file
 def test_its_json_is_read_again_with_the_same_answer(file: Path, tmp_path: Path) -> None:
     first = sheet(document.read(file))
@@ -497,6 +508,8 @@ def test_settings_that_are_read_are_judged() -> None:
     found["environment"] = {"MALLOC_ARENA_MAX": "4", "CUDA_CACHE_MAXSIZE": "4294967296",
                             "TF_CUDNN_WORKSPACE_LIMIT_IN_MB": "8192"}  # fmt: skip
     assert {c.name for c in judge(found) if c.cause == "machine/slowing-setting"} == {"settings"}
+    found["environment"] = {"TF_CPP_MAX_VLOG_LEVEL": "²", "PYTHONTRACEMALLOC": "x"}  # a digit that is no number
+    assert {c.name for c in judge(found) if c.cause == "machine/slowing-setting"} == {"settings"}
 
 
 @pytest.mark.parametrize(("threads", "state"), [("32", State.NOTED), ("64", State.NOTED), ("65", State.WRONG)])
@@ -525,10 +538,51 @@ def test_errors_are_counted() -> None:
     assert named(found, "machine/faulty-gpu", "memory errors").says == (
         "no uncorrectable memory error, 12 corrected ones"
     )
+    found["gpu"]["devices"][0]["ecc_uncorrected_ever"] = 2
+    assert named(found, "machine/faulty-gpu", "memory errors").says == (
+        "no uncorrectable memory error since the driver was loaded (2 in its life), 12 corrected ones"
+    )
     found["kernel_log"]["xids"] = [{"address": "0000:3b:00", "code": 31, "count": 3}]
     assert "XIDs 31 (3 times) in" in named(found, "machine/faulty-gpu", "fault log").says
     found["kernel_log"]["xids"].append({"address": "0000:3b:00", "code": 79, "count": 2})
     assert "XID 79 (2 times), the GPU has fallen off the bus" in named(found, "machine/faulty-gpu", "fault log").says
+
+
+def test_what_the_driver_does_not_tell_is_unchecked() -> None:
+    found = facts("healthy_t4")
+    gpu = found["gpu"]["devices"][0]
+    gpu |= {"ecc_uncorrected": None, "power_limit_watts": None}
+    errors = named(found, "machine/faulty-gpu", "memory errors")
+    assert (errors.state, errors.says) == (
+        State.UNCHECKED, "ECC is on, and its count of memory errors is not told",
+    )  # fmt: skip
+    limit = named(found, "machine/throttled-clock", "power limit")
+    assert (limit.state, limit.says) == (State.UNCHECKED, "its power limit is not told")
+    gpu |= {"power_limit_watts": 75.0}
+    limit = named(found, "machine/throttled-clock", "power limit")
+    assert (limit.state, limit.says) == (State.FINE, "75 W, above its default of 70 W")
+    found["numa_nodes"] = []
+    assert named(found, "machine/limited-host", "NUMA").state is State.UNCHECKED
+
+
+def test_no_source_is_cited_nowhere_and_own_choices_say_that_they_are() -> None:
+    package = Path(document.__file__).parents[1]
+    tables = ("rules.py", "choices.py")
+    texts = [file.read_text(encoding="utf-8") for file in package.rglob("*.py") if file.name not in tables]
+    idle = {key for key in SOURCES if not any(f'"{key}"' in text for text in texts)}
+    assert idle == set()
+    found = changed("container_without_gpu", "environment", to={"OMP_NUM_THREADS": "999"})
+    for name in ("memory", "quota", "threads"):
+        assert "own-choice" in named(found, "machine/limited-host", name).sources
+    assert "own-choice" in named(facts("worn_v100"), "machine/busy-gpu", "processes").sources
+    assert "5% of a card's memory" in SOURCES["own-choice"].says
+
+
+def test_of_macos_nothing_is_known_but_what_tensorflow_says() -> None:
+    found = changed("cpu_only_vm", "platform", "system", to="Darwin")
+    found["devices"] = {"pci_gpus": None, "files": []}
+    check = named(found, "machine/gpu-unseen", "tensorflow")
+    assert (check.state, check.sources) == (State.UNCHECKED, ("tensorflow-macos",))
 
 
 def test_libraries_that_were_tried_are_one_line() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from slowtrain.figures import plain
+from slowtrain.machine.choices import LITTLE_SHARE, ODD_SHARE
 from slowtrain.machine.gpu import throttle_reasons
 from slowtrain.machine.reading import Facts, at, card, cards, figure, gib, plural, present, rows
 from slowtrain.machine.rules import FAULTY_XIDS, LANE_GBPS
@@ -15,11 +16,7 @@ from slowtrain.model.sheet import Check, State
 BUSY, CLOCK, FAULTY, LINK = (
     "machine/busy-gpu", "machine/throttled-clock", "machine/faulty-gpu", "transfer/slow-link",
 )  # fmt: skip
-# Of a card's memory: a process that holds less leaves room for every batch that would otherwise fit.
-LITTLE_SHARE = 0.05
 MOST_NAMED = 5  # processes, by their numbers
-# Of what a link carries: with less, something beside the link holds copies up (a busy host, another memory node).
-ODD_SHARE = 0.5
 HOT = 0x20 | 0x40  # software and hardware: too hot
 BRAKED = 0x8 | 0x80  # hardware slowdown, external power brake
 POWER = 0x4
@@ -82,10 +79,10 @@ def _processes(facts: Facts, gpu: Facts, others: list[Facts]) -> Check:
             remedy += f", or take a card on which nobody computes: {free}"
         numbers = {"processes": float(len(others)), "held_bytes": held or 0.0}
         says = _does(others, "compute", total)
-        return Check(BUSY, name, State.WRONG, says, remedy, numbers, ("nvml", "host-numbers"))
+        return Check(BUSY, name, State.WRONG, says, remedy, numbers, ("nvml", "host-numbers", "own-choice"))
     if others:
         return Check(BUSY, name, State.NOTED, _does(others, "compute", total),
-                     sources=("nvml", "host-numbers"))  # fmt: skip
+                     sources=("nvml", "host-numbers", "own-choice"))  # fmt: skip
     used, kept = figure(gpu.get("memory_used_bytes")) or 0.0, figure(gpu.get("memory_reserved_bytes"))
     drawn = _held(rows(gpu.get("graphics_processes"))) or 0.0
     says = "the driver lists no other process that computes on it"
@@ -95,9 +92,9 @@ def _processes(facts: Facts, gpu: Facts, others: list[Facts]) -> Check:
     held = max(used - kept, 0.0)
     if total and held - drawn >= LITTLE_SHARE * total:
         says += f", and {gib(held)} of {gib(total)} are in use: by whom it does not tell"
-        return Check(BUSY, name, State.NOTED, says, sources=("nvml",))
+        return Check(BUSY, name, State.NOTED, says, sources=("nvml", "own-choice"))
     says += f" ({gib(held)} in use, and " if held else " ("
-    return Check(BUSY, name, State.FINE, f"{says}{gib(kept)} kept by the driver)", sources=("nvml",))
+    return Check(BUSY, name, State.FINE, f"{says}{gib(kept)} kept by the driver)", sources=("nvml", "own-choice"))
 
 
 def _held(processes: list[Facts]) -> float | None:
@@ -185,7 +182,11 @@ def _limits(gpu: Facts) -> Iterator[Check]:
         numbers = {"power_limit_watts": limit, "power_limit_default_watts": usual}
         yield Check(CLOCK, "power limit", State.WRONG, says, remedy, numbers, ("nvml",))
     elif limit and usual:
-        yield Check(CLOCK, "power limit", State.FINE, f"{limit:g} W, its default", sources=("nvml",))
+        says = f"{limit:g} W, above its default of {usual:g} W" if limit > usual + 0.5 else f"{limit:g} W, its default"
+        yield Check(CLOCK, "power limit", State.FINE, says, sources=("nvml",))
+    else:
+        says = "its power limit is not told" if usual else "its default power limit is not told"
+        yield Check(CLOCK, "power limit", State.UNCHECKED, says, missing=(Signal.CARD,))
     if gpu.get("persistence_mode") is False:
         says = "persistence mode is off, so the driver starts anew for the first program (`nvidia-smi -pm 1`)"
         yield Check(CLOCK, "persistence", State.NOTED, says, sources=("nvml",))
@@ -206,14 +207,17 @@ def _health(facts: Facts, gpu: Facts) -> Iterator[Check]:
         remedy = f"stop its programs, then `sudo nvidia-smi --gpu-reset -i {gpu.get('index')}` or reboot; if it comes "
         remedy += "back, have the card replaced"
         yield Check(FAULTY, name, State.WRONG, f"{'; '.join(faults)}", remedy, sources=("nvml", "page-retirement"))
-    elif gpu.get("ecc_mode") is False or (bad is None and gpu.get("ecc_mode") is None):
+    elif gpu.get("ecc_mode") is False or bad is None:
         says = "it keeps no count of memory errors (ECC is off, or it has none)"
+        says = "ECC is on, and its count of memory errors is not told" if gpu.get("ecc_mode") else says
         yield Check(FAULTY, name, State.UNCHECKED, says, missing=(Signal.CARD,))
     else:
         retired = figure(gpu.get("retired_pages")) or figure(gpu.get("remapped_rows")) or 0
         more = f", {retired:g} pages or rows retired in its life" if retired else ""
         mended = figure(gpu.get("ecc_corrected"))
         more = (f", {plural(mended, 'corrected one')}" if mended else "") + more
+        ever = figure(gpu.get("ecc_uncorrected_ever"))
+        more = (f" since the driver was loaded ({ever:g} in its life)" if ever else "") + more
         yield Check(FAULTY, name, State.FINE, f"no uncorrectable memory error{more}", sources=("nvml",))
     yield _log(facts, gpu)
 
@@ -273,5 +277,5 @@ def _link(facts: Facts, gpu: Facts) -> Check:
     says += f", the most here{said}"
     if reached and reached / 1e9 < ODD_SHARE * rate * now[1]:
         says += ", less than half of that"
-        return Check(LINK, name, State.NOTED, says, None, numbers, ("pcie-rate",))
+        return Check(LINK, name, State.NOTED, says, None, numbers, ("pcie-rate", "own-choice"))
     return Check(LINK, name, State.FINE, says, None, numbers, ("pcie-rate",))

@@ -20,7 +20,6 @@ LISTED = 20_000  # files looked at to choose from
 LISTING_SECONDS = 2.0
 READ_FILES = 512
 BLOCK = 1 << 20
-COLD = 0.9  # of the bytes read counted by the kernel as come from storage: then the page cache gave next to nothing
 
 
 @dataclass

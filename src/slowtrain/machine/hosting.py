@@ -6,14 +6,13 @@ import shlex
 from collections.abc import Iterator
 
 from slowtrain.figures import plain
+from slowtrain.machine.choices import CROWDED, LEAST_FREE_SHARE, MOSTLY_CACHED, OFTEN
 from slowtrain.machine.reading import Facts, at, builds, card, cards, container, figure, gib, plural, rows
 from slowtrain.machine.rules import DOCKER_SHM_BYTES
 from slowtrain.model import Signal
 from slowtrain.model.sheet import Check, State
 
 CAUSE = "machine/limited-host"
-# Of the memory that may be used: with less left, the page cache is gone, and the next buffer swaps or kills.
-LEAST_FREE_SHARE = 0.05
 THREADS = (
     "TF_NUM_INTRAOP_THREADS",
     "TF_NUM_INTEROP_THREADS",
@@ -22,10 +21,7 @@ THREADS = (
     "OPENBLAS_NUM_THREADS",
 )
 CROWDING = ("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-CROWDED = 2.0  # threads a usable core: up to there a second hardware thread may serve the other one
 SHM = "/dev/shm"  # noqa: S108  # where the system keeps shared memory
-OFTEN = 0.1  # of the periods in which the container ran: the least speed-up that is ever worth a word
-MOSTLY_CACHED = 0.9  # of the bytes read, that the kernel counted as fetched from storage: below, memory had some
 
 
 def hosting(facts: Facts) -> Iterator[Check]:
@@ -82,12 +78,12 @@ def _quota(facts: Facts) -> Iterator[Check]:
         says += f", for {plain(seconds)} s in all" if seconds else ""
     if stopped and periods and stopped >= OFTEN * periods:
         says += ", and TensorFlow makes threads for every core"
-        yield Check(CAUSE, "quota", State.WRONG, says, remedy, numbers, ("tensorflow-threads",))
+        yield Check(CAUSE, "quota", State.WRONG, says, remedy, numbers, ("tensorflow-threads", "own-choice"))
     elif stopped is None or (stopped and not periods):
         yield _unknown("quota", f"{says}; how often it stopped the container is not told")
     else:
         says += "" if stopped else ", not reached so far"
-        yield Check(CAUSE, "quota", State.NOTED, says, None, numbers, ("tensorflow-threads",))
+        yield Check(CAUSE, "quota", State.NOTED, says, None, numbers, ("tensorflow-threads", "own-choice"))
 
 
 def _more_cores(facts: Facts, board: float | None) -> str:
@@ -117,7 +113,7 @@ def _threads(facts: Facts) -> Iterator[Check]:
         says = f"{', '.join(many)} on {plural(usable, 'core')}: more than twice as many threads take turns on them"
         fit = " ".join(f"{one.partition('=')[0]}={max(int(usable), 1)}" for one in many)
         yield Check(CAUSE, "threads", State.WRONG, says, f"`export {fit}`", {"cores_allowed": usable},
-                    ("oversubscription",))  # fmt: skip
+                    ("oversubscription", "own-choice"))  # fmt: skip
     elif told:
         yield Check(CAUSE, "threads", State.NOTED, f"thread settings: {told}, on {plural(usable, 'core')}")
     else:
@@ -146,12 +142,13 @@ def _memory(facts: Facts) -> Check:
         remedy = (
             "end what holds the memory (`ps aux --sort=-rss | head`), or read less ahead: smaller shuffle and prefetch"
         )
-        return Check(CAUSE, "memory", State.WRONG, f"nearly none left: {says}", remedy, numbers)
+        return Check(CAUSE, "memory", State.WRONG, f"nearly none left: {says}", remedy, numbers, ("own-choice",))
     if free < LEAST_FREE_SHARE * usable:
-        return Check(CAUSE, "memory", State.NOTED, f"{says}; a part of what is used is cache", None, numbers)
+        says += "; a part of what is used is cache"
+        return Check(CAUSE, "memory", State.NOTED, says, None, numbers, ("own-choice",))
     if swapped:
         return Check(CAUSE, "memory", State.NOTED, f"{says}: what is needed of it has to be read back", None, numbers)
-    return Check(CAUSE, "memory", State.FINE, says, None, numbers)
+    return Check(CAUSE, "memory", State.FINE, says, None, numbers, ("own-choice",))
 
 
 def _shared(facts: Facts) -> Iterator[Check]:
@@ -178,6 +175,8 @@ def _shared(facts: Facts) -> Iterator[Check]:
 def _numa(facts: Facts) -> Iterator[Check]:
     """Whether this process may run beside the card at all, on boards with several memory nodes."""
     nodes, bound = at(facts, "numa_nodes"), at(facts, "cpu", "affinity_cores")
+    if not (isinstance(nodes, list) and nodes) and cards(facts):
+        yield _unknown("NUMA", "this computer's memory nodes are not told")
     if not isinstance(nodes, list) or len(nodes) < 2:
         return
     beside = {str(p.get("address", "")).lower(): p.get("numa_node") for p in rows(at(facts, "devices", "pci_gpus"))}
@@ -242,4 +241,4 @@ def _disk(facts: Facts) -> Iterator[Check]:
         yield _unknown("data folder", f"{says}, in part from the page cache: the disk alone may be slower")
         return
     says += "; whether that is enough, `slowtrain run` tells"
-    yield Check(CAUSE, "data folder", State.NOTED, says, None, numbers)
+    yield Check(CAUSE, "data folder", State.NOTED, says, None, numbers, ("own-choice",))

@@ -21,7 +21,7 @@ def _off(value: str) -> bool:
 
 
 def _above_zero(value: str) -> bool:
-    return value.strip().isdigit() and int(value) > 0
+    return value.strip().isdecimal() and int(value) > 0
 
 
 def _below(least: int) -> Callable[[str], bool]:

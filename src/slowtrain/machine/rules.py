@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from slowtrain.machine.choices import OWN
 from slowtrain.model.sheet import Source
 
 READ = "2026-11-22"
@@ -16,6 +17,7 @@ LATER = "2026-11-26"  # those that had been known by heart alone, read at last
 SOURCES: Mapping[str, Source] = {
     source.key: source
     for source in (
+        OWN,
         Source(
             "cuda-driver",
             "A CUDA toolkit runs on drivers from 450.80.02 (11.x), 525.60.13 (12.x), 580 (13.x) on; on Windows from "
@@ -58,12 +60,8 @@ SOURCES: Mapping[str, Source] = {
             "https://www.tensorflow.org/install/pip#windows-native",
             READ,
         ),
-        Source(
-            "tensorflow-macos",
-            "TensorFlow has no official GPU support on macOS",
-            "https://www.tensorflow.org/install/pip",
-            READ,
-        ),
+        Source("tensorflow-macos", "TensorFlow has no official GPU support on macOS",
+               "https://www.tensorflow.org/install/pip", READ),
         Source(
             "tensorflow-cuda-wheels",
             "tensorflow[and-cuda] brings CUDA as wheels: of 2.15.1 CUDA 12.2 and cuDNN 8.9.4, of 2.21.0 CUDA 12.5 or "

@@ -54,7 +54,7 @@ def seeing(facts: Facts) -> Iterator[Check]:
     yield first
     if present(facts) and others(facts):
         says = f"{', '.join(others(facts))}: of no other maker than NVIDIA is looked at"
-        yield Check(CAUSE, "other GPUs", State.UNCHECKED, says, missing=(Signal.CARD,))
+        yield Check(CAUSE, "other GPUs", State.UNCHECKED, says, sources=("pci-vendors",), missing=(Signal.CARD,))
     asked = builds(facts)
     if not asked:
         says = "no framework was asked"
@@ -87,7 +87,7 @@ def _driver(facts: Facts) -> Check:
         return Check(CAUSE, "driver", State.UNCHECKED, says, missing=(Signal.CARD,))
     if not there and others(facts):
         says = f"no NVIDIA GPU here, but {', '.join(others(facts))}: of no other maker than NVIDIA is looked at"
-        return Check(CAUSE, "driver", State.UNCHECKED, says, missing=(Signal.CARD,))
+        return Check(CAUSE, "driver", State.UNCHECKED, says, sources=("pci-vendors",), missing=(Signal.CARD,))
     if not there:
         return Check(CAUSE, "driver", State.FINE, "no NVIDIA GPU on this computer, none missed")
     says, remedy, sources = _hidden(facts)
@@ -167,7 +167,10 @@ def _framework(facts: Facts, name: str, build: Facts) -> Check:
         return Check(CAUSE, name, State.FINE, f"{who} sees no GPU, and there is none")
     if there is None:
         says = f"{who} sees no GPU; whether there is one was not to be seen"
-        return Check(CAUSE, name, State.UNCHECKED, says, missing=(Signal.CARD,))
+        mac = name == "tensorflow" and at(facts, "platform", "system") == "Darwin"
+        says = f"{who} sees no GPU, and has no official support for those of macOS" if mac else says
+        return Check(CAUSE, name, State.UNCHECKED, says, sources=("tensorflow-macos",) if mac else (),
+                     missing=(Signal.CARD,))  # fmt: skip
     why, remedy, sources = _blind(facts, name, build)
     return Check(CAUSE, name, State.WRONG, f"{who} sees no GPU: {why}", remedy, sources=sources)
 

@@ -16,6 +16,7 @@ WIDTH = 100
 LINES = 40  # of a screen
 LEAST_LISTED = 4  # a blank line, a title, one row, and how many more there are
 INDENT = 13
+ROW_LINES = 3  # of one thing that was looked at, where the screen has the room
 
 
 def render(sheet: Sheet, *, width: int = 80, colour: bool = False, unicode: bool = True) -> str:
@@ -33,9 +34,11 @@ def render(sheet: Sheet, *, width: int = 80, colour: bool = False, unicode: bool
     ]
     least = sum(LEAST_LISTED for *_, checks in lists if checks) + 2
     lines += _wrong(paper, sheet.of(State.WRONG), LINES - len(lines) - least)
+    whole = sum(2 + len(_rows(checks)) for *_, checks in lists if checks) + 2
+    more = _more(paper, [checks for *_, checks in lists], LINES - len(lines) - whole)
     for place, (title, style, checks) in enumerate(lists):
-        after = sum(LEAST_LISTED for *_, more in lists[place + 1 :] if more) + 2
-        lines += _listed(paper, title, style, checks, LINES - len(lines) - after)
+        after = sum(LEAST_LISTED for *_, later in lists[place + 1 :] if later) + 2
+        lines += _listed(paper, title, style, checks, LINES - len(lines) - after, more[place])
     return "\n".join([*lines, "", paper.fit(_after(sheet), paper.width)]) + "\n"
 
 
@@ -61,15 +64,37 @@ def _wrong(paper: Paper, checks: Sequence[Check], room: int) -> list[str]:
     return lines
 
 
-def _listed(paper: Paper, title: str, style: str, checks: Sequence[Check], room: int) -> list[str]:
-    """A line each, in at most ``room`` lines; several that say the same become one."""
+def _more(paper: Paper, lists: Sequence[Sequence[Check]], spare: int) -> list[int]:
+    """Lines that each list may have beyond one a row, so that nothing is cut off; what is unchecked comes first."""
+    found = []
+    for checks in reversed(lists):
+        wanted = sum(len(_told(paper, names, says, ROW_LINES)) - 1 for names, says in _rows(checks))
+        found.append(max(min(wanted, spare), 0))
+        spare -= found[-1]
+    return found[::-1]
+
+
+def _told(paper: Paper, names: str, says: str, lines: int) -> list[str]:
+    text = f"{names}: {says}"
+    short = paper.fit(text, paper.width - 2)
+    if lines == 1 or short == paper.plain(text):
+        return [f"  {short}"]
+    first, *rest = paper.wrap(text, paper.width - 4, lines)
+    return [f"  {first}", *(f"    {line}" for line in rest)]
+
+
+def _listed(paper: Paper, title: str, style: str, checks: Sequence[Check], room: int, more: int) -> list[str]:
+    """A line each, in at most ``room`` lines, and ``more`` to say them whole; several that say the same become one."""
     rows = _rows(checks)
     if not rows:
         return []
     most = max(room - 2, 1)
     shown = rows if len(rows) <= most else rows[: most - 1]
     lines = ["", paper.style(title, "bold", style)]
-    lines += [f"  {paper.fit(f'{names}: {says}', paper.width - 2)}" for names, says in shown]
+    for names, says in shown:
+        said = _told(paper, names, says, min(1 + more, ROW_LINES))
+        more -= len(said) - 1
+        lines += said
     if len(shown) < len(rows):
         lines.append(f"  {len(rows) - len(shown)}{' more' if shown else ''}: --json and --html have all")
     return lines
