@@ -16,7 +16,7 @@ with the steps. The script counts its steps in a mapped file. Three comparisons:
 
 Two processes differ by where their memory happens to lie; each script first makes blocks of sizes by lot, and only many
 pairs tell what is common to all. A sample is a pair of processes: of steady steps the mean of the middle half of the
-ratios of neighbouring turns (few of them hold a window), of ``all`` the ratio of the totals. A table shows the median of
+ratios of neighbouring turns (few of them hold a window), of ``all`` that of the totals. A table shows the median of
 the samples with its 95 % interval from order statistics.
 """
 

@@ -272,5 +272,6 @@ def test_no_wrapper_runs_in_each_step_of_a_real_loop(loop: str, tmp_path: Path) 
     done = running.recorded(tmp_path / "run", script, windows=False)
     said = next(row for row in done.out.splitlines() if row.startswith("CALLS"))
     calls = ast.literal_eval(said.partition(" ")[2])
+    calls.pop("<lambda>", None)  # that hands on: train_function of Keras 2 is an object, for which wrapt stands
     assert calls, "wrappers look at one call in many"
     assert max(calls.values()) < 0.2 * 300, calls

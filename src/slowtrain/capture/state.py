@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from types import CodeType, FrameType
@@ -15,7 +14,7 @@ MOST_KEPT = 400  # results of a probe's steps
 EVERY = 31  # calls: to ask a tensor its shape costs more than all the rest. Odd, as most epochs are not
 ALL = 64  # calls that are all looked at first, so that short runs are exact
 KERAS = -2  # in place of an instruction: called by Keras, between its steps; one less inside a step
-TENSORFLOW = os.path.join("tensorflow", "python")  # in the names of its files
+CONSTANTS = "tensor_util.py"  # of TensorFlow's: what it reads may be for a gradient's own use
 ENDED = 1 << 20  # of Flags.busy: more than calls can be nested
 
 
@@ -67,8 +66,9 @@ class Read(Site):
 
     def remember(self, frame: FrameType, anywhere: bool) -> None:
         asker = frame.f_back
-        # What TensorFlow asks may be for a gradient's own use, which only frames further out tell.
-        known = asker and (frames.is_user(asker.f_code) or (anywhere and TENSORFLOW not in asker.f_code.co_filename))
+        # Who wants a constant's value only frames further out tell.
+        constant = asker is not None and asker.f_code.co_filename.endswith(CONSTANTS)
+        known = asker is not None and (frames.is_user(asker.f_code) or (anywhere and not constant))
         self.code, self.at = (frame.f_code, frame.f_lasti) if known else (None, -1)
         self.asker, self.asker_at = (asker.f_code, asker.f_lasti) if asker else (None, -1)
         self.in_loops = anywhere
