@@ -48,10 +48,11 @@ def users(name: str) -> bool:
 
 def is_users_file(name: str) -> bool:
     """Whether a file lies neither in the standard library, nor in an installed package, nor in ours."""
-    return not any(
-        path.startswith(_LIBRARY) or any(folder in path for folder in _PACKAGES)
-        for path in (name, os.path.realpath(name))
-    )
+    return not (_packaged(name) or _packaged(os.path.realpath(name)))  # in this order: a walk asks of all modules
+
+
+def _packaged(path: str) -> bool:
+    return path.startswith(_LIBRARY) or any(folder in path for folder in _PACKAGES)
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
