@@ -385,6 +385,22 @@ def test_files_as_other_systems_write_them(turn: str, tmp_path: Path) -> None:
     assert one.outcome is Outcome.FULL
 
 
+def test_what_docker_keeps_of_a_container() -> None:
+    lines = [*dump("2.8", FULL, 80 * MIB), *error("2.8", "512,40960")]
+    rows = [json.dumps({"log": f"{row}\n", "stream": "stderr"}, separators=(",", ":")) for row in lines]
+    (one,) = read(rows).findings
+    assert (one.outcome, one.dump.whole, one.dump.request.shape) == (Outcome.FULL, True, (512, 40960))
+    assert read(['{"log":"' + "[" * 60_000, *lines]).findings[0].outcome is Outcome.FULL
+
+
+def test_a_part_of_a_dump_is_not_none() -> None:
+    lines = dump("2.8", FULL, 80 * MIB)
+    (one,) = read(lines[: len(lines) // 2]).findings
+    assert "the log has a part of the allocator's dump alone" in one.says
+    (one,) = read(error("2.8", "1024,1024")).findings
+    assert "the log does not hold the allocator's dump" in one.says
+
+
 @pytest.mark.parametrize("kind", ["xz", "bzip2", "gzip"])
 def test_of_a_log_that_cannot_be_unpacked_nothing_is_said(kind: str, tmp_path: Path) -> None:
     """No memory ran out in what was not read; gzip is read from a file, and not from a pipe."""
@@ -458,7 +474,7 @@ def test_a_log_without_anything_gets_one_clear_line(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.count("\n") == 1
-    assert f"no allocator ran out of memory in {lines}" in said.err
+    assert f"no allocator of TensorFlow, JAX or PyTorch ran out of memory in {lines}" in said.err
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:

@@ -43,8 +43,8 @@ def read(source: Path | IO[bytes], path: str) -> Exhaustion:
         seen = "this one line" if found.lines == 1 else f"these {found.lines:,} lines"
         seen += ", where the file was cut off" if cut else ""
         raise InputError(
-            f"{path}: no allocator ran out of memory in {seen}; give the log of the run's stderr "
-            "(python train.py 2> train.log), without TF_CPP_MIN_LOG_LEVEL"
+            f"{path}: no allocator of TensorFlow, JAX or PyTorch ran out of memory in {seen}; give the log of the "
+            "run's stderr (python train.py 2> train.log), without TF_CPP_MIN_LOG_LEVEL"
         )
     return told
 

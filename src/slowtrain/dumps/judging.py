@@ -87,7 +87,9 @@ def _says(dump: Dump, outcome: Outcome) -> str:
         return f"{asked} in one piece, more than the whole pool of {size(dump.limit_bytes)}: it can never fit"
     if dump.request.needed is None:
         return f"{where} ran out; the log is cut before it says how much was asked for"
-    says = f"{asked}; the log does not hold the allocator's dump, so whether it was full or fragmented is not known"
+    part = dump.by_size or dump.in_use_bytes is not None or dump.free_bytes is not None
+    holds = "has a part of the allocator's dump alone" if part else "does not hold the allocator's dump"
+    says = f"{asked}; the log {holds}, so whether it was full or fragmented is not known"
     if dump.used_share is not None:
         says += f" (its map has {dump.used_share:.0%} of the pool in use)"
     return says

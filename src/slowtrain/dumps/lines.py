@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
+DOCKER = b'{"log":'  # Docker's own files: a line of JSON for each of the container's
 MOST_LINE = 1 << 16  # bytes; the rest of a longer line is no allocator's
 _COLOUR = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[@-_])")
 # Whose line it is, at its very beginning: mpirun, srun -l, torchrun, docker compose, kubectl --prefix, stern.
@@ -36,11 +38,22 @@ def split(block: bytes) -> tuple[list[bytes], bytes]:
 def plain(line: bytes) -> bytes:
     """Without colour, without what a progress bar overwrote."""
     line = line[:MOST_LINE].rstrip(b"\r\n")
+    if line.startswith(DOCKER):
+        line = _unwrapped(line)
     if b"\x1b" in line:
         line = _COLOUR.sub(b"", line)
     if b"\r" in line:
         line = line.rpartition(b"\r")[2] or line
     return line
+
+
+def _unwrapped(line: bytes) -> bytes:
+    """What a container wrote, of a line as Docker keeps it; one that is cut as it is."""
+    try:
+        found = json.loads(line)["log"]
+    except (ValueError, KeyError, RecursionError):
+        return line
+    return found.rstrip("\r\n").encode("utf-8", "replace") if isinstance(found, str) else line
 
 
 def unprefixed(line: bytes) -> tuple[str, bytes]:

@@ -36,8 +36,12 @@ def headline(found: Exhaustion) -> str:
         )
     if found.jax:
         most = wording.size(max(found.retried_bytes.values(), default=0))
-        return f"nothing failed for lack of memory, but {times:,} requests of up to {most} found no room"
-    return f"nothing failed for lack of memory, but {times:,} requests found none at first: it is nearly full"
+        return f"nothing failed for lack of memory, but {requests(times)} of up to {most} found no room"
+    return f"nothing failed for lack of memory, but {requests(times)} found none at first: it is nearly full"
+
+
+def requests(count: int) -> str:
+    return f"{count:,} request{'' if count == 1 else 's'}"
 
 
 def _lines(found: Exhaustion, paper: Paper) -> Iterator[str]:
@@ -101,16 +105,17 @@ def _others(found: Exhaustion, paper: Paper) -> Iterator[str]:
 
 
 def _retried(found: Exhaustion) -> Iterator[str]:
-    for allocator, times in sorted(found.retries.items()):
+    for allocator, count in sorted(found.retries.items()):
+        times = "once" if count == 1 else f"{count:,} times"
         if found.jax:
             yield (
-                f"{allocator} could not give what was asked {times:,} times, and the program goes on: XLA asks for "
+                f"{allocator} could not give what was asked {times}, and the program goes on: XLA asks for "
                 "such while it compiles, to try algorithms out, and leaves out those that do not fit, which may be "
                 "the fastest"
             )
             continue
         yield (
-            f"{allocator} could not give what was asked {times:,} times and the op went on with less workspace, "
+            f"{allocator} could not give what was asked {times} and the op went on with less workspace, "
             "which is slower: memory is nearly full"
         )
 

@@ -23,7 +23,8 @@ def render(found: Exhaustion) -> str:
 
 
 def _notes(found: Exhaustion) -> Markup | None:
-    retried = [f"{name}: {times:,} requests found no memory at first" for name, times in sorted(found.retries.items())]
+    retries = sorted(found.retries.items())
+    retried = [f"{name}: {oom.requests(times)} found no memory at first" for name, times in retries]
     return listed("Notes", [*found.notes, *retried])
 
 
