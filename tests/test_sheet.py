@@ -565,6 +565,19 @@ def test_what_the_driver_does_not_tell_is_unchecked() -> None:
     assert named(found, "machine/limited-host", "NUMA").state is State.UNCHECKED
 
 
+def test_what_is_no_number_is_not_told_as_one() -> None:
+    found = changed("healthy_t4", "gpu", "devices", "0", "memory_total_bytes", to=float("nan"))
+    assert "nan" not in doctor.render(sheet(found))
+    found = changed("windows_native", "platform", to={})
+    assert ("system", "not told") in sheet(found).about
+
+
+def test_the_heat_of_a_card_at_rest_is_told_as_that() -> None:
+    found = changed("healthy_t4", "load", to={"unmeasured": "--no-load was given", "devices": []})
+    says = named(found, "machine/throttled-clock", "clock").says
+    assert says == "not read at work (--no-load was given); 38 °C now, slows down at 93 °C"
+
+
 def test_no_source_is_cited_nowhere_and_own_choices_say_that_they_are() -> None:
     package = Path(document.__file__).parents[1]
     tables = ("rules.py", "choices.py")

@@ -92,7 +92,7 @@ def _about(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     inside = [w for w in (at(facts, "platform", "container"), "WSL" if at(facts, "devices", "wsl") else None) if w]
     inside += ["virtual machine"] if at(facts, "cpu", "virtual") else []
     inside += [name] if (name := at(facts, "platform", "distribution", "name")) else []
-    said = [("system", where + (f" ({', '.join(map(str, inside))})" if inside else ""))]
+    said = [("system", (where or "not told") + (f" ({', '.join(map(str, inside))})" if inside else ""))]
     cores, model = figure(at(facts, "cpu", "logical_cores")), at(facts, "cpu", "model")
     memory = figure(at(facts, "memory", "usable_bytes"))
     host = [plural(cores, "core") if cores else None, f"of {model}" if model else None]

@@ -125,7 +125,7 @@ def _clock(facts: Facts, gpu: Facts) -> Iterator[Check]:
     bits = figure(load.get("throttle_bits")) if load else None
     hottest = figure(load.get("celsius")) if load else figure(gpu.get("celsius"))
     limit = figure(gpu.get("celsius_slowdown"))
-    heat = f"{hottest:g} °C" if hottest is not None else "its temperature not told"
+    heat = f"{hottest:g} °C{'' if load else ' now'}" if hottest is not None else "its temperature not told"
     heat += f", slows down at {limit:g} °C" if limit is not None else ""
     if bits is None:
         at_rest = set(gpu.get("throttle_reasons") or ()) & set(throttle_reasons(HOT | BRAKED) or ())
@@ -133,7 +133,7 @@ def _clock(facts: Facts, gpu: Facts) -> Iterator[Check]:
             says = f"held down even at rest: {', '.join(sorted(at_rest))} ({heat})"
             yield Check(CLOCK, name, State.WRONG, says, _cool(int(HOT)), sources=("nvml",))
         else:
-            says = f"not read at work ({at(facts, 'load', 'unmeasured') or 'no load was run'}); {heat} now"
+            says = f"not read at work ({at(facts, 'load', 'unmeasured') or 'no load was run'}); {heat}"
             yield Check(CLOCK, name, State.UNCHECKED, says, missing=(Signal.LOAD,))
     else:
         yield _at_work(gpu, load or {}, int(bits), heat)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -27,8 +28,10 @@ def rows(value: Any) -> list[Facts]:
 
 
 def figure(value: Any) -> float | None:
-    """A number; True and "4" are none."""
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    """A number; True and "4" are none, nor is what Python's JSON reads as NaN or Infinity."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if math.isfinite(value) else None
 
 
 def version(said: Any) -> tuple[int, ...] | None:
