@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from slowtrain.memory.parts import layer_of, need, part_of
@@ -9,6 +11,7 @@ from slowtrain.memory.record import Record, Request
 from slowtrain.memory.replay import Pool, largest, replay
 from slowtrain.memory.scaling import Measured, scale
 from slowtrain.memory.sized import LEAST_MARGIN, sized
+from slowtrain.verify import needs
 
 KIB = 1024
 
@@ -71,6 +74,20 @@ def test_the_largest_batch_fits_and_the_next_does_not(batch: int) -> None:
     assert found.largest(pool) == batch
     assert found.fits(batch, pool)
     assert not found.fits(batch + 1, pool)
+
+
+def test_a_record_in_regions_and_its_replay_in_one_are_told_apart() -> None:
+    one, other = record(8), record(16)
+    grown = replace(other, record=replace(other.record, allocator="bfc_cpu_allocator_for_gpu", peak_bytes=300 * KIB))
+    found = sized([one, grown])
+    (pool, growing) = (Pool(1 << 30, growth=False), Pool(1 << 30, growth=True))
+    peak = found.outcome(16).peak_bytes
+    told = replace(found, measured=(one, replace(grown, record=replace(grown.record, peak_bytes=peak))))
+    (said,) = needs._apart(told, 16, peak // 2, pool)
+    assert "came in regions that grow" in said
+    assert not list(needs._apart(told, 16, peak // 2, growing))
+    assert not list(needs._apart(told, 16, peak, pool))
+    assert not list(needs._apart(found, 16, peak // 2, pool))  # nor do regions tell why: nobody knows
 
 
 def test_where_no_sample_fits_the_largest_is_none() -> None:

@@ -15,8 +15,10 @@ from slowtrain.verify.trying import Tried, tried
 
 CPU_NOTE = (
     "no GPU was there to measure on: the requests are those of TensorFlow's CPU kernels (without oneDNN). A card's own "
-    "libraries take other workspace, and batches waiting in the host's memory are counted here"
+    "libraries take other workspace, and data and batches that lie in the host's memory are counted here"
 )
+
+ALIKE = 0.01  # of a peak: two figures that differ by less need no word
 
 
 def memory(bench: Bench, device: Device | None, *, growth: bool = False) -> MemoryAnswer:
@@ -41,8 +43,21 @@ def memory(bench: Bench, device: Device | None, *, growth: bool = False) -> Memo
         measured=tuple((m.batch, m.record.peak_bytes) for m in found.measured),
         error_share=found.error_share,
         tried=trial.runs if trial is not None else (),
-        notes=tuple(notes(sizing, found, largest, device)),
+        notes=(*notes(sizing, found, largest, device), *_apart(found, own, at_own.peak_bytes, pool)),
     )
+
+
+def _apart(found: Sized, own: int, replayed: int, pool: Pool | None) -> Iterator[str]:
+    """Why record and replay are not alike at the script's own batch, where it is that their memory comes otherwise."""
+    taken = next((m.record.peak_bytes for m in found.measured if m.batch == own), replayed)
+    if pool is None or pool.growth or abs(taken - replayed) <= ALIKE * replayed:
+        return
+    if abs(found.outcome(own).peak_bytes - taken) <= ALIKE * taken:
+        yield (
+            f"the {taken / (1 << 20):,.0f} MiB measured at batch {own:,} came in regions that grow, whose pieces are "
+            "larger than what was asked for: from one region, as of a card without --growth, "
+            f"{replayed / (1 << 20):,.0f} are taken"
+        )
 
 
 def _fits(found: Sized, own: int, pool: Pool, trial: Tried) -> bool:
