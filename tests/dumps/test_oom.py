@@ -122,6 +122,12 @@ def test_full_in_every_version(style: str) -> None:
     assert "70 MiB short" in one.says
 
 
+def test_what_is_short_adds_up() -> None:
+    """The pool may grow by 40 MiB, which counts as had."""
+    (one,) = read(dump("2.21", FULL, 80 * MIB, limit=270 * MIB)).findings
+    assert one.says.endswith("80 MiB asked for, 10 MiB free in all and 40 MiB more to grow by, 30 MiB short")
+
+
 @pytest.mark.parametrize("style", STYLES)
 def test_fragmented_in_every_version(style: str) -> None:
     (one,) = read(dump(style, PIECES, 80 * MIB)).findings

@@ -66,16 +66,15 @@ def _says(dump: Dump, outcome: Outcome) -> str:
     where, needed = POOL_NAMES[dump.pool], size(dump.request.needed)
     asked = f"{needed} asked for"
     free, largest, growth = size(dump.free_bytes), size(dump.largest_free_bytes), size(dump.growth_bytes)
+    more = f" and {size(_room(dump))} more to grow by" if _room(dump) else ""
     if outcome is Outcome.FULL:
-        short = size(missing(dump))
-        return f"{where} was full: {asked}, {free} free in all, {short} short"
+        return f"{where} was full: {asked}, {free} free in all{more}, {size(missing(dump))} short"
     if outcome is Outcome.FRAGMENTED:
         piece = f"the largest piece {largest}" if dump.largest_free_bytes is not None else "no piece large enough"
         total = dump.free_bytes
         if dump.driver_free_bytes is not None:
             total = (dump.pool_bytes or 0) - (dump.in_use_bytes or 0) + dump.driver_free_bytes
             return f"{where} was fragmented: {asked}, {size(total)} free in all, in no one piece"
-        more = f" and {growth} more to grow by" if dump.growth_bytes else ""
         return f"{where} was fragmented: {asked}, {free} free in all{more}, {piece}"
     if outcome is Outcome.TAKEN:
         if dump.pool is Pool.DEVICE and dump.driver_free_bytes is not None:
