@@ -411,7 +411,8 @@ def test_a_part_of_a_dump_is_not_none() -> None:
 def test_of_a_log_that_cannot_be_unpacked_nothing_is_said(kind: str, tmp_path: Path) -> None:
     """No memory ran out in what was not read; gzip is read from a file, and not from a pipe."""
     text = "\n".join(dump("2.8", FULL, 80 * MIB)).encode()
-    (tmp_path / "log").write_bytes({"xz": lzma.compress, "bzip2": bz2.compress, "gzip": gzip.compress}[kind](text))
+    packed = {"xz": lzma.compress(text), "bzip2": bz2.compress(text), "gzip": gzip.compress(text)}
+    (tmp_path / "log").write_bytes(packed[kind])
     with (tmp_path / "log").open("rb") as file:
         pipe = SimpleNamespace(read=file.read, seekable=lambda: False)
         with pytest.raises(InputError, match=f"is packed by {kind}; unpack it first"):

@@ -73,6 +73,6 @@ def notes(sizing: Sizing, found: Sized, largest: int | None, device: Device | No
         yield CPU_NOTE
     reached = found.measured[-1].batch
     if largest and largest > 2.5 * reached:
-        yield f"the largest batch is {largest / reached:.0f} times the largest that was measured ({reached:,})"
+        yield f"the largest batch is {largest / reached:,.0f} times the largest that was measured ({reached:,})"
     if os.environ.get("TF_GPU_ALLOCATOR"):
         yield "TF_GPU_ALLOCATOR is set: the allocator replayed is TensorFlow's own, not that one"

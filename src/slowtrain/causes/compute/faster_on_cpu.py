@@ -118,9 +118,9 @@ def _row(trace: Trace) -> Mapping[str, Any] | None:
 def _start(told: Mapping[str, Any]) -> str:
     """From which batch on the GPU wins, and how sure that is; empty where no such batch is known."""
     start = told.get("from_batch")
-    value, high = (start.get("value"), start.get("high")) if isinstance(start, dict) else (None, None)
-    if not value:
+    if not isinstance(start, dict) or not start.get("value"):
         return ""
+    value, low, high = start["value"], start.get("low") or 0, start.get("high")
     if not high:
         return f"may win from a batch of {value:,.0f} on, which is not certain"
-    return f"wins from a batch of {value:,.0f} on ({start.get('low') or 0:,.0f} to {high:,.0f})"
+    return f"wins from a batch of {value:,.0f} on ({low:,.0f} to {high:,.0f})"
