@@ -90,6 +90,19 @@ def test_a_record_in_regions_and_its_replay_in_one_are_told_apart() -> None:
     assert not list(needs._apart(found, 16, peak // 2, pool))  # nor do regions tell why: nobody knows
 
 
+def test_peaks_that_hang_on_the_order_of_ops_are_told_apart() -> None:
+    """In the second record the gradient comes when the activation has gone."""
+    one, other = record(8), record(16)
+    requests = tuple(
+        replace(r, taken=7, released=8) if r.op.startswith("gradient_tape") else r for r in other.record.requests
+    )
+    alike, apart = sized([one, other]), sized([one, replace(other, record=replace(other.record, requests=requests))])
+    pool = Pool(1 << 30, growth=False)
+    assert not list(needs._varied(alike, 16, pool))
+    (said,) = needs._varied(apart, 1 << 14, pool)
+    assert said.endswith("a step of 16,384 samples takes 64 to 128 MiB")
+
+
 def test_where_no_sample_fits_the_largest_is_none() -> None:
     assert sized([record(8), record(16)]).largest(Pool(32 * KIB, growth=False)) == 0
 

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 
 from slowtrain.memory import parts
-from slowtrain.memory.replay import Pool
-from slowtrain.memory.sized import Sized
+from slowtrain.memory.replay import Pool, replay
+from slowtrain.memory.sized import NO_LIMIT_BYTES, Sized, unlimited
 from slowtrain.model.sizing import Device, MemoryAnswer
 from slowtrain.verify.pairs import Bench
 from slowtrain.verify.sizing import Sizing, measure
@@ -31,7 +31,8 @@ def memory(bench: Bench, device: Device | None, *, growth: bool = False) -> Memo
     largest = trial.batch if trial is not None else None
     at_largest = found.outcome(largest, pool) if largest else None
     own = sizing.own
-    at_own = found.outcome(own, pool and Pool(max(pool.limit_bytes, 1 << 50), pool.growth), holders=True)
+    whole = Pool(NO_LIMIT_BYTES, pool.growth) if pool is not None else unlimited(found.measured[-1])
+    at_own = found.outcome(own, whole, holders=True)
     return MemoryAnswer(
         script=bench.script.target,
         allocator=sizing.recorded[0].allocator,
@@ -43,7 +44,11 @@ def memory(bench: Bench, device: Device | None, *, growth: bool = False) -> Memo
         measured=tuple((m.batch, m.record.peak_bytes) for m in found.measured),
         error_share=found.error_share,
         tried=trial.runs if trial is not None else (),
-        notes=(*notes(sizing, found, largest, device), *_apart(found, own, at_own.peak_bytes, pool)),
+        notes=(
+            *notes(sizing, found, largest, device),
+            *_apart(found, own, at_own.peak_bytes, pool),
+            *_varied(found, own, whole),
+        ),
     )
 
 
@@ -57,6 +62,17 @@ def _apart(found: Sized, own: int, replayed: int, pool: Pool | None) -> Iterator
             f"the {taken / (1 << 20):,.0f} MiB measured at batch {own:,} came in regions that grow, whose pieces are "
             "larger than what was asked for: from one region, as of a card without --growth, "
             f"{replayed / (1 << 20):,.0f} are taken"
+        )
+
+
+def _varied(found: Sized, own: int, pool: Pool) -> Iterator[str]:
+    """How far peaks are apart by the order of ops alone, which is another in every run."""
+    peaks = [replay(order, own, pool).peak_bytes for order in found.orders]
+    if max(peaks) > (1 + ALIKE) * min(peaks):
+        low, high = (f"{peak / (1 << 20):,.0f}" for peak in (min(peaks), max(peaks)))
+        yield (
+            "which op is first varies from run to run, and with it what is held at a time: by the orders that were "
+            f"recorded a step of {own:,} samples takes {low} to {high} MiB"
         )
 
 
