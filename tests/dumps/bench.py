@@ -10,13 +10,14 @@ import tempfile
 from pathlib import Path
 
 DUMP = gzip.decompress((Path(__file__).parent / "data/tf221-mlp.log.gz").read_bytes())
+RANKS = b"".join(b"[1,%d]<stderr>:%s\n" % (rank, line) for line in DUMP.splitlines() for rank in range(4))
 TRAINING = b"2026-01-31 12:00:00 INFO trainer: step 123456 loss 0.12345 accuracy 0.98765 samples/s 5230\n"
 BYTES = 100_000_000
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for name, piece, last in (("dumps", DUMP, b""), ("training", TRAINING, DUMP)):
+        for name, piece, last in (("dumps", DUMP, b""), ("four ranks", RANKS, b""), ("training", TRAINING, DUMP)):
             log, times = Path(folder, f"{name}.log"), BYTES // len(piece)
             with log.open("wb") as file:
                 for _ in range(times):  # never whole in memory: a child begins with its parent's

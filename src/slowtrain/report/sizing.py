@@ -108,7 +108,8 @@ def batch_headline(curve: BatchCurve) -> str:
     own = next((p for p in curve.points if p.batch == curve.batch), None)
     on = on_device(curve)
     if curve.knee is None:
-        return f"{_gained(curve)}{on}: the knee lies beyond what was measured"
+        where = "lies beyond what was measured" if len(curve.points) > 1 else "is not known"
+        return f"{_gained(curve)}{on}: the knee {where}"
     less = f"beyond it a doubling gains less than {wording.share(curve.gain_share)}"
     said = f"the knee is at batch {curve.knee:,}{on}: {less}"
     at = next(p for p in curve.points if p.batch == curve.knee)
