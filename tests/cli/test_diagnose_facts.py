@@ -198,7 +198,8 @@ def test_cards_of_another_maker(answer: Answer) -> None:
     [
         ({"schema": "slowtrain.machine/7"}, "says 'slowtrain.machine/7', and not 'slowtrain.machine/1'"),
         ({"cgroup": None}, "is damaged: it has no 'cgroup'"),
-        ({"cgroup": {"cpu_quota_cores": float("nan"), "version": 2}}, "is damaged (ValueError"),
+        ({"cgroup": {"cpu_quota_cores": float("nan"), "version": 2}}, "is no JSON"),
+        ({"cgroup": {"cpu_quota_cores": 10**400, "version": 2}}, "is damaged (OverflowError"),
     ],
 )
 def test_a_file_that_is_no_facts_is_one_line(

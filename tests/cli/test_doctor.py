@@ -79,7 +79,11 @@ def test_facts_of_another_version_and_damaged_ones(tmp_path: Path, capsys: pytes
     file.write_text(json.dumps({**facts, "schema": "slowtrain.machine/7"}))
     assert main(["doctor", "--from", str(file)]) == 2
     assert "says 'slowtrain.machine/7', and not 'slowtrain.machine/1'" in capsys.readouterr().err
-    facts["cgroup"]["cpu_quota_cores"] = float("nan")
+    facts["cgroup"]["cpu_quota_cores"] = float("nan")  # which Python writes, and is none of JSON's numbers
+    file.write_text(json.dumps(facts))
+    assert main(["doctor", "--from", str(file)]) == 2
+    assert "is no JSON" in capsys.readouterr().err
+    facts["cgroup"]["cpu_quota_cores"] = 10**400
     facts["cpu"]["affinity_cores"] = [[0], [1]]
     facts["numa_nodes"] = [[0], [1]]
     file.write_text(json.dumps(facts))

@@ -17,7 +17,7 @@ from slowtrain.causes import all_causes
 from slowtrain.cli import main
 from slowtrain.errors import EnvironmentMissing, InputError
 from slowtrain.machine.gpu import Gpus
-from slowtrain.model.crossing import Crossover, Range, Side, Timing
+from slowtrain.model.crossing import Crossover, Fit, Range, Side, Timing
 from slowtrain.report import crossover, crossover_html
 from slowtrain.trace import Trace, beside, build
 from slowtrain.trace.drawn import drawn as drawn_trace
@@ -239,6 +239,15 @@ def test_the_text_says_both_and_fits_a_screen() -> None:
     head = " ".join(crossover.headline(drawn()).split())
     assert head.startswith("at the script's batch of 8 cpu takes its steps")
     assert "gpu wins from batch 1" in head or "gpu wins from batch 9" in head
+
+
+def test_what_a_sample_costs_is_told_however_little() -> None:
+    (gpu, cpu), fit = drawn().sides, Fit(Range(0.7, 0.46, 0.93), Range(0.0026, 0.0019, 0.0033), 0.0, 6)
+    assert crossover.fitted(dataclasses.replace(gpu, fit=fit)) == (
+        "a = 0.70 (0.46 to 0.93) ms, b = 2.60 (1.90 to 3.30) µs, 6 processes"
+    )
+    fit = dataclasses.replace(fit, per_sample_ms=Range(0.21, 0.11, 0.3))
+    assert "b = 0.21 (0.11 to 0.30) ms" in crossover.fitted(dataclasses.replace(cpu, fit=fit))
 
 
 def test_the_document_has_no_infinite_number_and_the_page_no_tag_of_others() -> None:

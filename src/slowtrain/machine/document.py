@@ -57,7 +57,8 @@ def read(path: Path) -> dict[str, Any]:
             text = file.read(MOST_FILE_BYTES + 1)
         if len(text) > MOST_FILE_BYTES:
             raise InputError(f"{path} is too large for a machine's facts; `slowtrain doctor --json` writes them")
-        found = json.loads(text)  # as bytes: PowerShell's redirection writes UTF-16, or a mark before UTF-8
+        # As bytes: PowerShell's redirection writes UTF-16, or a mark before UTF-8. NaN is no JSON.
+        found = json.loads(text, parse_constant=_refuse)
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); `slowtrain doctor --json` writes one") from error
     except (ValueError, RecursionError) as error:
@@ -73,3 +74,7 @@ def read(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is damaged: it has no {lacking[0]!r}; write it again with `slowtrain doctor --json`")
     whole: dict[str, Any] = found
     return whole
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number")

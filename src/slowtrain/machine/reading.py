@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -28,10 +27,8 @@ def rows(value: Any) -> list[Facts]:
 
 
 def figure(value: Any) -> float | None:
-    """A number; True and "4" are none, nor is what Python's JSON reads as NaN or Infinity."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value) if math.isfinite(value) else None
+    """A number; True and "4" are none."""
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def version(said: Any) -> tuple[int, ...] | None:

@@ -16,6 +16,7 @@ from slowtrain.report.terminal import Paper
 SCHEMA = "slowtrain.crossover/1"
 WIDEST, NARROWEST = 110, 40
 ROWS = 8
+LEAST_MS = 0.1  # a sample: with two decimals less would read as hardly anything
 
 
 def render(found: Crossover, *, width: int = 80, colour: bool = False, unicode: bool = True) -> str:
@@ -131,7 +132,10 @@ def fitted(side: Side) -> str:
     if side.fit is None:
         return "too few batches or processes for a line"
     fit = side.fit
-    return f"a = {ranged(fit.fixed_ms)} ms, b = {ranged(fit.per_sample_ms)} ms, {fit.processes} processes"
+    each, unit = fit.per_sample_ms, "ms"
+    if abs(each.value) < LEAST_MS:
+        each, unit = Range(1e3 * each.value, 1e3 * each.low, 1e3 * each.high), "µs"
+    return f"a = {ranged(fit.fixed_ms)} ms, b = {ranged(each)} {unit}, {fit.processes} processes"
 
 
 def once(side: Side) -> str:
