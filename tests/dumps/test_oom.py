@@ -380,6 +380,18 @@ def test_colours_and_progress_bars() -> None:
     assert (one.outcome, one.dump.whole) == (Outcome.FULL, True)
 
 
+def test_what_belongs_to_a_dump_is_read_in_a_packed_log_too(tmp_path: Path) -> None:
+    """However small the pieces are in which it is unpacked: lines without a word of ours are passed by the block."""
+    frames = [f'  File "/venv/lib/python3.12/site-packages/keras/{i}.py", line {i}, in call' for i in range(4000)]
+    lines = error("2.8", "512,40960")
+    at = next(i for i, line in enumerate(lines) if "train.py" in line)
+    text = "\n".join([*lines[: at + 1], *frames, *lines[at + 1 :]]).encode()
+    (tmp_path / "log.gz").write_bytes(gzip.compress(text))
+    packed, plain = dumps.read(tmp_path / "log.gz", "log"), read(text)
+    assert packed.findings == plain.findings
+    assert str(plain.findings[0].dump.request.place) == "train.py:41"
+
+
 @pytest.mark.parametrize("turn", ["utf-16", "crlf", "gzip"])
 def test_files_as_other_systems_write_them(turn: str, tmp_path: Path) -> None:
     text = "\n".join(dump("2.8", FULL, 80 * MIB))

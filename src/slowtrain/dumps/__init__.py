@@ -101,8 +101,7 @@ def _blocks(source: Path | IO[bytes], path: str) -> Iterator[bytes]:
     if first.startswith(GZIP) and source.seekable():
         source.seek(0)
         with gzip.open(source) as plain:
-            while block := plain.read1(BLOCK):  # read() would lose what stands before the end of a cut file
-                yield block
+            yield from _unpacked(plain)
         return
     packed = next((name for mark, name in {GZIP: "gzip", **PACKED}.items() if first.startswith(mark)), None)
     if packed is not None:
@@ -110,3 +109,18 @@ def _blocks(source: Path | IO[bytes], path: str) -> Iterator[bytes]:
     while first:
         yield first
         first = source.read(BLOCK)
+
+
+def _unpacked(plain: gzip.GzipFile) -> Iterator[bytes]:
+    """Whole blocks, and what stands before the end of a file that was cut off, which one ``read`` would lose."""
+    held = bytearray()
+    try:
+        while piece := plain.read1(BLOCK):
+            held += piece
+            if len(held) >= BLOCK:
+                yield bytes(held)
+                held.clear()
+    except EOFError:
+        yield bytes(held)
+        raise
+    yield bytes(held)
