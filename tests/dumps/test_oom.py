@@ -188,6 +188,9 @@ def test_requests_that_were_met_otherwise_are_no_failure() -> None:
     found = read([prefix("2.8", "W") + said] * 7)
     assert (found.findings, dict(found.retries)) == ((), {"GPU_0_bfc": 7})
     assert "nearly full" in oom.headline(found)
+    once = read([prefix("2.8", "W") + said])
+    assert "but 1 request found none at first" in oom.headline(once)
+    assert "what was asked once and" in " ".join(oom.render(once).split())
 
 
 # -- other frameworks
