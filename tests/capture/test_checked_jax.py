@@ -84,6 +84,15 @@ def test_numbers_that_are_none_in_the_data(tmp_path: Path) -> None:
     assert found["origin"]["output"]["nan"] == 1
 
 
+def test_training_is_not_stopped_for_a_metric_that_is_no_number(tmp_path: Path) -> None:
+    odd = "def odd(t, p):\n    return keras.ops.sum(t * 0.0) / keras.ops.sum(p * 0.0)\n"
+    script = fit(odd).replace("loss_of, ", "loss_of, metrics=[odd], ")
+    done = run(tmp_path, script, mode="stop")
+    assert done.code == 0, done.err
+    assert "END" in done.out
+    assert not list(build.load(done.folder).events_of("checked"))
+
+
 def test_stop_ends_the_script_as_ctrl_c_does(tmp_path: Path) -> None:
     done = run(tmp_path, fit("x[500, 3] = np.nan", epochs=3000), mode="stop")
     assert done.code == 130

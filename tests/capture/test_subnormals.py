@@ -21,7 +21,7 @@ def value(numbers: np.ndarray) -> tuple[None, SimpleNamespace]:
 def test_the_variable_with_most_of_them_is_named(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
     recorder.open()
-    suspected: list[bool] = []
+    suspected: list[int] = []
     looked = Subnormals(recorder)
     names = {1: "first/kernel", 2: "adam/first_kernel_velocity"}
     usual, small = np.full(60, 0.5, np.float32), np.full(30, 1e-40, np.float32)
@@ -29,7 +29,7 @@ def test_the_variable_with_most_of_them_is_named(tmp_path: Path) -> None:
         1: value(np.concatenate([usual, small[:10]])), 2: value(np.concatenate([usual[:10], small])),
         3: value(np.full(5, 1e-310)), 4: value(np.zeros(90, np.float32)),
     }  # fmt: skip
-    looked.offer(Offered(state, names, "eager", lambda: suspected.append(True)))
+    looked.offer(Offered(state, names, "eager", suspected.append))
     looked.look()
     recorder.close()
     told = recording.read(tmp_path).facts["subnormals"]

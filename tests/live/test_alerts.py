@@ -67,6 +67,14 @@ def test_a_stall_of_a_process_that_is_stopped_says_so(tmp_path: Path) -> None:
     assert f"; its process is stopped (Ctrl-Z, SIGSTOP): `kill -CONT {other.pid}` lets it go on" in says
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_steps_of_minutes_are_no_stall(steps: int, tmp_path: Path) -> None:
+    """Half of one is over, the first ones included, of which nobody knows yet how long they are."""
+    made = Making(tmp_path / "run", 600.0 * (steps + 0.5))
+    made.takes(steps, 600_000.0, piece=1)
+    assert looks(made.folder, 1) == ()
+
+
 def test_pauses_that_the_run_always_had_are_no_stall(tmp_path: Path) -> None:
     """A validation of half a minute after each epoch."""
     made = Making(tmp_path / "run", 100.0)
@@ -103,6 +111,14 @@ def test_a_loss_that_is_no_number_is_told_at_once_and_stays(tmp_path: Path) -> N
     assert found.urgent
     assert "loss is nan, seen at step 1,200" in found.says
     assert found.at_ms == pytest.approx((at - made.start_ns) / MS, abs=1)
+
+
+def test_a_metric_that_is_no_number_is_no_loss(tmp_path: Path) -> None:
+    made = Making(tmp_path / "run", 30.0)
+    made.until_now()
+    at = made.at_ns - 10_000 * MS
+    made.write(events=[(at, at, "nonfinite", "psnr", {"step": 1200, "value": "inf"})])
+    assert looks(made.folder, 1) == ()
 
 
 @pytest.mark.parametrize(

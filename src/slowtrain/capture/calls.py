@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from slowtrain.capture import variables
+from slowtrain.capture.state import losses
 
 
 class Kept(NamedTuple):
@@ -84,14 +85,18 @@ def again(call: Call) -> tuple[Any, ...]:
 
 
 def scalars(result: Any) -> Any:
-    """The scalars of a step's result, or the optional that holds it: not the result, which may be large."""
+    """The loss among the scalars of a step's result, or all; or the optional that holds it.
+
+    Not the result, which may be large.
+    """
     if hasattr(result, "get_value") and hasattr(result, "has_value"):
         return result
-    return [
-        t
-        for _, t in flat("", result)[:16]
+    found = [
+        (name, t)
+        for name, t in flat("", result)
         if getattr(getattr(t, "dtype", None), "is_floating", False) and getattr(t, "shape", None) == ()
     ]
+    return [t for _, t in losses(found)][:16]
 
 
 def plain(result: Any) -> Any:

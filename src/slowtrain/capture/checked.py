@@ -61,7 +61,8 @@ class Checking:
         self._heard = False  # whether the end of the process will be
         self._ended = False
         self._altered: dict[int, Any] = {}  # functions of which a trace gives its batch as well
-        self.eager = EagerSteps(recorder, state, progress, self._told, self._hear, self.subnormals.offer)
+        of_metrics = self.variables.of_metrics
+        self.eager = EagerSteps(recorder, state, progress, self._told, self._hear, self.subnormals.offer, of_metrics)
         self.jax = JaxSteps(recorder, progress, self._told, self._hear, self.subnormals.offer)
 
     def install(self) -> None:
@@ -81,8 +82,13 @@ class Checking:
             atexit.register(self.recorder.guard, "checking", self._at_exit)
 
     def suspect(self) -> None:
-        """Called by whoever saw a result that is not finite, in any thread."""
+        """Called by whoever saw a loss that is not finite, in any thread."""
         self._suspected = True
+
+    def _suspect_for(self, key: int) -> None:
+        """The same of a variable that was finite."""
+        if key not in self.variables.of_metrics():
+            self.suspect()
 
     # -- a function's call
 
@@ -166,7 +172,7 @@ class Checking:
             return
         self._due_ns = now() + int(1e9 * max(LEAST_S, size / BYTES_PER_S))
         self._states.append((len(self._calls), state))
-        self.subnormals.offer(Offered(state, self.variables.names, "function", self.suspect))
+        self.subnormals.offer(Offered(state, self.variables.names, "function", self._suspect_for))
         if len(self._states) > 2:
             self._forget(1)
 
@@ -272,7 +278,8 @@ class Checking:
         at, state = self._states[0]
         since = self._calls[at:]
         seen = next((i for i, c in enumerate(since) if not calls.finite(c.result)), len(since) - 1)
-        meant = {key for key in state if not calls.all_finite({key: state[key]})}  # a best loss so far
+        meant = self.variables.of_metrics()
+        meant |= {key for key in state if not calls.all_finite({key: state[key]})}  # a best loss so far
         each = len(since) * variables.size_bytes(state) <= CHECK_BYTES
         variables.written(state)
         for i, call in enumerate(since[: seen + 1]):

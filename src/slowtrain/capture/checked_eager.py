@@ -64,6 +64,7 @@ class EagerSteps:
         examined: Callable[[Callable[[], dict[str, Any]], bool], None],
         ending: Callable[[], None],
         offer: Callable[[Offered], None],
+        of_metrics: Callable[[], set[int]] = set,
     ) -> None:
         self.recorder = recorder
         self.state = state
@@ -71,6 +72,7 @@ class EagerSteps:
         self.examined = examined  # given what finds the origin, does it aside and tells what was found
         self.ending = ending  # asks to be called at the end of the process
         self.offer = offer  # takes what variables held, to be looked through
+        self.of_metrics = of_metrics  # variables that may be no numbers
         self.over = False
         self.noting: variables.State | None = None  # where values of variables go that are about to be written
         self.again: list[Any] | None = None  # while a step runs again: its losses and gradients
@@ -296,8 +298,9 @@ class EagerSteps:
         """A variable that was bad before a step. TensorFlow 2.15 reads one for an op without telling of it."""
         import numpy as np
 
+        apart = self.of_metrics()
         for key, (_, value) in step.before.items():
-            if not finite(value):
+            if key not in apart and not finite(value):
                 name = self._called.get(key, "a variable")
                 return {"kind": "weights", "name": name, "output": range_of(np.asarray(value._numpy()), np)}
         return None
@@ -318,8 +321,9 @@ class EagerSteps:
         """A variable that the step wrote and that is not finite now."""
         import numpy as np
 
+        apart = self.of_metrics()
         for key, (handle, _) in step.before.items():
-            value = variables.read(handle)
+            value = variables.read(handle) if key not in apart else None
             if value is not None and not finite(value):
                 return {"name": self._called.get(key, "a variable"), "output": range_of(np.asarray(value._numpy()), np)}
         return None

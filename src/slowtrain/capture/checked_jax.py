@@ -16,13 +16,14 @@ from typing import Any
 from slowtrain.capture.equations import LIKE, Equations, is_finite, number
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.room import Room
-from slowtrain.capture.state import Progress
+from slowtrain.capture.state import Progress, losses
 from slowtrain.capture.subnormals import Offered
 
 LEAST_S = 0.25  # between two states that are kept; the loss is looked at as often
 BYTES_PER_S = 100_000_000
 MOST_S = 60.0
 MOST_CALLS = 20_000
+METRICS = 3  # the place of what metrics count in, in the state of a step
 INSTEAD = 'call jax.config.update("jax_debug_nans", True) at the start of the script: it raises at the first NaN'
 
 
@@ -74,7 +75,7 @@ class JaxSteps:
             self.recorder.guard("checking", self._before, model, state)
             batches: list[Any] = []
             logs, state = function(state, Again(iterator, batches))
-            self.recorder.guard("checking", self._after, batches, logs)
+            self.recorder.guard("checking", self._after, batches, _loss(logs))
             return logs, state
 
         return step
@@ -150,7 +151,7 @@ class JaxSteps:
                 if time.monotonic() > deadline:
                     return {"unknown": f"it took too long ({replayed} steps ran again)", "instead": INSTEAD}
                 logs, after = step(state, batch)
-                if not finite(logs) or not finite(after):
+                if not finite(_loss(logs)) or not finite(after[:METRICS]):
                     bad = at_step, batch
                     break
                 state, replayed = after, replayed + 1
@@ -180,6 +181,11 @@ def _copied(state: Any) -> Any:
     import numpy as np
 
     return sys.modules["jax"].tree_util.tree_map(np.array, state)
+
+
+def _loss(logs: Any) -> Any:
+    """Of what a step gives the loss, where one is called so: metrics may be no numbers by what they are."""
+    return dict(losses(logs.items())) if isinstance(logs, dict) else logs
 
 
 def leaves(given: Any) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from _thread import get_ident
 from collections.abc import Callable
 from functools import partial
@@ -22,6 +23,7 @@ from slowtrain.capture.state import Known, Progress, ThreadState
 
 LOOPS = {"fit": "fit", "evaluate": "evaluate", "predict": "predict"}
 LISTS = (list, tuple, dict)
+MOST_MODELS = 32  # of which it is known what their metrics are
 LOOKS = 3  # fits whose numbers are looked at: a millisecond each, and there may be thousands
 PHASES = ("train", "test", "predict")
 MADE_BY = "_self_recorder"  # on a step function of ours; the prefix keeps it on wrapt's wrapper
@@ -211,7 +213,10 @@ class KerasPatches:
 
     def _checked(self, phase: str, model: Any, function: Wrapper) -> Wrapper:
         """With `run --on-nonfinite`, a training function on JAX that is looked after; else as it is."""
-        checking = self.checking if _on_jax(type(model)) and phase == "train" else None
+        checking = self.checking if phase == "train" else None
+        if checking is not None and not _on_jax(type(model)):
+            checking.variables.models = [*checking.variables.models[1 - MOST_MODELS :], weakref.ref(model)]
+            checking = None
         return function if checking is None else checking.jax.wrapped(model, function)
 
     def _on_batch(self, phase: str, original: Wrapper) -> Wrapper:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from slowtrain.capture import frames
 from slowtrain.capture.recorder import Recorder, now
-from slowtrain.capture.state import Progress, scalar
+from slowtrain.capture.state import Progress, losses, scalar
 
 if TYPE_CHECKING:
     from slowtrain.capture.checked import Checking
@@ -115,7 +115,7 @@ class LossWatch:
         scalars, self.progress.last_scalars = self.progress.last_scalars, []
         steps = self.progress.steps
         self.progress.wanted = not self.found
-        for name, value in scalars:
+        for name, value in losses(scalars):
             if self.checking is not None and not hasattr(value, "_numpy_internal"):
                 return  # a step on JAX, whose results checked_jax looks at
             number = scalar(value)
@@ -123,7 +123,7 @@ class LossWatch:
                 self.progress.last_scalars, self.progress.wanted = scalars, False
                 return
             if not math.isfinite(number):
-                self.found = True
+                self.found, self.progress.wanted = True, False
                 if self.checking is not None:
                     self.checking.suspect()
                 self.recorder.event("nonfinite", name, now(), step=steps, value=repr(number))

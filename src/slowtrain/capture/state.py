@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
 from typing import Any
 
@@ -204,8 +204,10 @@ class Progress:
     def keep(self, result: Any, kind: int) -> None:
         """Keeps the scalars of a step's result. Not the result: it may be large, and free memory for the next step.
 
-        ``kind`` is that of :meth:`step`; of a probe's losses those of the strongest kind count.
+        ``kind`` is that of :meth:`step`; only those of the strongest kind count: others evaluate now and then.
         """
+        if kind < self.kind:
+            return
         self.wanted = False
         if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], dict):
             result = result[0]  # on JAX: beside the new state
@@ -223,6 +225,15 @@ class Progress:
         self.wanted = True
         if len(self.trajectory) < MOST_KEPT:
             self.trajectory.append((kind, found))
+
+
+def losses(named: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Of a step's results by their names those that are the loss, where one is called so; else all.
+
+    Keras gives its metrics beside the loss. These may be no numbers by what they are: a ratio of nothing.
+    """
+    found = list(named)
+    return [one for one in found if "loss" in one[0]] or found
 
 
 def _floating(dtype: Any) -> bool:

@@ -21,13 +21,13 @@ TINY = {"float32": 1e-40, "float64": 1e-310}
 class Offered(NamedTuple):
     """Variables at one moment: each by a key, with what it holds last; ``way`` is how the loop computes with them.
 
-    ``suspect`` is called where one is not finite that was so: the loss may be all the same, behind a relu.
+    ``suspect`` is told the key of one that is not finite and was so: the loss may be all the same, behind a relu.
     """
 
     state: Mapping[int, tuple[Any, Any]]
     names: Mapping[int, str]
     way: str
-    suspect: Callable[[], None] | None = None
+    suspect: Callable[[int], None] | None = None
 
 
 class Subnormals:
@@ -68,7 +68,7 @@ class Subnormals:
                 if np.isfinite(array).all():
                     self._finite.add(key)
                 elif key in self._finite and offered.suspect is not None:
-                    offered.suspect()  # what was never finite is meant so: a best loss so far, a mask
+                    offered.suspect(key)  # what was never finite is meant so: a best loss so far, a mask
         self._next_s = time.monotonic() + DUTY * (time.monotonic() - begun)
         if values and few / values > self.share:
             self.share = few / values

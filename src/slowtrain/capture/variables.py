@@ -7,6 +7,8 @@ is free on the card is the script's.
 
 from __future__ import annotations
 
+import contextlib
+import weakref
 from typing import Any
 
 from slowtrain.capture.room import on_card
@@ -54,6 +56,7 @@ class Variables:
         self.handles: dict[int, Any] = {}
         self.names: dict[int, str] = {}
         self.complete = True  # whether the newest state has them all: some have no value before the first step
+        self.models: list[weakref.ref[Any]] = []  # of Keras', that train
 
     def add(self, graph: Any) -> None:
         for outside, _ in graph.captures:
@@ -63,6 +66,15 @@ class Variables:
             handle = getattr(variable, "handle", None)
             if handle is not None and hasattr(handle, "_id"):
                 self.names[handle._id] = str(getattr(variable, "name", "")).removesuffix(":0")
+
+    def of_metrics(self) -> set[int]:
+        """The numbers of the handles in which metrics count: a ratio of nothing is no number, and harms no training."""
+        found = set()
+        for known in self.models:
+            with contextlib.suppress(Exception):  # a model may say by itself what its metrics are
+                for metric in getattr(known(), "metrics", ()):
+                    found |= {v.handle._id for v in metric.variables}
+        return found
 
     def state(self) -> State:
         found = {}

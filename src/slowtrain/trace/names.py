@@ -386,3 +386,11 @@ def eager_op(event: str) -> str | None:
     """The op type of an EAGER_LOCAL event, None for a function's call and for other events."""
     kind = event.removeprefix(EAGER_LOCAL)
     return None if kind == event or kind.startswith(FUNCTION_PREFIXES) else kind
+
+
+# ---- what a step gives ----------------------------------------------------------------------------------------
+
+
+def is_loss(name: str) -> bool:
+    """Keras calls it ``loss``; a function's results have no name but ``result``."""
+    return "loss" in name or name.startswith("result")

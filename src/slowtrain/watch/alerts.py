@@ -15,6 +15,7 @@ import numpy as np
 from slowtrain.model import Category, Signal
 from slowtrain.model.frame import Alert, State
 from slowtrain.report import wording
+from slowtrain.trace.names import is_loss
 from slowtrain.watch.examining import Told
 from slowtrain.watch.sight import Sight
 
@@ -60,6 +61,8 @@ def stall(sight: Sight) -> Alert | None:
         return None
     usual = frame.step.run_ms or 0.0
     pause = history.longest_gap_ns / 1e6
+    if not pause:
+        return None  # the second step has yet to end: it may be one of minutes, or be compiled again
     if quiet < max(STALL_MS, STALL_STEPS * usual, STALL_PAUSES * pause):
         return None
     says = (
@@ -108,10 +111,9 @@ def _median(
 
 
 def nonfinite(sight: Sight) -> Alert | None:
-    events = sight.follower.events.get("nonfinite")
-    if not events:
+    event = next((e for e in sight.follower.events.get("nonfinite", ()) if is_loss(e.name)), None)
+    if event is None:
         return None
-    event = events[0]
     value = str(event.data.get("value") or "not finite")
     step = event.data.get("step")
     at_ms = (event.start_ms - sight.follower.start_ns) / 1e6

@@ -13,6 +13,7 @@ from slowtrain.source.reading.recorded import texts_of
 from slowtrain.source.spots.numerics import logarithms, pairs, roots
 from slowtrain.source.spots.numerics import numbers as spotted
 from slowtrain.trace import Trace
+from slowtrain.trace.names import is_loss
 from slowtrain.whatif import Remedy
 
 KERAS = (
@@ -63,7 +64,7 @@ class NonfiniteLoss(Cause):
     def examine(self, trace: Trace) -> Evidence | None:
         checked = found = _checked(trace)
         for event in trace.events_of("nonfinite"):
-            if found is None and _is_loss(event.name):
+            if found is None and is_loss(event.name):
                 step = float(event.data.get("step") or 0)
                 said = (
                     f"{_called(event.name)} was {event.data.get('value', 'not finite')} at step {step:,.0f} or before"
@@ -71,7 +72,7 @@ class NonfiniteLoss(Cause):
                 found = (event.start_ms, said, {"step": step, "at_ms": event.start_ms})
                 break
         for event in trace.events_of("epoch"):
-            bad = [(k, v) for k, v in (event.data.get("logs") or {}).items() if _is_loss(k) and not _finite(v)]
+            bad = [(k, v) for k, v in (event.data.get("logs") or {}).items() if is_loss(k) and not _finite(v)]
             if bad and checked is None and (found is None or event.start_ms < found[0]):
                 epoch = int(event.data.get("epoch") or 0) + 1
                 found = (
@@ -265,11 +266,6 @@ def _given(origin: Mapping[str, Any]) -> str:
         if i.get("least") is not None
     ]
     return f"; its input was {' and '.join(ranges[:2])}" if ranges else ""
-
-
-def _is_loss(name: str) -> bool:
-    """Keras calls it ``loss``; a function's results have no name but ``result``."""
-    return "loss" in name or name.startswith("result")
 
 
 def _called(name: str) -> str:
