@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -239,6 +240,65 @@ def test_an_error_in_the_block_is_the_users(tmp_path: Path) -> None:
     assert done.err.rstrip().endswith("KeyError: 'mine'")
     (folder,) = (tmp_path / "runs").iterdir()
     assert json.loads((folder / "launch.json").read_text())["exit_code"] == 1
+
+
+FORKED = """
+import json, os, signal, sys, time
+import slowtrain
+with slowtrain.record("runs", on_alert=print{port}) as run:
+    pid = os.fork()
+    if not pid:
+        signal.alarm(10)
+        with slowtrain.record("others"):
+            pass
+        sys.exit(3)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    print(json.dumps({{"code": code, "about": json.loads((run.folder / "launch.json").read_text())}}))
+print(json.dumps({{"about": json.loads((run.folder / "launch.json").read_text())}}))
+"""
+
+
+def test_the_end_of_a_forked_child_is_not_that_of_the_recording(tmp_path: Path) -> None:
+    """It leaves the block, and the interpreter, as its parent will; and what it records itself is its own."""
+    port = ", prometheus_port=0" if importlib.util.find_spec("prometheus_client") is not None else ""
+    meanwhile, after = lines(tmp_path, FORKED.format(port=port))
+    assert meanwhile["code"] == 3
+    assert "end_ns" not in meanwhile["about"]
+    assert after["about"]["exit_code"] == 0
+    assert len(list((tmp_path / "runs").iterdir())) == len(list((tmp_path / "others").iterdir())) == 1
+
+
+def test_a_disk_that_takes_no_recording_is_said_in_a_line(tmp_path: Path) -> None:
+    script = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))\n"
+    running.write(tmp_path, script + "import slowtrain\nwith slowtrain.record('runs'):\n    pass\n", "train.py")
+    done = running.plain("train.py", cwd=tmp_path)
+    assert done.err.splitlines()[-1].startswith("slowtrain.errors.InputError: cannot write a recording to runs (")
+    assert done.err.rstrip().endswith("; give slowtrain.record or slowtrain.Monitor another folder")
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+FAILED = """
+class Stops(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 20:
+            raise KeyboardInterrupt
+
+try:
+    model.fit(data, epochs=2, verbose=0, callbacks=[Stops(), slowtrain.Monitor("runs")])
+except KeyboardInterrupt:
+    pass
+model.fit(data, epochs=2, verbose=0, callbacks=[monitor := slowtrain.Monitor("runs")])
+told(monitor.run, runs=[json.loads(f.read_text()).get("exit_code") for f in sorted(Path("runs").glob("*/launch.json"))])
+"""
+
+
+@pytest.mark.tensorflow
+def test_a_fit_that_was_interrupted_does_not_keep_the_next_monitor_from_recording(tmp_path: Path) -> None:
+    """In a notebook the cell is run again: the first callback is nobody's any more."""
+    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+    (one,) = lines(tmp_path, "from pathlib import Path\n" + DATA + FAILED)
+    assert one["runs"] == [1, 0]
+    assert 80 <= int(str(one["counted"])) <= 120
 
 
 TOLD = """

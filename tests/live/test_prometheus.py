@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 import urllib.request
 
 import pytest
@@ -50,3 +53,25 @@ def test_a_port_that_is_taken() -> None:
             Metrics(taken.getsockname()[1])
     with pytest.raises(InputError, match="no port"):
         Metrics(99_999)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_does_not_keep_the_port() -> None:
+    """A worker that outlives the run would hold it, and answer nobody."""
+    code = """
+import os, socket, sys
+from slowtrain.watch.prometheus import Metrics
+metrics = Metrics(0)
+read, write = os.pipe()
+if not os.fork():
+    os.close(write)
+    os.read(read, 1)
+    os._exit(0)
+metrics.close()
+with socket.socket() as again:
+    again.bind(("127.0.0.1", metrics.port))
+    again.listen()
+print("free")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "free\n", done.stderr

@@ -37,7 +37,7 @@ class Outcome:
     end_ns: int
 
 
-def new_folder(parent: Path, stem: str) -> Path:
+def new_folder(parent: Path, stem: str, *, advice: str = "choose a folder with --out FOLDER") -> Path:
     """Makes a fresh folder ``parent/stem-20260131-235959``. Raises ``InputError`` where it cannot be written."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for attempt in range(1000):
@@ -48,10 +48,8 @@ def new_folder(parent: Path, stem: str) -> Path:
         except FileExistsError:
             continue
         except OSError as error:
-            raise InputError(
-                f"cannot write a recording to {parent} ({error.strerror}); choose a folder with --out FOLDER"
-            ) from error
-    raise InputError(f"cannot find a free name for a recording in {parent}; choose another folder with --out FOLDER")
+            raise InputError(f"cannot write a recording to {parent} ({error.strerror}); {advice}") from error
+    raise InputError(f"cannot find a free name for a recording in {parent}; {advice}")
 
 
 def command(target: str, arguments: Sequence[str], as_module: bool) -> list[str]:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import shutil
+import sqlite3
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any
 
 from slowtrain.capture import already, child, frames, keras, launch, patching
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import ThreadState
 from slowtrain.capture.thinning import MAX_BYTES
+from slowtrain.errors import InputError
+
+ADVICE = "give slowtrain.record or slowtrain.Monitor another folder"
 
 _now_recording: Session | None = None
 
@@ -28,6 +35,8 @@ class Session:
         self.folder = recorder.folder
         self.at_end: list[Callable[[], None]] = []
         self._own_loop: tuple[int, dict[str, Any]] | None = None
+        self._fit: tuple[int, CodeType] | None = None  # the thread and the code of the fit that it was made for
+        recorder.at_fork.append(self._forked)
 
     @property
     def active(self) -> bool:
@@ -49,11 +58,20 @@ class Session:
             with contextlib.suppress(Exception):
                 call()
 
+    def _forked(self) -> None:
+        """In the child of a fork, which is not recorded: how that ends says nothing of this recording."""
+        global _now_recording  # noqa: PLW0603  one process, one recording
+        _now_recording = None
+        atexit.unregister(self.end)
+        patching.undo()
+
     # -- fit, told of by a callback
 
     def loop_begun(self, model: Any, params: dict[str, Any]) -> None:
         """A fit whose call was on its way before its function was patched: ``fit(…, callbacks=[Monitor()])``."""
         recorder = self.recorder
+        code = next((f.f_code for f in _above(sys._getframe(1)) if f.f_code.co_name == "fit"), None)
+        self._fit = (threading.get_ident(), code) if code is not None else None
         if self._own_loop is not None:
             self.loop_ended()  # of a fit that failed
         if any(lane == "loop" for _, lane, _ in list(recorder._unfinished)):
@@ -81,6 +99,19 @@ class Session:
             self._own_loop = None
             self.state.me.loops = max(self.state.me.loops - 1, 0)
 
+    def failed(self) -> bool:
+        """Whether the fit that it was made for has begun in this thread and is not under way: it ended by an error."""
+        if self._fit is None or self._fit[0] != threading.get_ident():
+            return False
+        return all(frame.f_code is not self._fit[1] for frame in _above(sys._getframe(1)))
+
+
+def _above(frame: FrameType | None) -> Iterator[FrameType]:
+    """A frame and those that called it."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
 
 def recorded_from_outside() -> Path | None:
     """The folder of the recording that `slowtrain run` makes of this process, if it does."""
@@ -88,6 +119,12 @@ def recorded_from_outside() -> Path | None:
 
 
 def in_progress() -> Session | None:
+    """The recording under way. One that was made for a fit that has failed ends here: nothing else would end it.
+
+    In a notebook the cell is run again, after Ctrl-C say, and a new callback with it.
+    """
+    if _now_recording is not None and _now_recording.failed():
+        _now_recording.end(1)
     return _now_recording
 
 
@@ -106,10 +143,14 @@ def begin(
     """
     global _now_recording  # noqa: PLW0603  one process, one recording
     start_ns = time.perf_counter_ns()
-    folder = launch.new_folder(parent, stem).resolve()
+    folder = launch.new_folder(parent, stem, advice=ADVICE).resolve()
     about = launch.begun(folder, [sys.executable, *_command(stem)], start_ns)
     recorder = Recorder(folder, max_bytes)
-    recorder.start()
+    try:
+        recorder.start()
+    except (OSError, sqlite3.Error) as error:  # a full disk, one without locks
+        shutil.rmtree(folder, ignore_errors=True)
+        raise InputError(f"cannot write a recording to {parent} ({error}); {ADVICE}") from error
     state, checking = child.install(recorder, windows=windows, guest=True, on_nonfinite=on_nonfinite)
     recorder.guard("functions made before", already.adopt, checking)
     session = Session(recorder, state, about)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,6 +35,8 @@ class Metrics:
         except OSError as error:
             raise InputError(f"cannot listen at {ADDRESS}:{port} ({error.strerror}); choose another port") from error
         self.port = int(self._server.server_port)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._server.socket.close)  # or it would keep the port, and not answer
 
     def __call__(self, frame: Frame) -> None:
         self.frame = frame
