@@ -9,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from slowtrain.cli import _live
 from slowtrain.errors import InputError
 from slowtrain.model import Place
 from slowtrain.model.frame import Alert, Frame, State
-from slowtrain.watch import telling
+from slowtrain.report import live
+from slowtrain.watch import following, telling
+
+from .making import Making
 
 ALERT = Alert(
     "stall", "no step; $(touch pwned) 'quoted' \"too\"", 12_000.0, True, {"quiet_ms": 5.0}, (Place("a b.py", 3),)
@@ -97,3 +101,36 @@ def test_a_command_that_fails_is_noted(code: str, said: str, monkeypatch: pytest
 def test_what_is_no_command(text: str) -> None:
     with pytest.raises(InputError, match="alert-command"):
         telling.command(text)
+
+
+def test_what_looks_for_alerts_and_fails_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(following, "COMMAND", "raise ImportError('no slowtrain here')")
+    process = following.Following(tmp_path, 1.0, lambda _: None)
+    process._thread.join(20)
+    (said,) = caplog.messages
+    assert said.startswith("no alerts and no figures from now on")
+    assert "ImportError: no slowtrain here" in said
+    process.close()
+
+
+def test_numbers_that_are_not_finite_come_back_as_numbers() -> None:
+    told = frame(Alert("drift/growing-step", "x", 1.0, numbers={"left_ms": float("inf"), "first_ms": 2.0}))
+    again = following.frame(json.loads(live.document(told, indent=None)))
+    assert again.alerts[0].numbers == {"left_ms": float("inf"), "first_ms": 2.0}
+
+
+def test_what_arose_in_the_last_moment_of_a_run_is_told_when_it_has_ended(tmp_path: Path) -> None:
+    """The loss is lost between two looks, and the script ends by that."""
+    seen: list[str] = []
+    made = Making(tmp_path / "run", 30.0)
+    made.until_now()
+    live_run = _live.Live(made.folder, telling.Telling((lambda alert, _: seen.append(alert.id),)), shown=False)
+    live_run.tick(1.0)
+    made.write(events=[(made.at_ns, made.at_ns, "nonfinite", "loss", {"step": 7, "value": "nan"})])
+    live_run.tick(1.5)
+    assert seen == []
+    made.ends(1)
+    live_run.close()
+    assert seen == ["nonfinite-loss"]

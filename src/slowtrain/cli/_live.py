@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -141,6 +142,8 @@ class Live:
 
         if self.foot is not None:
             self.foot.close()
+        with contextlib.suppress(InputError):
+            self.following.look()  # what arose behind the last one, in a run that ended by it
         frame = self.following.frame
         if self.foot is not None and frame is not None:
             for alert in frame.alerts:

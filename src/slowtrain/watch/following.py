@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -25,10 +26,16 @@ from slowtrain.model.frame import Alert, Curve, Found, Frame, Gpu, Machine, Prog
 NICE = 5
 COMMAND = "from slowtrain.watch import following; following.main()"
 LAST_S = 15.0  # for the last look, after the recording has ended
+MOST_SAID = 300  # characters of what the process said last
+
+log = logging.getLogger("slowtrain")
 
 
 class Following:
-    """Calls ``seen`` with each frame, in a thread of its own. Faults of ``seen`` are kept, not raised."""
+    """Calls ``seen`` with each frame, in a thread of its own. Faults of ``seen`` are kept, not raised.
+
+    A process that fails is told of at once: nobody is alerted any more.
+    """
 
     def __init__(self, folder: Path, every_s: float, seen: Callable[[Frame], None]) -> None:
         self.seen = seen
@@ -38,7 +45,7 @@ class Following:
             [sys.executable, "-c", COMMAND, str(folder), str(every_s), str(os.getpid())],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             start_new_session=True,
             env={k: v for k, v in os.environ.items() if not k.startswith("SLOWTRAIN_")},
         )
@@ -47,6 +54,7 @@ class Following:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
+        assert self._process.stderr is not None
         for line in self._process.stdout:
             try:
                 self.frame = frame(json.loads(line))
@@ -54,6 +62,9 @@ class Following:
             except Exception as error:  # noqa: BLE001  somebody's function, a line cut off
                 if len(self.faults) < 10:
                     self.faults.append(f"{type(error).__name__}: {error}")
+        if (code := self._process.wait()) > 0:
+            last = self._process.stderr.read().decode(errors="replace").strip().rpartition("\n")[2][-MOST_SAID:]
+            log.warning("no alerts and no figures from now on: what reads the recording failed (%s)", last or code)
 
     def close(self) -> None:
         """After the recording has ended: waits for the last look."""
@@ -63,8 +74,9 @@ class Following:
             self._process.kill()
             self._process.wait()
         self._thread.join(LAST_S)
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
 
 
 def frame(told: Mapping[str, Any]) -> Frame:
@@ -89,7 +101,8 @@ def frame(told: Mapping[str, Any]) -> Frame:
 
 
 def _alert(told: Mapping[str, Any]) -> Alert:
-    return Alert(**{**told, "where": tuple(Place(**p) for p in told["where"])})
+    numbers = {key: float(value) for key, value in told["numbers"].items()}  # JSON has words for what is not finite
+    return Alert(**{**told, "numbers": numbers, "where": tuple(Place(**p) for p in told["where"])})
 
 
 def main() -> None:
