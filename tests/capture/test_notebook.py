@@ -42,6 +42,24 @@ monitor
 """,
     "run.checkup()",
     "print(repr(float(train(tf.constant(x[:32])))))",
+    """
+kept = []
+class Diary:
+    def __init__(self):
+        self.pages = []
+diary = Diary()
+with slowtrain.record("runs", windows=False) as leaking:
+    for i in range(600):
+        time.sleep(0.01)
+        train(tf.constant(x[:32]))
+        kept.append(np.ones(100_000, "float32"))
+        diary.pages.append(np.ones(50_000, "float32"))
+""",
+    """
+leak = next(d for d in leaking.checkup().diagnoses if d.cause == "memory/host-leak")
+print(leak.evidence.says)
+print([place.code for place in leak.evidence.where])
+""",
 )
 EXECUTE = """
 import sys, nbclient, nbformat
@@ -114,3 +132,11 @@ def test_no_cell_prints_or_warns_of_anything_and_all_is_as_it_was(outputs: list[
     assert not [o for cell in outputs[1:4] for o in cell if o["output_type"] == "stream"]
     (printed,) = outputs[4]
     assert float("".join(printed["text"])) > 0
+
+
+def test_what_cells_keep_is_named_with_its_line(outputs: list[list[dict[str, Any]]]) -> None:
+    says, where = "".join(outputs[6][0]["text"]).splitlines()
+    assert "`kept` holds " in says
+    assert "`diary.pages` holds " in says
+    assert "kept.append(np.ones(100_000" in where
+    assert "diary.pages.append(np.ones(50_000" in where

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import hashlib
+import linecache
 import os
 import sys
 import threading
@@ -15,7 +16,7 @@ from typing import Any
 
 import wrapt
 
-from slowtrain.capture import failing, jax, jaxed, patching, probe, tracebacks
+from slowtrain.capture import failing, frames, jax, jaxed, patching, probe, tracebacks
 from slowtrain.capture.arithmetic import ArithmeticWatch
 from slowtrain.capture.callbacks import CallbackPatches
 from slowtrain.capture.checked import MODES, VARIABLE, Checking
@@ -252,6 +253,14 @@ def _sources() -> dict[str, str]:
     return {name: text[:MOST_SOURCE] for name, text in {**kept, file: main}.items()}
 
 
+def _cells() -> dict[str, str] | None:
+    """The newest cells of a notebook, by the file that their code says it is from: there is none. Else None."""
+    if getattr(sys.modules.get("__main__"), "__file__", None):
+        return None
+    made = [(name, row[2]) for name, row in list(linecache.cache.items()) if len(row) == 4 and row[1] is None]
+    return {name: "".join(text)[:MOST_SOURCE] for name, text in made if frames.users(name)} or None
+
+
 def _modules() -> dict[str, str]:
     """The project's own files that the script has imported, with a digest: below its folder, not installed."""
     here = os.path.join(os.path.realpath(os.getcwd()), "")
@@ -273,5 +282,6 @@ _SETTINGS: dict[str, Callable[[], Any]] = {
     "functions_eager": _functions_eager,
     "keras": _keras,
     "sources": _sources,
+    "cells": _cells,
     "modules": _modules,
 }

@@ -25,6 +25,7 @@ MOST_ENTRIES = 400  # of one dictionary that is gone through
 DEEP = 4  # names in a path
 MOST_FRAMES = 60
 LEAST_ARRAY_BYTES = 4096  # smaller arrays neither fill memory nor take time to go through
+NOTEBOOK = ""  # in place of a file: names that cells of a notebook made
 LEAST_COUNTED = 2  # shorter containers are not reported: they hold the program's own parts
 
 _CONTAINERS = (list, dict, set, deque)
@@ -110,6 +111,8 @@ class _Modules:
                 file = module.__dict__.get("__file__")
                 if type(file) is str and file.endswith(".py") and frames.is_users_file(file):
                     self._files[name] = file
+                elif file is None and name == "__main__":
+                    self._files[name] = NOTEBOOK
         self._known = len(names)
         return self._files
 

@@ -77,6 +77,7 @@ class _Paths:
 
     def __init__(self, trace: Trace) -> None:
         self.root, self.here = trace.root, not trace.fact("profile")
+        self.cells = trace.fact("cells") or {}
         self._lines: dict[str, list[str]] = {}
 
     def place(self, place: Place) -> Place:
@@ -88,15 +89,20 @@ class _Paths:
     def _text(self, place: Place) -> str:
         lines = self._lines.get(place.file)
         if lines is None:
-            lines = self._lines[place.file] = _source(Path(place.file)) if self.here else []
+            lines = self._lines[place.file] = self._read(place.file) if self.here else []
         return lines[place.line - 1].strip()[:200] if 0 < place.line <= len(lines) else ""
+
+    def _read(self, file: str) -> list[str]:
+        """The lines of a file, or of a notebook's cell."""
+        kept = self.cells.get(file)
+        return kept.splitlines() if isinstance(kept, str) else _source(Path(file))
 
 
 def _source(path: Path) -> list[str]:
     """The lines of a file, or of a notebook's cell in its own process; none where it is gone, too large or no file."""
     try:
         if path.suffix == ".py" and not path.exists():
-            return [line.rstrip("\n") for line in linecache.getlines(str(path))]  # a cell's text is nowhere else
+            return [line.rstrip("\n") for line in linecache.getlines(str(path))]  # a later cell's text is nowhere else
         if path.suffix != ".py" or not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
             return []
         return path.read_text(encoding="utf-8", errors="replace").splitlines()

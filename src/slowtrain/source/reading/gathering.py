@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from slowtrain import source
 from slowtrain.model import Place
 from slowtrain.source import FUNCTIONS, Source, trees
 from slowtrain.source.reading import finding
@@ -32,10 +33,18 @@ def adding(trace: Trace, why: Sequence[Holder]) -> list[Place]:
     found: list[Place] = []
     for one in why:
         found += one.sites
-        text = text_of(trace, one.file) if one.file else None
-        if text is not None:
-            found += [Place(one.file, n) for n in lines(text, one.named, one.owner, array=one.array)[:MOST_LINES]]
+        for text in _texts(trace, one.file):
+            found += [Place(text.file, n) for n in lines(text, one.named, one.owner, array=one.array)[:MOST_LINES]]
     return found
+
+
+def _texts(trace: Trace, file: str) -> list[Source]:
+    """The text of a file; of no file those of a notebook's cells."""
+    if file:
+        found = [text_of(trace, file)]
+    else:
+        found = [source.parse(name, text) for name, text in (trace.fact("cells") or {}).items()]
+    return [text for text in found if text is not None]
 
 
 def lines(source: Source, named: str, owner: str, *, array: bool = False) -> list[int]:
