@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from slowtrain import diagnose
+from slowtrain.causes.drift.stalls import Stalls
 from slowtrain.trace import Event, Floats, Trace, stalled
 from slowtrain.trace.drawn import drawn
 
@@ -121,3 +122,17 @@ def test_long_steps_that_have_a_cause_of_their_own_are_named_beside_the_others()
     full = "\n".join(f"@span gc full start={start} end={start + 200}" for start in at)
     found = {d.cause: d.evidence.says for d in diagnose.examine(drawn(f"{text}{full}")).diagnoses}
     assert "; beside them 9 of garbage collection (16%)" in found["drift/stalls"]
+
+
+@pytest.mark.parametrize(("busy", "told"), [(0.4, True), (0.98, False)])
+def test_where_others_want_all_processors_the_script_is_not_blamed_for_what_comes_irregularly(
+    busy: float, told: bool
+) -> None:
+    """Six seconds of steps: a thread that sleeps, and is not woken up in time, stands at whatever line it is."""
+    text = OFTEN.replace("@more KIND=300 every=100", "@more python=300 every=101\n@more python=300 every=230")
+    trace = drawn(text + "@more python=300 every=173\n")
+    at = np.arange(50.0, float(trace.steps.end_ms[-1]), 50.0)
+    samples = {"time_ms": at, "cpu_mean_share": np.full(len(at), busy), "process_cpu_seconds": 0.5 * at / 1e3}
+    trace = replace(trace, samples=samples)
+    assert [(s.kind, s.period) for s in stalled.find(trace)] == [("python", None)]
+    assert (Stalls().examine(trace) is not None) is told

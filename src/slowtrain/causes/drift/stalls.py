@@ -15,6 +15,7 @@ from slowtrain.trace.stalled import Stalls as Found
 from slowtrain.whatif import Drop, Remedy, Skip
 
 LEAST_UNEXPLAINED_MS = 60_000.0  # of steps: what nothing explains and has no period may be the machine's mood
+CROWDED = 0.2  # processors that other processes take, and leave none idle
 RARER = 10
 LITTLE, MOST_SAID = 0.01, 3  # of the run, to be named beside the largest kind; kinds so named
 FEW_STEPS = 32  # of a period that is the script's own: a loop around a few steps
@@ -161,8 +162,10 @@ def _rarer(trace: Trace, one: Found) -> tuple[Edit, ...]:
 def _found(trace: Trace) -> list[Found]:
     """Stalls that no other cause tells of and that something explains."""
     long = trace.steps.total_ms >= LEAST_UNEXPLAINED_MS
+    # Where others want all processors, the script's own thread is not woken up in time, wherever it is.
+    told = ("checkpoint", "feed") if stalled.crowd(trace) >= CROWDED else ("checkpoint", "feed", "python")
     found = [s for s in stalled.find(trace) if s.kind not in stalled.CLAIMED]
-    found = [s for s in found if s.period or long or s.kind in ("checkpoint", "python", "feed")]
+    found = [s for s in found if s.period or long or s.kind in told]
     found = [s for s in found if not _of_loops(trace, s)]
     saved = saving.checkpoints(trace)
     much = saved is not None and saved.much  # host/frequent-validation tells of it
