@@ -196,3 +196,10 @@ def test_a_machine_that_others_use_is_told(busy: float, told: bool) -> None:
     """Of the processors none is left idle, and this process took none of their time: it was others'."""
     found = examined(COMPUTING + f"\n    @sample cpu_mean_share={busy} process_cpu_seconds=0")
     assert any("processes beside this one took" in note for note in found.notes) is told
+
+
+def test_of_a_recording_that_ended_early_it_is_said_how_much_of_the_run_this_is() -> None:
+    launch = {"exit_code": 0, "start_ns": 10**9, "end_ns": 11 * 10**9}
+    (note,) = [n for n in examined(WAITING, ended="its disk is full", launch=launch).notes if "ended before" in n]
+    assert note.startswith("the recording ended before the script did (its disk is full): all this is of its first ")
+    assert note.endswith(" s of 10 s")

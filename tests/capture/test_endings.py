@@ -81,6 +81,8 @@ def test_a_full_disk_ends_the_recording_only(tmp_path: Path) -> None:
     assert raw.lanes["gc"]
     assert "ended" in raw.facts
     assert "end_ns" not in raw.facts
+    whole_ms = (raw.launch["end_ns"] - raw.launch["start_ns"]) / 1e6
+    assert raw.lanes["gc"].end_ms[-1] <= raw.end_ms < whole_ms - 300  # of what came after nothing is told
 
 
 def test_a_disk_on_which_nothing_fits_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

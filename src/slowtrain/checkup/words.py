@@ -179,6 +179,7 @@ def _between_steps(trace: Trace, first: Diagnosis) -> str:
 def notes(trace: Trace, findings: Findings) -> Iterator[str]:
     """What the reader should know of the measurement itself."""
     yield from trace.fact("notes", default=())
+    yield from _ended(trace)
     code = trace.fact("launch", "exit_code")
     if code is None and trace.fact("launch", default=None):
         yield "the run did not end in the usual way: this is what was recorded until then"
@@ -203,6 +204,16 @@ def notes(trace: Trace, findings: Findings) -> Iterator[str]:
         whole = findings.together
         gain = f"{plain(whole.speedup, 2)}x ({plain(whole.low, 2)}x to {plain(whole.high, 2)}x)"
         yield f"all cures together: {gain} of the {whole.scope}; they overlap"
+
+
+def _ended(trace: Trace) -> Iterator[str]:
+    """That the recording is of the run's beginning only."""
+    why = trace.fact("ended")
+    if why:
+        start, end = (trace.fact("launch", key) for key in ("start_ns", "end_ns"))
+        of = f" of {plain((end - start) / 1e9)} s" if isinstance(start, int) and isinstance(end, int) else ""
+        seen = f"all this is of its first {plain(trace.run_ms / 1e3)} s{of}"
+        yield f"the recording ended before the script did ({why}): {seen}"
 
 
 def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:

@@ -144,7 +144,7 @@ def _read(folder: Path, database: sqlite3.Connection) -> Recording:
     )
     lanes, pieces, main = _lanes(raw, piece, names, start_ns)
     last = max([(int(raw[2].max()) - start_ns) / 1e6 if raw.size else 0.0, *(s[0] for s in samples[-1:])])
-    end_ns = launch.get("end_ns")
+    end_ns = launch.get("end_ns") if "ended" not in facts else None  # what came after it nobody has seen
     end_ms = (int(end_ns) - start_ns) / 1e6 if end_ns else last
     unfinished = facts.pop("unfinished", ())
     events += tuple(
