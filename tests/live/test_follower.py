@@ -14,8 +14,9 @@ from slowtrain.errors import InputError
 from slowtrain.machine import process
 from slowtrain.model.frame import Frame, State
 from slowtrain.report import live as live_view
-from slowtrain.trace import Ints, live
+from slowtrain.trace import Ints, Steps, build, live
 from slowtrain.trace.live import Follower
+from slowtrain.trace.recording import Recording
 from slowtrain.watch import Watch
 
 from .making import STEP, Making
@@ -96,6 +97,30 @@ def test_a_long_run_is_neither_kept_nor_read_whole(tmp_path: Path, monkeypatch: 
         assert history.quantile_ms(0.2) == pytest.approx(10)
         assert history.quantile_ms(0.8) == pytest.approx(20)
         assert history.longest_gap_ns <= 21e6
+
+
+def test_who_comes_late_learns_from_the_profilers_window_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What computes inside a call only that window says, and its steps are no longer among those that are kept."""
+    monkeypatch.setattr(live, "MOST_SPANS", 5000)
+    made = Making(tmp_path / "run", 2000.0)
+    made.takes(300)
+    begun = made.at_ns
+    made.takes(20)
+    made.write(events=[(begun, made.at_ns, "window", "profile", {"steps": 20, "folder": "window-1"})])
+    made.takes(60_000)
+    seen: list[tuple[int, int]] = []
+
+    def deep(_raw: Recording, found: Steps) -> tuple[None, None]:
+        seen.append((len(found), int(found.windowed.sum())))
+        return None, None
+
+    monkeypatch.setattr(build, "deep_windows", deep)
+    watch(made.folder).look()
+    ((steps, windowed),) = seen
+    assert 20 <= windowed <= 24
+    assert 100 <= steps <= 500
 
 
 def test_the_window_grows_until_it_holds_steps(tmp_path: Path) -> None:

@@ -233,7 +233,8 @@ def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
     elif not len(trace.steps):
         yield (
             "nothing that trains was seen (a step of fit or train_on_batch, a call of a function of tf.function or "
-            "jax.jit that takes a gradient, a gradient taken eagerly): give Slowtrain the script that trains"
+            "jax.jit that takes a gradient, a gradient taken eagerly): give Slowtrain the script that trains; what "
+            "other processes do that it starts is not recorded"
         )
     elif trace.fact("profile"):
         yield "slowtrain run SCRIPT, where the script is: it sees what no profile holds"

@@ -7,13 +7,14 @@ the same: of what was recorded before the first look, evenly chosen pieces are r
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import json
 import sqlite3
 import time
 import zlib
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -221,11 +222,23 @@ class Follower:
         rows = np.concatenate(late) if late else np.zeros((0, FIELDS), dtype=np.int64)
         return rows[rows[:, 2] >= since_ns]
 
-    def recent(self, since_ns: int, now_ns: int) -> Recording:
-        """The recording as if it had begun to be written at ``since_ns``; all that says what is what is in it."""
+    def read_again(self, since_ns: int, until_ns: int) -> Ints:
+        """Raw spans of a stretch of the run, out of the file: it may lie before all that is kept."""
+        try:
+            with contextlib.closing(_opened(self.folder)) as database:
+                ids = [n for (n,) in database.execute("SELECT id FROM chunk ORDER BY id")]
+                return _between(database, ids, since_ns, until_ns)
+        except WRONG:
+            return np.zeros((0, FIELDS), dtype=np.int64)
+
+    def recent(self, since_ns: int, now_ns: int, rows: Ints | None = None) -> Recording:
+        """The recording as if it had begun to be written at ``since_ns``; all that says what is what is in it.
+
+        ``rows`` are its spans, where they are not those that are kept.
+        """
         start_ns = self.start_ns
         names = tuple(self.names)
-        lanes, main = _lanes(self.spans(since_ns), names, start_ns)
+        lanes, main = _lanes(self.spans(since_ns) if rows is None else rows, names, start_ns)
         found = [e for lane in ("trace", "pipeline", "iterator", "window") for e in self.events.get(lane, ())]
         for lane, kept in self.events.items():
             if lane not in ("trace", "pipeline", "iterator", "window"):
@@ -243,6 +256,10 @@ class Follower:
         return Recording(
             self.folder, names, lanes, main, events, self.facts, samples, counters, end_ms, self.launch, start_ns
         )
+
+    def kept_since_ns(self) -> int:
+        """From which moment on spans are kept as they are."""
+        return next((int(rows[:, 2].min()) for rows in self._chunks if len(rows)), 0)
 
     def newest_end(self, silent: Collection[int]) -> int:
         """When the newest span ended whose name is none of these; 0 for none."""
@@ -286,6 +303,26 @@ def _lanes(rows: Ints, names: tuple[Name, ...], start_ns: int) -> tuple[dict[str
             values, counts = np.unique(found[lane].thread, return_counts=True)
             return found, int(values[np.argmax(counts)])
     return found, 0
+
+
+def _between(database: sqlite3.Connection, ids: Sequence[int], since_ns: int, until_ns: int) -> Ints:
+    """The spans of the pieces that lie between two moments, as many as are kept of the newest; pieces are in order."""
+
+    def rows(at: int) -> Ints:
+        (data,) = database.execute("SELECT data FROM chunk WHERE id = ?", (ids[at],)).fetchone()
+        return _rows(data)
+
+    def end(at: int) -> int:
+        return int(rows(at)[:, 2].max(initial=0))
+
+    found, room = [np.zeros((0, FIELDS), dtype=np.int64)], MOST_SPANS
+    for at in range(bisect.bisect_left(range(len(ids)), since_ns, key=end), len(ids)):
+        one = rows(at)
+        if room < 0 or not len(one) or int(one[:, 1].min()) > until_ns:
+            break
+        found.append(one)
+        room -= len(one)
+    return np.concatenate(found)
 
 
 def _ending_since(events: deque[Event], since_ns: int) -> Iterable[Event]:

@@ -25,6 +25,7 @@ from slowtrain.watch import progress
 POINTS = 60  # of a curve
 ENOUGH_STEPS = 8  # the window grows until it holds so many, as far as spans are kept
 LATELY_S = 60.0
+BESIDE_MS = 1000.0  # of steps before and after the profiler's windows: what these cost is held against them
 QUIET_LANES = ("stack", "gc", "pyfunc", "import")  # what goes on without any step
 PLAUSIBLE_S = 5.0  # by which a process may be older than the note of its start says
 
@@ -154,8 +155,13 @@ class Looking:
             return
         self._windows = len(windows)
         start = self.follower.start_ns
-        first = min(e.start_ms for e in windows)
-        whole = self.follower.recent(start + int((first - 1000.0) * 1e6), now_ns)
+        first, last = min(e.start_ms for e in windows), max(e.end_ms for e in windows)
+        since_ns, until_ns = (start + int(ms * 1e6) for ms in (first - BESIDE_MS, last + BESIDE_MS))
+        kept = self.follower.kept_since_ns()
+        if kept <= since_ns:
+            whole = self.follower.recent(since_ns, now_ns)
+        else:  # somebody looks for the first time, long after them
+            whole = self.follower.recent(since_ns, until_ns, self.follower.read_again(since_ns, until_ns))
         found = steps.find(whole)
         if len(found) and found.windowed.any():
             self._seen = build.deep_windows(whole, found)
