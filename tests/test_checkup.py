@@ -203,3 +203,12 @@ def test_of_a_recording_that_ended_early_it_is_said_how_much_of_the_run_this_is(
     (note,) = [n for n in examined(WAITING, ended="its disk is full", launch=launch).notes if "ended before" in n]
     assert note.startswith("the recording ended before the script did (its disk is full): all this is of its first ")
     assert note.endswith(" s of 10 s")
+
+
+@pytest.mark.parametrize(("windows", "said"), [(False, "record it with them"), (True, "call a function for each step")])
+def test_what_is_not_told_apart_for_want_of_windows_is_no_fault_of_the_scripts(windows: bool, said: str) -> None:
+    found = examined("step 1111111111\n@repeat 400\n@steps size=32 source=function\n", windows=windows)
+    assert found.verdict is VerdictKind.INSUFFICIENT
+    assert "100% of a step of 10 ms could not be told apart" in found.headline
+    assert said in found.headline
+    assert any("--no-windows" in step for step in found.next_steps) is not windows

@@ -78,6 +78,7 @@ def install(
     about = {"pid": os.getpid(), "born": process.born(os.getpid()), "begun_ns": now()}
     about["compiled"] = not isinstance(recorder.rows, PlainRows)
     recorder.fact("child", about | {"python": sys.version.split()[0]})
+    recorder.fact("windows", windows)
     lines = LineClock(recorder)
     datasets = DatasetPatches(recorder, state, lines)
     datasets.install()

@@ -131,6 +131,8 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
             said = f"{trace.share(Category.UNATTRIBUTED):.0%} of {of} {plain(trace.step_ms)} ms could not be told apart"
             if trace.fact("profile"):  # it is there as it is
                 return said
+            if _without_windows(trace):
+                return f"{said} without the profiler's short windows: record it with them"
             return f"{said}: let the script call a function for each step, not for many"
         count = int(trace.steps.steady.sum())
         said = f"{count or 'no'} steady step{'' if count == 1 else 's'}"
@@ -206,6 +208,11 @@ def notes(trace: Trace, findings: Findings) -> Iterator[str]:
         yield f"all cures together: {gain} of the {whole.scope}; they overlap"
 
 
+def _without_windows(trace: Trace) -> bool:
+    """Whether nothing is known of what a call does inside because nobody was to look."""
+    return trace.kernels is None and trace.fact("windows") is False
+
+
 def _ended(trace: Trace) -> Iterator[str]:
     """That the recording is of the run's beginning only."""
     why = trace.fact("ended")
@@ -246,6 +253,8 @@ def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
 
 def _where_to_look(trace: Trace) -> str:
     """Where no cause was found."""
+    if trace.untold and _without_windows(trace):
+        return "record it without --no-windows (windows=False): the profiler's windows tell what a call does inside"
     if trace.untold:
         return "let Python go through the batches and call a tf.function for each, then run it again"
     category = unexplained(trace)
