@@ -42,7 +42,8 @@ class Stalls(Cause):
     the same limit. At least three of one kind are needed. What ran inside is told by the spans and samples within
     them. What has a cause of its own (callbacks, validation, tracing, full collections, a shuffle
     buffer) is told there and not here, so that nothing is claimed twice. Steps in which the whole process was stopped
-    (Ctrl-Z, SIGSTOP, a frozen container) count for nothing; the report says how long it was, on Linux.
+    (Ctrl-Z, SIGSTOP, a frozen container) count for nothing; the report says how long it was, on Linux. Where other
+    processes leave no processor idle, what the script's own Python does irregularly counts from a minute of steps on.
 
     ## What to do
     What comes with a period is the script's own doing: do it less often, do less of it, or do it in a thread beside the
