@@ -10,11 +10,11 @@ import textwrap
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 
 import pytest
 
-from slowtrain.capture import frames
+from slowtrain.capture import child, frames
 
 # Collections are frequent, and what runs in one of the sampler's lets the main thread go on meanwhile. Without
 # frames.uncollected() Python 3.11.7 dies of it within seconds, or finds modules where frames should be.
@@ -144,3 +144,18 @@ def test_a_look_at_variables_keeps_nothing_alive_and_takes_nothing_from_the_scri
 def test_packages_are_nobody_s_own_wherever_they_were_installed(file: str, mine: bool) -> None:
     """Those of `pip install --user` and those on PYTHONPATH lie in no folder that the interpreter tells of."""
     assert frames.is_users_file(file) is mine
+
+
+def test_the_projects_own_modules_are_no_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Started in a home folder, which holds what `pip install --user` installs as well."""
+    for name, file in (("mine", "lib/mine.py"), ("theirs", ".local/lib/python3/site-packages/theirs.py")):
+        path = tmp_path / file
+        path.parent.mkdir(parents=True)
+        path.write_text("")
+        module = ModuleType(name)
+        module.__file__ = str(path)
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.chdir(tmp_path)
+    assert [Path(file).name for file in child._modules()] == ["mine.py"]
+    monkeypatch.chdir("/")
+    assert os.path.realpath(frames.__file__) not in child._modules()

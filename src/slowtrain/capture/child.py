@@ -119,7 +119,10 @@ def _look_now_and_then(
     recorder: Recorder, progress: Progress, checking: Checking | None, objects: ObjectsWatch | None
 ) -> None:
     recorder.every(STACKS_S, StackSampler(recorder))
-    recorder.every(0.25, LossWatch(recorder, progress, checking))
+    losses = LossWatch(recorder, progress, checking)
+    recorder.every(0.25, losses)
+    recorder.every(STACKS_S, losses.at_first)
+    recorder.at_exit.append(losses)  # of what was kept since the last look
     recorder.every(0.1, ArithmeticWatch(recorder))
     framework = FrameworkFacts(recorder, progress)
     recorder.every(0.5, framework)
@@ -263,13 +266,14 @@ def _cells() -> dict[str, str] | None:
 
 
 def _modules() -> dict[str, str]:
-    """The project's own files that the script has imported, with a digest: below its folder, not installed."""
+    """The project's own files that the script has imported, with a digest: below its folder, no package's."""
     here = os.path.join(os.path.realpath(os.getcwd()), "")
-    installed = tuple(os.path.join(os.path.realpath(p), "") for p in {sys.prefix, sys.base_prefix})
     files = {
         os.path.realpath(f) for m in list(sys.modules.values()) if isinstance(f := getattr(m, "__file__", None), str)
     }
+    installed = tuple(os.path.join(os.path.realpath(p), "") for p in {sys.prefix, sys.base_prefix})
     own = sorted(f for f in files if f.startswith(here) and f.endswith(".py") and not f.startswith(installed))
+    own = [f for f in own if frames.is_users_file(f)]
     return {file: hashlib.sha256(Path(file).read_bytes()).hexdigest()[:32] for file in own[:MOST_MODULES]}
 
 

@@ -316,6 +316,7 @@ def _arguments(loop: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, A
         if isinstance(given.get("callbacks"), (list, tuple))
         else None,
         "workers": getattr(x, "workers", given.get("workers")),
+        "processes": bool(getattr(x, "use_multiprocessing", given.get("use_multiprocessing"))),
     }
     if loop == "fit":
         about["weights"] = _weights(model)

@@ -103,18 +103,36 @@ class MachineSampler:
 
 
 class LossWatch:
-    """Looks at the newest step's result a few times a second, outside the step, for NaN and infinity."""
+    """Looks at the newest step's result a few times a second, outside the step, for NaN and infinity.
+
+    Whether there ever was one to look at is a fact of the recording: of steps that give back none, nothing is known.
+    """
+
+    FIRST = 40  # looks that come at every chance: training may be over in a second
 
     def __init__(self, recorder: Recorder, progress: Progress, checking: Checking | None = None) -> None:
         self.recorder = recorder
         self.progress = progress
         self.checking = checking
         self.found = False
+        self._seen = False
+        self._first = self.FIRST
+        progress.wanted = True  # the very first: there may be no other look before the end
+        recorder.fact("loss_seen", False)
+
+    def at_first(self) -> None:
+        """Called more often than the watch itself: does its work as long as training is young."""
+        if self._first and self.progress.steps:
+            self._first -= 1
+            self()
 
     def __call__(self) -> None:
         scalars, self.progress.last_scalars = self.progress.last_scalars, []
         steps = self.progress.steps
         self.progress.wanted = not self.found
+        if scalars and not self._seen:
+            self._seen = True
+            self.recorder.fact("loss_seen", True)
         for name, value in losses(scalars):
             if self.checking is not None and not hasattr(value, "_numpy_internal"):
                 return  # a step on JAX, whose results checked_jax looks at

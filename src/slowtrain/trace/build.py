@@ -22,6 +22,7 @@ from slowtrain.trace import (
     behind,
     beside,
     consumed,
+    feeding,
     growth,
     intervals,
     kernels,
@@ -109,12 +110,9 @@ def _signals(trace: Trace, inside: attribution.Inside) -> Iterable[Signal]:
             Signal.READBACKS,
             Signal.FEEDS,
             Signal.GC,
-            Signal.LOSS,
         )
-    if len(trace.steps):
-        yield from (Signal.STEPS, Signal.PYTHON)
-        if inside.wait_ms is not None or trace.lane("next") or not trace.pipelines:
-            yield Signal.INPUT
+        yield from _of_loss(trace)
+    yield from _of_steps(trace, inside)
     if any(p.nodes for p in trace.pipelines) or (trace.lanes and not trace.pipelines):
         yield from (Signal.PIPELINE, Signal.WRITTEN)
     if trace.kernels is not None:
@@ -131,6 +129,22 @@ def _signals(trace: Trace, inside: attribution.Inside) -> Iterable[Signal]:
     if trace.fact("subnormal_cost") or 0 <= float(trace.fact("subnormals", "share", default=-1)) < LITTLE_SUBNORMAL:
         yield Signal.SUBNORMALS
     yield from _of_machine(trace)
+
+
+def _of_steps(trace: Trace, inside: attribution.Inside) -> Iterable[Signal]:
+    if not len(trace.steps):
+        return
+    yield Signal.STEPS
+    if not feeding.in_processes(trace):
+        yield Signal.PYTHON
+    if inside.wait_ms is not None or trace.lane("next") or not trace.pipelines:
+        yield Signal.INPUT
+
+
+def _of_loss(trace: Trace) -> Iterable[Signal]:
+    """Where steps gave a loss back, or Keras told one for an epoch. Older recordings do not say whether they did."""
+    if trace.fact("loss_seen", default=True) or any(e.data.get("logs") for e in trace.events_of("epoch")):
+        yield Signal.LOSS
 
 
 def _of_machine(trace: Trace) -> Iterable[Signal]:

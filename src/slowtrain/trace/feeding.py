@@ -181,6 +181,11 @@ def free_bytes(trace: Trace) -> float | None:
     return float(free) if free is not None else None
 
 
+def in_processes(trace: Trace) -> bool:
+    """Whether worker processes make the batches (``use_multiprocessing``): of these nothing is recorded."""
+    return any(e.data.get("processes") for e in trace.events_of("loop") if not e.data.get("nested"))
+
+
 def producers(trace: Trace) -> list[Producer]:
     """The user's Python that makes input inside the pipeline, costliest first."""
     users = [p for p in trace.producers if p.place is not None or p.lines or p.kind == "profiled"]

@@ -1,0 +1,87 @@
+"""The newest loss is looked at, however short the run; and whether there was one to look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slowtrain.capture.recorder import Recorder
+from slowtrain.capture.sampling import LossWatch
+from slowtrain.capture.state import Progress
+from slowtrain.model import Signal
+from slowtrain.trace import build
+
+from . import running
+
+
+class Scalar:
+    shape, dtype = (), "float32"
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def _numpy_internal(self) -> float:
+        return self.value
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> tuple[LossWatch, Progress, Recorder]:
+    recorder, progress = Recorder(tmp_path), Progress()
+    return LossWatch(recorder, progress), progress, recorder
+
+
+def test_training_that_is_young_is_looked_at_at_every_chance(watched: tuple[LossWatch, Progress, Recorder]) -> None:
+    watch, progress, recorder = watched
+    assert progress.wanted, "of the very first step"
+    progress.wanted = False
+    watch.at_first()
+    assert not progress.wanted, "nothing trains yet"
+    for step in range(1, 3 * watch.FIRST):
+        progress.step(3)
+        progress.wanted = False
+        watch.at_first()
+        assert progress.wanted is (step <= watch.FIRST)
+    assert recorder._facts["loss_seen"] is False
+
+
+def test_a_loss_that_is_none_is_noted_once(watched: tuple[LossWatch, Progress, Recorder]) -> None:
+    watch, progress, recorder = watched
+    for value in (0.5, float("nan"), float("inf")):
+        progress.step(3)
+        if progress.wanted:
+            progress.keep(Scalar(value), 3)
+        watch()
+    assert recorder._facts["loss_seen"] is True
+    assert [(e[3], e[4]["step"], e[4]["value"]) for e in recorder._events] == [("result", 2, "nan")]
+    assert not progress.wanted
+
+
+LOOP = """
+    import tensorflow as tf
+    w = tf.Variable(tf.ones((8, 1)))
+
+    @tf.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.math.log(x @ w))
+        w.assign_sub(tape.gradient(loss, w))
+        {end}
+
+    for i in range(60):
+        step(tf.random.uniform((16, 8)) - 0.5)
+"""
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("end", ["return loss", "return None"])
+def test_of_a_run_of_a_moment(end: str, tmp_path: Path) -> None:
+    """Sixty steps are over before the watch comes twice. Of steps that return nothing, nothing is known."""
+    pytest.importorskip("tensorflow", reason="TensorFlow is not installed here")
+    done = running.recorded(tmp_path / "run", running.write(tmp_path, LOOP.format(end=end)), windows=False)
+    assert done.code == 0, done.err
+    trace = build.load(done.folder)
+    assert trace.facts.get("faults", []) == []
+    returned = end == "return loss"
+    assert (Signal.LOSS in trace.signals) is returned
+    assert [e.data["value"] for e in trace.events_of("nonfinite")] == ["nan"] * returned
