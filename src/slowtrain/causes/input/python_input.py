@@ -78,8 +78,7 @@ class PythonInput(Cause):
     """
 
     title = "Input is made by Python"
-    needs = frozenset({Signal.STEPS, Signal.INPUT})
-    recorded = frozenset({Signal.PYTHON})
+    needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PYTHON})
     symptoms = frozenset({Category.INPUT, Category.PYTHON})
     words = slowpython.WORDS
 
@@ -127,7 +126,7 @@ class PythonInput(Cause):
             yield from _same_again(trace, evidence, node)
         if work is not None and work.hand is not None:
             yield from _in_lines(trace, evidence)
-        for effect, says, cure in quicker.cures(evidence.numbers["calls_per_step"], kind == "samples"):
+        for effect, says, cure in quicker.cures(evidence.numbers["calls_per_step"], kind):
             made = measured.first(trace, evidence.where, cure)
             if made:
                 yield Prescription("edit", effect, says, edits=made)

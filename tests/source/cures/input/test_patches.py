@@ -151,8 +151,8 @@ def test_other_draws_stay(given: str, generator: str, more: str) -> None:
 
 
 def test_batches_are_handed_over_where_samples_are_single() -> None:
-    assert len(list(quicker.cures(64.0, False))) == len(list(quicker.cures(64.0, True))) + 1
-    assert len(list(quicker.cures(1.0, False))) == len(list(quicker.cures(64.0, True)))
+    assert len(list(quicker.cures(64.0, "work"))) == len(list(quicker.cures(64.0, "samples"))) + 1
+    assert len(list(quicker.cures(1.0, "work"))) == len(list(quicker.cures(64.0, "samples")))
 
 
 def test_the_function_is_named() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, parse
-from slowtrain.source.cures.input import workers
+from slowtrain.source.cures.input import quicker, workers
 
 SCRIPT = """import keras
 import numpy as np
@@ -92,3 +92,9 @@ def test_draws_are_another_promise() -> None:
 def test_workers_that_are_there_stay() -> None:
     text = SCRIPT.format(start=START.format(handed="super().__init__(**kwargs)"), body=SAME, given="rows, workers=2")
     assert _edited(text) is None
+
+
+@pytest.mark.parametrize(("kind", "helped"), [("work", True), ("once", True), ("samples", True), ("loop", False)])
+def test_threads_are_no_cure_of_a_loop_in_bytecode(kind: str, helped: bool) -> None:
+    """It holds the interpreter's lock: what one of them does the others wait for."""
+    assert any(says.startswith(quicker.WORKERS) for _, says, _ in quicker.cures(16.0, kind)) is helped

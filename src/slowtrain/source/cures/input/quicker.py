@@ -33,8 +33,11 @@ Cure = Callable[[Source, int], Sequence[Edit]]
 SAMPLES = 8.0  # calls a batch: samples are handed over one by one
 
 
-def cures(calls: float, of_samples: bool) -> Iterator[tuple[Effect, str, Cure]]:
-    """Each with what it is, for Python that is called so often for a batch; ``of_samples``: that is cured already."""
+def cures(calls: float, kind: str) -> Iterator[tuple[Effect, str, Cure]]:
+    """Each with what it is, for Python of a kind (:data:`WORDS`) that is called so often for a batch.
+
+    Samples are cured already. A loop in bytecode holds the interpreter's lock: threads would wait for one another.
+    """
     exact = Effect.EXACT
     yield exact, "sum the weights of choice() once, not in each draw", draws.summed_once
     yield exact, "fill the whole part of the array at once, not element by element", patches.filled
@@ -42,8 +45,10 @@ def cures(calls: float, of_samples: bool) -> Iterator[tuple[Effect, str, Cure]]:
     yield exact, "mark the columns of all letters of a text at once", tabled.at_once
     yield exact, "keep each field of the records as an array, and take a batch's rows out of it", columns.kept
     yield Effect.EQUIVALENT, "transform all frames of a signal at once, not one after the other", framing.framed
-    if calls >= SAMPLES and not of_samples:
+    if calls >= SAMPLES and kind != "samples":
         yield exact, "hand whole batches of the generator's samples to TensorFlow", chunks.handed_over
+    if kind == "loop":
+        return
     yield exact, WORKERS, workers.same
     yield Effect.EQUIVALENT, f"{WORKERS}; its random draws fall to other batches", workers.drawn
 
