@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain import diagnose
+from slowtrain.causes import all_causes
 from slowtrain.checkup import checkup, pictures
 from slowtrain.model import Checkup, Place, VerdictKind
 from slowtrain.model.pictures import Bar
@@ -212,3 +213,51 @@ def test_what_is_not_told_apart_for_want_of_windows_is_no_fault_of_the_scripts(w
     assert "100% of a step of 10 ms could not be told apart" in found.headline
     assert said in found.headline
     assert any("--no-windows" in step for step in found.next_steps) is not windows
+
+
+def test_the_headline_of_a_cure_of_the_run_says_where_the_run_goes() -> None:
+    """Imports take more, as in every short run: no cure is about them."""
+    (cause,) = (c for c in all_causes() if c.id == "host/elementwise-preprocessing")
+    found = examined(cause.fires[0].replace("preparation=2000", "preparation=2000 import=9000"))
+    assert found.diagnoses[0].cause == cause.id
+    said = "of the run's 11.4 s 2 s are the script's own code outside training; curing host/elementwise-preprocessing "
+    assert found.headline.startswith(said)
+
+
+def test_the_headline_says_how_much_of_a_step_the_verdict_is_about() -> None:
+    """Python that makes input keeps the interpreter's lock from the step, most of which is then no wait for a batch."""
+    found = examined(
+        """
+        step     1111111111
+        dispatch dddddd....
+        input    ......i...
+        device   .......kkk
+        @fact cpu_ms_per_step=12 step_cpu_ms=4 usable_cores=2 devices=[{"kind":"CPU"}]
+        @producer windows ms=8 calls=1 line=9 hot=11 visits=2000
+        @pipeline Generator ms=8 elements=1 line=20 > FlatMap ms=0.1 line=20 > Prefetch buffer=2
+        """
+    )
+    assert found.verdict is VerdictKind.INPUT
+    assert "6 ms of it framework overhead and 1 ms waiting for input; curing input/" in found.headline
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "said"),
+    [
+        (1, True, "mend the script's own error"),
+        (3, False, "see above what the script says of its exit code 3"),
+        (137, False, "find out what ended it by signal 9"),
+        (130, True, ""),
+    ],
+)
+def test_what_to_do_of_a_script_that_did_not_end_well(code: int, error: bool, said: str) -> None:
+    """A killed one has left no traceback, and one that was interrupted has no error to mend."""
+    found = examined(COMPUTING + "@event failure name=ValueError start=9" * error, launch={"exit_code": code})
+    assert [row[: len(said)] for row in found.next_steps if "run it again" in row] == [said] * bool(said)
+
+
+def test_batches_that_worker_processes_make_are_not_called_healthy() -> None:
+    made = '@event loop name=fit start=0 end=400 data={"processes":true,"nested":0,"site":["train.py",3]}'
+    found = examined(f"{COMPUTING}\n{made}\n@missing python")
+    assert "input/python-input" in [u.cause for u in found.unchecked]
+    assert any("worker processes" in note for note in found.notes)

@@ -8,7 +8,7 @@ from pathlib import Path
 from slowtrain.diagnose import Findings
 from slowtrain.figures import plain
 from slowtrain.model import SAID, Category, Diagnosis, Phase, Signal, VerdictKind
-from slowtrain.trace import Trace, work
+from slowtrain.trace import Trace, feeding, work
 from slowtrain.trace.stalled import crowd
 
 CLEAR_RUN_SHARE = 0.2  # of a run without steady steps: what a cause must save to speak for it
@@ -35,6 +35,12 @@ BESIDE: Mapping[str, str] = {
     Phase.CALLBACK: "callbacks at epoch ends",
     Phase.CHECKPOINT: "writing checkpoints",
 }
+# What a cure of the run can be about, beside the steps and what lies between them.
+STARTING: Mapping[str, str] = {Phase.COMPILE: "tracing and compiling", Phase.BUILD: "building the model"}
+INTERRUPTED = 128 + 2  # Ctrl-C: somebody had seen enough
+HOLDS = 0.9  # of what a cure of the run saves: a phase that takes less cannot be what it is about
+# What a verdict is of, though it need not be the largest part of a step: Python that makes input holds up all of it.
+BOUND_BY = {VerdictKind.INPUT: (Category.INPUT,), VerdictKind.TRANSFER: (Category.FEED, Category.READBACK)}
 LAUNCHING = "host/launch-bound"
 FILLING = ("memory/out-of-memory", "memory/host-leak", "memory/device-leak")
 CATEGORIES = {
@@ -139,7 +145,7 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
         more = "let it train for longer" if len(trace.steps) else "nothing that trains was seen"
         return f"{said} recorded: too few to judge; {more}"
     first = gaining(findings)
-    where = (_between_steps(trace, first) if first is not None else "") or _in_step(trace)
+    where = (_between_steps(trace, first) if first is not None else "") or _in_step(trace, kind)
     spoilt = next((d for d in findings.diagnoses if d.cause.startswith("numerics/")), filling(findings))
     if spoilt is not None:
         return f"{spoilt.title.lower()}: {spoilt.evidence.says}"
@@ -158,8 +164,8 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
     return f"{where}; {gain}" if where else gain
 
 
-def _in_step(trace: Trace) -> str:
-    """What a step is made of; empty without steps."""
+def _in_step(trace: Trace, kind: VerdictKind) -> str:
+    """What a step is made of, and how much of it is what the verdict names; empty without steps."""
     if not trace.step_ms:
         return ""
     category = largest(trace)
@@ -167,15 +173,24 @@ def _in_step(trace: Trace) -> str:
     said = SAID[category]
     if category is Category.DEVICE and waits_for_copies(trace):
         said = "in its program, most of that waiting for copies which the program started"
-    return f"{of} {plain(trace.step_ms)} ms, {plain(trace.mean(category))} ms of it {said}"
+    bound = max(BOUND_BY.get(kind, (category,)), key=trace.mean)
+    also = f" and {plain(trace.mean(bound))} ms {SAID[bound]}" if bound is not category and trace.mean(bound) else ""
+    return f"{of} {plain(trace.step_ms)} ms, {plain(trace.mean(category))} ms of it {said}{also}"
 
 
 def _between_steps(trace: Trace, first: Diagnosis) -> str:
-    """Where most of the run goes, if that is between the steps and the first cure is about the run; else empty."""
-    most = max(trace.run.parts, key=lambda p: p.ms, default=None)
-    if first.saving.scope != "run" or most is None or most.name not in BESIDE or not trace.step_ms:
+    """Where most of the run goes, if that is outside the steps and the first cure can be about it; else empty.
+
+    What starts and ends every run (imports, say) is left out: no cure is about that.
+    """
+    told = {**BESIDE, **STARTING}
+    parts = [p for p in trace.run.parts if p.name in told or p.name == Phase.STEPS]
+    most = max(parts, key=lambda p: p.ms, default=None)
+    if first.saving.scope != "run" or most is None or most.name not in told or not trace.step_ms:
         return ""
-    return f"of the run's {plain(trace.run_ms / 1e3)} s {plain(most.ms / 1e3)} s are {BESIDE[most.name]}"
+    if most.ms < HOLDS * first.saving.ms:
+        return ""
+    return f"of the run's {plain(trace.run_ms / 1e3)} s {plain(most.ms / 1e3)} s are {told[most.name]}"
 
 
 def notes(trace: Trace, findings: Findings) -> Iterator[str]:
@@ -194,6 +209,8 @@ def notes(trace: Trace, findings: Findings) -> Iterator[str]:
         yield "no deep window: what happens inside a function call could not be told apart"
     if len(trace.steps) and Signal.INPUT not in trace.signals and trace.fact("told_steps", default=True):
         yield "the wait for input inside the training function was not measured"
+    if feeding.in_processes(trace):
+        yield "batches are made by worker processes, in which nothing was recorded: what their Python costs is not told"
     if (taken := crowd(trace)) >= CROWDED:
         yield (
             f"processes beside this one took {plain(taken, 2)} processors while it trained, and hardly one was idle: "
@@ -235,8 +252,8 @@ def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
         if any(p.edits for p in first.prescriptions):
             yield "slowtrain fix, with the same script and arguments, makes this edit and measures what it gives"
         yield f"after the change: slowtrain run again, then slowtrain compare {folder} NEW"
-    elif failed(trace):
-        yield "mend the script's own error (its traceback is above), then run it again"
+    elif failed(trace) and trace.fact("launch", "exit_code") != INTERRUPTED:
+        yield _mend(trace)
     elif not len(trace.steps):
         yield (
             "nothing that trains was seen (a step of fit or train_on_batch, a call of a function of tf.function or "
@@ -249,6 +266,17 @@ def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
         yield "let it train for longer, and run it again"
     elif not findings.diagnoses:
         yield _where_to_look(trace)
+
+
+def _mend(trace: Trace) -> str:
+    """Of a script that did not end well."""
+    code = trace.fact("launch", "exit_code")
+    if code > 128:
+        by = "a batch system, the kernel for want of memory, a fault in native code"
+        return f"find out what ended it by signal {code - 128} ({by}), then run it again"
+    if any(trace.events_of("failure")):
+        return "mend the script's own error (its traceback is above), then run it again"
+    return f"see above what the script says of its exit code {code}, then run it again"
 
 
 def _where_to_look(trace: Trace) -> str:
