@@ -31,13 +31,15 @@ def test_calls_that_were_timed_all_count() -> None:
         )
     )
     assert found is not None
-    assert (found.passes, found.ms, found.places) == (40, pytest.approx(120), (Place(FILE, 3),))
+    assert (found.passes, found.places) == (40, (Place(FILE, 3),))
+    assert found.ms == pytest.approx(120)
 
 
 def test_of_others_the_samples_tell() -> None:
     found = saving.checkpoints(drawn(LOOP + "@span stack save start=8 end=8 line=4 times=30 every=100"))
     assert found is not None
-    assert (found.passes, found.ms, found.places) == (30, pytest.approx(90), (Place(FILE, 4),))
+    assert (found.passes, found.places) == (30, (Place(FILE, 4),))
+    assert found.ms == pytest.approx(90)
 
 
 def test_both_kinds_add_up() -> None:
@@ -47,11 +49,8 @@ def test_both_kinds_add_up() -> None:
     )
     found = saving.checkpoints(drawn(LOOP + rows))
     assert found is not None
-    assert (found.passes, found.ms, found.places) == (
-        70,
-        pytest.approx(80 + 90),
-        (Place(FILE, 4), Place(FILE, 3)),
-    )
+    assert (found.passes, found.places) == (70, (Place(FILE, 4), Place(FILE, 3)))
+    assert found.ms == pytest.approx(80 + 90)
 
 
 def test_a_script_that_saves_nothing() -> None:

@@ -136,3 +136,17 @@ def test_where_others_want_all_processors_the_script_is_not_blamed_for_what_come
     trace = replace(trace, samples=samples)
     assert [(s.kind, s.period) for s in stalled.find(trace)] == [("python", None)]
     assert (Stalls().examine(trace) is not None) is told
+
+
+@pytest.mark.parametrize(
+    ("steps", "period"),
+    [
+        ([8, 11, 12, 50, 100, 101, 102], None),  # a neighbour on the machine: any number is near a multiple of two
+        ([3, 5, 9, 300, 302, 304], None),  # nor every second step, where nearly all of them are missing
+        ([60, 120, 180, 300, 360], 60),  # one of them was missed
+        ([7, 14, 21, 28, 42], 7),
+        ([100, 201, 299, 402], 101),  # about the same
+    ],
+)
+def test_stalls_that_come_with_a_period(steps: list[int], period: float | None) -> None:
+    assert stalled._period(np.array(steps, dtype=float)) == period

@@ -190,7 +190,6 @@ def phases(recording: Recording, steps: Steps) -> Attribution:
     loops = [e for e in recording.events if e.lane == "loop"]
     nested = [(e.start_ms, e.end_ms) for e in loops if e.name == "evaluate" and e.data.get("nested")]
     single = [(e.start_ms, e.end_ms) for e in loops if e.name != "fit" and not e.data.get("nested")]
-    called = steps.source.endswith("()")  # a call of fit or predict is the step
     claims: list[tuple[Phase, intervals.Intervals]] = [
         (Phase.LAUNCH, _one(0.0, max(begun, 0.0))),
         (Phase.END, _one(stop, end)),
@@ -202,7 +201,7 @@ def phases(recording: Recording, steps: Steps) -> Attribution:
         (Phase.WARMUP, intervals.union(steps.start_ms, steps.end_ms)),
         (Phase.CHECKPOINT, _spans(lanes.get("save"))),  # also one that a callback writes at an epoch's end
         (Phase.IMPORT, _spans(lanes.get("import"))),
-        (Phase.PREDICT, intervals.EMPTY if called else _of(single)),
+        (Phase.PREDICT, _of(single)),  # where such a call is the step, it was claimed above
         (Phase.CALLBACK, _spans(lanes.get("callback"))),
         (Phase.BUILD, _spans(lanes.get("build"))),
         (Phase.COMPILE, _spans(lanes.get("trace"))),

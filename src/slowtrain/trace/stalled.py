@@ -22,6 +22,7 @@ SPREADS = 8.0
 LEAST = 3  # one or two long steps are start-up, a window, or chance
 AROUND = 32  # stretches with a median of their own, so that a slower late step is no stall
 REGULAR = 0.1  # of the period is how far the distances of regular stalls lie from it
+THERE = 0.5  # of the stalls that would come with a period: with fewer it is none
 
 
 @dataclass(frozen=True)
@@ -268,15 +269,19 @@ def _stalls(trace: Trace, key: tuple[str, Category], each: list[Stall], limit: F
 
 
 def _period(numbers: Floats) -> float | None:
-    """Steps from one stall to the next, where that is always about the same or a multiple of it."""
+    """Steps from one stall to the next, where that is always about the same or a multiple of it, and half are there.
+
+    Of a few steps only the same number again will do: within one step of a multiple of two lies any number.
+    """
     apart = np.diff(np.sort(numbers))
     apart = apart[apart > 0]
     if len(apart) < 2:
         return None
     period = float(np.median(apart))
     times = np.maximum(np.round(apart / period), 1.0)
-    regular = np.abs(apart - times * period) <= max(REGULAR * period, 1.0)
-    return period if period >= 2 and float(regular.mean()) >= 0.8 else None
+    regular = np.abs(apart - times * period) <= REGULAR * period
+    there = len(apart) >= THERE * times.sum()
+    return period if period >= 2 and there and float(regular.mean()) >= 0.8 else None
 
 
 def _says(trace: Trace, kind: str, starts: Floats, ends: Floats) -> str:
