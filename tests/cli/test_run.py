@@ -79,7 +79,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
 @needs_tensorflow
 @pytest.mark.parametrize("option", ["--html", "--json"])
-@pytest.mark.parametrize(("place", "said"), [("no/such.file", "No such file"), (".", "Is a directory")])
+@pytest.mark.parametrize(("place", "said"), [("train.py/report", "Not a directory"), (".", "Is a directory")])
 def test_a_report_that_could_not_be_written_is_said_before_the_script_runs(
     option: str, place: str, said: str, tmp_path: Path
 ) -> None:
@@ -90,10 +90,20 @@ def test_a_report_that_could_not_be_written_is_said_before_the_script_runs(
 
 
 @needs_tensorflow
+def test_folders_of_a_report_are_made_when_it_is_written(tmp_path: Path) -> None:
+    """Not before: a script that makes one itself may mind that it is there."""
+    done = run(
+        tmp_path, "--html", "a/b/page.html", "--json", "c/answer.json", write(tmp_path, "import os\nos.mkdir('a')")
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "a/b/page.html").exists()
+    assert json.loads((tmp_path / "c/answer.json").read_text())["verdict"] == "insufficient-data"
+
+
+@needs_tensorflow
 @pytest.mark.parametrize("option", ["--html", "--json"])
 def test_a_report_that_cannot_be_written_after_all_takes_nothing_from_the_answer(option: str, tmp_path: Path) -> None:
-    (tmp_path / "sub").mkdir()
-    done = run(tmp_path, option, "sub/report", write(tmp_path, "import shutil\nshutil.rmtree('sub')"))
+    done = run(tmp_path, option, "sub/report", write(tmp_path, "open('sub', 'w').close()"))
     assert done.returncode == 2
     assert "cannot write sub/report" in one_line(done)
     assert "INSUFFICIENT DATA" in done.stdout

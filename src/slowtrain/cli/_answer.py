@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import inspect
 import os
@@ -88,7 +89,7 @@ def tell(found: Checkup, *, html: Path | None, json: str | None, shown: Path | N
 
     try:
         if html is not None:
-            write(html, page(found))
+            write(html, page(found), folders=True)
             shown = html
     finally:  # a file that cannot be written takes nothing from the answer
         if json != STDOUT:
@@ -105,7 +106,7 @@ def written(document: str, to: str) -> bool:
     if to == STDOUT:
         sys.stdout.write(document)
         return True
-    write(Path(to), document)
+    write(Path(to), document, folders=True)
     return False
 
 
@@ -126,23 +127,26 @@ def page(found: Checkup) -> str:
 
 
 def writable(html: Path | None, json: str | None) -> None:
-    """Raises ``InputError`` where a report that was asked for could not be written: before what takes long."""
+    """Raises ``InputError`` where a report that was asked for could not be written: before what takes long.
+
+    Folders that are not there yet are no hindrance, nor made now: the script may make them.
+    """
     for path in (html, None if json == STDOUT else json):
         place = Path(os.path.realpath(path or os.devnull))
-        folder = place.parent
+        there = next(p for p in (place, *place.parents) if p.exists())
         if place.is_dir():
             wrong = errno.EISDIR
-        elif not folder.is_dir():
-            wrong = errno.ENOENT
-        elif not os.access(folder if place.is_file() or not place.exists() else place, os.W_OK):
+        elif there != place and not there.is_dir():
+            wrong = errno.ENOTDIR
+        elif not os.access(there.parent if there.is_file() else there, os.W_OK):
             wrong = errno.EACCES
         else:
             continue
         raise InputError(f"cannot write {path} ({os.strerror(wrong)}); choose another place")
 
 
-def write(path: Path, content: str | bytes) -> None:
-    """Writes a file whole or not at all. Raises ``InputError``."""
+def write(path: Path, content: str | bytes, *, folders: bool = False) -> None:
+    """Writes a file whole or not at all; ``folders``: in folders that are made. Raises ``InputError``."""
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
     place = Path(os.path.realpath(path))  # a link stays a link
     part = place.with_name(f".{place.name}.{os.getpid()}.part")
@@ -150,10 +154,13 @@ def write(path: Path, content: str | bytes) -> None:
         if place.exists() and not place.is_file() and not place.is_dir():
             place.write_bytes(data)  # a device or a pipe stays one: root would put a file in place of /dev/null
             return
+        if folders:
+            place.parent.mkdir(parents=True, exist_ok=True)
         part.write_bytes(data)
         part.replace(place)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
         raise InputError(f"cannot write {path} ({error.strerror}); choose another place") from error
 
 

@@ -125,7 +125,7 @@ def tell(args: argparse.Namespace, proof: Proof, folder: Path, *, written: bool)
     if proof.before is not None:
         page = proof_html.render(proof, written=written)
         shown = args.html or folder / "fix.html"
-        _answer.write(shown, page)
+        _answer.write(shown, page, folders=True)
     document = report.render_json(proof, written=written)
     _answer.write(folder / "fix.json", document)
     if args.json is not None and _answer.written(document, args.json):

@@ -76,7 +76,7 @@ def tell(
     from slowtrain.cli import _answer
 
     shown = args.html or file.with_suffix(".html")
-    _answer.write(shown, page)
+    _answer.write(shown, page, folders=True)
     _answer.write(file, document)
     if args.json is None or not _answer.written(document, args.json):
         _answer.show(render, answer)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from slowtrain.figures import plain
 from slowtrain.model.proof import Change, Comparison
 from slowtrain.report import wording
 
+SEEN = 1e-3  # of the longer step: smaller parts are none
 LITTLE = 0.01  # of the longer run: smaller phases are one row
 
 
@@ -21,9 +23,11 @@ def render(comparison: Comparison) -> str:
         f"A {first}",
         f"B {second}",
         "",
-        f"{unit:<22}{'A':>16}{'B':>16}{'B - A':>10}",
+        f"{unit:<20}{'A':>18}{'B':>18}{'B - A':>10}",
     ]
-    lines += [_row(change) for change in (comparison.step, *comparison.rows)]
+    least = SEEN * max(comparison.step.before_ms, comparison.step.after_ms)
+    shown = [c for c in comparison.rows if max(c.before_ms, c.after_ms) >= least]
+    lines += [_row(change) for change in (comparison.step, *shown)]
     lines += _run(comparison)
     return "\n".join(lines) + "\n"
 
@@ -48,7 +52,7 @@ def _verdict(comparison: Comparison) -> str:
 def _row(change: Change) -> str:
     said = f"{change.difference_ms:+.3g}" if change.real else "noise"
     before, after = _figure(change.before_ms, change.before_noise_ms), _figure(change.after_ms, change.after_noise_ms)
-    return f"{wording.category(change.name)[0]:<22}{before:>16}{after:>16}{said:>10}"
+    return f"{wording.category(change.name)[0]:<20}{before:>18}{after:>18}{said:>10}"
 
 
 def _figure(ms: float, noise: float) -> str:
@@ -57,14 +61,18 @@ def _figure(ms: float, noise: float) -> str:
 
 def _run(comparison: Comparison) -> list[str]:
     """The whole runs, in seconds; nothing where neither was timed."""
-    whole = tuple(sum(row[i] for row in comparison.run) for i in (1, 2))
-    if not max(whole, default=0.0):
+    whole = _sum("whole run", comparison.run)
+    if not max(whole[1:]):
         return []
-    told = [r for r in comparison.run if max(r[1], r[2]) >= LITTLE * max(whole)]
+    told = [r for r in comparison.run if max(r[1], r[2]) >= LITTLE * max(whole[1:])]
     rest = [r for r in comparison.run if r not in told]
-    rows = [("whole run", *whole), *((wording.phase(name)[0], a, b) for name, a, b in told)]
+    rows = [whole, *((wording.phase(name)[0], a, b) for name, a, b in told)]
     if rest:
-        rows.append(("all others", sum(r[1] for r in rest), sum(r[2] for r in rest)))
-    lines = ["", f"{'s of the run':<22}{'A':>16}{'B':>16}{'B - A':>10}"]
-    lines += [f"{n:<22}{a / 1e3:>16.2f}{b / 1e3:>16.2f}{(b - a) / 1e3:>+10.2f}" for n, a, b in rows]
+        rows.append(_sum("all others", rest))
+    lines = ["", f"{'s of the run':<20}{'A':>18}{'B':>18}{'B - A':>10}"]
+    lines += [f"{n:<20}{a / 1e3:>18.2f}{b / 1e3:>18.2f}{(b - a) / 1e3:>+10.2f}" for n, a, b in rows]
     return [*lines, "", "Each run was timed once: how much of its phases is noise cannot be told."]
+
+
+def _sum(name: str, rows: Sequence[tuple[str, float, float]]) -> tuple[str, float, float]:
+    return name, sum(r[1] for r in rows), sum(r[2] for r in rows)
