@@ -261,3 +261,14 @@ def test_batches_that_worker_processes_make_are_not_called_healthy() -> None:
     found = examined(f"{COMPUTING}\n{made}\n@missing python")
     assert "input/python-input" in [u.cause for u in found.unchecked]
     assert any("worker processes" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("seen", "trained"),
+    [("@span step train start=1 end=2", True), ("@span step predict start=1 end=2", False), ("", False)],
+)
+def test_a_step_or_two_are_no_proof_that_nothing_trains(seen: str, trained: bool) -> None:
+    found = examined(f"@once\n@phase import=900\n{seen}")
+    assert found.verdict is VerdictKind.INSUFFICIENT
+    assert ("nothing that trains was seen" in found.headline) is not trained
+    assert any("let it train for longer" in row for row in found.next_steps) is trained

@@ -111,6 +111,12 @@ def test_a_tensor_that_is_kept_fills_the_memory_of_the_device_that_computed_it(t
     assert runtimes(joining.joined([finding("train.py", 4)], answer, trace)) == [None]  # another cause's
 
 
+def test_a_line_that_saves_costs_what_frequent_checkpoints_cost(trace: Trace) -> None:
+    saves = finding("train.py", 4, "host/heavy-callback")
+    answer = checkup(("host/frequent-validation", 3, 2.0), healthy=("host/heavy-callback",))
+    assert runtimes(joining.joined([saves], answer, trace)) == [Runtime("confirmed", 2.0, 200.0)]
+
+
 def test_what_was_judged_and_not_found_is_harmless(trace: Trace) -> None:
     assert runtimes(
         joining.joined([finding("train.py", 4)], replace(checkup(healthy=(MAP,)), verdict=VerdictKind.COMPUTE), trace)

@@ -142,7 +142,7 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
             return f"{said}: let the script call a function for each step, not for many"
         count = int(trace.steps.steady.sum())
         said = f"{count or 'no'} steady step{'' if count == 1 else 's'}"
-        more = "let it train for longer" if len(trace.steps) else "nothing that trains was seen"
+        more = "let it train for longer" if _trained(trace) else "nothing that trains was seen"
         return f"{said} recorded: too few to judge; {more}"
     first = gaining(findings)
     where = (_between_steps(trace, first) if first is not None else "") or _in_step(trace, kind)
@@ -254,7 +254,7 @@ def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
         yield f"after the change: slowtrain run again, then slowtrain compare {folder} NEW"
     elif failed(trace) and trace.fact("launch", "exit_code") != INTERRUPTED:
         yield _mend(trace)
-    elif not len(trace.steps):
+    elif not _trained(trace):
         yield (
             "nothing that trains was seen (a step of fit or train_on_batch, a call of a function of tf.function or "
             "jax.jit that takes a gradient, a gradient taken eagerly): give Slowtrain the script that trains; what "
@@ -266,6 +266,13 @@ def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
         yield "let it train for longer, and run it again"
     elif not findings.diagnoses:
         yield _where_to_look(trace)
+
+
+def _trained(trace: Trace) -> bool:
+    """Whether anything trained, be it for a step or two, which are too few to be a run's steps."""
+    names = {trace.names[int(n)].text for lane in ("step", "on_batch", "gradient") for n in trace.lane(lane).name}
+    told = any(e.data.get("training") for e in trace.events_of("trace"))
+    return bool(len(trace.steps)) or bool(names & {"train", "gradient"}) or told
 
 
 def _mend(trace: Trace) -> str:

@@ -17,6 +17,7 @@ from slowtrain.trace import Trace
 CONFIRMED, HARMLESS, NOT_REACHED = "confirmed", "harmless", "not reached"
 # A tensor that is kept takes memory where it was computed, of which no text tells.
 LEAKS = frozenset({"memory/host-leak", "memory/device-leak"})
+SAVES = frozenset({"host/heavy-callback", "host/frequent-validation"})  # either may tell of a line that saves
 
 # What a verdict of that kind must be explained by, before a line of that family is called harmless.
 FAMILIES = {VerdictKind.INPUT: "input/", VerdictKind.TRANSFER: "transfer/", VerdictKind.HOST: "host/"}
@@ -47,7 +48,7 @@ def _runtime(finding: Finding, several: Sequence[Finding], checkup: Checkup, rea
     if not reached.file(finding.file):
         return Runtime(NOT_REACHED)
     alike = [f for f in several if f.cause == finding.cause and reached.file(f.file)]
-    causes = LEAKS if finding.cause in LEAKS else {finding.cause}
+    causes = next((alike for alike in (LEAKS, SAVES) if finding.cause in alike), {finding.cause})
     for diagnosis in checkup.diagnoses:
         if diagnosis.cause in causes and (
             _same_place(finding, diagnosis, reached)

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowtrain.model import Place
-from slowtrain.trace import Bools, Spans, Trace
+from slowtrain.trace import Bools, Spans, Trace, stalled
 from slowtrain.trace.host import in_windows, main_thread, outermost, saves, stands_for, training_begins
 
 LEAST = 4  # that the script asks for by itself: of fewer hardly one can be left out
 # Of the training between them. A pass over as much data as the epoch trained on costs about a third of it (a forward
 # pass, of a forward and a backward one): what takes more is frequent, or large. Below that, saving makes stalls.
 SHARE = 1 / 3
+OFTEN = 0.1  # where so many steps save that none of them is a stall: what is worth a word in a step
 MOST_PLACES = 3
 
 
@@ -57,6 +58,11 @@ def checkpoints(trace: Trace) -> Saving | None:
     places = tuple(p for p in sorted(lines, key=lambda p: -lines[p]) if p is not None)
     spent, every = sum(lines.values()), float(stands_for(trace, samples).sum())
     return Saving(passes, spent, max(every - spent, 1e-9), places[:MOST_PLACES])
+
+
+def share(trace: Trace) -> float:
+    """Of the training, what checkpoints have to take for host/frequent-validation to tell of them."""
+    return SHARE if any(s.kind == "checkpoint" for s in stalled.find(trace)) else OFTEN
 
 
 def _while_training(trace: Trace, lane: str) -> Spans:

@@ -53,7 +53,8 @@ class FrequentValidation(Cause):
     At least three passes of validation inside `fit`, or four others (repeated `evaluate` calls, or runs of calls of a
     function that takes no gradient in a loop of one's own), or calls of `save` and the like between
     steps, that together take more than a third of
-    the time spent training. A third is about what a validation on as much data as was trained on costs.
+    the time spent training. A third is about what a validation on as much data as was trained on costs. Of
+    checkpoints too frequent to be rare long steps (`drift/stalls`) a tenth is enough.
 
     ## What to do
     Validate less often (`validation_freq=10`, every thousandth step), on a part of the data
@@ -164,6 +165,15 @@ class FrequentValidation(Cause):
         @span stack save start=2 end=2 line=3 times=40 every=10
         @span stack step start=7 end=7 line=2 times=40 every=10
         """,
+        # So often that no step is rare for it.
+        """
+        step     1111111111
+        python   pp........
+        device   ..kkkkkkkk
+        @fact source={"train.py":"for i in range(40):\\n    step()\\n    ckpt.write(path)\\n    manager.save()\\n"}
+        @span save CheckpointManager.save start=0 end=2 line=4 times=40 every=10
+        @span stack step start=7 end=7 line=2 times=40 every=10
+        """,
     )
     quiet = (
         # One pass for each of four models.
@@ -204,8 +214,11 @@ def _in_batches(source: Source, line: int) -> Sequence[Edit]:
 def _validation(trace: Trace) -> Validation | None:
     if not len(trace.steps):
         return None
-    ways = ((_nested(trace), LEAST), *((way(trace), saving.LEAST) for way in (_called, _by_hand, _saved)))
-    candidates = [v for v, least in ways if v is not None and v.passes >= least and v.ms > saving.SHARE * v.training_ms]
+    ways = [
+        (way(trace), LEAST if way is _nested else saving.LEAST, saving.SHARE) for way in (_nested, _called, _by_hand)
+    ]
+    ways.append((_saved(trace), saving.LEAST, saving.share(trace)))
+    candidates = [v for v, least, share in ways if v is not None and v.passes >= least and v.ms > share * v.training_ms]
     return max(candidates, key=lambda v: v.ms) if candidates else None
 
 
