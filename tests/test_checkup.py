@@ -272,3 +272,17 @@ def test_a_step_or_two_are_no_proof_that_nothing_trains(seen: str, trained: bool
     assert found.verdict is VerdictKind.INSUFFICIENT
     assert ("nothing that trains was seen" in found.headline) is not trained
     assert any("let it train for longer" in row for row in found.next_steps) is trained
+
+
+@pytest.mark.parametrize(
+    ("window", "said", "following"),
+    [
+        ("@kernels busy=0 ms=0 count=0 step=1", "it leaves out those of a few microseconds", "give each call more"),
+        ("", "let the script call a function for each step", "let Python go through the batches"),
+    ],
+)
+def test_why_steps_could_not_be_told_apart(window: str, said: str, following: str) -> None:
+    found = examined(f"step 1\n@repeat 400\n{window}")
+    assert found.verdict is VerdictKind.INSUFFICIENT
+    assert said in found.headline
+    assert any(row.startswith(following) for row in found.next_steps)

@@ -137,9 +137,7 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
             said = f"{trace.share(Category.UNATTRIBUTED):.0%} of {of} {plain(trace.step_ms)} ms could not be told apart"
             if trace.fact("profile"):  # it is there as it is
                 return said
-            if _without_windows(trace):
-                return f"{said} without the profiler's short windows: record it with them"
-            return f"{said}: let the script call a function for each step, not for many"
+            return f"{said}{_blind(trace)}"
         count = int(trace.steps.steady.sum())
         said = f"{count or 'no'} steady step{'' if count == 1 else 's'}"
         more = "let it train for longer" if _trained(trace) else "nothing that trains was seen"
@@ -268,6 +266,20 @@ def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
         yield _where_to_look(trace)
 
 
+def _unseen(trace: Trace) -> bool:
+    """Whether there was a deep window, and not one op in it: TensorFlow's profiler tells of dear ones alone."""
+    return trace.kernels is not None and not trace.kernels.count
+
+
+def _blind(trace: Trace) -> str:
+    """Why the steps of a run could not be told apart, and what to do."""
+    if _without_windows(trace):
+        return " without the profiler's short windows: record it with them"
+    if _unseen(trace):
+        return ", as the profiler saw no operation in it: it leaves out those of a few microseconds"
+    return ": let the script call a function for each step, not for many"
+
+
 def _trained(trace: Trace) -> bool:
     """Whether anything trained, be it for a step or two, which are too few to be a run's steps."""
     names = {trace.names[int(n)].text for lane in ("step", "on_batch", "gradient") for n in trace.lane(lane).name}
@@ -291,6 +303,8 @@ def _where_to_look(trace: Trace) -> str:
     if trace.untold and _without_windows(trace):
         return "record it without --no-windows (windows=False): the profiler's windows tell what a call does inside"
     if trace.untold:
+        if _unseen(trace):
+            return "give each call more to do (a larger batch, several steps in one tf.function), then run it again"
         return "let Python go through the batches and call a tf.function for each, then run it again"
     category = unexplained(trace)
     if category is Category.DISPATCH:
