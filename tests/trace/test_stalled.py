@@ -139,6 +139,25 @@ def test_where_others_want_all_processors_the_script_is_not_blamed_for_what_come
 
 
 @pytest.mark.parametrize(
+    ("busy", "said"),
+    [
+        (0.4, "nothing that was measured tells what ran in them; beside them 12 of Python of the script"),
+        (0.98, "Python of the script; beside them 47 of another kind"),
+    ],
+)
+def test_where_others_want_all_processors_what_the_script_does_itself_comes_first(busy: float, said: str) -> None:
+    """In more than a minute of steps, so that what nothing explains counts, too."""
+    text = OFTEN.replace("KIND=300 every=100", "python=300 every=1000").replace("1200", "12000")
+    text += "@more device=300 every=470\n@more device=300 every=530\n"
+    trace = drawn(text)
+    at = np.arange(50.0, float(trace.steps.end_ms[-1]), 50.0)
+    samples = {"time_ms": at, "cpu_mean_share": np.full(len(at), busy), "process_cpu_seconds": 0.5 * at / 1e3}
+    evidence = Stalls().examine(replace(trace, samples=samples))
+    assert evidence is not None
+    assert said in evidence.says
+
+
+@pytest.mark.parametrize(
     ("steps", "period"),
     [
         ([8, 11, 12, 50, 100, 101, 102], None),  # a neighbour on the machine: any number is near a multiple of two

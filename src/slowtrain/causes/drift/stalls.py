@@ -43,7 +43,8 @@ class Stalls(Cause):
     them. What has a cause of its own (callbacks, validation, tracing, full collections, a shuffle
     buffer) is told there and not here, so that nothing is claimed twice. Steps in which the whole process was stopped
     (Ctrl-Z, SIGSTOP, a frozen container) count for nothing; the report says how long it was, on Linux. Where other
-    processes leave no processor idle, what the script's own Python does irregularly counts from a minute of steps on.
+    processes leave no processor idle, what the script's own Python does irregularly counts from a minute of steps on,
+    and what nothing explains comes behind what something does.
 
     ## What to do
     What comes with a period is the script's own doing: do it less often, do less of it, or do it in a thread beside the
@@ -69,7 +70,7 @@ class Stalls(Cause):
             f"{count} stalls of {plain(each)} ms, {often}, where a step takes {plain(most.usual_ms)} ms: "
             f"{total / trace.run_ms:.0%} of the run"
         )
-        says += f"; {most.says}" if most.says else "; nothing that was measured tells what ran in them"
+        says += f"; {most.says or _untold(trace)}"
         says += _beside(trace, most)
         numbers = {
             "stalls": float(count),
@@ -138,6 +139,13 @@ class Stalls(Cause):
     )
 
 
+def _untold(trace: Trace) -> str:
+    crowd = stalled.crowd(trace)
+    if crowd >= CROWDED:
+        return f"nothing of the script's ran in them: other processes took {plain(crowd, 2)} processors and left none idle"
+    return "nothing that was measured tells what ran in them"
+
+
 def _beside(trace: Trace, most: Found) -> str:
     """The other kinds of long steps with their share of the run, those that have a cause of their own too."""
     others = [s for s in stalled.find(trace) if s is not most and s.total_ms >= LITTLE * trace.run_ms]
@@ -164,8 +172,11 @@ def _found(trace: Trace) -> list[Found]:
     """Stalls that no other cause tells of and that something explains."""
     long = trace.steps.total_ms >= LEAST_UNEXPLAINED_MS
     # Where others want all processors, the script's own thread is not woken up in time, wherever it is.
-    told = ("checkpoint", "feed") if stalled.crowd(trace) >= CROWDED else ("checkpoint", "feed", "python")
+    crowded = stalled.crowd(trace) >= CROWDED
+    told = ("checkpoint", "feed") if crowded else ("checkpoint", "feed", "python")
     found = [s for s in stalled.find(trace) if s.kind not in stalled.CLAIMED]
+    if crowded:  # the script's own first, however much the others take
+        found.sort(key=lambda s: not (s.says or s.period))
     found = [s for s in found if s.period or long or s.kind in told]
     found = [s for s in found if not _of_loops(trace, s)]
     saved = saving.checkpoints(trace)
