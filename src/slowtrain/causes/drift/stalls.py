@@ -142,7 +142,9 @@ class Stalls(Cause):
 def _untold(trace: Trace) -> str:
     crowd = stalled.crowd(trace)
     if crowd >= CROWDED:
-        return f"nothing of the script's ran in them: other processes took {plain(crowd, 2)} processors and left none idle"
+        return (
+            f"nothing of the script's ran in them: other processes took {plain(crowd, 2)} processors and left none idle"
+        )
     return "nothing that was measured tells what ran in them"
 
 
