@@ -11,10 +11,11 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType, ModuleType
+from typing import Any
 
 import pytest
 
-from slowtrain.capture import child, frames
+from slowtrain.capture import child, frames, sampling
 
 # Collections are frequent, and what runs in one of the sampler's lets the main thread go on meanwhile. Without
 # frames.uncollected() Python 3.11.7 dies of it within seconds, or finds modules where frames should be.
@@ -159,3 +160,20 @@ def test_the_projects_own_modules_are_no_packages(tmp_path: Path, monkeypatch: p
     assert [Path(file).name for file in child._modules()] == ["mine.py"]
     monkeypatch.chdir("/")
     assert os.path.realpath(frames.__file__) not in child._modules()
+
+
+def test_frames_of_a_thread_that_goes_on_are_read_once() -> None:
+    """It may return between two looks at the same frame: nothing is above it from then on."""
+
+    class Frame:
+        f_code = compile("", "library.py", "exec")
+
+        def __init__(self, *above: Any) -> None:
+            self._above = [*above, None]
+
+        @property
+        def f_back(self) -> Any:
+            return self._above.pop(0)
+
+    leaf: Any = Frame(Frame())
+    assert sampling._called_from(Frame(), leaf) == "library.py"  # type: ignore[arg-type]

@@ -78,10 +78,13 @@ def _line_before(frame: FrameType) -> int:
 
 
 def _called_from(frame: FrameType, leaf: FrameType) -> str:
-    """File of what the user's line called: Keras' own code, say, whatever library that calls in turn."""
-    below = leaf
-    while below is not frame and below.f_back is not None and below.f_back is not frame:
-        below = below.f_back
+    """File of what the user's line called: Keras' own code, say, whatever library that calls in turn.
+
+    The other thread may go on meanwhile, and a frame that returned has nothing above it any more.
+    """
+    below, above = leaf, leaf.f_back
+    while below is not frame and above is not None and above is not frame:
+        below, above = above, above.f_back
     return below.f_code.co_filename
 
 
