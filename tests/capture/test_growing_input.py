@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from slowtrain import diagnose
+from slowtrain.model import Evidence
 from slowtrain.trace import build
 
 from . import running
@@ -47,11 +48,16 @@ def test_the_stage_that_takes_longer_is_named(tmp_path: Path) -> None:
     )
     if not hasattr(gen, "iterator_get_model_proto"):
         pytest.skip("this TensorFlow does not give its counters out")
-    done = running.recorded(tmp_path / "run", running.write(tmp_path, LOOP), windows=False)
-    assert done.code == 0, done.err
-    trace = build.load(done.folder)
-    assert trace.facts.get("faults", []) == []
-    found = next(d for d in diagnose.examine(trace).diagnoses if d.cause == "drift/growing-step")
     line = LOOP.splitlines().index("ds = ds.map(heavier)") + 1
-    assert f"; its tf.data stage Map of line {line} took " in found.evidence.says
-    assert found.evidence.where[0].line == line
+    found: list[Evidence] = []
+    for turn in range(3):  # seconds of a machine that others use may drown it
+        done = running.recorded(tmp_path / f"run{turn}", running.write(tmp_path, LOOP), windows=False)
+        assert done.code == 0, done.err
+        trace = build.load(done.folder)
+        assert trace.facts.get("faults", []) == []
+        found = [d.evidence for d in diagnose.examine(trace).diagnoses if d.cause == "drift/growing-step"]
+        if found and "; its tf.data stage" in found[0].says:
+            break
+    assert found
+    assert f"; its tf.data stage Map of line {line} took " in found[0].says
+    assert found[0].where[0].line == line
