@@ -268,12 +268,12 @@ def _cells() -> dict[str, str] | None:
 def _modules() -> dict[str, str]:
     """The project's own files that the script has imported, with a digest: below its folder, no package's."""
     here = os.path.join(os.path.realpath(os.getcwd()), "")
+    installed = tuple(os.path.join(os.path.realpath(p), "") for p in {sys.prefix, sys.base_prefix})
     files = {
         os.path.realpath(f) for m in list(sys.modules.values()) if isinstance(f := getattr(m, "__file__", None), str)
     }
-    installed = tuple(os.path.join(os.path.realpath(p), "") for p in {sys.prefix, sys.base_prefix})
-    own = sorted(f for f in files if f.startswith(here) and f.endswith(".py") and not f.startswith(installed))
-    own = [f for f in own if frames.is_users_file(f)]
+    below = (f for f in files if f.startswith(here) and f.endswith(".py") and not f.startswith(installed))
+    own = sorted(filter(frames.is_users_file, below))
     return {file: hashlib.sha256(Path(file).read_bytes()).hexdigest()[:32] for file in own[:MOST_MODULES]}
 
 

@@ -532,8 +532,11 @@ front_made(vectorcallfunc call, PyObject *args)
         PyErr_SetString(PyExc_TypeError, "progress is none");
         return NULL;
     }
-    PyTypeObject *kind = call == call_step ? known_type : call == call_readback ? &PyTuple_Type : &PyDict_Type;
-    int right = !(call == call_step || call == call_readback || call == call_hook) || Py_TYPE(names) == kind;
+    PyTypeObject *kind = call == call_step       ? known_type
+                         : call == call_readback ? &PyTuple_Type
+                         : call == call_hook     ? &PyDict_Type
+                                                 : NULL; /* any */
+    int right = kind == NULL || Py_TYPE(names) == kind;
     for (Py_ssize_t i = 0; right && call == call_readback && i < PyTuple_GET_SIZE(names); i++)
         right = Py_TYPE(PyTuple_GET_ITEM(names, i)) == read_type;
     if (!right) {

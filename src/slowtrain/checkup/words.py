@@ -300,9 +300,9 @@ def _mend(trace: Trace) -> str:
 
 def _where_to_look(trace: Trace) -> str:
     """Where no cause was found."""
-    if trace.untold and _without_windows(trace):
-        return "record it without --no-windows (windows=False): the profiler's windows tell what a call does inside"
     if trace.untold:
+        if _without_windows(trace):
+            return "record it without --no-windows (windows=False): the profiler's windows tell what a call does inside"
         if _unseen(trace):
             return "give each call more to do (a larger batch, several steps in one tf.function), then run it again"
         return "let Python go through the batches and call a tf.function for each, then run it again"
