@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from slowtrain.errors import InputError
+from slowtrain.memory.record import Record, Request
 from slowtrain.model.sizing import Device, Point
 from slowtrain.report import sizing as report
 from slowtrain.trace.drawn import drawn
@@ -20,7 +21,7 @@ from slowtrain.verify.pairs import Bench
 from slowtrain.verify.probes import Candidate, Probe, Script
 from slowtrain.verify.sizing import REACH, Sizing, _next
 
-CARD = Device("a T4", 13627 << 20, "what TensorFlow took of a Tesla T4 that nobody else used, by its own log")
+CARD = Device("a T4", 13627 << 20, "what TensorFlow took of a Tesla T4 that nobody else used, by its own log", "card")
 STEPS = """
 step   1111222233334444
 device kkkkkkkkkkkkkkkk
@@ -113,7 +114,9 @@ def test_a_curve_is_of_the_device_that_was_timed_with_the_notes_of_memory(
         with pytest.raises(InputError, match="asked no allocator"):
             known.first()
         known.own = 32
-        known.recorded.append(SimpleNamespace(allocator="bfc_cpu_allocator_for_gpu"))  # type: ignore[arg-type]
+        name = "bfc_cpu_allocator_for_gpu"
+        ops = (Request("dense/MatMul", "output", 1 << 20, (), 0, None, "main", 0),)
+        known.recorded.append(sizing.Recorded(64, name, Record(name, ops, 0, 1 << 20), {}, 10.0))
         outcome = SimpleNamespace(peak_bytes=1 << 30)
         return SimpleNamespace(
             largest=lambda _: 402, outcome=lambda _: outcome, measured=[SimpleNamespace(batch=64)]

@@ -13,12 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowtrain.errors import InputError
+from slowtrain.memory.record import Record
 from slowtrain.memory.replay import Pool
 from slowtrain.trace.drawn import drawn
 from slowtrain.verify import trying
 from slowtrain.verify.probes import Probe
+from slowtrain.verify.sizing import Recorded, limited
 
 POOL = Pool(256 << 20, growth=True)
+
+
+def recorded(allocator: str, **more: Any) -> Recorded:
+    return Recorded(64, allocator, Record(allocator, (), 0, 0), {}, 10.0, **more)
 
 
 @dataclass
@@ -37,7 +43,7 @@ class World:
             return runs[batch]
 
         monkeypatch.setattr(trying, "_fits", fits)
-        monkeypatch.setattr(trying, "possible", lambda *_: True)
+        monkeypatch.setattr(trying, "limited", lambda *_: {})
         monkeypatch.setattr(trying, "time_for", lambda *_: len(self.ran) < self.left)
         return trying.tried(None, POOL, forecast)  # type: ignore[arg-type]
 
@@ -78,11 +84,25 @@ def test_where_the_data_has_no_more_what_was_tried_stands(monkeypatch: pytest.Mo
 
 def test_nothing_is_tried_that_a_container_has_no_memory_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The computer may have plenty: the kernel ends what takes more than its container may have."""
-    sizing = SimpleNamespace(recorded=[SimpleNamespace(allocator="bfc_cpu_allocator_for_gpu")])
+    sizing: Any = SimpleNamespace(recorded=[recorded("bfc_cpu_allocator_for_gpu")])
     monkeypatch.setattr("slowtrain.verify.sizing.free_bytes", lambda: POOL.limit_bytes)
-    assert not trying.possible(sizing, POOL)  # type: ignore[arg-type]
+    assert limited(sizing, POOL) is None
     monkeypatch.setattr("slowtrain.verify.sizing.free_bytes", lambda: 2 * POOL.limit_bytes)
-    assert trying.possible(sizing, POOL)  # type: ignore[arg-type]
+    assert limited(sizing, POOL) is not None
+
+
+def test_the_part_of_a_card_that_jax_takes_is_told_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = 1 << 30
+    sizing: Any = SimpleNamespace(recorded=[recorded("GPU_0_bfc", limit_bytes=whole * 3 // 4, card_bytes=whole)])
+    assert limited(sizing, POOL) == {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.25"}
+    monkeypatch.setenv("XLA_CLIENT_MEM_FRACTION", "0.5")  # with both of them JAX raises
+    assert limited(sizing, POOL) == {"XLA_CLIENT_MEM_FRACTION": "0.25"}
+    assert limited(sizing, Pool(whole, growth=False)) is None
+
+
+def test_no_limit_is_known_of_a_gpu_of_tensorflows() -> None:
+    sizing: Any = SimpleNamespace(recorded=[recorded("GPU_0_bfc")])
+    assert limited(sizing, POOL) is None
 
 
 def test_without_a_forecast_nothing_is_tried() -> None:
@@ -101,6 +121,6 @@ def test_a_run_that_had_to_be_ended_does_not_fit(
     monkeypatch.setattr(trying, "recording", lambda *_: trace)
     probe = Probe(tmp_path, 1.0, None, 30.0, stopped, 1.0)
     sizing: Any = SimpleNamespace(
-        run=lambda *_, **__: probe, bench=SimpleNamespace(script=SimpleNamespace(target="a.py"))
+        recorded=[], run=lambda *_, **__: probe, bench=SimpleNamespace(script=SimpleNamespace(target="a.py"))
     )
     assert trying._fits(sizing, POOL, 64, {}) is fits

@@ -9,6 +9,7 @@ which the reader can tell how long the device's own steps take.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,6 +23,8 @@ from slowtrain.capture.tensors import readback
 TRAINER = "keras.src.backend.jax.trainer"
 COMPILING = "/jax/core/compile/"  # JAX's own events: tracing, lowering, the backend's compiler
 TRACED, COMPILED = "jaxpr_trace_duration", "backend_compile_duration"
+# What share of a card JAX's allocator takes, the newer name first; and where neither is set.
+SHARES, SHARE = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"), 0.75
 STEPS = ("train_step", "test_step", "predict_step")  # what the compiled functions of Keras' steps are called
 
 
@@ -229,6 +232,17 @@ def memory() -> list[Callable[[], dict[str, int]]]:
         return told
 
     return [reader(d) for d in at_work().local_devices() if kind(d) == "GPU"]
+
+
+def allocator() -> dict[str, Any] | None:
+    """Of the first GPU: the bytes that JAX's allocator may take, and the share of the card that they are.
+
+    None where there is none, or it does not tell. The share: https://docs.jax.dev/en/latest/gpu_memory_allocation.html
+    """
+    first = next((d for d in at_work().local_devices() if kind(d) == "GPU"), None)
+    limit = (first.memory_stats() or {}).get("bytes_limit") if first is not None else None
+    given = [os.environ[name] for name in SHARES if os.environ.get(name)]
+    return {"limit_bytes": int(limit), "share": float(given[0]) if given else SHARE} if limit else None
 
 
 def kind(device: Any) -> str:

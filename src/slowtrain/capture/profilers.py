@@ -10,7 +10,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ End = Callable[[], None]
 def begin(folder: Path) -> End | None:
     """Starts the profiler of the framework that computes."""
     if jax.at_work() is not None:
-        return _jax(folder)
+        return jax_profile(folder, JAX_OPTIONS)
     return _tensorflow(folder) if "tensorflow" in sys.modules else None
 
 
@@ -47,17 +47,17 @@ def _tensorflow(folder: Path) -> End | None:
     return end
 
 
-def _jax(folder: Path) -> End | None:
+def jax_profile(folder: Path, options: Mapping[str, int]) -> End | None:
     module: Any = sys.modules.get(JAX_PROFILER)
     if module is None or getattr(module._profile_state, "profile_session", None) is not None:
         return None
     # jaxlib's own class, which jax.profiler.start_trace makes an object of; older versions keep it in xla_client.
     native = getattr(module, "_profiler", None) or module.xla_client.profiler
-    options = native.ProfileOptions()
-    for name, level in JAX_OPTIONS.items():
-        if hasattr(options, name):
-            setattr(options, name, level)
-    session = native.ProfilerSession(options)
+    made = native.ProfileOptions()
+    for name, level in options.items():
+        if hasattr(made, name):
+            setattr(made, name, level)
+    session = native.ProfilerSession(made)
 
     def end() -> None:
         space = session.stop()

@@ -2,23 +2,28 @@
 
 At the end it is noted what the variables take, and which of them belong to an optimizer; and which op reads which, as
 the graphs ran in the end: what memory comes back when an op ends hangs on who else still reads it.
+
+JAX's GPU has an allocator of the same kind, and a profiler of its own, which is there once JAX has opened its devices;
+what it was given stands in a folder of its own, since a script may use ``tf.data`` with it.
 """
 
 from __future__ import annotations
 
 import gc
 import json
+import math
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from slowtrain.capture.patching import on_import
+from slowtrain.capture import jax, profilers
+from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Progress
 
-FOLDER = "requests"
+FOLDER, JAX_FOLDER = "requests", "requests-jax"
 GRAPH = "graph.json"  # in it: the inputs of each op, by name
 MOST_NODES = 200_000
 OPTIONS = {"host_tracer_level": 2, "device_tracer_level": 0, "python_tracer_level": 0}
@@ -34,11 +39,14 @@ class Requests:
         self.progress = progress
         self.steps = steps
         self.leave = leave
-        self._sessions: list[Any] = []
+        self._ends: dict[str, profilers.End] = {}  # what ends a profiler and writes its file, by framework
 
     def install(self) -> None:
         on_import(self.recorder, "tensorflow", self._begin)
         on_import(self.recorder, "tensorflow.python.profiler.profiler_v2", self._only_ours)
+        on_import(self.recorder, "jax._src.xla_bridge", lambda module: replace(module, "backends", self._opening))
+        for name in (profilers.JAX_PROFILER, "jax.profiler"):
+            on_import(self.recorder, name, self._only_ours)
         self.progress.boundary = self._at_boundary
         self.recorder.at_exit.append(self._end)
 
@@ -47,12 +55,24 @@ class Requests:
 
         session = _pywrap_profiler.ProfilerSession()
         session.start(str(self.recorder.folder / FOLDER), OPTIONS)
-        self._sessions.append(session)
+        self._ends["tensorflow"] = session.export_to_tb
         self.recorder.guard("graphs", _collect)
+
+    def _opening(self, original: Wrapper) -> Wrapper:
+        def backends(*args: Any, **kwargs: Any) -> Any:
+            found = original(*args, **kwargs)
+            if "jax" not in self._ends:
+                end = self.recorder.guard("requests", profilers.jax_profile, self.recorder.folder / JAX_FOLDER, OPTIONS)
+                self._ends["jax"] = end or (lambda: None)
+            return found
+
+        return backends
 
     def _only_ours(self, module: Any) -> None:
         """There can be only one profiler; the script's own would end the probe with an error."""
-        module.start = module.stop = lambda *_, **__: None
+        for name in ("start", "stop", "start_trace", "stop_trace"):
+            if hasattr(module, name):
+                setattr(module, name, lambda *_, **__: None)
 
     def _at_boundary(self, steps: int) -> None:
         if self.progress.kind in TRAINING and steps > self.steps and threading.current_thread() is _MAIN:
@@ -63,11 +83,16 @@ class Requests:
             self.leave()
 
     def _end(self) -> None:
-        if not self._sessions:
+        if not self._ends:
             return
         self.recorder.guard("variables", lambda: self.recorder.fact("variables", variables()))
-        self.recorder.guard("requests", self._sessions.pop().export_to_tb)
-        self.recorder.guard("graphs", lambda: self._inputs(self.recorder.folder / FOLDER / GRAPH))
+        if jax.at_work() is not None:
+            self.recorder.guard("allocator", lambda: self.recorder.fact("allocator", jax.allocator()))
+        for end in self._ends.values():
+            self.recorder.guard("requests", end)
+        if "tensorflow" in self._ends:
+            self.recorder.guard("graphs", lambda: self._inputs(self.recorder.folder / FOLDER / GRAPH))
+        self._ends.clear()
         self.recorder.fact("requests", {"steps": self.progress.steps, "kind": self.progress.kind})
 
     def _inputs(self, file: Path) -> None:
@@ -99,26 +124,38 @@ def _collect() -> None:
 
 
 def variables() -> dict[str, int]:
-    """Bytes of all variables that are alive: those of optimizers, the others that are trained, and the rest."""
-    tensorflow = sys.modules["tensorflow"]
+    """Bytes of all variables that are alive: those of optimizers, the others that are trained, and the rest.
+
+    A JAX script's own arrays are no variables: what they are for is not known.
+    """
+    kind, size = _kind()
     found: dict[int, Any] = {}
     optimizers: set[int] = set()
     for one in gc.get_objects():
-        kind = type(one)
-        if issubclass(kind, tensorflow.Variable):
+        if issubclass(type(one), kind):
             found[id(one)] = one
-        elif hasattr(kind, "apply_gradients") and hasattr(kind, "variables"):
-            optimizers.update(id(v) for v in _of_optimizer(one))
+        elif hasattr(type(one), "apply_gradients") and hasattr(type(one), "variables"):
+            optimizers.update(id(v) for v in _of_optimizer(one, kind))
     totals = {"optimizer": 0, "trained": 0, "other": 0}
     for key, variable in list(found.items())[:MOST_VARIABLES]:
-        size = int(variable.dtype.size) * (int(variable.shape.num_elements() or 0))
         part = "optimizer" if key in optimizers else "trained" if variable.trainable else "other"
-        totals[part] += size
+        totals[part] += size(variable)
     return totals
 
 
-def _of_optimizer(optimizer: Any) -> list[Any]:
+def _kind() -> tuple[Any, Callable[[Any], int]]:
+    """The class of the framework's variables, and what gives the bytes of one."""
+    if jax.at_work() is not None:
+        module = sys.modules.get("keras.src.backend.common.variables")
+        kind = getattr(module, "Variable", None) or getattr(module, "KerasVariable", ())
+        # Their values are taken away while Keras trains; shape and dtype stay.
+        return kind, lambda v: math.prod(v.shape) * int(sys.modules["jax"].numpy.dtype(v.dtype).itemsize)
+    kind = sys.modules["tensorflow"].Variable
+    return kind, lambda v: int(v.dtype.size) * (int(v.shape.num_elements() or 0))
+
+
+def _of_optimizer(optimizer: Any, kind: Any) -> list[Any]:
     known = optimizer.variables
     known = known() if callable(known) else known
-    # Keras 3 wraps them; of TensorFlow's own, ``value`` is a method.
-    return [v if callable(getattr(v, "value", None)) else getattr(v, "value", v) for v in known]
+    # Keras 3 wraps TensorFlow's; of TensorFlow's own, ``value`` is a method.
+    return [v if isinstance(v, kind) or callable(getattr(v, "value", None)) else getattr(v, "value", v) for v in known]

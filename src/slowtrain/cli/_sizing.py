@@ -24,7 +24,7 @@ def device(text: str | None) -> Device | None:
 
     if text is None:
         found = cards.here(Gpus().facts()["devices"])
-        return Device(f"this computer's {found[0]}", *found[1:]) if found is not None else None
+        return Device(f"this computer's {found[0]}", *found[1:], "here") if found is not None else None
     size = cards.size_bytes(text)
     if size is not None:
         if size < LEAST_BYTES:
@@ -32,7 +32,7 @@ def device(text: str | None) -> Device | None:
         return Device(text, size, "as it was given")
     card = cards.find(text)
     article = "an" if card.name[0] in "AEFHILMNORSX" else "a"  # letters and names by how they are spoken
-    return Device(f"{article} {card.name}", card.usable_mib << 20, cards.seen(card))
+    return Device(f"{article} {card.name}", card.usable_mib << 20, cards.seen(card), "card")
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from slowtrain.memory.replay import Outcome
 from slowtrain.memory.scaling import Requests
 from slowtrain.model.sizing import Need
 
-PARTS = ("parameters", "optimizer", "gradients", "activations", "input", "workspace", "other")
+PARTS = ("parameters", "optimizer", "gradients", "activations", "input", "workspace", "step", "other")
 _CALL = re.compile(r"^(?:.*/)?(?:Stateful)?PartitionedCall(?:_\d+)?/")  # a function in a function
 _OPTIMIZER = re.compile(
     r"(^|/)(adam\w*|sgd|rm_?sprop|nadam|lion|adagrad|ftrl|lamb|adafactor|adadelta)(_\d+)?/", re.IGNORECASE
@@ -31,7 +31,7 @@ def need(requests: Requests, batch: int, outcome: Outcome, variables: Mapping[st
         if request.released is None and not _of_input(request):
             lasting += size
             continue
-        part = part_of(request)
+        part = part_of(request) if requests.measured.record.named else "step"
         held[part] += size
         if part == "activations":
             layers[layer_of(request.op)] += size

@@ -47,6 +47,11 @@ class Record:
     peak_bytes: int  # as the allocator counted while it was recorded
     readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    @property
+    def named(self) -> bool:
+        """Whether requests tell which op made them. XLA's programs, whole steps of them on JAX, ask without a name."""
+        return any(r.op for r in self.requests)
+
 
 def find(folder: Path) -> Path | None:
     return next(iter(sorted(folder.rglob("*.xplane.pb"))), None)

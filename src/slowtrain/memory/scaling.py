@@ -4,6 +4,9 @@ A request is found again in the other record by its op, its kind and which of it
 name (the input's buffers, constants folded), or one that the other record does not know (a copy that only happens
 where two threads meet), keeps its size where the other record has that size too; else, or where its shape holds the
 batch, it follows the batch. So does what comes once for every sample. Nothing shrinks as the batch grows.
+
+Where no request has a name, as of XLA's programs, those whose sizes differ are found again by their place from the end:
+the steps, which are alike, come last, after what compiling tried.
 """
 
 from __future__ import annotations
@@ -91,6 +94,8 @@ def foretold(first: Measured, second: Measured, third: Measured) -> Requests:
 
 def _twins(others: Sequence[Request], mine: Measured) -> list[float | None]:
     """The size that each request had in the other record; None where it follows the batch."""
+    if not mine.record.named:
+        return _twins_by_place(others, mine)
     by_op: dict[tuple[str, str], list[int]] = {}
     for request in others:
         by_op.setdefault(_key(request), []).append(request.size_bytes)
@@ -107,6 +112,17 @@ def _twins(others: Sequence[Request], mine: Measured) -> list[float | None]:
             found.append(float(request.size_bytes))
         else:
             found.append(None)
+    return found
+
+
+def _twins_by_place(others: Sequence[Request], mine: Measured) -> list[float | None]:
+    requests = mine.record.requests
+    theirs, ours = ({r.size_bytes for r in all_} for all_ in (others, requests))
+    found: list[float | None] = [float(r.size_bytes) if r.size_bytes in theirs else None for r in requests]
+    varied = [at for at, size in enumerate(found) if size is None]
+    twins = [r.size_bytes for r in others if r.size_bytes not in ours]
+    for at, size in zip(reversed(varied), reversed(twins), strict=False):
+        found[at] = float(size)
     return found
 
 

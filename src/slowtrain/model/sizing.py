@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Device:
-    """Memory to fit into. ``source`` says where its size is from."""
+    """Memory to fit into. ``source`` says where its size is from.
+
+    ``known``: by its size alone (``given``), as a card of the table (``card``), or as this computer's (``here``).
+    """
 
     name: str
     limit_bytes: int
     source: str
+    known: str = "given"
 
 
 @dataclass(frozen=True)

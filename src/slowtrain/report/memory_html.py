@@ -17,6 +17,7 @@ COLOURS = {
     "activations": "device",
     "input": "input",
     "workspace": "dispatch",
+    "step": "device",
     "other": "unattributed",
 }
 

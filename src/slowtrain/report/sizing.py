@@ -25,6 +25,7 @@ PARTS = {
     "activations": "outputs kept for the way back",
     "input": "batches on their way to the model",
     "workspace": "what ops take while they work",
+    "step": "activations, gradients, input and workspace, which XLA's program takes without names",
     "other": "constants, data held in memory, larger pieces than asked for",
 }
 

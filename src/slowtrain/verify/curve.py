@@ -16,7 +16,7 @@ from slowtrain.trace import Trace, beside, build
 from slowtrain.verify import needs
 from slowtrain.verify.pairs import Bench
 from slowtrain.verify.probes import Rule, Treatment
-from slowtrain.verify.sizing import NoRecord, Sizing, batch_of, measure
+from slowtrain.verify.sizing import NoRecord, Sizing, batch_of, given_out, measure
 
 GAIN = 0.1  # of a doubling: less is not worth the memory, nor the change of training
 BELOW = 2  # halvings of the script's own batch that are tried, to see where it stands
@@ -26,7 +26,7 @@ STUDENT_95 = 2.365  # of 8 values
 PAST = 2  # doublings beyond the knee that are still measured, since one may have been disturbed
 MOST = 1 << 20
 LEAST_S = 10.0  # a probe's own time, at the least
-UNRECORDED = "memory and limit are not told: no allocator of TensorFlow's serves what computes these steps"
+UNRECORDED = "memory and limit are not told: no record is kept here of the memory of what computes these steps"
 
 
 def curve(
@@ -51,6 +51,7 @@ def curve(
         found = measure(sizing, None) if device is not None or own is None else None
     except NoRecord:
         device, said = None, [UNRECORDED]
+    device = given_out(sizing, device) if found is not None else device
     limit = found.largest(Pool(device.limit_bytes, growth)) if found is not None and device is not None else None
     points, ended = _points(sizing, found, limit, BELOW if own is None else 0, MOST if most is None else most)
     if not points:

@@ -10,7 +10,7 @@ from slowtrain.memory.replay import Pool, replay
 from slowtrain.memory.sized import NO_LIMIT_BYTES, Sized, unlimited
 from slowtrain.model.sizing import Device, MemoryAnswer
 from slowtrain.verify.pairs import Bench
-from slowtrain.verify.sizing import Sizing, measure
+from slowtrain.verify.sizing import Sizing, given_out, measure
 from slowtrain.verify.trying import Tried, tried
 
 CPU_NOTE = (
@@ -18,12 +18,18 @@ CPU_NOTE = (
     "libraries take other workspace, and data and batches that lie in the host's memory are counted here"
 )
 
+XLA_NOTE = (
+    "XLA keeps what a compiled step needs while it runs (activations, gradients, workspace) in one buffer, so that "
+    "they are not told apart here"
+)
 ALIKE = 0.01  # of a peak: two figures that differ by less need no word
 
 
 def memory(bench: Bench, device: Device | None, *, growth: bool = False) -> MemoryAnswer:
     """Raises ``InputError`` for a script that cannot be measured."""
     sizing = Sizing(bench)
+    sizing.first()
+    device = given_out(sizing, device)
     pool = Pool(device.limit_bytes, growth) if device is not None else None
     found = measure(sizing, pool)
     bench.say("replaying what was recorded")
@@ -83,10 +89,12 @@ def _fits(found: Sized, own: int, pool: Pool, trial: Tried) -> bool:
 
 def notes(sizing: Sizing, found: Sized, largest: int | None, device: Device | None) -> Iterator[str]:
     """What the reader has to know of memory that was measured so, and of the largest batch."""
-    if device is not None and not device.source.startswith("as it"):
+    if device is not None and device.known != "given":
         yield f"{device.name} is counted as {device.limit_bytes >> 20:,} MiB: {device.source}"
     if "cpu" in sizing.recorded[0].allocator:
         yield CPU_NOTE
+    if not sizing.recorded[0].record.named:
+        yield XLA_NOTE
     reached = found.measured[-1].batch
     if largest and largest > 2.5 * reached:
         yield f"the largest batch is {largest / reached:,.0f} times the largest that was measured ({reached:,})"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from slowtrain.capture.requests import FOLDER, GRAPH
+from slowtrain.capture.jax import SHARES
+from slowtrain.capture.requests import FOLDER, GRAPH, JAX_FOLDER
 from slowtrain.errors import InputError
 from slowtrain.machine.facts import free_bytes
 from slowtrain.memory import record
@@ -16,6 +19,7 @@ from slowtrain.memory.record import Record
 from slowtrain.memory.replay import Pool
 from slowtrain.memory.scaling import Measured
 from slowtrain.memory.sized import Sized, sized
+from slowtrain.model.sizing import Device
 from slowtrain.trace import Trace, build
 from slowtrain.verify import probes
 from slowtrain.verify.pairs import Bench
@@ -38,13 +42,18 @@ SPARE_SHARE = 0.8  # of the host's free memory, that a probe on the CPU may take
 
 @dataclass(frozen=True)
 class Recorded:
-    """One probe: the allocator's record at ``batch``, and bytes of variables by kind."""
+    """One probe: the allocator's record at ``batch``, and bytes of variables by kind.
+
+    ``limit_bytes``: what the allocator may take, where it tells; ``card_bytes``: of how much.
+    """
 
     batch: int
     allocator: str
     record: Record
     variables: dict[str, int]
     seconds: float
+    limit_bytes: int | None = None
+    card_bytes: int | None = None
 
     @property
     def measured(self) -> Measured:
@@ -52,7 +61,7 @@ class Recorded:
 
 
 class NoRecord(InputError):
-    """What computes the script's steps has no allocator of TensorFlow's: they can be timed, and no more."""
+    """What computes the script's steps has no allocator that keeps a record: they can be timed, and no more."""
 
 
 class Sizing:
@@ -92,7 +101,7 @@ class Sizing:
     def _record(self, batch: int | None, what: str) -> Recorded:
         treatment = Treatment(requests=STEPS, environment={**ALLOCATOR, LIMIT: str(max(spare_bytes() >> 20, 64))})
         probe = self.run(batch, what, treatment, Rule(seconds=0.0))
-        if probe.failed and not (probe.folder / FOLDER).exists():
+        if probe.failed and not any((probe.folder / name).exists() for name in (FOLDER, JAX_FOLDER)):
             raise InputError(f"{self.bench.script.target} failed in a probe ({what}): {probe.failed}")
         trace = recording(probe, self.bench.script.target)
         taken = batch_of(trace)
@@ -107,20 +116,23 @@ class Sizing:
             )
         self.facts = self.facts or trace.facts
         backend = computing(trace)
-        if backend != "tensorflow":
+        records = _records(probe.folder, backend)
+        if backend != "tensorflow" and not records:
             self.own = taken
             raise NoRecord(
                 f"{self.bench.script.target} computes with {BACKENDS.get(backend, backend)}, of whose memory "
-                "TensorFlow's allocator keeps no record: slowtrain batch times its steps at other batches, and "
+                "no record is kept here: slowtrain batch times its steps at other batches, and "
                 "slowtrain oom reads the log of a run that was short of memory"
             )
-        file = record.find(probe.folder / FOLDER)
-        records = record.read(file, probe.folder / FOLDER / GRAPH) if file is not None else {}
         if not records:
             raise InputError(f"{self.bench.script.target} asked no allocator of TensorFlow's for memory while it ran")
-        name = next((n for n in records if "gpu" in n.lower() and "cpu" not in n.lower()), max(records))
-        facts = trace.fact("variables")
-        found = Recorded(taken, name, records[name], dict(facts) if isinstance(facts, dict) else {}, probe.wall_s)
+        name = next((n for n in records if _of_gpu(n)), max(records))
+        facts, told = trace.fact("variables"), trace.fact("allocator") or {}
+        limit = told.get("limit_bytes")
+        found = Recorded(
+            taken, name, records[name], dict(facts) if isinstance(facts, dict) else {}, probe.wall_s,
+            limit_bytes=limit, card_bytes=int(limit / told["share"]) if limit else None,
+        )  # fmt: skip
         self.recorded.append(found)
         return found
 
@@ -145,8 +157,8 @@ class Sizing:
 
 def measure(sizing: Sizing, pool: Pool | None) -> Sized:
     """Two probes, and, where the answer lies far beyond them, more on the way to it while there is time."""
-    if not sizing.recorded:
-        first = sizing.first()
+    if len(sizing.recorded) < 2:
+        first = sizing.recorded[0] if sizing.recorded else sizing.first()
         sizing.at(first.batch // 2 if first.batch >= 2 * FIRST_BATCH else 2 * first.batch)
     found = sized([r.measured for r in sizing.recorded])
     for _ in range(MOST_ROUNDS if pool is not None else 0):
@@ -161,6 +173,34 @@ def measure(sizing: Sizing, pool: Pool | None) -> Sized:
             break  # the data has no more, or this computer has less memory than the card: what is known stands
         found = sized([r.measured for r in sizing.recorded])
     return found
+
+
+def given_out(sizing: Sizing, device: Device | None) -> Device | None:
+    """The device as the script's framework gives out its memory: sizes of cards are what TensorFlow takes of them."""
+    first = sizing.recorded[0] if sizing.recorded else None
+    if device is None or device.known == "given" or first is None or not first.card_bytes or not first.limit_bytes:
+        return device
+    share = first.limit_bytes / first.card_bytes
+    if device.known == "here":
+        source = f"JAX's allocator takes {share:.0%} of it, by its own word"
+        return replace(device, limit_bytes=first.limit_bytes, source=source)
+    source = f"JAX's allocator takes {share:.0%} of a card here; for the whole stands {device.source}, which is less"
+    return replace(device, limit_bytes=int(device.limit_bytes * share), source=source)
+
+
+def limited(sizing: Sizing, pool: Pool) -> dict[str, str] | None:
+    """The environment in which the allocator of the probes takes no more than the pool; None where there is none such.
+
+    A CPU's and JAX's are told from outside, if this computer has so much free, or JAX may take so much of the card.
+    """
+    first = sizing.recorded[0] if sizing.recorded else None
+    if first is None:
+        return None
+    if first.card_bytes and first.limit_bytes:
+        name = next((n for n in SHARES if os.environ.get(n)), SHARES[-1])
+        return {name: repr(pool.limit_bytes / first.card_bytes)} if pool.limit_bytes <= first.limit_bytes else None
+    on_cpu = "cpu" in first.allocator and pool.limit_bytes <= spare_bytes()
+    return {**ALLOCATOR, LIMIT: str(pool.limit_bytes >> 20)} if on_cpu else None
 
 
 def spare_bytes() -> int:
@@ -186,6 +226,20 @@ def time_for(sizing: Sizing, batch: int) -> bool:
 def computing(trace: Trace) -> str:
     """The framework that takes the steps, as Keras names it."""
     return "jax" if trace.on_jax else trace.fact("keras", "backend") or "tensorflow"
+
+
+def _records(folder: Path, backend: str) -> dict[str, Record]:
+    """By the allocator's name; of JAX those of its GPU alone, since its CPU has none."""
+    where = {"tensorflow": FOLDER, "jax": JAX_FOLDER}.get(backend)
+    file = record.find(folder / where) if where is not None else None
+    found = record.read(file, folder / FOLDER / GRAPH) if file is not None else {}
+    return found if backend == "tensorflow" else {name: one for name, one in found.items() if _of_gpu(name)}
+
+
+def _of_gpu(allocator: str) -> bool:
+    """``GPU_0_bfc``; and not pinned memory of the host's, ``xla_gpu_host_bfc`` or ``bfc_cpu_allocator_for_gpu``."""
+    name = allocator.lower()
+    return "gpu" in name and "cpu" not in name and "host" not in name
 
 
 def batch_of(trace: Trace) -> int:

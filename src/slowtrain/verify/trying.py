@@ -1,7 +1,7 @@
 """Batches beyond the forecast, tried: a few steps under the device's limit, where this computer can give as much.
 
 Which of its ops a run begins first differs from run to run, so a forecast that has to hold in every order is low.
-TensorFlow's allocator on the CPU is of the same kind as a card's, and takes its limit from outside.
+TensorFlow's allocator on the CPU is of the same kind as a card's, and takes its limit from outside; so does JAX's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from slowtrain.errors import InputError
 from slowtrain.memory.replay import Pool
 from slowtrain.verify.probes import Rule, Treatment
-from slowtrain.verify.sizing import ALLOCATOR, LIMIT, STEPS, Sizing, batch_of, recording, spare_bytes, time_for
+from slowtrain.verify.sizing import STEPS, Sizing, batch_of, limited, recording, time_for
 
 OUTWARD = 1.04  # times the batch, then its square, and so on, until one does not fit
 FURTHEST = 1.4
@@ -32,12 +32,6 @@ class Tried:
     runs: tuple[tuple[int, bool], ...] = ()
 
 
-def possible(sizing: Sizing, pool: Pool) -> bool:
-    """Whether the requests were a CPU's, and this computer has as much memory free as the device has in all."""
-    on_cpu = bool(sizing.recorded) and "cpu" in sizing.recorded[0].allocator
-    return on_cpu and pool.limit_bytes <= spare_bytes()
-
-
 def tried(sizing: Sizing, pool: Pool, forecast: int) -> Tried:
     """From the forecast outwards, then between what fitted and what did not, while there is time.
 
@@ -45,7 +39,7 @@ def tried(sizing: Sizing, pool: Pool, forecast: int) -> Tried:
     """
     runs: dict[int, bool] = {}
     batch = forecast
-    if forecast >= 1 and possible(sizing, pool):
+    if forecast >= 1 and limited(sizing, pool) is not None:
         with contextlib.suppress(InputError):  # the data has no such batch: the forecast stands
             batch = _search(sizing, pool, forecast, runs)
     return Tried(batch, tuple(sorted(runs.items())))
@@ -85,9 +79,8 @@ def _reached(sizing: Sizing, pool: Pool, batch: int, runs: dict[int, bool]) -> b
 def _fits(sizing: Sizing, pool: Pool, batch: int, runs: dict[int, bool]) -> bool:
     """Raises ``InputError`` where no step took so many samples."""
     if batch not in runs:
-        limit = pool.limit_bytes >> 20
-        treatment = Treatment(environment={**ALLOCATOR, LIMIT: str(limit)})
-        what = f"whether a batch of {batch} fits {limit:,} MiB"
+        treatment = Treatment(environment=limited(sizing, pool) or {})
+        what = f"whether a batch of {batch} fits {pool.limit_bytes >> 20:,} MiB"
         probe = sizing.run(batch, what, treatment, Rule(seconds=1e-3, steps=STEPS), longest_s=LONGEST_S)
         fitted = probe.failed is None
         if fitted:
