@@ -10,6 +10,9 @@ clinic/memory.json as they come, and what is there is not measured again; ``--an
 that has changed: what fits has not. With ``--records`` the probes' records are kept in a folder, and where there is one
 of about the same batch no probe is run again. ``--before CMD`` stands before every process (nice, say; no lock that
 others hold, for the minute is counted with it).
+
+With ``KERAS_BACKEND=jax`` and a GPU the models run on JAX, whose own allocator gets the limit as a share of the card.
+Keep that in another file (``--json``).
 """
 
 from __future__ import annotations
@@ -37,12 +40,16 @@ EXHAUSTED = 7
 NEAR = 1.25  # times as large or as small: a kept record of that batch is taken in place of a probe
 
 
-def fits(name: str, batch: int, limit: int, before: list[str]) -> bool:
+def fits(name: str, batch: int, limit: int, card_bytes: int | None, before: list[str]) -> bool:
     """One process. Raises ``RuntimeError`` where it fails for another reason."""
-    environment = {
-        **os.environ, "TF_CPU_ALLOCATOR_USE_BFC": "true", "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(limit),
-        "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1",
-    }  # fmt: skip
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
+    if card_bytes:
+        environment["XLA_PYTHON_CLIENT_MEM_FRACTION"] = repr((limit << 20) / card_bytes)
+    else:
+        environment |= {
+            "TF_CPU_ALLOCATOR_USE_BFC": "true", "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(limit),
+            "TF_ENABLE_ONEDNN_OPTS": "0", "CUDA_VISIBLE_DEVICES": "-1",
+        }  # fmt: skip
     argv = [*before, sys.executable, str(SCRIPT), name, str(batch)]
     try:
         done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=LONGEST_S, check=False)
@@ -91,7 +98,7 @@ def foretell(name: str, limits: list[int], known: dict[str, dict], records: Path
         sizing = Kept(Bench(script, Path(folder) / "runs", time.monotonic() + 900, say=lambda t: print(f"  {t}")))
         for limit in sorted(wanted):
             begun = time.monotonic()
-            pool = Pool(limit << 20, growth=True)
+            pool = Pool(limit << 20, growth=os.environ.get("KERAS_BACKEND") != "jax")
             found = measure(sizing, pool)
             row = known.setdefault(f"{name}/{limit}", {})
             row["replayed"] = found.largest(pool)
@@ -100,6 +107,7 @@ def foretell(name: str, limits: list[int], known: dict[str, dict], records: Path
             row["probed"] = [m.batch for m in found.measured]
             row["peaks"] = {str(m.batch): m.record.peak_bytes for m in found.measured}
             row["error_share"] = found.error_share
+            row["card_bytes"] = sizing.recorded[0].card_bytes
             row["foretelling_s"] = round(time.monotonic() - begun, 1)
             write()
 
@@ -110,7 +118,7 @@ def search(name: str, limit: int, row: dict, before: list[str], write) -> None:
 
     def fit(batch: int) -> bool:
         if str(batch) not in tried:
-            tried[str(batch)] = fits(name, batch, limit, before)
+            tried[str(batch)] = fits(name, batch, limit, row.get("card_bytes"), before)
             write()
             print(f"  {name} {limit} MiB, batch {batch}: {'fits' if tried[str(batch)] else 'exhausted'}", flush=True)
         return tried[str(batch)]

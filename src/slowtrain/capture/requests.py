@@ -39,6 +39,7 @@ class Requests:
         self.progress = progress
         self.steps = steps
         self.leave = leave
+        self._looked = False
         self._ends: dict[str, profilers.End] = {}  # what ends a profiler and writes its file, by framework
 
     def install(self) -> None:
@@ -75,7 +76,11 @@ class Requests:
                 setattr(module, name, lambda *_, **__: None)
 
     def _at_boundary(self, steps: int) -> None:
-        if self.progress.kind in TRAINING and steps > self.steps and threading.current_thread() is _MAIN:
+        if self.progress.kind not in TRAINING or threading.current_thread() is not _MAIN:
+            return
+        if steps == self.steps:
+            self._look()
+        if steps > self.steps:
             self.recorder.fact("stopped_ns", now())
             self._end()
             self.recorder.guard("notes", self._note)
@@ -85,15 +90,22 @@ class Requests:
     def _end(self) -> None:
         if not self._ends:
             return
-        self.recorder.guard("variables", lambda: self.recorder.fact("variables", variables()))
-        if jax.at_work() is not None:
-            self.recorder.guard("allocator", lambda: self.recorder.fact("allocator", jax.allocator()))
+        self._look()
         for end in self._ends.values():
             self.recorder.guard("requests", end)
         if "tensorflow" in self._ends:
             self.recorder.guard("graphs", lambda: self._inputs(self.recorder.folder / FOLDER / GRAPH))
         self._ends.clear()
         self.recorder.fact("requests", {"steps": self.progress.steps, "kind": self.progress.kind})
+
+    def _look(self) -> None:
+        """Once: a script may end with its last step, after which JAX has closed its devices before we are called."""
+        if self._looked:
+            return
+        self._looked = True
+        self.recorder.guard("variables", lambda: self.recorder.fact("variables", variables()))
+        if jax.at_work() is not None:
+            self.recorder.guard("allocator", lambda: self.recorder.fact("allocator", jax.allocator()))
 
     def _inputs(self, file: Path) -> None:
         from tensorflow.python.eager import context

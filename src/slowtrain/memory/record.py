@@ -13,6 +13,7 @@ from slowtrain.trace import Bools, names, pools, xplane
 STATS = (
     "allocator_name", "requested_bytes", "allocation_bytes", "bytes_allocated", "addr", "tf_op", "region_type", "shape",
 )  # fmt: skip
+COMPILING = "tf_pjrt_compile"  # threads in which JAX compiles, and times one kernel against another
 
 
 @dataclass(frozen=True)
@@ -121,23 +122,31 @@ def _rows(line: xplane.Line, wanted: Bools | None, called: Mapping[int, str]) ->
 
 
 def _paired(name: str, rows: list[_Row], readers: Mapping[str, tuple[str, ...]]) -> Record:
-    """Each request with its release, by address. What was taken before the record began is one lump."""
+    """Each request with its release, by address. What was taken before the record began is one lump.
+
+    Without what JAX's compiler tried on the device: it does with less where it finds less.
+    """
     first = rows[0]
     before = max(first.in_use - first.size if first.taken else first.in_use + first.size, 0)
     open_at: dict[int, int] = {}
+    tried: dict[int, int] = {}  # what the compiler holds: bytes by address
+    peak = 0
     found: list[tuple[_Row, int, int | None, str]] = []
     for at, row in enumerate(rows):
-        if row.taken:
+        if row.taken and row.line.startswith(COMPILING):
+            tried[row.address] = row.size
+        elif row.taken:
             open_at[row.address] = len(found)
             found.append((row, at, None, ""))
-        else:
+        elif tried.pop(row.address, None) is None:
             index = open_at.pop(row.address, None)
             if index is not None:
                 found[index] = (*found[index][:2], at, row.line)
+        peak = max(peak, row.in_use - sum(tried.values()))
     requests = tuple(
         Request(r.op, r.kind, r.requested, _shape(r.shape), at, end, r.line, r.at_ps, by) for r, at, end, by in found
     )
-    return Record(name, requests, before, max(r.in_use for r in rows), readers)
+    return Record(name, requests, before, peak, readers)
 
 
 def _shape(text: str) -> tuple[int, ...]:

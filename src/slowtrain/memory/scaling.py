@@ -5,8 +5,8 @@ name (the input's buffers, constants folded), or one that the other record does 
 where two threads meet), keeps its size where the other record has that size too; else, or where its shape holds the
 batch, it follows the batch. So does what comes once for every sample. Nothing shrinks as the batch grows.
 
-Where no request has a name, as of XLA's programs, those whose sizes differ are found again by their place from the end:
-the steps, which are alike, come last, after what compiling tried.
+Where no request has a name, as of XLA's programs, they are found again by their place, counted from the end: the same
+script asks in the same order, and its steps come last.
 """
 
 from __future__ import annotations
@@ -117,13 +117,10 @@ def _twins(others: Sequence[Request], mine: Measured) -> list[float | None]:
 
 def _twins_by_place(others: Sequence[Request], mine: Measured) -> list[float | None]:
     requests = mine.record.requests
-    theirs, ours = ({r.size_bytes for r in all_} for all_ in (others, requests))
-    found: list[float | None] = [float(r.size_bytes) if r.size_bytes in theirs else None for r in requests]
-    varied = [at for at, size in enumerate(found) if size is None]
-    twins = [r.size_bytes for r in others if r.size_bytes not in ours]
-    for at, size in zip(reversed(varied), reversed(twins), strict=False):
-        found[at] = float(size)
-    return found
+    theirs = {r.size_bytes for r in others}
+    more = max(len(requests) - len(others), 0)
+    found = [float(r.size_bytes) if r.size_bytes in theirs else None for r in requests[:more]]
+    return [*found, *(float(r.size_bytes) for r in others[len(others) - (len(requests) - more) :])]
 
 
 def _key(request: Request) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,16 +23,26 @@ class Sized:
     measured: tuple[Measured, ...]  # by batch
     orders: tuple[Requests, ...]
     error_share: float | None
-    margin_share: float  # of the limit, kept free: see ``sized``
+    margin_share: float  # by which a forecast may be too low: see ``sized``
 
     def outcome(self, batch: int, pool: Pool | None = None, *, holders: bool = False) -> Outcome:
         """Without a pool: in one without end, of the kind in which the records were made."""
-        return replay(self.orders[0], batch, pool or unlimited(self.measured[-1]), holders=holders)
+        return replay(self.requests(batch), batch, pool or unlimited(self.measured[-1]), holders=holders)
+
+    def requests(self, batch: int) -> Requests:
+        """XLA chooses other kernels for other batches: by its records next to that batch, else by the largest."""
+        if self.measured[-1].record.named:
+            return self.orders[0]
+        batches = [m.batch for m in self.measured]
+        above = min(max(bisect_left(batches, batch), 1), len(batches) - 1)
+        small, large = self.measured[above - 1], self.measured[above]
+        return scale(small, large, order=small if batch <= small.batch else large)
 
     def fits(self, batch: int, pool: Pool) -> bool:
         """In every order that was seen, and with the margin kept free."""
-        less = Pool(int(pool.limit_bytes * (1 - self.margin_share)), pool.growth)
-        return all(replay(order, batch, p).fits for order in self.orders for p in (less, pool))
+        less = Pool(int(pool.limit_bytes / (1 + self.margin_share)), pool.growth)
+        orders = self.orders if self.measured[-1].record.named else (self.requests(batch),)
+        return all(replay(order, batch, p).fits for order in orders for p in (less, pool))
 
     def largest(self, pool: Pool) -> int:
         """The largest batch that fits, with all those just below it; 0 where none does."""
@@ -55,7 +66,8 @@ class Sized:
 def sized(measured: Sequence[Measured]) -> Sized:
     """Raises ``ValueError`` for fewer than two batches.
 
-    Kept free is what forecasts of larger probes were too low by, and a hundredth at the least.
+    Kept free is what forecasts of larger probes were too low by, and a hundredth at the least; of XLA's programs, by
+    the last of these alone, since small batches are computed by other kernels.
     """
     known = tuple(sorted(measured, key=lambda m: m.batch))
     if len(known) < 2:
@@ -63,7 +75,8 @@ def sized(measured: Sequence[Measured]) -> Sized:
     errors = [_error(*three) for three in zip(known, known[1:], known[2:], strict=False)]
     high = known[-1]
     orders = (scale(known[-2], high), *(scale(one, high, order=one) for one in reversed(known[:-1])))
-    return Sized(known, orders, max(map(abs, errors), default=None), max([LEAST_MARGIN, *errors]))
+    counted = errors if high.record.named else errors[-1:]
+    return Sized(known, orders, max(map(abs, errors), default=None), max([LEAST_MARGIN, *counted]))
 
 
 def unlimited(measured: Measured) -> Pool:

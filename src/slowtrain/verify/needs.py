@@ -42,7 +42,7 @@ def memory(bench: Bench, device: Device | None, *, growth: bool = False) -> Memo
     return MemoryAnswer(
         script=bench.script.target,
         allocator=sizing.recorded[0].allocator,
-        need=parts.need(found.orders[0], own, at_own, sizing.recorded[0].variables),
+        need=parts.need(found.requests(own), own, at_own, sizing.recorded[0].variables),
         device=device,
         fits=_fits(found, own, pool, trial) if pool is not None and trial is not None else None,
         largest_batch=largest,
@@ -73,7 +73,9 @@ def _apart(found: Sized, own: int, replayed: int, pool: Pool | None) -> Iterator
 
 def _varied(found: Sized, own: int, pool: Pool) -> Iterator[str]:
     """How far peaks are apart by the order of ops alone, which is another in every run."""
-    peaks = [replay(order, own, pool).peak_bytes for order in found.orders]
+    peaks = [replay(order, own, pool).peak_bytes for order in found.orders if order.measured.record.named]
+    if not peaks:
+        return
     if max(peaks) > (1 + ALIKE) * min(peaks):
         low, high = (f"{peak / (1 << 20):,.0f}" for peak in (min(peaks), max(peaks)))
         yield (
