@@ -31,7 +31,7 @@ class Photos(keras.utils.PyDataset):
         picture = np.full((16, 32, 32, 3), 0.5, "float32")
         for _ in range(100):
             picture = np.clip(picture * 1.01, 0, 1)  # the hot line
-        return picture, np.zeros(16)
+        return picture, np.zeros(16, "float32")
 
 keras.utils.set_random_seed(1)
 layers = [keras.layers.Input((32, 32, 3)), keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(1)]

@@ -91,17 +91,8 @@ def test_nothing_is_tried_that_a_container_has_no_memory_for(monkeypatch: pytest
     assert limited(sizing, POOL) is not None
 
 
-def test_the_part_of_a_card_that_jax_takes_is_told_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = 1 << 30
-    sizing: Any = SimpleNamespace(recorded=[recorded("GPU_0_bfc", limit_bytes=whole * 3 // 4, card_bytes=whole)])
-    assert limited(sizing, POOL) == {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.25"}
-    monkeypatch.setenv("XLA_CLIENT_MEM_FRACTION", "0.5")  # with both of them JAX raises
-    assert limited(sizing, POOL) == {"XLA_CLIENT_MEM_FRACTION": "0.25"}
-    assert limited(sizing, Pool(whole, growth=False)) is None
-
-
-def test_no_limit_is_known_of_a_gpu_of_tensorflows() -> None:
-    sizing: Any = SimpleNamespace(recorded=[recorded("GPU_0_bfc")])
+def test_nothing_is_tried_on_a_gpu() -> None:
+    sizing: Any = SimpleNamespace(recorded=[recorded("GPU_0_bfc", limit_bytes=64 << 30, card_bytes=80 << 30)])
     assert limited(sizing, POOL) is None
 
 

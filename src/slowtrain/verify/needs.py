@@ -20,7 +20,8 @@ CPU_NOTE = (
 
 XLA_NOTE = (
     "XLA keeps what a compiled step needs while it runs (activations, gradients, workspace) in one buffer, so that "
-    "they are not told apart here"
+    "they are not told apart here; where a step does not fit it computes some of them twice, so that more may fit than "
+    "is foretold"
 )
 ALIKE = 0.01  # of a peak: two figures that differ by less need no word
 

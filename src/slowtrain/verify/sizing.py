@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from slowtrain.capture.jax import SHARES
 from slowtrain.capture.requests import FOLDER, GRAPH, JAX_FOLDER
 from slowtrain.errors import InputError
 from slowtrain.machine.facts import free_bytes
@@ -191,15 +189,10 @@ def given_out(sizing: Sizing, device: Device | None) -> Device | None:
 def limited(sizing: Sizing, pool: Pool) -> dict[str, str] | None:
     """The environment in which the allocator of the probes takes no more than the pool; None where there is none such.
 
-    A CPU's and JAX's are told from outside, if this computer has so much free, or JAX may take so much of the card.
+    A CPU's is told from outside, if this computer has so much free. JAX's could be told its share of a GPU, but is not:
+    its executions fail unseen until somebody waits for them, and XLA makes another program where it has less memory.
     """
-    first = sizing.recorded[0] if sizing.recorded else None
-    if first is None:
-        return None
-    if first.card_bytes and first.limit_bytes:
-        name = next((n for n in SHARES if os.environ.get(n)), SHARES[-1])
-        return {name: repr(pool.limit_bytes / first.card_bytes)} if pool.limit_bytes <= first.limit_bytes else None
-    on_cpu = "cpu" in first.allocator and pool.limit_bytes <= spare_bytes()
+    on_cpu = bool(sizing.recorded) and "cpu" in sizing.recorded[0].allocator and pool.limit_bytes <= spare_bytes()
     return {**ALLOCATOR, LIMIT: str(pool.limit_bytes >> 20)} if on_cpu else None
 
 

@@ -1,7 +1,7 @@
 """Batches beyond the forecast, tried: a few steps under the device's limit, where this computer can give as much.
 
 Which of its ops a run begins first differs from run to run, so a forecast that has to hold in every order is low.
-TensorFlow's allocator on the CPU is of the same kind as a card's, and takes its limit from outside; so does JAX's.
+TensorFlow's allocator on the CPU is of the same kind as a card's, and takes its limit from outside.
 """
 
 from __future__ import annotations
