@@ -73,6 +73,14 @@ def test_a_forecast_that_does_not_fit_is_taken_back(monkeypatch: pytest.MonkeyPa
     assert dict(found.runs)[100] is False
 
 
+def test_a_forecast_just_below_what_failed_is_tried_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An edge that is not sharp: 104 fitted once, and nothing between it and what would be the answer."""
+    world = World(lambda batch: batch == 104 or batch <= 98)
+    found = world.tried(monkeypatch, 100)
+    assert 100 in world.ran
+    assert 90 <= found.batch <= 97
+
+
 def test_where_the_data_has_no_more_what_was_tried_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     def fits(batch: int) -> bool:
         if batch > 130:
