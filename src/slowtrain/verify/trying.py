@@ -57,20 +57,21 @@ def _search(sizing: Sizing, pool: Pool, forecast: int, runs: dict[int, bool]) ->
         middle = (low + high) // 2
         low, high = (middle, high) if _reached(sizing, pool, middle, runs) else (low, middle)
     while low > forecast and time_for(sizing, low):
-        below = dict.fromkeys(max(int(low * share), forecast) for share in BELOW)
-        failed = next((b for b in below if not _fits(sizing, pool, b, runs)), None)
-        if failed is None:
-            return min(below)
-        low = failed
+        below = [int(low * share) for share in BELOW]
+        failed = next((b for b in below if b > forecast and not _fits(sizing, pool, b, runs)), None)
+        if failed is None and below[-1] > forecast:
+            return below[-1]
+        low = failed or forecast
     return _taken_back(sizing, pool, forecast, runs)
 
 
 def _taken_back(sizing: Sizing, pool: Pool, forecast: int, runs: dict[int, bool]) -> int:
-    """The forecast where it fits, or has no time to be tried; else less, where several sizes have to."""
+    """The forecast, where it and what is just below it fit or have no time to be tried; else less, by the same rule."""
     low = forecast
-    around: tuple[float, ...] = (1.0,)
-    while low > 1 and time_for(sizing, low) and not all(_fits(sizing, pool, int(low * s), runs) for s in around):
-        low, around = int(low * LOWER), (1.0, *BELOW[:2])
+    while low > 1 and time_for(sizing, low):
+        if all(_fits(sizing, pool, int(low * share), runs) for share in (1.0, *BELOW[:2])):
+            break
+        low = int(low * LOWER)
     return low
 
 
