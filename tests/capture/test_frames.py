@@ -147,6 +147,15 @@ def test_packages_are_nobody_s_own_wherever_they_were_installed(file: str, mine:
     assert frames.is_users_file(file) is mine
 
 
+def test_folders_that_packages_were_installed_into_are_nobodys_own(tmp_path: Path) -> None:
+    """`pip install --target`, and the folder on PYTHONPATH, as clusters and function services have it."""
+    for name in ("theirs/keras-3.15.1.dist-info", "mine", "both/keras-3.15.1.dist-info"):
+        (tmp_path / name).mkdir(parents=True)
+    path = os.pathsep.join(str(tmp_path / name) for name in ("theirs", "mine", "both", "gone"))
+    assert frames.installed_into(path, [str(tmp_path / "both")]) == (f"{tmp_path / 'theirs'}{os.sep}",)
+    assert frames.installed_into("", []) == ()
+
+
 def test_the_projects_own_modules_are_no_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Started in a home folder, which holds what `pip install --user` installs as well."""
     for name, file in (("mine", "lib/mine.py"), ("theirs", ".local/lib/python3/site-packages/theirs.py")):

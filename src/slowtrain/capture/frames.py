@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import site as _site
 import sys
 import sysconfig
+from collections.abc import Iterable
 from inspect import CO_OPTIMIZED
 from types import CodeType, FrameType
 from typing import Any
@@ -28,7 +30,28 @@ _LIBRARY = tuple(
 )
 # Where packages lie that this interpreter does not know of by itself: of `pip install --user`, on PYTHONPATH.
 _PACKAGES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
+INSTALLED = ".dist-info"  # what every installed package leaves beside itself
 _known: dict[str, bool] = {}  # by file: a code object is costly to look up, for its hash is made of all it holds
+
+
+def installed_into(path: str, own: Iterable[str]) -> tuple[str, ...]:
+    """Of the folders of a ``PYTHONPATH`` those that packages were installed into (``pip install --target``).
+
+    ``own`` are folders of the user's own code, whatever else was installed there.
+    """
+    kept = {os.path.realpath(folder) for folder in own}
+    found = []
+    for folder in {os.path.realpath(one) for one in path.split(os.pathsep) if one} - kept:
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            if any(entry.name.endswith(INSTALLED) for entry in entries):
+                found.append(folder + os.sep)
+    return tuple(found)
+
+
+_FOREIGN = _LIBRARY + installed_into(
+    os.environ.get("PYTHONPATH", ""),
+    (os.getcwd(), *(os.path.dirname(one) for one in sys.orig_argv[1:] if one.endswith(".py"))),
+)
 
 
 def is_user(code: CodeType) -> bool:
@@ -52,7 +75,7 @@ def is_users_file(name: str) -> bool:
 
 
 def _packaged(path: str) -> bool:
-    return path.startswith(_LIBRARY) or any(folder in path for folder in _PACKAGES)
+    return path.startswith(_FOREIGN) or any(folder in path for folder in _PACKAGES)
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:

@@ -57,8 +57,9 @@ def installed(path: Path) -> bool:
 
 
 def _own_path() -> list[Path]:
-    """``PYTHONPATH``, and the folders of what is installed for development."""
-    return [Path(one) for one in sys.path if one and not installed(Path(one))]
+    """``PYTHONPATH``, and the folders of what is installed for development; no folder that packages were put into."""
+    folders = [Path(one) for one in sys.path if one and not installed(Path(one))]
+    return [folder for folder in folders if not any(folder.glob("*.dist-info"))]
 
 
 def _imported(source: Source) -> Iterator[tuple[int, str]]:
