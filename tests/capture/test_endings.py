@@ -17,6 +17,7 @@ import pytest
 
 from slowtrain.capture import launch
 from slowtrain.errors import InputError
+from slowtrain.files import recordings
 from slowtrain.trace import recording
 
 from . import running
@@ -102,7 +103,7 @@ def test_a_disk_on_which_nothing_fits_any_more(tmp_path: Path, monkeypatch: pyte
     launch.ended(tmp_path, {**about, "heard": ["x" * 100_000]}, 4, 100)
     assert json.loads((tmp_path / launch.LAUNCH_FILE).read_text()) == noted
     assert sorted(file.name for file in tmp_path.iterdir()) == ["ended.txt", launch.LAUNCH_FILE]
-    assert recording.ended(tmp_path) == "its disk is full"
+    assert recordings.ended(tmp_path) == "its disk is full"
 
 
 def test_a_folder_that_is_removed(tmp_path: Path) -> None:

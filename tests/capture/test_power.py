@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from slowtrain.files import recordings
 from slowtrain.trace import recording
 
 from . import running
@@ -112,8 +113,8 @@ def test_a_second_before_the_power_went_is_there(tmp_path: Path) -> None:
         lost = tmp_path / f"lost-{seed}"
         lost.mkdir()
         for name, file in disk_at(log, begun + at_ms / 1e3, folder).items():
-            if name in (recording.FILE, f"{recording.FILE}-wal"):
+            if name in (recordings.FILE, f"{recordings.FILE}-wal"):
                 (lost / name).write_bytes(file.cut(chance))
-        shutil.copy(folder / recording.LAUNCH, lost)
+        shutil.copy(folder / recordings.LAUNCH, lost)
         left = recording.read(lost)
         assert at_ms - left.lanes["gc"].end_ms[-1] < 1000

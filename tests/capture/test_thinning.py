@@ -18,6 +18,7 @@ from slowtrain.capture.samplethinning import MOST_SAMPLES
 from slowtrain.capture.stops import LANE, STOPPED
 from slowtrain.capture.thinning import FIRST, LEAST_BYTES
 from slowtrain.errors import InputError
+from slowtrain.files import recordings
 from slowtrain.trace import build, recording
 
 from . import made_up
@@ -83,7 +84,7 @@ def test_what_cannot_be_thinned_ends_it_in_time(tmp_path: Path) -> None:
             break
     assert not recorder.active
     assert size(tmp_path) < LEAST_BYTES
-    assert "--max-disk" in recording.ended(tmp_path)
+    assert "--max-disk" in recordings.ended(tmp_path)
     assert recording.read(tmp_path).facts
 
 

@@ -9,18 +9,25 @@ import statistics
 import subprocess
 import sys
 import time
+from array import array
 from pathlib import Path
 
 import pytest
 
 import slowtrain
+from slowtrain.capture.store import Store
 
 pytestmark = pytest.mark.alone
 
 COMMAND = [sys.executable, "-m", "slowtrain"]
 # Goal: 200 ms. A machine that runs tests for others at the same time gets some room; an import
 # of NumPy or TensorFlow, which is what this guards against, is caught by name below.
-HEAVY = {"numpy", "tensorflow", "keras", "rich", "psutil", "wrapt", "pynvml"}
+FRAMEWORKS = {"tensorflow", "keras", "tf_keras", "jax", "torch"}
+HEAVY = {*FRAMEWORKS, "numpy", "rich", "psutil", "wrapt", "pynvml"}
+TESTS = Path(__file__).parent.parent
+PROFILE = TESTS / "trace" / "data" / "v100.xplane.pb"
+LOG = TESTS / "dumps" / "data" / "tf221-mlp.log.gz"
+FACTS = TESTS / "machine" / "fixtures" / "healthy_t4.json"
 MOST_SECONDS = 0.2 if "CI" not in os.environ else 0.6
 
 
@@ -86,14 +93,60 @@ def test_it_answers_at_once(arguments: tuple[str, ...]) -> None:
     assert statistics.median(seconds) < MOST_SECONDS, seconds
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["explain", "input/unprefetched-input"], ["explain"]], ids=" ".join)
-def test_nothing_heavy_is_imported(arguments: list[str], tmp_path: Path) -> None:
-    code = (
-        "import sys, slowtrain.cli as cli\n"
-        f"cli.main({arguments!r})\n"
-        f"print({HEAVY!r} & set(sys.modules), file=sys.stderr)"
+def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
+    """Neither by what computes nothing, nor before what is missing is said."""
+    recorded(tmp_path / "run")
+    (tmp_path / "run" / "checkup.json").write_text("{}", encoding="utf-8")
+    lines = [
+        "--help", "explain", "explain input/unprefetched-input", "explain missing", "run --help", "runs --out .",
+        f"diagnose --list {PROFILE}", f"oom {LOG}", "oom missing", "run missing", "report missing",
+        "compare run missing", "compare missing run", "diagnose missing", "cut missing --from-ms 0 --out cut",
+        "watch missing", "watch --out missing", "runs --out missing", "lint --recording missing .",
+    ]  # fmt: skip
+    assert imported(HEAVY, lines, tmp_path) == {line: set() for line in lines}
+
+
+def test_no_framework_is_imported_to_answer(tmp_path: Path) -> None:
+    recorded(tmp_path / "run")
+    (tmp_path / "train.py").write_text(
+        "import tensorflow as tf\n\ntf.data.Dataset.range(3).map(print)\n", encoding="utf-8"
     )
-    assert in_process_of_its_own(code, tmp_path).stderr == "set()\n"
+    lines = [
+        "report run", "compare run run", "watch --once run", f"diagnose {PROFILE}", "lint missing",
+        "lint train.py", "lint --recording run train.py", f"doctor --from {FACTS}", "doctor --from missing",
+        f"cut {PROFILE} --from-ms 0 --out cut.xplane.pb",
+    ]  # fmt: skip
+    assert imported(FRAMEWORKS, lines, tmp_path) == {line: set() for line in lines}
+
+
+def imported(watched: set[str], lines: list[str], folder: Path) -> dict[str, set[str]]:
+    """Command line -> which of these modules a process of its own has imported when it is done, in ``folder``.
+
+    Lines that name something ``missing`` are told so, and all others answered.
+    """
+    code = f"import sys, slowtrain.cli as cli\nprint(cli.main(), *({watched!r} & set(sys.modules)), file=sys.stderr)"
+    found = {}
+    for line in lines:
+        command = [sys.executable, "-c", code, *line.split()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=folder)
+        code_and_modules = done.stderr.splitlines()[-1].split()
+        assert code_and_modules[0] in ({"2"} if "missing" in line else {"0", "1"}), done.stderr
+        found[line] = set(code_and_modules[1:])
+    return found
+
+
+def recorded(folder: Path) -> None:
+    """A recording of forty steps."""
+    folder.mkdir()
+    store = Store(folder)
+    store.begin()
+    store.names([(1, "step", "train", {}), (2, "loop", "fit", {})])
+    rows = [(1, 10**9 + i * 10**7, 10**9 + i * 10**7 + 8 * 10**6, 77, 1) for i in range(40)]
+    store.spans(array("q", [n for row in [*rows, (2, 10**9, 14 * 10**8, 77, 0)] for n in row]).tobytes())
+    store.fact("child", {"pid": 1, "begun_ns": 5 * 10**8})
+    store.commit()
+    (folder / "launch.json").write_text('{"start_ns": 400000000, "end_ns": 2000000000}', encoding="utf-8")
+    store.close()
 
 
 @pytest.mark.parametrize(

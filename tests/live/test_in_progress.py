@@ -9,8 +9,8 @@ import pytest
 
 from slowtrain.cli import watch
 from slowtrain.errors import InputError
+from slowtrain.files import recordings
 from slowtrain.machine import process
-from slowtrain.trace import recording
 
 Begin = Callable[[str], Path]
 
@@ -26,12 +26,12 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begin:
     def begin(where: str) -> Path:
         folder = tmp_path / where
         folder.mkdir(parents=True)
-        (folder / recording.FILE).write_bytes(b"")
-        (folder / recording.LAUNCH).write_text("{}")
+        (folder / recordings.FILE).write_bytes(b"")
+        (folder / recordings.LAUNCH).write_text("{}")
         entry = proc / str(100 + len(list(proc.glob("*"))))
         for part in ("fd", "fdinfo"):
             (entry / part).mkdir(parents=True)
-        (entry / "fd" / "7").symlink_to(folder / recording.FILE)
+        (entry / "fd" / "7").symlink_to(folder / recordings.FILE)
         (entry / "fdinfo" / "7").write_text("pos:\t0\nflags:\t02100002\nmnt_id:\t29\n")
         return folder
 
@@ -42,7 +42,7 @@ def test_one_that_was_started_elsewhere(begun: Begin) -> None:
     assert watch.in_progress() is None
     folder = begun("project/slowtrain-runs/train-1")
     assert watch.in_progress() == folder
-    (folder / recording.LAUNCH).write_text('{"end_ns": 5}')  # what it forked may live on with its file open
+    (folder / recordings.LAUNCH).write_text('{"end_ns": 5}')  # what it forked may live on with its file open
     assert watch.in_progress() is None
 
 

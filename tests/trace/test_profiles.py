@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from slowtrain.errors import InputError
-from slowtrain.trace import profiles, xplane
+from slowtrain.files import profiles
+from slowtrain.trace import xplane
 
 TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
 

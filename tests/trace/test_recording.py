@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from slowtrain.capture.store import SCHEMA, VERSION, Store
 from slowtrain.errors import InputError
+from slowtrain.files import recordings
 from slowtrain.trace import build, recording
 
 
@@ -99,7 +100,7 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 
 def test_an_empty_file(tmp_path: Path) -> None:
-    (tmp_path / recording.FILE).write_bytes(b"")
+    (tmp_path / recordings.FILE).write_bytes(b"")
     assert "empty recording" in one_line(tmp_path)
 
 
@@ -154,7 +155,7 @@ CHANGES: dict[str, Callable[[sqlite3.Connection], object]] = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_hostile_content(name: str, tmp_path: Path) -> None:
     make(tmp_path)
-    with sqlite3.connect(tmp_path / recording.FILE) as database:
+    with sqlite3.connect(tmp_path / recordings.FILE) as database:
         CHANGES[name](database)
     begun = time.monotonic()
     assert "record" in one_line(tmp_path)
@@ -163,7 +164,7 @@ def test_hostile_content(name: str, tmp_path: Path) -> None:
 
 def test_hostile_names_are_kept_short_and_printed_plain(tmp_path: Path) -> None:
     make(tmp_path)
-    with sqlite3.connect(tmp_path / recording.FILE) as database:
+    with sqlite3.connect(tmp_path / recordings.FILE) as database:
         database.execute("UPDATE name SET name = ?", ("\x1b[31m" + "x" * 1_000_000,))
         database.execute("UPDATE event SET name = ?", ("\x1b]0;owned\x07" * 100_000,))
     raw = recording.read(tmp_path)
@@ -185,7 +186,7 @@ def test_launch_file_damaged(tmp_path: Path) -> None:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     folder = tmp_path_factory.mktemp("whole")
     make(folder)
-    return (folder / recording.FILE).read_bytes()
+    return (folder / recordings.FILE).read_bytes()
 
 
 @pytest.mark.fuzz
@@ -197,7 +198,7 @@ def test_flipped_bytes(whole: bytes, tmp_path_factory: pytest.TempPathFactory, s
     data, dice = bytearray(whole), random.Random(seed)
     for _ in range(flips):
         data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
-    (folder / recording.FILE).write_bytes(data)
+    (folder / recordings.FILE).write_bytes(data)
     _read_or_refuse(folder)
 
 
@@ -206,7 +207,7 @@ def test_flipped_bytes(whole: bytes, tmp_path_factory: pytest.TempPathFactory, s
 @given(keep=st.floats(0, 1))
 def test_cut_short(whole: bytes, tmp_path_factory: pytest.TempPathFactory, keep: float) -> None:
     folder = tmp_path_factory.mktemp("cut")
-    (folder / recording.FILE).write_bytes(whole[: int(len(whole) * keep)])
+    (folder / recordings.FILE).write_bytes(whole[: int(len(whole) * keep)])
     _read_or_refuse(folder)
 
 
@@ -218,7 +219,7 @@ def _read_or_refuse(folder: Path) -> None:
 
 
 def _change(folder: Path, *statements: str) -> None:
-    database = sqlite3.connect(folder / recording.FILE, isolation_level=None)
+    database = sqlite3.connect(folder / recordings.FILE, isolation_level=None)
     for statement in statements:
         database.execute(statement)
     database.close()
@@ -226,7 +227,7 @@ def _change(folder: Path, *statements: str) -> None:
 
 def test_an_empty_recording_is_a_run_without_steps(tmp_path: Path) -> None:
     """A process that ended before the recorder wrote anything but the tables."""
-    database = sqlite3.connect(tmp_path / recording.FILE)
+    database = sqlite3.connect(tmp_path / recordings.FILE)
     database.executescript(SCHEMA + f"PRAGMA user_version={VERSION};")
     database.close()
     trace = build.load(tmp_path)

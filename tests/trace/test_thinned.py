@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from slowtrain.errors import InputError
+from slowtrain.files import recordings
 from slowtrain.model import Category
-from slowtrain.trace import Trace, build, recording, thinned
+from slowtrain.trace import Trace, build, thinned
 
 from ..capture import made_up  # noqa: TID252  tests are no package
 
@@ -174,7 +175,7 @@ def test_what_is_left_of_a_hole_is_bounded() -> None:
 @pytest.mark.parametrize("damage", [b"", b"x" * 50, zlib.compress(b"\xff" * 8), zlib.compress(bytes(8) + b"{}")])
 def test_a_damaged_summary(damage: bytes, tmp_path: Path) -> None:
     folder = made_up.record(tmp_path / "run", 90_000, 16_000_000)
-    database = sqlite3.connect(folder / recording.FILE)
+    database = sqlite3.connect(folder / recordings.FILE)
     database.execute("UPDATE hole SET data = ? WHERE first = (SELECT min(first) FROM hole)", (damage,))
     database.commit()
     database.close()

@@ -32,6 +32,9 @@ class Answer:
 
     def give(self) -> Checkup:
         """Raises ``InputError`` when the recording cannot be read or a report not be written."""
+        from slowtrain.files import recordings
+
+        recordings.require(self.folder)  # before what takes longer to import
         from slowtrain.report import json
 
         found = examine(self.folder)
@@ -71,7 +74,8 @@ def examine_profile(
     from slowtrain.checkup import checkup
     from slowtrain.checkup.given import join
     from slowtrain.cli import _facts
-    from slowtrain.trace import profiled, profiles
+    from slowtrain.files import profiles
+    from slowtrain.trace import profiled
 
     kept, dropped = profiles.distinct(files)
     said = [f"{copy.name} is byte for byte {twin.name}: read once" for copy, twin in dropped]

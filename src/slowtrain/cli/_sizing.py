@@ -61,7 +61,9 @@ def add_recording(parser: argparse.ArgumentParser) -> None:
 
 def check_recording(args: argparse.Namespace) -> None:
     """Raises ``InputError`` where what was named is no recording."""
-    if args.recording is not None and not (args.recording / "recording.sqlite").exists():
+    from slowtrain.files import recordings
+
+    if args.recording is not None and not recordings.is_recording(args.recording):
         raise InputError(f"{args.recording} is no recording; give the folder that slowtrain run wrote")
 
 

@@ -18,6 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
+    from slowtrain.files import recordings
+
+    recordings.require(args.before, args.after)  # before what takes longer to import
     from slowtrain.compare import compare
     from slowtrain.report import comparison
     from slowtrain.trace import build

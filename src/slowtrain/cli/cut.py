@@ -34,13 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli import _answer
-    from slowtrain.trace import cut, xplane
-
     if args.steps is not None and (args.from_ms is not None or args.to_ms is not None):
         raise InputError("--steps says where to cut; give it alone, without --from-ms and --to-ms")
     start_ps, end_ps = (0, 0) if args.steps is not None else _range(args.from_ms, args.to_ms)
     source = _only_file(args.profile)
+    from slowtrain.cli import _answer
+    from slowtrain.trace import cut, xplane  # which take longer to import than what came so far
+
     if args.steps is not None:
         start_ps, end_ps = _steps(source, args.steps)
     if args.out.exists() and args.out.samefile(source):
@@ -86,7 +86,7 @@ def _steps(source: Path, count: int) -> tuple[int, int]:
 
 def _only_file(path: Path) -> Path:
     """The profile at ``path``, or the newest below it."""
-    from slowtrain.trace import profiles
+    from slowtrain.files import profiles
 
     session = profiles.find(path)[0]
     files, _ = profiles.distinct(session.files)

@@ -39,10 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.cli._answer import examine_profile, tell
     from slowtrain.errors import InputError
-    from slowtrain.machine import document
-    from slowtrain.trace import profiles, recording
+    from slowtrain.files import profiles, recordings
 
     sessions = profiles.find(args.path)
     if args.list:
@@ -58,8 +56,11 @@ def main(args: argparse.Namespace) -> int:
         sessions = named
     chosen, older = sessions[0], len(sessions) - 1
     notes = [f"the newest of {older + 1} profiles, {chosen.name}; --list shows the others"] if older else []
-    if (args.path / recording.FILE).exists():
+    if recordings.is_recording(args.path):
         notes.append(f"slowtrain report {args.path} answers from the whole recording: this is its newest window")
+    from slowtrain.cli._answer import examine_profile, tell  # which takes longer to import than what came so far
+    from slowtrain.machine import document
+
     facts = None if args.facts is None else document.read(args.facts)
     found = examine_profile(chosen.files, args.path, notes, facts=facts, given=args.facts)
     tell(found, html=args.html, json=args.json)

@@ -53,12 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
+    _check(args)  # before what takes longer to import
     from dataclasses import replace
 
     from slowtrain.lint import baseline, fixing, lint, settings
     from slowtrain.model.findings import FileError
 
-    _check(args)
     paths = args.paths or ["."]
     chosen = settings.load(paths, config=args.config, select=_names(args.select), ignore=_names(args.ignore))
     found = lint(paths, chosen, fixes=_fixes(args), processes=args.processes)
@@ -84,6 +84,8 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
+    from slowtrain.files import recordings
+
     if args.processes is not None and args.processes < 1:
         raise InputError(f"--processes {args.processes}: at least one")
     if args.diff and (args.format != "text" or args.statistics):
@@ -92,6 +94,8 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("--statistics is text; count what --format json gives")
     if args.write_baseline is not None and (args.fix or args.unsafe_fixes or args.diff or args.baseline):
         raise InputError("--write-baseline goes without --baseline, --fix, --unsafe-fixes and --diff")
+    if args.recording is not None:
+        recordings.require(args.recording)
 
 
 def _fixes(args: argparse.Namespace) -> frozenset[Effect]:

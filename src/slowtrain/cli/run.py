@@ -60,21 +60,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.capture import launch, sizes, thinning
     from slowtrain.cli import _target
-    from slowtrain.cli._answer import Answer, Progress, writable
-    from slowtrain.cli._live import Live
-    from slowtrain.trace import recording
-    from slowtrain.watch import telling
 
-    _target.check(args.script, args.module)
+    _target.check(args.script, args.module)  # before what takes longer to import
+    from slowtrain.capture import launch, sizes, thinning
+    from slowtrain.cli._answer import Answer, Progress, writable
+    from slowtrain.files import recordings
+
     writable(args.html, args.json)
     max_bytes = sizes.parse("--max-disk", args.max_disk, least=thinning.LEAST_BYTES) if args.max_disk else None
-    told = telling.command(args.alert_command) if args.alert_command else None
+    told, live = None, None
+    if args.alert_command:
+        from slowtrain.watch import telling
+
+        told = telling.command(args.alert_command)
     folder = launch.new_folder(args.out, Path(args.script).stem if not args.module else args.script)
     argv = launch.command(args.script, args.arguments, args.module)
     progress = Progress(folder)
-    live = Live(folder, told, shown=args.live) if args.live or told is not None else None
+    if args.live or told is not None:
+        from slowtrain.cli._live import Live
+
+        live = Live(folder, told, shown=args.live)
     # Where the answer goes to standard output, the script's own output has to go elsewhere.
     stdout = sys.stderr if args.json == "-" else None
     try:
@@ -90,7 +96,7 @@ def main(args: argparse.Namespace) -> int:
     finally:
         if live is not None:
             live.close()
-    ended = recording.ended(folder)
+    ended = recordings.ended(folder)
     if ended:
         progress.warn(f"the recording ended before the script did ({ended}); what follows is of the part before")
     progress.say("reading the recording")

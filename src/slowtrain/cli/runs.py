@@ -23,11 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from slowtrain.trace import recording
+    from slowtrain.files import recordings
 
     if not args.out.is_dir():
         raise InputError(f"{args.out} does not exist; `slowtrain run SCRIPT` makes the first recording")
-    folders = [f for f in args.out.iterdir() if recording.is_recording(f)]
+    folders = [f for f in args.out.iterdir() if recordings.is_recording(f)]
     for folder in sorted(folders, key=lambda f: f.stat().st_mtime, reverse=True):
         print(f"{folder}  {_summary(folder)}")
     if not folders:

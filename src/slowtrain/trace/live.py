@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from slowtrain.errors import InputError
+from slowtrain.files import recordings
 from slowtrain.trace import Event, Ints, Name, Spans, recording
 from slowtrain.trace.history import Histories
 from slowtrain.trace.recording import MAX_CHUNK_BYTES, WRONG, Recording
@@ -68,10 +69,10 @@ class Follower:
 
     def look(self) -> None:
         """Takes in what was written since the last look."""
-        self.launch = recording._launch(self.folder) or self.launch
-        if not recording.is_recording(self.folder):
-            if self._first and (not self.launch or "end_ns" in self.launch):
-                recording.read(self.folder)  # says what is wrong with it
+        self.launch = recordings.launched(self.folder) or self.launch
+        if not recordings.is_recording(self.folder):
+            if self._first:
+                recordings.require_begun(self.folder)
             self.gone = not self._first
             return
         try:
@@ -89,7 +90,7 @@ class Follower:
             return  # its file is being made
         if not 1 <= version <= recording.VERSION:
             recording._check(self.folder, database)
-        self.ended = recording.ended(self.folder)
+        self.ended = recordings.ended(self.folder)
         database.execute("BEGIN")  # one state of the file for all that follows
         self._take_facts(database)
         self._take_names(database)
@@ -336,7 +337,7 @@ def _ending_since(events: deque[Event], since_ns: int) -> Iterable[Event]:
 
 
 def _opened(folder: Path) -> sqlite3.Connection:
-    uri = f"{(folder / recording.FILE).resolve().as_uri()}?mode=ro"
+    uri = f"{(folder / recordings.FILE).resolve().as_uri()}?mode=ro"
     database = sqlite3.connect(uri, uri=True, timeout=TRIED_S, isolation_level=None)
     database.execute("PRAGMA trusted_schema=OFF")
     deadline = time.monotonic() + recording.MOST_SECONDS

@@ -22,13 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slowtrain.errors import InputError
+from slowtrain.files.recordings import FILE, ended, launched, require
 from slowtrain.trace import NO_INTS, Event, Ints, Name, Spans, thinned
 
-FILE = "recording.sqlite"
-LAUNCH = "launch.json"
-ENDED = "ended.txt"
 VERSION = 2  # 1: everything is there; 2: parts were thinned (:mod:`slowtrain.trace.thinned`)
-FAILED = "failed.txt"
 TABLES = frozenset({"name", "chunk", "event", "fact", "sample", "pipeline"})
 MAX_CHUNK_BYTES = 1 << 26
 MAX_SPANS = 100_000_000
@@ -64,14 +61,9 @@ class Recording:
     pieces: Mapping[str, Ints] = field(default_factory=dict)
 
 
-def is_recording(path: Path) -> bool:
-    return (path / FILE).is_file()
-
-
 def read(folder: Path) -> Recording:
     """Raises ``InputError`` when the folder holds no recording, a newer one, or a damaged one."""
-    if not is_recording(folder):
-        raise InputError(_absent(folder))
+    require(folder)
     try:
         with _opened(folder) as database:
             return _read(folder, database)
@@ -82,13 +74,6 @@ def read(folder: Path) -> Recording:
 def damaged(folder: Path, error: Exception) -> InputError:
     what = " ".join(str(error).split())[:120] or type(error).__name__
     return InputError(f"{folder} holds a damaged recording ({what}); record the run again")
-
-
-def _absent(folder: Path) -> str:
-    failed = _first_line(folder / FAILED)
-    if failed:
-        return f"the recorder could not start in that process ({failed})"
-    return f"{folder} is not a recording: it has no {FILE}; make one with `slowtrain run SCRIPT`"
 
 
 @contextlib.contextmanager
@@ -119,7 +104,7 @@ def _connect(folder: Path, timeout: float = 5.0) -> sqlite3.Connection:
 
 
 def _read(folder: Path, database: sqlite3.Connection) -> Recording:
-    launch = _launch(folder)
+    launch = launched(folder)
     database.execute("BEGIN")  # one moment of a run in progress: it may be thinned while we read
     _check(folder, database)
     facts = {str(key): json.loads(value) for key, value in database.execute("SELECT key, value FROM fact")}
@@ -184,34 +169,6 @@ def _object(text: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("an entry is no JSON object")
     return value
-
-
-def _launch(folder: Path) -> Mapping[str, Any]:
-    try:
-        found = json.loads((folder / LAUNCH).read_text())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def goes_on(folder: Path) -> bool:
-    """Whether a folder holds a recording of a run that has not noted its end: it may have been killed, too."""
-    return is_recording(folder) and "end_ns" not in _launch(folder)
-
-
-def ended(folder: Path) -> str:
-    """Why recording ended before the script did; empty where it did not."""
-    said, file = _first_line(folder / ENDED), folder / ENDED
-    return said or ("its disk is full" if file.is_file() else "")  # which took the name of a file and not one line more
-
-
-def _first_line(path: Path) -> str:
-    """Of a file that says what went wrong; empty where there is none."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return file.readline(200).strip()
-    except OSError:
-        return ""
 
 
 def _names(database: sqlite3.Connection) -> tuple[Name, ...]:
@@ -326,7 +283,7 @@ def tail(folder: Path, since: tuple[int, int, int] = (0, 0, 0), most_chunks: int
                 for table in ("chunk", "event", "sample")
             ]
             facts = {str(key): json.loads(value) for key, value in database.execute("SELECT key, value FROM fact")}
-            start_ns = int(_launch(folder).get("start_ns") or facts.get("child", {}).get("begun_ns", 0))
+            start_ns = int(launched(folder).get("start_ns") or facts.get("child", {}).get("begun_ns", 0))
             events = database.execute(
                 "SELECT start_ns, end_ns, lane, name, data FROM event WHERE rowid > ? ORDER BY rowid", since[1:2]
             )

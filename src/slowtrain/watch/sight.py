@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 
 from slowtrain.errors import InputError
+from slowtrain.files import recordings
 from slowtrain.machine import process as processes
 from slowtrain.machine.reading import figure
 from slowtrain.model import Category, Part, Place, Signal
@@ -355,6 +356,6 @@ def _disk(follower: Follower) -> tuple[float | None, float | None]:
 
 def _written(folder: Path) -> float | None:
     try:
-        return float(sum(e.stat().st_size for e in os.scandir(folder) if e.name.startswith(recording.FILE)))
+        return float(sum(e.stat().st_size for e in os.scandir(folder) if e.name.startswith(recordings.FILE)))
     except OSError:
         return None

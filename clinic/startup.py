@@ -1,0 +1,128 @@
+"""How long each verb that needs no TensorFlow takes to answer, beside Python alone; processes in turns.
+
+    python clinic/startup.py [--markdown docs/startup.md] [--times 7] RECORDING [LONG_RECORDING]
+
+A process each, from start to end. Recordings are copied first, as ``report`` writes into them. What is compared is the
+processor's time, which depends less on what else the computer does; the wall's stands beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from pages import fill
+
+HERE = Path(__file__).parent
+TESTS = HERE.parent / "tests"
+PROFILE = TESTS / "trace/recorded/tf-host-graph.xplane.pb.gz"
+FACTS = TESTS / "machine/fixtures/healthy_t4.json"
+LOG = TESTS / "dumps/data/tf221-mlp.log.gz"
+SCRIPT = HERE / "scripts/flowers_decode.slow.py"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--times", type=int, default=7, help="processes of each")
+    parser.add_argument("recording", type=Path)
+    parser.add_argument("long", type=Path, nargs="?", help="a recording of a long run")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        short = _copied(args.recording, folder / "runs")
+        long = args.long and _copied(args.long, folder / "long")
+        taken = _taken(_commands(short, long, folder), args.times)
+    text = _table(taken, args.times)
+    print(text)
+    if args.markdown:
+        fill(args.markdown, text)
+    return 0
+
+
+def _copied(recording: Path, folder: Path) -> Path:
+    return Path(shutil.copytree(recording, folder / recording.name))
+
+
+def _commands(short: Path, long: Path | None, folder: Path) -> dict[str, list[str]]:
+    """What the table says -> the command line."""
+    python, verb = [sys.executable], [sys.executable, "-m", "slowtrain"]
+    missing = str(folder / "missing")
+    commands = {
+        "`python -c pass`": [*python, "-c", "pass"],
+        "`python -c 'import numpy'`": [*python, "-c", "import numpy"],
+        "`--help`": [*verb, "--help"],
+        "`explain`": [*verb, "explain"],
+        "`explain input/sequential-map`": [*verb, "explain", "input/sequential-map"],
+        "`explain` of no cause": [*verb, "explain", "unheard-of"],
+        "`runs`": [*verb, "runs", "--out", str(short.parent)],
+        "`lint` of one file": [*verb, "lint", str(SCRIPT)],
+        "`lint` of a missing file": [*verb, "lint", missing],
+        "`oom` of a log": [*verb, "oom", str(LOG)],
+        "`oom` of a missing log": [*verb, "oom", missing],
+        "`doctor --from` facts": [*verb, "doctor", "--from", str(FACTS)],
+        "`doctor --from` a missing file": [*verb, "doctor", "--from", missing],
+        "`watch --once` of a run that is over": [*verb, "watch", "--once", str(short)],
+        "`watch` of a missing run": [*verb, "watch", missing],
+        "`cut`": [*verb, "cut", str(PROFILE), "--from-ms", "0", "--out", str(folder / "cut.xplane.pb")],
+        "`cut` of a missing profile": [*verb, "cut", missing, "--from-ms", "0", "--out", str(folder / "cut")],
+        "`diagnose` of a small profile": [*verb, "diagnose", str(PROFILE)],
+        "`diagnose` of a missing profile": [*verb, "diagnose", missing],
+        "`compare`": [*verb, "compare", str(short), str(short)],
+        "`compare` of a missing recording": [*verb, "compare", missing, str(short)],
+        "`report`": [*verb, "report", str(short)],
+        "`report` of a missing recording": [*verb, "report", missing],
+        "`run` of a missing script": [*verb, "run", missing],
+    }
+    if long is not None:
+        commands["`watch --once` of a long run that is over"] = [*verb, "watch", "--once", str(long)]
+        commands["`report` of a long run"] = [*verb, "report", str(long)]
+    return commands
+
+
+def _taken(commands: dict[str, list[str]], times: int) -> dict[str, tuple[float, float]]:
+    """Medians of milliseconds that passed, and of the processor."""
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+    for _ in range(times + 1):  # the first round fills the disk cache and the .pyc files
+        for name, command in commands.items():
+            taken[name].append(_run(command))
+    return {
+        name: (statistics.median(r[0] for r in runs[1:]), statistics.median(r[1] for r in runs[1:]))
+        for name, runs in taken.items()
+    }
+
+
+def _run(command: list[str]) -> tuple[float, float]:
+    """Milliseconds that passed, and milliseconds of the processor."""
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # compiled files are kept, as usual
+    before, start = os.times(), time.perf_counter()
+    subprocess.run(command, capture_output=True, check=False, env=env)
+    wall, after = time.perf_counter() - start, os.times()
+    work = after.children_user - before.children_user + after.children_system - before.children_system
+    return wall * 1e3, work * 1e3
+
+
+def _table(taken: dict[str, tuple[float, float]], times: int) -> str:
+    floor = taken["`python -c pass`"][1]
+    rows = [f"| {name} | {wall:.0f} | {work:.0f} | {work / floor:.1f} |" for name, (wall, work) in taken.items()]
+    return "\n".join(
+        [
+            f"Made by `python clinic/startup.py --times {times}`; medians of {times} processes each, in turns.",
+            "",
+            "| | ms | ms of processor | times `python -c pass`, by processor |",
+            "| --- | ---: | ---: | ---: |",
+            *rows,
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
