@@ -68,8 +68,8 @@ def verbs() -> dict[str, str]:
     return {name.replace("_", "-"): f"{__name__}.{name}" for name in names}
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The whole command line; also what ``docs/cli.md`` is generated from."""
+def build_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The whole command line; also what ``docs/cli.md`` is generated from. ``only``: with this verb alone, at once."""
     parser = _Parser(
         prog="slowtrain",
         description="Why is this training step slow, what is each reason worth, and does the cure work?",
@@ -80,6 +80,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.set_defaults(verb_main=None)
     choices = parser.add_subparsers(title="verbs", metavar="VERB", parser_class=_Parser)
     for verb, module_name in verbs().items():
+        if only not in (None, verb):
+            continue
         module = importlib.import_module(module_name)
         sub = choices.add_parser(
             verb,
@@ -101,9 +103,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _dispatch(argv: Sequence[str] | None) -> int:
-    parser = build_parser()
+    words = sys.argv[1:] if argv is None else list(argv)
+    parser = build_parser(words[0] if words and words[0] in verbs() else None)
     try:
-        args = parser.parse_args(argv)
+        args = parser.parse_args(words)
     except SystemExit as done:  # argparse's way to end --help and --version
         _flush()
         return int(done.code or 0)

@@ -53,6 +53,8 @@ def _cells(character: str) -> int:
 
 def _head(text: str, width: int) -> int:
     """How many characters of ``text`` fit ``width`` columns."""
+    if text[: width + 1].isascii():
+        return min(len(text), width)
     taken = 0
     for index, character in enumerate(text):
         taken += _cells(character)

@@ -114,6 +114,11 @@ EFFECTS = {
     "changes training": "changes training",
 }
 
+# By the texts that stand in a checkup.
+_CATEGORIES = {str(k): v for k, v in CATEGORIES.items()}
+_PHASES = {str(k): v for k, v in PHASES.items()} | {str(Category.UNATTRIBUTED): CATEGORIES[Category.UNATTRIBUTED]}
+_SIGNALS = {str(k): v for k, v in SIGNALS.items()}
+
 # Escape sequences with their payload; of a broken one, only the controls are dropped (below).
 _SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
@@ -127,7 +132,7 @@ _UNSHOWN = frozenset({"Cc", "Cf", "Zl", "Zp"})
 def clean(text: str, *, keep_lines: bool = False) -> str:
     """``text`` without anything that could steer a terminal; a line break becomes a space unless kept."""
     text = str(text)
-    if text.isascii() and text.isprintable():
+    if text.isprintable():
         return text
     text = _SEQUENCE.sub("", text).replace("\r\n", "\n").replace("\t", "    " if keep_lines else " ")
     return "".join(_shown(c, keep_lines) for c in text)
@@ -283,17 +288,16 @@ def first_step(verdict: Measured) -> str:
 
 def category(name: str) -> tuple[str, str]:
     """Label and description of a category of a step."""
-    return {str(k): v for k, v in CATEGORIES.items()}.get(name, (name, ""))
+    return _CATEGORIES.get(name, (name, ""))
 
 
 def phase(name: str) -> tuple[str, str]:
     """Label and description of a phase of the run; a run has an unattributed rest too."""
-    rest = {str(Category.UNATTRIBUTED): CATEGORIES[Category.UNATTRIBUTED]}
-    return ({str(k): v for k, v in PHASES.items()} | rest).get(name, (name, ""))
+    return _PHASES.get(name, (name, ""))
 
 
 def signal(name: str) -> str:
-    return {str(k): v for k, v in SIGNALS.items()}.get(str(name), str(name))
+    return _SIGNALS.get(str(name), str(name))
 
 
 def effect(name: str) -> str:
