@@ -154,7 +154,7 @@ def _as_in_run(column: Floats, mean: float) -> Floats:
 def replay(trace: Trace, remedies: Iterable[Remedy]) -> Replay:
     """The step and the run with all ``remedies`` at once."""
     remedies = list(remedies)
-    now = present(trace)
+    now = trace.once(present)
     step = _step(now, trace, remedies) if trace.step_ms else 0.0
     others = trace.steps.windowed if trace.steps.edge is None else trace.steps.windowed | trace.steps.edge
     steps_ms = trace.steps.total_ms + float(trace.steps.ms[~trace.steps.steady & others].sum())

@@ -10,7 +10,8 @@ import pytest
 from slowtrain.causes import Cause, all_causes
 from slowtrain.diagnose import Findings, examine
 from slowtrain.model import Signal
-from slowtrain.trace import Copies, Device, profiled
+from slowtrain.trace import Device, profiled
+from slowtrain.trace.copies import Copies
 from slowtrain.trace.drawn import drawn
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces"

@@ -282,7 +282,11 @@ def _blind(trace: Trace) -> str:
 
 def _trained(trace: Trace) -> bool:
     """Whether anything trained, be it for a step or two, which are too few to be a run's steps."""
-    names = {trace.names[int(n)].text for lane in ("step", "on_batch", "gradient") for n in trace.lane(lane).name}
+    names = {
+        trace.names[int(n)].text
+        for lane in ("step", "on_batch", "gradient")
+        for n in set(trace.lane(lane).name.tolist())
+    }
     told = any(e.data.get("training") for e in trace.events_of("trace"))
     return bool(len(trace.steps)) or bool(names & {"train", "gradient"}) or told
 

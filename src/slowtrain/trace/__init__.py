@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slowtrain.model import Attribution, Bar, Category, IdleGap, Place, Signal
+from slowtrain.trace.copies import Copies
 from slowtrain.trace.pipeline import Pipeline
 from slowtrain.trace.totals import Whole
 
@@ -22,9 +23,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Made = TypeVar("Made")
+Asked = ParamSpec("Asked")
 
-FEW_STEPS = 8  # fewer steady steps than this say nothing, unless together they took
-FEW_STEPS_MS = 500.0
+FEW_STEPS, FEW_STEPS_MS = 8, 500.0  # fewer steady steps than this say nothing, unless together they took so long
 UNTOLD = 0.6  # of a step
 
 NO_FLOATS: Floats = np.zeros(0)
@@ -218,29 +219,7 @@ class Kernels:
     function_ms: float = 0.0
     bars: tuple[Bar, ...] = ()
     eager_work_ms: float = 0.0  # of eager_ms what exceeds the usual op, most of which compute next to nothing
-    by_input: Mapping[str, tuple[float, float]] = field(
-        default_factory=dict
-    )  # ops in the threads of the input pipeline
-
-
-@dataclass(frozen=True)
-class Pageable:
-    """Of copies those whose end on the host is ordinary memory, which the driver copies into locked memory first."""
-
-    bytes: float
-    ms: float
-    exposed_ms: float
-
-
-@dataclass(frozen=True)
-class Copies:
-    """Copies of one direction, a step: how many, how many bytes, their time and the part that no kernel hides."""
-
-    count: float
-    bytes: float
-    ms: float
-    exposed_ms: float
-    pageable: Pageable | None = None  # where the profile tells the memory of all of them
+    by_input: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # in the input pipeline's threads
 
 
 @dataclass(frozen=True)
@@ -313,11 +292,12 @@ class Trace:
     device: Device | None = None
     _made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def once(self, make: Callable[[Trace], Made]) -> Made:
+    def once(self, make: Callable[Concatenate[Trace, Asked], Made], *asked: Asked.args, **named: Asked.kwargs) -> Made:
         """What ``make`` gives of this trace, which never changes: several causes ask the same of millions of steps."""
-        if make not in self._made:
-            self._made[make] = make(self)
-        return cast("Made", self._made[make])
+        key = (make, asked, tuple(named.items()))
+        if key not in self._made:
+            self._made[key] = make(self, *asked, **named)
+        return cast("Made", self._made[key])
 
     @property
     def step_ms(self) -> float:
@@ -341,8 +321,11 @@ class Trace:
 
     def mean(self, category: Category) -> float:
         """Mean ms of a category in a steady step."""
-        column = self.categories.get(category)
-        return self.steps.mean_of(column) if column is not None else 0.0
+        return self._means.get(category, 0.0)
+
+    @cached_property
+    def _means(self) -> Mapping[Category, float]:
+        return {c: self.steps.mean_of(column) for c, column in self.categories.items()}
 
     @cached_property
     def usual(self) -> Mapping[Category, float]:
@@ -362,7 +345,14 @@ class Trace:
         return self.lanes.get(name, Spans())
 
     def events_of(self, lane: str) -> Iterator[Event]:
-        return (e for e in self.events if e.lane == lane)
+        return iter(self._by_lane.get(lane, ()))
+
+    @cached_property
+    def _by_lane(self) -> Mapping[str, Sequence[Event]]:
+        found: dict[str, list[Event]] = {}
+        for event in self.events:
+            found.setdefault(event.lane, []).append(event)
+        return found
 
     @cached_property
     def pipeline(self) -> Pipeline | None:

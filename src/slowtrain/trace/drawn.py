@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 
 from slowtrain.model import Attribution, Category, Part, Place, Signal
-from slowtrain.trace import Copies, Device, Event, Kernels, Line, Name, Pageable, Producer, Spans, Steps, Trace
+from slowtrain.trace import Device, Event, Kernels, Line, Name, Producer, Spans, Steps, Trace
+from slowtrain.trace.copies import Copies, Pageable
 from slowtrain.trace.pipeline import Node, Pipeline, Written
 
 STEPS = 40

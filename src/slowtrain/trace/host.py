@@ -99,8 +99,13 @@ def within(spans: Spans, events: Iterable[Event]) -> Bools:
 
 def in_callback(trace: Trace, event: Event) -> bool:
     """Whether a hook of a callback holds the event: what callbacks call is theirs."""
-    hooks = trace.lane("callback")
-    return bool(((hooks.start_ms <= event.start_ms) & (hooks.end_ms >= event.end_ms)).any())
+    begun = int(np.searchsorted(trace.lane("callback").start_ms, event.start_ms, side="right"))
+    return bool(begun and trace.once(_last_of_hooks)[begun - 1] >= event.end_ms)
+
+
+def _last_of_hooks(trace: Trace) -> Floats:
+    """When the last of the hooks that have begun by then ends, for each hook of a callback."""
+    return np.asarray(np.maximum.accumulate(trace.lane("callback").end_ms))
 
 
 def sampled_places(trace: Trace, spans: Spans, margin_ms: float = 2.0) -> tuple[Place, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,8 +71,12 @@ def _step_line(trace: Trace) -> Place | None:
     return trace.steps.place
 
 
-def places(trace: Trace, lane: str) -> dict[Place, float]:
+def places(trace: Trace, lane: str) -> Mapping[Place, float]:
     """The user's lines that a lane's spans come from, with their ms a steady step, costliest first."""
+    return trace.once(_places, lane)
+
+
+def _places(trace: Trace, lane: str) -> Mapping[Place, float]:
     spans, steps = trace.lane(lane), trace.steps
     count = int(steps.steady.sum())
     found: dict[Place, float] = {}
@@ -99,8 +103,10 @@ def per_step(trace: Trace, lane: str, wanted: Collection[Place] | None = None) -
     """Spans of a lane in a steady step: all, or those that come from the ``wanted`` lines."""
     count = int(trace.steps.steady.sum())
     inside = _inside(trace, trace.lane(lane))
-    spans = len(inside) if wanted is None else sum(trace.names[int(n)].place in wanted for n in inside.name)
-    return spans / count if count else 0.0
+    if wanted is None or not count:
+        return len(inside) / count if count else 0.0
+    numbers, times = np.unique(inside.name, return_counts=True)
+    return int(times[[trace.names[int(n)].place in wanted for n in numbers]].sum()) / count
 
 
 def total(trace: Trace, lane: str) -> float:

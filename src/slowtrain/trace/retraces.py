@@ -154,7 +154,7 @@ def _nearest(earlier: Sequence[Leaves], after: Leaves) -> Leaves:
     """Of the earlier signatures the one that differs least, the newest of equals: what was new about this one."""
 
     def difference(before: Leaves) -> int:
-        return sum(bool(_change(before.get(name), leaf)) for name, leaf in after.items())
+        return sum(before.get(name) != leaf and _change(before.get(name), leaf) != "" for name, leaf in after.items())
 
     return min(reversed(earlier[-50:]), key=difference)
 

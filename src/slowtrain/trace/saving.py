@@ -40,6 +40,10 @@ class Saving:
 
 def checkpoints(trace: Trace) -> Saving | None:
     """None where no line of the script's own that saves was ever met at work."""
+    return trace.once(_checkpoints)
+
+
+def _checkpoints(trace: Trace) -> Saving | None:
     if not len(trace.steps):
         return None
     samples, calls = _while_training(trace, "stack"), _while_training(trace, "save")
@@ -77,4 +81,5 @@ def _places(trace: Trace, spans: Spans) -> set[Place]:
 
 def _at(trace: Trace, spans: Spans, places: Collection[Place]) -> Bools:
     """Which spans are of one of these lines."""
-    return np.array([trace.names[int(n)].place in places for n in spans.name], dtype=bool)
+    numbers, inverse = np.unique(spans.name, return_inverse=True)
+    return np.array([trace.names[int(n)].place in places for n in numbers], dtype=bool)[inverse]

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from slowtrain.trace import (
-    Copies,
     Device,
     Kernels,
-    Pageable,
     idle,
     intervals,
     kernels,
@@ -23,6 +21,7 @@ from slowtrain.trace import (
 )
 from slowtrain.trace.activities import COLLECTIVE, D2D, D2H, H2D, KERNEL, KINDS, MEMSET, PAGEABLE, UNTOLD, Activities
 from slowtrain.trace.cadence import Cadence
+from slowtrain.trace.copies import Copies, Pageable
 from slowtrain.trace.intervals import Intervals
 from slowtrain.trace.timeline import Timeline
 

@@ -152,8 +152,7 @@ def _without_places(found: Series, place: Ints) -> Series:
     epochs, inverse = np.unique(found.block, return_inverse=True)
     if len(epochs) < LEAST_EPOCHS:
         return found
-    middle = np.array([np.median(found.ms[chosen]) for chosen in _groups(inverse, len(epochs))])
-    at = np.array([np.median(found.number[chosen]) for chosen in _groups(inverse, len(epochs))])
+    middle, at = (_medians_of(column, inverse, len(epochs)) for column in (found.ms, found.number))
     flat = found.ms - _theil_sen(*_few(at, middle)) * found.number
     usual = float(np.median(flat))
     ms = found.ms.copy()
@@ -164,9 +163,12 @@ def _without_places(found: Series, place: Ints) -> Series:
     return Series(found.number, found.index, ms, found.block)
 
 
-def _groups(inverse: Ints, count: int) -> list[Ints]:
-    order = np.argsort(inverse, kind="stable")
-    return np.split(order, np.searchsorted(inverse[order], np.arange(1, count)))
+def _medians_of(values: Floats, inverse: Ints, count: int) -> Floats:
+    """The median of each of ``count`` groups, none of them empty."""
+    ordered = values[np.lexsort((values, inverse))]
+    ends = np.cumsum(np.bincount(inverse, minlength=count))
+    begins = np.append(0, ends[:-1])
+    return np.asarray((ordered[(begins + ends - 1) // 2] + ordered[(begins + ends) // 2]) / 2)
 
 
 def _few(x: Floats, y: Floats, most: int = 64) -> tuple[Floats, Floats]:

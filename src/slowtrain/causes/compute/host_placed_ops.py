@@ -10,7 +10,8 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.source.cures.compute import models
 from slowtrain.source.reading.recorded import everywhere
-from slowtrain.trace import Copies, Device, Trace, names, tensor_cores
+from slowtrain.trace import Device, Trace, names, tensor_cores
+from slowtrain.trace.copies import Copies
 from slowtrain.whatif import Drop, Remedy
 
 LETTERS = 80  # of an op's name, whose last part says most

@@ -79,7 +79,7 @@ class GrowingStep(Cause):
     beside = (".fit", "train_on_batch", "GradientTape")
 
     def examine(self, trace: Trace) -> Evidence | None:
-        found = _found(trace)
+        found = trace.once(_found)
         if found is None:
             return None
         grows, why = found
@@ -106,7 +106,7 @@ class GrowingStep(Cause):
         return Evidence(says, numbers, _where(trace, why))
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        found = _found(trace)
+        found = trace.once(_found)
         if found is None:
             return []
         grows, why = found
@@ -121,7 +121,7 @@ class GrowingStep(Cause):
         return [Drop(dropped, spread=(0.6, 1.1)), *outside] if dropped else outside
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        found = _found(trace)
+        found = trace.once(_found)
         kind = found[1].by or found[1].kind if found is not None else ""
         used = measured.first(trace, evidence.where, histories.where_used)
         if used:

@@ -59,7 +59,7 @@ class Stalls(Cause):
     scope = "run"
 
     def examine(self, trace: Trace) -> Evidence | None:
-        found = _found(trace)
+        found = trace.once(_found)
         if not found:
             return None
         most = found[0]
@@ -84,7 +84,7 @@ class Stalls(Cause):
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         count = trace.steps.count
         remedies: list[Remedy] = []
-        for one in _found(trace):
+        for one in trace.once(_found):
             if one.inside_ms > 0:
                 remedies.append(Drop({one.category: one.inside_ms / count}, spread=(0.5, 1.05)))
             if one.total_ms > one.inside_ms:
@@ -92,7 +92,7 @@ class Stalls(Cause):
         return remedies
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        found = _found(trace)
+        found = trace.once(_found)
         kind = found[0].kind if found else ""
         says = CURES.get(kind, "look at the machine: disks, other processes, the power limit")
         made = _rarer(trace, found[0]) if kind in ("python", "checkpoint") else ()

@@ -64,7 +64,7 @@ class HeavyCallback(Cause):
     words = (*spotted.HOOKS, "save_freq", "write_images", "histogram", "savefig", "save", "save_weights", "svd")
 
     def examine(self, trace: Trace) -> Evidence | None:
-        hooks = _heavy(trace)
+        hooks = trace.once(_heavy)
         if not hooks:
             return _logged_each_step(trace) or _logged(trace)
         worst = hooks[0]
@@ -80,7 +80,7 @@ class HeavyCallback(Cause):
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        hooks = _heavy(trace)
+        hooks = trace.once(_heavy)
         if not hooks and evidence.numbers["step_ms"]:
             taken = anywhere(trace, (1 - RARELY) * evidence.numbers["step_ms"], (Category.PYTHON, Category.READBACK))
             return [Drop(taken, spread=(0.7, 1.1))]
@@ -99,12 +99,12 @@ class HeavyCallback(Cause):
     def scope_in(self, trace: Trace, evidence: Evidence) -> str:
         if not evidence.numbers["step_ms"]:
             return "run"
-        between = sum(h.between_ms for h in _heavy(trace))
+        between = sum(h.between_ms for h in trace.once(_heavy))
         in_steps = evidence.numbers["step_ms"] * trace.steps.count
         return "step" if in_steps >= between else "run"
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        hooks = _heavy(trace)
+        hooks = trace.once(_heavy)
         if not hooks:
             yield Prescription("edit", Effect.EXACT, "write summaries every hundredth step, or only the cheap ones")
             return

@@ -58,13 +58,13 @@ class Retracing(Cause):
     words = (".function", "import function")
 
     def examine(self, trace: Trace) -> Evidence | None:
-        found = _again(trace)
+        found = trace.once(_again)
         if not found:
             return None
         worst = found[0]
         count, calls = len(worst.again), max(len(worst.calls), len(worst.events))
         each = float(np.median([worst.extra_ms(e) for e in worst.again]))
-        what = "a profile does not hold its arguments" if trace.fact("profile") else _what(worst)
+        what = "a profile does not hold its arguments" if trace.fact("profile") else _what(trace.once(_changed))
         places = [p for p in (worst.place, worst.written) if p is not None]
         return Evidence(
             f"{worst.name} was traced again {count} times in {calls} calls, {plain(each)} ms each: {what}",
@@ -73,7 +73,7 @@ class Retracing(Cause):
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        found = _again(trace)
+        found = trace.once(_again)
         events = [(f, e) for f in found for e in f.again]
         column, traced = _added(trace, events)
         steady = trace.steps.steady
@@ -89,8 +89,8 @@ class Retracing(Cause):
         return [Drop({Category.COMPILE: compile_ms, Category.GC: gc_ms}, spread=spread)]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-        found = _again(trace)
-        rows = changes(found[0].events) if found else []
+        found = trace.once(_again)
+        rows = trace.once(_changed)
         text = rows[0][2] if rows else ""
         if trace.on_jax:
             yield Prescription("edit", Effect.EQUIVALENT, _on_jax(rows[0][0], text) if rows else OTHERWISE)
@@ -349,7 +349,7 @@ def _made(trace: Trace, worst: Traced) -> tuple[Place, ...]:
     if trace.fact("profile") or worst.place is None or written is None or function is None:
         return ()
     given, found = objects.places(written, function), list[Place]()
-    for name, _, text in changes(worst.events):
+    for name, _, text in trace.once(_changed):
         base = re.split(r"[.\[]", name, maxsplit=1)[0]
         inside = name[len(base) :]
         if base not in given or not (inside or NEW_OBJECT.fullmatch(text)):
@@ -365,8 +365,13 @@ def _made(trace: Trace, worst: Traced) -> tuple[Place, ...]:
     return tuple(found)
 
 
-def _what(worst: Traced) -> str:
-    rows = changes(worst.events)
+def _changed(trace: Trace) -> list[tuple[str, int, str]]:
+    """What differs between the traces of the worst of them."""
+    found = trace.once(_again)
+    return changes(found[0].events) if found else []
+
+
+def _what(rows: Sequence[tuple[str, int, str]]) -> str:
     if not rows:
         return "none of its arguments changed as recorded; it may depend on Python state outside them"
     texts = [f"{name}: {text}" for name, _, text in rows[:2]]

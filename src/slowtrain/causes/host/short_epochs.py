@@ -65,7 +65,7 @@ class ShortEpochs(Cause):
     words = (".fit", "GradientTape", "train_on_batch")
 
     def examine(self, trace: Trace) -> Evidence | None:
-        found = _turns(trace)
+        found = trace.once(_turns)
         if found is None:
             return None
         return Evidence(
@@ -84,7 +84,7 @@ class ShortEpochs(Cause):
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
-        found = _turns(trace)
+        found = trace.once(_turns)
         if found is None:
             return []
         # Around it Keras tears down the old iterator, which goes, too, and sums up the epoch, which takes a ms or two.

@@ -11,7 +11,8 @@ from slowtrain.model import Category, Effect, Evidence, Prescription, Signal, Sp
 from slowtrain.source import Source
 from slowtrain.source.reading import index
 from slowtrain.source.spots.transfer import columns
-from slowtrain.trace import Copies, Trace
+from slowtrain.trace import Trace
+from slowtrain.trace.copies import Copies
 from slowtrain.whatif import Drop, Remedy
 
 MANY = 16  # a step; the copies of fewer, at some 20 µs each, take a third of a millisecond
