@@ -33,12 +33,13 @@ RANKS = {
     "lint": 5,
     "capture": 5,
     "report": 5,
-    "checkup": 6,
-    "verify": 7,
-    "watch": 7,
-    "monitor": 8,
-    "cli": 8,
-    "__main__": 9,
+    "sheet": 6,
+    "checkup": 7,
+    "verify": 8,
+    "watch": 8,
+    "monitor": 9,
+    "cli": 9,
+    "__main__": 10,
 }
 # The same inside source/: its own text, edits of it, what it says, what cures it, what lint sees.
 SOURCE_RANKS = {"trees": 0, "newer": 0, "__init__": 1, "edits": 2, "reading": 3, "cures": 4, "spots": 5}

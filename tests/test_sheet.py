@@ -15,7 +15,6 @@ from slowtrain import diagnose
 from slowtrain.causes import all_causes
 from slowtrain.causes.judged import facts_of
 from slowtrain.checkup.given import join
-from slowtrain.checkup.sheet import bare, causes, sheet
 from slowtrain.cli._facts import DAMAGED
 from slowtrain.machine import document
 from slowtrain.machine.judging import judge, outcome
@@ -24,6 +23,7 @@ from slowtrain.machine.seeing import left
 from slowtrain.model import Signal
 from slowtrain.model.sheet import Check, State
 from slowtrain.report import doctor, doctor_html
+from slowtrain.sheet import bare, causes, sheet
 from slowtrain.trace import Trace
 from slowtrain.trace.drawn import drawn
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from slowtrain.checkup.sheet import WORST_FIRST
 from slowtrain.cli import main
+from slowtrain.sheet import WORST_FIRST
 
 TESTS = Path(__file__).parents[1]
 FIXTURES = TESTS / "machine/fixtures"

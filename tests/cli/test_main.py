@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
-import statistics
 import subprocess
 import sys
-import time
 from array import array
 from pathlib import Path
 
@@ -80,17 +79,21 @@ def test_every_verb_has_help_with_examples() -> None:
         assert f"slowtrain {verb}" in done.stdout.split("examples:")[1], verb
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("explain", "input/unprefetched-input")], ids=["help", "explain"])
+@pytest.mark.parametrize(
+    "arguments", [("--help",), ("explain", "input/unprefetched-input"), ("report", "nowhere")], ids=lambda a: a[0]
+)
 def test_it_answers_at_once(arguments: tuple[str, ...]) -> None:
+    """The least of several: the processor's time, which others on this machine lengthen little, and not each time."""
     run(*arguments)  # writes the .pyc files
     seconds = []
     for _ in range(7):
-        start = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         run(*arguments)
-        seconds.append(time.perf_counter() - start)
-        if statistics.median(seconds) < MOST_SECONDS / 2 and len(seconds) >= 3:
-            break
-    assert statistics.median(seconds) < MOST_SECONDS, seconds
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        if min(seconds) < MOST_SECONDS:
+            return
+    pytest.fail(f"it took {seconds} s of the processor")
 
 
 def test_nothing_heavy_is_imported(tmp_path: Path) -> None:

@@ -107,6 +107,13 @@ class Cause(ABC):
 
 
 @functools.cache
+def named(name: str) -> Cause:
+    """One of them by its id, imported without the others. Raises ``ModuleNotFoundError`` where there is none."""
+    importlib.import_module(f"{__name__}.{name.replace('/', '.').replace('-', '_')}")
+    return next(c() for c in Cause.__subclasses__() if c.id == name)
+
+
+@functools.cache
 def all_causes() -> tuple[Cause, ...]:
     """One instance of each cause, by family and id."""
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from slowtrain.causes.judged import facts_of
-from slowtrain.checkup.sheet import WORST_FIRST
 from slowtrain.diagnose import Findings
 from slowtrain.machine.judging import judge
 from slowtrain.machine.reading import Facts, builds, called, cards, figure, gib, others, plural, present
 from slowtrain.model import Signal
+from slowtrain.sheet import WORST_FIRST
 from slowtrain.trace import Trace
 
 # Of a card's memory: NVML counts what the driver keeps for itself, CUDA does not; a card of twice the size is another.

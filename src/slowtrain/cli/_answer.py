@@ -38,13 +38,14 @@ class Answer:
         from slowtrain.report import json
 
         found = examine(self.folder)
+        whole = page(found)
         shown: Path | None = self.folder / REPORT
         try:
-            write(self.folder / REPORT, page(found))
+            write(self.folder / REPORT, whole)
             write(self.folder / ANSWER, json.render(found))
         except InputError:
             shown = None  # a recording on a read-only disk is still answered
-        tell(found, html=self.html, json=self.json, shown=shown)
+        tell(found, html=self.html, json=self.json, shown=shown, whole=whole)
         return found
 
 
@@ -86,14 +87,19 @@ def examine_profile(
     return checkup(trace, diagnose.examine(trace), folder=path)
 
 
-def tell(found: Checkup, *, html: Path | None, json: str | None, shown: Path | None = None) -> None:
-    """Prints the text, or the JSON alone where it was asked for on standard output; writes what was asked for."""
+def tell(
+    found: Checkup, *, html: Path | None, json: str | None, shown: Path | None = None, whole: str | None = None
+) -> None:
+    """Prints the text, or the JSON alone where it was asked for on standard output; writes what was asked for.
+
+    ``whole`` is the page, where it has been made.
+    """
     from slowtrain.report import json as document
     from slowtrain.report import text
 
     try:
         if html is not None:
-            write(html, page(found), folders=True)
+            write(html, whole or page(found), folders=True)
             shown = html
     finally:  # a file that cannot be written takes nothing from the answer
         if json != STDOUT:
@@ -121,12 +127,14 @@ def show(render: Callable[..., str], answer: Any) -> None:
 
 
 def page(found: Checkup) -> str:
-    """The HTML page, with every cause's own page in it."""
+    """The HTML page, with the own page of each cause that was found in it."""
     from slowtrain.causes import all_causes
     from slowtrain.cli import explain
     from slowtrain.report import html
 
-    pages = {c.id: explain.with_examples(inspect.cleandoc(c.__doc__ or ""), c.fixes) for c in all_causes()}
+    told = {d.cause for d in found.diagnoses}
+    causes = [c for c in all_causes() if c.id in told]
+    pages = {c.id: explain.with_examples(inspect.cleandoc(c.__doc__ or ""), c.fixes) for c in causes}
     return html.render(found, pages)
 
 

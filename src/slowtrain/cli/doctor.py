@@ -49,7 +49,6 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # a Sheet, whose module --help does without
-    from slowtrain.checkup.sheet import sheet
     from slowtrain.cli import _facts
     from slowtrain.errors import InputError
     from slowtrain.machine import document
@@ -57,10 +56,14 @@ def _sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # a Sheet
     if args.facts is None:
         if args.data is not None and not args.data.is_dir():
             raise InputError(f"{args.data} is no folder; --data takes the folder of the training data")
+        from slowtrain.sheet import sheet
+
         return sheet(document.gather(data=args.data, load=not args.no_load, say=_say))
     if args.data is not None:
         raise InputError("--data measures a folder of this computer; it does not go with --from")
     facts = document.read(args.facts)
+    from slowtrain.sheet import sheet  # which takes longer to import than what came so far
+
     with _facts.judged(args.facts):
         return sheet(facts, str(args.facts))
 

@@ -11,7 +11,7 @@ from slowtrain.report.shell import attribution, figure, listed, section
 
 
 def render(checkup: Checkup, pages: Mapping[str, str]) -> str:
-    """The whole page; ``pages`` holds the Markdown page of each cause by its id."""
+    """The whole page; ``pages`` holds the Markdown page of each cause that was found, by its id."""
     title = f"{wording.verdict(checkup.verdict)}: {wording.command(checkup.subject)}, by Slowtrain"
     main = el("main", _sections(checkup, pages))
     return shell.page(title, _header(checkup), main, _footer(checkup), json.render(checkup))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slowtrain import __version__, diagnose
-from slowtrain.causes import Cause, all_causes
+from slowtrain.causes import Cause, named
 from slowtrain.causes.judged import facts_of
 from slowtrain.machine.judging import judge
 from slowtrain.machine.reading import (
@@ -61,8 +61,7 @@ def bare(facts: Mapping[str, Any]) -> Trace:
 
 def causes() -> Sequence[Cause]:
     """Those that facts alone can be judged by."""
-    named = {cause.id: cause for cause in all_causes()}
-    return [named[name] for name in WORST_FIRST]
+    return [named(name) for name in WORST_FIRST]
 
 
 def _headline(wrong: Sequence[Check], facts: Mapping[str, Any]) -> str:
