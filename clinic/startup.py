@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -102,11 +103,12 @@ def _taken(commands: dict[str, list[str]], times: int) -> dict[str, tuple[float,
 def _run(command: list[str]) -> tuple[float, float]:
     """Milliseconds that passed, and milliseconds of the processor."""
     env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # compiled files are kept, as usual
-    before, start = os.times(), time.perf_counter()
-    subprocess.run(command, capture_output=True, check=False, env=env)
-    wall, after = time.perf_counter() - start, os.times()
-    work = after.children_user - before.children_user + after.children_system - before.children_system
-    return wall * 1e3, work * 1e3
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(command, capture_output=True, check=False, env=env)
+    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode not in (0, 1, 2):
+        raise SystemExit(f"{command[1:]} ended with {done.returncode}: {done.stderr.decode()[-500:]}")
+    return wall * 1e3, (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime) * 1e3
 
 
 def _table(taken: dict[str, tuple[float, float]], times: int) -> str:

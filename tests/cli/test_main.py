@@ -15,6 +15,7 @@ import pytest
 
 import slowtrain
 from slowtrain.capture.store import Store
+from slowtrain.cli._numpy import THREADS
 
 pytestmark = pytest.mark.alone
 
@@ -109,17 +110,35 @@ def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
     assert imported(HEAVY, lines, tmp_path) == {line: set() for line in lines}
 
 
-def test_no_framework_is_imported_to_answer(tmp_path: Path) -> None:
+@pytest.fixture
+def numeric(tmp_path: Path) -> list[str]:
+    """Command lines that compute, in the folder where what they name is."""
     recorded(tmp_path / "run")
-    (tmp_path / "train.py").write_text(
-        "import tensorflow as tf\n\ntf.data.Dataset.range(3).map(print)\n", encoding="utf-8"
-    )
-    lines = [
-        "report run", "compare run run", "watch --once run", f"diagnose {PROFILE}", "lint missing",
-        "lint train.py", "lint --recording run train.py", f"doctor --from {FACTS}", "doctor --from missing",
-        f"cut {PROFILE} --from-ms 0 --out cut.xplane.pb",
+    text = "import tensorflow as tf\n\ntf.data.Dataset.range(3).map(print)\n"
+    (tmp_path / "train.py").write_text(text, encoding="utf-8")
+    return [
+        "report run", "compare run run", "watch --once run", f"diagnose {PROFILE}", "lint train.py",
+        "lint --recording run train.py", f"doctor --from {FACTS}", f"cut {PROFILE} --from-ms 0 --out cut.xplane.pb",
     ]  # fmt: skip
+
+
+def test_no_framework_is_imported_to_answer(numeric: list[str], tmp_path: Path) -> None:
+    lines = [*numeric, "lint missing", "doctor --from missing"]
     assert imported(FRAMEWORKS, lines, tmp_path) == {line: set() for line in lines}
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux tells a process's threads there")
+@pytest.mark.parametrize("wanted", [None, "2"])
+def test_numpy_starts_no_threads_unless_they_are_wanted(wanted: str | None, numeric: list[str], tmp_path: Path) -> None:
+    """And what the process might start finds the user's environment."""
+    code = "import os, sys, slowtrain.cli as cli\ncli.main()\nprint(*told(), file=sys.stderr)"
+    code = f"def told():\n    return len(os.listdir('/proc/self/task')), os.environ.get({THREADS!r})\n{code}"
+    environment = {k: v for k, v in os.environ.items() if k != THREADS} | ({THREADS: wanted} if wanted else {})
+    most = min(int(wanted or 1), len(os.sched_getaffinity(0)))
+    for line in numeric:
+        command = [sys.executable, "-c", code, *line.split()]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+        assert done.stderr.splitlines()[-1] == f"{most} {wanted}", line
 
 
 def imported(watched: set[str], lines: list[str], folder: Path) -> dict[str, set[str]]:

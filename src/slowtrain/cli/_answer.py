@@ -51,6 +51,9 @@ class Answer:
 
 def examine(folder: Path) -> Checkup:
     """The checkup of a recording. Raises ``InputError``."""
+    from slowtrain.cli import _numpy
+
+    _numpy.alone()
     from slowtrain import diagnose
     from slowtrain.checkup import checkup
     from slowtrain.trace import build
@@ -71,6 +74,9 @@ def examine_profile(
 
     ``facts`` are those of its computer, as the file ``given`` holds them.
     """
+    from slowtrain.cli import _numpy
+
+    _numpy.alone()
     from slowtrain import diagnose
     from slowtrain.checkup import checkup
     from slowtrain.checkup.given import join

@@ -18,9 +18,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
+    from slowtrain.cli import _numpy
     from slowtrain.files import recordings
 
     recordings.require(args.before, args.after)  # before what takes longer to import
+    _numpy.alone()
     from slowtrain.compare import compare
     from slowtrain.report import comparison
     from slowtrain.trace import build

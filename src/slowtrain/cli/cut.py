@@ -38,7 +38,9 @@ def main(args: argparse.Namespace) -> int:
         raise InputError("--steps says where to cut; give it alone, without --from-ms and --to-ms")
     start_ps, end_ps = (0, 0) if args.steps is not None else _range(args.from_ms, args.to_ms)
     source = _only_file(args.profile)
-    from slowtrain.cli import _answer
+    from slowtrain.cli import _answer, _numpy
+
+    _numpy.alone()
     from slowtrain.trace import cut, xplane  # which take longer to import than what came so far
 
     if args.steps is not None:

@@ -49,7 +49,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # a Sheet, whose module --help does without
-    from slowtrain.cli import _facts
+    from slowtrain.cli import _facts, _numpy
     from slowtrain.errors import InputError
     from slowtrain.machine import document
 
@@ -62,6 +62,7 @@ def _sheet(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # a Sheet
     if args.data is not None:
         raise InputError("--data measures a folder of this computer; it does not go with --from")
     facts = document.read(args.facts)
+    _numpy.alone()
     from slowtrain.sheet import sheet  # which takes longer to import than what came so far
 
     with _facts.judged(args.facts):

@@ -53,7 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
+    from slowtrain.cli import _numpy
+
     _check(args)  # before what takes longer to import
+    _numpy.alone()
     from dataclasses import replace
 
     from slowtrain.lint import baseline, fixing, lint, settings

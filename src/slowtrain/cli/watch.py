@@ -76,6 +76,7 @@ def add_alerts(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
+    from slowtrain.cli import _numpy
     from slowtrain.files import recordings
 
     every = args.every if args.every is not None else EVERY_S
@@ -83,6 +84,7 @@ def main(args: argparse.Namespace) -> int:
         raise InputError("--every takes 0.1 to 3600 seconds, --window 1 to 86400")
     folder = args.run or (newest(args.out) if args.out else in_progress() or newest(RUNS))
     recordings.require_begun(folder)  # before what takes longer to import
+    _numpy.alone()
     from slowtrain.cli._live import Following
     from slowtrain.watch import Watch, telling
 
