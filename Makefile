@@ -24,7 +24,7 @@ TESTS ?= tests
 AT_ONCE ?= 2
 PYTEST ?=
 
-.PHONY: help demo test test-slow lint venv venv-oldest test-oldest clinic strangers calibration fixed-again false-alarms drift-power bench-overhead bench-trace bench-lint bench-long memory-table corpus docs fuzz format clean
+.PHONY: help demo test test-slow lint venv venv-oldest test-oldest clinic strangers calibration fixed-again false-alarms drift-power bench-overhead bench-trace bench-lint bench-long bench-startup memory-table corpus docs fuzz format clean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -86,6 +86,9 @@ bench-trace: $(VENV)/.wheel ## a large profile: slowtrain diagnose beside xprof,
 
 bench-long: $(VENV)/.wheel ## ten million steps recorded and reported: disk, memory, time (some minutes)
 	$(BIN)/python clinic/long_bench.py --markdown docs/bench-long.md
+
+bench-startup: $(VENV)/.wheel ## how long each verb that reads takes to answer, beside Python and NumPy alone
+	$(BIN)/python clinic/startup.py --markdown docs/startup.md
 
 bench-lint: $(VENV)/.wheel ## slowtrain lint beside parsing alone and ruff, on the files of Keras
 	$(BIN)/python clinic/lint_bench.py --markdown docs/bench-lint.md

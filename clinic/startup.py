@@ -1,9 +1,10 @@
 """How long each verb that needs no TensorFlow takes to answer, beside Python alone; processes in turns.
 
-    python clinic/startup.py [--markdown docs/startup.md] [--times 7] RECORDING [LONG_RECORDING]
+    python clinic/startup.py [--markdown docs/startup.md] [--times 7] [RECORDING [LONG_RECORDING]]
 
-A process each, from start to end. Recordings are copied first, as ``report`` writes into them. What is compared is the
-processor's time, which depends less on what else the computer does; the wall's stands beside it.
+A process each, from start to end. Without a recording one is made of a script of the clinic; those that are given are
+copied first, as ``report`` writes into them. What is compared is the processor's time, which depends less on what else
+the computer does; the wall's stands beside it.
 """
 
 from __future__ import annotations
@@ -33,15 +34,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--times", type=int, default=7, help="processes of each")
-    parser.add_argument("recording", type=Path)
+    parser.add_argument("recording", type=Path, nargs="?", help=f"default: made of {SCRIPT.name}")
     parser.add_argument("long", type=Path, nargs="?", help="a recording of a long run")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        short = _copied(args.recording, folder / "runs")
+        short = _copied(args.recording, folder / "runs") if args.recording else _made(folder / "runs")
         long = args.long and _copied(args.long, folder / "long")
         taken = _taken(_commands(short, long, folder), args.times)
-    text = _table(taken, args.times)
+    given = " RECORDING LONG_RECORDING" if args.long else " RECORDING" if args.recording else ""
+    made = f"Made by `python clinic/startup.py --times {args.times}{given}`; medians of processes in turns."
+    text = f"{made}\n\n{_table(taken)}"
     print(text)
     if args.markdown:
         fill(args.markdown, text)
@@ -52,6 +55,12 @@ def _copied(recording: Path, folder: Path) -> Path:
     return Path(shutil.copytree(recording, folder / recording.name))
 
 
+def _made(folder: Path) -> Path:
+    """A recording of ten seconds."""
+    subprocess.run([sys.executable, "-m", "slowtrain", "run", "--out", str(folder), str(SCRIPT)], check=True)
+    return next(folder.iterdir())
+
+
 def _commands(short: Path, long: Path | None, folder: Path) -> dict[str, list[str]]:
     """What the table says -> the command line."""
     python, verb = [sys.executable], [sys.executable, "-m", "slowtrain"]
@@ -59,6 +68,7 @@ def _commands(short: Path, long: Path | None, folder: Path) -> dict[str, list[st
     commands = {
         "`python -c pass`": [*python, "-c", "pass"],
         "`python -c 'import numpy'`": [*python, "-c", "import numpy"],
+        "the same without its threads": ["env", "OPENBLAS_NUM_THREADS=1", *python, "-c", "import numpy"],
         "`--help`": [*verb, "--help"],
         "`explain`": [*verb, "explain"],
         "`explain input/sequential-map`": [*verb, "explain", "input/sequential-map"],
@@ -111,13 +121,11 @@ def _run(command: list[str]) -> tuple[float, float]:
     return wall * 1e3, (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime) * 1e3
 
 
-def _table(taken: dict[str, tuple[float, float]], times: int) -> str:
+def _table(taken: dict[str, tuple[float, float]]) -> str:
     floor = taken["`python -c pass`"][1]
     rows = [f"| {name} | {wall:.0f} | {work:.0f} | {work / floor:.1f} |" for name, (wall, work) in taken.items()]
     return "\n".join(
         [
-            f"Made by `python clinic/startup.py --times {times}`; medians of {times} processes each, in turns.",
-            "",
             "| | ms | ms of processor | times `python -c pass`, by processor |",
             "| --- | ---: | ---: | ---: |",
             *rows,

@@ -105,7 +105,7 @@ def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
         "--help", "explain", "explain input/unprefetched-input", "explain missing", "run --help", "runs --out .",
         f"diagnose --list {PROFILE}", f"oom {LOG}", "oom missing", "run missing", "report missing",
         "compare run missing", "compare missing run", "diagnose missing", "cut missing --from-ms 0 --out cut",
-        "watch missing", "watch --out missing", "runs --out missing", "lint --recording missing .",
+        "watch missing", "watch --out missing", "runs --out missing", "lint --recording missing .", "lint missing",
     ]  # fmt: skip
     assert imported(HEAVY, lines, tmp_path) == {line: set() for line in lines}
 
@@ -123,7 +123,7 @@ def numeric(tmp_path: Path) -> list[str]:
 
 
 def test_no_framework_is_imported_to_answer(numeric: list[str], tmp_path: Path) -> None:
-    lines = [*numeric, "lint missing", "doctor --from missing"]
+    lines = [*numeric, "doctor --from missing"]
     assert imported(FRAMEWORKS, lines, tmp_path) == {line: set() for line in lines}
 
 

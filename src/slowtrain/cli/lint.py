@@ -56,13 +56,14 @@ def main(args: argparse.Namespace) -> int:
     from slowtrain.cli import _numpy
 
     _check(args)  # before what takes longer to import
-    _numpy.alone()
+    paths = args.paths or ["."]
+    if any(Path(path).exists() for path in paths):
+        _numpy.alone()
     from dataclasses import replace
 
     from slowtrain.lint import baseline, fixing, lint, settings
     from slowtrain.model.findings import FileError
 
-    paths = args.paths or ["."]
     chosen = settings.load(paths, config=args.config, select=_names(args.select), ignore=_names(args.ignore))
     found = lint(paths, chosen, fixes=_fixes(args), processes=args.processes)
     if args.recording is not None:
