@@ -241,6 +241,21 @@ def test_the_headline_says_how_much_of_a_step_the_verdict_is_about() -> None:
     assert "6 ms of it framework overhead and 1 ms waiting for input; curing input/" in found.headline
 
 
+@pytest.mark.parametrize("drawing", [WAITING, COMPUTING, SHORT])
+def test_a_loss_that_is_no_number_comes_before_any_speed(drawing: str) -> None:
+    """However slow the step, and however few there are; what it is bound by is said beside it, as in the JSON."""
+    bad = '@event nonfinite name=loss start=20 data={"step": 5, "value": "nan"}'
+    found, usual = examined(f"{drawing}\n{bad}"), examined(drawing)
+    assert found.headline.startswith("loss was nan at step 5 or before; ")
+    assert found.next_steps[1] == "slowtrain explain numerics/nonfinite-loss"
+    assert found.verdict is usual.verdict
+    assert json.document(found)["verdict"] == usual.verdict
+    assert ("too few steps to judge" if usual.verdict is VerdictKind.INSUFFICIENT else usual.verdict) in found.headline
+    assert text.render(found).startswith("LOSS NOT FINITE: loss was nan at step 5")
+    assert '<span class="verdict bad">loss not finite</span>' in html.render(found, {})
+    assert not usual.lost
+
+
 @pytest.mark.parametrize(
     ("code", "error", "said"),
     [

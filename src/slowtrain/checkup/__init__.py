@@ -59,6 +59,7 @@ def checkup(trace: Trace, findings: Findings, *, folder: Path) -> Checkup:
         next_steps=tuple(words.next_steps(trace, findings, folder)),
         pictures=pictures.pictures(trace, shown.place),
         device=device.use(trace),
+        lost=words.LOST if words.nonfinite(findings) is not None else "",
     )
     return replace(found, seen=seen.seen(trace, found, shown.place))
 

@@ -42,6 +42,7 @@ HOLDS = 0.9  # of what a cure of the run saves: a phase that takes less cannot b
 # What a verdict is of, though it need not be the largest part of a step: Python that makes input holds up all of it.
 BOUND_BY = {VerdictKind.INPUT: (Category.INPUT,), VerdictKind.TRANSFER: (Category.FEED, Category.READBACK)}
 LAUNCHING = "host/launch-bound"
+NONFINITE, LOST = "numerics/nonfinite-loss", "loss not finite"
 FILLING = ("memory/out-of-memory", "memory/host-leak", "memory/device-leak")
 CATEGORIES = {
     Category.INPUT: VerdictKind.INPUT,
@@ -110,6 +111,11 @@ def filling(findings: Findings) -> Diagnosis | None:
     return first if first is not None and first.cause in FILLING else None
 
 
+def nonfinite(findings: Findings) -> Diagnosis | None:
+    """A loss that is no number: of what was trained from there on nothing is left, so that no speed comes before it."""
+    return next((d for d in findings.diagnoses if d.cause == NONFINITE), None)
+
+
 def failed(trace: Trace) -> bool:
     code = trace.fact("launch", "exit_code")
     return isinstance(code, int) and code != 0
@@ -129,6 +135,10 @@ def unexplained(trace: Trace) -> Category | None:
 
 def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
     """One line: what the step is made of, and what the first cure would give."""
+    lost = nonfinite(findings)
+    if lost is not None:
+        speed = "too few steps to judge" if kind is VerdictKind.INSUFFICIENT else kind
+        return f"{lost.evidence.says}; what was trained from there on is lost (speed: {speed})"
     if kind is VerdictKind.FAILED:
         return f"the script ended with exit code {trace.fact('launch', 'exit_code')} before it trained"
     if kind is VerdictKind.INSUFFICIENT:
@@ -239,7 +249,7 @@ def _ended(trace: Trace) -> Iterator[str]:
 
 
 def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
-    first = gaining(findings)
+    first = nonfinite(findings) or gaining(findings)
     if first is not None:
         for prescription in first.prescriptions[:1]:
             yield prescription.says

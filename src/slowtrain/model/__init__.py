@@ -341,7 +341,10 @@ class DeviceUse:
 
 @dataclass(frozen=True)
 class Checkup:
-    """The whole answer; what every report renders."""
+    """The whole answer; what every report renders.
+
+    ``lost`` heads it in the verdict's place where what was trained is worth nothing, however fast; else empty.
+    """
 
     version: str
     subject: Subject
@@ -359,3 +362,4 @@ class Checkup:
     pictures: Pictures = field(default_factory=Pictures)
     device: DeviceUse | None = None
     seen: tuple[SeenInSource, ...] = ()
+    lost: str = ""

@@ -12,16 +12,17 @@ from slowtrain.report.shell import attribution, figure, listed, section
 
 def render(checkup: Checkup, pages: Mapping[str, str]) -> str:
     """The whole page; ``pages`` holds the Markdown page of each cause that was found, by its id."""
-    title = f"{wording.verdict(checkup.verdict)}: {wording.command(checkup.subject)}, by Slowtrain"
+    title = f"{wording.heading(checkup)}: {wording.command(checkup.subject)}, by Slowtrain"
     main = el("main", _sections(checkup, pages))
     return shell.page(title, _header(checkup), main, _footer(checkup), json.render(checkup))
 
 
 def _header(checkup: Checkup) -> Markup:
-    tone = "bad" if checkup.verdict is VerdictKind.FAILED else "good" if not checkup.diagnoses else None
-    if checkup.verdict is VerdictKind.INSUFFICIENT:
+    failed = checkup.lost or checkup.verdict is VerdictKind.FAILED
+    tone = "bad" if failed else "good" if not checkup.diagnoses else None
+    if checkup.verdict is VerdictKind.INSUFFICIENT and not failed:
         tone = None
-    word = el("span", wording.verdict(checkup.verdict), class_="verdict" + (f" {tone}" if tone else ""))
+    word = el("span", wording.heading(checkup), class_="verdict" + (f" {tone}" if tone else ""))
     what = el("p", "Slowtrain checkup of ", el("code", wording.command(checkup.subject)), class_="what clamp")
     facts = [el("div", el("dt", name), el("dd", value, class_="clamp")) for name, value in _facts(checkup)]
     return el("header", el("div", what, el("h1", word, checkup.headline), el("dl", facts, class_="facts")))

@@ -96,9 +96,10 @@ def _report(checkup: Checkup, paper: Paper, limits: _Limits) -> Iterator[str]:
 
 
 def _headline(checkup: Checkup, paper: Paper) -> Iterator[str]:
-    kind = wording.verdict(checkup.verdict).upper()
-    tone = "red" if checkup.verdict is VerdictKind.FAILED else "yellow" if checkup.diagnoses else "green"
-    if checkup.verdict is VerdictKind.INSUFFICIENT:
+    kind = wording.heading(checkup).upper()
+    failed = checkup.lost or checkup.verdict is VerdictKind.FAILED
+    tone = "red" if failed else "yellow" if checkup.diagnoses else "green"
+    if checkup.verdict is VerdictKind.INSUFFICIENT and not failed:
         tone = "yellow"
     first, *rest = paper.wrap(f"{kind}: {checkup.headline}" if checkup.headline else kind, paper.width, 3)
     word = first[: len(kind)]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from slowtrain.model import (
     Category,
+    Checkup,
     Phase,
     Saving,
     SeenInSource,
@@ -306,6 +307,11 @@ def effect(name: str) -> str:
 
 def verdict(kind: VerdictKind) -> str:
     return str(kind).replace("insufficient-data", "insufficient data").replace("slowing-down", "slowing down")
+
+
+def heading(checkup: Checkup) -> str:
+    """The word or two that the answer begins with."""
+    return checkup.lost or verdict(checkup.verdict)
 
 
 def judged(kind: VerdictKind) -> bool:
