@@ -29,6 +29,7 @@ class Signal(Text):
     KERNELS = "kernels"  # op executions (deep window)
     DEVICE = "device"  # an accelerator's own timeline
     MACHINE = "machine"  # processor, memory, disk over the run, limits of the host
+    READS = "reads"  # bytes that the process read over the run
     ENDING = "ending"  # how the run ended
     PHASES = "phases"  # import, preparation, compile, steps, validation, …
     LOSS = "loss"  # the loss as the run reports it

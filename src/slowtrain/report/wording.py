@@ -74,6 +74,7 @@ SIGNALS = {
     Signal.KERNELS: "op executions",
     Signal.DEVICE: "a device timeline",
     Signal.MACHINE: "machine samples",
+    Signal.READS: "bytes read",
     Signal.ENDING: "how the run ended",
     Signal.ALLOCATOR: "what the allocator says",
     Signal.CROSSOVER: "a measured crossover",

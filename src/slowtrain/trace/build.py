@@ -123,6 +123,8 @@ def _signals(trace: Trace, inside: attribution.Inside) -> Iterable[Signal]:
         yield Signal.LINES
     if trace.samples:
         yield Signal.MACHINE
+    if np.isfinite(trace.samples.get("read_call_bytes", np.zeros(0))).any():
+        yield Signal.READS
     if any(e.data.get("weights") for e in trace.events_of("loop")):
         yield Signal.MODEL
     # A share without its cost says nothing, unless it is next to none.

@@ -159,9 +159,10 @@ class _Settings:
         self.phases.update(dict(_fields(rest)))
 
     def _sample(self, rest: str) -> None:
-        """``@sample iowait_share=0.4``: the figure in every machine sample."""
+        """``@sample iowait_share=0.4 read_bytes=+1e6``: in every machine sample; what rises by so much in a second."""
         for key, value in _fields(rest):
-            self.samples[key] = np.full(20, float(value))
+            rises = str(value).startswith("+")
+            self.samples[key] = np.linspace(0, float(value), 20) if rises else np.full(20, float(value))
         self.samples["time_ms"] = np.linspace(0, 1000, 20)
 
     def _kernels(self, rest: str) -> None:

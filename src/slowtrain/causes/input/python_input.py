@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from slowtrain.causes import Cause
+from slowtrain.causes.waiting import bytes_to_tell, for_bytes, waiting
 from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
-from slowtrain.source.cures.input import ahead, chunks, generators, quicker
+from slowtrain.source.cures.input import again, chunks, generators, quicker
 from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import ByHand, by_hand, follows_model, is_interpreted, only_converts, text_of
 from slowtrain.source.spots import reached
@@ -22,12 +23,13 @@ from slowtrain.whatif import Drop, Remedy, Supply, held_up_ms
 VECTORISED = 0.05  # of the time of a loop in bytecode, assumed: array code is ten and more times faster
 OPS_MS = 0.1  # a call for one element of some dozens of small TensorFlow ops: 0.11 and 0.18 ms in recordings
 WAITING = 0.5  # a producer that does not compute for longer than this waits for something: a disk, a network
+ASIDE = 8.0  # calls that wait at once, once a cure lets several: assumed, as many as it advises
 COPIES = 3.0  # of the data while arrays are stacked and become tensors
 
 
 @dataclass(frozen=True)
 class Work:
-    """``kind``: samples, loop, once, drawn, beside, work. ``left`` is what a cure leaves of ``ms``.
+    """``kind``: samples, loop, once, drawn, beside, work, waits. ``left`` is what a cure leaves of ``ms``.
 
     ``held_ms``: what the step's own threads wait for the interpreter's lock meanwhile, their batch at hand.
     """
@@ -49,6 +51,7 @@ SAYS = {
     "drawn": "draw every batch anew",
     "beside": "work while the step waits",
     "work": "work on one core",
+    "waits": "wait for something and compute nothing meanwhile, nor were bytes read that explain it",
 }
 
 
@@ -64,14 +67,15 @@ class PythonInput(Cause):
     The time spent in the user's Python for each batch, measured call by call, is what the step
     waits for, and a processor is busy with it. Or batches are ready in time, but while they are
     made the step's own threads get less processor time than they wait. The hot line comes from tracing a few calls.
-    Python that mostly waits (for a disk, a network) is not this cause, and Python that keeps up
-    with the step is none.
+    Python that waits counts too, where it reads too little for a disk to be what it waits for (that is `slow-storage`):
+    it sleeps, or waits for a lock or the answer of a service. Python that keeps up with the step is none.
 
     ## What to do
     By what the Python does. Single samples out of arrays: `from_tensor_slices`, or yield whole
     batches. A loop over elements: array code or TensorFlow ops. The same work in every epoch: do
     it once, before training or with `cache()`. Real work that draws at random: TensorFlow ops in
-    a parallel `map`, or several worker processes.
+    a parallel `map`, or several worker processes. Waiting for a service: several calls at once, in worker threads
+    (`PyDataset(workers=8)`) or a `map` with parallel calls, or everything fetched once.
 
     ## When it is not worth it
     When making a batch takes less than the step and runs beside it.
@@ -81,6 +85,9 @@ class PythonInput(Cause):
     needs = frozenset({Signal.STEPS, Signal.INPUT, Signal.PYTHON})
     symptoms = frozenset({Category.INPUT, Category.PYTHON})
     words = slowpython.WORDS
+
+    def wants(self, trace: Trace) -> frozenset[Signal]:
+        return super().wants(trace) | (bytes_to_tell(trace) if _work(trace) is None else frozenset())
 
     def examine(self, trace: Trace) -> Evidence | None:
         work = _work(trace)
@@ -101,9 +108,10 @@ class PythonInput(Cause):
         work = _work(trace)
         if work is None:
             return []
-        spread = (0.5, 1.1) if work.kind in ("work", "beside") else (0.8, 1.1)
+        aside = work.kind in ("beside", "waits")
+        spread = (0.5, 1.1) if aside or work.kind == "work" else (0.8, 1.1)
         if work.hand is not None:
-            return [Drop({Category.PYTHON: work.ms * (1 - work.left)}, 0.0 if work.kind == "beside" else 1.0, spread)]
+            return [Drop({Category.PYTHON: work.ms * (1 - work.left)}, 0.0 if aside else 1.0, spread)]
         cured, lock = _cured(trace.pipeline, work), work.held_ms > 0
         if cured is None:
             return [Supply(work.left, work=work.left, share=work.share, lock=lock, spread=spread)]
@@ -114,18 +122,15 @@ class PythonInput(Cause):
         kind = work.kind if work else "work"
         node = measured.making(trace) if work and work.hand is None else None
         if kind == "samples":
-            made = (
-                measured.first(trace, evidence.where, generators.as_arrays)
-                if measured.fits(trace, node, COPIES)
-                else ()
-            )
+            fits = measured.fits(trace, node, COPIES)
+            made = measured.first(trace, evidence.where, generators.as_arrays) if fits else ()
             made = made or measured.first(trace, evidence.where, chunks.handed_over)
             says = "make arrays once and use from_tensor_slices, or yield whole batches"
             yield Prescription("edit", Effect.EXACT, says, edits=made)
         if node is not None:
-            yield from _same_again(trace, evidence, node)
+            yield from again.same_again(trace, evidence.where, node)
         if work is not None and work.hand is not None:
-            yield from _in_lines(trace, evidence)
+            yield from again.in_lines(trace, evidence.where)
         for effect, says, cure in quicker.cures(evidence.numbers["calls_per_step"], kind):
             made = measured.first(trace, evidence.where, cure)
             if made:
@@ -238,6 +243,15 @@ class PythonInput(Cause):
         @line 4 ms=2
         @line 5 ms=3
         """,
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @fact cpu_ms_per_step=2
+        @sample read_call_bytes=+20e3
+        @producer download ms=8 calls=1 line=9 hot=11
+        @pipeline Generator ms=8 elements=1 line=20 > FlatMap ms=0.1 line=20 > Prefetch buffer=2
+        """,
     )
     quiet = (
         """
@@ -274,39 +288,25 @@ class PythonInput(Cause):
         input   iiiiiii...
         device  .......kkk
         @fact cpu_ms_per_step=2
-        @producer download ms=8 calls=1 line=9 hot=11
+        @sample read_call_bytes=+60e6
+        @producer scans ms=8 calls=1 line=9 hot=11
         @pipeline Generator ms=8 elements=1 line=20 > FlatMap ms=0.1 line=20 > Prefetch buffer=2
         """,
     )
 
 
-def _same_again(trace: Trace, evidence: Evidence, node: Node) -> Iterable[Prescription]:
-    """What keeps results that are the same in every epoch, where the text shows that they are."""
-    made = measured.kept(trace, evidence.where, node)
-    if made:
-        yield Prescription("edit", Effect.EXACT, "keep what is made with .cache()", edits=made, later=True)
-    several = any(p.keras for p in trace.pipelines) or trace.steps.source == "fit"
-    if several and not made and measured.fits(trace, node):
-        made = measured.first(trace, evidence.where, generators.remembered)
-        if made:
-            says = "keep the batches that __getitem__ made: they are the same in every epoch"
-            yield Prescription("edit", Effect.EXACT, says, edits=made, later=True)
-
-
-def _in_lines(trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
-    """What can be done about the lines of a loop that makes its batches itself."""
-    made = measured.by_hand_once(trace, evidence.where)
-    if made:
-        yield Prescription("edit", Effect.EXACT, "do once, before the loop, what each step does anew", edits=made)
-    made = measured.first(trace, evidence.where, ahead.made_ahead)
-    if made:
-        says = "make the next batch in a background thread while the step runs"
-        yield Prescription("edit", Effect.EXACT, says, edits=made)
-    yield from measured.drawn_once(trace, evidence.where)
-
-
 def _work(trace: Trace) -> Work | None:
-    return _in_pipeline(trace) or _in_loop(trace)
+    return _in_pipeline(trace) or _in_loop(trace) or _waits(trace)
+
+
+def _waits(trace: Trace) -> Work | None:
+    """Python that computes nothing, and reads too little for a disk to be the reason."""
+    found = waiting(trace)
+    if found is None or for_bytes(trace, found) is not False:
+        return None
+    calls = sum(p.calls_per_step for p in feeding.producers(trace))
+    hand = by_hand(trace) if found.by_hand else None
+    return Work("waits", found.ms, calls, found.where, max(found.left, 1 / ASIDE), 1.0, hand)
 
 
 # -- Python behind a tf.data pipeline

@@ -20,12 +20,14 @@ WORDS = {
     "drawn": (Effect.CHANGES_TRAINING, "draw the data once, before the loop"),
     "beside": (Effect.EXACT, "make the next batch in a background thread, or with from_generator and prefetch"),
     "work": (Effect.EQUIVALENT, "write {what} in TensorFlow ops in a parallel map, or use worker processes"),
+    "waits": (Effect.EXACT, "let several calls wait at once (PyDataset(workers=8), a map with num_parallel_calls=8)"),
 }
 ON_JAX = {  # where these are others: tf.data may not even be installed
     "loop": "replace the loop over elements{where} by array code",
     "once": "do this work{where} once, before the loop",
     "beside": "make the next batch in a background thread",
     "work": "write {what} for whole batches in array code, or use PyDataset(workers=8, use_multiprocessing=True)",
+    "waits": "let several calls wait at once: PyDataset(workers=8)",
 }
 
 WORKERS = f"let {workers.WORKERS} worker threads make the batches of the PyDataset, beside one another"
