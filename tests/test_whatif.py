@@ -106,6 +106,32 @@ def test_where_only_the_first_step_of_an_epoch_waits_the_others_ran_undisturbed(
     assert price(trace, [Supply(factor=0.0, work=0.0)], "step").after_ms == pytest.approx(4.0, rel=0.01)
 
 
+@given(
+    st.integers(0, 6), st.floats(0.05, 12), st.floats(0.1, 20), st.floats(0.1, 30), st.floats(0, 1), st.booleans()
+)  # fmt: skip
+def test_a_step_gains_no_more_than_its_wait_and_what_its_input_takes(
+    wait: int, made: float, own: float, used: float, work: float, lock: bool
+) -> None:
+    """Whatever its threads wait for cores: others on the machine may have these, and go on to."""
+    rows = f"step {'1' * 10}\ninput {'i' * wait}{'.' * (10 - wait)}\ndevice {'.' * wait}{'k' * (10 - wait)}"
+    facts = f"@fact step_cpu_ms={own} cpu_ms_per_step={used} usable_cores=2\n@producer samples ms={made} line=9 hot=11"
+    trace = drawn(f"{rows}\n{facts}\n@pipeline Generator ms={made} line=20 > Prefetch buffer=2")
+    assert trace.pipeline is not None
+    cured = trace.pipeline.changed(replace(trace.pipeline.nodes[0], ms=made * work))
+    most = 10 / (10 - wait - made) if wait + made < 10 else math.inf
+    for supply in (Supply(work, work=work, lock=lock), Supply(pipeline=cured, lock=lock)):
+        assert price(trace, [supply], "step").speedup <= most * (1 + 1e-9)
+
+
+def test_a_producer_that_takes_little_is_not_blamed_for_a_crowded_machine() -> None:
+    """Of ten ms the step's own threads compute for three: others have the cores."""
+    rows = "step 1111111111\ndevice kkkkkkkkkk\n@fact step_cpu_ms=3 cpu_ms_per_step=5 usable_cores=2"
+    pipe = "@pipeline Generator ms=0.4 line=20 > FlatMap ms=0.1 > Prefetch\n@producer samples ms=0.4 line=9 hot=11"
+    gone = [Supply(factor=0.0, work=0.0, lock=True)]
+    assert price(drawn(f"{rows}\n{pipe}"), gone, "step").after_ms == pytest.approx(9.5)
+    assert price(drawn(f"{rows}\n{pipe.replace('0.4', '9')}"), gone, "step").after_ms < 4.0
+
+
 def test_the_threads_that_ops_are_split_over_count_as_the_steps_own() -> None:
     """Named executors took 2 ms; what neither they nor the nodes that make input took was ops on the other threads."""
     ops = '@kernels step=10 busy=4 ms=4 count=2 types={"MatMul":[4,2]}'

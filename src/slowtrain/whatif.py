@@ -209,7 +209,9 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
     quiet = _quiet(trace, alone) if now.ahead_ms and waited else 1.0
     undisturbed = 1 - (1 - quiet) * (1 - work)
     exposed *= undisturbed if now.ahead_ms else 1.0  # what the step's own thread does for its batch is a part of it
-    mean_rest = float(rest.mean()) * undisturbed if n else 0.0
+    alongside = float(rest.mean()) if n else 0.0
+    # However long its threads wait for a core, of which others may take their part, input's own work alone is gone.
+    mean_rest = max(alongside * undisturbed, alongside - making_ms(trace, supplies) * (1 - work))
     mean_rest += max(s.added_ms for s in supplies)
     # Buffers smooth the difference between steps: the mean rate of the slower side decides.
     step = mean_rest + exposed + max(ahead - mean_rest - exposed, 0.0)
@@ -217,6 +219,19 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
         spared = _cpu_ms(trace) * (1 - work)
         step = max(step, min((now.cpu_ms - cpu_saved - spared) / now.cores, before))
     return min(step, before)
+
+
+def making_ms(trace: Trace, supplies: Iterable[Supply] = ()) -> float:
+    """What making a batch takes of threads, in ms: the rest of a step gets shorter by no more without it.
+
+    Time of nodes and of Python in them, be it on a processor or not. Starting very many calls, and making data sets for
+    a batch, stand in no node's time: where ``supplies`` spare these, it is the processor time beyond the step's own.
+    """
+    pipe = trace.pipeline
+    nodes = sum(n.ms for n in pipe.nodes if n.family != "Prefetch") if pipe is not None else 0.0
+    made = max(nodes, sum(p.ms_per_step for p in trace.producers))
+    untold = not made or any(s.nested or _left(s, trace) < FEWER for s in supplies)
+    return max(made, _cpu_ms(trace)) if untold else made
 
 
 def _quiet(trace: Trace, alone: bool) -> float:

@@ -94,7 +94,7 @@ class PythonInput(Cause):
         if work is None:
             return None
         hot = f", most of it in line {work.where[0].line}" if work.where else ""
-        meanwhile = f"; the step itself waits {plain(work.held_ms)} ms for the interpreter" if work.held_ms else ""
+        meanwhile = f"; the step itself waits up to {plain(work.held_ms)} ms for it" if work.held_ms else ""
         if trace.fact("profile"):  # which tells functions, at best
             hot = f", in {trace.producers[0].qualname}" if trace.producers else ""
         return Evidence(
