@@ -11,20 +11,19 @@ import itertools
 import sys
 import weakref
 from _thread import get_ident
-from collections.abc import Iterable
 from types import FrameType
 from typing import Any
 
-from slowtrain.capture import frames, signatures
+from slowtrain.capture import frames, written
 from slowtrain.capture.fronts import front
 from slowtrain.capture.lines import LineClock
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Flags, ThreadState
 
-MAX_NODES = 200
 getframe = sys._getframe
 NO_MODEL = ("NotFoundError", "InvalidArgumentError")  # autotuning is off for this one, or the iterator has just gone
+MOST_ALIKE = 100  # data sets that one line goes through: where each step makes one, the others are as these
 SNAPSHOT_NS = 100_000_000  # the same iterator is not asked more often
 
 
@@ -40,6 +39,7 @@ class DatasetPatches:
         self._numbers = 0
         self._pipelines = itertools.count(1)
         self._described: dict[int, int] = {}
+        self._alike: dict[tuple[str, int] | None, int] = {}  # data sets by the line that goes through them
         self._model: Any = None
 
     def install(self) -> None:
@@ -75,14 +75,15 @@ class DatasetPatches:
             number = self._numbers
             iterator._slowtrain = number
             self._iterators[number] = (weakref.ref(iterator), [0])
+            site = frames.place(frame)
             recorder.event(
                 "iterator",
                 "made",
                 now(),
                 number=number,
-                pipeline=self._pipeline_number(dataset),
+                pipeline=self._pipeline_number(dataset, site),
                 keras=bool(state.me.loops),
-                site=None if state.me.loops else frames.place(frame),
+                site=None if state.me.loops else site,
             )
 
         replace(module.OwnedIterator, "__init__", init)
@@ -158,6 +159,8 @@ class DatasetPatches:
         if not self._model:
             return
         last[0] = now()
+        me = self.state.me
+        me.busy += 1  # its bytes are no value that the script reads back
         try:
             proto = self._model(iterator)
         except Exception as error:
@@ -165,6 +168,8 @@ class DatasetPatches:
                 self.recorder.fault(f"counters of iterator {number}")
             self._iterators.pop(number, None)
             return
+        finally:
+            me.busy -= 1
         self.recorder.pipeline(number, proto)
 
     # -- data sets
@@ -197,60 +202,28 @@ class DatasetPatches:
         replace(module.DatasetV2, "from_generator", from_generator)
 
     def _generator(self, dataset: Any, generator: Any) -> None:
-        dataset._slowtrain_python = frames.describe(generator) | {"arrays": host_arrays(generator)}
+        dataset._slowtrain_python = frames.describe(generator) | {"arrays": written.host_arrays(generator)}
 
-    def _pipeline_number(self, dataset: Any) -> int:
+    def _pipeline_number(self, dataset: Any, site: tuple[str, int] | None) -> int:
         number = self._described.get(id(dataset))
         if number is not None:
             return number
         number = self._described[id(dataset)] = next(self._pipelines)
         weakref.finalize(dataset, self._described.pop, id(dataset), None).atexit = False
-        nodes: list[dict[str, Any]] = []
-        self._node(dataset, nodes, {})
-        options = self.recorder.guard("options", _options, dataset)
-        if options and nodes:
-            nodes[-1]["options"] = options
-        self.recorder.event("pipeline", str(number), now(), number=number, nodes=nodes)
+        count = self._alike[site] = self._alike.get(site, 0) + 1
+        if count <= MOST_ALIKE:
+            self._describe(number, dataset)
         return number
 
-    def _node(self, dataset: Any, nodes: list[dict[str, Any]], seen: dict[int, int]) -> int:
-        """Appends the node of ``dataset`` after its inputs; gives its index."""
-        if id(dataset) in seen:
-            return seen[id(dataset)]
-        if len(nodes) >= MAX_NODES:
-            return -1
-        inputs = [self._node(d, nodes, seen) for d in dataset._inputs()]
-        place = self._sites.get(dataset)
-        node: dict[str, Any] = {
-            "op": type(dataset).__name__.lstrip("_"),
-            "inputs": inputs,
-            "site": list(place) if place else None,
-        }
-        python = getattr(dataset, "_slowtrain_python", None)
-        if python:
-            node["python"] = python
-        for name, attribute in _ATTRIBUTES.items():
-            value = _plain(getattr(dataset, attribute, None))
-            if value is not None:
-                node[name] = value
-        node["element"] = _spec(dataset.element_spec)
-        self._functions_of(dataset, node)
-        node["cardinality"] = _cardinality(dataset)
-        nodes.append(node)
-        seen[id(dataset)] = len(nodes) - 1
-        return len(nodes) - 1
-
-    def _functions_of(self, dataset: Any, node: dict[str, Any]) -> None:
-        function = getattr(dataset, "_map_func", None) or getattr(dataset, "_predicate", None)
-        if function is None:
-            return
-        python_function = getattr(function, "_func", None)
-        if python_function is not None:
-            node["function"] = frames.describe(python_function)
-        concrete = getattr(function, "function", None)
-        graph = getattr(concrete, "graph", None)
-        if graph is not None:
-            node["ops"] = _op_types(graph)
+    def _describe(self, number: int, dataset: Any) -> None:
+        """A millisecond's look. What is read of tensors meanwhile, sizes and lengths, the script has not asked for."""
+        me = self.state.me
+        me.busy += 1
+        try:
+            nodes = written.nodes(dataset, self._sites, self.recorder)
+        finally:
+            me.busy -= 1
+        self.recorder.event("pipeline", str(number), now(), number=number, nodes=nodes)
 
     # -- Python that runs inside ops
 
@@ -284,77 +257,6 @@ class DatasetPatches:
         replace(module.FuncRegistry, "__call__", make)
 
 
-_ATTRIBUTES = {
-    "parallel": "_num_parallel_calls",
-    "buffer_size": "_buffer_size",
-    "batch_size": "_batch_size",
-    "deterministic": "_deterministic",
-    "count": "_count",
-    "cycle_length": "_cycle_length",
-    "filename": "_filename",
-    "reshuffle": "_reshuffle_each_iteration",
-}
-
-
-def _options(dataset: Any) -> dict[str, Any]:
-    """Limits and switches that the user set on the pipeline."""
-    options = dataset.options()
-    found = {
-        "private_threads": options.threading.private_threadpool_size,
-        "intra_op": options.threading.max_intra_op_parallelism,
-        "autotune": options.autotune.enabled,
-    }
-    return {key: value for key, value in found.items() if value is not None}
-
-
-def _plain(value: Any) -> Any:
-    """A number or text out of a constant tensor, or None."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    try:
-        value = value.numpy()
-        return value.decode(errors="replace") if isinstance(value, bytes) else value.item()
-    except Exception:
-        return None
-
-
-def _spec(spec: Any) -> list[dict[str, Any]]:
-    """Shape and dtype of each component of an element."""
-    parts: list[dict[str, Any]] = []
-    stack = [spec]
-    while stack and len(parts) < 32:
-        item = stack.pop(0)
-        if isinstance(item, dict):
-            stack = list(item.values()) + stack
-        elif isinstance(item, (list, tuple)):
-            stack = list(item) + stack
-        else:
-            shape, dtype = getattr(item, "shape", None), getattr(item, "dtype", None)
-            if dtype is not None:
-                dims = None if shape is None or shape.rank is None else list(shape)
-                parts.append({"shape": dims, "dtype": dtype.name, "bytes": dtype.size})
-    return parts
-
-
-def _cardinality(dataset: Any) -> int | None:
-    try:
-        return int(dataset.cardinality().numpy())
-    except Exception:
-        return None
-
-
-def _op_types(graph: Any, limit: int = 3000) -> dict[str, int]:
-    """How many ops of each type a graph and the functions it calls hold."""
-    counts: dict[str, int] = {}
-    definition = graph.as_graph_def()
-    nodes = list(definition.node)
-    for function in definition.library.function:
-        nodes.extend(function.node_def)
-    for node in nodes[:limit]:
-        counts[node.op] = counts.get(node.op, 0) + 1
-    return counts
-
-
 def model_reader() -> Any:
     """``reader(iterator) -> bytes`` of TensorFlow's ``ModelProto``, or None where this version has none."""
     try:
@@ -368,33 +270,3 @@ def model_reader() -> Any:
         return raw
 
     return reader
-
-
-def host_arrays(function: Any) -> dict[str, Any]:
-    """Arrays that a generator (or its function) refers to by name, with their length and bytes."""
-    code = getattr(function, "gi_code", None) or getattr(function, "__code__", None)
-    if code is None:
-        return {}
-    frame = getattr(function, "gi_frame", None)
-    scope: dict[str, Any] = dict(frame.f_globals if frame else getattr(function, "__globals__", {}))
-    local = dict(frame.f_locals) if frame else {}
-    names = (*code.co_names, *code.co_freevars, *code.co_varnames)
-    closure = getattr(function, "__closure__", None) or ()
-    local.update({n: c.cell_contents for n, c in zip(code.co_freevars, closure, strict=False) if c})
-    return _arrays((name, local.get(name, scope.get(name))) for name in names[:64])
-
-
-def held_arrays(data: Any) -> dict[str, Any]:
-    """Arrays and lists that an object holds as its attributes, with their length and bytes."""
-    return _arrays(list(getattr(data, "__dict__", {}).items())[:64])
-
-
-def _arrays(named: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in named:
-        shape = getattr(value, "shape", None)
-        if isinstance(shape, tuple) and shape:  # a module may have a function of that name
-            found[name] = {"length": int(shape[0]), "bytes": int(getattr(value, "nbytes", 0))}
-        elif isinstance(value, (list, tuple)):
-            found[name] = {"length": len(value), "bytes": signatures.host_bytes((value[:1],)) * len(value)}
-    return found

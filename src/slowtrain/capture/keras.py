@@ -14,12 +14,12 @@ import wrapt
 
 from slowtrain.capture import frames, signatures
 from slowtrain.capture.checked import Checking
-from slowtrain.capture.datasets import held_arrays, host_arrays
 from slowtrain.capture.fronts import front
 from slowtrain.capture.levels import levels
 from slowtrain.capture.patching import Wrapper, named_as, on_import, passed_over, replace
 from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.state import Known, Progress, ThreadState
+from slowtrain.capture.written import held_arrays, host_arrays
 
 LOOPS = {"fit": "fit", "evaluate": "evaluate", "predict": "predict"}
 LISTS = (list, tuple, dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 from _thread import get_ident
 from collections.abc import Callable
@@ -14,8 +15,9 @@ from slowtrain.capture.frames import is_user
 from slowtrain.capture.fronts import front
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
-from slowtrain.capture.state import Read, ThreadState
+from slowtrain.capture.state import CONSTANTS, Read, ThreadState
 
+DATA = os.path.join("tensorflow", "python", "data", "")
 PLACES = 4  # where a step reads values back, as a rule at most
 
 
@@ -52,7 +54,7 @@ def readback(
 
     def asked(frame: FrameType, in_loops: bool) -> Read | None:
         """Values are asked for at another place; None where TensorFlow does so for itself."""
-        if _of_gradients(frame):
+        if _of_its_own(frame):
             return None
         read = next(oldest)
         # Keras' own readings belong to no line.
@@ -63,13 +65,16 @@ def readback(
     return make
 
 
-def _of_gradients(frame: FrameType | None) -> bool:
-    """Whether a gradient function of TensorFlow's asks for a constant of its own, an axis or a shape."""
+def _of_its_own(frame: FrameType | None) -> bool:
+    """Whether TensorFlow asks for a constant: a gradient function for an axis or a shape, a data set for its size."""
+    constant = False
     for _ in range(3):  # itself, by numpy(), or by constant_value()
         if frame is None:
             return False
-        if frame.f_code.co_filename.endswith("_grad.py") and not is_user(frame.f_code):
+        name = frame.f_code.co_filename
+        if (name.endswith("_grad.py") or (constant and DATA in name)) and not is_user(frame.f_code):
             return True
+        constant = name.endswith(CONSTANTS)
         frame = frame.f_back
     return False
 

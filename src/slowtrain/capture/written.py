@@ -1,0 +1,167 @@
+"""A data set as the script wrote it: its operations with lines, functions and sizes; arrays that Python holds for it.
+
+To look at one reads values of tensors: whoever calls this lets the wrappers stand aside meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from slowtrain.capture import frames, signatures
+from slowtrain.capture.recorder import Recorder
+
+MAX_NODES = 200
+Sites = Mapping[Any, Any]  # the user's line that made a data set
+
+
+def nodes(dataset: Any, sites: Sites, recorder: Recorder) -> list[dict[str, Any]]:
+    """The operations from the sources to ``dataset``, which comes last and has the options of all."""
+    found: list[dict[str, Any]] = []
+    _node(dataset, sites, found, {})
+    options = recorder.guard("options", _options, dataset)
+    if options and found:
+        found[-1]["options"] = options
+    return found
+
+
+def _node(dataset: Any, sites: Sites, nodes: list[dict[str, Any]], seen: dict[int, int]) -> int:
+    """Appends the node of ``dataset`` after its inputs; gives its index."""
+    if id(dataset) in seen:
+        return seen[id(dataset)]
+    if len(nodes) >= MAX_NODES:
+        return -1
+    inputs = [_node(d, sites, nodes, seen) for d in dataset._inputs()]
+    place = sites.get(dataset)
+    node: dict[str, Any] = {
+        "op": type(dataset).__name__.lstrip("_"),
+        "inputs": inputs,
+        "site": list(place) if place else None,
+    }
+    python = getattr(dataset, "_slowtrain_python", None)
+    if python:
+        node["python"] = python
+    for name, attribute in _ATTRIBUTES.items():
+        value = _plain(getattr(dataset, attribute, None))
+        if value is not None:
+            node[name] = value
+    node["element"] = _spec(dataset.element_spec)
+    _functions_of(dataset, node)
+    node["cardinality"] = _cardinality(dataset)
+    nodes.append(node)
+    seen[id(dataset)] = len(nodes) - 1
+    return len(nodes) - 1
+
+
+def _functions_of(dataset: Any, node: dict[str, Any]) -> None:
+    function = getattr(dataset, "_map_func", None) or getattr(dataset, "_predicate", None)
+    if function is None:
+        return
+    python_function = getattr(function, "_func", None)
+    if python_function is not None:
+        node["function"] = frames.describe(python_function)
+    concrete = getattr(function, "function", None)
+    graph = getattr(concrete, "graph", None)
+    if graph is not None:
+        node["ops"] = _op_types(graph)
+
+
+_ATTRIBUTES = {
+    "parallel": "_num_parallel_calls",
+    "buffer_size": "_buffer_size",
+    "batch_size": "_batch_size",
+    "deterministic": "_deterministic",
+    "count": "_count",
+    "cycle_length": "_cycle_length",
+    "filename": "_filename",
+    "reshuffle": "_reshuffle_each_iteration",
+}
+
+
+def _options(dataset: Any) -> dict[str, Any]:
+    """Limits and switches that the user set on the pipeline."""
+    options = dataset.options()
+    found = {
+        "private_threads": options.threading.private_threadpool_size,
+        "intra_op": options.threading.max_intra_op_parallelism,
+        "autotune": options.autotune.enabled,
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    """A number or text out of a constant tensor, or None."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    try:
+        value = value.numpy()
+        return value.decode(errors="replace") if isinstance(value, bytes) else value.item()
+    except Exception:
+        return None
+
+
+def _spec(spec: Any) -> list[dict[str, Any]]:
+    """Shape and dtype of each component of an element."""
+    parts: list[dict[str, Any]] = []
+    stack = [spec]
+    while stack and len(parts) < 32:
+        item = stack.pop(0)
+        if isinstance(item, dict):
+            stack = list(item.values()) + stack
+        elif isinstance(item, (list, tuple)):
+            stack = list(item) + stack
+        else:
+            shape, dtype = getattr(item, "shape", None), getattr(item, "dtype", None)
+            if dtype is not None:
+                dims = None if shape is None or shape.rank is None else list(shape)
+                parts.append({"shape": dims, "dtype": dtype.name, "bytes": dtype.size})
+    return parts
+
+
+def _cardinality(dataset: Any) -> int | None:
+    try:
+        return int(dataset.cardinality().numpy())
+    except Exception:
+        return None
+
+
+def _op_types(graph: Any, limit: int = 3000) -> dict[str, int]:
+    """How many ops of each type a graph and the functions it calls hold."""
+    counts: dict[str, int] = {}
+    definition = graph.as_graph_def()
+    nodes = list(definition.node)
+    for function in definition.library.function:
+        nodes.extend(function.node_def)
+    for node in nodes[:limit]:
+        counts[node.op] = counts.get(node.op, 0) + 1
+    return counts
+
+
+def host_arrays(function: Any) -> dict[str, Any]:
+    """Arrays that a generator (or its function) refers to by name, with their length and bytes."""
+    code = getattr(function, "gi_code", None) or getattr(function, "__code__", None)
+    if code is None:
+        return {}
+    frame = getattr(function, "gi_frame", None)
+    scope: dict[str, Any] = dict(frame.f_globals if frame else getattr(function, "__globals__", {}))
+    local = dict(frame.f_locals) if frame else {}
+    names = (*code.co_names, *code.co_freevars, *code.co_varnames)
+    closure = getattr(function, "__closure__", None) or ()
+    local.update({n: c.cell_contents for n, c in zip(code.co_freevars, closure, strict=False) if c})
+    return _arrays((name, local.get(name, scope.get(name))) for name in names[:64])
+
+
+def held_arrays(data: Any) -> dict[str, Any]:
+    """Arrays and lists that an object holds as its attributes, with their length and bytes."""
+    return _arrays(list(getattr(data, "__dict__", {}).items())[:64])
+
+
+def _arrays(named: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in named:
+        shape = getattr(value, "shape", None)
+        if isinstance(shape, tuple) and shape:  # a module may have a function of that name
+            found[name] = {"length": int(shape[0]), "bytes": int(getattr(value, "nbytes", 0))}
+        elif isinstance(value, (list, tuple)):
+            found[name] = {"length": len(value), "bytes": signatures.host_bytes((value[:1],)) * len(value)}
+    return found
