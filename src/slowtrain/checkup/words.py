@@ -8,7 +8,7 @@ from pathlib import Path
 from slowtrain.diagnose import Findings
 from slowtrain.figures import plain
 from slowtrain.model import SAID, Category, Diagnosis, Phase, Signal, VerdictKind
-from slowtrain.trace import Trace, feeding, work
+from slowtrain.trace import Trace, feeding, host, work
 from slowtrain.trace.stalled import crowd
 
 CLEAR_RUN_SHARE = 0.2  # of a run without steady steps: what a cause must save to speak for it
@@ -162,7 +162,7 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
         return f"{where}; {checked}" if where else checked
     odd = unexplained(trace)
     if first is None and odd is not None:
-        more = "" if odd is largest(trace) else f"{plain(trace.mean(odd))} ms of it {SAID[odd]}, and "
+        more = "" if odd is largest(trace) else f"{plain(trace.mean(odd))} ms of it {_said(trace, odd)}, and "
         return f"{where}; {more}no known cause explains that"
     if first is None:
         beside = [p for p in trace.run.parts if p.name in BESIDE and p.share >= MOST_OF_RUN]
@@ -178,12 +178,25 @@ def _in_step(trace: Trace, kind: VerdictKind) -> str:
         return ""
     category = largest(trace)
     of = "a step takes" if trace.fact("told_steps", default=True) else "the profile lasts"
-    said = SAID[category]
-    if category is Category.DEVICE and waits_for_copies(trace):
-        said = "in its program, most of that waiting for copies which the program started"
+    said = _said(trace, category)
     bound = max(BOUND_BY.get(kind, (category,)), key=trace.mean)
-    also = f" and {plain(trace.mean(bound))} ms {SAID[bound]}" if bound is not category and trace.mean(bound) else ""
+    also = (
+        f" and {plain(trace.mean(bound))} ms {_said(trace, bound)}"
+        if bound is not category and trace.mean(bound)
+        else ""
+    )
     return f"{of} {plain(trace.step_ms)} ms, {plain(trace.mean(category))} ms of it {said}{also}"
+
+
+def _said(trace: Trace, category: Category) -> str:
+    """What a step does in the time of a category."""
+    if category is Category.DEVICE and waits_for_copies(trace):
+        return "in its program, most of that waiting for copies which the program started"
+    made = trace.lane("iterator")
+    made = made.where((made.thread == host.main_thread(trace)) & host.outermost(made))
+    if category is Category.INPUT and host.per_step(trace, made) > 0.5 * trace.mean(category):
+        return f"making iterators and {SAID[category]}"
+    return SAID[category]
 
 
 def _between_steps(trace: Trace, first: Diagnosis) -> str:

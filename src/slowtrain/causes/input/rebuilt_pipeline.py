@@ -1,0 +1,183 @@
+"""The input pipeline, or its iterator, is made anew in each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from slowtrain.causes import Cause
+from slowtrain.figures import plain
+from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
+from slowtrain.trace import Trace, host, loop
+from slowtrain.trace.feeding import CALL_MS
+from slowtrain.whatif import Drop, Remedy
+
+LEAST = 0.5  # iterators a step: fewer are an epoch's
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a step makes: ``iterators``, of ``data_sets`` that are new; ms of that, and of the lines around them.
+
+    ``making_ms`` are the iterators' own, ``lines_ms`` what Python takes besides in the lines that make and build.
+    """
+
+    iterators: float
+    data_sets: float
+    making_ms: float
+    lines_ms: float
+    where: tuple[Place, ...]
+
+    @property
+    def ms(self) -> float:
+        return self.making_ms + self.lines_ms
+
+
+class RebuiltPipeline(Cause):
+    """Each step makes a data set, or an iterator over one, to take a single batch out of it.
+
+    ## What it means
+    `tf.data` is made to be built once and gone through for long. To build a data set, to optimise its graph, to start
+    an iterator's threads and to take all of it down again costs one to ten milliseconds, however small the batch: a
+    loop that does it for the sample that it has just drawn (a replay memory, say) pays that in every step.
+
+    ## How it is recognised
+    An iterator is made at least every other step, by the script and not by Keras. Their making is measured; what the
+    lines take that build data sets and go through them, without the wait for elements, comes from tracing some steps.
+    Calls of `fit`, `predict` or `evaluate` in each step make iterators, too: that is `predict-in-loop`.
+
+    ## What to do
+    Arrays that are a batch already: hand them to the step as they are, a `tf.function` makes tensors of them. Batches
+    drawn anew in each turn: one data set for the whole run, `tf.data.Dataset.from_generator(draw, ...)`, and one
+    iterator over it. `next(iter(ds))` in the loop: `it = iter(ds.repeat())` before it, and `next(it)` in it.
+
+    ## When it is not worth it
+    When each data set is gone through for many steps.
+    """
+
+    title = "The input pipeline is made anew in each step"
+    needs = frozenset({Signal.STEPS, Signal.CALLS})
+
+    def examine(self, trace: Trace) -> Evidence | None:
+        found = _made(trace)
+        if found is None:
+            return None
+        new = found.data_sets >= LEAST
+        what = "a data set and an iterator over it are" if new else "an iterator over the same data set is"
+        often = "" if round(found.iterators) == 1 else f"{plain(found.iterators, 2)} times "
+        return Evidence(
+            f"{what} made {often}in each step: {plain(found.ms)} of its "
+            f"{plain(trace.step_ms)} ms, {plain(found.making_ms)} of them for the iterator alone",
+            {
+                "iterators_per_step": found.iterators,
+                "data_sets_per_step": found.data_sets,
+                "making_ms": found.making_ms,
+                "lines_ms": found.lines_ms,
+            },
+            found.where,
+        )
+
+    def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
+        found = _made(trace)
+        if found is None:
+            return []
+        # The arrays still have to become tensors.
+        left = max(1 - CALL_MS * found.iterators / found.ms, 0.0)
+        return [Drop({Category.INPUT: left * found.making_ms, Category.PYTHON: left * found.lines_ms})]
+
+    def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
+        if evidence.numbers["data_sets_per_step"] < LEAST:
+            says = "make the iterator once, before the loop: it = iter(ds.repeat()), and next(it) in each turn"
+            yield Prescription("edit", Effect.CHANGES_TRAINING, says)
+            return
+        yield Prescription("edit", Effect.EXACT, "hand the arrays to the step as they are: it makes tensors of them")
+        says = "or build one data set before the loop, from_generator over what each turn draws, with one iterator"
+        yield Prescription("edit", Effect.EXACT, says)
+
+    fires = (
+        # next(iter(ds)), of a data set made before the loop.
+        """
+        step    1111111111
+        input   iiii......
+        python  ....ppp...
+        device  .......kkk
+        @steps source=step line=9
+        @span function step start=7 end=10 line=9 times=40 every=10
+        @span iterator made start=0 end=3 times=40 every=10
+        @span next next start=3 end=4 line=8 times=40 every=10
+        @event iterator name=made start=0 times=40 every=10 data={"number":1,"pipeline":1,"site":["train.py",8]}
+        @line 8 ms=7 visits=1
+        @line 9 ms=3 visits=1
+        """,
+    )
+    quiet = (
+        # One for an epoch of twenty steps.
+        """
+        step    1111111111
+        input   i.........
+        device  .kkkkkkkkk
+        @steps source=step line=9
+        @span function step start=1 end=10 line=9 times=40 every=10
+        @span iterator made start=0 end=1 times=2 every=200
+        @event iterator name=made start=0 times=2 every=200 data={"number":1,"pipeline":1,"site":["train.py",8]}
+        @line 8 ms=1 visits=1
+        """,
+        # Made by fit, which is called for each step.
+        """
+        step    1111111111
+        input   iiii......
+        device  ....kkkkkk
+        @steps source=fit() line=9
+        @event loop name=fit start=0 end=10 times=40 every=10 data={"site":["train.py",9]}
+        @span iterator made start=0 end=4 times=40 every=10
+        @event iterator name=made start=0 times=40 every=10 data={"number":1,"pipeline":1,"keras":true}
+        """,
+        # Where that is little beside the step.
+        """
+        step    1111111111
+        input   i.........
+        device  .kkkkkkkkk
+        @steps source=step line=9
+        @span function step start=1 end=10 line=9 times=40 every=10
+        @span iterator made start=0 end=0.4 times=40 every=10
+        @event iterator name=made start=0 times=40 every=10 data={"number":1,"pipeline":1,"site":["train.py",8]}
+        @line 8 ms=0.5 visits=1
+        @line 9 ms=9.5 visits=1
+        """,
+    )
+
+
+def _made(trace: Trace) -> Made | None:
+    """None where iterators last for several steps, or Keras makes them."""
+    spans = trace.lane("iterator")
+    spans = spans.where(spans.thread == host.main_thread(trace))
+    spans = spans.where(~host.within(spans, trace.events_of("loop")) & host.in_steady(trace, spans))
+    count = int(trace.steps.steady.sum())
+    if not count or len(spans) < LEAST * count:
+        return None
+    begun, over = trace.steps.start_ms[trace.steps.steady][0], trace.steps.end_ms[trace.steps.steady][-1]
+    events = [
+        e for e in trace.events_of("iterator") if begun <= e.start_ms < over and not e.data.get("keras") and e.place
+    ]
+    numbers = {e.data.get("pipeline") for e in events}
+    sites = host.distinct(e.place for e in events)
+    built = host.distinct(w.place for p in trace.pipelines for w in p.written)
+    making = host.per_step(trace, spans)
+    lines = _lines_ms(trace, {*sites, *built}) - making
+    return Made(
+        iterators=len(spans) / count,
+        data_sets=len(numbers) / len(events) * len(spans) / count if events else 0.0,
+        making_ms=min(making, trace.mean(Category.INPUT)),
+        lines_ms=max(min(lines, trace.mean(Category.PYTHON)), 0.0),
+        where=host.distinct((*sites, *built))[:4],
+    )
+
+
+def _lines_ms(trace: Trace, wanted: set[Place]) -> float:
+    """Ms a step of the lines that build data sets and go through them, without the wait for their elements."""
+    taken = {p for lane in ("function", "on_batch", "gradient") for p in loop.places(trace, lane)}
+    mine = [line for line in trace.loop_lines if line.place in wanted - taken]
+    # Tracing lines makes steps longer: the lines' shares, not their times, are carried over.
+    scale = min(trace.step_ms / max(sum(line.ms for line in trace.loop_lines), 1e-9), 1.0)
+    asked = loop.places(trace, "next")
+    return scale * sum(line.ms for line in mine) - sum(asked.get(line.place, 0.0) for line in mine)

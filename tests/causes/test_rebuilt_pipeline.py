@@ -1,0 +1,82 @@
+"""What of a step goes into making data sets and iterators, and what is waiting for their elements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slowtrain.causes.input.rebuilt_pipeline import RebuiltPipeline
+from slowtrain.checkup import words
+from slowtrain.diagnose import examine
+from slowtrain.model import Evidence, VerdictKind
+from slowtrain.trace import Trace
+from slowtrain.trace.drawn import drawn
+
+CAUSE = RebuiltPipeline()
+EACH = CAUSE.fires[0]
+
+
+def anew(trace: Trace) -> Trace:
+    """The same with a data set of its own for each iterator."""
+    made = [replace(e, data={**e.data, "pipeline": i}) for i, e in enumerate(trace.events_of("iterator"))]
+    return replace(trace, events=(*(e for e in trace.events if e.lane != "iterator"), *made))
+
+
+def found(trace: Trace) -> Evidence:
+    evidence = CAUSE.examine(trace)
+    assert evidence is not None
+    return evidence
+
+
+def test_what_has_to_be_done_depends_on_whether_the_data_set_is_new_as_well() -> None:
+    same, new = drawn(EACH), anew(drawn(EACH))
+    assert found(same).says.startswith("an iterator over the same data set is made in each step: 6 of its 10 ms, 3 of")
+    assert found(new).says.startswith("a data set and an iterator over it are made in each step: 6 of its 10 ms, 3 of")
+    says = [next(iter(CAUSE.prescribe(t, found(t)))).says for t in (same, new)]
+    assert "before the loop: it = iter(ds.repeat())" in says[0]
+    assert "hand the arrays to the step" in says[1]
+
+
+def test_waiting_for_elements_is_no_part_of_it() -> None:
+    """The line takes seven ms, one of which the step waits for its batch."""
+    numbers = found(drawn(EACH)).numbers
+    assert numbers["making_ms"] == pytest.approx(3)
+    assert numbers["lines_ms"] == pytest.approx(3)
+    longer = drawn(EACH.replace("start=3 end=4", "start=3 end=6"))
+    assert found(longer).numbers["lines_ms"] == pytest.approx(1)
+
+
+def test_a_line_that_takes_the_step_as_well_counts_by_the_iterator_alone() -> None:
+    numbers = found(drawn(EACH.replace("line=8", "line=9").replace('"train.py",8', '"train.py",9'))).numbers
+    assert numbers["lines_ms"] == 0
+    assert numbers["making_ms"] == pytest.approx(3)
+
+
+def test_lines_that_build_what_is_gone_through_count() -> None:
+    """A line of the loop that no step waits in is the script's own, unless a data set is made there."""
+    drawing = EACH.replace("@line 8 ms=7", "@line 7 ms=3\n        @line 8 ms=4")
+    plain = found(drawn(drawing)).numbers["lines_ms"]
+    built = found(drawn(f"{drawing}\n        @pipeline Slices ms=0.1 line=7 > Batch ms=0.1 line=7")).numbers["lines_ms"]
+    assert plain == 0
+    assert built == pytest.approx(3)
+
+
+def test_the_headline_does_not_call_it_waiting() -> None:
+    trace = anew(drawn(EACH))
+    findings = examine(trace)
+    assert findings.diagnoses[0].cause == "input/rebuilt-pipeline"
+    kind = words.verdict(trace, findings)
+    assert kind is VerdictKind.INPUT
+    assert "4 ms of it making iterators and waiting for input; curing input/rebuilt-" in words.headline(
+        trace, findings, kind
+    )
+    waits = drawn("step 1111111111\ninput iiiiiiii..\ndevice ........kk\n@span iterator made start=0 end=3 times=1")
+    assert "8 ms of it waiting for input" in words.headline(waits, examine(waits), VerdictKind.INPUT)
+
+
+def test_iterators_that_other_threads_make_are_not_the_steps() -> None:
+    trace = drawn(EACH)
+    spans = trace.lane("iterator")
+    elsewhere = replace(trace, lanes={**trace.lanes, "iterator": replace(spans, thread=spans.thread + 1)})
+    assert CAUSE.examine(elsewhere) is None
