@@ -3,7 +3,8 @@
     python clinic/memory_table.py [--markdown docs/memory.md] [--only NAME ...] [--limits 256 512 1024] [--anew]
         [--records FOLDER]
 
-The limit is that of TensorFlow's own allocator on the CPU, which raises ResourceExhausted as a GPU's does. A batch
+The limit is that of TensorFlow's own allocator on the CPU, which raises ResourceExhausted as a GPU's does; one thread
+begins ops, as one does a GPU's. A batch
 fits if three training steps end without it, within two minutes. The actual largest is found by bisection with a process
 for each batch, until the bracket is one per cent wide; the forecast has seen none of these runs. Results go to
 clinic/memory.json as they come, and what is there is not measured again; ``--anew`` makes the forecasts again, for code
@@ -48,7 +49,7 @@ def fits(name: str, batch: int, limit: int, card_bytes: int | None, before: list
     else:
         environment |= {
             "TF_CPU_ALLOCATOR_USE_BFC": "true", "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(limit),
-            "TF_ENABLE_ONEDNN_OPTS": "0", "CUDA_VISIBLE_DEVICES": "-1",
+            "TF_ENABLE_ONEDNN_OPTS": "0", "CUDA_VISIBLE_DEVICES": "-1", "TF_NUM_INTEROP_THREADS": "1",
         }  # fmt: skip
     argv = [*before, sys.executable, str(SCRIPT), name, str(batch)]
     try:

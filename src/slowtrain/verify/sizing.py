@@ -30,8 +30,10 @@ LEAST_LEFT_S = 20.0
 LONGEST_S = 600.0
 MOST_ROUNDS = 4
 REACH = 2.2  # times the largest measured batch: further a line is not followed without another probe
-# TensorFlow's CPU allocator of the same kind as a GPU's. With oneDNN it ends the process where memory is exhausted.
-ALLOCATOR = {"TF_CPU_ALLOCATOR_USE_BFC": "true", "TF_ENABLE_ONEDNN_OPTS": "0"}
+# TensorFlow's CPU allocator of the same kind as a GPU's. With oneDNN it ends the process where memory is exhausted. One
+# thread begins the ops of a GPU, whose kernels TensorFlow counts as inexpensive (op_kernel.cc, OpKernel's constructor);
+# with several, as on a CPU, their order is another in each run, and with it what fits.
+ALLOCATOR = {"TF_CPU_ALLOCATOR_USE_BFC": "true", "TF_ENABLE_ONEDNN_OPTS": "0", "TF_NUM_INTEROP_THREADS": "1"}
 LIMIT = "TF_CPU_BFC_MEM_LIMIT_IN_MB"
 BACKENDS = {"jax": "JAX", "torch": "PyTorch"}
 UNTRAINED = "takes no training step, so there is nothing to measure"
