@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,17 @@ def test_stop_ends_the_script_as_ctrl_c_does(tmp_path: Path) -> None:
     assert "KeyboardInterrupt" in done.err
     assert "END" not in done.out
     assert checked(done)[1]["stopped"]
+
+
+def test_stop_ends_a_shells_background_job_too(tmp_path: Path) -> None:
+    """Which is begun with interrupts ignored, so that a Ctrl-C for the shell's own program is none for it."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        done = run(tmp_path, loop("x[100, 3] = np.nan", each="__import__('time').sleep(0.05)"), mode="stop")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done.code == 130
+    assert "END" not in done.out
 
 
 def test_fit_names_step_and_line(tmp_path: Path) -> None:

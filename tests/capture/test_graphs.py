@@ -68,6 +68,7 @@ def test_tables_weights_and_arithmetic_of_a_loop(tmp_path: Path) -> None:
     assert opened["tables"] == []  # values picked by an index, of no table
     assert opened["multiply_adds"] is None
     assert graphs["row_step"]["tables"] == []  # rows that were looked up before, however many they are
+    assert graphs["row_step"]["gathered"] == [[600, 4, 0]]  # of the variable itself; how many, the graph does not tell
 
 
 TURNS = """

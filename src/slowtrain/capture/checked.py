@@ -242,6 +242,8 @@ class Checking:
         stopped = self.mode == "stop" and not ending
         self.recorder.event("checked", "step", begun, now(), mode=self.mode, stopped=stopped, **found)
         if stopped:
+            if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background jobs begin like that
+                signal.signal(signal.SIGINT, signal.default_int_handler)
             signal.raise_signal(signal.SIGINT)
 
     @contextmanager

@@ -1,6 +1,7 @@
 """What a traced function's graph holds: ops by type, number formats of its matrix work, and what is written by hand.
 
-Tables are what rows were looked up in: where a gradient of single rows becomes one of the whole table again.
+Tables are what rows were looked up in: where a gradient of single rows becomes one of the whole table again; and, by
+themselves, variables that rows are gathered from, whose gradients may stay as they are.
 Written by hand are ops of one kind repeated many times in one scope (a loop unrolled into the
 graph), with the user's line that makes them, and one-hot rows multiplied by a matrix.
 """
@@ -23,6 +24,7 @@ CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")  # whose arithmetic
 REPEATED = 24  # ops alike in one scope; fewer are no loop worth a look
 SAMPLED = 200  # ops of a graph whose line is looked up: an op's stack takes some 30 µs to read
 TYPES = 40
+GATHERS = ("GatherV2", "ResourceGather")
 LOOPS = ("While", "StatelessWhile")
 DENSIFY = "UnsortedSegmentSum"  # makes a gradient of rows (IndexedSlices) one of the whole table
 
@@ -50,6 +52,7 @@ class GraphSummary:
         self.one_hot: list[list[Any]] = []
         self.double: list[tuple[str, int]] = []
         self.tables: dict[tuple[int, int], int] | None = {}  # rows and columns: rows looked up; None: sizes not told
+        self.gathered: dict[tuple[int, ...], int] = {}  # of variables, the same
         self.multiply_adds: int | None = 0  # of the forward pass; None: a batch of no fixed size, or an op not known
         self.convolved: float = 0.0  # multiply-adds of the forward pass's convolutions for one sample
         self.weights = 0  # numbers in the trainable variables
@@ -75,6 +78,8 @@ class GraphSummary:
         for op, kind in zip(ops, kinds, strict=True):
             if kind == DENSIFY:
                 self._table(op, op.outputs[0].shape, op.inputs[0].shape)
+            if kind in GATHERS and not _OTHERS.search(op.name):
+                self._gather(_variable(op.inputs[0]), op.inputs[1].shape)
             if kind in LOOPS and len(self.loops) < 8:
                 self._loop(op)
             if kind == "OneHot" and len(self.one_hot) < 8:
@@ -94,6 +99,10 @@ class GraphSummary:
                 self.tables = None
         elif whole.rank == 2 and self.tables is not None:
             self.tables[int(whole[0]), int(whole[1])] = int(rows[0] or 0) if rows.rank else 0
+
+    def _gather(self, size: tuple[int, ...], indices: Any) -> None:
+        if len(size) == 2 and min(size) > 0:
+            self.gathered[size] = self.gathered.get(size, 0) + int(indices.num_elements() or 0)
 
     def _loop(self, op: Any) -> None:
         """A loop over the elements of something, of which each turn stands for itself: ``tf.map_fn`` and its like."""
@@ -148,6 +157,7 @@ class GraphSummary:
             "one_hot": self.one_hot,
             "double": self.double,
             "tables": None if self.tables is None else [[*size, rows] for size, rows in self.tables.items()],
+            "gathered": [[*size, rows] for size, rows in self.gathered.items()],
             "weights": self.weights,
             "multiply_adds": self.multiply_adds,
             "convolved": self.convolved,
@@ -160,6 +170,18 @@ def _asks_a_variable(size: Any, steps: int = 6) -> bool:
     if size.op.type == "VariableShape":
         return True
     return steps > 0 and any(_asks_a_variable(one, steps - 1) for one in size.op.inputs[:2])
+
+
+def _variable(given: Any) -> tuple[int, ...]:
+    """The shape of a variable, or of what was read of one, -1 for what is not known; () for anything else."""
+    if given.dtype.name == "resource":
+        from tensorflow.python.ops import handle_data_util
+
+        about = handle_data_util.get_resource_handle_data(given)
+        return tuple(int(d.size) for d in about.shape_and_type[0].shape.dim) if about.is_set else ()
+    if given.op.type != "ReadVariableOp" or given.shape.rank is None:
+        return ()
+    return tuple(-1 if d is None else int(d) for d in given.shape.as_list())
 
 
 def _carries(body: Any) -> bool:

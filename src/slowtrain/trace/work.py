@@ -163,13 +163,24 @@ def weights(trace: Trace) -> list[Mapping[str, Any]]:
 def tables(trace: Trace) -> tuple[list[tuple[int, int, int]], int] | None:
     """Tables of which training looks rows up: rows, columns, rows of a batch (0: not told), largest first; all weights.
 
-    Numbers in them, not bytes. None where the graphs do not tell, or an older recorder did not look.
+    Numbers in them, not bytes. Those whose gradients become whole ones, or where there is none, those that are gathered
+    from. None where the graphs do not tell, or an older recorder did not look.
     """
     every = list(graphs(trace))
     if not every or any(graph.get("tables") is None for graph in every):
         return None
-    found = sorted((tuple(map(int, t)) for graph in every for t in graph["tables"]), key=lambda t: -t[0] * t[1])
-    return [(t[0], t[1], t[2]) for t in found], max(int(graph.get("weights") or 0) for graph in every)
+    found = _tables(trace, "tables") or _tables(trace, "gathered")
+    return found, max(int(graph.get("weights") or 0) for graph in every)
+
+
+def _tables(trace: Trace, which: str) -> list[tuple[int, int, int]]:
+    """With the most rows that any trace looks up: the last one may be of a short batch."""
+    rows: dict[tuple[int, int], int] = {}
+    for event in trace.events_of("trace"):
+        for table in (event.data.get("graph") or {}).get(which) or () if event.data.get("training") else ():
+            size = int(table[0]), int(table[1])
+            rows[size] = max(rows.get(size, 0), int(table[2]))
+    return [(*size, rows[size]) for size in sorted(rows, key=lambda size: -size[0] * size[1])]
 
 
 def samples(trace: Trace) -> int | None:

@@ -70,7 +70,10 @@ class DenseEmbeddingUpdate(Cause):
         table = _table(trace)
         pace = ACCELERATOR_BYTES_PER_MS if trace.on_accelerator else BYTES_PER_MS
         least = 4 * table[0] * table[1] / pace if table else 0.0
-        over = _over_table(ops, _embedding_share(trace), least)
+        share = _embedding_share(trace)
+        if share is None and not any(o.kind == names.DENSIFY for o in ops):
+            share = _table_share(trace)  # gradients stay rows, but not all that the optimizer makes of them (Adagrad)
+        over = _over_table(ops, share, least)
         ms = sum(spent for _, spent in over)
         if ms <= 0 or total <= 0:
             return None
@@ -209,6 +212,13 @@ class DenseEmbeddingUpdate(Cause):
         """
         step     1111111111
         device   kkkkkkkkk.
+        @event trace name=step data={"training":true,"graph":{"tables":[],"gathered":[[90000,32,256]],"weights":3e6}}
+        @kernels busy=9 ms=9 ops={"adagrad/AddV2:AddV2": [3, 1], "adagrad/Sqrt:Sqrt": [4, 1], "m/dense/MatMul:MatMul": \
+            [1, 3], "adagrad/ResourceScatterSub:ResourceScatterSub": [1, 1]}
+        """,
+        """
+        step     1111111111
+        device   kkkkkkkkk.
         @event trace name=step data={"training":true,"graph":{"tables":[[200000,32,900]],"weights":6410000}}
         @kernels busy=9 ms=9 ops={"adam/Mul_1:Mul": [4, 1], "adam/UnsortedSegmentSum:UnsortedSegmentSum": [4, 1], \
             "m/dense/MatMul:MatMul": [1, 3]}
@@ -229,6 +239,12 @@ class DenseEmbeddingUpdate(Cause):
         """,
     )  # fmt: skip
     quiet = (
+        """
+        step     1111111111
+        device   kkkkkkkkk.
+        @event trace name=step data={"training":true,"graph":{"tables":[],"gathered":[[90000,32,256]],"weights":3e6}}
+        @kernels busy=9 ms=9 ops={"sgd/ResourceScatterSub:ResourceScatterSub": [5, 1], "m/dense/MatMul:MatMul": [4, 3]}
+        """,
         """
         step     1111111111
         device   kkkkkkkkk.
@@ -280,10 +296,14 @@ def _embedding_share(trace: Trace) -> float | None:
 
 def _large(trace: Trace) -> bool:
     """Whether tables are, as far as the model or the graph tells, a large part of what is trained."""
-    share, told = _embedding_share(trace), work.tables(trace)
-    if share is None and told is not None and told[1]:
-        share = sum(rows * columns for rows, columns, _ in told[0]) / told[1]
-    return share is None or share >= LEAST_SHARE
+    shares = (_embedding_share(trace), _table_share(trace))
+    return next((share for share in shares if share is not None), 1.0) >= LEAST_SHARE
+
+
+def _table_share(trace: Trace) -> float | None:
+    """The same of the tables that graphs tell of. None: they do not."""
+    told = work.tables(trace)
+    return sum(rows * columns for rows, columns, _ in told[0]) / told[1] if told is not None and told[1] else None
 
 
 def _over_table(ops: list[work.Op], embeddings: float | None, least_ms: float) -> list[tuple[work.Op, float]]:

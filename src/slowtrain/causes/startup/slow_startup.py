@@ -10,6 +10,7 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import building, graphloops, kerascalls
 from slowtrain.source.reading import shown
+from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.compute import layered
 from slowtrain.source.spots.startup import models, unrolled
@@ -23,6 +24,7 @@ LEAST_MS = 1000.0  # of what could be avoided: an ordinary model traces and star
 XLA_SHARE = 0.9  # of the first call beyond tracing, where XLA compiles: without it the graph starts within a second
 USUAL_READS = 3.5  # of a variable for each write, in forward, backward and optimizer (2.5 to 4 in models of all kinds)
 USUAL_PRODUCTS = 3.0  # with a matrix of weights: forward, and for the gradients of both factors
+MOST_ALIKE = 0.8  # of the forward pass's ops come again and again in the same lines
 ROLLED_MS = 800.0  # a first step of the same layer as a loop in the graph (an LSTM of any length, two cores)
 
 
@@ -214,6 +216,17 @@ class SlowStartup(Cause):
         & "site":["train.py",9],"graph":{"ops":9000,"types":{"ReadVariableOp":700,"AssignVariableOp":200,
         & "IteratorGetNext":10},"lines":[["train.py",3,900,900]]}}
         """,
+        # A solver's steps, which read no weights in each turn.
+        """
+        step    1111111111
+        device  kkkkkkkkkk
+        @phase import=1800 compile=6000
+        @fact sources={"train.py":"import tensorflow as tf\\n@tf.function\\ndef step(x):\\n  with tf.GradientTape() as
+        & tape:\\n    for _ in range(45):\\n      x = x + tf.sin(x)\\n  return tape.gradient(x, v)\\nstep(x)\\n"}
+        @event trace name=step start=0 end=6000 data={"nth":1,"training":true,"trace_ns":5000000000,
+        & "site":["train.py",9],"graph":{"ops":9000,"types":{"ReadVariableOp":9,"AssignVariableOp":4},
+        & "repeated":{"add":450,"Sin":450},"chain":900,"lines":[["train.py",7,900,900],["train.py",5,7,0]]}}
+        """,
     )
     quiet = (
         # The first step of each of two shapes.
@@ -305,7 +318,7 @@ def _unrolled(trace: Trace) -> Avoidable | None:
         return None
     times = float(types.get("ReadVariableOp") or 0) / written / USUAL_READS
     if times < 3:
-        times = _products(trace, event)
+        times = _products(trace, event) or _turns(trace, event)
     batches = float(types.get("IteratorGetNext") or 0)  # each of the same graph: a step behind the other
     whole = times < 3 <= batches
     times = batches if whole else times
@@ -334,6 +347,20 @@ def _products(trace: Trace, event: Event) -> float:
         kernels = int((graph.get("types") or {}).get("AssignSubVariableOp") or 0)
     made = sum(float(n) for n in (graph.get("matrix") or {}).values())
     return made / (USUAL_PRODUCTS * kernels) if kernels else 0.0
+
+
+def _turns(trace: Trace, event: Event) -> float:
+    """Turns of a loop of the user's that each go on from the one before, where nearly all of the graph is made of it.
+
+    A solver's steps, say: they read no weights in each turn, by which a layer's could be counted.
+    """
+    rows = (event.data.get("graph") or {}).get("lines") or ()
+    every, alike = (sum(float(row[at]) for row in rows) for at in (2, 3))
+    if not every or alike < MOST_ALIKE * every:
+        return 0.0
+    sources = (text_of(trace, file) for file in {str(row[0]) for row in rows})
+    found = [turns for one in sources if one is not None for _, turns in reached.written_out(one, chained=True)]
+    return float(max(found, default=0))
 
 
 def _unrolled_lines(trace: Trace) -> tuple[Place, ...]:
