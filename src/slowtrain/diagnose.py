@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from slowtrain.causes import Cause, all_causes
 from slowtrain.errors import InputError
-from slowtrain.model import Diagnosis, Evidence, Prescription, Saving, Signal, Unchecked
+from slowtrain.model import Diagnosis, Effect, Evidence, Prescription, Saving, Signal, Unchecked
 from slowtrain.source import edits
 from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import text_of
@@ -57,13 +57,20 @@ def examine(trace: Trace, causes: Sequence[Cause] | None = None) -> Findings:
     # What saves most of the run comes first; between equals, what saves most of its own scope.
     named = {c.id: c for c in causes}
     spoils = {d.cause for d, _ in found if named[d.cause].spoils_in(trace, d.evidence)}
-    found.sort(key=lambda f: (f[0].cause not in spoils, -f[0].run_share, -f[0].saving.speedup, f[0].cause))
+    found.sort(key=lambda f: (f[0].cause not in spoils, *_rank(f[0])))
     remedies = [r for _, several in found for r in several]
     together = price(trace, remedies, "step" if trace.step_ms else "run") if remedies else None
     return Findings(tuple(d for d, _ in found), tuple(healthy), tuple(unchecked), together)
 
 
+EFFECTS = tuple(Effect)  # as they are listed: exact, equivalent, changes training
 MOST_SEEN = 2  # lines of the text beside those that were measured
+
+
+def _rank(one: Diagnosis) -> tuple[float, float, int, str]:
+    """What saves most comes first; of two that save alike the one whose cure changes least of what is trained."""
+    effects = [EFFECTS.index(p.effect) for p in one.prescriptions] or [len(EFFECTS)]
+    return -round(one.run_share, 3), -round(one.saving.speedup, 2), min(effects), one.cause
 
 
 def _of_step(one: tuple[Diagnosis, Sequence[Remedy]]) -> bool:

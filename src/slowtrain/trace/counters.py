@@ -128,7 +128,8 @@ def watched(
     With a cache in it, the epoch that filled the cache does not speak for the others.
     """
     read = [(list(rows), gap) for rows, gap in iterators if rows]
-    several = [measured(plan, None, settled(rows, plan), gap, keras) for rows, gap in read]
+    paces = _paces(rows for rows, _ in read)
+    several = [measured(plan, None, settled(rows, plan, paces), gap, keras) for rows, gap in read]
     gaps = sorted(g for rows, _ in read for row in rows for g in row.gaps_us)
     quiet = gaps[len(gaps) // 10] / 1e3 if len(gaps) >= 10 else None
     fed = [p for p in several if p.batches]
@@ -160,12 +161,29 @@ def _mean_gap(several: list[Pipeline]) -> float | None:
     return sum(gap * batches for gap, batches in known) / weight if weight else None
 
 
-def settled(readings: Sequence[Counters], plan: tuple[Written, ...] = ()) -> Counters:
+def _paces(several: Iterable[Sequence[Counters]]) -> dict[tuple[int, str], float]:
+    """By number and name of a node: ns for an element, over all iterators that were read while it worked."""
+    spent: dict[tuple[int, str], list[float]] = {}
+    for readings in several:
+        last: dict[tuple[int, str], Mapping[str, Any]] = {}
+        for reading in readings:
+            last |= {(number, raw["name"]): raw for number, raw in reading.nodes.items() if raw["elements"]}
+        for key, raw in last.items():
+            total = spent.setdefault(key, [0.0, 0.0])
+            total[0] += raw["processing_ns"]
+            total[1] += raw["elements"]
+    return {key: ns / elements for key, (ns, elements) in spent.items()}
+
+
+def settled(
+    readings: Sequence[Counters], plan: tuple[Written, ...] = (), paces: Mapping[tuple[int, str], float] | None = None
+) -> Counters:
     """One reading of all nodes out of the readings of one iterator.
 
     TensorFlow forgets a node when its data ends, so that the last reading lacks the nodes
     below; each speaks from where it was last seen, carried on to the end by what its consumer
-    handed out since.
+    handed out since. One that was only seen before it had begun (all of an epoch's data goes into a
+    shuffle's buffer at once) takes as long for an element as it did in other iterators: ``paces``.
     """
     last, seen = readings[-1], dict[int, int]()
     inputs, most = dict[int, tuple[int, ...]](), dict[int, float]()
@@ -203,13 +221,20 @@ def settled(readings: Sequence[Counters], plan: tuple[Written, ...] = ()) -> Cou
             if length > 0 and (kind == "Shuffle" or number in below):
                 final = max(min(final, float(length)), elements)
                 below.update(inputs[number])
-            for key in ("processing_ns", "bytes_produced"):
-                raw[key] *= final / elements if elements else 1.0
-            raw["elements"] = final
+            _carry_on(raw, final, (paces or {}).get((number, raw["name"]), 0.0))
         raw["inputs"], raw["buffered_bytes"] = inputs[number], most[number]
         nodes[number] = raw
         todo.extend((i, number) for i in inputs[number])
     return Counters(nodes, last.output, last.gaps_us, last.cpu_budget)
+
+
+def _carry_on(raw: dict[str, Any], final: float, pace_ns: float) -> None:
+    """To ``final`` elements, as it went until it was last seen; by ``pace_ns`` each, where none was made until then."""
+    elements = float(raw["elements"])
+    for key in ("processing_ns", "bytes_produced"):
+        raw[key] *= final / elements if elements else 1.0
+    raw["processing_ns"] += 0.0 if elements else pace_ns * final
+    raw["elements"] = final
 
 
 def measured(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slowtrain.model import Category, Place
-from slowtrain.trace import Line, Producer, Trace, names
+from slowtrain.trace import Kernels, Line, Producer, Trace, names
 from slowtrain.trace.pipeline import Node, Pipeline, Written
 
 WAITED = 0.05  # of a step: what saves less is not reported either
@@ -95,6 +95,7 @@ def written_place(node: Node) -> tuple[Place, ...]:
     return tuple(dict.fromkeys(found))
 
 
+UNCALLED = frozenset({"Const", "Placeholder", "Identity", "NoOp"})  # take no call of a kernel, or next to none
 UNSEEN_US = 20.0  # for each op of a function, starting it included: what takes longer on average is profiled
 
 
@@ -112,13 +113,34 @@ def op_ms(trace: Trace, node: Node, only: frozenset[str] | None = None) -> float
     deep, pipe = trace.kernels, trace.pipeline
     if deep is None or pipe is None or node.written is None or (not deep.by_input and not deep.steps):
         return None
-    mine = {t: row for t, row in deep.by_input.items() if written_as(t) in node.written.ops}
-    seen = max((count / max(node.written.ops[written_as(t)], 1) for t, (_, count) in mine.items()), default=0.0)
+    mine, seen = _profiled(deep, node.written)
     if seen <= 0:
         unseen = 1e3 * node.ms > UNSEEN_US * sum(node.written.ops.values()) * calls(pipe, node)
         return None if unseen else 0.0
     each = sum(ms for t, (ms, _) in mine.items() if only is None or t in only) / seen
     return each * calls(pipe, node)
+
+
+def _profiled(deep: Kernels, function: Written) -> tuple[dict[str, tuple[float, float]], float]:
+    """The input's ops that a function has, with ms and how often they ran in a window's step; its calls meanwhile."""
+    mine = {t: row for t, row in deep.by_input.items() if written_as(t) in function.ops}
+    return mine, max((count / max(function.ops[written_as(t)], 1) for t, (_, count) in mine.items()), default=0.0)
+
+
+def ops_run(trace: Trace, node: Node) -> float:
+    """Ops that one call of a node's function starts.
+
+    As many as are written, but for those that TensorFlow computed once and made constants of: of their kind the
+    profiler saw fewer than one for each that is written. Kinds that are too short to be seen count as written.
+    """
+    if node.written is None:
+        return 0.0
+    written = {op: float(n) for op, n in node.written.ops.items() if op not in UNCALLED}
+    mine, seen = _profiled(trace.kernels, node.written) if trace.kernels is not None else ({}, 0.0)
+    ran: dict[str, float] = {}
+    for op, (_, count) in mine.items() if seen > 0 else ():
+        ran[written_as(op)] = ran.get(written_as(op), 0.0) + count / seen
+    return sum(min(n, ran.get(op, n)) for op, n in written.items())
 
 
 def takes_batches(function: Written) -> bool:

@@ -23,6 +23,7 @@ from slowtrain.trace.feeding import (
     is_users,
     nest,
     op_ms,
+    ops_run,
     takes_batches,
     written_place,
 )
@@ -34,7 +35,6 @@ from slowtrain.whatif import Remedy, Supply
 MOST_US, EACH_OP_US = 60.0, 2.0
 LEAST_CALLS = 8.0  # a batch: fewer cannot add up
 OVERHEAD = 0.5  # of the map's time, without what its ops do beyond being started: then the calls are the cost
-UNCALLED = frozenset({"Const", "Placeholder", "Identity", "NoOp"})  # take no call of a kernel, or next to none
 # Of the time in its ops, what they take when each is called once for a batch: a kernel on a few numbers is mostly its
 # own start. `clinic/batching.py`: of all that calls by element take, starting them included, 1 to 12 % is left.
 INSIDE_LEFT = 0.3
@@ -196,6 +196,15 @@ class PerElementMap(Cause):
         """,
     )
     quiet = (
+        # Most of its many ops became constants; what is left is one op's work.
+        """
+        step    1111111111
+        input   iiiiiiii..
+        device  ........kk
+        @pipeline Slices ms=0.2 elements=64 > Map ms=13 elements=64 parallelism=1 line=12
+        detail={"ops":{"RFFT":1,"Mul":60,"Pack":40,"Reshape":10}} > Batch ms=0.2 > Prefetch buffer=2
+        @kernels busy=2 ms=2 input={"RFFT":[11,64],"Mul":[0.5,64],"Pack":[0.01,2]}
+        """,
         """
         step    1111111111
         input   iiiiiiii..
@@ -231,11 +240,11 @@ def _tiny(trace: Trace) -> tuple[Node, float] | None:
         count = calls(pipe, node)
         inside = op_ms(trace, node) or 0.0
         size = node.written.element_bytes or 0
-        most_us = MOST_US + EACH_OP_US * sum(node.written.ops.values())
+        starting_us = EACH_OP_US * ops_run(trace, node)
+        most_us = MOST_US + starting_us
         if count < LEAST_CALLS or 1e3 * node.ms > most_us * count or size > SMALL_BYTES:
             continue
-        started = EACH_OP_US * sum(n for op, n in node.written.ops.items() if op not in UNCALLED) * count / 1e3
-        calling = node.ms - max(inside - started, 0.0)
+        calling = node.ms - max(inside - starting_us * count / 1e3, 0.0)
         if calling >= OVERHEAD * node.ms and node.ms >= 0.5 * max(n.ms for n in deciding(pipe)):
             return node, inside
     return None
