@@ -56,7 +56,7 @@ def test_peaks_of_small_batches_are_used_where_they_are_known_and_missed_where_n
 
 
 def test_the_page_has_what_the_clinic_makes_of_its_file(made: ModuleType) -> None:
-    known = json.loads((CLINIC / "memory.json").read_text())
+    known = json.loads((CLINIC / "memory_several_threads.json").read_text())
     page = (ROOT / "docs/memory.md").read_text(encoding="utf-8")
     for text in (made.table(known, list(made.LIMITS)), made.rules(known, list(made.LIMITS))):
         assert text in page
