@@ -54,8 +54,10 @@ def test_the_answer_is_the_forecast_or_was_seen_to_fit(forecast: int, reach: flo
     with pytest.MonkeyPatch.context() as patch:
         world = World(lambda batch: batch <= edge, left)
         found = world.tried(patch, forecast)
-    assert forecast <= found.batch <= edge
-    assert found.batch == forecast or dict(found.runs)[found.batch]
+    failed = min((b for b, fitted in found.runs if not fitted), default=None)
+    least = forecast if failed is None else min(forecast, int(trying.CLEAR * failed))
+    assert least <= found.batch <= edge
+    assert found.batch <= max(forecast, *(b for b, fitted in found.runs if fitted), 0)
     assert len(world.ran) == len(set(world.ran))
     assert len(world.ran) <= left + len(trying.BELOW) + 1
     if left == 30:
@@ -65,6 +67,13 @@ def test_the_answer_is_the_forecast_or_was_seen_to_fit(forecast: int, reach: flo
 def test_what_fits_once_and_not_just_below_is_not_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     found = World(lambda batch: batch <= 110 or batch == 124).tried(monkeypatch, 100)
     assert 105 <= found.batch <= 110
+
+
+def test_the_answer_keeps_clear_of_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = World(lambda batch: batch <= 396).tried(monkeypatch, 396)
+    failed = min(b for b, fitted in found.runs if not fitted)
+    assert 397 <= failed <= 401
+    assert found.batch == int(0.99 * failed)
 
 
 def test_a_forecast_that_does_not_fit_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:

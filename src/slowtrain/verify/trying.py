@@ -20,6 +20,7 @@ BRACKET = 0.01
 # Below the largest that fitted once, as a share of it, these have to fit as well, and the last is the answer: pieces of
 # memory fall differently at every size, and ops come in another order in every run.
 BELOW = (0.995, 0.99, 0.985, 0.98)
+CLEAR = 0.99  # of the least that failed: 396 fitted three times right below what did not, and not the fourth time
 LOWER = 0.97  # times a forecast that did not fit
 LONGEST_S = 120.0  # requests that find no memory wait ten seconds each
 
@@ -42,6 +43,8 @@ def tried(sizing: Sizing, pool: Pool, forecast: int) -> Tried:
     if forecast >= 1 and limited(sizing, pool) is not None:
         with contextlib.suppress(InputError):  # the data has no such batch: the forecast stands
             batch = _search(sizing, pool, forecast, runs)
+    failed = min((b for b, fitted in runs.items() if not fitted), default=None)
+    batch = batch if failed is None else min(batch, int(failed * CLEAR))
     return Tried(batch, tuple(sorted(runs.items())))
 
 
