@@ -4,13 +4,12 @@
         [--records FOLDER]
 
 The limit is that of TensorFlow's own allocator on the CPU, which raises ResourceExhausted as a GPU's does; one thread
-begins ops, as one does a GPU's. A batch
-fits if three training steps end without it, within two minutes. The actual largest is found by bisection with a process
-for each batch, until the bracket is one per cent wide; the forecast has seen none of these runs. Results go to
-clinic/memory.json as they come, and what is there is not measured again; ``--anew`` makes the forecasts again, for code
-that has changed: what fits has not. With ``--records`` the probes' records are kept in a folder, and where there is one
-of about the same batch no probe is run again. ``--before CMD`` stands before every process (nice, say; no lock that
-others hold, for the minute is counted with it).
+begins ops, as one does a GPU's. A batch fits if three training steps end without it, within two minutes. The actual
+largest is found by bisection with a process for each batch, until the bracket is one per cent wide; the forecast has
+seen none of these runs. Results go to clinic/memory.json as they come, and what is there is not measured again;
+``--anew`` makes the forecasts again, for code that has changed: what fits has not. With ``--records`` the probes'
+records are kept in a folder, and where there is one of about the same batch no probe is run again. ``--before CMD``
+stands before every process (nice, say; no lock that others hold, for the minute is counted with it).
 
 With ``KERAS_BACKEND=jax`` and a GPU the models run on JAX, whose own allocator gets the limit as a share of the card.
 Keep that in another file (``--json``).

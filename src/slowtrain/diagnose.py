@@ -69,8 +69,8 @@ MOST_SEEN = 2  # lines of the text beside those that were measured
 
 def _rank(one: Diagnosis) -> tuple[float, float, int, str]:
     """What saves most comes first; of two that save alike the one whose cure changes least of what is trained."""
-    effects = [EFFECTS.index(p.effect) for p in one.prescriptions] or [len(EFFECTS)]
-    return -round(one.run_share, 3), -round(one.saving.speedup, 2), min(effects), one.cause
+    changes = min((EFFECTS.index(p.effect) for p in one.prescriptions), default=len(EFFECTS))
+    return -round(one.run_share, 3), -round(one.saving.speedup, 2), changes, one.cause
 
 
 def _of_step(one: tuple[Diagnosis, Sequence[Remedy]]) -> bool:

@@ -18,7 +18,7 @@ from slowtrain.memory.replay import Pool
 from slowtrain.trace.drawn import drawn
 from slowtrain.verify import trying
 from slowtrain.verify.probes import Probe
-from slowtrain.verify.sizing import Recorded, limited
+from slowtrain.verify.sizing import Recorded
 
 POOL = Pool(256 << 20, growth=True)
 
@@ -43,7 +43,7 @@ class World:
             return runs[batch]
 
         monkeypatch.setattr(trying, "_fits", fits)
-        monkeypatch.setattr(trying, "limited", lambda *_: {})
+        monkeypatch.setattr(trying, "possible", lambda *_: True)
         monkeypatch.setattr(trying, "time_for", lambda *_: len(self.ran) < self.left)
         return trying.tried(None, POOL, forecast)  # type: ignore[arg-type]
 
@@ -103,14 +103,14 @@ def test_nothing_is_tried_that_a_container_has_no_memory_for(monkeypatch: pytest
     """The computer may have plenty: the kernel ends what takes more than its container may have."""
     sizing: Any = SimpleNamespace(recorded=[recorded("bfc_cpu_allocator_for_gpu")])
     monkeypatch.setattr("slowtrain.verify.sizing.free_bytes", lambda: POOL.limit_bytes)
-    assert limited(sizing, POOL) is None
+    assert not trying.possible(sizing, POOL)
     monkeypatch.setattr("slowtrain.verify.sizing.free_bytes", lambda: 2 * POOL.limit_bytes)
-    assert limited(sizing, POOL) is not None
+    assert trying.possible(sizing, POOL)
 
 
 def test_nothing_is_tried_on_a_gpu() -> None:
     sizing: Any = SimpleNamespace(recorded=[recorded("GPU_0_bfc", limit_bytes=64 << 30, card_bytes=80 << 30)])
-    assert limited(sizing, POOL) is None
+    assert not trying.possible(sizing, POOL)
 
 
 def test_without_a_forecast_nothing_is_tried() -> None:
@@ -129,6 +129,6 @@ def test_a_run_that_had_to_be_ended_does_not_fit(
     monkeypatch.setattr(trying, "recording", lambda *_: trace)
     probe = Probe(tmp_path, 1.0, None, 30.0, stopped, 1.0)
     sizing: Any = SimpleNamespace(
-        recorded=[], run=lambda *_, **__: probe, bench=SimpleNamespace(script=SimpleNamespace(target="a.py"))
+        run=lambda *_, **__: probe, bench=SimpleNamespace(script=SimpleNamespace(target="a.py"))
     )
     assert trying._fits(sizing, POOL, 64, {}) is fits

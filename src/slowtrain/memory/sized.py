@@ -41,7 +41,7 @@ class Sized:
     def fits(self, batch: int, pool: Pool) -> bool:
         """In every order that was seen, and with the margin kept free."""
         less = Pool(int(pool.limit_bytes / (1 + self.margin_share)), pool.growth)
-        orders = self.orders if self.measured[-1].record.named else (self.requests(batch),)
+        orders = (self.requests(batch), *self.orders[1:])
         return all(replay(order, batch, p).fits for order in orders for p in (less, pool))
 
     def largest(self, pool: Pool) -> int:
@@ -74,7 +74,8 @@ def sized(measured: Sequence[Measured]) -> Sized:
         raise ValueError("a line needs two batches")
     errors = [_error(*three) for three in zip(known, known[1:], known[2:], strict=False)]
     high = known[-1]
-    orders = (scale(known[-2], high), *(scale(one, high, order=one) for one in reversed(known[:-1])))
+    others = reversed(known[:-1]) if high.record.named else ()  # XLA's programs ask in one order
+    orders = (scale(known[-2], high), *(scale(one, high, order=one) for one in others))
     counted = errors if high.record.named else errors[-1:]
     return Sized(known, orders, max(map(abs, errors), default=None), max([LEAST_MARGIN, *counted]))
 

@@ -74,9 +74,7 @@ def _apart(found: Sized, own: int, replayed: int, pool: Pool | None) -> Iterator
 
 def _varied(found: Sized, own: int, pool: Pool) -> Iterator[str]:
     """How far peaks are apart by the order of ops alone, which is another in every run."""
-    peaks = [replay(order, own, pool).peak_bytes for order in found.orders if order.measured.record.named]
-    if not peaks:
-        return
+    peaks = [replay(order, own, pool).peak_bytes for order in found.orders]
     if max(peaks) > (1 + ALIKE) * min(peaks):
         low, high = (f"{peak / (1 << 20):,.0f}" for peak in (min(peaks), max(peaks)))
         yield (

@@ -188,16 +188,6 @@ def given_out(sizing: Sizing, device: Device | None) -> Device | None:
     return replace(device, limit_bytes=int(device.limit_bytes * share), source=source)
 
 
-def limited(sizing: Sizing, pool: Pool) -> dict[str, str] | None:
-    """The environment in which the allocator of the probes takes no more than the pool; None where there is none such.
-
-    A CPU's is told from outside, if this computer has so much free. JAX's could be told its share of a GPU, but is not:
-    its executions fail unseen until somebody waits for them, and XLA makes another program where it has less memory.
-    """
-    on_cpu = bool(sizing.recorded) and "cpu" in sizing.recorded[0].allocator and pool.limit_bytes <= spare_bytes()
-    return {**ALLOCATOR, LIMIT: str(pool.limit_bytes >> 20)} if on_cpu else None
-
-
 def spare_bytes() -> int:
     """What a probe on the CPU may take of the memory that is free here, within what a container leaves."""
     return int((free_bytes() or 0) * SPARE_SHARE)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from slowtrain.errors import InputError
 from slowtrain.memory.replay import Pool
 from slowtrain.verify.probes import Rule, Treatment
-from slowtrain.verify.sizing import STEPS, Sizing, batch_of, limited, recording, time_for
+from slowtrain.verify.sizing import ALLOCATOR, LIMIT, STEPS, Sizing, batch_of, recording, spare_bytes, time_for
 
 OUTWARD = 1.04  # times the batch, then its square, and so on, until one does not fit
 FURTHEST = 1.4
@@ -33,6 +33,16 @@ class Tried:
     runs: tuple[tuple[int, bool], ...] = ()
 
 
+def possible(sizing: Sizing, pool: Pool) -> bool:
+    """Whether the requests were a CPU's, and this computer has as much memory free as the device has in all.
+
+    JAX could be told its share of a GPU, but is not: its executions fail unseen until somebody waits for them, and XLA
+    makes another program where it has less memory.
+    """
+    on_cpu = bool(sizing.recorded) and "cpu" in sizing.recorded[0].allocator
+    return on_cpu and pool.limit_bytes <= spare_bytes()
+
+
 def tried(sizing: Sizing, pool: Pool, forecast: int) -> Tried:
     """From the forecast outwards, then between what fitted and what did not, while there is time.
 
@@ -40,7 +50,7 @@ def tried(sizing: Sizing, pool: Pool, forecast: int) -> Tried:
     """
     runs: dict[int, bool] = {}
     batch = forecast
-    if forecast >= 1 and limited(sizing, pool) is not None:
+    if forecast >= 1 and possible(sizing, pool):
         with contextlib.suppress(InputError):  # the data has no such batch: the forecast stands
             batch = _search(sizing, pool, forecast, runs)
     failed = min((b for b, fitted in runs.items() if not fitted), default=None)
@@ -89,8 +99,9 @@ def _reached(sizing: Sizing, pool: Pool, batch: int, runs: dict[int, bool]) -> b
 def _fits(sizing: Sizing, pool: Pool, batch: int, runs: dict[int, bool]) -> bool:
     """Raises ``InputError`` where no step took so many samples."""
     if batch not in runs:
-        treatment = Treatment(environment=limited(sizing, pool) or {})
-        what = f"whether a batch of {batch} fits {pool.limit_bytes >> 20:,} MiB"
+        limit = pool.limit_bytes >> 20
+        treatment = Treatment(environment={**ALLOCATOR, LIMIT: str(limit)})
+        what = f"whether a batch of {batch} fits {limit:,} MiB"
         probe = sizing.run(batch, what, treatment, Rule(seconds=1e-3, steps=STEPS), longest_s=LONGEST_S)
         fitted = probe.failed is None
         if fitted:
