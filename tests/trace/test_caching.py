@@ -8,7 +8,7 @@ import pytest
 
 from slowtrain.diagnose import examine
 from slowtrain.model import Place
-from slowtrain.trace.caching import kept_or_cut, passes, treatment
+from slowtrain.trace.caching import asked_beyond, kept_or_cut, passes, treatment
 from slowtrain.trace.drawn import drawn
 from slowtrain.trace.pipeline import Node, Pipeline, Written
 
@@ -144,3 +144,15 @@ def test_passes_that_a_recording_did_not_come_to(epochs: object, steps: object, 
     assert passes(trace, trace.pipeline) == expected
     causes = [d.cause for d in examine(trace).diagnoses]
     assert ("input/uncached-input" in causes) == (expected > 1)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "steps", "beyond"),
+    [
+        pytest.param(3, "null", True, id="each epoch ends where the iterator is empty"),
+        pytest.param(1, "null", False, id="after the only epoch nothing is trained"),
+        pytest.param(3, 100, False, id="epochs of so many steps"),
+    ],
+)
+def test_a_fit_that_asks_beyond_the_end(epochs: int, steps: object, beyond: bool) -> None:
+    assert asked_beyond(drawn(FIRST_PASS.format(epochs=epochs, steps=steps, length=400))) == beyond

@@ -32,6 +32,16 @@ def passes(trace: Trace, pipe: Pipeline) -> int:
     return max((n for n in asked if isinstance(n, int)), default=1)
 
 
+def asked_beyond(trace: Trace) -> bool:
+    """Whether ``fit`` learns by an empty iterator where a data set of unknown length ends, and then goes on.
+
+    That call of the train step raises, and counts as a step of the optimizer for all that (Keras 3.15), on which its
+    rate hangs. A data set that knows its length is not asked beyond its end.
+    """
+    fits = [e.data for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("steps_per_epoch")]
+    return any(fit.get("epochs") != 1 for fit in fits)
+
+
 def anew(trace: Trace) -> tuple[Pipeline, Node, int] | None:
     """A data set that is built again and again with a cache in it, each time for one pass; the cache; how often."""
     alike: dict[tuple[Any, ...], list[Pipeline]] = {}

@@ -13,6 +13,7 @@ from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import again, chunks, generators, quicker
 from slowtrain.source.reading import shown
+from slowtrain.source.reading.abstract import training
 from slowtrain.source.reading.recorded import ByHand, by_hand, follows_model, is_interpreted, only_converts, text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.input import eagerinput, slowpython
@@ -24,6 +25,7 @@ VECTORISED = 0.05  # of the time of a loop in bytecode, assumed: array code is t
 OPS_MS = 0.1  # a call for one element of some dozens of small TensorFlow ops: 0.11 and 0.18 ms in recordings
 WAITING = 0.5  # a producer that does not compute for longer than this waits for something: a disk, a network
 ASIDE = 8.0  # calls that wait at once, once a cure lets several: assumed, as many as it advises
+WHOLE = "make arrays once and use from_tensor_slices, or yield whole batches"
 COPIES = 3.0  # of the data while arrays are stacked and become tensors
 
 
@@ -123,10 +125,10 @@ class PythonInput(Cause):
         node = measured.making(trace) if work and work.hand is None else None
         if kind == "samples":
             fits = measured.fits(trace, node, COPIES)
-            made = measured.first(trace, evidence.where, generators.as_arrays) if fits else ()
-            made = made or measured.first(trace, evidence.where, chunks.handed_over)
-            says = "make arrays once and use from_tensor_slices, or yield whole batches"
-            yield Prescription("edit", Effect.EXACT, says, edits=made)
+            arrays = measured.first(trace, evidence.where, generators.as_arrays) if fits else ()
+            made = arrays or measured.first(trace, evidence.where, chunks.handed_over)
+            exact = not (arrays and caching.asked_beyond(trace))
+            yield Prescription("edit", Effect.EXACT if exact else Effect.EQUIVALENT, WHOLE, edits=made)
         if node is not None:
             yield from again.same_again(trace, evidence.where, node)
         if work is not None and work.hand is not None:
@@ -135,24 +137,23 @@ class PythonInput(Cause):
             made = measured.first(trace, evidence.where, cure)
             if made:
                 yield Prescription("edit", effect, says, edits=made)
-        if kind == "samples":
-            return
-        effect, says = quicker.in_words(kind, quicker.hottest(trace, evidence.where), on_jax=trace.on_jax)
-        yield Prescription("edit", effect, says)
+        if kind != "samples":
+            effect, says = quicker.in_words(kind, quicker.hottest(trace, evidence.where), on_jax=trace.on_jax)
+            yield Prescription("edit", effect, says)
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Samples handed over one by one out of memory; loops over numbers, and over samples, in what makes input."""
         for slow in reached.slow_parts(source):
             if slow.call is not None:
                 made = tuple(generators.as_arrays(source, edits.end(slow.call.func)[0]))
-                says = "make arrays once and use from_tensor_slices, or yield whole batches"
-                cure = Prescription("edit", Effect.EXACT, says, edits=made)
+                exact = not training.goes_on(source)  # see caching.asked_beyond
+                cure = Prescription("edit", Effect.EXACT if exact else Effect.EQUIVALENT, WHOLE, edits=made)
             else:
                 cure = Prescription("edit", Effect.EQUIVALENT, slow.instead)
             yield Spot(slow.start, slow.end, slow.says, cure)
         for one in eagerinput.calls(source):
-            says = "write it in TensorFlow ops in a parallel map, or use worker processes"
-            cure = Prescription("edit", Effect.EQUIVALENT, says)
+            ops = "write it in TensorFlow ops in a parallel map, or use worker processes"
+            cure = Prescription("edit", Effect.EQUIVALENT, ops)
             yield Spot(edits.start(one.node), edits.end(one.node), one.says, cure)
 
     fixes = (

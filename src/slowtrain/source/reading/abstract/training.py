@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from slowtrain.source import FUNCTIONS, Source, kept
 from slowtrain.source.reading import finding
@@ -103,8 +104,16 @@ def between(source: Source, event: Event) -> bool:
     if isinstance(inner.node, ast.Call):
         return not _of_hooks(event, inner)
     # An agent calls fit for a few rows after each of its moves: once through them.
-    fits = (e.loops for e in events(source) if e.name == ".fit" and e.given.get("epochs", 3).known not in (None, 1))
-    return any(inner in around for around in fits) or any(inner in e.loops[:-1] for e in steps(source))
+    return any(inner in fit.loops for fit in _fits(source)) or any(inner in e.loops[:-1] for e in steps(source))
+
+
+def goes_on(source: Source) -> bool:
+    """Whether a ``fit`` goes through its data more than once, by its text."""
+    return any(True for _ in _fits(source))
+
+
+def _fits(source: Source) -> Iterator[Event]:
+    return (e for e in events(source) if e.name == ".fit" and e.given.get("epochs", 3).known not in (None, 1))
 
 
 def _of_hooks(event: Event, loop: Loop) -> bool:
