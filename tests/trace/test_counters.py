@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slowtrain.trace import counters
 from slowtrain.trace.counters import Counters
@@ -54,3 +58,35 @@ def test_what_a_shuffle_takes_in_at_once_costs_what_it_costs_where_it_was_seen()
     assert mapped.ms == pytest.approx(32 * 40.0 / 160)
     unseen = counters.watched(plan, [(whole, None), (whole, None)], keras=True)
     assert next(n.ms for n in unseen.nodes if n.name == "ParallelMapV2") == 0
+
+
+def test_nodes_of_data_sets_that_are_made_for_elements_are_not_the_written_ones() -> None:
+    """``window(5).flat_map(lambda w: w.batch(5)).map(split).batch(32)``: the batch in the lambda runs first."""
+    names = ["TensorSlice", "Window", "Window", "BatchV2", "FlatMap", "MapAndBatch", "Prefetch"]
+    nodes = {i: node(name, [i + 1] if i < 7 else [], 1, 10) for i, name in enumerate(reversed(names), start=1)}
+    nodes[0] = node("Root", [1], 0, 10)
+    ops = ["TensorSliceDataset", "WindowDataset", "FlatMapDataset", "MapDataset", "BatchDataset", "PrefetchDataset"]
+    plan = tuple(Written(op, (i - 1,) if i else (), None, {}) for i, op in enumerate(ops))
+    found = counters.measured(plan, None, Counters(nodes, 0, (), None), None, keras=False)
+    assert [n.written.op if n.written else None for n in found.nodes] == [
+        "TensorSliceDataset", "WindowDataset", None, None, "FlatMapDataset", "MapDataset", "PrefetchDataset",
+    ]  # fmt: skip
+
+
+letters = st.lists(st.sampled_from("abc"), max_size=7)
+
+
+@given(letters, letters)
+def test_as_many_nodes_as_can_be_are_found_in_order(ours: list[str], theirs: list[str]) -> None:
+    pairs = counters.in_order(ours, theirs)
+    assert all(ours[i] == theirs[j] for i, j in pairs)
+    assert all(a[0] < b[0] and a[1] < b[1] for a, b in itertools.pairwise(pairs))
+    subsequences = {s for n in range(len(ours) + 1) for s in itertools.combinations(ours, n)}
+    common = subsequences & {s for n in range(len(theirs) + 1) for s in itertools.combinations(theirs, n)}
+    assert len(pairs) == max(map(len, common))
+
+
+def test_two_long_lists_are_not_held_against_each_other() -> None:
+    """A data set that grows in every epoch: hundreds of stages, of which the ends alone are matched then."""
+    ours, theirs = ["a", *"bc" * 2000, "z"], ["a", *"cb" * 2000, "z"]
+    assert counters.in_order(ours, theirs) == [(0, 0), (4001, 4001)]

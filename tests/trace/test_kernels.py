@@ -53,3 +53,16 @@ def test_of_thousands_of_ops_alike_none_is_lost(tmp_path: Path) -> None:
     assert sum(count for _, count in found.by_name.values()) == pytest.approx(900)
     assert len(found.by_name) == kernels.NAMED + 1
     assert all(name.startswith("m/bank_1/mul_") for name in found.by_name)
+
+
+def test_data_sets_that_are_made_for_elements_are_counted_where_they_begin(tmp_path: Path) -> None:
+    """The op that makes one is too short to be profiled once TensorFlow knows it; the iterator's beginning is not."""
+    computing = line(1, "python/1", event(1, 12 * MS, 4 * MS))
+    events = [event(9, 12 * MS + i * MS // 10, MS // 100) for i in range(64)]
+    path = tmp_path / "w.pb"
+    named = entry(4, 9, "MakeIterator::BatchDatasetV2#id=7#")
+    path.write_bytes(space(computing, line(2, "tf_data_iterator_resource/2", *events), more=named))
+    steps = np.array([10.0, 20.0])
+    found = kernels.read([kernels.Window(path, 0.0, 0.0, steps, steps + 10.0)])
+    assert found is not None
+    assert found.by_input == {"BatchDatasetV2": pytest.approx((0.32, 32.0))}

@@ -17,6 +17,7 @@ from slowtrain.trace.pipeline import Node, Pipeline, Written, family
 # An element: to put it into the buffer and to take another out takes 0.5 to 4 µs where the input is made in the same
 # thread, in 14 of clinic/'s recordings; 50 to 180 in the 8 whose shuffle stands behind a parallel map.
 SHUFFLED_US = 4.0
+MOST_PAIRS = 250_000  # of running and written nodes, held against each other for a tenth of a second at most
 
 
 def decode(proto: bytes) -> Mapping[int, list[Any]]:
@@ -317,19 +318,44 @@ def _order(reading: Counters) -> list[int]:
 
 
 def _match(nodes: list[Node], plan: tuple[Written, ...]) -> tuple[Node, ...]:
-    """Gives each running node the written one that it came from: both in order from the source, by family."""
-    at = 0
-    matched = []
-    for node in nodes:
-        found = None
-        for i in range(at, len(plan)):
-            if plan[i].family == node.family:
-                found, at = plan[i], i + 1
-                break
-        if node.name.startswith("MapAndBatch"):
-            for i in range(at, len(plan)):
-                if plan[i].family == "Batch":
-                    at = i + 1
-                    break
-        matched.append(replace(node, written=found))
-    return tuple(matched)
+    """Gives each running node the written one that it came from: both in order from the source, by family.
+
+    As many as can be: the nodes of a data set that is made for an element stand among the others, and are not written
+    where they seem to be. Of equal choices the first. A map that TensorFlow made one with its batch stands for both.
+    """
+    running = [(n, family) for n, node in enumerate(nodes) for family in _families(node)]
+    pairs = in_order([family for _, family in running], [w.family for w in plan])
+    found = {n: plan[j] for (n, family), j in ((running[i], j) for i, j in pairs) if family == nodes[n].family}
+    return tuple(replace(node, written=found.get(n)) for n, node in enumerate(nodes))
+
+
+def _families(node: Node) -> tuple[str, ...]:
+    return ("Map", "Batch") if node.name.startswith("MapAndBatch") else (node.family,)
+
+
+def in_order(ours: list[str], theirs: list[str]) -> list[tuple[int, int]]:
+    """The most pairs of equal ones whose order is that of both lists: their longest common subsequence."""
+    first, last = 0, 0
+    most = min(len(ours), len(theirs))
+    while first < most and ours[first] == theirs[first]:
+        first += 1
+    while last < most - first and ours[-1 - last] == theirs[-1 - last]:
+        last += 1
+    pairs = [(i, i) for i in range(first)]
+    rows, columns = len(ours) - first - last, len(theirs) - first - last
+    if rows * columns <= MOST_PAIRS:
+        longest = [[0] * (columns + 1) for _ in range(rows + 1)]
+        for i in reversed(range(rows)):
+            for j in reversed(range(columns)):
+                same = ours[first + i] == theirs[first + j]
+                longest[i][j] = longest[i + 1][j + 1] + 1 if same else max(longest[i + 1][j], longest[i][j + 1])
+        i = j = 0
+        while i < rows and j < columns:
+            if ours[first + i] == theirs[first + j]:
+                pairs.append((first + i, first + j))
+                i, j = i + 1, j + 1
+            elif longest[i + 1][j] >= longest[i][j + 1]:
+                i += 1
+            else:
+                j += 1
+    return pairs + [(len(ours) - n, len(theirs) - n) for n in range(last, 0, -1)]

@@ -85,6 +85,15 @@ def calls(pipe: Pipeline, node: Node) -> float:
     return node.elements
 
 
+def batched(node: Node, ms: float) -> Node:
+    """A map that is called once for a batch and takes ``ms`` for it.
+
+    TensorFlow makes one node of a map and the batch behind it; the map of whole batches has none behind it.
+    """
+    name = "ParallelMapV2" if node.name.startswith("MapAndBatch") else node.name
+    return replace(node, name=name, ms=min(ms, node.ms), elements=1.0)
+
+
 def written_place(node: Node) -> tuple[Place, ...]:
     """The user's line of a node and of its function."""
     place = node.written.place if node.written else None
@@ -164,6 +173,12 @@ class Nest:
         """The pipeline if its elements came as they are, without data sets of their own."""
         inside = [self.node, *self.pipe.upstream(self.node)]
         return self.pipe.changed(*(replace(n, ms=min(n.ms, CALL_MS + n.elements * READ_US / 1e3)) for n in inside))
+
+    def in_batches(self) -> Pipeline:
+        """The same if whole batches came: the maps behind are called once for each, where they can work on one."""
+        behind = [n for n in self.pipe.nodes if self.node in self.pipe.upstream(n) and n.family == "Map"]
+        able = [n for n in behind if n.written is not None and takes_batches(n.written)]
+        return self.undone().changed(*(batched(n, CALL_MS + calls(self.pipe, n) * READ_US / 1e3) for n in able))
 
 
 def nest(trace: Trace, *, of_files: bool) -> Nest | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
@@ -17,6 +16,7 @@ from slowtrain.trace import Trace
 from slowtrain.trace.feeding import (
     CALL_MS,
     READ_US,
+    batched,
     calls,
     deciding,
     fed,
@@ -95,16 +95,13 @@ class PerElementMap(Cause):
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         many = nest(trace, of_files=False)
         if many is not None:
-            return [Supply(pipeline=many.undone(), nested=True, spread=(0.6, 1.1))]
+            return [Supply(pipeline=many.in_batches(), nested=True, spread=(0.6, 1.1))]
         found = _tiny(trace)
         if found is None or trace.pipeline is None:
             return []
         node, inside = found
         count = calls(trace.pipeline, node)
-        ms = min(INSIDE_LEFT * inside + CALL_MS + count * READ_US / 1e3, node.ms)
-        # TensorFlow makes one node of a map and the batch behind it; the map of whole batches has none behind it.
-        name = "ParallelMapV2" if node.name.startswith("MapAndBatch") else node.name
-        whole = replace(node, name=name, ms=ms, elements=1.0)
+        whole = batched(node, INSIDE_LEFT * inside + CALL_MS + count * READ_US / 1e3)
         return [Supply(pipeline=trace.pipeline.changed(whole), spread=(0.8, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
