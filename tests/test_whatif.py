@@ -106,6 +106,17 @@ def test_where_only_the_first_step_of_an_epoch_waits_the_others_ran_undisturbed(
     assert price(trace, [Supply(factor=0.0, work=0.0)], "step").after_ms == pytest.approx(4.0, rel=0.01)
 
 
+def test_nor_where_the_others_wait_for_a_twentieth_and_most_was_made_before_them() -> None:
+    """An epoch's first step waits until a shuffle buffer is full; the rest of a step takes what it took."""
+    epoch = " ".join(["1" * 370, *(str(2 - i % 2) * 20 for i in range(7))])
+    input_ = " ".join(["i" * 350 + "." * 20, *["i" + "." * 19] * 7])
+    device = " ".join(["." * 350 + "d" * 20, *["." + "d" * 19] * 7])
+    rows = f"step {epoch}\ninput {input_}\ndevice {device}\n@fact step_cpu_ms=10 cpu_ms_per_step=100 usable_cores=2"
+    pipe = "@pipeline gap=20 quiet=10 > Slices ms=0.1 > ParallelMapV2 ms=88 parallelism=2 line=12 > Prefetch"
+    after = price(drawn(f"{rows}\n{pipe}"), [Supply(factor=0.0, work=0.0)], "step").after_ms
+    assert after == pytest.approx((20 + 7 * 19) / 8, rel=0.01)
+
+
 @given(
     st.integers(0, 6), st.floats(0.05, 12), st.floats(0.1, 20), st.floats(0.1, 30), st.floats(0, 1), st.booleans()
 )  # fmt: skip

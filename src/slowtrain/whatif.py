@@ -25,6 +25,7 @@ SPREAD = (0.7, 1.15)  # of the milliseconds saved, where a remedy brings no rang
 # scoreboard's cures; how many of them fall inside is counted there (docs/scoreboard.md).
 CURED = (0.6, 0.7)
 WAITED = 0.02  # of a step: a shorter wait does not show that input is the slower side
+USUAL = 0.1  # of a usual step: with less, the wait is that of a few steps
 # Of the processor time, what making input takes, and of a step, what its own threads wait for a core: where both are
 # more, ops that compute for long mostly wait. Of recordings of clinic/ whose steps wait for no batch, those that
 # shared their cores with their input had 0.57 to 1.99 and 0.32 to 0.91, the next one 0.37 and 0.
@@ -202,7 +203,7 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
     before = float((rest + wait).mean()) if n else 0.0
     # What producing threads stop doing no longer takes cores, or the interpreter lock, from the step. Where few steps
     # wait, and those for long, the others ran undisturbed.
-    waited = n > 0 and float(np.median(wait)) > WAITED * float(np.median(rest + wait))
+    waited = n > 0 and float(np.median(wait)) > USUAL * float(np.median(rest + wait))
     waited = waited or any(s.lock for s in supplies) or takes_cores(trace)
     fewer = bool(trace.producers) or any(s.nested or _left(s, trace) < FEWER for s in supplies)
     alone = work < GONE and fewer
@@ -275,11 +276,16 @@ def _spread_ms(trace: Trace) -> float:
 
 
 def takes_cores(trace: Trace) -> bool:
-    """Whether making input takes the cores from the steps that it hides behind, though few of them wait for a batch."""
+    """Whether making input takes the cores from the steps that it hides behind, though few of them wait for a batch.
+
+    What is made while a step waits (an epoch's first, for a buffer that it then drains) takes no core from the others.
+    """
     pipe, used = trace.pipeline, trace.facts.get("cpu_ms_per_step")
     if pipe is None or not used:
         return False
-    return pipe.ms >= CROWDING * float(used) and held_up_ms(trace) >= CROWDING * trace.step_ms
+    width = min(max((n.parallelism or 1.0 for n in pipe.nodes), default=1.0), trace.cores)
+    beside = pipe.ms - trace.mean(Category.INPUT) * width
+    return beside >= CROWDING * float(used) and held_up_ms(trace) >= CROWDING * trace.step_ms
 
 
 def _own_ms(trace: Trace) -> float | None:

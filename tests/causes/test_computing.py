@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from slowtrain.causes.compute.compute_bound import ComputeBound
+from slowtrain.causes.compute.dense_embedding_update import DenseEmbeddingUpdate
 from slowtrain.causes.compute.handwritten_op import HandwrittenOp
+from slowtrain.causes.compute.small_batch import SmallBatch
 from slowtrain.diagnose import examine
 from slowtrain.model import Place
 from slowtrain.trace import Trace
@@ -76,3 +78,43 @@ def test_the_arithmetic_of_many_products_stays_whatever_calls_them(name: str) ->
     found = HandwrittenOp().examine(drawn(PRODUCTS.replace("NAME", name)))
     assert found is not None
     assert found.numbers["device"] < 0.1
+
+
+def test_what_a_penalty_on_a_whole_table_takes_is_the_tables() -> None:
+    """L2 on an Embedding: the square, its sum and their gradients stand in no layer's scope, and take most of it."""
+    penalty = '"Square:Square": [2, 1], "gradient_tape/Mul:Mul": [2, 1], "Sum:Sum": [1, 1], '
+    text = """
+    step    1111111111
+    device  kkkkkkkkk.
+    @event loop name=fit data={"data": {"shape": [9000]}, "weights": [{"class": "Embedding", \
+        "shape": [400000, 16], "size": 6400000}]}
+    @kernels busy=9 ms=9 ops={PENALTY"AddN/inputs_1:UnsortedSegmentSum": [1, 1], \
+        "sgd/AssignSubVariableOp:AssignSubVariableOp": [1, 1], "m/dense/MatMul:MatMul": [2, 3]}
+    """
+    (whole,) = examine(drawn(text.replace("PENALTY", penalty)), [DenseEmbeddingUpdate()]).diagnoses
+    assert whole.evidence.numbers["table_share"] == pytest.approx(7 / 9)
+    short = '"Square:Square": [0.2, 1], "loss/Mul:Mul": [4, 1], '  # of a batch; of a layer
+    (table,) = examine(drawn(text.replace("PENALTY", short)), [DenseEmbeddingUpdate()]).diagnoses
+    assert table.evidence.numbers["table_share"] == pytest.approx(2 / 8.2)
+
+
+@pytest.mark.parametrize(
+    ("convolved", "small"),
+    [
+        pytest.param(1_200_000, True, id="strides: a sixteenth of what kernels and images say"),
+        pytest.param(19_000_000, False, id="none"),
+    ],
+)
+def test_convolutions_do_what_the_graph_says_and_not_what_their_kernels_may(convolved: int, small: bool) -> None:
+    trace = drawn(f"""
+    step     1111111111
+    dispatch dddd......
+    device   ....kkkkkk
+    @steps size=4
+    @fact usable_cores=2
+    @event loop name=fit data={{"data":{{"shape":[3200,64,64,3]}},"weights":[{{"class":"Conv2D",
+    & "shape":[3,3,16,32],"size":4608}}]}}
+    @event trace name=train data={{"training":true,"graph":{{"convolved":{convolved}}}}}
+    @kernels busy=6 ms=6 ops={{"m/conv/Conv2D:Conv2D": [6, 3]}}
+    """)
+    assert bool(examine(trace, [SmallBatch()]).diagnoses) == small

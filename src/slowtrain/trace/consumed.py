@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from slowtrain.trace import Steps, counters, course, passes, pipeline
+from slowtrain.trace import Floats, Steps, counters, course, passes, pipeline
 from slowtrain.trace.course import Iterated
 from slowtrain.trace.pipeline import Pipeline
 from slowtrain.trace.recording import Recording
+
+FAR = 10  # times the median: of a gap or a step that is unlike the rest
+SEEN = 5  # such gaps among those that are known, if there are as many as long steps
 
 
 def pipelines(raw: Recording, found: Steps) -> list[Pipeline]:
@@ -34,25 +37,39 @@ def pipelines(raw: Recording, found: Steps) -> list[Pipeline]:
         by_keras[number] = bool(event and event.data.get("keras"))
     result = []
     for number, several in merged.items():
-        plan, each = plans.get(number, ()), [([c for _, c in one.read], _gap_ms(one.read, found)) for one in several]
-        whole = passes.counted(counters.watched(plan, each, by_keras[number]), times[number])
-        result.append(replace(whole, course=course.read(whole, several)))
+        gaps = [_gaps_us(one.read, found) for one in several]
+        read = [([c for _, c in one.read], _usual_ms(column)) for one, column in zip(several, gaps, strict=True)]
+        whole = passes.counted(counters.watched(plans.get(number, ()), read, by_keras[number]), times[number])
+        far = _far_ms(np.concatenate(gaps), found)
+        result.append(replace(whole, far_gap_ms=far, course=course.read(whole, several)))
     result += [Pipeline(plan) for number, plan in plans.items() if number not in merged]
     return result
 
 
-def _gap_ms(rows: Sequence[tuple[float, counters.Counters]], found: Steps) -> float | None:
-    """Mean time between a batch handed out and the next one asked for, over readings during steady steps.
+def _gaps_us(rows: Sequence[tuple[float, counters.Counters]], found: Steps) -> Floats:
+    """Times between a batch handed out and the next one asked for, over readings during steady steps.
 
-    Each reading holds the last hundred gaps at most. Gaps beyond ten times the median
-    (validation, an epoch's end) are no part of a step.
+    Each reading holds the last hundred of them at most.
     """
     gaps: list[int] = []
     for at, reading in rows:
         i = int(np.searchsorted(found.start_ms, at, side="right")) - 1
         if len(reading.gaps_us) >= 3 and (i < 0 or not found.windowed[min(i, len(found) - 1)]):
             gaps.extend(reading.gaps_us)
-    if len(gaps) < 3:
+    return np.array(gaps, dtype=float)
+
+
+def _usual_ms(gaps: Floats) -> float | None:
+    """Their mean, without those far beyond the rest (validation, an epoch's end), which are no part of a step."""
+    return float(gaps[gaps <= FAR * np.median(gaps)].mean()) / 1e3 if len(gaps) >= 3 else None
+
+
+def _far_ms(gaps: Floats, found: Steps) -> float | None:
+    """What gaps far beyond the rest add to the mean one.
+
+    None where so few are known that the steps that are far longer than the rest could have been missed among them.
+    """
+    steady = found.steady_ms
+    if len(gaps) < 3 or not len(steady) or len(gaps) * float((steady > FAR * np.median(steady)).mean()) < SEEN:
         return None
-    column = np.array(gaps, dtype=float)
-    return float(column[column <= 10 * np.median(column)].mean()) / 1e3
+    return float(gaps.mean()) / 1e3 - (_usual_ms(gaps) or 0.0)

@@ -156,6 +156,7 @@ class Pipeline:
     keras: bool = False
     epochs: int = 1  # iterators that were made of it and gave batches
     counted: bool = True  # False: nodes as they were written, with profiled times (:mod:`slowtrain.trace.planned`)
+    far_gap_ms: float | None = None  # what gaps far longer than the rest, no part of gap_ms, add to it; None: not told
     quiet_ms: float | None = None  # the tenth percentile of the gaps: a step that nothing disturbed
     course: Course | None = field(default=None, repr=False, compare=False)  # None: it was not read more than once
 
@@ -236,9 +237,10 @@ class Pipeline:
             replace(n, ms=n.ms * batches, elements=n.elements * batches, bytes_produced=n.bytes_produced * batches)
             for n in self.nodes
         )
-        gap, quiet = (None if ms is None else ms * batches for ms in (self.gap_ms, self.quiet_ms))
+        times = ("gap_ms", "far_gap_ms", "quiet_ms")
+        gaps = {name: ms * batches for name in times if (ms := getattr(self, name)) is not None}
         course = replace(self.course, a_step=batches) if self.course is not None else None
-        return replace(self, nodes=nodes, batches=self.batches // batches, gap_ms=gap, quiet_ms=quiet, course=course)
+        return replace(self, nodes=nodes, batches=self.batches // batches, course=course, **gaps)
 
     def upstream(self, node: Node) -> list[Node]:
         """What feeds ``node``, directly or not."""

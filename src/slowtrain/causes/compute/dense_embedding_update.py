@@ -24,6 +24,10 @@ TOUCHED = 0.5  # of the rows: where a batch touches more, a dense update is no w
 # To gather, change and scatter one row in turn, for the optimizer's variables and its own: 0.2 and 0.6 µs for the rows
 # of 64 and 128 bytes of clinic/'s pairs surname_origins and recommend_podcast_ncf.
 ROW_MS = 0.4e-3
+# A regularizer's ops and their gradients stand in no layer's scope. Beside the op that makes a gradient whole, and goes
+# over the table once, those that take nearly as long go over it, too.
+PENALTY = frozenset({"Square", "L2Loss", "Abs", "Sign", "Mul", "Sum", "Tile", "BroadcastTo"})
+AS_LONG = 0.3
 UPDATING = 0.5  # of the time over the table is the optimizer's
 LEAST_ROWS = 1000
 LEAST_SHARE = 0.3  # of all weights: smaller tables are not what the optimizer's time goes to
@@ -315,7 +319,9 @@ def _over_table(ops: list[work.Op], embeddings: float | None, least_ms: float) -
             return []
         least = TABLE_OP * max((o.ms for o in ops if o.update), default=0.0)
         scopes = {o.scope.rpartition("/")[0] or o.scope for o in dense if not o.update and o.ms >= least}
-        mine = [o for o in ops if (o.update or o.scope in scopes or o in dense) and o.ms >= least]
+        longest = max((o.ms for o in dense), default=float("inf"))
+        penalty = [o for o in ops if not o.scope and o.kind in PENALTY and o.ms >= AS_LONG * longest]
+        mine = [o for o in ops if (o.update or o.scope in scopes or o in dense or o in penalty) and o.ms >= least]
         return [(o, o.ms * (embeddings if o.update else 1.0)) for o in mine]
     if not dense:
         return []

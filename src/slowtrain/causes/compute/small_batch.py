@@ -333,18 +333,17 @@ def _arithmetic_ms(trace: Trace, size: float) -> float | None:
     image = len(inner) >= 3
     kernels = [w["shape"] for w in weights if len(w.get("shape") or ()) >= 2 and w.get("class") != "Embedding"]
     first = next((int(k[-1]) for k in kernels if len(k) >= 4), 1)
-    count = 0.0
+    count = convolved
     for kernel in kernels:
-        # Where channels double, images are half as large on each side; behind them dense layers see one vector.
-        seen = (
-            positions * min((first / int(kernel[-1])) ** 2, 1.0)
-            if len(kernel) >= 4
-            else 1
-            if image
-            else max(positions, 1)
-        )
+        if len(kernel) < 4:
+            seen = 1.0 if image else max(positions, 1.0)  # behind images dense layers see one vector
+        elif convolved:
+            continue  # the graph told, with strides
+        else:
+            # Where channels double, images are half as large on each side.
+            seen = positions * min((first / int(kernel[-1])) ** 2, 1.0)
         count += prod(int(d) for d in kernel) * seen
-    return work.arithmetic_ms(trace, max(count, convolved))
+    return work.arithmetic_ms(trace, count)
 
 
 def _per_sample_input_ms(trace: Trace, size: float) -> float:

@@ -7,7 +7,7 @@ from math import ceil
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Edit, Effect, Evidence, Prescription, Signal
+from slowtrain.model import Category, Edit, Effect, Evidence, Prescription, Signal
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host.rarer import guarded
 from slowtrain.trace import Trace, saving, stalled
@@ -86,7 +86,9 @@ class Stalls(Cause):
         remedies: list[Remedy] = []
         for one in trace.once(_found):
             if one.inside_ms > 0:
-                remedies.append(Drop({one.category: one.inside_ms / count}, spread=(0.5, 1.05)))
+                ms = one.inside_ms / count
+                ms = min(ms, _hideable_ms(trace)) if one.kind == "input" else ms
+                remedies.append(Drop({one.category: ms}, spread=(0.5, 1.05)))
             if one.total_ms > one.inside_ms:
                 remedies.append(Skip(one.total_ms - one.inside_ms, spread=(0.5, 1.05)))
         return remedies
@@ -123,6 +125,14 @@ class Stalls(Cause):
         device  kkkkk
         @repeat 400
         """,
+        # Each file gives eight batches and takes as long to read as they all: no prefetch hides it.
+        """
+        step    11111
+        device  kkkkk
+        @repeat 400
+        @more input=60 every=8
+        @pipeline Slices ms=0.1 > Generator ms=12 elements=1 line=12 > Prefetch
+        """,
         """
         step    11111
         device  kkkkk
@@ -137,6 +147,13 @@ class Stalls(Cause):
         @span callback Saver.on_train_batch_end start=200 end=260 times=10 every=260
         """,
     )
+
+
+def _hideable_ms(trace: Trace) -> float:
+    """What of a step's wait for input a longer prefetch can hide: none of what making takes beyond the steps."""
+    wait, pipe = trace.mean(Category.INPUT), trace.pipeline
+    made = pipe.made_ms if pipe is not None else 0.0
+    return max(min(wait, trace.step_ms - made), 0.0)
 
 
 def _untold(trace: Trace) -> str:

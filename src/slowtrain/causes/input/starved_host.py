@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slowtrain.causes import Cause
+from slowtrain.causes.waiting import waiting
 from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
@@ -26,13 +27,17 @@ LEAST_IDLE = 0.4  # of a core: enough to say that the threads, not the cores, ar
 
 @dataclass(frozen=True)
 class Starved:
-    """``width`` calls were asked for at once, ``under_way`` were. ``pool``: threads are few, else cores are."""
+    """``width`` calls were asked for at once, ``under_way`` were. ``pool``: threads are few, else cores are.
+
+    ``at_once``: so many could be under way with as many threads as it asks for.
+    """
 
     node: Node
     width: float
     under_way: float
     pool: bool
     where: tuple[Place, ...]
+    at_once: float
 
 
 class StarvedHost(Cause):
@@ -45,7 +50,8 @@ class StarvedHost(Cause):
 
     ## How it is recognised
     The node that sets the pace is parallel. Threads are few where it asks for several calls at
-    once, hardly more than one was under way at any time, and cores were idle. Cores are few where
+    once, hardly more than one was under way at any time, and cores were idle; in Python only where its
+    calls mostly wait and the data set has few threads of its own. Cores are few where
     the process kept nearly all of them busy while the step waited.
 
     ## What to do
@@ -85,7 +91,7 @@ class StarvedHost(Cause):
         if found is None:
             return []
         if found.pool:
-            factor = found.under_way / min(found.width, trace.cores)
+            factor = found.under_way / found.at_once
             return [Supply(max(min(factor, 1.0), 0.05), spread=(0.6, 1.1))]
         # One core more, for what one core gives: no change of the script gives it.
         return [Supply(trace.cores / (trace.cores + 1), work=1.0, spread=(0.3, 1.2))]
@@ -177,6 +183,17 @@ class StarvedHost(Cause):
         @pipeline Slices ms=0.1 > ParallelMapV2 ms=9 elements=16 parallelism=1 line=12 detail={"parallel":-1}
         > Batch ms=0.1 line=13 > Prefetch detail={"options":{"private_threads":1}}
         """,
+        # Answers of a service are waited for by sixteen calls at once, of one thread.
+        """
+        step    1111111111
+        input   iiiiiiiii.
+        device  .........k
+        @fact cpu_ms_per_step=1 usable_cores=2
+        @span pyfunc query start=0 end=9 line=12 times=40 every=10
+        @pipeline Slices ms=0.1 > Batch ms=0.1 line=11 > ParallelMapV2 ms=9.5 elements=1 parallelism=16 line=12
+        detail={"parallel":16,"python":{"file":"train.py","line":12,"user":true}} > Prefetch
+        detail={"options":{"private_threads":1}}
+        """,
     )
     quiet = (
         """
@@ -205,18 +222,21 @@ def _starved(trace: Trace) -> Starved | None:
         width = node.parallelism or 1.0
         if few is not None and node.written is not None and node.written.detail.get("parallel") == AUTOTUNE:
             width = max(width, trace.cores)  # the tuner gives no more than the pool has threads
-        if width < 2 or not is_users(node) or node.written is None or node.written.python:
+        # Python computes in one thread at a time, but any number of threads can wait, and need no core for it.
+        waits = few is not None and waiting(trace) is not None
+        if width < 2 or not is_users(node) or node.written is None or (node.written.python and not waits):
             continue
+        at_once = width if waits else min(width, trace.cores)
         under_way = node.ms / trace.step_ms
         limits = tuple(w.place for w in pipe.written if w.op == "OptionsDataset" and w.place)
         where = (*limits, *written_place(node))
         long = 1e3 * node.ms >= LONG_US * calls(pipe, node)
-        if few is not None and few < min(width, trace.cores) and idle_cores(trace) >= LEAST_IDLE:
-            return Starved(node, width, min(under_way, few), True, where)
+        if few is not None and few < at_once and idle_cores(trace) >= LEAST_IDLE:
+            return Starved(node, width, min(under_way, few), True, where, at_once)
         if long and 1 / ALONE <= under_way <= ALONE and idle_cores(trace) >= LEAST_IDLE and width * 0.7 > under_way:
-            return Starved(node, width, under_way, True, where)
+            return Starved(node, width, under_way, True, where, at_once)
         if busy >= BUSY * trace.cores and width >= trace.cores:
-            return Starved(node, width, under_way, False, where)
+            return Starved(node, width, under_way, False, where, at_once)
     return None
 
 

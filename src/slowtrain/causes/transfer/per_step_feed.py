@@ -9,7 +9,14 @@ from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Sig
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import feeding_by_hand, lists
-from slowtrain.source.reading.recorded import LEAST_VISITS, by_hand, divided, follows_model, only_converts
+from slowtrain.source.reading.recorded import (
+    LEAST_VISITS,
+    by_hand,
+    divided,
+    follows_model,
+    only_converts,
+    text_of,
+)
 from slowtrain.source.spots.input import handfed
 from slowtrain.source.spots.transfer import conversions, stepwise
 from slowtrain.trace import Trace, loop, slowing
@@ -18,6 +25,7 @@ from slowtrain.whatif import Drop, Remedy
 # What asking an in-memory data set for its next batch costs in an eager loop (TensorFlow 2.21, batches prefetched):
 # the median of the cured scripts in clinic/ that iterate one, 0.3 to 0.7. The cure pays it instead.
 NEXT_MS = 0.5
+ARRAY_MS = 0.03  # to convert a batch that is an array by then: tf.constant of 150 kB, on one core
 WAITING = 0.5  # of the time on the batch: a loop that mostly waits for a file or a server is input/ (see there)
 BY_HAND = 0.5  # of the wait for data on its way to a device: the host at it, not the link
 
@@ -103,6 +111,8 @@ class PerStepFeed(Cause):
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         feed, python = evidence.numbers["feed_ms"], evidence.numbers["python_ms"]
         asked = 0.0 if _in_session(trace) else NEXT_MS
+        if _of_lists(trace, evidence):  # rows of an array, made of the lists before the loop, cost next to nothing
+            asked = min(asked, ARRAY_MS * evidence.numbers["conversions_per_step"])
         feed, python = max(feed - asked, 0.0), max(python - max(asked - feed, 0.0), 0.0)
         return [Drop({Category.FEED: feed, Category.PYTHON: python}, spread=(0.6, 1.1))]
 
@@ -305,6 +315,12 @@ def _copied(trace: Trace) -> Evidence | None:
 def _in_session(trace: Trace) -> bool:
     """Whether what converts is a session of TensorFlow 1, to which arrays are handed as they are."""
     return {trace.names[int(n)].text for n in set(trace.lane("feed").name.tolist())} == {"Session.run"}
+
+
+def _of_lists(trace: Trace, evidence: Evidence) -> bool:
+    """Whether the text makes a list of the batch's rows and converts it, number by number."""
+    texts = [(text_of(trace, place.file), place.line) for place in evidence.where[:1]]
+    return any(text is not None and lists.made_there(text, line) for text, line in texts)
 
 
 def _where(fed: dict[Place, float], lines: loop.Loop, trace: Trace) -> tuple[Place, ...]:

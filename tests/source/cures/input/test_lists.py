@@ -54,6 +54,13 @@ def test_arrays_first(name: str) -> None:
         assert part in edits.changed(text, found)
 
 
+def test_where_a_list_is_made_and_converted() -> None:
+    script = "import tensorflow as tf\ntf.constant([t[i] for i in chosen])\ntf.constant(table)\n"
+    text = source.parse("train.py", script)
+    assert text is not None
+    assert [lists.made_there(text, line) for line in (1, 2, 3)] == [False, True, False]
+
+
 ROWS = """rows, kinds = read()
 for step in range(900):
     chosen = sampler.pick()

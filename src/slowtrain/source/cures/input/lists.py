@@ -17,6 +17,13 @@ WHOLE = {**TYPES, "tensorflow.int32": "int32", "tensorflow.int64": "int64"}
 MADE_LISTS = (ast.List, ast.ListComp)
 
 
+def made_there(source: Source, line: int) -> bool:
+    """Whether ``line`` makes a list and converts it: ``tf.constant([rows[i] for i in chosen])``."""
+    calls = [n for n in index.nodes(source, ast.Call) if isinstance(n, ast.Call) and n.lineno == line]
+    given = [finding.keyword(c, "value", 0) for c in calls if scopes.full(source, c.func) in CONVERSIONS]
+    return any(isinstance(one, MADE_LISTS) for one in given)
+
+
 def as_array_first(source: Source, line: int) -> list[Edit]:
     """``tf.constant(rows, tf.float32)`` at ``line`` of ``np.asarray(rows, "float32")`` where ``rows`` is a list.
 
