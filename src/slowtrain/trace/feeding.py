@@ -21,6 +21,7 @@ CALL_MS = 0.05  # one call of a function on a whole batch: what a call for one e
 NESTED = re.compile(r"Dataset(?:V\d+)?$")
 NESTING = frozenset({"Interleave", "FlatMap"})
 OPENERS = ("TextLineDataset", "TFRecordDataset", "FixedLengthRecordDataset")
+OPENED = 0.25  # of the data sets that are made most: a file's, with one or two around it
 LEAST_NESTED = 8.0  # data sets a batch: an interleave over shards makes one for thousands of elements
 READING = frozenset({"ReadFile", "ReaderReadV2", "WholeFileReaderV2"})
 # Ops that take one element only: a map with one of them cannot simply follow the batch.
@@ -194,7 +195,7 @@ def nest(trace: Trace, *, of_files: bool) -> Nest | None:
     slow = [n for n in deciding(pipe)[:3] if n.family in NESTING]
     if not written or not slow or count < LEAST_NESTED:
         return None
-    reads = any(op.startswith(OPENERS) and times >= 0.5 * count for op, times in made.items())
+    reads = any(op.startswith(OPENERS) and times >= OPENED * count for op, times in made.items())
     return Nest(pipe, slow[0], written[-1], count) if reads is of_files else None
 
 
