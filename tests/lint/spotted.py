@@ -68,7 +68,8 @@ MISSED = frozenset(
 )
 # Of a cured script, what its own comment keeps from being told: a loop that runs op by op on purpose, in both forms.
 # Others' cures leave a random walk in Python, a twelfth of what it was; a choice among eighty names; a buffer of
-# numbers that is filled in ten milliseconds, others of what was worked on before; a collection after each season of steps; weights that a GAN's halves hand over; rows that are jittered one by one.
+# numbers that is filled in ten milliseconds, or of what was worked on before; weights that a GAN's halves hand over;
+# rows that are jittered one by one; a collection after each season of steps.
 LEFT = {
     "bike_counts.fixed": "host/eager-step",
     "port_routes.fixed": "input/python-input",
