@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 
 from slowtrain.causes import Cause, all_causes
@@ -13,6 +13,7 @@ from slowtrain.source import edits
 from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.trace import Trace
+from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, price, replay
 
 # A smaller speed-up is not reported. Of a step a tenth is what attribution and replay can tell from each other's

@@ -10,14 +10,16 @@ gets shorter than its processor time over the cores.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from slowtrain.model import Category, Phase, Saving
 from slowtrain.trace import Floats, Trace, feeding
+from slowtrain.trace.ordered import halfway
 from slowtrain.trace.pipeline import Pipeline
 from slowtrain.trace.work import BETWEEN_COLD, cold_ms, split_ms
+from slowtrain.values import dataclass
 
 SPREAD = (0.7, 1.15)  # of the milliseconds saved, where a remedy brings no range of its own: assumed, not measured
 # A range reaches at least to what is predicted plus the second part of what the prediction left, for a step or a run
@@ -203,7 +205,7 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
     before = float((rest + wait).mean()) if n else 0.0
     # What producing threads stop doing no longer takes cores, or the interpreter lock, from the step. Where few steps
     # wait, and those for long, the others ran undisturbed.
-    waited = n > 0 and float(np.median(wait)) > USUAL * float(np.median(rest + wait))
+    waited = n > 0 and float(halfway(wait)) > USUAL * float(halfway(rest + wait))
     waited = waited or any(s.lock for s in supplies) or takes_cores(trace)
     fewer = bool(trace.producers) or any(s.nested or _left(s, trace) < FEWER for s in supplies)
     alone = work < GONE and fewer

@@ -127,6 +127,28 @@ def test_no_framework_is_imported_to_answer(numeric: list[str], tmp_path: Path) 
     assert imported(FRAMEWORKS, lines, tmp_path) == {line: set() for line in lines}
 
 
+def test_what_an_answer_does_not_need_is_not_run(numeric: list[str], tmp_path: Path) -> None:
+    """Nothing was found that an edit could cure; and NumPy's masked arrays take longer than any module of ours."""
+    code = (
+        "import atexit, numpy, sys, types\n"
+        "brought = set(sys.modules)\n"
+        "def told():\n"
+        "    run = {name for name, module in sys.modules.items() if type(module) is types.ModuleType}\n"
+        "    print(*run - brought, file=sys.stderr)\n"
+        "atexit.register(told)\n"
+        "from slowtrain.cli import program\nprogram()"
+    )
+    parts = ("edits", "cures.measured", "cures.host.vectorising", "cures.input.elementwise", "spots.reached")
+    unneeded = {"numpy.ma", *(f"slowtrain.source.{part}" for part in parts)}
+    for line in (line for line in numeric if line.split()[0] in ("report", "compare", "watch", "diagnose")):
+        command = [sys.executable, "-c", code, *line.split()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        run = set(done.stderr.splitlines()[-1].split())
+        assert "slowtrain.trace.intervals" in run, line
+        assert run & unneeded == set(), line
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux tells a process's threads there")
 @pytest.mark.parametrize("wanted", [None, "2"])
 def test_numpy_starts_no_threads_unless_they_are_wanted(wanted: str | None, numeric: list[str], tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from slowtrain.model import Category, Place, Signal
@@ -24,6 +22,7 @@ from slowtrain.trace.feeding import (
 from slowtrain.trace.pipeline import Node
 from slowtrain.trace.sides import MOST_OF_IT
 from slowtrain.trace.stalled import machine_cores
+from slowtrain.values import dataclass
 
 IDLE = 0.4  # of the step, with no processor at work at all though something makes input all the time
 LEAST_LEFT = 0.02

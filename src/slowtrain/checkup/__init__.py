@@ -30,6 +30,7 @@ from slowtrain.model import (
     WindowCost,
 )
 from slowtrain.trace import Trace, attribution, beside
+from slowtrain.trace.ordered import halfway
 
 MAX_SOURCE_BYTES = 4 << 20
 # Of the script's thread, for one recorded span (docs/overhead.md): a step of two or three took 10 to 16 µs more by the
@@ -178,7 +179,7 @@ def _overhead(trace: Trace) -> Overhead:
         inside = (trace.steps.end_ms > event.start_ms) & (trace.steps.start_ms < event.end_ms)
         near = _neighbours(trace, inside)
         count = int(inside.sum())
-        ratio = float(np.median(trace.steps.ms[inside]) / near) if count and near else None
+        ratio = float(halfway(trace.steps.ms[inside]) / near) if count and near else None
         windows.append(WindowCost(count, ratio))
     return Overhead(share, tuple(windows))
 
@@ -190,4 +191,4 @@ def _neighbours(trace: Trace, inside: Any) -> float | None:
     middle = float(np.flatnonzero(inside).mean())
     steady = np.flatnonzero(trace.steps.steady)
     nearest = steady[np.argsort(np.abs(steady - middle))[: max(int(inside.sum()), 10)]]
-    return float(np.median(trace.steps.ms[nearest]))
+    return float(halfway(trace.steps.ms[nearest]))

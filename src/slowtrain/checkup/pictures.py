@@ -9,6 +9,7 @@ import numpy as np
 
 from slowtrain.model import Band, Bar, Chart, InputNode, Pictures, Place
 from slowtrain.trace import Floats, Trace
+from slowtrain.trace.ordered import unique
 from slowtrain.trace.pipeline import Node, Pipeline, Written
 
 NEAR = 0.02  # of the run: windows as near as this are drawn as one
@@ -41,7 +42,7 @@ def _thinned(x: Floats, y: Floats) -> tuple[tuple[float, ...], tuple[float, ...]
     """Every stretch keeps its smallest and largest value, so that no long step is lost."""
     if len(x) > MOST_POINTS:
         parts = np.array_split(np.arange(len(x)), MOST_POINTS // 2)
-        keep = np.unique([i for p in parts for i in (p[np.argmin(y[p])], p[np.argmax(y[p])])])
+        keep = unique([i for p in parts for i in (p[np.argmin(y[p])], p[np.argmax(y[p])])])
         x, y = x[keep], y[keep]
     good = np.isfinite(x) & np.isfinite(y)
     return tuple(map(float, x[good])), tuple(map(float, y[good]))

@@ -9,13 +9,13 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from slowtrain.errors import InputError
 from slowtrain.figures import plain
 from slowtrain.model import Checkup
+from slowtrain.values import dataclass
 
 REPORT = "report.html"
 ANSWER = "checkup.json"

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slowtrain.errors import InputError
+from slowtrain.values import dataclass
 
 if TYPE_CHECKING:
     import ast

@@ -13,10 +13,10 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from slowtrain.errors import InputError
+from slowtrain.values import dataclass
 
 ENDINGS = (".xplane.pb", ".xplane.pb.gz")
 MOST_LEVELS = 6  # below the folder given: three lead from a log folder to a session, three more to the log folder

@@ -7,12 +7,12 @@ import re
 import tokenize
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from slowtrain.errors import InputError
 from slowtrain.model import Edit
 from slowtrain.model.findings import FileError
 from slowtrain.source import Source, edits, parsed
+from slowtrain.values import dataclass
 
 PYTHON_2 = re.compile(
     r"^[ \t]*(?:print[ \t]+[^\s=(.,\[]|print[ \t]*>>|exec[ \t]+['\"]|raise[ \t]+\w+[ \t]*,"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slowtrain import source
@@ -16,6 +15,7 @@ from slowtrain.lint.settings import Settings
 from slowtrain.model import Spot
 from slowtrain.model.findings import UNUSED_IGNORE, FileError, Finding
 from slowtrain.source import edits
+from slowtrain.values import dataclass
 
 if TYPE_CHECKING:
     from slowtrain.causes import Cause

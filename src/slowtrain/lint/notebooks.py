@@ -10,7 +10,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]  # not in the stubs
 
 from slowtrain import source
@@ -19,6 +19,7 @@ from slowtrain.lint import documents
 from slowtrain.model import Edit
 from slowtrain.model.findings import FileError
 from slowtrain.source import Source, edits
+from slowtrain.values import dataclass
 
 SPACE = re.compile(r"[ \t\n\r]*")
 MAGIC = re.compile(r"^([ \t]*)(?:[%!?][^\n]*|[^\n#'\"]*\?{1,2}[ \t]*)$")

@@ -8,12 +8,12 @@ import functools
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from slowtrain.errors import EnvironmentMissing, InputError
 from slowtrain.model.findings import UNUSED_IGNORE
+from slowtrain.values import dataclass
 
 FILE = "pyproject.toml"
 KEYS = ("select", "ignore", "exclude", "per-file-ignores")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from slowtrain.machine.reading import Facts, at, cards
 from slowtrain.model import Signal
 from slowtrain.model.sheet import Check, State
+from slowtrain.values import dataclass
 
 CAUSE = "machine/slowing-setting"
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from slowtrain.trace import Bools, names, pools, xplane
+from slowtrain.values import dataclass
 
 # Says the profiler's source: https://github.com/openxla/xla/blob/main/xla/tsl/framework/bfc_allocator.cc (AddTraceMe).
 STATS = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
 
 from slowtrain.memory.bfc import Allocator
 from slowtrain.memory.scaling import Requests
+from slowtrain.values import dataclass
 
 MOST_BATCH = 1 << 24
 

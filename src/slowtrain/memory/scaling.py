@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from slowtrain.memory.bfc import rounded
 from slowtrain.memory.record import Record, Request
+from slowtrain.values import dataclass
 
 Floats = NDArray[np.float64]
 _NUMBERED = re.compile(r"(__(?:inference|forward|backward)_\w*?)_\d+\b")

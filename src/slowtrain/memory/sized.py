@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from slowtrain.memory.replay import Outcome, Pool, largest, replay
 from slowtrain.memory.scaling import Measured, Requests, foretold, scale
+from slowtrain.values import dataclass
 
 NO_LIMIT_BYTES = 1 << 50
 # Of the limit, kept free always: ops of several threads come in another order in each run. Without it a transformer

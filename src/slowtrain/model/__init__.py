@@ -10,7 +10,7 @@ Frozen values; nothing of ours but other nouns is imported here. A ``_ms`` is mi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 
 from slowtrain.model.pictures import Band as Band
@@ -21,6 +21,7 @@ from slowtrain.model.pictures import Pictures as Pictures
 from slowtrain.model.places import Place as Place
 from slowtrain.model.signals import Signal as Signal
 from slowtrain.model.signals import Text as Text
+from slowtrain.values import dataclass
 
 NOTHING: Mapping[str, float] = MappingProxyType({})
 

@@ -6,10 +6,11 @@ Bytes are None where the log does not say; a ``Dump`` is one moment at which an 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from slowtrain.model import Place, Text
+from slowtrain.values import dataclass
 
 
 class Pool(Text, Enum):

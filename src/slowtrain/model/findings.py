@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from slowtrain.model import Edit, Effect
+from slowtrain.values import dataclass
 
 UNUSED_IGNORE = "lint/unused-ignore"
 SAFE = frozenset({Effect.EXACT})  # the same numbers: what --fix does without being asked twice

@@ -7,10 +7,11 @@ start of the run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from slowtrain.model import NOTHING, Part, Place
+from slowtrain.values import dataclass
 
 
 class State(str, Enum):

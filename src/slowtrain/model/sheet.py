@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from slowtrain.model import NOTHING, Signal, Text
+from slowtrain.values import dataclass
 
 
 class State(Text):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
+from pathlib import Path
 
 from slowtrain.model import Attribution
 from slowtrain.report import charts, wording
@@ -29,7 +29,7 @@ def page(title: str, header: Markup, main: Markup, footer: Markup, data: str) ->
 
 
 def _asset(name: str) -> str:
-    return files("slowtrain.report").joinpath(name).read_text(encoding="utf-8")
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _policy(style: str, script: str) -> str:

@@ -6,9 +6,9 @@ The standard library is enough here; it keeps ``slowtrain`` quick to start.
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
 
 from slowtrain.report.wording import clean, finite
+from slowtrain.values import dataclass
 
 # The 16 colours that follow the user's own theme.
 _STYLES = {

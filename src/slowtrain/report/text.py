@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from slowtrain.model import Attribution, Checkup, Diagnosis, Part, VerdictKind
 from slowtrain.report import wording
 from slowtrain.report.terminal import Paper, cells
+from slowtrain.values import dataclass
 
 # Longer lines are hard to read, however wide the terminal is.
 _WIDEST, _NARROWEST = 110, 32

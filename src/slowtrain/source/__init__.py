@@ -23,11 +23,11 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from slowtrain.source import newer, trees
+from slowtrain.values import dataclass
 
 RANDOM = frozenset(
     "random randn rand randint random_sample normal uniform standard_normal integers shuffle permutation choice "

@@ -7,7 +7,7 @@ really measured; what was not is absent, never zero.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from slowtrain.model import Attribution, Bar, Category, IdleGap, Place, Signal
 from slowtrain.trace.copies import Copies
+from slowtrain.trace.ordered import halfway
 from slowtrain.trace.pipeline import Pipeline
 from slowtrain.trace.totals import Whole
+from slowtrain.values import dataclass
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -331,7 +333,7 @@ class Trace:
     def usual(self) -> Mapping[Category, float]:
         """Median ms of each category in a steady step."""
         steady = self.steps.steady
-        return {c: float(np.median(col[steady])) if steady.any() else 0.0 for c, col in self.categories.items()}
+        return {c: float(halfway(col[steady])) if steady.any() else 0.0 for c, col in self.categories.items()}
 
     def share(self, category: Category) -> float:
         return self.mean(category) / self.step_ms if self.step_ms else 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from slowtrain.trace import Bools, Floats, Ints, intervals, names, programs, xplane
 from slowtrain.trace.wire import Codes
 from slowtrain.trace.xstats import Stat
+from slowtrain.values import dataclass
 
 KERNEL, H2D, D2H, D2D, MEMSET, COLLECTIVE = range(6)
 KINDS = ("kernel", "h2d", "d2h", "d2d", "memset", "collective")

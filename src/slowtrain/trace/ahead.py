@@ -14,6 +14,7 @@ import numpy as np
 from slowtrain.trace import intervals
 from slowtrain.trace.activities import COLLECTIVE, KERNEL
 from slowtrain.trace.cadence import Cadence
+from slowtrain.trace.ordered import halfway
 from slowtrain.trace.timeline import Device, Timeline, calls
 
 BEHIND = 0.1  # of what steps launched, computed outside the step that launched it: below it the host's marks will do
@@ -43,13 +44,13 @@ def steps(found: Cadence, whole: Timeline, device: Device) -> Cadence:
     # The device takes steps in the order in which they were called; one without a kernel is part of the one before.
     taken = np.flatnonzero(count)
     last = taken[-1]
-    if len(taken) > 1 and count[last] < WHOLE * float(np.median(count[taken])):
+    if len(taken) > 1 and count[last] < WHOLE * float(halfway(count[taken])):
         taken = taken[:-1]
         end = np.append(began[taken[1:]], began[last])
     else:
         end = np.append(began[taken[1:]], work.end_ms[at == last].max())
     start = np.maximum.accumulate(began[taken])
-    if len(taken) > 2 and end[-1] - start[-1] < TURN * float(np.median(end[:-1] - start[:-1])):
+    if len(taken) > 2 and end[-1] - start[-1] < TURN * float(halfway(end[:-1] - start[:-1])):
         taken, start, end = taken[:-1], start[:-1], end[:-1]
     says = f"{found.source}, as the device took them: the host was ahead of it"
     host = (found.start_ms[taken], found.end_ms[taken])

@@ -8,14 +8,15 @@ consumer's gaps and the deep windows measured, and stays ``unattributed`` where 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.model import Attribution, Category, Part, Phase
 from slowtrain.trace import Floats, Ints, Kernels, Spans, Steps, intervals, stopped, whole
 from slowtrain.trace.intervals import Intervals
+from slowtrain.trace.ordered import halfway
 from slowtrain.trace.recording import Recording
+from slowtrain.values import dataclass
 
 # The category of a lane's self time on the main thread. "function" is divided further.
 LANES = {
@@ -60,9 +61,9 @@ def by_lane(recording: Recording, steps: Steps) -> dict[str, Floats]:
         order = np.lexsort((-end, start))
         start, end, lane_of = start[order], end[order], lane_of[order]
         parent = intervals.parents(start, end)
+        above = np.where(parent >= 0, lane_of[parent], -1)
         for i, (lane, _) in enumerate(parts):
-            mine = lane_of == i
-            child = (parent >= 0) & mine[np.maximum(parent, 0)]
+            mine, child = lane_of == i, above == i
             own = intervals.overlap(start[mine], end[mine], steps.start_ms, steps.end_ms)
             taken = intervals.overlap(start[child], end[child], steps.start_ms, steps.end_ms)
             result[lane] = np.maximum(own - taken, 0.0)
@@ -109,7 +110,7 @@ def _first_calls(recording: Recording, steps: Steps, calls: Floats) -> Floats:
     traced = np.searchsorted(traces, steps.end_ms) > np.searchsorted(traces, steps.start_ms)
     if not traced.any():
         return np.zeros(len(steps))
-    usual = float(np.median(calls[~traced])) if (~traced).sum() >= 3 else 0.0
+    usual = float(halfway(calls[~traced])) if (~traced).sum() >= 3 else 0.0
     return np.where(traced, np.maximum(calls - usual, 0.0), 0.0)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from slowtrain.model import Category, Signal
 from slowtrain.trace import Trace, work
+from slowtrain.values import dataclass
 
 FACT = "batch"  # see beside.KEPT
 # Bytes a millisecond from ordinary memory to a device: the driver locks or copies them first (an H100 took 6 GB/s).

@@ -10,14 +10,16 @@ it was started, nor before the one before it was done.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from slowtrain.model import Category
 from slowtrain.trace import Device, Floats, Ints, Kernels, Steps
+from slowtrain.trace.ordered import halfway
 from slowtrain.trace.recording import Recording
 from slowtrain.trace.steps import touching_windows
+from slowtrain.values import dataclass
 
 LEAST_STEPS = 3
 AHEAD = 1.8  # steps of the device's that were not done when the last was started: with fewer the host sets the pace
@@ -68,7 +70,7 @@ def find(recording: Recording, steps: Steps) -> Behind:
     start, end, device = steps.start_ms.copy(), steps.end_ms.copy(), np.zeros(len(steps))
     for rows, started, done_ms in _stretches(recording, steps):
         each, queued_ms = pace(started, done_ms), done_ms - float(started[-1])
-        slower = each >= SLOWER * float(np.median(np.diff(steps.start_ms[rows])))
+        slower = each >= SLOWER * float(halfway(np.diff(steps.start_ms[rows])))
         if queued_ms < (AHEAD if slower else QUEUED) * each:
             continue
         at = float(start[rows[0]])
@@ -131,7 +133,7 @@ def _stretches(recording: Recording, steps: Steps) -> Iterator[tuple[Ints, Float
         if len(rows) < LEAST_STEPS:
             continue
         # Else the device may have been done long before anybody asked.
-        if end_ms - start_ms >= float(np.median(np.diff(steps.start_ms[rows]))):
+        if end_ms - start_ms >= float(halfway(np.diff(steps.start_ms[rows]))):
             yield rows, started[rows], float(end_ms)
 
 
@@ -145,7 +147,7 @@ def _waits(recording: Recording, steps: Steps, by_hand: bool) -> tuple[Floats, F
         found.append(lanes["sync"])
     if by_hand and _on_jax(recording) and "readback" in lanes:
         read = lanes["readback"]
-        found.append(read.where(read.ms >= float(np.median(np.diff(steps.start_ms)))))
+        found.append(read.where(read.ms >= float(halfway(np.diff(steps.start_ms)))))
     start, end = (np.concatenate([np.zeros(0), *(getattr(s, at) for s in found)]) for at in ("start_ms", "end_ms"))
     order = np.argsort(start)
     return start[order], end[order]

@@ -33,6 +33,7 @@ from slowtrain.trace import (
     steps,
     stopped,
 )
+from slowtrain.trace.ordered import halfway, unique
 from slowtrain.trace.recording import Recording
 
 MOSTLY_STEPS = (0.9, 0.75, 0.6)  # of the time between two samples: the first that any stretch reaches
@@ -264,7 +265,7 @@ def _planned(
         return fed
     plans = [e.data.get("number") for e in raw.events if e.lane == "pipeline"]
     first = plans.index(used[0]) if used[0] in plans else 0
-    epochs = len(np.unique(found.block))
+    epochs = len(unique(found.block))
     return [
         planned.planned(one, deep, made, len(found), epochs, cores) if i == first else one for i, one in enumerate(fed)
     ]
@@ -281,7 +282,7 @@ def _wait_ms(raw: Recording, found: Steps, fed: list[pipeline.Pipeline], deep: K
     if inside and found.source in ("fit", "predict", "evaluate"):
         longest = max(inside, key=lambda p: p.batches)
         steady = found.steady_ms
-        usual = float(steady[steady <= consumed.FAR * np.median(steady)].mean())
+        usual = float(steady[steady <= consumed.FAR * halfway(steady)].mean())
         # Very long steps fill a buffer at the start of an epoch, or waited for what the consumer was not busy with.
         rare = found.mean_ms - usual
         waited = rare if longest.wrote("Shuffle") else max(rare - (longest.far_gap_ms or 0.0), 0.0)
@@ -365,7 +366,7 @@ def _stacks(raw: Recording) -> tuple[Line, ...]:
     spans = raw.lanes.get("stack")
     if spans is None or len(spans) < USEFUL_STACKS:
         return ()
-    step = float(np.median(np.diff(spans.start_ms))) if len(spans) > 1 else 0.0
+    step = float(halfway(np.diff(spans.start_ms))) if len(spans) > 1 else 0.0
     rows: dict[tuple[str, int], float] = {}
     for number, count in zip(*np.unique(spans.name, return_counts=True), strict=True):
         place = raw.names[int(number)].place

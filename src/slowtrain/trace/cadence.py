@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from slowtrain.trace import Floats, Ints, names
 from slowtrain.trace.activities import COLLECTIVE, KERNEL, Activities
+from slowtrain.trace.ordered import halfway
 from slowtrain.trace.timeline import Device, Thread, Timeline
+from slowtrain.values import dataclass
 
 TURNS = 3  # a repetition seen less often may be chance
 MOSTLY = 0.5  # of the time in calls of compiled functions: then the one that has it is the step
@@ -163,7 +165,7 @@ def _from_starts(start: Floats, last_end: float, source: str) -> Cadence:
     end = np.append(start[1:], max(last_end, float(start[-1])))
     whole = end[:-1] - start[:-1]
     # Of two whole turns one may have waited for something rare: the last is short only beside the shorter.
-    usual = np.median if len(whole) >= TURNS else np.min
+    usual = halfway if len(whole) >= TURNS else np.min
     if len(start) >= TURNS and end[-1] - start[-1] < 0.7 * float(usual(whole)):
         # The call returned before the device had finished, or the profile ended: no whole turn.
         start, end = start[:-1], end[:-1]
@@ -212,7 +214,7 @@ def _first(found: Activities, period: int) -> int:
     before = np.append(-np.inf, np.maximum.accumulate(found.end_ms)[:-1])
     pause = np.maximum(found.start_ms - before, 0.0)  # before the very first: not known
     choices = range(min(period, len(found) - TURNS * period + 1))
-    return int(np.argmax([float(np.median(pause[i or period :: period])) for i in choices]))
+    return int(np.argmax([float(halfway(pause[i or period :: period])) for i in choices]))
 
 
 def _periods(sequence: Ints) -> Iterator[int]:

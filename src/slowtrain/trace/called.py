@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from slowtrain.trace import Bools, Floats, Ints, names, xplane
+from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)

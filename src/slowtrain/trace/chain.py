@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from slowtrain.trace.ordered import unique
+
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
@@ -101,7 +103,7 @@ def _lanes(data: Bytes, size: int, tag: int, first: int) -> Ints:
         good = (data[pos] == tag) & ((data[pos + 2] == first) | (data[pos + 3] == first)) & (pos < size)
         found.append(pos[good])
         likely, border = likely[~good], border[~good]
-    return np.unique(np.concatenate(found))
+    return unique(np.concatenate(found))
 
 
 def _walk(data: Bytes, size: int, lanes: Ints) -> Ints | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from slowtrain.trace import Floats, Ints, Trace
+from slowtrain.trace.ordered import halfway
 from slowtrain.trace.trend import LEAST_IN_STRETCH, LEAST_STEPS, Series, at_even_speed, comparable, hanging, jumped
+from slowtrain.values import dataclass
 
 MOST = 64  # stretches: more epochs than this are taken together
 WITHOUT_EPOCHS = 24  # stretches of a run that has too few epochs
@@ -44,7 +46,7 @@ def part_change(trace: Trace, column: Floats) -> Change | None:
     if len(whole.ms) < LEAST_STEPS:
         return None
     part = at_even_speed(comparable(trace, column), comparable(trace, trace.steps.ms - column))
-    before = float(np.median(whole.ms[: len(whole.ms) // 8]))
+    before = float(halfway(whole.ms[: len(whole.ms) // 8]))
     found = change(part, LEAST_RISE * before)
     return replace(found, before_ms=before, after_ms=before + found.after_ms - found.before_ms) if found else None
 
@@ -57,17 +59,17 @@ def change(series: Series, least_ms: float | None = None) -> Change | None:
     parts, by_epoch = _parts(series)
     if len(parts) < 2 * LEAST_SIDE:
         return None
-    level = np.array([float(np.median(series.ms[p])) for p in parts])
+    level = np.array([float(halfway(series.ms[p])) for p in parts])
     levels = _levels(level, np.array([len(p) for p in parts], dtype=float))
-    at = np.array([float(np.median(series.number[p])) for p in parts])
+    at = np.array([float(halfway(series.number[p])) for p in parts])
     if not jumped(at, level, len(levels) - 1):
         return None
     found: list[Change] = []
     split = 0
     for before, after in itertools.pairwise(levels):
         split += len(before)
-        low, high = float(np.median(before)), float(np.median(after))
-        lasts = float(np.median(level[-LEAST_SIDE:])) > (low + high) / 2
+        low, high = float(halfway(before)), float(halfway(after))
+        lasts = float(halfway(level[-LEAST_SIDE:])) > (low + high) / 2
         apart = float(np.quantile(after, APART)) > float(np.quantile(before, 1 - APART))
         if lasts and apart and high - low >= (LEAST_RISE * low if least_ms is None else least_ms):
             early, late = (series.index[np.concatenate(side)] for side in (parts[:split], parts[split:]))

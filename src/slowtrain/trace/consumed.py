@@ -10,6 +10,7 @@ import numpy as np
 
 from slowtrain.trace import Floats, Steps, counters, course, passes, pipeline
 from slowtrain.trace.course import Iterated
+from slowtrain.trace.ordered import halfway
 from slowtrain.trace.pipeline import Pipeline
 from slowtrain.trace.recording import Recording
 
@@ -61,7 +62,7 @@ def _gaps_us(rows: Sequence[tuple[float, counters.Counters]], found: Steps) -> F
 
 def _usual_ms(gaps: Floats) -> float | None:
     """Their mean, without those far beyond the rest (validation, an epoch's end), which are no part of a step."""
-    return float(gaps[gaps <= FAR * np.median(gaps)].mean()) / 1e3 if len(gaps) >= 3 else None
+    return float(gaps[gaps <= FAR * halfway(gaps)].mean()) / 1e3 if len(gaps) >= 3 else None
 
 
 def _far_ms(gaps: Floats, found: Steps) -> float | None:
@@ -70,6 +71,6 @@ def _far_ms(gaps: Floats, found: Steps) -> float | None:
     None where so few are known that the steps that are far longer than the rest could have been missed among them.
     """
     steady = found.steady_ms
-    if len(gaps) < 3 or not len(steady) or len(gaps) * float((steady > FAR * np.median(steady)).mean()) < SEEN:
+    if len(gaps) < 3 or not len(steady) or len(gaps) * float((steady > FAR * halfway(steady)).mean()) < SEEN:
         return None
     return float(gaps.mean()) / 1e3 - (_usual_ms(gaps) or 0.0)

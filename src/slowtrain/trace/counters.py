@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from slowtrain.errors import InputError
 from slowtrain.trace.pipeline import Node, Pipeline, Written, family
+from slowtrain.values import dataclass
 
 # An element: to put it into the buffer and to take another out takes 0.5 to 4 µs where the input is made in the same
 # thread, in 14 of clinic/'s recordings; 50 to 180 in the 8 whose shuffle stands behind a parallel map.

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.trace import Bools, Floats, Ints, Trace, counters, intervals
 from slowtrain.trace.counters import Counters
+from slowtrain.trace.ordered import unique
 from slowtrain.trace.pipeline import Course, Node, Pipeline, Written
+from slowtrain.values import dataclass
 
 MOST = 400  # stretches of one data set: each takes a tenth of a millisecond to be read
 DISTURBED = 0.25  # of a stretch under the profiler: more says how slow that makes it
@@ -66,7 +67,7 @@ def _stretches(
     plan: tuple[Written, ...], one: Iterated, most: int
 ) -> Iterator[tuple[float, float, float, dict[Key, tuple[float, float]]]]:
     """From, to, batches, and of each node ms and elements. What fills buffers at first counts only without a second."""
-    rows = [one.read[i] for i in np.unique(np.linspace(0, len(one.read) - 1, most + 1).astype(int))]
+    rows = [one.read[i] for i in unique(np.linspace(0, len(one.read) - 1, most + 1).astype(int))]
     found = [(a, b, _between(plan, before, after)) for (a, before), (b, after) in itertools.pairwise(rows)]
     if not any(did[1] for _, _, did in found):
         at, fullest = max(one.read, key=lambda row: len(row[1].nodes))

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slowtrain.trace import names, xplane
+from slowtrain.trace.ordered import unique
 from slowtrain.trace.wire import VARINT, File, Stretch, field_tag, rounds, signed
 from slowtrain.trace.xstats import STAT_ID, STAT_REF
 
@@ -101,7 +102,7 @@ def _programs(space: xplane.Space, start_ps: int, end_ps: int) -> set[int]:
         for line in plane.lines if plane.name.startswith(names.GPU_PLANE) else ():
             events = line.events((names.PROGRAM_ID,))
             inside = (events.start_ps >= start_ps) & (events.start_ps < end_ps)
-            found.update(np.unique(events.stats[names.PROGRAM_ID].filled(-1)[inside]).astype(np.int64).tolist())
+            found.update(unique(events.stats[names.PROGRAM_ID].filled(-1)[inside]).astype(np.int64).tolist())
     return found - {-1}
 
 
@@ -156,7 +157,7 @@ def _line(
         if count:
             frames = file.array[edges[0] : edges[-1]]
             parts.append(frames[np.repeat(inside, np.diff(edges))].tobytes())
-            used.events.update(np.unique(id_[inside]).tolist())
+            used.events.update(unique(id_[inside]).tolist())
             _note_stats(file, stretch, inside, used)
         first, last = int(edges[0]) if first is None else first, int(edges[-1])
     if not parts or first is None or last is None:
@@ -180,7 +181,7 @@ def _note_stats(file: File, stretch: Stretch, inside: NDArray[np.bool_], used: _
     for found in rounds(file, stretch.window, starts, stops):
         for tag in (STAT_ID, STAT_REF):
             if (these := found.only(tag)) is not None:
-                used.stats.update(np.unique(these.value.view(np.int64)).tolist())
+                used.stats.update(unique(these.value.view(np.int64)).tolist())
 
 
 def _note_stat(file: File, start: int, end: int, used: _Used) -> None:

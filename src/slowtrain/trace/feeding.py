@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from slowtrain.model import Category, Place
 from slowtrain.trace import Kernels, Line, Producer, Trace, names
 from slowtrain.trace.pipeline import Node, Pipeline, Written
+from slowtrain.values import dataclass
 
 WAITED = 0.05  # of a step: what saves less is not reported either
 SLOWER = 0.6  # a stage is the slower side when it takes this share of the slowest one's time

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from slowtrain.model import Category, Place
 from slowtrain.trace import Trace
+from slowtrain.trace.ordered import halfway
 from slowtrain.trace.pipeline import Node
+from slowtrain.values import dataclass
 
 LEAST_FILL = 3.0  # times a usual step: a first step that waits longer waits for something to fill
 UNLIKE = 5.0  # times what making its elements takes: whoever waits longer waits for something else
@@ -122,7 +124,7 @@ def _inside_ms(trace: Trace) -> tuple[float, int, float]:
     head = np.zeros(len(steps), dtype=bool)
     for shift in range(FIRST):
         head[np.minimum(starts + shift, len(steps) - 1)] = True
-    usual = float(np.median(steps.ms[steps.steady & ~head])) if (steps.steady & ~head).any() else 0.0
+    usual = float(halfway(steps.ms[steps.steady & ~head])) if (steps.steady & ~head).any() else 0.0
     mine = steps.steady & head & (column > LEAST_FILL * usual)
     total = float(column[mine].sum())
     if total < 0.5 * float(column[steps.steady].sum()):
@@ -135,7 +137,7 @@ def _outside_ms(trace: Trace) -> tuple[float, int]:
     spans, steps = trace.lane("next"), trace.steps
     if not len(spans) or not len(steps):
         return 0.0, 0
-    usual = float(np.median(spans.ms))
+    usual = float(halfway(spans.ms))
     at = np.searchsorted(steps.start_ms, spans.start_ms, side="right") - 1
     between = (at < 0) | (spans.start_ms >= steps.end_ms[np.maximum(at, 0)])
     mine = between & (spans.ms > max(LEAST_FILL * usual, LEAST_FILL * trace.step_ms))

@@ -13,13 +13,14 @@ shorter increments, of which there are more, has to be far from zero against the
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.figures import plain
 from slowtrain.model import Place
 from slowtrain.trace import Bools, Event, Floats, Trace, trend
+from slowtrain.trace.ordered import halfway, unique
+from slowtrain.values import dataclass
 
 STRETCHES = 12  # of the run, whose increments are held against each other
 LEAST_STRETCHES = 5
@@ -123,7 +124,7 @@ def devices(trace: Trace, what: str = "") -> dict[str, tuple[Floats, Floats]]:
     """
     spans = trace.lane("memory")
     found = {}
-    for number in np.unique(spans.name):
+    for number in unique(spans.name):
         text = trace.names[int(number)].text
         if text.startswith(f"{what}GPU"):
             mine = spans.where(spans.name == number)
@@ -197,8 +198,8 @@ def _joined(trace: Trace, at_ms: Floats, bytes_used: Floats) -> tuple[Floats, Fl
         if len(before) and len(after):
             # As many steps are left out as the memory is of, which may grow meanwhile.
             near = after[:3]
-            y[after] -= np.median(y[near]) - np.median(y[before])
-            x[after] -= np.median(x[near]) - np.median(x[before])
+            y[after] -= halfway(y[near]) - halfway(y[before])
+            x[after] -= halfway(x[near]) - halfway(x[before])
     return x[~inside], y[~inside]
 
 

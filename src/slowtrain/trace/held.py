@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from slowtrain.model import Place
 from slowtrain.trace import Floats, Trace, place_of
 from slowtrain.trace.growth import Slope, Unit, size, steps_done
+from slowtrain.trace.ordered import halfway, unique
+from slowtrain.values import dataclass
 
 HELD_SHARE = 0.3  # of the growth that a container must explain to be named as its reason
 LEAST_KEPT = 8 << 20  # bytes in containers, for them alone to count: the losses of hundreds of thousands of steps
@@ -60,7 +60,7 @@ def holders(trace: Trace) -> list[Holder]:
     spans = trace.lane("held")
     ends = _looked_at(trace)
     found: dict[tuple[int, int, str], Holder] = {}
-    for number in np.unique(spans.name):
+    for number in unique(spans.name):
         mine = spans.where(spans.name == number)
         detail = trace.names[int(number)].detail
         x = steps_done(trace, mine.start_ms)
@@ -71,7 +71,7 @@ def holders(trace: Trace) -> list[Holder]:
         last = ends.get(str(detail.get("kind", "")), ends[""])
         # What grows once an epoch was last seen longer up to an epoch ago. (A pause between two looks is no epoch.)
         grew = float(x[int(np.argmax(mine.value == mine.value[-1]))])
-        if last - grew > max(ENDED * last, 3 * float(np.median(np.diff(x)))):
+        if last - grew > max(ENDED * last, 3 * float(halfway(np.diff(x)))):
             continue
         one = Holder(
             str(detail.get("path", trace.names[int(number)].text)),
@@ -148,8 +148,6 @@ def reasons(found: list[Holder], per_step: float) -> list[Holder]:
 def graph(trace: Trace) -> tuple[Floats, Floats]:
     """Times and number of ops of the graph that code without functions builds; of several the largest."""
     spans = trace.lane("held")
-    found = [
-        spans.where(spans.name == n) for n in np.unique(spans.name) if trace.names[n].detail.get("kind") == "graph"
-    ]
+    found = [spans.where(spans.name == n) for n in unique(spans.name) if trace.names[n].detail.get("kind") == "graph"]
     largest = max(found, key=lambda one: float(one.value[-1]), default=None)
     return (largest.start_ms, largest.value.astype(np.float64)) if largest is not None else (np.zeros(0), np.zeros(0))

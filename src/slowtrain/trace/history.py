@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slowtrain.trace import Floats, Ints, Name
+from slowtrain.trace.ordered import halfway, unique
 
 ANCHORS = ("step", "on_batch", "function", "gradient")  # lanes whose spans a step can begin with
 MOST_BINS = 4_096
@@ -50,7 +51,7 @@ class History:
             turns = turns[whole]
             self.at_ns.append(int(starts[-1]))
             self.turns.append(len(turns))
-            self.median_ns.append(float(np.median(turns)))
+            self.median_ns.append(float(halfway(turns)))
             self.longest_ns.append(float(turns.max()))
         if len(self.at_ns) > MOST_BINS:
             self._halve()
@@ -117,7 +118,7 @@ class Histories:
         if len(self._sorted) != len(self._breaks):
             self._sorted = np.sort(np.array(self._breaks, dtype=np.int64))
         kinds: dict[Key, list[int]] = {}
-        for number in np.unique(rows[:, 0]) if len(rows) else ():
+        for number in unique(rows[:, 0]) if len(rows) else ():
             key = self._key(int(number), names)
             if key is not None:
                 kinds.setdefault(key, []).append(int(number))

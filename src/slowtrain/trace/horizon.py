@@ -8,12 +8,13 @@ them take.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.figures import plain
 from slowtrain.trace import Floats, xplane
+from slowtrain.trace.ordered import unique
+from slowtrain.values import dataclass
 
 MOST_EVENTS = 24_000_000  # about 700 MB of a profile; some 1.2 GB of memory
 MOST_DEEP_EVENTS = 8_000_000  # where each is kept with its statistics
@@ -48,7 +49,7 @@ def of(lines: Sequence[xplane.Line], most: int | None = None) -> Horizon | None:
     grown = [found for line in long if (found := _grown(line, max(MOST_PLACES // len(long), 4))) is not None]
     if not grown:
         return None
-    times = np.unique(np.concatenate([times for times, _ in grown]))
+    times = unique(np.concatenate([times for times, _ in grown]))
     events = sum((np.interp(times, *one) for one in grown), np.zeros(len(times)))
     if events[-1] <= most:
         return None

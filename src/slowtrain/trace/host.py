@@ -12,6 +12,7 @@ import numpy as np
 from slowtrain.model import Category, Place
 from slowtrain.trace import Bools, Event, Floats, Kernels, Name, Spans, Trace, place_of
 from slowtrain.trace.lines import called, calls_at, loops_around
+from slowtrain.trace.ordered import halfway
 
 # What a call of a graph function costs on the host besides its ops' own computing: the call itself, and the
 # executor for each op; an op of an eager step becomes about one op of the graph, of which TensorFlow's optimiser
@@ -157,7 +158,7 @@ def stands_for(trace: Trace, samples: Spans) -> Floats:
 def sample_ms(trace: Trace) -> float:
     """Ms from one sample of the stack to the next, where nothing keeps them waiting: the median."""
     gaps = np.diff(np.sort(trace.lane("stack").start_ms))
-    return float(np.median(gaps)) if len(gaps) else 0.0
+    return float(halfway(gaps)) if len(gaps) else 0.0
 
 
 def unseen_ms(trace: Trace, samples: Spans, places: Collection[Place | None]) -> float:

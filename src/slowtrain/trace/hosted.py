@@ -7,7 +7,6 @@ and about how many processors there are and how busy they were.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from slowtrain.model import Place
 from slowtrain.trace import Bools, Event, Floats, Ints, Name, Producer, Spans, idle, intervals, names
 from slowtrain.trace.cadence import Cadence
 from slowtrain.trace.timeline import Thread
+from slowtrain.values import dataclass
 
 LEAST_OPS = 10  # a step: fewer ops started from Python belong to the loop around the step
 MOSTLY_ONE = 0.5  # of the time in JAX's calls: more of it in one function is a step that is compiled

@@ -9,7 +9,6 @@ began was waiting in the device's own queue.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +16,9 @@ from slowtrain.model import IdleGap
 from slowtrain.trace import Floats, Ints, intervals, lacking, names
 from slowtrain.trace.activities import COLLECTIVE, KERNEL, Activities
 from slowtrain.trace.intervals import Intervals
+from slowtrain.trace.ordered import unique
 from slowtrain.trace.timeline import Device, Thread, Timeline, calls
+from slowtrain.values import dataclass
 
 QUEUE, PYTHON, DISPATCH, EAGER, INPUT, UNKNOWN = "queue", "python", "dispatch", "eager", "input", "unattributed"
 SYNC, AWAITED = "sync", "awaited"
@@ -77,7 +78,7 @@ def _launched(
     _claim(found, QUEUE, (start[queued], end[queued]))
     rest = [(start[caller < 0], end[caller < 0])]
     copying = _all([t.of("h2d") for t in threads if t.label.startswith(names.PJRT_POOL)])
-    for number in np.unique(caller[(caller >= 0) & ~queued]):
+    for number in unique(caller[(caller >= 0) & ~queued]):
         mine = (caller == number) & ~queued
         launch = np.clip(called[mine], start[mine], end[mine])
         _claim(found, DISPATCH, _some((launch, end[mine])))

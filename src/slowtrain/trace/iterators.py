@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slowtrain.trace import Bools, Floats, Ints, activities, intervals, kernels, names, xplane
+from slowtrain.trace.ordered import unique
 from slowtrain.trace.pipeline import PYTHON_OPS
 from slowtrain.trace.wire import Codes
 from slowtrain.trace.xstats import Stat
@@ -266,7 +267,7 @@ class _Reading:
         self._calls.append((number[calls], stage[calls]))
         for i, n in zip(*np.unique(stage[calls], return_counts=True), strict=True):
             self.stages[i].calls += int(n)
-        for i in np.unique(stage[calls & ~inside]):
+        for i in unique(stage[calls & ~inside]):
             self.stages[i].outside = True
 
     def take_turns(self, parts: Sequence[_Part]) -> None:
@@ -286,11 +287,11 @@ class _Reading:
             stage = np.where(numbers[at] == part.id[rows], of[at], -1)
             runs = (stage >= 0) & np.array([t == names.EXECUTOR for t in part.texts])[part.text[rows]]
             seen.append(np.stack([stage[runs], part.id[rows][runs]]))
-            for i in np.unique(stage[stage >= 0]):
+            for i in unique(stage[stage >= 0]):
                 self.stages[i].function_ms += float((end - start)[stage == i].sum())
             self._compute(part, start, end, stage)
         if seen:
-            stage, _ = np.unique(np.concatenate(seen, axis=1), axis=1)
+            stage, _ = unique(np.concatenate(seen, axis=1), axis=1)
             for i, n in zip(*np.unique(stage, return_counts=True), strict=True):
                 self.stages[i].seen = int(n)
 
@@ -301,7 +302,7 @@ class _Reading:
         of = np.where((at >= 0) & (part.start_ms[ops] < end[np.maximum(at, 0)]), stage[np.maximum(at, 0)], -1)
         ops, of = ops[of >= 0], of[of >= 0]
         ms = part.end_ms[ops] - part.start_ms[ops]
-        for i, code in np.unique(np.stack([of, part.text[ops]]), axis=1).T.tolist():
+        for i, code in unique(np.stack([of, part.text[ops]]), axis=1).T.tolist():
             mine = (of == i) & (part.text[ops] == code)
             kind = kernels.op_type(part.texts[code]) or ""
             if kind in PYTHON_OPS:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,9 @@ from slowtrain.errors import InputError
 from slowtrain.model import Bar
 from slowtrain.trace import Bools, Floats, Kernels, activities, intervals, names, xplane
 from slowtrain.trace.hosted import LEAST_OPS, MOSTLY_ONE
+from slowtrain.trace.ordered import halfway
 from slowtrain.trace.wire import Codes
+from slowtrain.values import dataclass
 
 MOST_BARS = 400
 NAMED = 400  # of the ops, costliest first, each for itself
@@ -271,7 +272,7 @@ def _eager_work_ms(lines: list[_Rows], window: _Bounds) -> float:
     usual = int(np.bincount(count[count > 0]).argmax())
     table = np.array([ms[order][step == i] for i in np.flatnonzero(count == usual)])
     each = np.percentile(table, 25, axis=0)
-    return float(np.maximum(each - np.median(each), 0.0).sum())
+    return float(np.maximum(each - halfway(each), 0.0).sum())
 
 
 def _bars(lines: list[tuple[str, _Rows, bool | None]], window: _Bounds) -> tuple[Bar, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.model import Category, Place
 from slowtrain.trace import Line, Spans, Trace, host
 from slowtrain.trace.lines import calls_at
+from slowtrain.values import dataclass
 
 NEAR = 3  # lines that a loop's head stands above its body
 

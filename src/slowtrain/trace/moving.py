@@ -23,6 +23,7 @@ from slowtrain.trace import (
     loop,
     place_of,
 )
+from slowtrain.trace.ordered import halfway, unique
 from slowtrain.trace.sides import MOST_OF_IT, Moved, Sides, explains, mean, within_ms
 from slowtrain.trace.trend import BEYOND
 
@@ -66,7 +67,7 @@ def tells(found: Moved, lasted_ms: float, grown_share: float) -> bool:
 def _usual(trace: Trace, index: Ints) -> Ints:
     """Without stalls."""
     ms = trace.steps.ms[index]
-    return index[ms <= USUAL * float(np.median(ms))]
+    return index[ms <= USUAL * float(halfway(ms))]
 
 
 def _category(sides: Sides) -> Moved | None:
@@ -112,7 +113,7 @@ def _maker(sides: Sides, more_ms: float, alone: bool) -> tuple[str, tuple[Place,
     """
     spans, trace = sides.trace.lane("pyfunc"), sides.trace
     told = []
-    for number in np.unique(spans.name):
+    for number in unique(spans.name):
         mine = spans.where(spans.name == number)
         told.append((number, *(_ms_a_step(trace, mine, index) for index in (sides.early, sides.late))))
     number, then, now = max(told, key=lambda row: row[2] - row[1], default=(0, 0.0, 0.0))

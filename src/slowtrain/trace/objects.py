@@ -6,12 +6,12 @@ Types were counted twice in the run, and what is allocated and kept was recorded
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from slowtrain.model import Place
 from slowtrain.trace import Trace
 from slowtrain.trace.growth import Unit, size
+from slowtrain.values import dataclass
 
 AN_OBJECT = 256 << 10  # bytes: memory that grows with fewer objects than one for so many does not grow by them
 ALIKE = 0.25  # of the type that grew most: others that grew as much are parts of the same

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from slowtrain.trace.ordered import unique
 from slowtrain.trace.pipeline import Pipeline
 
 MOST_ITERATORS = 200  # of one data set: ten thousand epochs make as many, and each takes a millisecond to be read
@@ -40,7 +41,7 @@ def chosen(
 def _spread(rows: Sequence[T], most: int) -> list[T]:
     if len(rows) <= most:
         return list(rows)
-    return [rows[i] for i in np.unique(np.linspace(0, len(rows) - 1, most).astype(int))]
+    return [rows[i] for i in unique(np.linspace(0, len(rows) - 1, most).astype(int))]
 
 
 def counted(one: Pipeline, times: float) -> Pipeline:

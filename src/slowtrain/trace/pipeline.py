@@ -9,13 +9,14 @@ nodes are matched to written ones in order, by family.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slowtrain.model import Place
+from slowtrain.values import dataclass
 
 ASYNC = (
     "Prefetch",

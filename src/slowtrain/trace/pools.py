@@ -15,6 +15,7 @@ import numpy as np
 
 from slowtrain.model import Signal
 from slowtrain.trace import Bools, Trace, names, xplane
+from slowtrain.trace.ordered import halfway
 
 _NUMBERS = ("bytes_allocated", "bytes_available", "fragmentation", "peak_bytes_in_use", "requested_bytes")
 _STATS = ("allocator_name", *_NUMBERS)
@@ -76,5 +77,5 @@ def _figures(rows: Any) -> dict[str, float]:
         "largest_request_bytes": float(np.nanmax(requested)) if np.isfinite(requested).any() else 0.0,
     }
     if np.isfinite(fragmentation).any():
-        found["fragmentation_share"] = float(np.nanmedian(fragmentation))
+        found["fragmentation_share"] = float(halfway(fragmentation[~np.isnan(fragmentation)]))
     return found

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from math import prod
 
@@ -19,6 +18,7 @@ from slowtrain.errors import InputError
 from slowtrain.model import Place
 from slowtrain.trace import names, xplane
 from slowtrain.trace.wire import LEN, VARINT, File, field_tag
+from slowtrain.values import dataclass
 
 MOST_BYTES = 24 << 20  # of all programs of a profile: some seconds of reading; those of large models have one to five
 MOST_FIELDS = 4_000_000  # of one program, of which a large model's has a tenth

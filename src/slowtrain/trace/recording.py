@@ -14,7 +14,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 from slowtrain.errors import InputError
 from slowtrain.files.recordings import FILE, ended, launched, require
 from slowtrain.trace import NO_INTS, Event, Ints, Name, Spans, thinned
+from slowtrain.trace.ordered import halfway
+from slowtrain.values import dataclass
 
 VERSION = 2  # 1: everything is there; 2: parts were thinned (:mod:`slowtrain.trace.thinned`)
 TABLES = frozenset({"name", "chunk", "event", "fact", "sample", "pipeline"})
@@ -312,4 +314,4 @@ def pulse(folder: Path) -> tuple[int, float]:
         return 0, 0.0
     starts = np.sort(rows[np.isin(rows[:, 0], wanted), 1])
     steps = max(int(told[0]) if told else 0, len(starts))
-    return steps, float(np.median(np.diff(starts[-200:]))) / 1e6 if len(starts) > 1 else 0.0
+    return steps, float(halfway(np.diff(starts[-200:]))) / 1e6 if len(starts) > 1 else 0.0

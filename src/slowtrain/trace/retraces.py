@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ import numpy as np
 from slowtrain.model import Place
 from slowtrain.trace import Event, Spans, Trace
 from slowtrain.trace.host import computing_ms, graph_ms
+from slowtrain.trace.ordered import halfway
+from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def _traced(trace: Trace, events: list[Event]) -> Traced:
     plain = calls.where(~np.isin(calls.start_ms, begun))
     plain = plain.where(~_windowed(trace, plain))
     if len(plain) >= 3:
-        return Traced(events[0].name, tuple(events), calls, float(np.median(plain.ms)), True)
+        return Traced(events[0].name, tuple(events), calls, float(halfway(plain.ms)), True)
     kernels = trace.kernels
     usual = graph_ms(trace, kernels.count, computing_ms(kernels)) if kernels is not None else 0.0
     least = min((e.ms for e in events), default=0.0)

@@ -7,13 +7,14 @@ thread tell, by the text of the lines at which they met it.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.model import Place
 from slowtrain.trace import Bools, Spans, Trace, stalled
 from slowtrain.trace.host import in_windows, main_thread, outermost, saves, stands_for, training_begins
+from slowtrain.trace.ordered import unique
+from slowtrain.values import dataclass
 
 LEAST = 4  # that the script asks for by itself: of fewer hardly one can be left out
 # Of the training between them. A pass over as much data as the epoch trained on costs about a third of it (a forward
@@ -75,7 +76,7 @@ def _while_training(trace: Trace, lane: str) -> Spans:
 
 
 def _places(trace: Trace, spans: Spans) -> set[Place]:
-    places = (trace.names[int(n)].place for n in np.unique(spans.name))
+    places = (trace.names[int(n)].place for n in unique(spans.name))
     return {p for p in places if p is not None}
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from slowtrain.model import Category, Place
 from slowtrain.trace import Floats, Ints, Trace
+from slowtrain.values import dataclass
 
 # Of the growth is what one part must have to explain it, and it must have grown twice as much as the rest: where all of
 # a step got slower alike, it was the machine.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from slowtrain.model import Category
 from slowtrain.trace import Ints, Trace, lengthening, moving, trend
+from slowtrain.trace.ordered import halfway
 from slowtrain.trace.sides import Moved
 from slowtrain.trace.trend import Growth
 
@@ -66,5 +65,5 @@ def since_first_ms(trace: Trace, why: Moved, category: Category) -> float:
     """What of a category in a mean step was not there in the first steps; at least what a line through them tells."""
     index = trend.comparable(trace).index
     first = trace.categories[category][index[: max(int(AT_FIRST * len(index)), LEAST_AT_FIRST)]]
-    begun = float(np.median(first)) if len(first) else 0.0
+    begun = float(halfway(first)) if len(first) else 0.0
     return max(trace.mean(category) - begun, MEAN_GROWTH * why.ms[category])

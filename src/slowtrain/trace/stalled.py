@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,8 @@ from slowtrain.model import SAID, Category, Place
 from slowtrain.trace import Bools, Floats, Ints, Spans, Trace, intervals, lengthening, loop, stopped, trend
 from slowtrain.trace.filling import fill
 from slowtrain.trace.host import in_windows, logs, main_thread, sampled_places, saves
+from slowtrain.trace.ordered import halfway
+from slowtrain.values import dataclass
 
 # Times the median of the steps around. Noise with a logarithmic spread of a half, which is wide for steps, gets there
 # once in 1,600 steps, and then for less than a hundredth of the run.
@@ -110,7 +111,7 @@ def _usual(trace: Trace) -> tuple[Floats, Floats]:
         return np.full(len(ms), np.inf), np.full(len(ms), np.inf)
     parts = np.array_split(plain, min(AROUND, max(len(plain) // 50, 1)))
     at = np.array([float(p.mean()) for p in parts])
-    median = np.array([float(np.median(ms[p])) for p in parts])
+    median = np.array([float(halfway(ms[p])) for p in parts])
     lower, upper = np.quantile(ms[plain], (0.25, 0.75))
     usual = np.interp(np.arange(len(ms)), at, median)
     return usual, np.maximum(LONG * usual, usual + SPREADS * float(upper - lower))
@@ -168,7 +169,7 @@ class _Seen:
         """Functions that a step calls, usually."""
         steps, at = self._trace.steps, self._trace.lane("function").start_ms
         each = np.searchsorted(at, steps.end_ms) - np.searchsorted(at, steps.start_ms)
-        return int(np.median(each)) if len(each) else 0
+        return int(halfway(each)) if len(each) else 0
 
     @functools.cached_property
     def lengthens(self) -> bool:
@@ -263,9 +264,9 @@ def _stalls(trace: Trace, key: tuple[str, Category], each: list[Stall], limit: F
         kind = "logging"
     period = _period(trend.numbers(trace.steps)[[s.step for s in each]])
     steady = trace.steps.steady_ms
-    usual = float(np.median(steady)) if len(steady) else 0.0
+    usual = float(halfway(steady)) if len(steady) else 0.0
     says = _says(trace, kind, starts, ends)
-    return Stalls(kind, says, tuple(each), float(np.median(limit)), usual, period, where[:2], category)
+    return Stalls(kind, says, tuple(each), float(halfway(limit)), usual, period, where[:2], category)
 
 
 def _period(numbers: Floats) -> float | None:
@@ -277,7 +278,7 @@ def _period(numbers: Floats) -> float | None:
     apart = apart[apart > 0]
     if len(apart) < 2:
         return None
-    period = float(np.median(apart))
+    period = float(halfway(apart))
     times = np.maximum(np.round(apart / period), 1.0)
     regular = np.abs(apart - times * period) <= REGULAR * period
     there = len(apart) >= THERE * times.sum()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from dataclasses import dataclass
 from enum import Enum, auto
 
 import numpy as np
@@ -14,6 +13,7 @@ from slowtrain.trace import Trace
 from slowtrain.trace.host import distinct, in_keras, parsed, stands_for, training_begins, within
 from slowtrain.trace.lines import called, loops_around
 from slowtrain.trace.retraces import by_function
+from slowtrain.values import dataclass
 
 LEAST_TRACES = 3  # of one function, before it is called
 

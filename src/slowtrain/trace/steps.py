@@ -9,13 +9,15 @@ unless it covers much less.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from slowtrain.model import Place
 from slowtrain.trace import Bools, Event, Floats, Ints, Spans, Steps, intervals, stopped, whole
+from slowtrain.trace.ordered import halfway, unique
 from slowtrain.trace.recording import Recording
+from slowtrain.values import dataclass
 
 BREAK = 10.0  # a gap this many times the median ends a block of steps
 LEAST_BREAK_MS = 20.0
@@ -55,7 +57,7 @@ class Candidate:
             return end.copy(), np.zeros(len(start), dtype=np.int64)
         following = start[1:] if self.following_ms is None else self.following_ms
         across = following != start[1:]  # a thinned stretch lies between
-        limit = np.inf if self.marked else max(BREAK * float(np.median(following - start[:-1])), LEAST_BREAK_MS)
+        limit = np.inf if self.marked else max(BREAK * float(halfway(following - start[:-1])), LEAST_BREAK_MS)
         before = np.searchsorted(breaks, end[:-1])
         apart = (following - end[:-1] > limit) | (np.searchsorted(breaks, following) > before)
         stop = np.concatenate((np.where(apart, end[:-1], following), end[-1:]))
@@ -140,7 +142,7 @@ def _in_turns(one: Candidate, events: list[Event]) -> bool:
     if one.lane not in BY_HAND or len(one.start_ms) < 2:
         return False
     begun = np.searchsorted(one.start_ms, [e.start_ms for e in events])
-    return len(np.unique(begun[(begun > 0) & (begun < len(one.start_ms))])) > 0.5 * (len(one.start_ms) - 1)
+    return len(unique(begun[(begun > 0) & (begun < len(one.start_ms))])) > 0.5 * (len(one.start_ms) - 1)
 
 
 def _candidates(recording: Recording) -> list[Candidate]:
@@ -184,7 +186,7 @@ def _keras(recording: Recording) -> list[Candidate]:
 
 
 def _names(spans: Spans) -> tuple[int, ...]:
-    return tuple(int(n) for n in np.unique(spans.name))
+    return tuple(int(n) for n in unique(spans.name))
 
 
 def _fit_size(fit: Event) -> int:
@@ -247,7 +249,7 @@ def _functions(recording: Recording) -> list[Candidate]:
         if n.lane == "function" and n.detail.get("training")
     }
     groups: dict[tuple[object, object], list[int]] = {}
-    for number in np.unique(spans.name):
+    for number in unique(spans.name):
         detail = recording.names[int(number)].detail
         if detail.get("site"):
             groups.setdefault((detail.get("file"), detail.get("line")), []).append(int(number))

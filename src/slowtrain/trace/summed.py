@@ -23,6 +23,7 @@ from slowtrain.trace.activities import COLLECTIVE, D2D, D2H, H2D, KERNEL, KINDS,
 from slowtrain.trace.cadence import Cadence
 from slowtrain.trace.copies import Copies, Pageable
 from slowtrain.trace.intervals import Intervals
+from slowtrain.trace.ordered import halfway
 from slowtrain.trace.timeline import Timeline
 
 MOST_NAMES = 2000  # of a table: models of some hundred layers have as many ops
@@ -44,7 +45,7 @@ def summary(whole: Timeline, device: timeline.Device, found: Cadence, waits: idl
         device.name, device.kind, device.facts, len(found),
         float((found.end_ms - found.start_ms).mean()) if len(found) else 0.0,
         busy / steps, float(kernels.ms.sum()) / steps, len(kernels) / steps,
-        float(np.median(kernels.ms)) * 1e3 if len(kernels) else 0.0,
+        float(halfway(kernels.ms)) * 1e3 if len(kernels) else 0.0,
         by_kernel, by_op,
         {KINDS[kind]: _copies(inside.of(kind), computing, steps) for kind in (H2D, D2H, D2D) if len(inside.of(kind))},
         {reason: intervals.total(spans) / steps for reason, spans in waits.reasons.items()},
@@ -139,7 +140,7 @@ def _launches(whole: Timeline, device: timeline.Device, kernels: Activities) -> 
     if hit.sum() < 2:
         return None, None
     before = np.concatenate(([-np.inf], np.maximum.accumulate(kernels.end_ms)[:-1]))
-    return float(np.median((kernels.start_ms - start)[hit])) * 1e3, float((stop <= before)[hit].mean())
+    return float(halfway((kernels.start_ms - start)[hit])) * 1e3, float((stop <= before)[hit].mean())
 
 
 def ops(space: xplane.Space, device: timeline.Device | None, found: Cadence, some: Cadence) -> Kernels | None:

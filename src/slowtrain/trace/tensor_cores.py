@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from slowtrain.model import Place, Signal
 from slowtrain.trace import Device, Trace, names, work
+from slowtrain.values import dataclass
 
 UNKNOWN = "unknown"
 SIXTEEN_BIT = ("float16", "bfloat16")

@@ -11,14 +11,16 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slowtrain.trace import Bools, Floats, Ints, intervals
+from slowtrain.trace.ordered import halfway, unique
 from slowtrain.trace.totals import BUCKETS
+from slowtrain.values import dataclass
 
 ANCHORS = frozenset({"step", "on_batch", "function", "gradient"})  # lanes whose spans can be a run's steps
 MARKED = "step"  # of these the moments are known at which an epoch ends: a gap within one belongs to the step
@@ -176,14 +178,14 @@ def _turns(rows: Ints, breaks_ns: Ints, marked: bool, after_ns: int | None) -> t
     following = np.append(start[1:], end[-1] if after_ns is None else after_ns)
     limit: float = np.inf
     if not marked and len(rows) > 2:
-        limit = max(BREAK * float(np.median(following[:-1] - start[:-1])), LEAST_BREAK_NS)
+        limit = max(BREAK * float(halfway(following[:-1] - start[:-1])), LEAST_BREAK_NS)
     apart = (following < end) | (following - end > limit)
     apart[:-1] |= np.diff(rows[:, THREAD]) != 0
     apart |= np.searchsorted(breaks_ns, following) > np.searchsorted(breaks_ns, end)
     stop = np.where(apart, end, following)
     ns = stop - start
     # Few turns are all long: they are told one by one as far as there is room.
-    threshold = LONG * float(np.median(ns)) if len(ns) > FEW else 0.0
+    threshold = LONG * float(halfway(ns)) if len(ns) > FEW else 0.0
     rare = np.flatnonzero(ns > threshold)
     unkept = int(np.delete(ns, rare).max()) if len(rare) < len(ns) else 0
     number = np.argsort(np.argsort(start, kind="stable"), kind="stable")
@@ -255,7 +257,7 @@ def joined(one: Hole, two: Hole) -> Hole:
         events[lane] = events.get(lane, 0) + count
     later = two.long.copy()
     if len(later):
-        before = {int(n): one.spans[int(n)].count if int(n) in one.spans else 0 for n in np.unique(later[:, 0])}
+        before = {int(n): one.spans[int(n)].count if int(n) in one.spans else 0 for n in unique(later[:, 0])}
         later[:, 3] += np.array([before[int(n)] for n in later[:, 0]], dtype=np.int64)
     _forget(spans, turns, lanes)
     long = np.concatenate((one.long, later))

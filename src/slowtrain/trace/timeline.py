@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +34,7 @@ from slowtrain.trace.activities import (
     texts_of,
 )
 from slowtrain.trace.wire import Codes
+from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,13 @@ stretches still hang together: noise that comes and goes slowly makes long stret
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from slowtrain.trace import Bools, Floats, Ints, Steps, Trace
+from slowtrain.trace.ordered import halfway, unique
+from slowtrain.values import dataclass
 
 LEAST_STEPS = 100  # plain steps: fewer make no stretches whose medians say something
 STRETCHES = (8, 12, 16, 24, 32)
@@ -133,7 +135,7 @@ def _place(block: Ints) -> Ints:
     begins = np.flatnonzero(np.diff(block, prepend=block[0] - 1))
     length = np.diff(np.append(begins, len(block)))
     place = np.arange(len(block)) - np.repeat(begins, length)
-    usual = max(float(np.median(length)), 1.0)
+    usual = max(float(halfway(length)), 1.0)
     return np.asarray(np.minimum(place * min(PLACES / usual, 1.0), PLACES).astype(np.int64))
 
 
@@ -142,8 +144,8 @@ def _of_one_size(ms: Floats, size: Ints) -> tuple[Floats, Bools]:
     sizes, inverse, count = np.unique(size, return_inverse=True, return_counts=True)
     if len(sizes) < 2:
         return ms, np.ones(len(ms), dtype=bool)
-    usual = float(np.median(ms[inverse == int(np.argmax(count))]))
-    of_size = np.array([float(np.median(ms[inverse == i])) for i in range(len(sizes))])
+    usual = float(halfway(ms[inverse == int(np.argmax(count))]))
+    of_size = np.array([float(halfway(ms[inverse == i])) for i in range(len(sizes))])
     return ms * usual / np.maximum(of_size, 1e-9)[inverse], np.asarray(count[inverse] >= COMMON)
 
 
@@ -154,12 +156,12 @@ def _without_places(found: Series, place: Ints) -> Series:
         return found
     middle, at = (_medians_of(column, inverse, len(epochs)) for column in (found.ms, found.number))
     flat = found.ms - _theil_sen(*_few(at, middle)) * found.number
-    usual = float(np.median(flat))
+    usual = float(halfway(flat))
     ms = found.ms.copy()
-    for here in np.unique(place):
+    for here in unique(place):
         mine = place == here
-        if len(np.unique(found.block[mine])) >= LEAST_EPOCHS:
-            ms[mine] -= float(np.median(flat[mine])) - usual
+        if len(unique(found.block[mine])) >= LEAST_EPOCHS:
+            ms[mine] -= float(halfway(flat[mine])) - usual
     return Series(found.number, found.index, ms, found.block)
 
 
@@ -180,13 +182,13 @@ def _few(x: Floats, y: Floats, most: int = 64) -> tuple[Floats, Floats]:
 
 def medians(values: Floats, stretches: int) -> Floats:
     """The median of each of so many equal stretches."""
-    return np.array([np.median(part) for part in np.array_split(values, stretches)])
+    return np.array([halfway(part) for part in np.array_split(values, stretches)])
 
 
 def _theil_sen(x: Floats, y: Floats) -> float:
     a, b = np.triu_indices(len(x), 1)
     apart = x[b] - x[a]
-    return float(np.median((y[b] - y[a])[apart > 0] / apart[apart > 0])) if (apart > 0).any() else 0.0
+    return float(halfway((y[b] - y[a])[apart > 0] / apart[apart > 0])) if (apart > 0).any() else 0.0
 
 
 def by_epoch(steps: Steps) -> Growth | None:
@@ -205,7 +207,7 @@ def by_epoch(steps: Steps) -> Growth | None:
     slopes = (mean[b] - mean[a]) / (at[b] - at[a])
     slope, low, high = (float(q) for q in np.quantile(slopes, (0.5, 0.025, 0.975)))
     first, last = float(at[0]), float(at[-1])
-    middle = float(np.median(mean - slope * at))
+    middle = float(halfway(mean - slope * at))
     n = len(mean)
     ordered = float(np.sign(slopes).sum()) / np.sqrt(n * (n - 1) * (2 * n + 5) / 18)  # Mann and Kendall's, by its error
     sure = ordered >= RISING
@@ -224,7 +226,7 @@ def part_growth(trace: Trace, column: Floats) -> Growth | None:
     whole, part = comparable(trace), comparable(trace, column)
     if len(whole.ms) < LEAST_STEPS:
         return None
-    first = float(np.median(whole.ms[: len(whole.ms) // 8]))
+    first = float(halfway(whole.ms[: len(whole.ms) // 8]))
     found = growth(at_even_speed(part, comparable(trace, trace.steps.ms - column)), LEAST_GROWTH * first)
     if found is None or not found.sure:
         return None
@@ -236,7 +238,7 @@ def at_even_speed(part: Series, rest: Series) -> Series:
     """A part of the step as if the rest had always taken the same: a machine that is shared slows both for seconds."""
     stretches = max(s for s in STRETCHES if len(part.ms) // s >= LEAST_IN_STRETCH)
     level = medians(rest.ms, stretches)
-    usual = float(np.median(level))
+    usual = float(halfway(level))
     scale = np.clip(usual / np.maximum(level, 1e-9), 1 / FASTEST, FASTEST) if usual > 0 else np.ones(stretches)
     lengths = [len(piece) for piece in np.array_split(part.ms, stretches)]
     return replace(part, ms=part.ms * np.repeat(scale, lengths))
@@ -257,7 +259,7 @@ def growth(series: Series, least_ms: float | None = None) -> Growth | None:
     half = max(T_95[f.degrees] * f.error for f in fits)
     line = min(f.slope - T_SURE[f.degrees] * f.error for f in fits) > 0
     sure = line or (_beyond(y) and (least_ms is None or _rising(series.ms)))
-    middle = float(np.median(y - slope * x))
+    middle = float(halfway(y - slope * x))
     begin, end = float(series.number[0]), float(series.number[-1])
     first = max(middle + slope * begin, 0.5 * float(y[: max(len(y) // 8, 1)].mean()))
     found = Growth(slope, slope - half, slope + half, first, middle + slope * end, begin, end, False)
@@ -273,7 +275,7 @@ def _beyond(y: Floats) -> bool:
     What grows along a bend leaves a line errors that hang together, as slow noise does, and its interval gets wide.
     """
     some = max(len(y) // 8, 1)
-    return float(np.median(y[-some:])) > BEYOND * float(np.median(y[:some]))
+    return float(halfway(y[-some:])) > BEYOND * float(halfway(y[:some]))
 
 
 def _rising(ms: Floats) -> bool:

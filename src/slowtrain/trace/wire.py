@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from slowtrain.errors import InputError
 from slowtrain.trace import chain
+from slowtrain.values import dataclass
 
 Ints: TypeAlias = NDArray[np.int64]
 Codes: TypeAlias = NDArray[np.signedinteger[Any]]  # places in a table, as narrow as it allows

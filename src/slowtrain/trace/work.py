@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from slowtrain.model import Category
 from slowtrain.trace import Device, Kernels, Trace, names
+from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slowtrain.trace.ordered import unique
 from slowtrain.trace.wire import FIXED64, LEN, VARINT, File, Ints, Round, Window, Words, field_tag, rounds
+from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def gather_stats(
             elif tag & 7 == LEN:
                 value = these.start.view(np.uint64)
             kind[these.rows], bits[these.rows], end[these.rows] = tag, value, these.stop
-    present = np.unique(name).tolist()  # of many columns few are present, and searching costs for each
+    present = unique(name).tolist()  # of many columns few are present, and searching costs for each
     for column in columns:
         mine = [id_ for id_ in present if id_ in column.ids]
         if not mine:

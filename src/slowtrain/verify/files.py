@@ -9,7 +9,7 @@ import stat
 import subprocess
 import tokenize
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from slowtrain.errors import InputError
@@ -17,6 +17,7 @@ from slowtrain.model import Edit
 from slowtrain.model.proof import Changed
 from slowtrain.source import edits as editing
 from slowtrain.source.reading import modules
+from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from slowtrain import diagnose
@@ -14,6 +14,7 @@ from slowtrain.model import Checkup, Diagnosis, Effect, Prescription, Saving
 from slowtrain.model.proof import Attempt, Proof
 from slowtrain.model.sizing import Device
 from slowtrain.trace import Trace, batching, build
+from slowtrain.values import dataclass
 from slowtrain.verify import larger, probes
 from slowtrain.verify.files import Files, diff
 from slowtrain.verify.joint import Joint, Kept, at_once, together

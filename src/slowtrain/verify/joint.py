@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from slowtrain.model import Effect, Verdict
 from slowtrain.model.proof import Attempt
+from slowtrain.values import dataclass
 from slowtrain.verify.files import Files
 from slowtrain.verify.pairs import Bench, Trial, compare
 from slowtrain.verify.probes import Candidate, Rule

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from slowtrain.errors import InputError
 from slowtrain.model import Diagnosis, Effect, Prescription
 from slowtrain.model.sizing import BatchCurve, Device
 from slowtrain.trace import batching
+from slowtrain.values import dataclass
 from slowtrain.verify import curve
 from slowtrain.verify.pairs import Bench
 from slowtrain.verify.seen import Seen, least_s

@@ -5,10 +5,11 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from slowtrain.model import Effect, Verdict
+from slowtrain.values import dataclass
 from slowtrain.verify import probes
 from slowtrain.verify.parity import Parity, by_weights, parity
 from slowtrain.verify.probes import CALLS, TRAINING, Candidate, Probe, Rule, Script

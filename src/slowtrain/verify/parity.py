@@ -15,11 +15,11 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from slowtrain.figures import plain
 from slowtrain.model import Effect
+from slowtrain.values import dataclass
 
 T = TypeVar("T")
 Losses = Sequence[Mapping[str, float]]

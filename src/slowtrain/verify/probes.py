@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,6 +27,7 @@ from slowtrain.errors import InputError
 from slowtrain.model import Place
 from slowtrain.trace import Trace, build
 from slowtrain.trace.steps import executions
+from slowtrain.values import dataclass
 
 TAIL_BYTES = 4000  # of what the script printed last, where it failed
 MOST_PRINTED_BYTES = 64 << 20  # are kept on the disk

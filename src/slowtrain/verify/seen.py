@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from slowtrain.diagnose import Findings
 from slowtrain.model import Checkup
 from slowtrain.trace import Trace
+from slowtrain.values import dataclass
 from slowtrain.verify.probes import MOST_S, Probe, Rule
 
 FEWEST = 3  # pairs for which there must be time

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from slowtrain.memory.scaling import Measured
 from slowtrain.memory.sized import Sized, sized
 from slowtrain.model.sizing import Device
 from slowtrain.trace import Trace, build
+from slowtrain.values import dataclass
 from slowtrain.verify import probes
 from slowtrain.verify.pairs import Bench
 from slowtrain.verify.probes import Candidate, Probe, Rule, Treatment

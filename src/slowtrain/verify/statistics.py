@@ -14,7 +14,8 @@ import functools
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from slowtrain.values import dataclass
 
 LOOKS = (3, 4, 5, 6, 8, 10, 12, 15, 20)  # pairs after which it is decided
 PAIRED = 6  # pairs from which on their differences are the sample

@@ -7,10 +7,10 @@ TensorFlow's allocator on the CPU is of the same kind as a card's, and takes its
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 
 from slowtrain.errors import InputError
 from slowtrain.memory.replay import Pool
+from slowtrain.values import dataclass
 from slowtrain.verify.probes import Rule, Treatment
 from slowtrain.verify.sizing import ALLOCATOR, LIMIT, STEPS, Sizing, batch_of, recording, spare_bytes, time_for
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from slowtrain.model import Category, Signal
 from slowtrain.model.frame import Alert, State
 from slowtrain.report import wording
 from slowtrain.trace.names import is_loss
+from slowtrain.trace.ordered import halfway
+from slowtrain.values import dataclass
 from slowtrain.watch.examining import Told
 from slowtrain.watch.sight import Sight
 
@@ -155,8 +157,8 @@ def _growth_bytes_s(sight: Sight) -> float | None:
     if len(at) < MEMORY_BINS * 4 or at[-1] - at[0] < MEMORY_LEAST_S:
         return None
     parts = [np.array(part) for part in np.array_split(np.array(values, dtype=float), MEMORY_BINS)]
-    times = [float(np.median(part)) for part in np.array_split(at, MEMORY_BINS)]
-    level = [float(np.median(part)) for part in parts]
+    times = [float(halfway(part)) for part in np.array_split(at, MEMORY_BINS)]
+    level = [float(halfway(part)) for part in parts]
     grown = level[-1] - level[0]
     half = MEMORY_BINS // 2
     if grown < max(GREW_BYTES, GREW_SHARE * level[0]) or any(b < a for a, b in itertools.pairwise(level)):
@@ -164,7 +166,7 @@ def _growth_bytes_s(sight: Sight) -> float | None:
     if level[-1] - level[half] < 0.5 * (level[half - 1] - level[0]):
         return None  # it is filling up, not leaking
     slopes = [(level[j] - level[i]) / (times[j] - times[i]) for i in range(MEMORY_BINS) for j in range(i)]
-    return float(np.median(slopes))
+    return float(halfway(slopes))
 
 
 def input_bound(sight: Sight) -> Alert | None:

@@ -12,13 +12,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from slowtrain.errors import SlowtrainError
 from slowtrain.model import Place
 from slowtrain.model.frame import Alert, Found
+from slowtrain.values import dataclass
 
 FIRST_S = 10.0  # from the first look that shows enough steps
 EVERY_S = 60.0

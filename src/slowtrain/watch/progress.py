@@ -12,6 +12,7 @@ from slowtrain.source.reading import planning
 from slowtrain.trace import Trace
 from slowtrain.trace.history import History
 from slowtrain.trace.live import Follower
+from slowtrain.trace.ordered import halfway
 
 RECENT_EPOCHS = 5  # whose median length the coming ones are taken to have
 LEAST_STEPS = 8  # behind the first second: fewer tell no pace
@@ -85,7 +86,7 @@ def _left_ms(
 ) -> float | None:
     """From whole epochs where one has ended (validation and checkpoints are in them), else from steps."""
     if lengths:
-        each = float(np.median(lengths))
+        each = float(halfway(lengths))
         return max(each - (now_ns - begun_ns), 0.0) / 1e6 + max(epochs_after, 0) * each / 1e6
     step_ms = history.quantile_ms(0.5) if history is not None else None
     if per_epoch is None or epoch_step is None or step_ms is None:

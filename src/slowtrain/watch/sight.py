@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from slowtrain.model.frame import Curve, Frame, Gpu, Machine, State, StepTime
 from slowtrain.trace import Steps, Trace, attribution, build, recording, steps
 from slowtrain.trace.history import History
 from slowtrain.trace.live import Follower
+from slowtrain.trace.ordered import halfway
+from slowtrain.values import dataclass
 from slowtrain.watch import progress
 
 POINTS = 60  # of a curve
@@ -182,12 +184,12 @@ class Looking:
         known = bool(len(sizes) and (sizes > 0).all() and trace.steps.ms.sum())
         rate = float(sizes.sum() / trace.steps.ms.sum() * 1e3) if known else None
         if history is None:
-            return StepTime(float(np.median(steady)) if len(steady) else None, samples_per_s=rate)
+            return StepTime(float(halfway(steady)) if len(steady) else None, samples_per_s=rate)
         start = self.follower.start_ns
         first = min(history.at_ns, default=start)
         since = max(now_ns - int(LATELY_S * 1e9), start)
         return StepTime(
-            now_ms=float(np.median(steady)) if len(steady) else None,
+            now_ms=float(halfway(steady)) if len(steady) else None,
             run_ms=history.quantile_ms(0.5),
             slow_ms=float(np.percentile(steady, 95)) if len(steady) else None,
             samples_per_s=rate,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
@@ -13,6 +12,7 @@ from slowtrain.source.cures.compute import models
 from slowtrain.source.reading.recorded import everywhere
 from slowtrain.source.spots.compute import late
 from slowtrain.trace import Device, Trace, names, tensor_cores
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 MOSTLY = 0.5  # of the matrix work of known format: less, and the layers left in float32 were left so on purpose

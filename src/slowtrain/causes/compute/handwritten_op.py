@@ -4,8 +4,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
@@ -18,6 +16,7 @@ from slowtrain.source.spots import reached
 from slowtrain.source.spots.compute import walked
 from slowtrain.trace import Line, Trace, names, work
 from slowtrain.trace.host import changes_variables
+from slowtrain.trace.ordered import halfway
 from slowtrain.trace.pipeline import PYTHON_OPS
 from slowtrain.whatif import Drop, Remedy
 
@@ -331,7 +330,7 @@ def _sums(op: work.Op) -> bool:
 def _turns(trace: Trace) -> Evidence | None:
     """A loop in the graph of which each turn stands for itself, as of ``tf.map_fn``: its ops start anew in each."""
     sizes = trace.steps.size[trace.steps.steady]
-    batch = float(np.median(sizes)) if len(sizes) else 0.0
+    batch = float(halfway(sizes)) if len(sizes) else 0.0
     loops = [(graph, row) for graph in work.graphs(trace) for row in graph.get("loops") or ()]
     if trace.kernels is None or not loops:
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from slowtrain.causes import LITTLE, Cause
 from slowtrain.figures import plain
@@ -12,6 +11,7 @@ from slowtrain.source.cures.compute import models
 from slowtrain.source.reading.recorded import everywhere
 from slowtrain.trace import Device, Trace, names, tensor_cores
 from slowtrain.trace.copies import Copies
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 LETTERS = 80  # of an op's name, whose last part says most

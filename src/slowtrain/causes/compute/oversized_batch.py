@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace, batching
+from slowtrain.trace.ordered import halfway
 from slowtrain.whatif import Remedy
 
 PAST = 2.0  # times the knee: by less, a knee that lies between two doublings would be taken for too large a batch
@@ -44,7 +43,7 @@ class OversizedBatch(Cause):
     def examine(self, trace: Trace) -> Evidence | None:
         known = batching.curve(trace)
         steps = trace.steps
-        size = float(np.median(steps.size[steps.steady])) if steps.steady.any() and len(steps.size) else 0.0
+        size = float(halfway(steps.size[steps.steady])) if steps.steady.any() and len(steps.size) else 0.0
         if known is None or known.knee is None or not steps.training or size <= PAST * known.knee:
             return None
         gained = (size / known.ms_at(size)) / (known.knee / known.ms_at(known.knee)) - 1

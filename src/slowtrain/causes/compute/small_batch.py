@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -19,6 +18,8 @@ from slowtrain.source.reading.recorded import by_hand, text_of
 from slowtrain.source.spots.compute import walked
 from slowtrain.source.spots.host import fits as spotted
 from slowtrain.trace import Trace, batching, work
+from slowtrain.trace.ordered import halfway
+from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Stretch
 
 # A float32 weight read from memory serves one multiply-add per row. Memory gives a core of a current server some 3
@@ -67,7 +68,7 @@ class SmallBatch(Cause):
 
     def examine(self, trace: Trace) -> Evidence | None:
         steps = trace.steps
-        size = float(np.median(steps.size[steps.steady])) if steps.steady.any() else 0.0
+        size = float(halfway(steps.size[steps.steady])) if steps.steady.any() else 0.0
         known = batching.curve(trace)
         if known is not None and steps.training and size > 0:
             return _by_curve(trace, known, size)
@@ -278,9 +279,9 @@ def _measured(trace: Trace) -> _Fit | None:
     different, counts = np.unique(sizes, return_counts=True)
     if (counts >= 5).sum() < 2 or different.max() < 2 * different.min():
         return None
-    slope = np.polyfit(sizes, np.minimum(ms, 10 * np.median(ms)), 1)[0]
+    slope = np.polyfit(sizes, np.minimum(ms, 10 * halfway(ms)), 1)[0]
     per_sample = max(float(slope), 0.0)
-    fixed = max(trace.step_ms - per_sample * float(np.median(sizes)), 0.0)
+    fixed = max(trace.step_ms - per_sample * float(halfway(sizes)), 0.0)
     return _Fit(fixed, per_sample, 0.0, f"steps of {different.min():.0f} to {different.max():.0f} samples")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from slowtrain.causes import Cause
@@ -11,6 +10,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Device, Trace, names, tensor_cores, work
 from slowtrain.trace.tensor_cores import MULTIPLE, SIXTEEN_BIT, Operand
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 # Fewer channels than this are what goes in and comes out (colours, classes), which nobody chooses.

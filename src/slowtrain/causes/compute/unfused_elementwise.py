@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
@@ -11,6 +10,7 @@ from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.source.cures.compute import models
 from slowtrain.source.reading.recorded import everywhere
 from slowtrain.trace import Device, Trace, host, names, tensor_cores, work
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 # Of the device's time: where elementwise ops take less, no fusing of them gives more than a few per cent, for a

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
@@ -15,6 +14,7 @@ from slowtrain.source.reading import finding, index, values, visible
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.compute import layered
 from slowtrain.trace import Device, Trace, host, lines, names, tensor_cores
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 LETTERS = 60  # of a layer's name

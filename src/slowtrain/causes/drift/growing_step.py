@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from slowtrain.causes import Cause, slowed
 from slowtrain.figures import plain
 from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
@@ -17,6 +15,7 @@ from slowtrain.source.cures.memory import kept
 from slowtrain.source.reading import gathering, planning, shown
 from slowtrain.source.spots.drift import collected, growing
 from slowtrain.trace import Trace, held, lengthening, moving, slowing, trend
+from slowtrain.trace.ordered import halfway
 from slowtrain.trace.sides import Moved
 from slowtrain.trace.trend import Growth
 from slowtrain.whatif import Drop, Remedy, Skip
@@ -256,7 +255,7 @@ def _at_begins(trace: Trace) -> tuple[Growth, Moved] | None:
     waits = trace.categories.get(Category.INPUT)
     if longer is None or grows is None or waits is None or not grows.sure or grows.grown_share < trend.LEAST_GROWTH:
         return None
-    late = steps.block > np.median(steps.block)
+    late = steps.block > halfway(steps.block)
     told = steps.steady & ~steps.windowed
     if not (told & late).any() or not (told & ~late).any():
         return None

@@ -17,6 +17,7 @@ from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import builds as spotted
 from slowtrain.trace import Event, Spans, Trace
 from slowtrain.trace.host import anywhere, in_windows, outermost, sampled_places, stands_for
+from slowtrain.trace.ordered import halfway, unique
 from slowtrain.trace.retraces import Traced, by_definition
 from slowtrain.whatif import Drop, Remedy, Skip
 
@@ -55,7 +56,7 @@ class CompileInLoop(Cause):
         if not found:
             return None
         worst = found[0]
-        each = float(np.median([worst.extra_ms(e) for e in worst.events[1:]]))
+        each = float(halfway([worst.extra_ms(e) for e in worst.events[1:]]))
         total = _total_ms(trace, found)
         made = _made(trace, worst)
         return Evidence(
@@ -246,7 +247,7 @@ def _building_ms(trace: Trace, build: Spans, first: float, last: float) -> float
 
     Counted by samples of the main thread, in lines that take no steps and call no loop of Keras'.
     """
-    taken = [trace.steps.place, *(trace.names[int(n)].place for n in np.unique(trace.lane("function").name))]
+    taken = [trace.steps.place, *(trace.names[int(n)].place for n in unique(trace.lane("function").name))]
     trained = [*taken, *(e.place for e in trace.events_of("loop"))]
     places = set(sampled_places(trace, build)) - set(trained)
     samples = trace.lane("stack").between(first, last)

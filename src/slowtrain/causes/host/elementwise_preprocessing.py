@@ -4,7 +4,6 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from slowtrain.source.spots.host import frames, loops
 from slowtrain.trace import Floats, Spans, Trace
 from slowtrain.trace.host import in_keras, main_thread, parsed, sample_ms, stands_for, training_begins, unseen_ms
 from slowtrain.trace.lines import called, calls_at, function_around, loops_around
+from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Skip
 
 LEAST_SAMPLES = 8

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -19,6 +18,8 @@ from slowtrain.source.spots.host import counting, every
 from slowtrain.source.spots.host import fits as spotted
 from slowtrain.trace import Event, Trace, saving
 from slowtrain.trace.host import in_callback, in_windows, main_thread, within
+from slowtrain.trace.ordered import halfway, unique
+from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Skip
 
 LEAST = 3  # passes over the validation data in one run
@@ -262,7 +263,7 @@ def _called(trace: Trace) -> Validation | None:
         if passes and passes[0].name == "predict" and _work_share(trace, passes) < WORK_SHARE:
             continue  # a few rows at a time: the call itself is what costs
         between = [_steps_between(trace, a.end_ms, b.start_ms) for a, b in pairwise(passes)]
-        if len(passes) < LEAST or np.median(between) < 1:
+        if len(passes) < LEAST or halfway(between) < 1:
             continue
         training = _training_ms(trace, passes) * len(passes) / max(len(passes) - 1, 1)
         place = passes[0].place
@@ -284,13 +285,13 @@ def _by_hand(trace: Trace) -> Validation | None:
     trains = np.isin(calls.name, [i for i, n in enumerate(numbers) if n in training and n is not None])
     steps = calls.where(trains)
     best: Validation | None = None
-    for number in np.unique(calls.name[~trains]) if len(steps) > LEAST else ():
+    for number in unique(calls.name[~trains]) if len(steps) > LEAST else ():
         name, mine = trace.names[int(number)], calls.where(calls.name == number)
-        if name.place is None or np.median(mine.value) < 2:
+        if name.place is None or halfway(mine.value) < 2:
             continue
         after = np.searchsorted(steps.start_ms, mine.start_ms)
         bursts, first, count = np.unique(after, return_index=True, return_counts=True)
-        if len(bursts) < LEAST or np.median(count) < 3 or len(bursts) > 0.7 * len(steps):
+        if len(bursts) < LEAST or halfway(count) < 3 or len(bursts) > 0.7 * len(steps):
             continue
         # Before the first step there is nothing to validate: it makes what is trained on. And each of several models
         # is scored for itself.
@@ -298,7 +299,7 @@ def _by_hand(trace: Trace) -> Validation | None:
             continue
         spent = float((mine.end_ms[first + count - 1] - mine.start_ms[first]).sum())
         gaps = np.delete(np.diff(steps.start_ms), np.clip(bursts - 1, 0, len(steps) - 2))
-        training_ms = float(np.median(gaps)) * len(steps) if len(gaps) else 0.0
+        training_ms = float(halfway(gaps)) * len(steps) if len(gaps) else 0.0
         found = Validation(len(bursts), spent, max(training_ms, 1e-9), (name.place,))
         best = found if best is None or found.ms > best.ms else best
     return best
@@ -325,7 +326,7 @@ def _plain(trace: Trace, passes: list[Event]) -> list[Event]:
 
 def _usual(passes: list[Event]) -> float:
     """All passes as long as the median one: a profiler window in one of them is not the user's."""
-    return float(np.median([p.ms for p in passes])) * len(passes)
+    return float(halfway([p.ms for p in passes])) * len(passes)
 
 
 def _apart_ms(trace: Trace, fits: list[Event]) -> float:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +16,8 @@ from slowtrain.source.spots.host import callbacks as spotted
 from slowtrain.source.spots.host import every
 from slowtrain.trace import Event, Floats, Name, Spans, Trace, stalled
 from slowtrain.trace.host import anywhere, in_steady, in_windows, logs, outermost, training_begins
+from slowtrain.trace.ordered import unique
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Skip
 
 OUTER = ("CallbackList",)
@@ -215,7 +216,7 @@ def _heavy(trace: Trace) -> list[Hook]:
     count = int(trace.steps.steady.sum()) or 1
     hooks = []
     calling = _calling(trace, spans)
-    for number in np.unique(spans.name[outer]):
+    for number in unique(spans.name[outer]):
         mine = (spans.name == number) & outer
         if float(calling[mine].sum()) > 0.5 * float(spans.ms[mine].sum()):
             continue  # it calls predict for one sample after the other: host/predict-in-loop

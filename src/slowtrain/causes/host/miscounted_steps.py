@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import ceil, prod
 
 from slowtrain.causes import Cause
@@ -18,6 +17,7 @@ from slowtrain.trace import Event, Trace
 from slowtrain.trace.host import parsed
 from slowtrain.trace.lines import called
 from slowtrain.trace.pipeline import Pipeline, Written
+from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Skip
 
 LIKE_SAMPLES = (0.75, 1.05)  # steps an epoch that are samples, of the whole set or of the part left for training

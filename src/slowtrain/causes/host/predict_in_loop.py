@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +15,9 @@ from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import fits
 from slowtrain.trace import Event, Spans, Trace, place_of
 from slowtrain.trace.host import anywhere, graph_ms, in_steady, in_windows
+from slowtrain.trace.ordered import halfway
 from slowtrain.trace.work import BETWEEN_COLD, cold_ms
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Skip
 
 LEAST = 8  # calls of one line: a script may well evaluate after each of a few stages
@@ -269,7 +270,7 @@ def _group(trace: Trace, loop: str, events: list[Event]) -> Group | None:
 def _grows(calls: Spans) -> bool:
     """Whether each call takes longer than the one before: that is something that grows, not the price of a call."""
     third = len(calls) // 3
-    if not third or np.median(calls.ms[-third:]) < GROWN * np.median(calls.ms[:third]):
+    if not third or halfway(calls.ms[-third:]) < GROWN * halfway(calls.ms[:third]):
         return False
     ranks = calls.ms.argsort().argsort()
     return bool(np.corrcoef(ranks, np.arange(len(calls)))[0, 1] >= STEADILY)
@@ -285,7 +286,7 @@ def _work_ms(trace: Trace, calls: Spans) -> float:
     work = trace.lane("function")
     index = np.searchsorted(calls.start_ms, work.start_ms, side="right") - 1
     inside = (index >= 0) & (work.start_ms < calls.end_ms[np.maximum(index, 0)])
-    median = float(np.median(np.bincount(index[inside], work.ms[inside], minlength=len(calls))))
+    median = float(halfway(np.bincount(index[inside], work.ms[inside], minlength=len(calls))))
     each = float(in_steady(trace, calls).sum()) / max(int(trace.steps.steady.sum()), 1)
     if trace.kernels is None or each < MOSTLY:
         return median

@@ -17,6 +17,7 @@ from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.host import retraces
 from slowtrain.trace import Event, Floats, Trace
+from slowtrain.trace.ordered import halfway
 from slowtrain.trace.retraces import Traced, axes, by_function, changes
 from slowtrain.whatif import Drop, Remedy
 
@@ -63,7 +64,7 @@ class Retracing(Cause):
             return None
         worst = found[0]
         count, calls = len(worst.again), max(len(worst.calls), len(worst.events))
-        each = float(np.median([worst.extra_ms(e) for e in worst.again]))
+        each = float(halfway([worst.extra_ms(e) for e in worst.again]))
         what = "a profile does not hold its arguments" if trace.fact("profile") else _what(trace.once(_changed))
         places = [p for p in (worst.place, worst.written) if p is not None]
         return Evidence(
@@ -326,7 +327,7 @@ def _dear(trace: Trace, one: Traced) -> bool:
 def _goes_on(one: Traced) -> bool:
     """Whether at least two traces lie in the second half of the calls: what stops early was warm-up."""
     starts = one.calls.start_ms if len(one.calls) else np.array([e.start_ms for e in one.events])
-    middle = float(np.median(starts))
+    middle = float(halfway(starts))
     return sum(e.start_ms > middle for e in one.events) >= 2
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,8 @@ from slowtrain.source.reading import index
 from slowtrain.source.spots.host import short
 from slowtrain.trace import Floats, Ints, Trace
 from slowtrain.trace.host import distinct, in_callback, in_windows, main_thread, outermost, within
+from slowtrain.trace.ordered import halfway, unique
+from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Skip
 
 LASTING = "let one iterator last for all epochs: fit(ds.repeat(), steps_per_epoch=len(ds)); in a loop, ds.repeat(n)"
@@ -187,7 +188,7 @@ def _turns(trace: Trace) -> Turns | None:
         return None
     at = np.searchsorted(steps.start_ms, made.start_ms, side="right") - 1
     between = (at >= 0) & (at < len(steps) - 1) & (made.start_ms >= steps.end_ms[at])
-    turns = np.unique(at[between])
+    turns = unique(at[between])
     call = np.searchsorted(np.array([e.start_ms for e in fits]), steps.start_ms, side="right")
     turns = turns[call[turns] == call[turns + 1]]
     if len(turns) < LEAST:
@@ -196,9 +197,9 @@ def _turns(trace: Trace) -> Turns | None:
     around = steps.start_ms[turns + 1] - steps.end_ms[turns] - making - _other_ms(trace, turns)
     # Of a thinned run only some stretches are here.
     times = steps.whole.count / max(int(steps.steady.sum()), 1) if steps.whole is not None else 1.0
-    epoch, making_ms = float(np.median(np.diff(turns))), float(np.median(making))
+    epoch, making_ms = float(halfway(np.diff(turns))), float(halfway(making))
     # In a loop of one's own the rest is the user's. Tearing down takes no longer than making: what does is not known.
-    around_ms = min(max(float(np.median(around)), 0.0), making_ms) if fits else 0.0
+    around_ms = min(max(float(halfway(around)), 0.0), making_ms) if fits else 0.0
     usual = steps.steady if steps.steady.any() else np.ones(len(steps), dtype=bool)
     places = [e.place for e in fits] if fits else [steps.place]
     return Turns(
@@ -206,7 +207,7 @@ def _turns(trace: Trace) -> Turns | None:
         making_ms=making_ms,
         around_ms=around_ms,
         epoch_steps=epoch,
-        steps_ms=epoch * float(np.median(steps.ms[usual])),
+        steps_ms=epoch * float(halfway(steps.ms[usual])),
         places=distinct(places),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from slowtrain.causes import Cause
 from slowtrain.causes.waiting import bytes_to_tell, for_bytes, waiting
@@ -19,6 +19,7 @@ from slowtrain.source.spots import reached
 from slowtrain.source.spots.input import eagerinput, slowpython
 from slowtrain.trace import Trace, caching, feeding, host
 from slowtrain.trace.pipeline import Node, Pipeline
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Supply, held_up_ms
 
 VECTORISED = 0.05  # of the time of a loop in bytecode, assumed: array code is ten and more times faster

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.trace import Trace, host, loop
 from slowtrain.trace.feeding import CALL_MS
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 LEAST = 0.5  # iterators a step: fewer are an epoch's

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
@@ -18,6 +18,7 @@ from slowtrain.source.spots.input import staged
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import calls, fed, idle_cores, is_users, maps, written_place
 from slowtrain.trace.pipeline import Node
+from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Supply
 
 LEAST_US = 30.0  # assumed: a shorter call is mostly the price of calling, which threads do not lower

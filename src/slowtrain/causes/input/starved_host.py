@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from slowtrain.causes import Cause
 from slowtrain.causes.waiting import waiting
@@ -16,6 +15,7 @@ from slowtrain.source.spots.input import threads
 from slowtrain.trace import Trace
 from slowtrain.trace.feeding import busy_cores, calls, deciding, fed, idle_cores, is_users, written_place
 from slowtrain.trace.pipeline import Node
+from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Supply
 
 BUSY = 0.85  # of the cores: the scheduler and other processes leave no more

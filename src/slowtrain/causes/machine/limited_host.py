@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from slowtrain.causes import Cause, judged
 from slowtrain.figures import plain
@@ -16,6 +15,7 @@ from slowtrain.source.reading import finding, shown, visible
 from slowtrain.source.reading.recorded import everywhere, text_of
 from slowtrain.source.spots.input import threads
 from slowtrain.trace import Trace, work
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 SATURATED = 0.75  # of the cores that are left, at work: less, and the limit does not bind

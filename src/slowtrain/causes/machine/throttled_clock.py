@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,8 @@ from slowtrain.machine.gpu import throttle_reasons
 from slowtrain.machine.reading import card, cards, figure
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.trace import Trace
+from slowtrain.trace.ordered import halfway
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 MOSTLY = 0.5  # of the readings during the steps: less, and the clock was held down for a moment only
@@ -168,7 +169,7 @@ def _held(trace: Trace) -> Held | None:
         if not held.any() or held.sum() < MOSTLY * seen.sum():
             continue
         busy = float(np.nanmean(use[seen])) if use is not None and np.isfinite(use[seen]).any() else 0.0
-        clock, why = float(np.median(mhz[held])), int(np.bitwise_or.reduce(reasons[held])) & ill
+        clock, why = float(halfway(mhz[held])), int(np.bitwise_or.reduce(reasons[held])) & ill
         found.append((busy, Held(card(gpu), clock, most, float(held.sum() / seen.sum()), why)))
     return max(found, key=lambda one: one[0])[1] if found else None
 

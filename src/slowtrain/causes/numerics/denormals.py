@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal
 from slowtrain.trace import Trace, place_of
 from slowtrain.trace.host import anywhere, in_steady, stands_for, step_places
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 LEAST_SAMPLES = 8  # of the main thread at a line: fewer do not tell how much of a step it is

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from slowtrain.machine.rules import LANE_GBPS
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.model.sheet import State
 from slowtrain.trace import Bools, Floats, Trace
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 MOST_GPUS = 16

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from slowtrain.causes import LITTLE, Cause
 from slowtrain.figures import plain
@@ -13,6 +12,7 @@ from slowtrain.source.reading import index
 from slowtrain.source.spots.transfer import columns
 from slowtrain.trace import Trace
 from slowtrain.trace.copies import Copies
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 MANY = 16  # a step; the copies of fewer, at some 20 µs each, take a third of a millisecond

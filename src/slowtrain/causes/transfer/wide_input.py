@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
-
-import numpy as np
 
 from slowtrain.causes import LITTLE, Cause
 from slowtrain.figures import plain
@@ -21,7 +18,9 @@ from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.transfer import doubles, widened
 from slowtrain.trace import Trace, tensor_cores
 from slowtrain.trace.lines import called, named
+from slowtrain.trace.ordered import halfway
 from slowtrain.trace.pipeline import Pipeline, Written
+from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy
 
 BYTES = {"uint8": 1, "float16": 2, "bfloat16": 2, "float32": 4, "int32": 4, "float64": 8, "int64": 8}
@@ -247,7 +246,7 @@ def _by_array(trace: Trace) -> Wide | None:
     if given is None or copied is None or not copied.bytes or not len(sizes):
         return None
     fit, data = given
-    bytes_ = prod(data["shape"][1:]) * float(np.median(sizes)) * BYTES[data["dtype"]]
+    bytes_ = prod(data["shape"][1:]) * float(halfway(sizes)) * BYTES[data["dtype"]]
     return Wide(data["dtype"], "uint8", min(bytes_ / copied.bytes, 1.0), _cast_line(trace, fit.place) or fit.place)
 
 

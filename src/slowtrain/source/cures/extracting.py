@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.reading import finding, scopes
+from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)

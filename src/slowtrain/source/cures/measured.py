@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from slowtrain.source.reading.recorded import by_hand, text_of
 from slowtrain.trace import Trace, loop
 from slowtrain.trace.feeding import free_bytes
 from slowtrain.trace.pipeline import Node
+from slowtrain.values import dataclass
 
 ON_DEVICE_BYTES = 2**30  # converted in all steps together: what takes no more is little for any accelerator
 PACKED = 20.0  # times that data may shrink in a compressed file: more than gzip reaches on measured numbers

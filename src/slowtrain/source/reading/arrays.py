@@ -9,11 +9,12 @@ import ast
 import functools
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeGuard
 
 from slowtrain.source import Source
 from slowtrain.source.reading import finding, scopes, values
+from slowtrain.values import dataclass
 
 Shape = tuple[int | None, ...]
 Evaluate = Callable[[ast.expr], Any]

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import inf, prod
 
 from slowtrain.source import FUNCTIONS, Source, kept, trees
 from slowtrain.source.reading import finding, index, scopes, values
 from slowtrain.trace.lines import calls_at
+from slowtrain.values import dataclass
 
 DEPTH = 8  # names and parts of an expression inside one another
 CALLERS = 4  # functions around the step, one calling the other

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import functools
 import os
-from dataclasses import dataclass
 
 from slowtrain.source import Source, kept, parse, trees
 from slowtrain.source.reading import finding, index, scopes, values
+from slowtrain.values import dataclass
 
 FRAMEWORKS = frozenset("tensorflow keras tf_keras numpy scipy pandas sklearn matplotlib PIL cv2 torch jax".split())
 UPWARDS = 4  # folders above the file in which a package may begin

@@ -8,10 +8,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from slowtrain.source import Source, edits, kept
 from slowtrain.source.reading import finding, statements
+from slowtrain.values import dataclass
 
 GAP = r"(?:[\s\\)]|#[^\r\n]*[\r\n])*"  # what may stand between a name and what is done with it
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +16,8 @@ from slowtrain.model import Place
 from slowtrain.source.reading import coming
 from slowtrain.source.reading.coming import Written
 from slowtrain.trace import Event, Ints, Trace, trend
+from slowtrain.trace.ordered import halfway
+from slowtrain.values import dataclass
 
 MOST_TEXT = 300_000  # characters: of a longer script the recorder keeps the beginning
 OVER = 1.01  # times the steps so far: a run of no more is at its end
@@ -91,7 +92,7 @@ def _told(trace: Trace) -> Planned | None:
         return None
     epochs = fits[0].data.get("epochs")
     lengths = np.bincount(trace.steps.block - trace.steps.block[0])
-    each = fits[0].data.get("steps_per_epoch") or (int(np.median(lengths[:-1])) if len(lengths) > 1 else 0)
+    each = fits[0].data.get("steps_per_epoch") or (int(halfway(lengths[:-1])) if len(lengths) > 1 else 0)
     known = isinstance(each, (int, float)) and 0 < each <= coming.MOST
     return Planned(epochs * int(each)) if isinstance(epochs, int) and known else None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from slowtrain.source import Feeding, edits, trees
 from slowtrain.source.reading import finding
 from slowtrain.trace import Line, Trace, loop
 from slowtrain.trace.lines import calls_at, loops_around
+from slowtrain.values import dataclass
 
 LEAST_MS = 0.1
 INTERPRETED_US = 3.0  # a line of bytecode without calls into libraries takes 0.05 to 1 µs

@@ -7,11 +7,11 @@ computes nothing: what ``n // 2`` comes to, or a function's ``return``, ``sizes`
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from slowtrain.source import FUNCTIONS, Source
 from slowtrain.source.reading import finding, objects, scopes, values
 from slowtrain.source.reading.objects import Function
+from slowtrain.values import dataclass
 
 DEPTH = 10  # of names, parameters and mappings on the way
 COPIES = frozenset({"copy", "deepcopy"})

@@ -11,9 +11,10 @@ import functools
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from slowtrain.source import Source, kept, trees
+from slowtrain.values import dataclass
 
 _PARTS = (ast.stmt, ast.excepthandler, ast.match_case)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from slowtrain.source import FUNCTIONS, Source, kept, trees
 from slowtrain.source.reading import finding, following, index, scopes
+from slowtrain.values import dataclass
 
 ON_BATCH = ("train_on_batch",)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.reading import finding as find
 from slowtrain.source.reading import values
+from slowtrain.values import dataclass
 
 CONVOLUTIONS = {1: "{0}.nn.conv1d({1}, {2}, stride=1, padding='VALID')",
                 2: "{0}.nn.conv2d({1}, {2}, strides=1, padding='VALID')"}  # fmt: skip

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.reading import beside, finding, ranks, rowmodels, scopes, values, visible
 from slowtrain.source.reading.abstract import machine
+from slowtrain.values import dataclass
 
 # Between the call and its statement: whatever else stands there may leave the call out.
 THROUGH = (ast.Subscript, ast.Attribute, ast.Call, ast.keyword, ast.BinOp, ast.UnaryOp, ast.Tuple, ast.List)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.host.overarrays import Axis, Translator, Unclear, Value
 from slowtrain.source.reading import finding, ranks, scopes
 from slowtrain.source.reading.ranks import SCALAR
+from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import extracting
 from slowtrain.source.reading import finding, index, kinds, ranks, scopes, settings
+from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from slowtrain.source import Source, edits
 from slowtrain.source.reading import finding, kinds, ranks, scopes
 from slowtrain.source.reading.ranks import SCALAR, Rank
+from slowtrain.values import dataclass
 
 ELEMENTWISE = frozenset(
     "sqrt exp log log1p log10 log2 expm1 abs absolute fabs sin cos tan tanh sinh cosh arcsin arccos arctan floor ceil "

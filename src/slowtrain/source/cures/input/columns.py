@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.reading import finding, index, objects, scopes, values
+from slowtrain.values import dataclass
 
 # Draws of NumPy's that give an array of whole numbers, where they are told how many.
 DRAWN = {"integers": 3, "randint": 3, "choice": 2, "permutation": 2}

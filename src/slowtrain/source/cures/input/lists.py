@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import extracting
 from slowtrain.source.reading import finding, graphable, index, kinds, objects, scopes
+from slowtrain.values import dataclass
 
 CONVERSIONS = ("tensorflow.constant", "tensorflow.convert_to_tensor")
 TYPES = {"tensorflow.float32": "float32", "tensorflow.float64": "float64"}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.input import feeding_by_hand
 from slowtrain.source.reading import finding, scopes, settings, values
+from slowtrain.values import dataclass
 
 SIMPLE = (ast.Name, ast.Constant, ast.Attribute, ast.expr_context, ast.UnaryOp, ast.USub)
 COMPARED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.host.overarrays import OPERATORS
 from slowtrain.source.reading import finding, scopes, values
+from slowtrain.values import dataclass
 
 # NumPy draws as many numbers of these at once in the same order as one by one.
 DRAWN = frozenset("random random_sample uniform normal standard_normal".split())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.host import kerascalls
 from slowtrain.source.reading import finding, index, scopes, values
+from slowtrain.values import dataclass
 
 # What takes a deque for a list: it counts, goes through it from the front, or makes an array of it.
 TAKES = frozenset(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from slowtrain.source.reading.abstract.values import Given, Value
+from slowtrain.values import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, kept, trees
 from slowtrain.source.reading import elsewhere, finding, index, scopes, settings
+from slowtrain.values import dataclass
 
 OPERATIONS = frozenset(
     "apply batch bucket_by_sequence_length cache concatenate enumerate filter flat_map group_by_window ignore_errors "

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from slowtrain.source import Source, trees
 from slowtrain.source.reading import elsewhere, finding, repeatable, scopes, settings
+from slowtrain.values import dataclass
 
 # Functions of TensorFlow (by their last name, or the beginning of it) that take longer than a call costs.
 WORKING = (

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from math import prod
 
 from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, index, scopes, settings, values, visible
 from slowtrain.source.reading.input import chains, pipelines
+from slowtrain.values import dataclass
 
 # One sample of Keras's own data sets.
 _SETS = {

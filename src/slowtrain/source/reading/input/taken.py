@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 
 from slowtrain.source import Source, kept
@@ -14,6 +13,7 @@ from slowtrain.source.reading.abstract.events import Event, Stage
 from slowtrain.source.reading.abstract.machine import events
 from slowtrain.source.reading.abstract.values import Value
 from slowtrain.source.reading.input import chains
+from slowtrain.values import dataclass
 
 BY_RECORD = (".TFRecordDataset", ".TextLineDataset", ".FixedLengthRecordDataset")  # of each file one after the other
 CUTTING = frozenset({"batch", "padded_batch", "ragged_batch", "rebatch"})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
@@ -12,6 +11,7 @@ from slowtrain.source.cures.compute import heads, models, ops, windows
 from slowtrain.source.reading import finding, index, scopes, values, visible
 from slowtrain.source.reading.abstract import training
 from slowtrain.source.spots.compute import rowwise, tables, turns
+from slowtrain.values import dataclass
 
 MANY_ROWS = 1000  # of a table, at least, for a product with one-hot rows to be mostly by zero
 LARGE_ROWS = 10_000  # of a table that is gone through in each step; a batch looks up some hundreds

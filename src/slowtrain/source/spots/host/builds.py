@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.source import FUNCTIONS, Source, edits, trees
 from slowtrain.source.cures.host import hoisting, rebuilding
 from slowtrain.source.reading import finding, index, scopes, values, visible
 from slowtrain.source.spots.host import rebuilt, retraces
+from slowtrain.values import dataclass
 
 LEAST_BUILDS = 3  # training in two stages (frozen, then unfrozen) compiles twice and must
 

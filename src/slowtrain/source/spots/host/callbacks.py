@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures.host import callbacks
 from slowtrain.source.reading import finding, following, index, scopes, settings, values, visible
+from slowtrain.values import dataclass
 
 HOOKS = frozenset({"on_train_batch_end", "on_batch_end", "on_train_batch_begin", "on_batch_begin"})
 # Of the model, each a pass over data or all weights.

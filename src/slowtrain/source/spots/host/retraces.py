@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from slowtrain.source import Source
 from slowtrain.source.reading import finding, index, objects, scopes, values, visible
+from slowtrain.values import dataclass
 
 DRAWN = frozenset("integers randint randrange random_integers".split())
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, following, index, repeatable, scopes, values, visible
 from slowtrain.source.reading.input import chains, consumed, costly, pipelines
+from slowtrain.values import dataclass
 
 DEPTH = 6  # calls from the loop to where a pass begins, and names on the way back to where a value comes from
 IN_PLACE = ("append", "extend", "insert", "pop", "remove", "clear", "add", "update", "shuffle")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, index, values
 from slowtrain.source.reading.input import chains, elements, pipelines, taken
+from slowtrain.values import dataclass
 
 LAYERS = (
     "RandomFlip", "RandomRotation", "RandomZoom", "RandomTranslation", "RandomContrast", "RandomBrightness",

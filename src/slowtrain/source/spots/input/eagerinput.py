@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from slowtrain.source import Source, kept, trees
 from slowtrain.source.reading import finding, index, scopes, values
 from slowtrain.source.reading.input import chains, pipelines
 from slowtrain.source.spots.input import slowpython
+from slowtrain.values import dataclass
 
 OPS = ("tensorflow.image.", "tensorflow.signal.", "keras.layers.", "keras.applications.", "keras.ops.")
 CONVERTING = (

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 
 from slowtrain.source import Source
@@ -15,6 +14,7 @@ from slowtrain.source.reading.abstract.events import Event
 from slowtrain.source.reading.abstract.machine import events
 from slowtrain.source.reading.input import taken
 from slowtrain.source.spots.input import slowpython, tiny
+from slowtrain.values import dataclass
 
 # What takes no longer than handing a sample over does (some 50 µs), or is done once a pass.
 CUTTING = frozenset(

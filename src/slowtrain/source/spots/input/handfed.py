@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 
 from slowtrain.model import Edit
@@ -14,6 +13,7 @@ from slowtrain.source.reading import finding, scopes, stepping, values, visible
 from slowtrain.source.reading.abstract import machine
 from slowtrain.source.reading.abstract.values import UNKNOWN
 from slowtrain.source.reading.input import chains, elements, pipelines
+from slowtrain.values import dataclass
 
 MANY = 16_384  # numbers: NumPy draws normal ones at 10 to 20 ns apiece, so some 0.2 ms
 # Numbers, 1 MiB: taken from their rows and copied in some half a millisecond, while nothing computes.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from slowtrain.model import Edit
 from slowtrain.source import READERS, Source, edits
 from slowtrain.source.cures.input import datasets
 from slowtrain.source.reading import finding, index, repeatable, scopes
 from slowtrain.source.reading.input import chains, costly, elements, pipelines
+from slowtrain.values import dataclass
 
 MOST_BYTES = 2**28  # assumed: 256 MiB are free wherever a model is trained
 NUMBER_BYTES = 8  # at most

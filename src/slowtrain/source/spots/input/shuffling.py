@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from slowtrain.source import Source
 from slowtrain.source.cures.input import datasets
 from slowtrain.source.reading import finding, index, values
 from slowtrain.source.reading.input import chains, costly, elements, pipelines
+from slowtrain.values import dataclass
 
 FEW = 64  # elements, assumed: about a batch of them, which the first step needs anyway
 FLOAT_BYTES = 4

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 
 from slowtrain.source import FUNCTIONS, READERS, Source, edits, trees
 from slowtrain.source.reading import finding, index, kinds, objects, scopes, settings, stepping, values, visible
 from slowtrain.source.reading.input import chains, elements, pipelines
 from slowtrain.source.spots.input import turns
+from slowtrain.values import dataclass
 
 WORDS = (
     "from_generator", "numpy_function", "py_function", "PyDataset", "utils.Sequence", "utils import Sequence",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 
 from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, index, scopes, values, visible
 from slowtrain.source.reading.input import chains, elements, pipelines
+from slowtrain.values import dataclass
 
 WRITER = "TFRecordWriter"
 MANY_FILES = 1000  # at some 0.1 ms to open each, a tenth of a second in every epoch

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from slowtrain.source import Source
 from slowtrain.source.reading.abstract.events import Event, Stage
 from slowtrain.source.reading.abstract.values import Value
 from slowtrain.source.reading.input import consumed, costly, pipelines, taken
 from slowtrain.source.spots.input import repeating, shuffling, tiny
+from slowtrain.values import dataclass
 
 OURS = ("function", "method", "graph", "class", "partial", "object")
 LEAST_ROWS = 1000  # an epoch of fewer is over in some ten milliseconds, at some 10 µs a call

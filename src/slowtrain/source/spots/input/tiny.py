@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 
 from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, index, scopes, values
 from slowtrain.source.reading.input import chains, elements, pipelines
+from slowtrain.values import dataclass
 
 # Of an element: casting or scaling so many floats takes a few microseconds, less than the call itself (8 to 19).
 MOST_NUMBERS = 4096

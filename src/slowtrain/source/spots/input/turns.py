@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from slowtrain.source import READERS, Source, trees
 from slowtrain.source.reading import finding, objects, scopes, settings, values, visible
 from slowtrain.source.reading.input import pipelines
+from slowtrain.values import dataclass
 
 DEPTH = 4  # functions followed
 NESTED = 2  # loops: over the samples, and over what one is made of

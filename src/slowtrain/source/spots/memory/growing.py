@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 
 from slowtrain.source import Source, trees
@@ -16,6 +15,7 @@ from slowtrain.source.reading.abstract import shapes, training
 from slowtrain.source.reading.abstract.events import Event
 from slowtrain.source.reading.abstract.machine import events
 from slowtrain.source.spots.memory import kept
+from slowtrain.values import dataclass
 
 JOINING = frozenset({"concatenate", "concat", "vstack", "hstack"})
 BY_NUMBER = frozenset({"square", "abs", "sqrt", "exp", "cast", "float32", "stop_gradient", "identity", "sign"})

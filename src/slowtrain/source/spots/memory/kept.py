@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from slowtrain.source import Source, trees
 from slowtrain.source.reading import finding, following, index, scopes, stepping, values, visible
+from slowtrain.values import dataclass
 
 SHORTENING = frozenset({"clear", "pop", "popleft", "remove"})
 ASKING = (ast.If, ast.IfExp, ast.Try, ast.While, ast.Match)

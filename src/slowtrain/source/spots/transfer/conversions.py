@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 
 from slowtrain.source import FUNCTIONS, Source
@@ -15,6 +14,7 @@ from slowtrain.source.cures.input import feeding_by_hand
 from slowtrain.source.reading import finding, kinds, objects, scopes, settings, stepping, visible
 from slowtrain.source.reading.input import pipelines
 from slowtrain.source.spots.transfer import listed
+from slowtrain.values import dataclass
 
 MANY = 16_384  # numbers, 64 KB: less is converted in some 20 µs
 MANY_RECORDS = 256  # at some 0.1 µs a look-up, and as much for each number in it

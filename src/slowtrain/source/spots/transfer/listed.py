@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 
 from slowtrain.source import Source
@@ -15,6 +14,7 @@ from slowtrain.source.cures.input import feeding_by_hand
 from slowtrain.source.reading import finding, index, kinds, objects, scopes, settings, stepping, values, visible
 from slowtrain.source.reading.input import elements, pipelines
 from slowtrain.source.spots.input import turns
+from slowtrain.values import dataclass
 
 MANY = 2048  # numbers: nearly a millisecond
 QUICKER = 8  # times, NumPy's own conversion of lists

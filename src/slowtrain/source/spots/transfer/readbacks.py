@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from slowtrain.source import Source, trees
 from slowtrain.source.cures.transfer import readbacks
 from slowtrain.source.reading import finding, kinds, scopes, stepping, visible
+from slowtrain.values import dataclass
 
 PYTHONIC = frozenset({"float", "int", "bool"})
 VARIABLES = frozenset({"trainable_variables", "trainable_weights", "weights", "variables", "non_trainable_variables"})

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from math import prod
 
 from slowtrain.source import Source, edits
@@ -19,6 +18,7 @@ from slowtrain.source.reading.abstract.machine import events
 from slowtrain.source.reading.abstract.values import Value
 from slowtrain.source.spots.input.handfed import MANY_TAKEN
 from slowtrain.source.spots.transfer import listed
+from slowtrain.values import dataclass
 
 MANY = 16_384  # numbers, 64 KB: less is copied in some 20 µs
 SEVERAL = 4  # values: some 20 µs each to read, after the first has waited for all that was dispatched

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slowtrain.trace.ordered import halfway, unique
+
+NUMBERS = st.lists(st.sampled_from([0.0, 1.5, -2.0, 1e300, 7.25, float("nan"), float("inf")]))
+
+
+@given(NUMBERS)
+def test_unique(values: list[float]) -> None:
+    assert np.array_equal(unique(values), np.unique(np.asarray(values)), equal_nan=True)
+
+
+def test_unique_columns() -> None:
+    rows = np.array([[1, 1, 2], [3, 3, 4]])
+    assert unique(rows, axis=1).tolist() == np.unique(rows, axis=1).tolist() == [[1, 2], [3, 4]]
+
+
+@given(NUMBERS)
+def test_halfway(values: list[float]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy warns of none, and of infinities that meet
+        assert np.array_equal(halfway(values), np.median(values), equal_nan=True)
+
+
+@given(st.lists(st.integers(-(2**62), 2**62), min_size=1))
+def test_halfway_of_whole_numbers(values: list[int]) -> None:
+    assert halfway(values) == np.median(np.array(values, dtype=np.int64))
+
+
+@pytest.mark.parametrize("call", ["unique([2.0, 1.0])", "halfway([2.0, 1.0])"])
+def test_masked_arrays_are_not_imported(call: str) -> None:
+    code = (
+        "import sys, numpy\nbrought = 'numpy.ma' in sys.modules\nfrom slowtrain.trace.ordered import halfway, unique\n"
+        f"{call}\nprint(brought or 'numpy.ma' not in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
