@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowtrain.trace.ordered import halfway, unique
+from slowtrain.trace.ordered import halfway, quantile, unique
 
 NUMBERS = st.lists(st.sampled_from([0.0, 1.5, -2.0, 1e300, 7.25, float("nan"), float("inf")]))
 
@@ -36,10 +36,22 @@ def test_halfway_of_whole_numbers(values: list[int]) -> None:
     assert halfway(values) == np.median(np.array(values, dtype=np.int64))
 
 
-@pytest.mark.parametrize("call", ["unique([2.0, 1.0])", "halfway([2.0, 1.0])"])
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=1), st.sampled_from([0.0, 0.025, 0.05, 0.25, 0.5, 0.9, 0.95, 0.975, 1.0])
+)
+def test_quantile(values: list[float], share: float) -> None:
+    assert quantile(values, share) == np.quantile(values, share)
+
+
+def test_quantile_of_what_has_none() -> None:
+    assert np.isnan([quantile([], 0.5), quantile([1.0, float("nan")], 0.1)]).all()
+
+
+@pytest.mark.parametrize("call", ["unique([2.0, 1.0])", "halfway([2.0, 1.0])", "quantile([2.0, 1.0], 0.5)"])
 def test_masked_arrays_are_not_imported(call: str) -> None:
     code = (
-        "import sys, numpy\nbrought = 'numpy.ma' in sys.modules\nfrom slowtrain.trace.ordered import halfway, unique\n"
+        "import sys, numpy\nbrought = 'numpy.ma' in sys.modules\n"
+        "from slowtrain.trace.ordered import halfway, quantile, unique\n"
         f"{call}\nprint(brought or 'numpy.ma' not in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

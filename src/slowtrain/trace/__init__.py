@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from slowtrain.model import Attribution, Bar, Category, IdleGap, Place, Signal
 from slowtrain.trace.copies import Copies
-from slowtrain.trace.ordered import halfway
+from slowtrain.trace.ordered import halfway, quantile
 from slowtrain.trace.pipeline import Pipeline
 from slowtrain.trace.totals import Whole
 from slowtrain.values import dataclass
@@ -180,7 +180,7 @@ class Steps:
         """Of all steady steps of the run; NaN without any."""
         if self.whole is not None:
             return self.whole.quantile_ms(share)
-        return float(np.quantile(self.steady_ms, share)) if self.steady.any() else float("nan")
+        return float(quantile(self.steady_ms, share)) if self.steady.any() else float("nan")
 
     def mean_of(self, column: Floats) -> float:
         """Mean over the steady steps of a column that is part of the step's time; the parts add up to ``mean_ms``."""

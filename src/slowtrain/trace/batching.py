@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from slowtrain.model import Category, Signal
 from slowtrain.trace import Trace, work
+from slowtrain.trace.ordered import quantile
 from slowtrain.values import dataclass
 
 FACT = "batch"  # see beside.KEPT
@@ -93,7 +92,7 @@ def following_ms(trace: Trace) -> float | None:
     if not trace.on_accelerator or device is None or kernels is None or not kernels.by_name or not device.kernels:
         return None
     ops = work.ops(kernels)
-    start = min(float(np.quantile([o.ms / o.count for o in ops if o.count], 0.25)), START_MS)
+    start = min(float(quantile([o.ms / o.count for o in ops if o.count], 0.25)), START_MS)
     over = sum(max(o.ms - start * o.count, 0.0) for o in ops if not o.update)
     computing = trace.mean(Category.DEVICE) * over / (sum(o.ms for o in ops) or 1.0)
     copied = device.copies.get("h2d")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from slowtrain.trace import Floats, Ints, Trace
-from slowtrain.trace.ordered import halfway
+from slowtrain.trace.ordered import halfway, quantile
 from slowtrain.trace.trend import LEAST_IN_STRETCH, LEAST_STEPS, Series, at_even_speed, comparable, hanging, jumped
 from slowtrain.values import dataclass
 
@@ -70,7 +70,7 @@ def change(series: Series, least_ms: float | None = None) -> Change | None:
         split += len(before)
         low, high = float(halfway(before)), float(halfway(after))
         lasts = float(halfway(level[-LEAST_SIDE:])) > (low + high) / 2
-        apart = float(np.quantile(after, APART)) > float(np.quantile(before, 1 - APART))
+        apart = float(quantile(after, APART)) > float(quantile(before, 1 - APART))
         if lasts and apart and high - low >= (LEAST_RISE * low if least_ms is None else least_ms):
             early, late = (series.index[np.concatenate(side)] for side in (parts[:split], parts[split:]))
             first = int(parts[split][0])

@@ -19,7 +19,7 @@ import numpy as np
 from slowtrain.figures import plain
 from slowtrain.model import Place
 from slowtrain.trace import Bools, Event, Floats, Trace, trend
-from slowtrain.trace.ordered import halfway, unique
+from slowtrain.trace.ordered import halfway, quantile, unique
 from slowtrain.values import dataclass
 
 STRETCHES = 12  # of the run, whose increments are held against each other
@@ -225,7 +225,7 @@ def _gains(x: Floats, y: Floats, edges: Floats) -> Floats:
     for low, high in itertools.pairwise(edges):
         mine: Bools = (x >= low) & (x <= high) if high == edges[-1] else (x >= low) & (x < high)
         if mine.any():
-            middle.append((float(x[mine].mean()), float(np.quantile(y[mine], BASE))))
+            middle.append((float(x[mine].mean()), float(quantile(y[mine], BASE))))
     rows = np.diff(np.array(middle).reshape(-1, 2), axis=0)
     return rows[rows[:, 0] > 0]
 

@@ -17,7 +17,7 @@ from slowtrain.errors import InputError
 from slowtrain.model import Bar
 from slowtrain.trace import Bools, Floats, Kernels, activities, intervals, names, xplane
 from slowtrain.trace.hosted import LEAST_OPS, MOSTLY_ONE
-from slowtrain.trace.ordered import halfway
+from slowtrain.trace.ordered import halfway, quantile
 from slowtrain.trace.wire import Codes
 from slowtrain.values import dataclass
 
@@ -271,7 +271,7 @@ def _eager_work_ms(lines: list[_Rows], window: _Bounds) -> float:
         return 0.0
     usual = int(np.bincount(count[count > 0]).argmax())
     table = np.array([ms[order][step == i] for i in np.flatnonzero(count == usual)])
-    each = np.percentile(table, 25, axis=0)
+    each = np.array([quantile(column, 0.25) for column in table.T])
     return float(np.maximum(each - halfway(each), 0.0).sum())
 
 

@@ -1,7 +1,7 @@
-"""Which numbers there are, and the one in the middle: as NumPy tells, without its masked arrays.
+"""Which numbers there are, the one in the middle, and quantiles: as NumPy tells, without its masked arrays.
 
-``np.unique`` and ``np.median`` ask whether they were given such arrays, and the first question imports them: that takes
-longer than any module of ours.
+``np.unique``, ``np.median`` and ``np.quantile`` ask whether they were given such arrays, and the first question imports
+them: that takes longer than any module of ours.
 """
 
 from __future__ import annotations
@@ -28,3 +28,18 @@ def halfway(values: ArrayLike) -> np.float64:
     if np.isnan(parted[-1]):  # sorted to the end
         return np.float64("nan")
     return np.float64(parted[first : half + 1].mean())
+
+
+def quantile(values: ArrayLike, share: float) -> np.float64:
+    """``np.quantile`` of all values, between two of them in proportion: NaN where one is, and where there are none."""
+    given = np.asarray(values, dtype=np.float64).ravel()
+    if not len(given):
+        return np.float64("nan")
+    at = share * (len(given) - 1)
+    low = int(at)
+    parted = np.partition(given, (low, min(low + 1, len(given) - 1), len(given) - 1))
+    if np.isnan(parted[-1]):
+        return np.float64("nan")
+    below, above, part = parted[low], parted[min(low + 1, len(given) - 1)], at - low
+    # From the nearer of the two, as NumPy does: the last digit is the same.
+    return np.float64(below + (above - below) * part if part < 0.5 else above - (above - below) * (1 - part))

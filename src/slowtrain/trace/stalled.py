@@ -12,7 +12,7 @@ from slowtrain.model import SAID, Category, Place
 from slowtrain.trace import Bools, Floats, Ints, Spans, Trace, intervals, lengthening, loop, stopped, trend
 from slowtrain.trace.filling import fill
 from slowtrain.trace.host import in_windows, logs, main_thread, sampled_places, saves
-from slowtrain.trace.ordered import halfway
+from slowtrain.trace.ordered import halfway, quantile
 from slowtrain.values import dataclass
 
 # Times the median of the steps around. Noise with a logarithmic spread of a half, which is wide for steps, gets there
@@ -112,7 +112,7 @@ def _usual(trace: Trace) -> tuple[Floats, Floats]:
     parts = np.array_split(plain, min(AROUND, max(len(plain) // 50, 1)))
     at = np.array([float(p.mean()) for p in parts])
     median = np.array([float(halfway(ms[p])) for p in parts])
-    lower, upper = np.quantile(ms[plain], (0.25, 0.75))
+    lower, upper = (quantile(ms[plain], share) for share in (0.25, 0.75))
     usual = np.interp(np.arange(len(ms)), at, median)
     return usual, np.maximum(LONG * usual, usual + SPREADS * float(upper - lower))
 

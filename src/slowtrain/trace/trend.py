@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from slowtrain.trace import Bools, Floats, Ints, Steps, Trace
-from slowtrain.trace.ordered import halfway, unique
+from slowtrain.trace.ordered import halfway, quantile, unique
 from slowtrain.values import dataclass
 
 LEAST_STEPS = 100  # plain steps: fewer make no stretches whose medians say something
@@ -205,7 +205,7 @@ def by_epoch(steps: Steps) -> Growth | None:
     mean, at = (np.bincount(place, values[told])[1:] / count[1:] for values in (steps.ms, numbers(steps)))
     a, b = np.triu_indices(len(mean), 1)
     slopes = (mean[b] - mean[a]) / (at[b] - at[a])
-    slope, low, high = (float(q) for q in np.quantile(slopes, (0.5, 0.025, 0.975)))
+    slope, low, high = (float(quantile(slopes, share)) for share in (0.5, 0.025, 0.975))
     first, last = float(at[0]), float(at[-1])
     middle = float(halfway(mean - slope * at))
     n = len(mean)

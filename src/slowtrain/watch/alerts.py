@@ -16,7 +16,7 @@ from slowtrain.model import Category, Signal
 from slowtrain.model.frame import Alert, State
 from slowtrain.report import wording
 from slowtrain.trace.names import is_loss
-from slowtrain.trace.ordered import halfway
+from slowtrain.trace.ordered import halfway, quantile
 from slowtrain.values import dataclass
 from slowtrain.watch.examining import Told
 from slowtrain.watch.sight import Sight
@@ -94,7 +94,7 @@ def slower_steps(sight: Sight) -> Alert | None:
     if first.sum() < LEAST_BINS or last.sum() < LEAST_BINS or (first & last).any():
         return None
     before, after = _median(median[first], turns[first]), _median(median[last], turns[last])
-    apart = float(np.quantile(median[last], 0.1)) > float(np.quantile(median[first], 0.9))
+    apart = float(quantile(median[last], 0.1)) > float(quantile(median[first], 0.9))
     if before <= 0 or after < SLOWER * before or not apart:
         return None
     says = (

@@ -21,7 +21,7 @@ from slowtrain.model.frame import Curve, Frame, Gpu, Machine, State, StepTime
 from slowtrain.trace import Steps, Trace, attribution, build, recording, steps
 from slowtrain.trace.history import History
 from slowtrain.trace.live import Follower
-from slowtrain.trace.ordered import halfway
+from slowtrain.trace.ordered import halfway, quantile
 from slowtrain.values import dataclass
 from slowtrain.watch import progress
 
@@ -191,7 +191,7 @@ class Looking:
         return StepTime(
             now_ms=float(halfway(steady)) if len(steady) else None,
             run_ms=history.quantile_ms(0.5),
-            slow_ms=float(np.percentile(steady, 95)) if len(steady) else None,
+            slow_ms=float(quantile(steady, 0.95)) if len(steady) else None,
             samples_per_s=rate,
             over_run=_curve(history.curve_ms(first, now_ns, POINTS), first - start, now_ns - start),
             lately=_curve(history.curve_ms(since, now_ns, POINTS), since - start, now_ns - start),

@@ -18,7 +18,7 @@ from slowtrain.source.reading.recorded import by_hand, text_of
 from slowtrain.source.spots.compute import walked
 from slowtrain.source.spots.host import fits as spotted
 from slowtrain.trace import Trace, batching, work
-from slowtrain.trace.ordered import halfway
+from slowtrain.trace.ordered import halfway, quantile
 from slowtrain.values import dataclass
 from slowtrain.whatif import Remedy, Stretch
 
@@ -292,7 +292,7 @@ def _fit(trace: Trace, size: float) -> _Fit | None:
     if trace.kernels is not None and trace.kernels.by_name:
         ops = work.ops(trace.kernels)
         total = sum(o.ms for o in ops) or 1.0
-        floor = min(float(np.quantile([o.ms / o.count for o in ops if o.count], 0.25)), START_MS)
+        floor = min(float(quantile([o.ms / o.count for o in ops if o.count], 0.25)), START_MS)
         own = [o for o in ops if not o.update]
         products = [o for o in own if o.matmul]
         # What the least of the ops takes is its start, whatever its size.
