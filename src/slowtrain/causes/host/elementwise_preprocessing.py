@@ -3,13 +3,13 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.model import Edit, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits, trees
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import framing, layercalls, lettered, tabled, vectorising
@@ -47,13 +47,6 @@ JOINING = frozenset("concatenate append vstack hstack row_stack column_stack dst
 FILES = frozenset(
     "open read_csv load imread read read_file imread_collection urlopen load_img glob write write_file save savez "
     "savez_compressed savetxt imwrite imsave dump to_csv tofile encode_png encode_jpeg TFRecordWriter".split()
-)
-# What is done to all elements at once where the loop is of a form that is known.
-AT_ONCE = (
-    (Effect.EQUIVALENT, "transform all frames of a signal at once, not one after the other", framing.framed),
-    (Effect.EXACT, "compare all letters with the alphabet at once", lettered.at_once),
-    (Effect.EXACT, "mark the columns of all letters at once", tabled.at_once),
-    (Effect.EQUIVALENT, "call the layer once for all elements", layercalls.for_all),
 )
 
 
@@ -120,7 +113,7 @@ class ElementwisePreprocessing(Cause):
             if found is not None:
                 yield Prescription("edit", Effect.EXACT if found.exact else Effect.EQUIVALENT, says, edits=found.edits)
                 return
-        for effect, does, cure in AT_ONCE:
+        for effect, does, cure in _at_once():
             made = measured.first(trace, evidence.where, cure)
             if made:
                 yield Prescription("edit", effect, does, edits=made)
@@ -389,3 +382,13 @@ def _of_arrays(trace: Trace, place: Place, ms: Floats) -> bool:
 
 def _late(trace: Trace, ms: Floats) -> bool:
     return float(ms.mean()) >= LATE * sample_ms(trace)
+
+
+def _at_once() -> tuple[tuple[Effect, str, Callable[[Source, int], list[Edit]]], ...]:
+    """What is done to all elements at once where the loop is of a form that is known."""
+    return (
+        (Effect.EQUIVALENT, "transform all frames of a signal at once, not one after the other", framing.framed),
+        (Effect.EXACT, "compare all letters with the alphabet at once", lettered.at_once),
+        (Effect.EXACT, "mark the columns of all letters at once", tabled.at_once),
+        (Effect.EQUIVALENT, "call the layer once for all elements", layercalls.for_all),
+    )

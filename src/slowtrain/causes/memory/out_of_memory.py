@@ -9,9 +9,6 @@ from typing import Any
 import numpy as np
 
 from slowtrain.causes import Cause
-from slowtrain.dumps import exhaustion
-from slowtrain.dumps.brief import brief
-from slowtrain.dumps.reading import Reader
 from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
 from slowtrain.trace import Event, Trace
@@ -143,6 +140,10 @@ def _told(trace: Trace, failure: Event | None) -> Mapping[str, Any] | None:
     if failure is None:
         return None
     words = str(failure.data.get("says") or "")
+    from slowtrain.dumps import exhaustion  # what reads logs has many patterns, and few runs end like this
+    from slowtrain.dumps.brief import brief
+    from slowtrain.dumps.reading import Reader
+
     reader = Reader()
     reader.feed(f"{failure.name}: {words}\n".encode("utf-8", "replace"))
     reader.close()

@@ -9,7 +9,6 @@ from slowtrain.source import FUNCTIONS, Source, kept
 from slowtrain.source.reading import finding
 from slowtrain.source.reading.abstract import machine
 from slowtrain.source.reading.abstract.events import Event, Loop
-from slowtrain.source.reading.abstract.machine import events
 
 FEW = 5  # turns in which nothing is done often
 # Of variables, without a tape: a step whose gradients are written out.
@@ -22,7 +21,7 @@ BY_HAND = frozenset({".apply", ".assign", ".assign_sub", ".assign_add"})  # wher
 @kept(4)
 def steps(source: Source) -> tuple[Event, ...]:
     """The calls that move a model's weights, and later ones of the tf.functions around them."""
-    every = events(source)
+    every = machine.events(source)
     taped = {finding.function(source, e.node) for e in every if e.name == "tensorflow.GradientTape"}
     moving = [
         e
@@ -113,7 +112,8 @@ def goes_on(source: Source) -> bool:
 
 
 def _fits(source: Source) -> Iterator[Event]:
-    return (e for e in events(source) if e.name == ".fit" and e.given.get("epochs", 3).known not in (None, 1))
+    seen = machine.events(source)
+    return (e for e in seen if e.name == ".fit" and e.given.get("epochs", 3).known not in (None, 1))
 
 
 def _of_hooks(event: Event, loop: Loop) -> bool:
