@@ -12,12 +12,12 @@ run`` records already they record nothing again, and say so; alerts and metrics 
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from slowtrain.errors import InputError
 from slowtrain.model import Checkup
 from slowtrain.model.frame import Alert, Frame
+from slowtrain.values import dataclass
 
 if TYPE_CHECKING:
     from slowtrain.capture.session import Session
@@ -78,7 +79,7 @@ class Run:
 
         trace = build.load(self.folder)
         found = checkup(trace, diagnose.examine(trace), folder=self.folder)
-        return Shown(**{f.name: getattr(found, f.name) for f in fields(found)})
+        return Shown(**{f.name: getattr(found, f.name) for f in dataclasses.fields(found)})
 
     def report(self, *, width: int = 80) -> str:
         """The report as text."""
@@ -103,7 +104,7 @@ class Run:
         return f"<slowtrain recording {self.folder}>"
 
 
-@dataclass
+@dataclasses.dataclass
 class Outputs:
     """What is told of a recording while it is made; all of it optional."""
 
