@@ -47,7 +47,7 @@ HIDDEN = {
 # What they read when they were new is in docs/lint.md.
 MISSED = frozenset(
     "abbey_charters amphora_volumes avalanche_slopes beamline_run bird_clips bookplate_pairs bud_break "
-    "carillon_bells catalyst_yields cheque_signatures chess_endgames claim_letters claims_severity "
+    "carillon_bells catalyst_yields chess_endgames claim_letters claims_severity "
     "cough_screening crate_digger credit_columns cycling_fatigue energy_load_lstm ferry_delays flea_market "
     "football_xg_mining furnace_stream gecko_toes greenhouse_vents gridworld_ppo harbour_traffic heraldry_shields "
     "labyrinth_agent leaf_press lift_sensors loom_tension loom_weave mammo_contrast marimba_rolls mead_tasting "

@@ -9,6 +9,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures.numerics import finite, repairs
+from slowtrain.source.reading import shown
 from slowtrain.source.reading.recorded import texts_of
 from slowtrain.source.spots.numerics import logarithms, pairs, roots
 from slowtrain.source.spots.numerics import numbers as spotted
@@ -84,11 +85,14 @@ class NonfiniteLoss(Cause):
             return None
         left = max(1 - found[0] / trace.run_ms, 0.0) if trace.run_ms else 0.0
         fits = [e.place for e in trace.events_of("loop") if e.name == "fit" and e.start_ms <= found[0] and e.place]
-        place = _origin_place(trace) or (fits[-1] if fits else trace.steps.place)
+        origin = _origin_place(trace)
+        place = origin or (fits[-1] if fits else trace.steps.place)
+        says = f"{found[1]}; {left:.0%} of the run came after"
+        suspects = () if origin else tuple(suspect for suspect, _ in self._suspects(trace))[:2]
+        if suspects:
+            says += "; the op is not known, but a line of the script can make it"
         return Evidence(
-            f"{found[1]}; {left:.0%} of the run came after",
-            {**found[2], "run_after_share": left},
-            (place,) if place else (),
+            says, {**found[2], "run_after_share": left}, shown.together(suspects, (place,) if place else ())
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -98,12 +102,21 @@ class NonfiniteLoss(Cause):
         origin = (_check(trace) or {}).get("origin")
         if origin:
             yield Prescription("advice", Effect.CHANGES_TRAINING, _repair(origin))
+        cure = None if origin else next((spot.prescription for _, spot in self._suspects(trace)), None)
+        if cure is not None:
+            yield cure
         cures = [finite.kept(text) for text in texts_of(trace)]
         says, changed = next((cure for cure in cures if cure[1]), (finite.SAYS, ()))
-        if changed or not origin:  # where the op is known, what is usual for others is no advice
+        known = bool(origin or (cure is not None and cure.edits))
+        if not known or (changed and cure is None):  # where the op is known, what is usual for others is no advice
             yield Prescription("edit" if changed else "advice", Effect.CHANGES_TRAINING, says, edits=changed)
         if not origin:
             yield Prescription("advice", Effect.EXACT, _not_named(trace))
+
+    def _suspects(self, trace: Trace) -> list[tuple[Place, Spot]]:
+        """Where no step was run again, the text may show what makes it."""
+        texts = list(texts_of(trace))
+        return [(Place(text.file, spot.start[0]), spot) for text in texts for spot in self.spot(text)]
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Logarithms without a floor, losses that take logits for probabilities or the reverse, numbers too small."""

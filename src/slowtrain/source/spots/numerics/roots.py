@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import Source, trees
+from slowtrain.source import FUNCTIONS, Source, kept, trees
 from slowtrain.source.cures.numerics import finite
 from slowtrain.source.reading import finding, index, values, visible
 
@@ -78,10 +78,25 @@ def _difference(source: Source, node: ast.expr) -> bool:
 
 
 def _trained(source: Source, call: ast.Call) -> bool:
-    """Whether gradients go through it: in a layer's ``call``, or in a function that is given as a loss."""
+    """Whether gradients go through it: in a layer's ``call``, a function that is given as a loss, or under a tape."""
     function = finding.function(source, call)
     if function is None:
         return False
     if function.name == "call" and isinstance(finding.parents(source).get(function), ast.ClassDef):
         return True
-    return visible.is_loss(source, function.name)
+    return visible.is_loss(source, function.name) or function.name in _taped(source)
+
+
+@kept(2)
+def _taped(source: Source) -> frozenset[str]:
+    """Names that are called under a tape, and in functions of the file that are called so."""
+    tapes: list[ast.AST] = [n for n in index.nodes(source, ast.With) if isinstance(n, ast.With) and finding.is_tape(n)]
+    functions = {n.name: n for n in index.nodes(source, *FUNCTIONS) if isinstance(n, FUNCTIONS)}
+    found: set[str] = set()
+    todo = tapes
+    while todo:
+        calls = (n for n in trees.walk(todo.pop()) if isinstance(n, ast.Call))
+        new = {finding.called(n) for n in calls} - found
+        found |= new
+        todo += [functions[name] for name in new if name in functions]
+    return frozenset(found)
