@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slowtrain.trace import consumed
+from slowtrain.trace import Steps, consumed
 from slowtrain.trace.drawn import drawn
 
 
-def steps(every: int, count: int = 200):
+def steps(every: int, count: int = 200) -> Steps:
     """Steps of 2 ms, each ``every`` of which takes 200."""
     found = drawn(f"step 1\ndevice k\n@repeat {count}").steps
     ms = np.where(np.arange(count) % every == every - 1, 200.0, 2.0)

@@ -39,8 +39,8 @@ def pipelines(raw: Recording, found: Steps) -> list[Pipeline]:
     result = []
     for number, several in merged.items():
         gaps = [_gaps_us(one.read, found) for one in several]
-        read = [([c for _, c in one.read], _usual_ms(column)) for one, column in zip(several, gaps, strict=True)]
-        whole = passes.counted(counters.watched(plans.get(number, ()), read, by_keras[number]), times[number])
+        each = [([c for _, c in one.read], _usual_ms(column)) for one, column in zip(several, gaps, strict=True)]
+        whole = passes.counted(counters.watched(plans.get(number, ()), each, by_keras[number]), times[number])
         far = _far_ms(np.concatenate(gaps), found)
         result.append(replace(whole, far_gap_ms=far, course=course.read(whole, several)))
     result += [Pipeline(plan) for number, plan in plans.items() if number not in merged]
