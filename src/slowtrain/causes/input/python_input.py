@@ -343,11 +343,8 @@ def _kind(
     pipe = trace.pipeline
     epochs = caching.passes(trace, pipe) if pipe else 1
     random = any((text := text_of(trace, p.file)) is not None and text.random_at(p.line) for p in where[:2])
-    generated = (
-        pipe is None
-        or any(n.name == "Generator" for n in pipe.nodes)
-        or any("python" in w.detail for w in pipe.written)
-    )
+    generated = pipe is None or any(n.name == "Generator" for n in pipe.nodes)
+    generated = generated or (pipe is not None and any("python" in w.detail for w in pipe.written))
     ready = min(calls * feeding.READ_US / 1e3 / ms, 1.0)
     if calls >= quicker.SAMPLES and generated and not random:
         return "samples", ready, 1.0
