@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from slowtrain.trace import kernels
+from slowtrain.trace.drawn import drawn
+from slowtrain.trace.feeding import op_ms
 
 from .messages import entry, event, nested, number, space
 
@@ -66,3 +69,29 @@ def test_data_sets_that_are_made_for_elements_are_counted_where_they_begin(tmp_p
     found = kernels.read([kernels.Window(path, 0.0, 0.0, steps, steps + 10.0)])
     assert found is not None
     assert found.by_input == {"BatchDatasetV2": pytest.approx((0.32, 32.0))}
+
+
+@pytest.mark.parametrize(("calls", "expected"), [(0, None), (64, 0.0)], ids=["the buffer was full", "too short"])
+def test_a_window_in_which_no_function_of_the_input_ran_says_nothing_of_its_ops(
+    tmp_path: Path, calls: int, expected: float | None
+) -> None:
+    """Of a shuffle that holds the whole epoch: the steps of a window drain it, and nothing is mapped meanwhile."""
+    computing = line(1, "python/1", event(1, 12 * MS, 4 * MS))
+    mapping = [event(9, 12 * MS + i * MS // 10, MS // 100) for i in range(calls)]
+    path = tmp_path / "w.pb"
+    named = entry(4, 9, "InstantiatedCapturedFunction::RunAsync#id=7#")
+    path.write_bytes(space(computing, line(2, "tf_data_iterator_resource/2", *mapping), more=named))
+    steps = np.array([10.0, 20.0])
+    found = kernels.read([kernels.Window(path, 0.0, 0.0, steps, steps + 10.0)])
+    assert found is not None
+    assert found.input_calls == calls / 2
+    trace = drawn("""
+    step    1111111111
+    input   iiiiiii...
+    device  .......kkk
+    @pipeline Slices ms=0.1 elements=16 > ParallelMapV2 ms=4 elements=16 parallelism=2 line=12
+    detail={"ops":{"Mul":150}} > Batch ms=0.1
+    """)
+    assert trace.pipeline is not None
+    (node,) = (n for n in trace.pipeline.nodes if n.family == "Map")
+    assert op_ms(replace(trace, kernels=found), node) == expected

@@ -126,6 +126,8 @@ def op_ms(trace: Trace, node: Node, only: frozenset[str] | None = None) -> float
         return None
     mine, seen = _profiled(deep, node.written)
     if seen <= 0:
+        if deep.input_calls == 0:  # a buffer had been filled before
+            return None
         unseen = 1e3 * node.ms > UNSEEN_US * sum(node.written.ops.values()) * calls(pipe, node)
         return None if unseen else 0.0
     each = sum(ms for t, (ms, _) in mine.items() if only is None or t in only) / seen

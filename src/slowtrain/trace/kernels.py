@@ -96,7 +96,8 @@ def of(
     by_input, _ = _tables((_ops_of(r) for r, is_op in feeding if is_op is not None), steps)
     if not by_input:  # a large buffer is filled before the steps that drain it
         by_input, _ = _tables((_ops_of(r) for r, is_op in feeding if is_op is None), steps)
-    by_input = _begun([r for r, is_op in feeding if is_op is False], steps) | by_input
+    beside = [r for r, is_op in feeding if is_op is False]
+    by_input = _begun(beside, steps) | by_input
     calls = _sum(other, lambda t: t.startswith(names.EAGER_LOCAL) and names.eager_op(t) is None)
     runs = _sum(other, lambda t: t == names.EAGER_RUN)
     eager = _count(other, lambda t: names.eager_op(t) is not None) or _jax_singly(other, steps)
@@ -116,6 +117,7 @@ def of(
         _bars(lines, bounds),
         _eager_work_ms(other, bounds),
         by_input=by_input,
+        input_calls=_count(beside, lambda t: t.startswith(names.ITERATOR_NEXT_FUNCTION)) / steps,
     )
 
 
