@@ -21,6 +21,7 @@ RANKS = {
     "errors": 0,
     "figures": 0,
     "values": -1,
+    "patterns": -1,
     "files": 1,
     "dumps": 3,
     "trace": 2,

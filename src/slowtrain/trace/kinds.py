@@ -7,7 +7,8 @@ characters from its second field on; so neither JSON nor any text can be one.
 from __future__ import annotations
 
 import codecs
-import re
+
+from slowtrain.patterns import late
 
 HEAD_BYTES = 4096
 WANTED = "give a *.xplane.pb, or the log folder that holds it"
@@ -22,17 +23,17 @@ _MAGIC = (
     (b"BZh", "compressed with bzip2; unpack it first"),
     (b"\x7fELF", "a program"),
 )
-_PICKLE = re.compile(rb"\x80[\x02-\x05](?:\x95|[}\](cq])")
-_CHECKPOINT = re.compile(r"\.(?:data-\d{5}-of-\d{5}|index)$")
-_SAVED_MODEL = re.compile(r"^(?:saved_model|keras_metadata|fingerprint)\.pb$")
-_TRACE_VIEWER = re.compile(r"\.trace\.json(?:\.gz)?$")
+_PICKLE = late(rb"\x80[\x02-\x05](?:\x95|[}\](cq])")
+_CHECKPOINT = late(r"\.(?:data-\d{5}-of-\d{5}|index)$")
+_SAVED_MODEL = late(r"^(?:saved_model|keras_metadata|fingerprint)\.pb$")
+_TRACE_VIEWER = late(r"\.trace\.json(?:\.gz)?$")
 # What TensorBoard's profiler caches beside the profile, by the tools' names.
-_ANALYSIS = re.compile(
+_ANALYSIS = late(
     r"(?:overview_page|input_pipeline\w*|(?:tensorflow|kernel|op)_stats\w*|memory_profile|memory_viewer|hlo_proto|"
     r"hlo_stats|pod_viewer|tf_data_bottleneck_analysis|podcapture|roofline_model|trace_viewer\w*)\.pb$"
 )
 _NO_WIRE_TYPE = (6, 7)
-_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_CONTROL = late(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 
 def other(head: bytes, name: str) -> str | None:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import re
 
+from slowtrain.patterns import late
+
 # ---- planes ---------------------------------------------------------------------------------------------------
 
 HOST_PLANE = "/host:CPU"  # threads of the host with their TraceMe spans [S C V J T]
@@ -27,7 +29,7 @@ DEVICE_PLANES = (GPU_PLANE, TPU_PLANE, CUSTOM_PLANE)
 
 # ---- lines of a device plane ----------------------------------------------------------------------------------
 
-STREAM_LINE = re.compile(r"Stream #(\d+)(?:\((.*)\))?")  # "Stream #134(Compute)", "Stream #16(Kernel)" [V J]
+STREAM_LINE = late(r"Stream #(\d+)(?:\((.*)\))?")  # "Stream #134(Compute)", "Stream #16(Kernel)" [V J]
 STEPS_LINE = "Steps"  # [S V]
 MODULES_LINE = "XLA Modules"  # one event an XLA program run [S T]
 XLA_OPS_LINE = "XLA Ops"  # [S T]
@@ -95,8 +97,8 @@ ITERATOR = "Iterator::"  # + path of stages from the root, "Iterator::Root::Pref
 MAKE_ITERATOR = "MakeIterator::"  # + op type of a data set that is begun, one made for an element included [C 2.21]
 ITERATOR_NEXT_FUNCTION = "InstantiatedCapturedFunction::"  # the user's function in map, filter, …
 # Stages whose index counts elements or epochs; in others (Zip, Concatenate) it tells inputs apart. [C]
-COUNTING_STAGE = re.compile(r"((?:Interleave|FlatMap|Repeat|Window)\w{0,20})\[\d+\]")
-EPOCH_STAGE = re.compile(r"Repeat\w{0,20}\[(\d{1,9})\]")
+COUNTING_STAGE = late(r"((?:Interleave|FlatMap|Repeat|Window)\w{0,20})\[\d+\]")
+EPOCH_STAGE = late(r"Repeat\w{0,20}\[(\d{1,9})\]")
 MULTI_DEVICE = "MultiDeviceIterator"  # in names of ops: a device's data set only copies from the one on the host [V]
 PRODUCE_SUFFIX, CONSUME_SUFFIX = "Produce", "Consume"  # PrefetchProduce, MapAndBatchConsume …, flows by element_id
 
@@ -104,98 +106,96 @@ PRODUCE_SUFFIX, CONSUME_SUFFIX = "Produce", "Consume"  # PrefetchProduce, MapAnd
 ALLOCATE, FREE = "MemoryAllocation", "MemoryDeallocation"
 
 # Calls of the driver on a host thread; correlation_id leads to the kernel or the copy. [V J]
-HOST_LAUNCHES = re.compile(r"KernelLaunch|cu(?:da)?Launch|hip(?:Ext)?(?:Module)?Launch|cu(?:da)?GraphLaunch")
-HOST_SYNCS = re.compile(r"(?:cu(?:da)?|hip)(?:Stream|Event|Device|Ctx)(?:Synchronize|Query)|BlockHostUntilDone")
+HOST_LAUNCHES = late(r"KernelLaunch|cu(?:da)?Launch|hip(?:Ext)?(?:Module)?Launch|cu(?:da)?GraphLaunch")
+HOST_SYNCS = late(r"(?:cu(?:da)?|hip)(?:Stream|Event|Device|Ctx)(?:Synchronize|Query)|BlockHostUntilDone")
 
 # JAX. [J T]
 PJIT_CALL = "PjitFunction("  # + the function's name and ")"
 JAX_TRAINING = frozenset({"train_step", "one_train_step", "train_function"})  # Keras's on JAX [C], people's
-PJRT_EXECUTE = re.compile(r"PJRT_LoadedExecutable_Execute|(?:PjRt|Tfrt)\w*LoadedExecutable::Execute|ExecuteReplicated")
-COMPILE = re.compile(r"backend_compile|\w+Compiler::Compile|XlaCompile|compile_or_get_cached")
+PJRT_EXECUTE = late(r"PJRT_LoadedExecutable_Execute|(?:PjRt|Tfrt)\w*LoadedExecutable::Execute|ExecuteReplicated")
+COMPILE = late(r"backend_compile|\w+Compiler::Compile|XlaCompile|compile_or_get_cached")
 PYTHON_CALL = "$"  # a frame of the Python tracer: "$file.py:29 function"
-PYTHON_FRAME = re.compile(r"\$([^:]+\.py):(\d+) (.*)")  # of a function that is not built in
+PYTHON_FRAME = late(r"\$([^:]+\.py):(\d+) (.*)")  # of a function that is not built in
 # Frames in which a thread only waits for another: what the others do meanwhile is the reason. [C, CPython's own names]
-WAITING_FRAME = re.compile(
+WAITING_FRAME = late(
     r"\$(?:threading\.py:\d+ (?:wait\w*|join|_wait_for_tstate_lock|__enter__|acquire)|queue\.py:\d+ (?:get|put)|"
     r"_base\.py:\d+ result|connection\.py:\d+ (?:recv\w*|poll|_poll|wait)|selectors\.py:\d+ select|"
     r"(?:<unknown>|\w+) (?:acquire|wait|select|poll|sleep))\b"
 )
 # Files of Keras between a step and the user's data: in the first, the user's code is called. [C, source of Keras 3.15]
-DATA_ADAPTER = re.compile(r"\$(?:py_dataset|generator_data|torch_data_loader|grain_dataset)_adapter\.py:")
-KERAS_DATA = re.compile(
+DATA_ADAPTER = late(r"\$(?:py_dataset|generator_data|torch_data_loader|grain_dataset)_adapter\.py:")
+KERAS_DATA = late(
     r"\$(?:\w+_adapter|data_adapter\w*|epoch_iterator|trainer|tree_api|optree_impl|ops|core|tensor_shape|threading|queue)\.py:"
 )
 
 # Keras' own loop on JAX hands each batch to the device. [C, source of Keras 3.15]
-KERAS_FEEDS = re.compile(r"\$trainer\.py:\d+ (?:_distribute_data|_one_batch_ahead_iterator|_get_distributed_iterator)")
+KERAS_FEEDS = late(r"\$trainer\.py:\d+ (?:_distribute_data|_one_batch_ahead_iterator|_get_distributed_iterator)")
 
 # A program's call of Python in the midst of it: its arguments cross to the host, its results back. [H]
-HOST_CALLBACK = re.compile(
-    r"^(?:pure_callback|io_callback|debug_callback|xla(?:_ffi)?_python_\w{0,20}callback)(?:[._]\d+)?$"
-)
+HOST_CALLBACK = late(r"^(?:pure_callback|io_callback|debug_callback|xla(?:_ffi)?_python_\w{0,20}callback)(?:[._]\d+)?$")
 # A call of a program, and in it where its kernels are launched: before that it waits for its arguments to be there. [H]
-PJRT_CALL = re.compile(r"^\[\d+\] PjRt\w*::Execute$")
-PJRT_LAUNCHING = re.compile(r"^\[\d+\] GpuExecutable::ExecuteThunks$")
+PJRT_CALL = late(r"^\[\d+\] PjRt\w*::Execute$")
+PJRT_LAUNCHING = late(r"^\[\d+\] GpuExecutable::ExecuteThunks$")
 PJRT_CALLBACK = "ThenExecuteCallback"  # + ":" and what is called when a stream has come so far: no op of that name [H]
 PJRT_POOL = "pjrt_async_work_runner"  # threads that copy arguments, among other things [H]
 
 # ---- kinds of copies, on streams and as host calls [S O V J] ----------------------------------------------------
 
-COPY = re.compile(
+COPY = late(
     r"(?i)^(?:mem(?:cpy)?|um_bytes_transfer_)(?P<kind>h(?:to|2)d|d(?:to|2)h|d(?:to|2)d|h(?:to|2)h|p(?:to|2)p|other)|"
     r"__amd_rocclr_copyBuffer"
 )  # um_: pages of unified memory; other: to and from arrays [U]
-MEMSET = re.compile(r"(?i)^memset|__amd_rocclr_fillBuffer")
+MEMSET = late(r"(?i)^memset|__amd_rocclr_fillBuffer")
 # What the profiler writes among a stream's kernels that is no work of the device: how long memory was held, faults and
 # marks of unified memory, its own overhead, after which it names the whole line. [U]
-NO_WORK = re.compile(
+NO_WORK = late(
     r"Memory (?:array|device(?:_static)?|managed(?:_static)?|pageable|pinned|unknown)|UM_(?!BYTES_TRANSFER_)\w+|"
     r"COMPILER|BUFFER_FLUSH|INSTRUMENTATION|RESOURCE|<UNKNOWN>"
 )
 OVERHEAD_LINE = "CUPTI overhead"
-COLLECTIVE = re.compile(r"(?i)nccl|rccl|all-?reduce|all-?gather|reduce-?scatter|all-?to-?all")
+COLLECTIVE = late(r"(?i)nccl|rccl|all-?reduce|all-?gather|reduce-?scatter|all-?to-?all")
 
 # ---- what the host does while a device waits: the first pattern that matches a span's name gives the reason ------
 # Frames of the Python tracer read "$file.py:line function" and "$module function"; a reason that they give is that of
 # the innermost such frame. [C J T], and sources of Keras 3.15 and JAX 0.8 for their own file and function names
 
 HOST_REASONS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("compile", re.compile(
+    ("compile", late(
         r"backend_compile|\w+Compiler::(?:Compile|RunBackend|RunHloPasses)|XlaCompile|compile_or_get_cached|"
         r"EagerCompile|^tf\.function-graph_building|TraceContext::Trace|FunctionDef::Optimize|MetaOptimizer|GraphConstructor|"
         r"\$(?:pjit|pxla|mlir|compiler|partial_eval|dispatch)\.py:\d+ (?:_create_pjit_jaxpr|trace_to_jaxpr\w*|"
         r"lower\w*|_?compile\w*|_cached_lower\w*|backend_compile\w*|compile_or_get_cached)|"
         r"\$(?:function_type_utils|func_graph|tracing_compilation|concrete_function)\.py:\d+ "
         r"\w*(?:trace|func_graph_from)\w*")),
-    ("input", re.compile(
+    ("input", late(
         r"Iterator(?:GetNext|GetNextAsOptional|GetNextSync)?Op::DoCompute|IteratorGetNext(?:AsOptional)?Op::DoCompute|"
         r"MultiDeviceIteratorGetNextFromShard|^Iterator::|EagerLocalExecute: (?:IteratorGetNext|OptionalFromValue)|"
         r"\$\w+\.py:\d+ (?:__next__|_next_internal|get_next|_?get_iterator|get_jax_iterator|get_numpy_iterator|"
         r"enumerate_epoch|next_batch)|\$builtins next\b")),
-    ("sync", re.compile(
+    ("sync", late(
         r"(?:cu(?:da)?|hip)(?:Stream|Event|Device|Ctx)Synchronize|BlockHostUntil(?:Done|Ready)|BlockUntilReady|"
         r"PjRt\w*Buffer::(?:Await|ToLiteral)|\w*::ToLiteral(?:Sync)?\b|TransferFromDevice\b|"
         r"^np\.asarray\(jax\.Array\)|"
         r"\$array\.py:\d+ (?:_value|__array__|__float__|__int__|__bool__|item|block_until_ready)|block_until_ready|"
         r"\$\w+\.py:\d+ (?:numpy|_numpy|convert_to_numpy)$|TFE_TensorHandleResolve")),
-    ("d2h", re.compile(r"(?i)^(?:cu(?:da)?|hip)?mem(?:cpy)?D(?:to|2)H|CopyGPUTensorToCPU|GPU to CPU")),
-    ("h2d", re.compile(
+    ("d2h", late(r"(?i)^(?:cu(?:da)?|hip)?mem(?:cpy)?D(?:to|2)H|CopyGPUTensorToCPU|GPU to CPU")),
+    ("h2d", late(
         r"(?i)^(?:cu(?:da)?|hip)?mem(?:cpy)?H(?:to|2)D|CopyCPUTensorToGPU|CPU to GPU|TransferToDevice|"
         r"BufferFromHost|batched_device_put|\$\w+\.py:\d+ (?:device_put|_batched_device_put_impl|shard_device_array)|"
         r"LinearizeHostBuffer|H2D Dispatch|^DevicePut$|CopyRawHostToDevice")),
-    ("allocation", re.compile(r"(?:cu(?:da)?|hip)(?:Mem)?(?:Malloc|Alloc|Free)\w*|BFCAllocator")),
-    ("callback", re.compile(
+    ("allocation", late(r"(?:cu(?:da)?|hip)(?:Mem)?(?:Malloc|Alloc|Free)\w*|BFCAllocator")),
+    ("callback", late(
         r"\$\w+\.py:\d+ on_(?:train_|test_|predict_)?(?:batch|epoch|begin|end)\w*|CallbackList")),
-    ("eager", re.compile(r"^EagerLocalExecute: (?!__inference_|__forward_|__backward_)|TFE_Py_FastPathExecute_C")),
-    ("dispatch", re.compile(
+    ("eager", late(r"^EagerLocalExecute: (?!__inference_|__forward_|__backward_)|TFE_Py_FastPathExecute_C")),
+    ("dispatch", late(
         r"^ExecutorState::Process|^FunctionRun|^ExecutorPropagateOutputs|KernelLaunch|"
         r"(?:cu(?:da)?|hip(?:Ext)?(?:Module)?)(?:Launch|GraphLaunch)\w*|PjitFunction\(|PJRT_LoadedExecutable_Execute|"
         r"(?:PjRt|Tfrt)\w*LoadedExecutable::Execute|ExecuteReplicated|ThunkExecutor::Execute|GpuExecutable::|"
         r"^EagerExecute|EagerLocalExecute: __|KernelAndDeviceFunc::Run|CpuExecutable::Execute")),
-    ("python", re.compile(r"^\$")),
+    ("python", late(r"^\$")),
     # PjRt's pool waits for a buffer, inside block_until_ready or a copy to the host: so does the script, where it is in
     # nothing else. An array's own block_until_ready() has no frame. [J]
-    ("awaited", re.compile(r"^BufferSequencingEvent::Execute$")),
+    ("awaited", late(r"^BufferSequencingEvent::Execute$")),
 )  # fmt: skip
 
 
@@ -219,8 +219,8 @@ TRACED = "traced"  # FUNCTION_CALL of a call that traced: "traced-nonXla"; other
 EAGER_OP, IS_FUNCTION = "eager_op", "is_func"  # [S C]
 ELEMENT_ID, PARENT_ID, NODE_ID = "element_id", "parent_id", "id"  # of tf.data; parent_id is the outer stage's id [S C]
 NODE_NAME = "name"  # of a tf.data stage in the (optimised) graph, "fused(MapDataset:2,BatchDatasetV2:3)" [C]
-DATASET_NODE = re.compile(r"\b(\w{1,60}?Dataset)(?:V\d+)?:\d+")  # of NODE_NAME, each of those in "fused(…,…)" [C]
-ELEMENT_SHAPE = re.compile(r"\[([^\]\[]{0,200})\]|<unknown>")  # of "shapes" [C]
+DATASET_NODE = late(r"\b(\w{1,60}?Dataset)(?:V\d+)?:\d+")  # of NODE_NAME, each of those in "fused(…,…)" [C]
+ELEMENT_SHAPE = late(r"\[([^\]\[]{0,200})\]|<unknown>")  # of "shapes" [C]
 # Of a tf.data stage: shapes and types of its elements ("[?,64,64,3] [?]", "float int64"), how it runs; of the root the
 # processors that tf.data tunes itself for and the threads of its pool; of GET_NEXT the batch's bytes.
 STAGE_FACTS = (NODE_NAME, "shapes", "types", "parallelism", "autotune", "batch_size", "buffer_limit",
@@ -229,26 +229,24 @@ CORRELATION_ID = "correlation_id"  # host call to device activity [S V J]
 KERNEL_DETAILS = "kernel_details"  # "regs:… shm:… grid:… block:…" [S V J]
 MEMCPY_DETAILS = "memcpy_details"  # "size:6144 dest:4 async:1"; bytes, device [S V J]
 # The same since TensorFlow 2.6 or so: "kind_src:pageable kind_dst:device size:…"; AMD's give no kind and no size. [U J]
-COPY_BYTES, HOST_MEMORY = re.compile(r"size:(\d+)"), re.compile(r"kind_(?:src|dst):(pageable|pinned)\b")
+COPY_BYTES, HOST_MEMORY = late(r"size:(\d+)"), late(r"kind_(?:src|dst):(pageable|pinned)\b")
 TF_OP = "tf_op"  # "scope/name:Type" [S J]
 ANNOTATION = "annotation"  # of a kernel: "scope/name:Type#shape=(half[4,1];…)#", innermost last after "::" [V]
-SHAPES = re.compile(r"#shape=\(([^)#]*)\)#")  # of an op's inputs, in its annotation
-GRAPH_EDGE = re.compile(r"#edge_name=edge_\d+_([^#]*)#")  # of a copy: between ops of one graph on two devices; + op [V]
+SHAPES = late(r"#shape=\(([^)#]*)\)#")  # of an op's inputs, in its annotation
+GRAPH_EDGE = late(r"#edge_name=edge_\d+_([^#]*)#")  # of a copy: between ops of one graph on two devices; + op [V]
 NO_OP = frozenset({"", "XlaModule:", "MakeTensorFromProto"})  # where an op's name should stand, but none does [V J]
 HLO_OP, HLO_MODULE, PROGRAM_ID = "hlo_op", "hlo_module", "program_id"  # [S C J]
-COMMAND_BUFFER = re.compile(r"command_buffer(?:_\d+)?")  # HLO_OP of all kernels of one: the graph, not the op [H]
+COMMAND_BUFFER = late(r"command_buffer(?:_\d+)?")  # HLO_OP of all kernels of one: the graph, not the op [H]
 HLO_PROTO = "Hlo Proto"  # of an event's metadata in METADATA_PLANE: a program whole, xla.HloProto [S C J H]
-PROGRAM_NAME = re.compile(r".*\((\d{1,19})\)")  # of that metadata: "jit_train_step(4647)", PROGRAM_ID in brackets [H]
+PROGRAM_NAME = late(r".*\((\d{1,19})\)")  # of that metadata: "jit_train_step(4647)", PROGRAM_ID in brackets [H]
 # Ops of a TPU's program, or of one with offloading, that wait for what another op started: no computing. [T]
-XLA_WAIT = re.compile(r"^%?(?:copy|send|recv|async|slice|collective-permute)-done")
+XLA_WAIT = late(r"^%?(?:copy|send|recv|async|slice|collective-permute)-done")
 DEVICE_NAME = "gpu_device_name"  # [S]
-DEVICE_ALLOCATOR = re.compile(r"GPU_\d+_bfc")  # allocator_name of memory on a GPU [V J]
-GRAPH_LAUNCH = re.compile(r"(?:cu(?:da)?|hip)GraphLaunch")  # [S]
-GRAPH_RUN = re.compile(r"CudaGraphExec:\d+")  # a whole graph as one activity, where the profiler was told so [U]
+DEVICE_ALLOCATOR = late(r"GPU_\d+_bfc")  # allocator_name of memory on a GPU [V J]
+GRAPH_LAUNCH = late(r"(?:cu(?:da)?|hip)GraphLaunch")  # [S]
+GRAPH_RUN = late(r"CudaGraphExec:\d+")  # a whole graph as one activity, where the profiler was told so [U]
 DROPPED = "dropped_traces"  # [S]
-DROPPED_WARNING = re.compile(
-    r"(\d+) events dropped"
-)  # "Detected GPU events dropped on …: … 7 events dropped because" [U]
+DROPPED_WARNING = late(r"(\d+) events dropped")  # "Detected GPU events dropped on …: … 7 events dropped because" [U]
 # Errors that the profiler of GPUs notes in the file. [U]
 NOT_PERMITTED, NOT_THERE = "Insufficient privilege to run libcupti", "Failed to load libcupti"
 PROFILE_START, PROFILE_STOP = "profile_start_time", "profile_stop_time"  # ns since 1970, of TASK_PLANE [S C J T]
@@ -263,44 +261,44 @@ DEVICE_FACTS = ("clock_rate", "core_count", "memory_bandwidth", "memory_size", "
 # (884 Volta, 1688 and 16816 later); rocBLAS/Tensile: Cijk_…_HBH, BBS, SB after the layout.
 
 KERNEL_PRECISION = (
-    ("float8", re.compile(r"e4m3|e5m2|_f8|qgmma|nvjet(?:_sm\d+)?_qq")),
-    ("bfloat16", re.compile(r"bf16|bfloat16|Cijk_\w{1,40}?_B[BS]S?_|nvjet(?:_sm\d+)?_t[st][st]_")),
+    ("float8", late(r"e4m3|e5m2|_f8|qgmma|nvjet(?:_sm\d+)?_qq")),
+    ("bfloat16", late(r"bf16|bfloat16|Cijk_\w{1,40}?_B[BS]S?_|nvjet(?:_sm\d+)?_t[st][st]_")),
     (
         "float16",
-        re.compile(
+        late(
             r"s884|h884|h1688|h16816|s16816|fp16|f16f16|_f16_|hgemm|[_<\d]half|Eigen::half|hmma_fp(?:16|32)|"
             r"nvjet(?:_sm\d+)?_h[hs][hs]_|Cijk_\w{1,40}?_H[HBS]?[HS]?_"
         ),
     ),
-    ("tf32", re.compile(r"tf32|tfloat32|s1688gemm")),
-    ("float64", re.compile(r"dgemm|d884|f64|<double|Cijk_\w{1,40}?_DB?_")),
-    ("int8", re.compile(r"imma|i8816|igemm(?!_(?:fwd|bwd|wrw)_)|int8")),
-    ("float32", re.compile(r"sgemm|scudnn|ffma|f32f32|<float|_f32|fp32|IfLi\d|Cijk_\w{1,40}?_SB?_")),
+    ("tf32", late(r"tf32|tfloat32|s1688gemm")),
+    ("float64", late(r"dgemm|d884|f64|<double|Cijk_\w{1,40}?_DB?_")),
+    ("int8", late(r"imma|i8816|igemm(?!_(?:fwd|bwd|wrw)_)|int8")),
+    ("float32", late(r"sgemm|scudnn|ffma|f32f32|<float|_f32|fp32|IfLi\d|Cijk_\w{1,40}?_SB?_")),
 )
-TENSOR_CORE = re.compile(
+TENSOR_CORE = late(
     r"[hsid]?(?:884|1688|16816|8816)(?:gemm|cudnn|fprop|dgrad|wgrad|_)|hmma|imma|gmma|tensorop|TensorOp|nvjet|"
     r"^(?=.*xmma)(?!.*(?:ffma|f32f32_f32f32))|_MI\d+x"
 )
 
 # Matrix products, convolutions and attention, which tensor cores could do; not cuDNN's other kernels (cudnn::bn_…,
 # cudnn::ops::…), nor conversions. [O V J], cuDNN's and CUTLASS's names in TensorBoard's published kernel_stats files
-MATRIX_KERNEL = re.compile(
+MATRIX_KERNEL = late(
     r"(?i)gemm|[a-z\d]cudnn_|cutlass|conv(?!er)|wgrad|dgrad|fprop|gemv|Cijk_|xmma|nvjet|dot_general|winograd|fmha|sdpa"
 )
-XLA_MATRIX_KERNEL = re.compile(r"gemm_fusion|__?triton_gemm")  # XLA's own, on tensor cores where the format has any [H]
+XLA_MATRIX_KERNEL = late(r"gemm_fusion|__?triton_gemm")  # XLA's own, on tensor cores where the format has any [H]
 # Of these the ones that memory bounds, whatever computes: a matrix times a vector, one filter a channel.
-STREAMED_MATRIX_KERNEL = re.compile(r"(?i)gemv|depthwise|grouped_direct")
-ALIGNMENT = re.compile(r"_align(\d+)")  # elements that a kernel of CUTLASS reads at once: "…_nhwc_align4"
+STREAMED_MATRIX_KERNEL = late(r"(?i)gemv|depthwise|grouped_direct")
+ALIGNMENT = late(r"_align(\d+)")  # elements that a kernel of CUTLASS reads at once: "…_nhwc_align4"
 
 # One pass over memory for each op: Eigen's and TensorFlow's own kernels, and those that its build generates
 # ("Mul_GPU_DT_FLOAT_DT_FLOAT_kernel"). XLA's are fusions. [V], TensorBoard's published kernel_stats files
-ELEMENTWISE_KERNEL = re.compile(
+ELEMENTWISE_KERNEL = late(
     r"^(?=.*EigenMetaKernel)(?!.*(?:Reduction|Reducer|Contraction|Convolution))|_GPU_DT_\w{1,80}_kernel|"
     r"FillPhiloxRandomKernel|Bias(?:NHWC|NCHW)Kernel|(?:Relu|Elu|Selu|Gelu|Softplus)Grad\w{0,40}Kernel"
 )
 
 # cuDNN's recurrent layers: "RNN_blockPersist_fp_LSTM", "LSTM_elementWise_fp", "elemWiseRNNcell", "persistRNN…".
-FUSED_RNN_KERNEL = re.compile(r"RNN_blockPersist|(?:LSTM|GRU)_elementWise|elemWiseRNN|persistRNN|(?i:cudnnrnn)")
+FUSED_RNN_KERNEL = late(r"RNN_blockPersist|(?:LSTM|GRU)_elementWise|elemWiseRNN|persistRNN|(?i:cudnnrnn)")
 
 
 def kernel_precision(name: str) -> str | None:
@@ -310,10 +308,10 @@ def kernel_precision(name: str) -> str | None:
 
 # ---- ops ------------------------------------------------------------------------------------------------------
 
-_OP = re.compile(r"([A-Za-z0-9.][A-Za-z0-9_./>-]*):([A-Z_][A-Za-z0-9_]*)")  # IsTfOpName and IsTfOpType of [O]
+_OP = late(r"([A-Za-z0-9.][A-Za-z0-9_./>-]*):([A-Z_][A-Za-z0-9_]*)")  # IsTfOpName and IsTfOpType of [O]
 
 # Of a training step and of nothing else: gradients, and what applies them. [C]
-GRADIENT_OP = re.compile(r"Grad\b|Backprop|^(?:Resource\w*)?Apply|^ResourceSparseApply|^Assign(?:Sub|Add)VariableOp$")
+GRADIENT_OP = late(r"Grad\b|Backprop|^(?:Resource\w*)?Apply|^ResourceSparseApply|^Assign(?:Sub|Add)VariableOp$")
 
 # Ops that read and write each element once. Types as graphs and kernels' op names give them. [C V]
 ELEMENTWISE_OPS = frozenset(
@@ -326,22 +324,22 @@ ELEMENTWISE_OPS = frozenset(
     "TruncatedNormal Xdivy Xlogy ZerosLike".split()
 )
 
-RANDOM_OP = re.compile(r"Random|TruncatedNormal|Multinomial")  # draws random numbers [C]
+RANDOM_OP = late(r"Random|TruncatedNormal|Multinomial")  # draws random numbers [C]
 # Ops by what they work on; those of MKL and fused ones too. [C]
-MATMUL_OP = re.compile(r"(?:_Mkl(?:Native)?(?:Fused)?)?(?:_Fused)?(?:Batch)?MatMul|_MklNativeFusedMatMul|Einsum")
-CONV_OP = re.compile(r"(?:_Mkl(?:Native)?(?:Fused)?|_Fused)?(?:Depthwise)?Conv\dD|.*Conv\w*Backprop")
-PRODUCTS = (MATMUL_OP, CONV_OP, re.compile(r"matmul"))  # the last by its name: what `x @ w` makes
-UPDATE_OP = re.compile(r"Resource(?:Sparse)?Apply|ResourceScatter|Assign(?:Add|Sub)VariableOp")
+MATMUL_OP = late(r"(?:_Mkl(?:Native)?(?:Fused)?)?(?:_Fused)?(?:Batch)?MatMul|_MklNativeFusedMatMul|Einsum")
+CONV_OP = late(r"(?:_Mkl(?:Native)?(?:Fused)?|_Fused)?(?:Depthwise)?Conv\dD|.*Conv\w*Backprop")
+PRODUCTS = (MATMUL_OP, CONV_OP, late(r"matmul"))  # the last by its name: what `x @ w` makes
+UPDATE_OP = late(r"Resource(?:Sparse)?Apply|ResourceScatter|Assign(?:Add|Sub)VariableOp")
 # Scopes that optimizers write their ops in: the class's name in small letters (Keras 3) or as it is (Keras 2).
-OPTIMIZER_SCOPE = re.compile(
+OPTIMIZER_SCOPE = late(
     r"(?:^|/)(?:loss_scale_)?(?:sgd|adam|adam_?w|adamax|nadam|rm_?sprop|adagrad|adadelta|adafactor|ftrl|lion|lamb|muon|optimizer)"
     r"(?:_\d+)?/",
     re.IGNORECASE,
 )
 # Parts that functions and gradients put before a scope.
-SCOPE_PREFIX = re.compile(r"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?/|gradient_tape/|loop_body/)+")
+SCOPE_PREFIX = late(r"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?/|gradient_tape/|loop_body/)+")
 # What TensorFlow's optimizer makes of an op: fused with those behind it, or of oneDNN. [C]
-FUSED_OP = re.compile(r"_(?:Mkl)?(?:Native)?(?:Fused)?(?=[A-Z])")
+FUSED_OP = late(r"_(?:Mkl)?(?:Native)?(?:Fused)?(?=[A-Z])")
 # Ops of two operands at least, both matrices; and those whose result is bool. [V]
 PRODUCT_OPS = frozenset("MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 _FusedMatMul".split())
 COMPARING_OPS = frozenset("Equal NotEqual Greater GreaterEqual Less LessEqual LogicalAnd LogicalNot LogicalOr".split())
@@ -356,19 +354,19 @@ CALLER_OPS = frozenset(
 # An executor's op on a thread that launches nothing meanwhile is the host's own work if it is longer than handing one
 # to a device: of a BERT on a V100 that takes 2 to 8 µs, and 63 for a collective, which waits for the other devices.
 HOST_OP_MS = 0.05
-WAITING_OP = re.compile(r"Recv|Send|Collective|Nccl|Iterator|Optional|Queue|Barrier|Stage|Assert|^_Arg$|^_Retval$")
+WAITING_OP = late(r"Recv|Send|Collective|Nccl|Iterator|Optional|Queue|Barrier|Stage|Assert|^_Arg$|^_Retval$")
 
 # ---- scopes and types of ops that a cause is known by ---------------------------------------------------------
 
-NUMBERED = re.compile(r"_\d+$")  # how a graph tells ops of one name apart [C V]
+NUMBERED = late(r"_\d+$")  # how a graph tells ops of one name apart [C V]
 # Keras's cells, in a loop ("m/lstm_1/while/body/_33/m/lstm_1/while/lstm_cell_1/MatMul") and unrolled
 # ("m/lstm_1/lstm_cell_7/MatMul"), forward and in gradients; TensorFlow 2.21 with Keras 3.15. [C]
-CELL_SCOPE = re.compile(r"(?:^|/)([^/]+)/(?:while/)?(?:lstm|gru)_cell(?:_\d+)?/")
-PRODUCT_SCOPE = re.compile(r"/(?:Conv\dD|MatMul|einsum|Einsum)(?:_\d+)?(?:/.*)?$")  # of a product's gradient [C V H]
-RANDOM_SCOPE = re.compile(r"/(?:random_uniform|random_normal|stateless_random\w*)$")  # below its layer's [C V]
+CELL_SCOPE = late(r"(?:^|/)([^/]+)/(?:while/)?(?:lstm|gru)_cell(?:_\d+)?/")
+PRODUCT_SCOPE = late(r"/(?:Conv\dD|MatMul|einsum|Einsum)(?:_\d+)?(?:/.*)?$")  # of a product's gradient [C V H]
+RANDOM_SCOPE = late(r"/(?:random_uniform|random_normal|stateless_random\w*)$")  # below its layer's [C V]
 DENSIFY = "UnsortedSegmentSum"  # turns a sparse gradient (IndexedSlices) into a dense one [C]
 # What carries batches, arguments and results between host and device, in every graph. [C V]
-PLUMBING_OP = re.compile(
+PLUMBING_OP = late(
     r"Iterator|Optional|RemoteCall|LoopCond|Switch|(?:^|/)(?:arg|ret|memtype|Identity|args|inputs)_?\d*$"
 )
 

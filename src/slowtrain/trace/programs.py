@@ -16,6 +16,7 @@ from math import prod
 
 from slowtrain.errors import InputError
 from slowtrain.model import Place
+from slowtrain.patterns import late
 from slowtrain.trace import names, xplane
 from slowtrain.trace.wire import LEN, VARINT, File, field_tag
 from slowtrain.values import dataclass
@@ -43,11 +44,11 @@ _NOT_COMPUTING = frozenset(
     "convert iota after-all opt-barrier transpose".split()
 )
 _LIBRARY = (  # what a call of a library computes, by its target and its instruction's name
-    (re.compile(r"(?i)conv.*(?:bw|backward).*filter"), "Conv2DBackpropFilter"),
-    (re.compile(r"(?i)conv.*(?:bw|backward).*input"), "Conv2DBackpropInput"),
-    (re.compile(r"(?i)conv"), "Conv2D"),
-    (re.compile(r"(?i)gemm|matmul|dot"), "MatMul"),
-    (re.compile(r"(?i)rnn"), "CudnnRNN"),
+    (late(r"(?i)conv.*(?:bw|backward).*filter"), "Conv2DBackpropFilter"),
+    (late(r"(?i)conv.*(?:bw|backward).*input"), "Conv2DBackpropInput"),
+    (late(r"(?i)conv"), "Conv2D"),
+    (late(r"(?i)gemm|matmul|dot"), "MatMul"),
+    (late(r"(?i)rnn"), "CudnnRNN"),
 )
 _ELEMENTWISE = {  # instructions as TensorFlow calls them, of those that read and write each element once
     "abs": "Abs", "add": "AddV2", "and": "LogicalAnd", "ceil": "Ceil", "clamp": "ClipByValue", "compare": "Equal",
@@ -56,11 +57,11 @@ _ELEMENTWISE = {  # instructions as TensorFlow calls them, of those that read an
     "not": "LogicalNot", "or": "LogicalOr", "power": "Pow", "rsqrt": "Rsqrt", "select": "SelectV2", "sign": "Sign",
     "sine": "Sin", "sqrt": "Sqrt", "subtract": "Sub", "tanh": "Tanh",
 }  # fmt: skip
-_JIT = re.compile(r"^(?:p?jit\([^()]*\)/)+")  # the compiled function itself
-_WRAPPED = re.compile(r"\b(?:jvp|vmap|remat|checkpoint|custom_jvp|custom_vjp|p?jit)\(([^()]*)\)")
-_BACKWARD = re.compile(r"\btranspose\(([^()]*)\)")
-_CALLS = re.compile(r"(?:^|(?<=/))(?:eval_jaxpr|body|cond|closed_call|core_call)(?:/|$)")
-_FOREIGN = re.compile(r"site-packages|dist-packages|/lib/python\d|/(?:keras/src|jax/_src|flax|optax)/|^<")
+_JIT = late(r"^(?:p?jit\([^()]*\)/)+")  # the compiled function itself
+_WRAPPED = late(r"\b(?:jvp|vmap|remat|checkpoint|custom_jvp|custom_vjp|p?jit)\(([^()]*)\)")
+_BACKWARD = late(r"\btranspose\(([^()]*)\)")
+_CALLS = late(r"(?:^|(?<=/))(?:eval_jaxpr|body|cond|closed_call|core_call)(?:/|$)")
+_FOREIGN = late(r"site-packages|dist-packages|/lib/python\d|/(?:keras/src|jax/_src|flax|optax)/|^<")
 _RUNNING = frozenset("while call conditional async-start".split())  # computations whose instructions are kernels
 
 
