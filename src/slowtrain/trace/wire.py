@@ -24,6 +24,7 @@ Words: TypeAlias = NDArray[np.uint64]
 Bytes: TypeAlias = NDArray[np.uint8]
 
 WINDOW_BYTES = 1 << 22  # looked through at a time for where events begin
+LANES_BYTES = 1 << 19  # a window from which on the lanes of the chain, some hundred steps in any, cost less than _run
 MESSAGES = 1 << 15  # decoded at a time: enough to vectorise, few enough for the cache
 MAX_SKELETON_FIELDS = 16_000_000  # of planes, names and headers in one file; real ones hold below a million
 MAX_MESSAGE_FIELDS = 1_000  # of one event or one stat; real ones hold below fifty
@@ -190,7 +191,7 @@ class Window:
 
         A field that the window cuts off is not in it. ``first`` is the byte that most payloads begin with.
         """
-        found = chain.starts(self.bytes, self.size, tag, first)
+        found = chain.starts(self.bytes, self.size, tag, first) if self.size >= LANES_BYTES else None
         if found is None:
             found = self._run(tag, first)
             if (stop := found[1]) < self.size and self.bytes[stop] == tag and not self._reaches_out(stop):
