@@ -57,6 +57,7 @@ def some_events(chance: random.Random, count: int) -> Iterator[bytes]:
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many lanes in little data."""
     monkeypatch.setattr(chain, "LANE_BYTES", 448)
+    monkeypatch.setattr(wire, "LANES_BYTES", 0)
 
 
 @pytest.mark.usefixtures("narrow")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowtrain.trace.ordered import halfway, quantile, unique
+from slowtrain.trace.ordered import among, halfway, quantile, unique
 
 NUMBERS = st.lists(st.sampled_from([0.0, 1.5, -2.0, 1e300, 7.25, float("nan"), float("inf")]))
 
@@ -22,6 +22,12 @@ def test_unique(values: list[float]) -> None:
 def test_unique_columns() -> None:
     rows = np.array([[1, 1, 2], [3, 3, 4]])
     assert unique(rows, axis=1).tolist() == np.unique(rows, axis=1).tolist() == [[1, 2], [3, 4]]
+
+
+@given(NUMBERS, NUMBERS)
+def test_among(values: list[float], others: list[float]) -> None:
+    these, those = np.array(values, dtype=float), np.array(others, dtype=float)
+    assert among(these, those).tolist() == np.isin(these, those).tolist()
 
 
 @given(NUMBERS)
@@ -47,12 +53,14 @@ def test_quantile_of_what_has_none() -> None:
     assert np.isnan([quantile([], 0.5), quantile([1.0, float("nan")], 0.1)]).all()
 
 
-@pytest.mark.parametrize("call", ["unique([2.0, 1.0])", "halfway([2.0, 1.0])", "quantile([2.0, 1.0], 0.5)"])
+@pytest.mark.parametrize(
+    "call", ["unique([2.0, 1.0])", "among(many, many)", "halfway([2.0, 1.0])", "quantile([2.0, 1.0], 0.5)"]
+)
 def test_masked_arrays_are_not_imported(call: str) -> None:
     code = (
         "import sys, numpy\nbrought = 'numpy.ma' in sys.modules\n"
-        "from slowtrain.trace.ordered import halfway, quantile, unique\n"
-        f"{call}\nprint(brought or 'numpy.ma' not in sys.modules)"
+        "from slowtrain.trace.ordered import among, halfway, quantile, unique\n"
+        f"many = numpy.arange(99) * 1.5\n{call}\nprint(brought or 'numpy.ma' not in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"

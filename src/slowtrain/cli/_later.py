@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
 from types import ModuleType
@@ -18,7 +17,7 @@ def begin() -> None:
     sys.meta_path.insert(0, _Later())
 
 
-class _Later(MetaPathFinder):
+class _Later:
     """The standard library's lazy modules; their folders are run at once, for the import of a module asks them."""
 
     def find_spec(

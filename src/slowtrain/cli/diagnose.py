@@ -59,9 +59,12 @@ def main(args: argparse.Namespace) -> int:
     if recordings.is_recording(args.path):
         notes.append(f"slowtrain report {args.path} answers from the whole recording: this is its newest window")
     from slowtrain.cli._answer import examine_profile, tell  # which takes longer to import than what came so far
-    from slowtrain.machine import document
 
-    facts = None if args.facts is None else document.read(args.facts)
+    facts = None
+    if args.facts is not None:
+        from slowtrain.machine import document
+
+        facts = document.read(args.facts)
     found = examine_profile(chosen.files, args.path, notes, facts=facts, given=args.facts)
     tell(found, html=args.html, json=args.json)
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import functools
 import os
@@ -55,6 +54,8 @@ def expand(names: Iterable[str], said_in: str) -> frozenset[str]:
     for name in names:
         ids = meant(name)
         if not ids:
+            import difflib  # for a wrong name alone
+
             near = difflib.get_close_matches(name, [*known(), *(i.split("/")[-1] for i in known())], n=1)
             hint = f"; did you mean {near[0]}?" if near else "; 'slowtrain explain' lists them"
             raise InputError(f"{said_in}: {name!r} is no cause and no family{hint}")

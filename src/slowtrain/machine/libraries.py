@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -76,6 +75,8 @@ def libraries(
     """
     if sys.platform != "linux":
         return None
+    import subprocess  # what reads of libraries starts none
+
     folders = list(_folders(environ, root, packages))
     rows = [(name, _files(name, folders)) for name in names]
     try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slowtrain.trace import Floats, Ints, Name
-from slowtrain.trace.ordered import halfway, unique
+from slowtrain.trace.ordered import among, halfway, unique
 
 ANCHORS = ("step", "on_batch", "function", "gradient")  # lanes whose spans a step can begin with
 MOST_BINS = 4_096
@@ -140,7 +140,7 @@ class Histories:
     def of(self, begun_ns: Ints, spans: Ints, names: Sequence[Name]) -> History | None:
         """The history of the calls with which the steps that began at these moments begin."""
         votes: dict[Key, int] = {}
-        at = spans[np.isin(spans[:, 1], begun_ns)]
+        at = spans[among(spans[:, 1], begun_ns)]
         for number, count in zip(*np.unique(at[:, 0], return_counts=True), strict=True):
             key = self._key(int(number), names)
             if key is not None:

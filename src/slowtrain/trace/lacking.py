@@ -9,6 +9,7 @@ import numpy as np
 from slowtrain.trace import FEW_STEPS, Floats, intervals, names, xplane
 from slowtrain.trace.cadence import Cadence
 from slowtrain.trace.intervals import Intervals
+from slowtrain.trace.ordered import among
 from slowtrain.trace.timeline import Device, Thread, Timeline, calls, host_of
 
 MOST_NAMED = 8  # devices in one note
@@ -107,7 +108,7 @@ def _unseen(whole: Timeline, host: str) -> Floats:
     if not found:
         return np.zeros(0)
     start, correlation = (np.concatenate([one[i] for one in found]) for i in range(2))
-    return np.sort(start[~np.isin(correlation, np.concatenate(seen))]) if seen else np.zeros(0)
+    return np.sort(start[~among(correlation, np.concatenate(seen))]) if seen else np.zeros(0)
 
 
 def hidden(whole: Timeline, device: Device) -> Intervals:

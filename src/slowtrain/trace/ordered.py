@@ -1,7 +1,7 @@
-"""Which numbers there are, the one in the middle, and quantiles: as NumPy tells, without its masked arrays.
+"""Which numbers there are and which of others, the middle one, and quantiles: as NumPy tells, without masked arrays.
 
-``np.unique``, ``np.median`` and ``np.quantile`` ask whether they were given such arrays, and the first question imports
-them: that takes longer than any module of ours.
+``np.unique``, ``np.isin`` (of many), ``np.median`` and ``np.quantile`` ask whether they were given such arrays, and the
+first question imports them: that takes longer than any module of ours.
 """
 
 from __future__ import annotations
@@ -15,6 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 def unique(values: ArrayLike, axis: int | None = None) -> NDArray[Any]:
     """``np.unique``: sorted; asked for counts as well, it does not ask about masks."""
     return np.unique(np.asarray(values), return_counts=True, axis=axis)[0]
+
+
+def among(values: NDArray[Any], others: NDArray[Any]) -> NDArray[np.bool_]:
+    """``np.isin``: for each value whether it is one of the others."""
+    if not len(others):
+        return np.zeros(values.shape, dtype=bool)
+    ascending = np.sort(others)
+    found = ascending[np.minimum(np.searchsorted(ascending, values), len(others) - 1)] == values
+    return np.asarray(found, dtype=bool)
 
 
 def halfway(values: ArrayLike) -> np.float64:

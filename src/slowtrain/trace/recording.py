@@ -10,7 +10,6 @@ import contextlib
 import json
 import shutil
 import sqlite3
-import tempfile
 import time
 import zlib
 from collections.abc import Iterator, Mapping
@@ -89,6 +88,8 @@ def _opened(folder: Path) -> Iterator[sqlite3.Connection]:
         try:
             database.execute("SELECT * FROM sqlite_master").fetchall()
         except sqlite3.OperationalError:
+            import tempfile  # seldom needed
+
             copy = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slowtrain-")))
             for name in (FILE, f"{FILE}-wal"):
                 with contextlib.suppress(FileNotFoundError):

@@ -12,7 +12,7 @@ import numpy as np
 from slowtrain.model import Place
 from slowtrain.trace import Event, Spans, Trace
 from slowtrain.trace.host import computing_ms, graph_ms
-from slowtrain.trace.ordered import halfway
+from slowtrain.trace.ordered import among, halfway
 from slowtrain.values import dataclass
 
 
@@ -95,7 +95,7 @@ def _traced(trace: Trace, events: list[Event]) -> Traced:
     mine = [i for i, n in enumerate(trace.names) if n.lane == "function" and n.detail.get("number") in numbers]
     calls = calls.where(np.isin(calls.name, mine))
     begun = np.array([e.start_ms for e in events])
-    plain = calls.where(~np.isin(calls.start_ms, begun))
+    plain = calls.where(~among(calls.start_ms, begun))
     plain = plain.where(~_windowed(trace, plain))
     if len(plain) >= 3:
         return Traced(events[0].name, tuple(events), calls, float(halfway(plain.ms)), True)

@@ -13,10 +13,9 @@ from __future__ import annotations
 import gzip
 import mmap
 import struct
-import tempfile
 import zlib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -49,6 +48,7 @@ from slowtrain.trace.xstats import (
     StatColumn,
     StatNames,
 )
+from slowtrain.values import dataclass
 
 Value: TypeAlias = "int | float | str | bytes"
 
@@ -276,7 +276,7 @@ def entry(file: File, start: int, end: int) -> tuple[int, tuple[int, int] | None
     return key, place
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Tables:
     """A plane's names. Of two entries with one key the later one holds, as in every protobuf runtime."""
 
@@ -354,6 +354,8 @@ def contents(path: str | Path) -> mmap.mmap:
             if not head.startswith(_GZIP):
                 _decline_other_kinds(path, head)
                 return mmap.mmap(stored.fileno(), 0, access=mmap.ACCESS_READ)
+        import tempfile  # needed for packed ones alone
+
         with gzip.open(path) as zipped, tempfile.TemporaryFile() as plain:
             limit = min(MAX_UNZIPPED_BYTES, max(1 << 26, MAX_UNZIPPED_RATIO * Path(path).stat().st_size))
             _decline_other_kinds(path, zipped.peek(kinds.HEAD_BYTES)[: kinds.HEAD_BYTES])
