@@ -15,6 +15,7 @@ Exit codes are documented in ``docs/exit-codes.md``.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import importlib
 import os
@@ -29,24 +30,27 @@ from slowtrain.errors import InputError, SlowtrainError
 INTERNAL_ERROR = 70  # sysexits.h: an internal software error
 INTERRUPTED = 128 + 2
 BROKEN_PIPE = 128 + 13
-MANY_OBJECTS = 50_000  # made and not freed, before the garbage collector looks for circles among them; a few MB
+MANY_OBJECTS = 200_000  # made and not freed, before the garbage collector looks for circles among them; 20 MB or so
+READING = ("lint", "report", "diagnose", "compare")  # verbs that read, answer and leave nothing to be tidied up
 
 
 def program() -> NoReturn:
     """The process that was started as ``slowtrain``: runs its command line and ends.
 
     The garbage collector wakes seldom, for what is imported and read here stays to the end; and at the end it leaves
-    all of it alone: going through it again would take a sixth of the time of an answer. After ``lint`` the end comes
-    at once, as mypy's: freeing the syntax trees of hundreds of files takes a twentieth of its time.
+    all of it alone: going through it again would take a sixth of the time of an answer. After verbs that only read
+    the end comes at once, as mypy's: freeing one by one what they made takes from 3% to a twentieth of their time.
     """
     from slowtrain.cli import _later
 
     gc.set_threshold(MANY_OBJECTS)
     _later.begin()
     code = main()
-    if sys.argv[1:2] == ["lint"] and code not in (INTERRUPTED, BROKEN_PIPE, INTERNAL_ERROR):
+    if sys.argv[1:2] and sys.argv[1] in READING and code not in (INTERRUPTED, BROKEN_PIPE, INTERNAL_ERROR):
+        with contextlib.suppress(OSError):
+            _flush()  # an error may have come after the answer
         sys.stderr.flush()
-        os._exit(code)  # what goes to stdout has been flushed, files are closed and processes have ended
+        os._exit(code)  # files are closed and processes have ended
     gc.freeze()
     sys.exit(code)
 
