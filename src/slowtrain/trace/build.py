@@ -320,6 +320,12 @@ def _sized(found: Steps, fed: list[pipeline.Pipeline], batches: int) -> Steps:
             size = node.detail.get("batch_size")
             if size and int(size) > 0:
                 return replace(found, size=np.full(len(found), int(size) * batches, dtype=np.int64))
+    # Keras takes what a data set gives for a batch, whoever made it one.
+    for one in (p for p in fed if p.keras and p.batches and p.written and found.source == "fit"):
+        shapes = [e.get("shape") for e in one.written[-1].detail.get("element") or ()]
+        rows = {s[0] for s in shapes if s}
+        if len(rows) == 1 and all(shapes) and isinstance(size := rows.pop(), int) and size > 0:
+            return replace(found, size=np.full(len(found), size * batches, dtype=np.int64))
     return found
 
 

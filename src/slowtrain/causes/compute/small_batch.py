@@ -325,13 +325,13 @@ def _arithmetic_ms(trace: Trace, size: float) -> float | None:
         return work.arithmetic_ms(trace, sum(told)) / size
     shapes = [(e.data.get("data") or {}).get("shape") for e in trace.events_of("loop") if e.name == "fit"]
     shape = next((s for s in shapes if s), None)
-    if trace.on_accelerator or not shape or not weights:
-        return None
     convolved = max((float(g.get("convolved") or 0) for g in work.graphs(trace)), default=0.0)
-    inner = [int(d) for d in shape[1:] if d]
+    if trace.on_accelerator or not weights or not (shape or convolved):
+        return None
+    inner = [int(d) for d in (shape or ())[1:] if d]
     embedded = any(w.get("class") == "Embedding" for w in weights)
     positions = prod(inner) if embedded else prod(inner[:-1])
-    image = len(inner) >= 3
+    image = len(inner) >= 3 or not shape
     kernels = [w["shape"] for w in weights if len(w.get("shape") or ()) >= 2 and w.get("class") != "Embedding"]
     first = next((int(k[-1]) for k in kernels if len(k) >= 4), 1)
     count = convolved
