@@ -47,10 +47,19 @@ LOOP = """
             loss = tf.reduce_sum(tf.gather(rows, where) ** 2)
         table.scatter_sub(tf.IndexedSlices(0.1 * tf.convert_to_tensor(tape.gradient(loss, rows)), flat))
 
+    @tf.function
+    def hot_step(ids):
+        with tf.GradientTape() as tape:
+            rows = tf.one_hot(ids, 600)
+            loss = tf.reduce_sum(tf.reshape(rows, (80, 600)) @ table)
+            loss += tf.reduce_sum(tf.einsum("btw,wd->btd", rows, table))
+        table.assign_sub(0.1 * tape.gradient(loss, table))
+
     for _ in range(3):
         step(ids, pixels)
         open_step(tf.ones((8, 40)))
         row_step(ids)
+        hot_step(ids)
 """
 
 
@@ -67,6 +76,10 @@ def test_tables_weights_and_arithmetic_of_a_loop(tmp_path: Path) -> None:
     assert closed["convolved"] == 4 * 4 * 2 * 9  # of one sample
     assert opened["tables"] == []  # values picked by an index, of no table
     assert opened["multiply_adds"] is None
+    ((name, file, _, products),) = graphs["hot_step"]["one_hot"]
+    assert name == "one_hot"
+    assert Path(file).parent == tmp_path
+    assert {"matmul", "einsum/Einsum"} <= set(products)
     assert graphs["row_step"]["tables"] == []  # rows that were looked up before, however many they are
     assert graphs["row_step"]["gathered"] == [[600, 4, 0]]  # of the variable itself; how many, the graph does not tell
 

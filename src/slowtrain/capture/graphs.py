@@ -248,7 +248,7 @@ def _products(op: Any) -> list[str]:
     found, level = [], [op]
     for _ in range(4):
         level = [user for one in level for output in one.outputs for user in output.consumers()][:20]
-        found += [one.name for one in level if one.type.startswith(("MatMul", "BatchMatMul"))]
+        found += [one.name for one in level if one.type.startswith(("MatMul", "BatchMatMul", "Einsum"))]
         level = [
             one for one in level if one.type in ("Reshape", "Cast", "Identity", "Transpose", "ExpandDims", "Squeeze")
         ]
