@@ -1,7 +1,7 @@
 """Foretold against actual largest batch: `slowtrain memory`'s forecast, and real runs under the same limit.
 
     python clinic/memory_table.py [--markdown docs/memory.md] [--only NAME ...] [--limits 256 512 1024] [--anew]
-        [--records FOLDER]
+        [--records FOLDER] [--again]
 
 The limit is that of TensorFlow's own allocator on the CPU, which raises ResourceExhausted as a GPU's does; one thread
 begins ops, as one does a GPU's. A batch fits if three training steps end without it, within two minutes. The actual
@@ -9,7 +9,8 @@ largest is found by bisection with a process for each batch, until the bracket i
 seen none of these runs. Results go to clinic/memory.json as they come, and what is there is not measured again;
 ``--anew`` makes the forecasts again, for code that has changed: what fits has not. With ``--records`` the probes'
 records are kept in a folder, and where there is one of about the same batch no probe is run again. ``--before CMD``
-stands before every process (nice, say; no lock that others hold, for the minute is counted with it).
+stands before every process (nice, say; no lock that others hold, for the minute is counted with it). ``--again`` runs
+each answer that is there once more, and does nothing else.
 
 With ``KERAS_BACKEND=jax`` and a GPU the models run on JAX, whose own allocator gets the limit as a share of the card.
 Keep that in another file (``--json``).
@@ -158,6 +159,11 @@ def table(known: dict[str, dict], limits: list[int]) -> str:
         f"{100 * max(map(abs, errors)):.1f} %; batches foretold that did not fit: **{len(failed)}**"
         + (f" ({', '.join(failed)})" if failed else "") + ".\n\n"
     )  # fmt: skip
+    again = {key: row["again"] for key, row in rows if row.get("again")}
+    if again:
+        runs = [fitted for several in again.values() for fitted in several]
+        text += f"Answers run again, {len(runs)} runs of {len(again)} cells: {runs.count(False)} did not fit"
+        text += "".join(f"; {k} {v.count(False)} of {len(v)}" for k, v in again.items() if not all(v)) + ".\n\n"
     medians = []
     for limit in limits:
         own = [abs(e) for (key, _), e in zip(rows, errors, strict=True) if key.endswith(f"/{limit}")]
@@ -225,6 +231,7 @@ def main() -> None:
     parser.add_argument("--before", default="", help="a command in front of every real run, nice for one")
     parser.add_argument("--anew", action="store_true", help="make all forecasts again")
     parser.add_argument("--records", type=Path, help="where probes' records are kept and looked for")
+    parser.add_argument("--again", action="store_true", help="run each known answer once more, and nothing else")
     parser.add_argument("--table", action="store_true", help="measure nothing, write what is known")
     args = parser.parse_args()
     known = json.loads(args.json.read_text()) if args.json.exists() else {}
@@ -236,7 +243,13 @@ def main() -> None:
     for row in known.values() if args.anew else ():
         row.pop("foretold", None)
     names = args.only or _names()
-    for name in () if args.table else names:
+    for key, row in known.items() if args.again else ():
+        name, _, limit = key.partition("/")
+        if name in names and int(limit) in args.limits and "foretold" in row:
+            fitted = fits(name, row["foretold"], int(limit), row.get("card_bytes"), shlex.split(args.before))
+            row.setdefault("again", []).append(fitted)
+            write()
+    for name in () if args.table or args.again else names:
         try:
             print(name, flush=True)
             foretell(name, args.limits, known, args.records, write)

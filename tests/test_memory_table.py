@@ -55,8 +55,13 @@ def test_peaks_of_small_batches_are_used_where_they_are_known_and_missed_where_n
     ]  # fmt: skip
 
 
+def test_answers_that_were_run_again_are_counted(made: ModuleType) -> None:
+    known = {"a/256": row(100, again=[True, False]), "b/256": row(100, again=[True]), "c/256": row(100)}
+    assert "Answers run again, 3 runs of 2 cells: 1 did not fit; a/256 1 of 2.\n" in made.table(known, [256])
+
+
 def test_the_page_has_what_the_clinic_makes_of_its_file(made: ModuleType) -> None:
-    known = json.loads((CLINIC / "memory_several_threads.json").read_text())
+    known = json.loads((CLINIC / "memory.json").read_text())
     page = (ROOT / "docs/memory.md").read_text(encoding="utf-8")
     for text in (made.table(known, list(made.LIMITS)), made.rules(known, list(made.LIMITS))):
         assert text in page
