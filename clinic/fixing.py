@@ -230,7 +230,7 @@ def row(script: Script, found: dict[str, Any]) -> list[str]:
         script.name,
         script.causes[0],
         ", ".join(a["cause"] for a in kept) or "nothing",
-        "; ".join(f"{a['predicted']:.2f}" for a in kept),
+        "; ".join(figure(a["predicted"]) for a in kept),
         measured,
         figure(found["fix"]["speedup"]),
         f"{share:.0%}{interval(found)}" if share is not None else "-",

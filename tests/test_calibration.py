@@ -88,3 +88,18 @@ def test_the_page_says_of_how_many_it_tells(fixing: Any, monkeypatch: pytest.Mon
     said = fixing.held_of([*own, *cases], [(one, {}) for one in (*own, cases[0])])
     assert "on 3 of the 3 slow scripts of the clinic and on 1 of the 2 cases" in said
     assert "not at hand" in fixing.held_of(own, [])
+
+
+def test_a_cure_that_nothing_was_foretold_of_has_its_row(fixing: Any, tmp_path: Path) -> None:
+    """Training steps on one side and calls of predict on the other: only whole runs are compared."""
+    kept = {
+        "cause": "host/predict-in-loop", "kept": True, "predicted": None, "scope": None,
+        "verdict": {"speedup": 3.0, "low": 2.0, "high": 4.5},
+    }  # fmt: skip
+    found = {"attempts": [kept], "fix": {"speedup": 3.0, "loss": "same", "kept": ["host/predict-in-loop"]}}
+    assert fixing.row(script(fixing, tmp_path), found)[2:6] == [
+        "host/predict-in-loop",
+        "-",
+        "3.00 (2.00 to 4.50)",
+        "3.00",
+    ]
