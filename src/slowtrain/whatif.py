@@ -17,7 +17,7 @@ import numpy as np
 from slowtrain.model import Category, Phase, Saving
 from slowtrain.trace import Floats, Trace, feeding
 from slowtrain.trace.ordered import halfway
-from slowtrain.trace.pipeline import Pipeline
+from slowtrain.trace.pipeline import Pipeline, widest
 from slowtrain.trace.work import BETWEEN_COLD, cold_ms, split_ms
 from slowtrain.values import dataclass
 
@@ -285,8 +285,7 @@ def takes_cores(trace: Trace) -> bool:
     pipe, used = trace.pipeline, trace.facts.get("cpu_ms_per_step")
     if pipe is None or not used:
         return False
-    width = min(max((n.parallelism or 1.0 for n in pipe.nodes), default=1.0), trace.cores)
-    beside = pipe.ms - trace.mean(Category.INPUT) * width
+    beside = pipe.ms - trace.mean(Category.INPUT) * min(widest(pipe.nodes), trace.cores)
     return beside >= CROWDING * float(used) and held_up_ms(trace) >= CROWDING * trace.step_ms
 
 

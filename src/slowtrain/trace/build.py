@@ -284,10 +284,9 @@ def _wait_ms(raw: Recording, found: Steps, fed: list[pipeline.Pipeline], deep: K
         steady = found.steady_ms
         usual = float(steady[steady <= consumed.FAR * halfway(steady)].mean())
         # Very long steps fill a buffer at the start of an epoch, or waited for what the consumer was not busy with.
-        rare = found.mean_ms - usual
-        waited = rare if longest.wrote("Shuffle") else max(rare - (longest.far_gap_ms or 0.0), 0.0)
-        told = longest.far_gap_ms is not None or longest.wrote("Shuffle")
-        return max(usual - (longest.gap_ms or 0.0), 0.0) + (waited if told else 0.0)
+        rare, busy = found.mean_ms - usual, 0.0 if longest.wrote("Shuffle") else longest.far_gap_ms
+        waited = max(rare - busy, 0.0) if busy is not None else 0.0
+        return max(usual - (longest.gap_ms or 0.0), 0.0) + waited
     if deep is not None and deep.step_ms:
         return deep.wait_ms * min(found.mean_ms / deep.step_ms, 1.0)
     return None if fed and found.source == "fit" else 0.0

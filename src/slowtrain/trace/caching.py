@@ -27,9 +27,7 @@ def passes(trace: Trace, pipe: Pipeline) -> int:
     length = pipe.written[-1].detail.get("cardinality") if pipe.written else None
     if pipe.epochs > 1 or not isinstance(length, int) or not 0 < pipe.batches < length:
         return pipe.epochs
-    fits = (e.data for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("steps_per_epoch"))
-    asked = [fit.get("epochs") for fit in fits]
-    return max((n for n in asked if isinstance(n, int)), default=1)
+    return max((n for n in _asked(trace) if isinstance(n, int)), default=1)
 
 
 def asked_beyond(trace: Trace) -> bool:
@@ -38,8 +36,13 @@ def asked_beyond(trace: Trace) -> bool:
     That call of the train step raises, and counts as a step of the optimizer for all that (Keras 3.15), on which its
     rate hangs. A data set that knows its length is not asked beyond its end.
     """
-    fits = [e.data for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("steps_per_epoch")]
-    return any(fit.get("epochs") != 1 for fit in fits)
+    return any(epochs != 1 for epochs in _asked(trace))
+
+
+def _asked(trace: Trace) -> list[Any]:
+    """Epochs of each ``fit`` that goes to the end of its data in every one, as they were given."""
+    fits = (e.data for e in trace.events_of("loop") if e.name == "fit" and not e.data.get("steps_per_epoch"))
+    return [fit.get("epochs") for fit in fits]
 
 
 def anew(trace: Trace) -> tuple[Pipeline, Node, int] | None:

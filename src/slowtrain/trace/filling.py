@@ -9,7 +9,7 @@ import numpy as np
 from slowtrain.model import Category, Place
 from slowtrain.trace import Trace
 from slowtrain.trace.ordered import halfway
-from slowtrain.trace.pipeline import Node
+from slowtrain.trace.pipeline import Node, widest
 from slowtrain.values import dataclass
 
 LEAST_FILL = 3.0  # times a usual step: a first step that waits longer waits for something to fill
@@ -112,7 +112,7 @@ def _made_ms(trace: Trace, node: Node, each_ms: float) -> float:
 def _width(trace: Trace, node: Node) -> float:
     """Cores that made the elements."""
     up = trace.pipeline.upstream(node) if trace.pipeline is not None else []
-    return min(max((n.parallelism or 1.0 for n in up), default=1.0), trace.cores)
+    return min(widest(up), trace.cores)
 
 
 def _inside_ms(trace: Trace) -> tuple[float, int, float]:

@@ -97,7 +97,7 @@ def of(
     if not by_input:  # a large buffer is filled before the steps that drain it
         by_input, _ = _tables((_ops_of(r) for r, is_op in feeding if is_op is None), steps)
     beside = [r for r, is_op in feeding if is_op is False]
-    by_input = _begun(beside, steps) | by_input
+    by_input = _tables(map(_begun, beside), steps)[0] | by_input
     calls = _sum(other, lambda t: t.startswith(names.EAGER_LOCAL) and names.eager_op(t) is None)
     runs = _sum(other, lambda t: t == names.EAGER_RUN)
     eager = _count(other, lambda t: names.eager_op(t) is not None) or _jax_singly(other, steps)
@@ -170,16 +170,11 @@ def _ops_of(rows: _Rows) -> _Rows:
     return _Rows(rows.text, rows.code[keep], rows.start_ms[keep], rows.end_ms[keep])
 
 
-def _begun(feeding: list[_Rows], steps: int) -> dict[str, tuple[float, float]]:
-    """Ms and count a step of beginning data sets, by op type: the op that makes one is often too short to be seen."""
-    found: dict[str, tuple[float, float]] = {}
-    for rows in feeding:
-        mine = _pick(rows, lambda t: t.startswith(names.MAKE_ITERATOR))
-        for code, ms in zip(rows.code[mine], (rows.end_ms - rows.start_ms)[mine], strict=True):
-            kind = rows.text[code].partition("#")[0].removeprefix(names.MAKE_ITERATOR)
-            before = found.get(kind, (0.0, 0.0))
-            found[kind] = (before[0] + float(ms) / steps, before[1] + 1 / steps)
-    return found
+def _begun(rows: _Rows) -> _Rows:
+    """Those that begin a data set, as ops of its type: the op that makes one is often too short to be seen."""
+    keep = _pick(rows, lambda t: t.startswith(names.MAKE_ITERATOR))
+    text = [f"begun:{t.partition('#')[0].removeprefix(names.MAKE_ITERATOR)}" for t in rows.text]
+    return _Rows(text, rows.code[keep], rows.start_ms[keep], rows.end_ms[keep])
 
 
 def _has_stat(events: xplane.Events, count: int) -> Bools:

@@ -271,6 +271,11 @@ class Pipeline:
         return [w for w in self.written if w.family in families]
 
 
+def widest(nodes: Iterable[Node]) -> float:
+    """The most calls that one of these nodes makes at once."""
+    return max((n.parallelism or 1.0 for n in nodes), default=1.0)
+
+
 def family(name: str) -> str:
     """``ParallelMapV2`` and ``Map`` are ``Map``: what a node does, however it is run."""
     name = name.split("[", maxsplit=1)[0].rstrip("0123456789").removesuffix("V").removeprefix("_")

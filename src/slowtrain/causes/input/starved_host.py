@@ -218,12 +218,12 @@ def _starved(trace: Trace) -> Starved | None:
     if pipe is None or busy is None:
         return None
     few = _threads(trace)
+    # Python computes in one thread at a time, but any number of threads can wait, and need no core for it.
+    waits = few is not None and waiting(trace) is not None
     for node in deciding(pipe)[:2]:
         width = node.parallelism or 1.0
         if few is not None and node.written is not None and node.written.detail.get("parallel") == AUTOTUNE:
             width = max(width, trace.cores)  # the tuner gives no more than the pool has threads
-        # Python computes in one thread at a time, but any number of threads can wait, and need no core for it.
-        waits = few is not None and waiting(trace) is not None
         if width < 2 or not is_users(node) or node.written is None or (node.written.python and not waits):
             continue
         at_once = width if waits else min(width, trace.cores)

@@ -88,7 +88,7 @@ class NonfiniteLoss(Cause):
         origin = _origin_place(trace)
         place = origin or (fits[-1] if fits else trace.steps.place)
         says = f"{found[1]}; {left:.0%} of the run came after"
-        suspects = () if origin else tuple(suspect for suspect, _ in self._suspects(trace))[:2]
+        suspects = [] if origin else [place for place, _ in trace.once(self._suspects)][:2]
         if suspects:
             says += "; the op is not known, but a line of the script can make it"
         return Evidence(
@@ -102,21 +102,20 @@ class NonfiniteLoss(Cause):
         origin = (_check(trace) or {}).get("origin")
         if origin:
             yield Prescription("advice", Effect.CHANGES_TRAINING, _repair(origin))
-        cure = None if origin else next((spot.prescription for _, spot in self._suspects(trace)), None)
-        if cure is not None:
-            yield cure
-        cures = [finite.kept(text) for text in texts_of(trace)]
-        says, changed = next((cure for cure in cures if cure[1]), (finite.SAYS, ()))
-        known = bool(origin or (cure is not None and cure.edits))
-        if not known or (changed and cure is None):  # where the op is known, what is usual for others is no advice
-            yield Prescription("edit" if changed else "advice", Effect.CHANGES_TRAINING, says, edits=changed)
+        suspected = None if origin else next((spot.prescription for _, spot in trace.once(self._suspects)), None)
+        if suspected is not None:
+            yield suspected
+        if suspected is None or not suspected.edits:
+            cures = [finite.kept(text) for text in texts_of(trace)]
+            says, changed = next((cure for cure in cures if cure[1]), (finite.SAYS, ()))
+            if changed or not origin:  # where the op is known, what is usual for others is no advice
+                yield Prescription("edit" if changed else "advice", Effect.CHANGES_TRAINING, says, edits=changed)
         if not origin:
             yield Prescription("advice", Effect.EXACT, _not_named(trace))
 
     def _suspects(self, trace: Trace) -> list[tuple[Place, Spot]]:
         """Where no step was run again, the text may show what makes it."""
-        texts = list(texts_of(trace))
-        return [(Place(text.file, spot.start[0]), spot) for text in texts for spot in self.spot(text)]
+        return [(Place(text.file, spot.start[0]), spot) for text in texts_of(trace) for spot in self.spot(text)]
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Logarithms without a floor, losses that take logits for probabilities or the reverse, numbers too small."""

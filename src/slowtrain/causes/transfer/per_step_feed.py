@@ -319,8 +319,9 @@ def _in_session(trace: Trace) -> bool:
 
 def _of_lists(trace: Trace, evidence: Evidence) -> bool:
     """Whether the text makes a list of the batch's rows and converts it, number by number."""
-    texts = [(text_of(trace, place.file), place.line) for place in evidence.where[:1]]
-    return any(text is not None and lists.made_there(text, line) for text, line in texts)
+    place = evidence.where[0] if evidence.where else None
+    text = text_of(trace, place.file) if place is not None else None
+    return place is not None and text is not None and lists.made_there(text, place.line)
 
 
 def _where(fed: dict[Place, float], lines: loop.Loop, trace: Trace) -> tuple[Place, ...]:

@@ -19,8 +19,7 @@ MADE_LISTS = (ast.List, ast.ListComp)
 
 def made_there(source: Source, line: int) -> bool:
     """Whether ``line`` makes a list and converts it: ``tf.constant([rows[i] for i in chosen])``."""
-    calls = [n for n in index.nodes(source, ast.Call) if isinstance(n, ast.Call) and n.lineno == line]
-    given = [finding.keyword(c, "value", 0) for c in calls if scopes.full(source, c.func) in CONVERSIONS]
+    given = [finding.keyword(c, "value", 0) for c in _calls(source, line) if scopes.full(source, c.func) in CONVERSIONS]
     return any(isinstance(one, MADE_LISTS) for one in given)
 
 
@@ -29,10 +28,9 @@ def as_array_first(source: Source, line: int) -> list[Edit]:
 
     Where the text does not tell, the script asks: what is no list is handed on as it was.
     """
-    calls = [n for n in index.nodes(source, ast.Call) if isinstance(n, ast.Call) and n.lineno == line]
     found: list[Edit] = []
     numpy, importing = edits.imported(source, "numpy", "np")
-    for call in calls:
+    for call in _calls(source, line):
         given = finding.keyword(call, "value", 0)
         dtype = _dtype(source, call)
         if scopes.full(source, call.func) not in CONVERSIONS or given is None or dtype is None or _traced(source, call):
@@ -52,8 +50,7 @@ def as_array_once(source: Source, line: int) -> list[Edit]:
 
     Of ``rows[i].x`` and ``rows[i]["x"]`` as well. Where ``rows`` is made before it too, and nothing changes ``rows``.
     """
-    calls = [n for n in index.nodes(source, ast.Call) if isinstance(n, ast.Call) and n.lineno == line]
-    every = [(c, taken) for c in calls if (taken := _rows_taken(source, c)) is not None]
+    every = [(c, taken) for c in _calls(source, line) if (taken := _rows_taken(source, c)) is not None]
     if len(every) != 1:
         return []
     call, taken = every[0]
@@ -174,6 +171,10 @@ def _dtype(source: Source, call: ast.Call, types: Mapping[str, str] = TYPES) -> 
     if isinstance(given, ast.Constant) and isinstance(given.value, str):
         return given.value if given.value in types.values() else None
     return types.get(scopes.full(source, given)) if given is not None else None
+
+
+def _calls(source: Source, line: int) -> list[ast.Call]:
+    return [n for n in index.nodes(source, ast.Call) if isinstance(n, ast.Call) and n.lineno == line]
 
 
 def _listed(source: Source, given: ast.expr, depth: int = 4) -> bool | None:

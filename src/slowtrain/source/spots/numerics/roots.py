@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from slowtrain.source import FUNCTIONS, Source, kept, trees
+from slowtrain.source import Source, trees
 from slowtrain.source.cures.numerics import finite
-from slowtrain.source.reading import finding, index, values, visible
+from slowtrain.source.reading import finding, following, index, learned, values, visible
+from slowtrain.source.reading.objects import Function
 
 ROOTS = ("tensorflow.sqrt", "tensorflow.math.sqrt", "keras.ops.sqrt", "keras.backend.sqrt")
 WHERES = ("tensorflow.where", "keras.ops.where", "keras.backend.where")
@@ -84,19 +85,18 @@ def _trained(source: Source, call: ast.Call) -> bool:
         return False
     if function.name == "call" and isinstance(finding.parents(source).get(function), ast.ClassDef):
         return True
-    return visible.is_loss(source, function.name) or function.name in _taped(source)
+    return visible.is_loss(source, function.name) or _under_tape(source, function)
 
 
-@kept(2)
-def _taped(source: Source) -> frozenset[str]:
-    """Names that are called under a tape, and in functions of the file that are called so."""
-    tapes: list[ast.AST] = [n for n in index.nodes(source, ast.With) if isinstance(n, ast.With) and finding.is_tape(n)]
-    functions = {n.name: n for n in index.nodes(source, *FUNCTIONS) if isinstance(n, FUNCTIONS)}
-    found: set[str] = set()
-    todo = tapes
+def _under_tape(source: Source, made: Function) -> bool:
+    """Whether a function is called under a tape, or one that calls it is."""
+    seen, todo = {made}, [made]
     while todo:
-        calls = (n for n in trees.walk(todo.pop()) if isinstance(n, ast.Call))
-        new = {finding.called(n) for n in calls} - found
-        found |= new
-        todo += [functions[name] for name in new if name in functions]
-    return frozenset(found)
+        for call in following.callers(source, todo.pop()):
+            above = finding.function(source, call)
+            if learned.taped(source, call):
+                return True
+            if above is not None and above not in seen:
+                seen.add(above)
+                todo.append(above)
+    return False
