@@ -5,9 +5,10 @@
 
 The limit is that of TensorFlow's own allocator on the CPU, which raises ResourceExhausted as a GPU's does; one thread
 begins ops, as one does a GPU's. A batch fits if three training steps end without it, within two minutes. The actual
-largest is found by bisection with a process for each batch, until the bracket is one per cent wide; the forecast has
-seen none of these runs. Results go to clinic/memory.json as they come, and what is there is not measured again;
-``--anew`` makes the forecasts again, for code that has changed: what fits has not. With ``--records`` the probes'
+largest is found by bisection with a process for each batch, until the bracket is one per cent wide; it has to fit three
+times, or one per cent less has to. The forecast has seen none of these runs. Results go to clinic/memory.json as they
+come, and what is there is not measured again; ``--anew`` makes the forecasts again, for code that has changed: what
+fits has not; ``--tried-anew`` only what trials make of the forecasts that are there. With ``--records`` the probes'
 records are kept in a folder, and where there is one of about the same batch no probe is run again. ``--before CMD``
 stands before every process (nice, say; no lock that others hold, for the minute is counted with it). ``--again`` runs
 each answer that is there once more, and does nothing else.
@@ -36,6 +37,7 @@ HERE = Path(__file__).parent
 SCRIPT = HERE / "memory_models.py"
 LIMITS = (256, 512, 1024)  # MiB
 STEP = 0.01  # of the batch: width of the last bracket
+SURE = 3  # times the actual largest has to fit
 LONGEST_S = 120  # a run takes ten seconds; requests that find no memory wait ten each, and a run can be stuck in that
 EXHAUSTED = 7
 NEAR = 1.25  # times as large or as small: a kept record of that batch is taken in place of a probe
@@ -100,15 +102,18 @@ def foretell(name: str, limits: list[int], known: dict[str, dict], records: Path
         for limit in sorted(wanted):
             begun = time.monotonic()
             pool = Pool(limit << 20, growth=os.environ.get("KERAS_BACKEND") != "jax")
-            found = measure(sizing, pool)
             row = known.setdefault(f"{name}/{limit}", {})
-            row["replayed"] = found.largest(pool)
+            if "replayed" in row:
+                sizing.first()
+            else:
+                found = measure(sizing, pool)
+                row["replayed"] = found.largest(pool)
+                row["probed"] = [m.batch for m in found.measured]
+                row["peaks"] = {str(m.batch): m.record.peak_bytes for m in found.measured}
+                row["error_share"] = found.error_share
+                row["card_bytes"] = sizing.recorded[0].card_bytes
             trial = trying.tried(sizing, pool, row["replayed"])
-            row["foretold"], row["trials"] = trial.batch, len(trial.runs)
-            row["probed"] = [m.batch for m in found.measured]
-            row["peaks"] = {str(m.batch): m.record.peak_bytes for m in found.measured}
-            row["error_share"] = found.error_share
-            row["card_bytes"] = sizing.recorded[0].card_bytes
+            row["foretold"], row["trials"] = trial.batch, trial.runs
             row["foretelling_s"] = round(time.monotonic() - begun, 1)
             write()
 
@@ -127,7 +132,10 @@ def search(name: str, limit: int, row: dict, before: list[str], write) -> None:
     at = max(row["foretold"], 1)
     factor = 1.02
     forecast = fit(at)
+    if row.get("sure"):
+        return
     if row.get("actual"):
+        settle(name, limit, row, before, write)
         return
     if forecast:
         low, high = at, max(int(at * factor), at + 1)
@@ -143,6 +151,18 @@ def search(name: str, limit: int, row: dict, before: list[str], write) -> None:
         middle = (low + high) // 2
         low, high = (middle, high) if fit(middle) else (low, middle)
     row["actual"] = low
+    settle(name, limit, row, before, write)
+
+
+def settle(name: str, limit: int, row: dict, before: list[str], write) -> None:
+    """Down from the largest that fitted once to one that fits each time. ``sure`` keeps what these runs said."""
+    at, sure = row["actual"], {}
+    while at > 0 and len(sure.setdefault(at, [])) < SURE:
+        sure[at].append(fits(name, at, limit, row.get("card_bytes"), before))
+        print(f"  {name} {limit} MiB, batch {at} again: {'fits' if sure[at][-1] else 'exhausted'}", flush=True)
+        if not sure[at][-1]:
+            at = min(int(at * (1 - STEP)), at - 1)
+    row["actual"], row["sure"] = at, {str(batch): runs for batch, runs in sure.items()}
     write()
 
 
@@ -230,6 +250,7 @@ def main() -> None:
     parser.add_argument("--limits", nargs="*", type=int, default=list(LIMITS))
     parser.add_argument("--before", default="", help="a command in front of every real run, nice for one")
     parser.add_argument("--anew", action="store_true", help="make all forecasts again")
+    parser.add_argument("--tried-anew", action="store_true", help="make all trials again, from the forecasts known")
     parser.add_argument("--records", type=Path, help="where probes' records are kept and looked for")
     parser.add_argument("--again", action="store_true", help="run each known answer once more, and nothing else")
     parser.add_argument("--table", action="store_true", help="measure nothing, write what is known")
@@ -240,8 +261,9 @@ def main() -> None:
         args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(known, indent=1) + "\n")
 
-    for row in known.values() if args.anew else ():
-        row.pop("foretold", None)
+    for row in known.values() if args.anew or args.tried_anew else ():
+        for key in ("foretold", "again", *(("replayed",) if args.anew else ())):
+            row.pop(key, None)
     names = args.only or _names()
     for key, row in known.items() if args.again else ():
         name, _, limit = key.partition("/")

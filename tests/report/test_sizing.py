@@ -63,9 +63,10 @@ def test_it_fits_a_screen() -> None:
 
 
 def test_what_was_tried_is_told() -> None:
-    tried = replace(ANSWER, tried=((380, True), (402, True), (420, False)))
+    tried = replace(ANSWER, tried=((380, True), (380, True), (396, False), (396, True), (402, True), (420, False)))
     text = " ".join(sizing.render_memory(tried).split())
-    assert "Tried: runs of a few steps under a limit of 13.3 GiB: batches of 380, 402 fitted; 420 did not" in text
+    assert "Tried: runs of a few steps under a limit of 13.3 GiB: batches of 380 (2 times), 402 fitted; 396" in text
+    assert "396 (2 times) did not each time; 420 did not" in text
     assert "Tried" not in sizing.render_memory(ANSWER)
 
 

@@ -36,7 +36,7 @@ class MemoryAnswer:
     """``largest_batch`` is None where no device was asked for, 0 where not even one sample fits.
 
     ``error_share``: the furthest that a peak foretold from the smaller probes was from the measured one; None with two.
-    ``tried``: batches that ran under the device's limit, and whether they fitted it; of an answer that only they gave
+    ``tried``: each run under the device's limit, its batch and whether it fitted; of an answer that only they gave
     the replay knows no ``largest_peak_bytes``.
     """
 

@@ -77,10 +77,17 @@ def _memory(answer: MemoryAnswer, paper: Paper) -> Iterator[str]:
 
 
 def tried(answer: MemoryAnswer) -> str:
-    fitted, failed = ([f"{b:,}" for b, fits in answer.tried if fits is want] for want in (True, False))
+    runs: dict[int, list[bool]] = {}
+    for batch, fitted in sorted(answer.tried):
+        runs.setdefault(batch, []).append(fitted)
     limit = f" of {wording.size(answer.device.limit_bytes)}" if answer.device is not None else ""
-    said = [f"{', '.join(fitted)} fitted"] if fitted else []
-    said += [f"{', '.join(failed)} did not"] if failed else []
+    said = []
+    for how, wanted in (("fitted", {True}), ("did not each time", {True, False}), ("did not", {False})):
+        batches = [
+            f"{batch:,}" + (f" ({len(each)} times)" if len(each) > 1 else "")
+            for batch, each in runs.items() if set(each) == wanted
+        ]  # fmt: skip
+        said += [f"{', '.join(batches)} {how}"] if batches else []
     return f"runs of a few steps under a limit{limit}: batches of {'; '.join(said)}"
 
 

@@ -17,20 +17,26 @@ from slowtrain.verify.sizing import ALLOCATOR, LIMIT, STEPS, Sizing, batch_of, r
 OUTWARD = 1.04  # times the batch, then its square, and so on, until one does not fit
 FURTHEST = 1.4
 BRACKET = 0.01
-# Below the largest that fitted once, as a share of it, these have to fit as well, and the last is the answer: pieces of
-# memory fall differently at every size, and ops come in another order in every run.
-BELOW = (0.995, 0.99, 0.985, 0.98)
-CLEAR = 0.99  # of the least that failed: 396 fitted three times right below what did not, and not the fourth time
-LOWER = 0.97  # times a forecast that did not fit
+# What fits once may not fit the next time: ops come in another order in every run, and pieces of memory fall
+# differently at every size. Of ten batches that had fitted once, eight failed in one or two of four more runs; of those
+# 1.5, 3, 4.5 and 6 % smaller one of ten each, where pieces fall badly: a batch may fit where a smaller does not.
+BELOW = 0.98  # of the largest that fitted once: it has to fit SURE times, one after the other
+SURE = 3
+ANSWER = 0.985  # of that: the answer, which has to fit twice itself
+CLEAR = 0.99  # of the least that failed
+LOWER = 0.97  # times what did not fit so often
 LONGEST_S = 120.0  # requests that find no memory wait ten seconds each
 
 
 @dataclass(frozen=True)
 class Tried:
-    """``batch`` is the forecast, or less, where nothing larger was seen to fit. ``runs``: batches, whether they did."""
+    """``batch`` is the forecast, or less, where nothing else was seen to fit. ``runs``: batches, whether they did."""
 
     batch: int
     runs: tuple[tuple[int, bool], ...] = ()
+
+
+Runs = list[tuple[int, bool]]
 
 
 def possible(sizing: Sizing, pool: Pool) -> bool:
@@ -44,21 +50,20 @@ def possible(sizing: Sizing, pool: Pool) -> bool:
 
 
 def tried(sizing: Sizing, pool: Pool, forecast: int) -> Tried:
-    """From the forecast outwards, then between what fitted and what did not, while there is time.
+    """From the forecast outwards, then between what fitted and what did not, then what fits each time.
 
-    Where nothing larger fits the forecast itself is tried, and less where that does not fit.
+    All this while there is time; without it the forecast stands, below what failed.
     """
-    runs: dict[int, bool] = {}
-    batch = forecast
+    runs: Runs = []
+    batch = None
     if forecast >= 1 and possible(sizing, pool):
         with contextlib.suppress(InputError):  # the data has no such batch: the forecast stands
-            batch = _search(sizing, pool, forecast, runs)
-    failed = min((b for b, fitted in runs.items() if not fitted), default=None)
-    batch = batch if failed is None else min(batch, int(failed * CLEAR))
-    return Tried(batch, tuple(sorted(runs.items())))
+            batch = _settled(sizing, pool, _furthest(sizing, pool, forecast, runs), runs)
+    return Tried(_clear(forecast, runs) if batch is None else batch, tuple(sorted(runs)))
 
 
-def _search(sizing: Sizing, pool: Pool, forecast: int, runs: dict[int, bool]) -> int:
+def _furthest(sizing: Sizing, pool: Pool, forecast: int, runs: Runs) -> int:
+    """The batch to begin with when asking what fits each time: below what fitted once, or the forecast."""
     low, high, factor = forecast, 0, OUTWARD
     while not high and time_for(sizing, int(low * factor)):
         at = max(int(low * factor), low + 1)
@@ -69,26 +74,30 @@ def _search(sizing: Sizing, pool: Pool, forecast: int, runs: dict[int, bool]) ->
     while high - low > max(BRACKET * low, 1) and time_for(sizing, low):
         middle = (low + high) // 2
         low, high = (middle, high) if _reached(sizing, pool, middle, runs) else (low, middle)
-    while low > forecast and time_for(sizing, low):
-        below = [int(low * share) for share in BELOW]
-        failed = next((b for b in below if b > forecast and not _fits(sizing, pool, b, runs)), None)
-        if failed is None and below[-1] > forecast:
-            return below[-1]
-        low = failed or forecast
-    return _taken_back(sizing, pool, forecast, runs)
+    return max(int(low * BELOW), forecast)
 
 
-def _taken_back(sizing: Sizing, pool: Pool, forecast: int, runs: dict[int, bool]) -> int:
-    """The forecast, where it and what is just below it fit or have no time to be tried; else less, by the same rule."""
-    low = forecast
-    while low > 1 and time_for(sizing, low):
-        if all(_fits(sizing, pool, int(low * share), runs) for share in (1.0, *BELOW[:2])):
-            break
-        low = int(low * LOWER)
-    return low
+def _settled(sizing: Sizing, pool: Pool, sure: int, runs: Runs) -> int | None:
+    """Just below a batch that fits each time, and fits itself; None where there is no time to tell."""
+    while sure > 1:
+        answer = max(_clear(int(sure * ANSWER), runs), 1)
+        for batch in (*[sure] * SURE, answer, answer):
+            if not time_for(sizing, batch):
+                return None
+            if not _fits(sizing, pool, batch, runs):
+                break
+        else:
+            return answer
+        sure = int(min(sure, batch / ANSWER) * LOWER)
+    return None
 
 
-def _reached(sizing: Sizing, pool: Pool, batch: int, runs: dict[int, bool]) -> bool:
+def _clear(batch: int, runs: Runs) -> int:
+    failed = min((b for b, fitted in runs if not fitted), default=None)
+    return batch if failed is None else min(batch, int(failed * CLEAR))
+
+
+def _reached(sizing: Sizing, pool: Pool, batch: int, runs: Runs) -> bool:
     """Whether it fits, and the data has so many samples."""
     try:
         return _fits(sizing, pool, batch, runs)
@@ -96,18 +105,17 @@ def _reached(sizing: Sizing, pool: Pool, batch: int, runs: dict[int, bool]) -> b
         return False
 
 
-def _fits(sizing: Sizing, pool: Pool, batch: int, runs: dict[int, bool]) -> bool:
+def _fits(sizing: Sizing, pool: Pool, batch: int, runs: Runs) -> bool:
     """Raises ``InputError`` where no step took so many samples."""
-    if batch not in runs:
-        limit = pool.limit_bytes >> 20
-        treatment = Treatment(environment={**ALLOCATOR, LIMIT: str(limit)})
-        what = f"whether a batch of {batch} fits {limit:,} MiB"
-        probe = sizing.run(batch, what, treatment, Rule(seconds=1e-3, steps=STEPS), longest_s=LONGEST_S)
-        fitted = probe.failed is None
-        if fitted:
-            trace = recording(probe, sizing.bench.script.target)
-            fitted = not probe.stopped or trace.fact("stopped_ns") is not None  # else its time was over: it waits
-            if fitted and batch_of(trace) != batch:
-                raise InputError(f"no step took {batch:,} samples")
-        runs[batch] = fitted
-    return runs[batch]
+    limit = pool.limit_bytes >> 20
+    treatment = Treatment(environment={**ALLOCATOR, LIMIT: str(limit)})
+    what = f"whether a batch of {batch} fits {limit:,} MiB"
+    probe = sizing.run(batch, what, treatment, Rule(seconds=1e-3, steps=STEPS), longest_s=LONGEST_S)
+    fitted = probe.failed is None
+    if fitted:
+        trace = recording(probe, sizing.bench.script.target)
+        fitted = not probe.stopped or trace.fact("stopped_ns") is not None  # else its time was over: it waits
+        if fitted and batch_of(trace) != batch:
+            raise InputError(f"no step took {batch:,} samples")
+    runs.append((batch, fitted))
+    return fitted
