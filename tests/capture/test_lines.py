@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
@@ -67,5 +68,20 @@ def test_it_gives_up_in_time() -> None:
     assert tracer.begin(sys._getframe())
     busy(MAX_EVENTS)
     assert sys.gettrace() is None
-    tracer.end()
     assert sum(tracer.visits.values()) <= MAX_EVENTS + 1
+    tracer.end()
+
+
+def test_what_it_gave_up_on_counts_as_what_it_saw() -> None:
+    """Two lines take turns, and a hundred milliseconds come after: neither of the two gets them alone."""
+    tracer = LineTracer()
+    assert tracer.begin(sys._getframe())
+    busy(MAX_EVENTS)
+    seen, visits = dict(tracer.spent), dict(tracer.visits)
+    time.sleep(0.1)
+    tracer.end()
+    first = busy.__code__.co_firstlineno + 2
+    one, two = (__file__, first), (__file__, first + 1)
+    assert tracer.spent[one] + tracer.spent[two] > 100_000_000
+    assert tracer.spent[one] / tracer.spent[two] == pytest.approx(seen[one] / seen[two], rel=0.01)
+    assert tracer.visits[one] / visits[one] == pytest.approx(tracer.spent[one] / seen[one], rel=0.01)

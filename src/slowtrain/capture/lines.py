@@ -3,7 +3,7 @@
 A sampler that lives in the process gets the interpreter lock when someone lets go of it, so
 its samples fall where the lock is released, not where the time goes. A line tracer over a
 handful of calls has no such bias. Its budget is small: it traces no more than one call in
-many, and gives up on a call after ``MAX_EVENTS`` lines.
+many, and gives up on a call after ``MAX_EVENTS`` lines: what is left of it then counts as what was traced of it.
 """
 
 from __future__ import annotations
@@ -50,8 +50,12 @@ class LineTracer:
         return True
 
     def end(self) -> None:
+        cut = self._over
         self._release()
-        self._charge()
+        if cut:
+            self._spread()
+        else:
+            self._charge()
         for frame in self._set:
             if getattr(frame.f_trace, "__self__", None) is self:
                 frame.f_trace = None
@@ -62,6 +66,14 @@ class LineTracer:
         self._over = True
         if sys.gettrace() is self._traced:
             sys.settrace(None)
+
+    def _spread(self) -> None:
+        """The time since it gave up, over the lines until then: the line at which it did is any of a long loop's."""
+        known = sum(self.spent.values())
+        more = 1 + (now() - self._last) / max(known, 1)
+        for counted in (self.spent, self.visits):
+            for key in counted:
+                counted[key] = int(counted[key] * more)
 
     def _charge(self) -> None:
         at = now()

@@ -205,6 +205,7 @@ class Source:
             f for n in (*making, *header, *worked) for f in self.called(n)[1:] if not _takes_step(f, step_line)
         ]
         functions += self._handing_out() if header else []
+        functions += self._generators(wanted)
         lines = {n for one in (*making, *header, *functions) for n in _range(one)}
         everything = [*making, *header, *worked, *functions]
         names = {n for one in everything for n in _names(one)} | wanted
@@ -247,6 +248,15 @@ class Source:
         classes = [n for n in trees.statements(self.tree) if isinstance(n, ast.ClassDef)]
         methods = [m for c in classes for m in c.body if isinstance(m, FUNCTIONS) and m.name in PROTOCOL]
         return list(dict.fromkeys(f for m in methods for f in self.called(m)))
+
+    def _generators(self, names: set[str]) -> list[ast.AST]:
+        """Generators of this file that one of ``names`` was made of (``feed = iter(batches(x))``), and what they call.
+
+        They run where the loop asks for the next.
+        """
+        made = [n for n in trees.statements(self.tree) if isinstance(n, ast.Assign) and names & set(_stored(n))]
+        generators = [f for n in made for f in self.called(n.value, 1)[1:] if _yields(f)]
+        return list(dict.fromkeys(f for one in generators for f in self.called(one)))
 
     def _opened(self, names: set[str]) -> bool:
         """Whether one of ``names`` was assigned from a file's or an archive's opener."""
@@ -370,6 +380,10 @@ def _called_names(node: ast.AST) -> Iterator[str]:
         if isinstance(one, ast.Call):
             yield from _names(one.func)
             yield from (a.id for a in one.args if isinstance(a, ast.Name))
+
+
+def _yields(function: ast.AST) -> bool:
+    return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in trees.walk(function))
 
 
 def _takes_step(function: ast.AST, line: int) -> bool:

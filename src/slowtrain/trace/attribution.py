@@ -8,6 +8,7 @@ consumer's gaps and the deep windows measured, and stays ``unattributed`` where 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 
 import numpy as np
 
@@ -42,11 +43,15 @@ HOLES = 5  # phases that are known of thinned stretches, too: launch, end, stops
 
 @dataclass(frozen=True)
 class Inside:
-    """What is known of the time inside function calls: ``wait_ms`` a step for input (None: not measured)."""
+    """What is known of the time inside function calls: ``wait_ms`` a step for input (None: not measured).
+
+    ``idle``: for what a card waits in a step of the window, ms by reason; empty where the processor computes.
+    """
 
     wait_ms: float | None
     kernels: Kernels | None
     eager: bool
+    idle: Mapping[str, float] = field(default_factory=dict)
 
 
 def by_lane(recording: Recording, steps: Steps) -> dict[str, Floats]:
@@ -145,7 +150,16 @@ def _divide(
     share = kernels.busy_ms / max(kernels.busy_ms, inside_ms)
     busy = np.minimum(rest, np.maximum(rest * share, 0.0))
     found[Category.DEVICE] += busy
-    found[Category.DISPATCH] += rest - busy
+    copying = _copying(inside.idle, steps.mean_of(found[Category.FEED])) * (rest - busy)
+    found[Category.FEED] += copying
+    found[Category.DISPATCH] += rest - busy - copying
+
+
+def _copying(idle: Mapping[str, float], fed_ms: float) -> float:
+    """Of a card's wait inside calls, the share for copies to it: what is handed over before a call is known already."""
+    copies = max(idle.get("h2d", 0.0) - fed_ms, 0.0)
+    launching = sum(idle.get(reason, 0.0) for reason in ("dispatch", "queue", "eager"))
+    return copies / (copies + launching) if copies else 0.0
 
 
 def _divide_eager(found: dict[Category, Floats], calls: Floats, kernels: Kernels | None) -> None:

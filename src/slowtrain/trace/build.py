@@ -59,7 +59,8 @@ def build(raw: Recording, seen: Deep | None = None) -> Trace:
     fed = [p.grouped(batches) for p in consumed.pipelines(raw, found)]
     deep, device = seen or deep_windows(raw, found)
     eager = _is_eager(raw, found)
-    inside = attribution.Inside(_wait_ms(raw, found, fed, deep), deep, eager)
+    idle = device.idle if device is not None and device.kind != "CPU" else {}
+    inside = attribution.Inside(_wait_ms(raw, found, fed, deep), deep, eager, idle)
     busy_ms = behind.busy_ms(raw, found, device, deep)
     columns = late.divided(attribution.categories(raw, found, inside), busy_ms) if len(found) else {}
     notes = [*([behind.NOTE] if late.known else ()), *stopped.notes(raw.events)]

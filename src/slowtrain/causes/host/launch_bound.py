@@ -7,7 +7,7 @@ from slowtrain.figures import plain
 from slowtrain.model import Category, Effect, Evidence, Prescription, Signal
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import kerascalls
-from slowtrain.trace import Trace
+from slowtrain.trace import Trace, loop
 from slowtrain.trace.host import computing_ms, step_places
 from slowtrain.whatif import Drop, Remedy
 
@@ -237,7 +237,7 @@ def _called(trace: Trace) -> Evidence | None:
     copies = device.copies.get("h2d")
     small = copies is not None and copies.bytes <= SMALL_BYTES * max(copies.count, 1.0)
     starting = _between_calls(trace, trace.mean(Category.DISPATCH) + (trace.mean(Category.FEED) if small else 0.0))
-    busy, overhead = trace.mean(Category.DEVICE), _spared(starting)
+    busy, overhead = trace.mean(Category.DEVICE), _spared(trace, starting)
     if starting < DOMINATES * trace.step_ms or overhead < WORTHWHILE * trace.step_ms or busy > starting:
         return None
     overhead = SCANNED * starting if trace.on_jax else overhead
@@ -256,7 +256,7 @@ def _seen_on_host(trace: Trace) -> Evidence | None:
     if device is None or not called or device.idle.get("eager", 0.0) > device.idle.get("dispatch", 0.0):
         return None
     starting = _between_calls(trace, trace.mean(Category.DISPATCH))
-    overhead = _spared(starting)
+    overhead = _spared(trace, starting)
     if starting < DOMINATES * trace.step_ms or overhead < WORTHWHILE * trace.step_ms:
         return None
     busy = trace.mean(Category.DEVICE)
@@ -272,9 +272,14 @@ def _between_calls(trace: Trace, framework_ms: float) -> float:
     return framework_ms + min(trace.mean(Category.PYTHON), framework_ms)
 
 
-def _spared(starting_ms: float) -> float:
+def _spared(trace: Trace, starting_ms: float) -> float:
     """What many steps in one call spare of it; more than ``MOST_CALL_MS`` is no call's."""
-    return min((1 - STAYS) * starting_ms, MOST_CALL_MS)
+    return min((1 - STAYS) * starting_ms, MOST_CALL_MS * _calls(trace))
+
+
+def _calls(trace: Trace) -> float:
+    """Calls of functions in a step: a loop by hand may make hundreds, of an environment for one."""
+    return max(loop.per_step(trace, "function"), 1.0) if trace.steps.source.startswith("function") else 1.0
 
 
 def _one_graph_a_step(trace: Trace) -> bool:
@@ -294,7 +299,7 @@ def _busy_ms(trace: Trace) -> float:
 
 def _saved_ms(trace: Trace, most: float = MOST_CALL_MS) -> float:
     """Of the time that starts operations what comes with each call from Python."""
-    return min((1 - STAYS) * trace.mean(Category.DISPATCH), most)
+    return min((1 - STAYS) * trace.mean(Category.DISPATCH), most * _calls(trace))
 
 
 def _long_enough(trace: Trace, overhead: float) -> bool:

@@ -27,6 +27,7 @@ from slowtrain.whatif import Drop, Remedy
 NEXT_MS = 0.5
 ARRAY_MS = 0.03  # to convert a batch that is an array by then: tf.constant of 150 kB, on one core
 WAITING = 0.5  # of the time on the batch: a loop that mostly waits for a file or a server is input/ (see there)
+CALLING = 0.5  # of a line's time is the script's own, or the line is a call of a compiled function
 BY_HAND = 0.5  # of the wait for data on its way to a device: the host at it, not the link
 
 
@@ -79,9 +80,9 @@ class PerStepFeed(Cause):
         fed = {p: ms for p, ms in feeds.items() if not loop.behind(trace, p)}
         made = 0.0
         if handed and trace.steps.training and not trace.steps.source.endswith("()"):
-            before, after = sum(line.ms for line in lines.before), sum(line.ms for line in lines.after)
+            made_of, others = _making_ms(trace, lines)
             # On JAX Python may as well wait for a device that is behind, which lines alone would tell.
-            part = before / (before + after) if before + after else 0.0 if trace.on_jax else 1.0
+            part = made_of / (made_of + others) if made_of + others else 0.0 if trace.on_jax or lines.before else 1.0
             hand = by_hand(trace)
             waiting = hand.waiting if hand is not None and hand.waiting > WAITING else 0.0
             # Elements that Python goes through one by one are no conversion of a batch: see input/.
@@ -312,6 +313,22 @@ def _copied(trace: Trace) -> Evidence | None:
     )
 
 
+def _making_ms(trace: Trace, lines: loop.Loop) -> tuple[float, float]:
+    """The script's own ms in lines that may make the batch, and in others: behind the call, or around other calls.
+
+    A line that mostly calls a compiled function converts nothing.
+    """
+    calls, scale = loop.places(trace, "function"), _scale(trace)
+    own = [(max(line.ms - calls.get(line.place, 0.0) / scale, 0.0), line) for line in lines.before]
+    calling = sum(ms for ms, line in own if ms < CALLING * line.ms)
+    return sum(ms for ms, _ in own) - calling, calling + sum(line.ms for line in lines.after)
+
+
+def _scale(trace: Trace) -> float:
+    """From the times of lines, which tracing them makes longer, to those of a step."""
+    return trace.step_ms / (sum(line.ms for line in trace.loop_lines) or trace.step_ms or 1.0)
+
+
 def _in_session(trace: Trace) -> bool:
     """Whether what converts is a session of TensorFlow 1, to which arrays are handed as they are."""
     return {trace.names[int(n)].text for n in set(trace.lane("feed").name.tolist())} == {"Session.run"}
@@ -326,7 +343,7 @@ def _of_lists(trace: Trace, evidence: Evidence) -> bool:
 
 def _where(fed: dict[Place, float], lines: loop.Loop, trace: Trace) -> tuple[Place, ...]:
     """The costliest of the lines that convert and of those that make."""
-    scale = trace.step_ms / (sum(line.ms for line in trace.loop_lines) or trace.step_ms or 1.0)
+    scale = _scale(trace)
     hand = by_hand(trace)
     cost = {line.place: line.ms * scale for line in (*lines.before, *(hand.lines if hand is not None else ()))}
     for place, ms in fed.items():
