@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowtrain.model import Category
-from slowtrain.trace import Event, Floats, Name, Spans, Steps, attribution, build
+from slowtrain.trace import Event, Floats, Kernels, Name, Spans, Steps, attribution, build
 from slowtrain.trace.recording import Recording
 
 pytestmark = pytest.mark.fuzz
@@ -99,6 +99,27 @@ def test_categories_add_up_to_each_step(spans: list[Drawn], edges: list[int], wa
     assert set(columns) <= set(Category)
     assert all((column >= -1e-9).all() for column in columns.values())
     assert np.allclose(np.sum(list(columns.values()), axis=0), steps.ms)
+
+
+@given(calls(), turns, st.floats(0, 5), st.floats(0, 5))
+def test_a_cards_wait_inside_calls_is_for_copies_or_for_launches(
+    spans: list[Drawn], edges: list[int], copies: float, launching: float
+) -> None:
+    """As the window's reasons divide it, whatever part of the calls is computing."""
+    kernels = Kernels(steps=10, step_ms=10.0, busy_ms=4.0, ms=4.0, count=9.0, wait_ms=0.0)
+    steps, raw = taken(edges), recorded([s for s in spans if s[0] != "feed"], [])
+
+    def divided(idle: dict[str, float]) -> tuple[Floats, Floats]:
+        columns = attribution.categories(raw, steps, attribution.Inside(0.0, kernels, False, idle))
+        assert np.allclose(np.sum(list(columns.values()), axis=0), steps.ms)
+        return columns[Category.FEED], columns[Category.DISPATCH]
+
+    (nothing, before), (all_of_it, _) = divided({}), divided({"h2d": 1.0, "python": 3.0})
+    fed, after = divided({"h2d": copies, "dispatch": launching, "python": 3.0})
+    share = copies / (copies + launching) if copies else 0.0
+    assert not nothing.any()
+    assert np.allclose(fed, share * all_of_it)
+    assert np.allclose(before - after, fed)
 
 
 @given(calls(), turns, events)

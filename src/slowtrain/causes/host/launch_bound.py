@@ -148,8 +148,25 @@ class LaunchBound(Cause):
         @fact profile=true devices=[{"kind":"CPU"}] told_steps=true
         @device kind=CPU busy=0 ms=0.1 kernels=200
         """,
+        """
+        step     1111111111
+        dispatch dddddddd..
+        device   ........kk
+        @fact jax=true devices=[{"kind":"GPU"}]
+        @steps source=function line=7
+        @device busy=2 kernels=400 idle={"dispatch":8}
+        @span function act start=0 end=0.04 line=6 times=8000 every=0.05
+        """,
     )
     quiet = (
+        """
+        step     1111111111
+        dispatch dddddddd..
+        device   ........kk
+        @fact jax=true devices=[{"kind":"GPU"}]
+        @steps source=function line=7
+        @device busy=2 kernels=400 idle={"dispatch":8}
+        """,
         """
         step     1111111111
         dispatch ddd.......
