@@ -16,7 +16,6 @@ import numpy as np
 
 from slowtrain.model import Category, Phase, Saving
 from slowtrain.trace import Floats, Trace, feeding
-from slowtrain.trace.ordered import halfway
 from slowtrain.trace.pipeline import Pipeline, widest
 from slowtrain.trace.work import BETWEEN_COLD, cold_ms, split_ms
 from slowtrain.values import dataclass
@@ -27,7 +26,6 @@ SPREAD = (0.7, 1.15)  # of the milliseconds saved, where a remedy brings no rang
 # scoreboard's cures; how many of them fall inside is counted there (docs/scoreboard.md).
 CURED = (0.6, 0.7)
 WAITED = 0.02  # of a step: a shorter wait does not show that input is the slower side
-USUAL = 0.1  # of a usual step: with less, the wait is that of a few steps
 # Of the processor time, what making input takes, and of a step, what its own threads wait for a core: where both are
 # more, ops that compute for long mostly wait. Of recordings of clinic/ whose steps wait for no batch, those that
 # shared their cores with their input had 0.57 to 1.99 and 0.32 to 0.91, the next one 0.37 and 0.
@@ -205,8 +203,7 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
     before = float((rest + wait).mean()) if n else 0.0
     # What producing threads stop doing no longer takes cores, or the interpreter lock, from the step. Where few steps
     # wait, and those for long, the others ran undisturbed.
-    waited = n > 0 and float(halfway(wait)) > USUAL * float(halfway(rest + wait))
-    waited = waited or any(s.lock for s in supplies) or takes_cores(trace)
+    waited = feeding.usually_waits(trace) or any(s.lock for s in supplies) or takes_cores(trace)
     fewer = bool(trace.producers) or any(s.nested or _left(s, trace) < FEWER for s in supplies)
     alone = work < GONE and fewer
     quiet = _quiet(trace, alone) if now.ahead_ms and waited else 1.0

@@ -9,10 +9,12 @@ import numpy as np
 
 from slowtrain.model import Category, Place
 from slowtrain.trace import Kernels, Line, Producer, Trace, names
+from slowtrain.trace.ordered import halfway
 from slowtrain.trace.pipeline import Node, Pipeline, Written
 from slowtrain.values import dataclass
 
 WAITED = 0.05  # of a step: what saves less is not reported either
+USUAL = 0.1  # of a usual step: with less, the wait is that of a few steps
 SLOWER = 0.6  # a stage is the slower side when it takes this share of the slowest one's time
 READ_US = (
     0.5  # handing on an element that is ready in memory (0.3 to 0.7 µs for TensorSlice and Batch, TensorFlow 2.21)
@@ -42,6 +44,14 @@ SINGLE = (
 def wait_share(trace: Trace) -> float:
     """The part of a step that is spent waiting for its batch."""
     return trace.share(Category.INPUT)
+
+
+def usually_waits(trace: Trace) -> bool:
+    """Whether the usual step waits for its batch, and not a few steps for long."""
+    if not trace.steps.steady.any():
+        return False
+    wait = trace.categories[Category.INPUT][trace.steps.steady]
+    return float(halfway(wait)) > USUAL * float(halfway(trace.steps.ms[trace.steps.steady]))
 
 
 def busy_cores(trace: Trace) -> float | None:

@@ -24,6 +24,7 @@ from slowtrain.whatif import Drop, Remedy, Supply, held_up_ms
 
 VECTORISED = 0.05  # of the time of a loop in bytecode, assumed: array code is ten and more times faster
 OPS_MS = 0.1  # a call for one element of some dozens of small TensorFlow ops: 0.11 and 0.18 ms in recordings
+OPS_HELP = 0.5  # of the time of a loop in bytecode, at the most, is what such ops must take
 WAITING = 0.5  # a producer that does not compute for longer than this waits for something: a disk, a network
 ASIDE = 8.0  # calls that wait at once, once a cure lets several: assumed, as many as it advises
 WHOLE = "make arrays once and use from_tensor_slices, or yield whole batches"
@@ -319,7 +320,7 @@ def _in_pipeline(trace: Trace) -> Work | None:
     ms = sum(p.ms_per_step for p in several)
     busy = feeding.busy_cores(trace)
     wait = trace.mean(Category.INPUT)
-    held = min(ms, held_up_ms(trace)) if feeding.wait_share(trace) < feeding.WAITED else 0.0
+    held = min(ms, held_up_ms(trace)) if not feeding.usually_waits(trace) else 0.0
     if not several or wait + held < feeding.WAITED * trace.step_ms or ms < 0.5 * wait:
         return None
     idle = trace.step_ms * max(1 - busy, 0.0) if busy is not None else 0.0
@@ -349,9 +350,10 @@ def _kind(
     if calls >= quicker.SAMPLES and generated and not random:
         return "samples", ready, 1.0
     if interpreted:
-        # In a map, TensorFlow ops take over, called for each element: some tens of them.
-        in_map = not generated and calls >= quicker.SAMPLES
-        return "loop", max(VECTORISED, min(calls * OPS_MS / ms, 1.0) if in_map else 0.0), 1.0
+        # In a map, some tens of TensorFlow ops take over, called for each element; or, where they are hardly
+        # quicker, for a whole batch.
+        ops = calls * OPS_MS / ms if not generated and calls >= quicker.SAMPLES else 0.0
+        return "loop", max(VECTORISED, ops if ops < OPS_HELP else 0.0), 1.0
     if calls >= quicker.SAMPLES and generated:
         return "samples", 0.3, 1.0
     if not random and epochs > 1:
