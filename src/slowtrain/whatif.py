@@ -204,7 +204,7 @@ def _step(now: Present, trace: Trace, remedies: list[Remedy]) -> float:
     # What producing threads stop doing no longer takes cores, or the interpreter lock, from the step. Where few steps
     # wait, and those for long, the others ran undisturbed.
     waited = feeding.usually_waits(trace) or any(s.lock for s in supplies) or takes_cores(trace)
-    fewer = bool(trace.producers) or any(s.nested or _left(s, trace) < FEWER for s in supplies)
+    fewer = bool(trace.producers) or any(_left(s, trace) < FEWER for s in supplies)
     alone = work < GONE and fewer
     quiet = _quiet(trace, alone) if now.ahead_ms and waited else 1.0
     undisturbed = 1 - (1 - quiet) * (1 - work)
@@ -230,7 +230,7 @@ def making_ms(trace: Trace, supplies: Iterable[Supply] = ()) -> float:
     pipe = trace.pipeline
     nodes = sum(n.ms for n in pipe.nodes if n.family != "Prefetch") if pipe is not None else 0.0
     made = max(nodes, sum(p.ms_per_step for p in trace.producers))
-    untold = not made or any(s.nested or _left(s, trace) < FEWER for s in supplies)
+    untold = not made or any(_left(s, trace) < FEWER for s in supplies)
     return max(made, _cpu_ms(trace)) if untold else made
 
 
@@ -340,6 +340,8 @@ def _work(supply: Supply, trace: Trace) -> float:
 
 def _left(supply: Supply, trace: Trace) -> float:
     """Of the calls of functions for a batch, what a remedy leaves; what makes data sets is called once for many."""
+    if supply.nested:
+        return 0.0
     if supply.pipeline is None or trace.pipeline is None:
         return 1.0
     now, then = (
