@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slowtrain.model import Category
-from slowtrain.trace import Ints, Trace, lengthening, moving, trend
+from slowtrain.trace import Ints, Trace, held, lengthening, moving, trend
+from slowtrain.trace.feeding import COPY_BYTES_PER_MS
 from slowtrain.trace.ordered import halfway
 from slowtrain.trace.sides import Moved
 from slowtrain.trace.trend import Growth
@@ -15,6 +16,7 @@ MEAN_GROWTH = 0.5 / (1 - FIRST)  # what a mean step has grown by, of what the la
 # What grows is often no line: arrays that outgrow a cache, or the size up to which memory is used again, take ten times
 # as long at once. So it is held against the very first steps, when there was next to nothing to go through.
 AT_FIRST, LEAST_AT_FIRST = 0.02, 5  # of the steps, and steps
+COPIES = 0.1  # of what Python grew by: what copying the arrays once must take, at the least
 
 
 def in_steps(trace: Trace) -> tuple[Growth, Moved] | None:
@@ -35,12 +37,24 @@ def _in_steps(trace: Trace) -> tuple[Growth, Moved] | None:
     longer = lengthening.stages(trace) if why.kind == str(Category.INPUT) else None
     if longer is not None:
         why = replace(why, says=f"{why.says}; {longer[0]}", where=longer[1], by="")
-    if (longer is not None or why.kind == "graph") and grows is None and whole.slope_ms > 0:
+    known = longer is not None or why.kind == "graph" or _copied(trace, why, whole)
+    if known and grows is None and whole.slope_ms > 0:
         grows = whole  # what makes each step longer is known, however unsteady the steps are
     if grows is None:
         return None
     lasted = float(trace.steps.end_ms[series.index[-1]] - trace.steps.start_ms[series.index[0]])
     return (grows, why) if moving.tells(why, lasted, grows.grown_share) else None
+
+
+def _copied(trace: Trace, why: Moved, whole: Growth) -> bool:
+    """Whether the Python that grew is the copying of arrays that a longer one takes the place of in each step.
+
+    Memory is given back and taken anew for them, or not, by their size: such steps grow by leaps, and back.
+    """
+    if why.kind != str(Category.PYTHON) or whole.grown_share < trend.LEAST_GROWTH:
+        return False
+    copying = sum(one.length for one in held.arrays(trace)) / COPY_BYTES_PER_MS
+    return copying >= COPIES * why.ms[Category.PYTHON]
 
 
 def quarters(trace: Trace) -> tuple[Ints, Ints]:
