@@ -78,10 +78,15 @@ def entered(source: Source, steps: Steps) -> Iterator[tuple[ast.Call, ast.Functi
 
 
 def each_turn(loop: ast.For | ast.While | ast.FunctionDef) -> Iterator[ast.stmt]:
-    """The statements that run in every turn: those of branches, and of functions inside, left out; loops whole."""
+    """The statements that run in every turn: those of branches, and of functions inside, left out; loops whole.
+
+    None behind ``if step % 50: return``.
+    """
     todo = list(loop.body)
     while todo:
         one = todo.pop(0)
+        if isinstance(one, ast.If) and isinstance(one.body[-1], (ast.Return, ast.Continue)) and _counts(one.test):
+            return
         if isinstance(one, (ast.If, ast.Try, ast.ClassDef, *FUNCTIONS)):
             if isinstance(one, ast.Try):
                 todo = [*one.body, *todo]
@@ -90,6 +95,10 @@ def each_turn(loop: ast.For | ast.While | ast.FunctionDef) -> Iterator[ast.stmt]
             todo = [*one.body, *todo]
             continue
         yield one
+
+
+def _counts(test: ast.expr) -> bool:
+    return any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod) for n in trees.walk(test))
 
 
 def inner_epochs(source: Source, steps: Steps) -> bool:

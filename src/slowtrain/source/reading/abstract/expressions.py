@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from slowtrain.source.reading import scopes, values
+from slowtrain.source.reading import finding, scopes, values
 from slowtrain.source.reading.abstract import calls, conditions, drawing, library, shapes, tables, things
 from slowtrain.source.reading.abstract.events import Loop
 from slowtrain.source.reading.abstract.values import (
@@ -333,7 +333,18 @@ def _arithmetic(machine: Machine, node: ast.BinOp, scope: Scope) -> Value:
     if left.kind == "text" and isinstance(node.op, ast.Mod):
         given = Given(node, [right])
         return calls.noted(machine, "format", None, given, lambda: formatted(left.varies | right.varies, [left, right]))
-    return things.together(node.op, left, right)
+    found = things.together(node.op, left, right)
+    rounded = isinstance(node.op, ast.Mult) and (_divided(node.left) or _divided(node.right))
+    return found.with_(name="few") if rounded and found.kind in ("number", "unknown") else found
+
+
+def _divided(node: ast.expr) -> bool:
+    """``-(-x // 64)``, ``math.ceil(x / 64)``: times that it is one of a few numbers."""
+    while isinstance(node, ast.UnaryOp):
+        node = node.operand
+    if isinstance(node, ast.Call) and node.args:
+        return finding.called(node) == "ceil" and isinstance(node.args[0], ast.BinOp)
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv)
 
 
 def _named(machine: Machine, node: ast.NamedExpr, scope: Scope) -> Value:

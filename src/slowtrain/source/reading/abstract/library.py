@@ -140,11 +140,13 @@ def _numpy(machine: Machine, name: str, given: Given) -> Value:
     named = dtype(given.get("dtype")) or next((d for a in given.args[1:] if (d := dtype(a)) in FORMATS), "")
     if last in SHAPED or last in ("arange", "linspace", "eye"):
         shape = given.get("shape", 0)
-        moving = frozenset(v for one in shape.inside(2) for v in one.varies) if last in SHAPED else given.varies
+        moving = _sized(shape) if last in SHAPED else given.varies
         usual = "int64" if last == "arange" and not any(a.name == "float" for a in given.args) else "float64"
         wide = sizes(shape) if last in SHAPED else None
         return Value("array", varies=given.varies, ragged=moving | given.ragged, dtype=named or usual, shape=wide,
                      born=machine.born())  # fmt: skip
+    if last == "resize":
+        return Value("array", varies=given.varies, ragged=_sized(given.get("new_shape", 1)), dtype=widest(*arrays))
     if last in FORMATS or last in NAMED:
         return Value("array", varies=given.varies, ragged=given.ragged, dtype=NAMED.get(last, last))
     inside = [i for a in given.args for i in a.inside(2)]
@@ -155,6 +157,11 @@ def _numpy(machine: Machine, name: str, given: Given) -> Value:
     like = given.args[LIKE[last] : LIKE[last] + 1] if last in LIKE else []
     return Value("array", varies=given.deep, ragged=like[0].ragged if like else given.ragged, born=machine.born(),
                  dtype="int64" if last in WHOLE else kept, shape=like[0].shape if like else None)  # fmt: skip
+
+
+def _sized(shape: Value) -> frozenset[int]:
+    """The loops in whose turns a shape is another one; of a few there may be one graph each."""
+    return frozenset(v for one in shape.inside(2) if one.name != "few" for v in one.varies)
 
 
 def _tensorflow(machine: Machine, name: str, given: Given) -> Value:
