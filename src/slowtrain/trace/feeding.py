@@ -48,10 +48,10 @@ def wait_share(trace: Trace) -> float:
 
 def usually_waits(trace: Trace) -> bool:
     """Whether the usual step waits for its batch, and not a few steps for long."""
-    if not trace.steps.steady.any():
+    wait, steady = trace.categories.get(Category.INPUT), trace.steps.steady
+    if wait is None or not steady.any():
         return False
-    wait = trace.categories[Category.INPUT][trace.steps.steady]
-    return float(halfway(wait)) > USUAL * float(halfway(trace.steps.ms[trace.steps.steady]))
+    return float(halfway(wait[steady])) > USUAL * float(halfway(trace.steps.ms[steady]))
 
 
 def busy_cores(trace: Trace) -> float | None:
