@@ -55,6 +55,9 @@ def test_a_loss_that_is_none_is_noted_once(watched: tuple[LossWatch, Progress, R
     assert recorder._facts["loss_seen"] is True
     assert [(e[3], e[4]["step"], e[4]["value"]) for e in recorder._events] == [("result", 2, "nan")]
     assert not progress.wanted
+    progress.keep(Scalar(float("nan")), 3)  # by a step that was asked before
+    watch()
+    assert len(recorder._events) == 1
 
 
 LOOP = """
