@@ -136,7 +136,7 @@ class LossWatch:
         if scalars and not self._seen:
             self._seen = True
             self.recorder.fact("loss_seen", True)
-        for name, value in losses(scalars) if not self.found else ():  # a step may have begun to keep its own before that
+        for name, value in losses(scalars) if not self.found else ():  # a step may be about to keep more
             if self.checking is not None and not hasattr(value, "_numpy_internal"):
                 return  # a step on JAX, whose results checked_jax looks at
             number = scalar(value)
