@@ -89,8 +89,8 @@ def test_little_is_unattributed_where_there_was_a_window(name: str, trace_of: Ge
 def test_the_recorders_thread_is_cheap(trace_of: Get) -> None:
     """Its start apart, which reads the facts of the machine: see test_cost for that.
 
-    Of a run of two seconds its first looks, which come at every chance, took 5 to 10 % in eight runs on an idle machine;
-    what it costs a long run is in docs/overhead.md.
+    Of a run of two seconds its first looks, which come at every chance, took 5 to 10 % in eight runs alone
+    (docs/overhead.md: what it costs a long one).
     """
     cost = trace_of("fit generator").facts["recorder"]
     assert cost["thread_cpu_s"] < 0.15 * cost["wall_s"]
