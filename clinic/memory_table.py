@@ -4,14 +4,15 @@
         [--records FOLDER] [--again]
 
 The limit is that of TensorFlow's own allocator on the CPU, which raises ResourceExhausted as a GPU's does; one thread
-begins ops, as one does a GPU's. A batch fits if three training steps end without it, within two minutes. The actual
-largest is found by bisection with a process for each batch, until the bracket is one per cent wide; it has to fit three
-times, or one per cent less has to. The forecast has seen none of these runs. Results go to clinic/memory.json as they
-come, and what is there is not measured again; ``--anew`` makes the forecasts again, for code that has changed: what
-fits has not; ``--tried-anew`` only what trials make of the forecasts that are there. With ``--records`` the probes'
-records are kept in a folder, and where there is one of about the same batch no probe is run again. ``--before CMD``
-stands before every process (nice, say; no lock that others hold, for the minute is counted with it). ``--again`` runs
-each answer that is there once more, and does nothing else.
+begins ops, as one does a GPU's. A batch fits if three training steps end without it, within four minutes. The actual
+largest is found by bisection with a process for each batch, until the bracket is one per cent wide; it has to fit
+alone, on one core and beside busy cores, or one per cent less has to. The forecast has seen none of these runs. Results
+go to clinic/memory.json as they come, and what is there is not measured again; ``--anew`` makes the forecasts again,
+for code that has changed: what fits has not; ``--tried-anew`` only what trials make of the forecasts that are there.
+With ``--records`` the probes' records are kept in a folder, and where there is one of about the same batch no probe is
+run again. ``--before CMD`` stands before every process (nice, say; no lock that others hold, for the minutes are
+counted with it). ``--again`` runs each answer that is there once more in each of the three circumstances, and does
+nothing else.
 
 With ``KERAS_BACKEND=jax`` and a GPU the models run on JAX, whose own allocator gets the limit as a share of the card.
 Keep that in another file (``--json``).
@@ -29,6 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pages
@@ -37,8 +39,7 @@ HERE = Path(__file__).parent
 SCRIPT = HERE / "memory_models.py"
 LIMITS = (256, 512, 1024)  # MiB
 STEP = 0.01  # of the batch: width of the last bracket
-SURE = 3  # times the actual largest has to fit
-LONGEST_S = 120  # a run takes ten seconds; requests that find no memory wait ten each, and a run can be stuck in that
+LONGEST_S = 240  # a run takes ten seconds; requests that find no memory wait ten each, and a run can be stuck in that
 EXHAUSTED = 7
 NEAR = 1.25  # times as large or as small: a kept record of that batch is taken in place of a probe
 
@@ -131,13 +132,16 @@ def search(name: str, limit: int, row: dict, before: list[str], write) -> None:
 
     at = max(row["foretold"], 1)
     factor = 1.02
-    forecast = fit(at)
+    if "once_more" not in row:
+        row["once_more"] = [*everywhere(name, at, limit, row, before)]
+        tried[str(at)] = all(row["once_more"])
+        write()
     if row.get("sure"):
         return
     if row.get("actual"):
         settle(name, limit, row, before, write)
         return
-    if forecast:
+    if fit(at):
         low, high = at, max(int(at * factor), at + 1)
         while fit(high):
             factor *= factor
@@ -155,23 +159,37 @@ def search(name: str, limit: int, row: dict, before: list[str], write) -> None:
 
 
 def settle(name: str, limit: int, row: dict, before: list[str], write) -> None:
-    """Down from the largest that fitted once to one that fits each time. ``sure`` keeps what these runs said."""
+    """Down from the largest that fitted once to one that fits everywhere. ``sure`` keeps what these runs said."""
     at, sure = row["actual"], {}
-    while at > 0 and len(sure.setdefault(at, [])) < SURE:
-        sure[at].append(fits(name, at, limit, row.get("card_bytes"), before))
-        print(f"  {name} {limit} MiB, batch {at} again: {'fits' if sure[at][-1] else 'exhausted'}", flush=True)
-        if not sure[at][-1]:
-            at = min(int(at * (1 - STEP)), at - 1)
-    row["actual"], row["sure"] = at, {str(batch): runs for batch, runs in sure.items()}
+    while at > 0:
+        for fitted in everywhere(name, at, limit, row, before):
+            sure.setdefault(str(at), []).append(fitted)
+            if not fitted:
+                break
+        else:
+            break
+        at = min(int(at * (1 - STEP)), at - 1)
+    row["actual"], row["sure"] = at, sure
     write()
 
 
+def everywhere(name: str, batch: int, limit: int, row: dict, before: list[str]) -> Iterator[bool]:
+    """Whether it fits alone, on one core, and beside busy cores."""
+    from slowtrain.verify import circumstances
+
+    for circumstance in circumstances.ALL:
+        with circumstances.under(circumstance):
+            fitted = fits(name, batch, limit, row.get("card_bytes"), before)
+        print(f"  {name} {limit} MiB, batch {batch} {circumstance}: {'fits' if fitted else 'exhausted'}", flush=True)
+        yield fitted
+
+
 def table(known: dict[str, dict], limits: list[int]) -> str:
-    rows = [(key, row) for key, row in known.items() if row.get("actual") and "foretold" in row]
+    rows = [(key, row) for key, row in known.items() if row.get("actual") and "once_more" in row]
     if not rows:
         return "Not measured yet.\n"
     errors = [row["foretold"] / row["actual"] - 1 for _, row in rows]
-    failed = [key for key, row in rows if row["tried"].get(str(row["foretold"])) is False]
+    failed = [key for key, row in rows if not all(row["once_more"])]
     models = list(dict.fromkeys(key.split("/")[0] for key, _ in rows))
     median = statistics.median(map(abs, errors))
     text = (
@@ -195,7 +213,7 @@ def table(known: dict[str, dict], limits: list[int]) -> str:
         cells = []
         for limit in limits:
             row = known.get(f"{model}/{limit}", {})
-            if row.get("actual") and "foretold" in row:
+            if row.get("actual") and "once_more" in row:
                 error = 100 * (row["foretold"] / row["actual"] - 1)
                 cells.append(f" {row['foretold']:,} | {row['actual']:,} | {error:+.1f} % |")
             else:
@@ -224,7 +242,7 @@ def rules(known: dict[str, dict], limits: list[int]) -> str:
         found.append((rule, cells, len(pairs) - len(cells)))
     for limit in limits:
         own = [row for key, row in known.items() if key.endswith(f"/{limit}")]
-        cells = [(row["foretold"], row) for row in own if row.get("actual") and "foretold" in row]
+        cells = [(row["foretold"], row) for row in own if row.get("actual") and "once_more" in row]
         found.append((f"forecast, under {limit} MiB", cells, len(own) - len(cells)))
     head = "| rule | cells | left out | median error | lowest | highest | above the actual | of these failed when run |"
     return f"{head}\n|---|---:|---:|---:|---:|---:|---:|---:|\n" + "".join(_ruled(*row) for row in found)
@@ -262,14 +280,14 @@ def main() -> None:
         args.json.write_text(json.dumps(known, indent=1) + "\n")
 
     for row in known.values() if args.anew or args.tried_anew else ():
-        for key in ("foretold", "again", *(("replayed",) if args.anew else ())):
+        for key in ("foretold", "once_more", "again", *(("replayed",) if args.anew else ())):
             row.pop(key, None)
     names = args.only or _names()
     for key, row in known.items() if args.again else ():
         name, _, limit = key.partition("/")
         if name in names and int(limit) in args.limits and "foretold" in row:
-            fitted = fits(name, row["foretold"], int(limit), row.get("card_bytes"), shlex.split(args.before))
-            row.setdefault("again", []).append(fitted)
+            once_more = everywhere(name, row["foretold"], int(limit), row, shlex.split(args.before))
+            row.setdefault("again", []).extend(once_more)
             write()
     for name in () if args.table or args.again else names:
         try:
