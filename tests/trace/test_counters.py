@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowtrain.trace import counters
+from slowtrain.trace import counters, settling
 from slowtrain.trace.counters import Counters
 from slowtrain.trace.pipeline import Written
 
@@ -52,11 +52,11 @@ def test_what_a_shuffle_takes_in_at_once_costs_what_it_costs_where_it_was_seen()
     whole = [_reading(0, 0), _reading(0, 10, ended=True)]
     between = [_reading(0, 0), _reading(160, 0, 40.0)]
     plan: tuple[Written, ...] = (Written("BatchDataset", (), None, {"batch_size": 32}),)
-    found = counters.watched(plan, [(whole, None), (between, None), (whole, None)], keras=True)
+    found = settling.watched(plan, [(whole, None), (between, None), (whole, None)], keras=True)
     (mapped,) = (n for n in found.nodes if n.name == "ParallelMapV2")
     assert mapped.elements == pytest.approx(32)
     assert mapped.ms == pytest.approx(32 * 40.0 / 160)
-    unseen = counters.watched(plan, [(whole, None), (whole, None)], keras=True)
+    unseen = settling.watched(plan, [(whole, None), (whole, None)], keras=True)
     assert next(n.ms for n in unseen.nodes if n.name == "ParallelMapV2") == 0
 
 

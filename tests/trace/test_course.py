@@ -11,7 +11,7 @@ import pytest
 
 from slowtrain.causes.drift.growing_step import GrowingStep
 from slowtrain.model import Category, Evidence, Place
-from slowtrain.trace import Event, Trace, counters, course, slowing
+from slowtrain.trace import Event, Trace, course, settling, slowing
 from slowtrain.trace.counters import Counters
 from slowtrain.trace.course import Iterated
 from slowtrain.trace.drawn import drawn
@@ -72,7 +72,7 @@ def fed(trace: Trace, done: Done, every: int = 10, parts: int = 1) -> Trace:
         read = [(float(ends[i]), reading(float(i + 1 - part * each), own)) for i in at]
         iterators.append(Iterated(float(trace.steps.start_ms[part * each]), read))
     rows = [([c for _, c in one.read], None) for one in iterators]
-    pipe = counters.watched(PLAN, rows, keras=False)
+    pipe = settling.watched(PLAN, rows, keras=False)
     pipe = replace(pipe, course=course.read(pipe, iterators))
     return replace(trace, pipelines=(pipe,))
 
@@ -177,7 +177,7 @@ def test_nodes_that_are_made_anew_for_a_pass_are_left_out_of_the_stretch_that_be
     done = growing(0.0)
     passes = [reading(10, done), reading(20, done), reading(25, done, below=5), reading(40, done, below=5)]
     rows = [(10.0 * i, one) for i, one in enumerate(passes)]
-    pipe = counters.watched(PLAN, [(passes[:2], None)], keras=False)
+    pipe = settling.watched(PLAN, [(passes[:2], None)], keras=False)
     found = course.read(pipe, [Iterated(0.0, rows)])
     assert found is not None
     assert found.batches.tolist() == [10, 5, 15]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowtrain.errors import InputError
-from slowtrain.trace import counters
+from slowtrain.trace import counters, settling
 
 pytestmark = pytest.mark.fuzz
 
@@ -82,7 +82,7 @@ def test_damaged_models(model: bytes, data: st.DataObject) -> None:
 def test_models_of_any_shape(several: list[bytes]) -> None:
     """Nodes that name each other in a circle, that come and go between readings, with figures of any size."""
     readings = [counters.counters(one) for one in several]
-    found = counters.watched((), [(readings, 1.0)], keras=False)
+    found = settling.watched((), [(readings, 1.0)], keras=False)
     assert found.batches >= 0
     assert len(found.stages()) <= 3 * len(found.nodes) + 1
     for node in found.nodes:

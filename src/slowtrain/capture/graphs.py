@@ -53,6 +53,7 @@ class GraphSummary:
         self.double: list[tuple[str, int]] = []
         self.tables: dict[tuple[int, int], int] | None = {}  # rows and columns: rows looked up; None: sizes not told
         self.gathered: dict[tuple[int, ...], int] = {}  # of variables, the same
+        self.over: list[list[Any]] = []  # ops that make something of such a table's size, and their lines
         self.multiply_adds: int | None = 0  # of the forward pass; None: a batch of no fixed size, or an op not known
         self.convolved: float = 0.0  # multiply-adds of the forward pass's convolutions for one sample
         self.weights = 0  # numbers in the trainable variables
@@ -87,6 +88,7 @@ class GraphSummary:
                 if products:
                     place = user_line(op.traceback) or (None, 0)
                     self.one_hot.append([op.name, *place, products])
+        self._over_tables(zip(ops, kinds, strict=True))
         sizes = [v.shape.num_elements() for v in getattr(graph, "variables", ()) if v.trainable]
         self.weights = max(self.weights, sum(size for size in sizes if size))
 
@@ -99,6 +101,14 @@ class GraphSummary:
                 self.tables = None
         elif whole.rank == 2 and self.tables is not None:
             self.tables[int(whole[0]), int(whole[1])] = int(rows[0] or 0) if rows.rank else 0
+
+    def _over_tables(self, ops: Iterable[tuple[Any, str]]) -> None:
+        for op, kind in ops if self.tables else ():
+            if kind in _IDLE or kind == DENSIFY or not op.outputs or len(self.over) >= TYPES or _OTHERS.search(op.name):
+                continue
+            shape = op.outputs[0].shape
+            if shape.rank == 2 and shape.is_fully_defined() and tuple(shape.as_list()) in self.tables:
+                self.over.append([op.name, *(user_line(op.traceback) or (None, 0))])
 
     def _gather(self, size: tuple[int, ...], indices: Any) -> None:
         if len(size) == 2 and min(size) > 0:
@@ -157,6 +167,7 @@ class GraphSummary:
             "one_hot": self.one_hot,
             "double": self.double,
             "tables": None if self.tables is None else [[*size, rows] for size, rows in self.tables.items()],
+            "over": self.over,
             "gathered": [[*size, rows] for size, rows in self.gathered.items()],
             "weights": self.weights,
             "multiply_adds": self.multiply_adds,

@@ -138,7 +138,10 @@ def _op_types(graph: Any, limit: int = 3000) -> dict[str, int]:
 
 
 def host_arrays(function: Any) -> dict[str, Any]:
-    """Arrays that a generator (or its function) refers to by name, with their length and bytes."""
+    """Arrays that a generator (or its function) refers to by name, with their length and bytes.
+
+    Of a method those of its object as well, whose attributes its code names.
+    """
     code = getattr(function, "gi_code", None) or getattr(function, "__code__", None)
     if code is None:
         return {}
@@ -148,6 +151,9 @@ def host_arrays(function: Any) -> dict[str, Any]:
     names = (*code.co_names, *code.co_freevars, *code.co_varnames)
     closure = getattr(function, "__closure__", None) or ()
     local.update({n: c.cell_contents for n, c in zip(code.co_freevars, closure, strict=False) if c})
+    owner = getattr(function, "__self__", None) or (local.get(code.co_varnames[0]) if code.co_argcount else None)
+    held = getattr(owner, "__dict__", None)
+    scope |= {n: held[n] for n in code.co_names if n in held} if isinstance(held, dict) else {}
     return _arrays((name, local.get(name, scope.get(name))) for name in names[:64])
 
 

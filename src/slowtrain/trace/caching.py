@@ -7,7 +7,7 @@ from typing import Any
 
 from slowtrain.model import Place
 from slowtrain.trace import Trace
-from slowtrain.trace.feeding import WAITED, is_users, wait_share
+from slowtrain.trace.feeding import READING, WAITED, is_users, op_ms, result_bytes, wait_share
 from slowtrain.trace.pipeline import Node, Pipeline, Written
 
 LEAST_ANEW = 3
@@ -16,14 +16,23 @@ CALLING = frozenset({"Map", "Filter", "FlatMap", "Interleave"})  # a function of
 WHOLE = CALLING | frozenset("Batch RaggedBatch Unbatch Prefetch Options Enumerate Skip Window IgnoreErrors".split())
 SAME = WHOLE | frozenset("Slices Range Zip Concatenate Take".split())  # as are elements, in their order, in every pass
 READ_TO_THE_END = WHOLE | {"Shuffle", "Repeat"}  # of what stands in front, in each pass
+LEAST_MS = 0.05
+OPENING = 0.5  # of the time of all that leads to a node: then files are what costs
+WORK = 0.3  # of a node's time in ops that compute
 CHANGING = ("ReadVariable", "ResourceGather", "Timestamp", "IteratorGetNext")  # ops whose answer may be another later
 
 
 def passes(trace: Trace, pipe: Pipeline) -> int:
     """Passes over the data: those that began, or, where the recording ended within the first, those `fit` was to make.
 
-    That end is told by the data set's own length, in batches; a `fit` that counts its steps passes over no data set.
+    That end is told by the data set's own length, in batches; a `fit` that counts its steps passes over no data set. Of
+    one that repeats itself it is told by the length of what is repeated.
     """
+    for node in pipe.nodes:
+        again = pipe.written[node.written.inputs[0]] if node.family == "Repeat" and node.written else None
+        many = int((again.detail.get("cardinality") if again is not None else 0) or 0)
+        if many > 0:
+            return max(int(node.elements * pipe.batches / many), pipe.epochs)
     length = pipe.written[-1].detail.get("cardinality") if pipe.written else None
     if pipe.epochs > 1 or not isinstance(length, int) or not 0 < pipe.batches < length:
         return pipe.epochs
@@ -76,6 +85,42 @@ def kept_or_cut(pipe: Pipeline, chain: Sequence[Node]) -> bool:
     """
     before = _up_to(pipe, [n.written for n in chain if n.written is not None])
     return any(w.family in ("Cache", "Take") and i not in before for i, w in enumerate(pipe.written))
+
+
+def worth(trace: Trace, pipe: Pipeline) -> tuple[Node, float] | None:
+    """The node behind which a cache keeps at least half of the work, and bytes for an epoch: the last map that will do.
+
+    Where several maps feed a ``zip`` and none is half of the work, the zip stands for all of them.
+    """
+    for family in ("Map", "Zip"):
+        for node in reversed(pipe.nodes):
+            size = _kept_bytes(trace, pipe, node) if node.family == family and is_users(node) else None
+            if size is not None:
+                return node, size
+    return None
+
+
+def doing(pipe: Pipeline, node: Node) -> list[Node]:
+    """The maps whose work a cache behind ``node`` keeps: itself, or those that a zip joins."""
+    maps = [n for n in pipe.upstream(node) if n.family == "Map" and is_users(n)]
+    return [node] if node.family == "Map" else [n for n in maps if n.ms >= LEAST_MS]
+
+
+def _kept_bytes(trace: Trace, pipe: Pipeline, node: Node) -> float | None:
+    """Bytes that a pass makes at this node; None where a cache behind it would keep nothing that is worth it."""
+    chain, does = [node, *pipe.upstream(node)], doing(pipe, node)
+    if node.written is None or max((n.ms for n in does), default=0.0) < LEAST_MS or kept_or_cut(pipe, chain):
+        return None
+    if any(n.name == "Generator" or (n.written and (n.written.random or n.written.python)) for n in chain):
+        return None
+    for one in does:
+        inside, read = op_ms(trace, one), op_ms(trace, one, READING)
+        if inside is not None and inside - (read or 0.0) < WORK * one.ms:
+            return None  # the price of calls and of opening files, not of work: other causes
+    heavy = sum(n.ms for n in chain)
+    if sum(op_ms(trace, n, READING) or 0.0 for n in chain) > OPENING * heavy:
+        return None
+    return result_bytes(pipe, node) if heavy >= 0.5 * pipe.ms else None
 
 
 def treatment(pipe: Pipeline | None, node: Node) -> str | None:

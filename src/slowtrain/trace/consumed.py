@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slowtrain.trace import Floats, Steps, counters, course, passes, pipeline
+from slowtrain.trace import Floats, Steps, counters, course, passes, pipeline, settling
 from slowtrain.trace.course import Iterated
 from slowtrain.trace.ordered import halfway
 from slowtrain.trace.pipeline import Pipeline
@@ -40,7 +40,7 @@ def pipelines(raw: Recording, found: Steps) -> list[Pipeline]:
     for number, several in merged.items():
         gaps = [_gaps_us(one.read, found) for one in several]
         each = [([c for _, c in one.read], _usual_ms(column)) for one, column in zip(several, gaps, strict=True)]
-        whole = passes.counted(counters.watched(plans.get(number, ()), each, by_keras[number]), times[number])
+        whole = passes.counted(settling.watched(plans.get(number, ()), each, by_keras[number]), times[number])
         far = _far_ms(np.concatenate(gaps), found)
         result.append(replace(whole, far_gap_ms=far, course=course.read(whole, several)))
     result += [Pipeline(plan) for number, plan in plans.items() if number not in merged]

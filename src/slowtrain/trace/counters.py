@@ -7,12 +7,12 @@ time is summed over threads and excludes a node's inputs. Nothing of TensorFlow 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from slowtrain.errors import InputError
-from slowtrain.trace.pipeline import Node, Pipeline, Written, family
+from slowtrain.trace.pipeline import Node, Pipeline, Written
 from slowtrain.values import dataclass
 
 # An element: to put it into the buffer and to take another out takes 0.5 to 4 µs where the input is made in the same
@@ -120,123 +120,6 @@ def packed(values: Iterable[Any]) -> list[int]:
                 found.append(number)
                 number = shift = 0
     return found
-
-
-def watched(
-    plan: tuple[Written, ...], iterators: Iterable[tuple[Sequence[Counters], float | None]], keras: bool
-) -> Pipeline:
-    """The pipeline out of all its iterators, one an epoch, each with its readings in order and its gap.
-
-    With a cache in it, the epoch that filled the cache does not speak for the others.
-    """
-    read = [(list(rows), gap) for rows, gap in iterators if rows]
-    paces = _paces(rows for rows, _ in read)
-    several = [measured(plan, None, settled(rows, plan, paces), gap, keras) for rows, gap in read]
-    gaps = sorted(g for rows, _ in read for row in rows for g in row.gaps_us)
-    quiet = gaps[len(gaps) // 10] / 1e3 if len(gaps) >= 10 else None
-    fed = [p for p in several if p.batches]
-    if not fed:
-        return several[0] if several else Pipeline(plan, keras=keras)
-    total, gap = sum(p.batches for p in fed), _mean_gap(fed)
-    speaking = fed[1:] if len(fed) > 1 and any(w.family == "Cache" for w in plan) else fed
-    most = max(len(p.nodes) for p in speaking)
-    whole = [p for p in speaking if len(p.nodes) == most]
-    longest = max(whole, key=lambda p: p.batches)
-    alike = [p for p in whole if [n.name for n in p.nodes] == [n.name for n in longest.nodes]]
-    weight = sum(p.batches for p in alike)
-    nodes = tuple(
-        replace(
-            node,
-            ms=sum(p.nodes[i].ms * p.batches for p in alike) / weight,
-            elements=sum(p.nodes[i].elements * p.batches for p in alike) / weight,
-            bytes_produced=sum(p.nodes[i].bytes_produced * p.batches for p in alike) / weight,
-            buffered_bytes=max(p.nodes[i].buffered_bytes for p in alike),
-        )
-        for i, node in enumerate(longest.nodes)
-    )
-    return replace(longest, nodes=nodes, batches=total, gap_ms=gap, epochs=len(fed), quiet_ms=quiet)
-
-
-def _mean_gap(several: list[Pipeline]) -> float | None:
-    known = [(p.gap_ms, p.batches) for p in several if p.gap_ms is not None]
-    weight = sum(batches for _, batches in known)
-    return sum(gap * batches for gap, batches in known) / weight if weight else None
-
-
-def _paces(several: Iterable[Sequence[Counters]]) -> dict[tuple[int, str], float]:
-    """By number and name of a node: ns for an element, over all iterators that were read while it worked."""
-    spent: dict[tuple[int, str], list[float]] = {}
-    for readings in several:
-        last: dict[tuple[int, str], Mapping[str, Any]] = {}
-        for reading in readings:
-            last |= {(number, raw["name"]): raw for number, raw in reading.nodes.items() if raw["elements"]}
-        for key, raw in last.items():
-            total = spent.setdefault(key, [0.0, 0.0])
-            total[0] += raw["processing_ns"]
-            total[1] += raw["elements"]
-    return {key: ns / elements for key, (ns, elements) in spent.items()}
-
-
-def settled(
-    readings: Sequence[Counters], plan: tuple[Written, ...] = (), paces: Mapping[tuple[int, str], float] | None = None
-) -> Counters:
-    """One reading of all nodes out of the readings of one iterator.
-
-    TensorFlow forgets a node when its data ends, so that the last reading lacks the nodes
-    below; each speaks from where it was last seen, carried on to the end by what its consumer
-    handed out since. One that was only seen before it had begun (all of an epoch's data goes into a
-    shuffle's buffer at once) takes as long for an element as it did in other iterators: ``paces``.
-    """
-    last, seen = readings[-1], dict[int, int]()
-    inputs, most = dict[int, tuple[int, ...]](), dict[int, float]()
-    for i, reading in enumerate(readings):
-        for number, raw in reading.nodes.items():
-            seen[number] = i
-            most[number] = max(most.get(number, 0), raw["buffered_bytes"])
-            if len(raw["inputs"]) >= len(inputs.get(number, ())):
-                inputs[number] = raw["inputs"]
-    size = next((int(w.detail["batch_size"]) for w in reversed(plan) if w.detail.get("batch_size")), 1)
-    shuffled = next((plan[w.inputs[0]] for w in plan if w.family == "Shuffle" and w.inputs), None)
-    length = int((shuffled.detail.get("cardinality") if shuffled else 0) or 0)
-    nodes: dict[int, dict[str, Any]] = {}
-    below: set[int] = set()  # what feeds a shuffle gives no more in an epoch than there is
-    todo = [(last.output, last.output)]
-    while todo:
-        number, consumer = todo.pop()
-        if number not in seen or number in nodes:
-            continue
-        raw = dict(readings[seen[number]].nodes[number])
-        elements = float(raw["elements"])
-        if number != consumer and seen[number] < len(readings) - 1:
-            then = readings[seen[number]].nodes.get(consumer, {}).get("elements", 0)
-            grown = nodes[consumer]["elements"] - then
-            kind = family(nodes[consumer]["name"])
-            if kind == "Shuffle":
-                per = 0.0 if seen[consumer] > seen[number] else 1.0  # outlived: this one had come to its end
-            elif then and elements:
-                per = elements / then
-            else:
-                per = float(size) if kind == "Batch" or nodes[consumer]["name"].startswith("MapAndBatch") else 1.0
-            final = elements + max(grown, 0) * per
-            if kind == "Shuffle" and seen[consumer] > seen[number]:
-                final = max(elements, nodes[consumer]["elements"])
-            if length > 0 and (kind == "Shuffle" or number in below):
-                final = max(min(final, float(length)), elements)
-                below.update(inputs[number])
-            _carry_on(raw, final, (paces or {}).get((number, raw["name"]), 0.0))
-        raw["inputs"], raw["buffered_bytes"] = inputs[number], most[number]
-        nodes[number] = raw
-        todo.extend((i, number) for i in inputs[number])
-    return Counters(nodes, last.output, last.gaps_us, last.cpu_budget)
-
-
-def _carry_on(raw: dict[str, Any], final: float, pace_ns: float) -> None:
-    """To ``final`` elements, as it went until it was last seen; by ``pace_ns`` each, where none was made until then."""
-    elements = float(raw["elements"])
-    for key in ("processing_ns", "bytes_produced"):
-        raw[key] *= final / elements if elements else 1.0
-    raw["processing_ns"] += 0.0 if elements else pace_ns * final
-    raw["elements"] = final
 
 
 def measured(

@@ -364,6 +364,8 @@ NUMBERED = late(r"_\d+$")  # how a graph tells ops of one name apart [C V]
 CELL_SCOPE = late(r"(?:^|/)([^/]+)/(?:while/)?(?:lstm|gru)_cell(?:_\d+)?/")
 PRODUCT_SCOPE = late(r"/(?:Conv\dD|MatMul|einsum|Einsum)(?:_\d+)?(?:/.*)?$")  # of a product's gradient [C V H]
 RANDOM_SCOPE = late(r"/(?:random_uniform|random_normal|stateless_random\w*)$")  # below its layer's [C V]
+# "scope/ArithmeticOptimizer/ReplaceMulWithSquare_mul_3" was written as "scope/mul_3": OptimizedNodeName in grappler [C]
+REWRITTEN = re.compile(r"ArithmeticOptimizer/[A-Za-z0-9]+_")
 DENSIFY = "UnsortedSegmentSum"  # turns a sparse gradient (IndexedSlices) into a dense one [C]
 # What carries batches, arguments and results between host and device, in every graph. [C V]
 PLUMBING_OP = late(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from slowtrain.model import Category
+from slowtrain.model import Category, Place
 from slowtrain.trace import Device, Kernels, Trace, names
 from slowtrain.values import dataclass
 
@@ -171,6 +171,12 @@ def tables(trace: Trace) -> tuple[list[tuple[int, int, int]], int] | None:
         return None
     found = _tables(trace, "tables") or _tables(trace, "gathered")
     return found, max(int(graph.get("weights") or 0) for graph in every)
+
+
+def over_tables(trace: Trace) -> dict[str, Place | None]:
+    """The user's own ops that work on all rows of such tables, by name, with their lines."""
+    made = [one for graph in graphs(trace) for one in graph.get("over") or ()]
+    return {str(name): Place(str(file), int(line)) if file else None for name, file, line in made}
 
 
 def _tables(trace: Trace, which: str) -> list[tuple[int, int, int]]:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from math import prod
 
 from slowtrain.causes import Cause
@@ -13,6 +13,7 @@ from slowtrain.source.reading.recorded import everywhere
 from slowtrain.source.spots.compute import ops as spotted
 from slowtrain.source.spots.compute import rewritten, walked
 from slowtrain.trace import Trace, names, work
+from slowtrain.trace.host import distinct
 from slowtrain.whatif import Drop, Remedy
 
 # An op over the rows of a batch is far cheaper than one over the table; the dearest ops that only pass over
@@ -77,11 +78,14 @@ class DenseEmbeddingUpdate(Cause):
         share = _embedding_share(trace)
         if share is None and not any(o.kind == names.DENSIFY for o in ops):
             share = _table_share(trace)  # gradients stay rows, but not all that the optimizer makes of them (Adagrad)
-        over = _over_table(ops, share, least)
+        named = work.over_tables(trace)
+        over = _over_table(ops, share, least, named)
         ms = sum(spent for _, spent in over)
         if ms <= 0 or total <= 0:
             return None
-        updating = sum(spent for op, spent in over if op.update) / ms
+        by_hand = any(op.update and not op.scope for op, _ in over)  # then its arithmetic has no optimizer's name
+        own = [op.name for op, _ in over if by_hand and names.REWRITTEN.sub("", op.name) in named]
+        updating = sum(spent for op, spent in over if op.update or op.name in own) / ms
         ms = min(ms, total)
         rows, touched = (table[0], _looked_up(trace)) if table else (0, None)
         part = min(touched / rows, 1.0) if rows and touched else 0.0
@@ -99,7 +103,7 @@ class DenseEmbeddingUpdate(Cause):
                 "rows": float(rows),
                 "touched_rows": float(touched or 0),
             },
-            shown.together(_whole(trace), _where(trace)),
+            shown.together(_whole(trace), distinct(p for p in named.values() if p is not None)[:2], _where(trace)),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -310,8 +314,14 @@ def _table_share(trace: Trace) -> float | None:
     return sum(rows * columns for rows, columns, _ in told[0]) / told[1] if told is not None and told[1] else None
 
 
-def _over_table(ops: list[work.Op], embeddings: float | None, least_ms: float) -> list[tuple[work.Op, float]]:
-    """Ops over whole tables, with the ms of each that tables take. A scattered update writes its rows only."""
+def _over_table(
+    ops: list[work.Op], embeddings: float | None, least_ms: float, named: Container[str]
+) -> list[tuple[work.Op, float]]:
+    """Ops over whole tables, with the ms of each that tables take. A scattered update writes its rows only.
+
+    ``named``: ops that the graph says are.
+    """
+    written = {o.name for o in ops if names.REWRITTEN.sub("", o.name) in named}
     ops = [o for o in ops if not o.kind.startswith("ResourceScatter") and o.ms >= least_ms * o.count]
     dense = [o for o in ops if o.kind == names.DENSIFY]
     if embeddings is not None:
@@ -321,14 +331,16 @@ def _over_table(ops: list[work.Op], embeddings: float | None, least_ms: float) -
         scopes = {o.scope.rpartition("/")[0] or o.scope for o in dense if not o.update and o.ms >= least}
         longest = max((o.ms for o in dense), default=float("inf"))
         penalty = [o for o in ops if not o.scope and o.kind in PENALTY and o.ms >= AS_LONG * longest]
-        mine = [o for o in ops if (o.update or o.scope in scopes or o in dense or o in penalty) and o.ms >= least]
+        more = [o for o in ops if o in dense or o in penalty or o.name in written]
+        mine = [o for o in ops if (o.update or o.scope in scopes or o in more) and o.ms >= least]
         return [(o, o.ms * (embeddings if o.update else 1.0)) for o in mine]
     if not dense:
         return []
     least = TABLE_OP * max(o.ms for o in dense)
     scopes = {o.scope.split("/")[0] for o in dense}
     mine = [o for o in ops if o.ms >= least and not o.matmul and not o.conv]
-    return [(o, o.ms) for o in mine if o.update or o.kind in (names.DENSIFY, "AddN") or o.root in scopes]
+    kinds = (names.DENSIFY, "AddN")
+    return [(o, o.ms) for o in mine if o.update or o.kind in kinds or o.root in scopes or o.name in written]
 
 
 def _looked_up(trace: Trace) -> int | None:

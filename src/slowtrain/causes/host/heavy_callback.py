@@ -215,11 +215,11 @@ def _heavy(trace: Trace) -> list[Hook]:
     late = spans.end_ms > training_begins(trace)
     count = int(trace.steps.steady.sum()) or 1
     hooks = []
-    calling = _calling(trace, spans)
+    elsewhere = _elsewhere(trace, spans)
     for number in unique(spans.name[outer]):
         mine = (spans.name == number) & outer
-        if float(calling[mine].sum()) > 0.5 * float(spans.ms[mine].sum()):
-            continue  # it calls predict for one sample after the other: host/predict-in-loop
+        if float(elsewhere[mine].sum()) > 0.5 * float(spans.ms[mine].sum()):
+            continue  # host/predict-in-loop, host/garbage-collection
         name = trace.names[int(number)]
         if name.text.partition(".")[0] in OUTER:
             continue
@@ -267,17 +267,27 @@ def _logged(trace: Trace) -> Evidence | None:
     )
 
 
-def _calling(trace: Trace, spans: Spans) -> Floats:
-    """Ms of each span that pass in `predict` or `evaluate` which a line of the user's calls again and again."""
+def _elsewhere(trace: Trace, spans: Spans) -> Floats:
+    """Ms of each span in what another cause tells of.
+
+    That is `predict` or `evaluate` that a line of the user's calls again and again, and collections of garbage.
+    """
     calls: dict[object, list[Event]] = {}
     for event in trace.events_of("loop"):
         if event.data.get("nested") and event.place is not None:
             calls.setdefault(event.place, []).append(event)
     again = [e for several in calls.values() if len(several) >= REPEATED for e in several]
-    if not again:
+    predicted = _within(spans, *(np.array([getattr(e, side) for e in again]) for side in ("start_ms", "end_ms")))
+    pauses = trace.lane("gc")
+    return np.maximum(predicted, _within(spans, pauses.start_ms, pauses.end_ms))
+
+
+def _within(spans: Spans, start: Floats, end: Floats) -> Floats:
+    """Ms of each span that pass in one of these stretches, which follow one another."""
+    if not len(start):
         return np.zeros(len(spans))
-    start, end = (np.sort(np.array([getattr(e, side) for e in again])) for side in ("start_ms", "end_ms"))
-    before = np.concatenate(([0.0], np.cumsum(end - start)))  # they follow one another
+    start, end = np.sort(start), np.sort(end)
+    before = np.concatenate(([0.0], np.cumsum(end - start)))
 
     def passed(at: Floats) -> Floats:
         """Ms of them up to each of these times."""

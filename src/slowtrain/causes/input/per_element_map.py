@@ -75,34 +75,28 @@ class PerElementMap(Cause):
         if many is not None:
             says = f"{many.count:.0f} data sets are made for each batch, one for each element"
             return Evidence(says, {"calls_per_step": many.count, "map_ms": many.node.ms}, (many.place,))
-        found = _tiny(trace)
-        if found is None or trace.pipeline is None:
+        found, pipe = _tiny(trace), trace.pipeline
+        if not found or pipe is None:
             return None
-        node, inside = found
-        count = calls(trace.pipeline, node)
+        count = sum(calls(pipe, node) for node, _ in found)
+        ms, inside = sum(node.ms for node, _ in found), sum(ms for _, ms in found)
+        says, its = ("the map is", "its") if len(found) == 1 else (f"{len(found)} maps are", "their")
         return Evidence(
-            f"the map is called {count:.0f} times a batch at {plain(1e3 * node.ms / count, 2)} µs each, "
-            f"of which {plain(1e3 * inside / count, 2)} µs are spent in its ops",
-            {
-                "calls_per_step": count,
-                "call_us": 1e3 * node.ms / count,
-                "op_us": 1e3 * inside / count,
-                "map_ms": node.ms,
-            },
-            _places(trace.pipeline, node),
+            f"{says} called {count:.0f} times a batch at {plain(1e3 * ms / count, 2)} µs each, "
+            f"of which {plain(1e3 * inside / count, 2)} µs are spent in {its} ops",
+            {"calls_per_step": count, "call_us": 1e3 * ms / count, "op_us": 1e3 * inside / count, "map_ms": ms},
+            distinct(place for node, _ in found for place in _places(pipe, node)),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
         many = nest(trace, of_files=False)
         if many is not None:
             return [Supply(pipeline=many.in_batches(), nested=True, spread=(0.6, 1.1))]
-        found = _tiny(trace)
-        if found is None or trace.pipeline is None:
+        found, pipe = _tiny(trace), trace.pipeline
+        if not found or pipe is None:
             return []
-        node, inside = found
-        count = calls(trace.pipeline, node)
-        whole = batched(node, INSIDE_LEFT * inside + CALL_MS + count * READ_US / 1e3)
-        return [Supply(pipeline=trace.pipeline.changed(whole), spread=(0.8, 1.1))]
+        whole = [batched(n, INSIDE_LEFT * ms + CALL_MS + calls(pipe, n) * READ_US / 1e3) for n, ms in found]
+        return [Supply(pipeline=pipe.changed(*whole), spread=(0.8, 1.1))]
 
     def prescribe(self, trace: Trace, evidence: Evidence) -> Iterable[Prescription]:
         if nest(trace, of_files=False) is not None:
@@ -111,7 +105,7 @@ class PerElementMap(Cause):
             yield Prescription("edit" if made else "advice", Effect.EXACT, says, edits=made)
             return
         found = _tiny(trace)
-        made = measured.batched(trace, found[0] if found else None, evidence.where[:1])
+        made = measured.batched(trace, found[0][0] if found else None, evidence.where[:1])
         yield Prescription("edit", Effect.EQUIVALENT, "batch first, then map over whole batches", edits=made)
 
     def spot(self, source: Source) -> Iterable[Spot]:
@@ -226,22 +220,31 @@ def _places(pipe: Pipeline, node: Node) -> tuple[Place, ...]:
     return distinct((line, *apart, *function))
 
 
-def _tiny(trace: Trace) -> tuple[Node, float] | None:
-    """The map whose calls are the cost, with the ms a batch inside its ops."""
+def _tiny(trace: Trace) -> list[tuple[Node, float]]:
+    """The maps whose calls are the cost, from the first on, each with the ms a batch inside its ops.
+
+    Of several in a row each may cost less than half; one at least sets the pace. To batch in front of the first of them
+    is to batch in front of all.
+    """
     pipe = fed(trace)
     if pipe is None:
+        return []
+    nodes = deciding(pipe)
+    found = [(node, inside) for node in pipe.nodes if (inside := _inside_ms(trace, pipe, node)) is not None]
+    tiny = {node.id for node, _ in found}
+    return found if any(n.id in tiny and n.ms >= 0.5 * nodes[0].ms for n in nodes) else []
+
+
+def _inside_ms(trace: Trace, pipe: Pipeline, node: Node) -> float | None:
+    """Ms a batch inside the ops of a map that does next to nothing for each of very many elements; None: it is none."""
+    if node.family != "Map" or not is_users(node) or node.written is None or not takes_batches(node.written):
         return None
-    for node in deciding(pipe):
-        if node.family != "Map" or not is_users(node) or node.written is None or not takes_batches(node.written):
-            continue
-        count = calls(pipe, node)
-        inside = op_ms(trace, node) or 0.0
-        size = node.written.element_bytes or 0
-        starting_us = EACH_OP_US * ops_run(trace, node)
-        most_us = MOST_US + starting_us
-        if count < LEAST_CALLS or 1e3 * node.ms > most_us * count or size > SMALL_BYTES:
-            continue
-        calling = node.ms - max(inside - starting_us * count / 1e3, 0.0)
-        if calling >= OVERHEAD * node.ms and node.ms >= 0.5 * max(n.ms for n in deciding(pipe)):
-            return node, inside
-    return None
+    count = calls(pipe, node)
+    inside = op_ms(trace, node) or 0.0
+    size = node.written.element_bytes or 0
+    starting_us = EACH_OP_US * ops_run(trace, node)
+    most_us = MOST_US + starting_us
+    if count < LEAST_CALLS or 1e3 * node.ms > most_us * count or size > SMALL_BYTES:
+        return None
+    calling = node.ms - max(inside - starting_us * count / 1e3, 0.0)
+    return inside if calling >= OVERHEAD * node.ms else None

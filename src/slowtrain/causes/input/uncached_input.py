@@ -13,15 +13,13 @@ from slowtrain.source.cures.input import datasets, once
 from slowtrain.source.reading import finding, index
 from slowtrain.source.spots.input import anew, repeating, staged
 from slowtrain.trace import Trace, caching
-from slowtrain.trace.feeding import READING, calls, fed, is_users, op_ms, ready, result_bytes, written_place
+from slowtrain.trace.feeding import calls, fed, ready, written_place
 from slowtrain.trace.filling import fill
+from slowtrain.trace.host import distinct
 from slowtrain.trace.pipeline import Node, Pipeline
 from slowtrain.whatif import Drop, Remedy, Skip, Supply, held_up_ms, takes_cores
 
 DISK = 8.0  # times what copying in memory takes: a usual disk gives 500 MB/s
-LEAST_MS = 0.05
-OPENING = 0.5  # of the time of all that leads to a node: then files are what costs
-WORK = 0.3  # of a node's time in ops that compute
 
 
 class UncachedInput(Cause):
@@ -64,14 +62,16 @@ class UncachedInput(Cause):
         if (room := measured.room(trace, size)) is None:
             return None
         caches = caching.in_vain(trace.pipeline, node)
+        does = caching.doing(trace.pipeline, node)
+        ms = sum(n.ms for n in does)
         crowds = f"; no step waits for it, but for {plain(held_up_ms(trace))} ms for a core that it is made on"
         beside = crowds if fed(trace) is None and takes_cores(trace) else ""
         return Evidence(
-            f"the same {plain(node.ms)} ms of work for each batch is done in each of {epochs} epochs"
+            f"the same {plain(ms)} ms of work for each batch is done in each of {epochs} epochs"
             f"{', behind the cache' if caches else ''}; its result for all elements takes "
             f"{plain(size / 2**20)} MiB, {plain(room.free_bytes / 2**20)} MiB are free{room.where}{beside}",
-            {"work_ms": node.ms, "epochs": float(epochs), "result_bytes": size, **room.numbers},
-            (*written_place(node), *caches),
+            {"work_ms": ms, "epochs": float(epochs), "result_bytes": size, **room.numbers},
+            (*distinct(place for one in does for place in written_place(one)), *caches),
         )
 
     def remedy(self, trace: Trace, evidence: Evidence) -> Sequence[Remedy]:
@@ -353,30 +353,11 @@ def _waited_for(trace: Trace) -> Pipeline | None:
 
 
 def _repeated(trace: Trace) -> tuple[Node, float] | None:
-    """The last deterministic map that sets the pace, and the bytes of its results in an epoch."""
+    """The last deterministic map that sets the pace, or a zip of several, and the bytes of its results in an epoch."""
     pipe = _waited_for(trace)
     if pipe is None or caching.passes(trace, pipe) < 2:
         return None
-    for node in reversed(pipe.nodes):
-        if node.family != "Map" or not is_users(node) or node.written is None or node.ms < LEAST_MS:
-            continue
-        chain = [node, *pipe.upstream(node)]
-        if caching.kept_or_cut(pipe, chain):
-            continue
-        if any(n.written is not None and (n.written.random or n.written.python) for n in chain) or any(
-            n.name == "Generator" for n in chain
-        ):
-            continue
-        inside, read = op_ms(trace, node), op_ms(trace, node, READING)
-        if inside is not None and inside - (read or 0.0) < WORK * node.ms:
-            continue  # the price of calls and of opening files, not of work: other causes
-        size = result_bytes(pipe, node)
-        heavy = sum(n.ms for n in chain)
-        if sum(op_ms(trace, n, READING) or 0.0 for n in chain) > OPENING * heavy:
-            continue
-        if size is not None and heavy >= 0.5 * pipe.ms:
-            return node, size
-    return None
+    return caching.worth(trace, pipe)
 
 
 def _thrown_away(trace: Trace) -> Evidence | None:
