@@ -169,6 +169,22 @@ def test_without_the_interpreters_lock_the_rest_of_a_step_is_shorter_on_a_proces
     assert same[0] == pytest.approx(same[1])
 
 
+@pytest.mark.parametrize(("workers", "shorter"), [(1, False), (2, True)])
+def test_threads_of_a_pydataset_hold_the_step_up_though_no_node_works_ahead(workers: int, shorter: bool) -> None:
+    """Two threads make batches in Python, which takes the lock from the step; one worker is the step's own thread."""
+    trace = drawn(f"""
+        step     1111111111
+        input    i.........
+        dispatch .ddddddd..
+        device   ........kk
+        @event loop name=fit data={{"workers": {workers}, "data": {{}}}}
+        @fact cpu_ms_per_step=12 step_cpu_ms=3 usable_cores=2
+        @producer Parcels ms=14 calls=2 line=9 hot=11
+        @pipeline Slices ms=0 > FlatMap ms=14
+    """)
+    assert (replay(trace, [Supply(0.05, work=0.05)]).step_ms < 0.6 * trace.step_ms) is shorter
+
+
 def test_what_the_processor_took_bounds_a_step_only_while_enough_of_the_input_stays() -> None:
     rows = "step 1111111111\ninput iiiiii....\ndevice ......kkkk\n@fact cpu_ms_per_step=19 usable_cores=2"
     pipe = "@pipeline Slices ms=0.1 > ParallelMapV2 ms=9 parallelism=2 line=12 > Prefetch"

@@ -131,7 +131,9 @@ def present(trace: Trace) -> Present:
     wait, step = trace.mean(Category.INPUT), trace.step_ms
     pipe = trace.pipeline
     modelled, ahead = (pipe.exposed_ms, pipe.ahead_ms) if pipe else (0.0, 0.0)
-    if pipe is None or not any(n.asynchronous for n in pipe.nodes):
+    if feeding.in_threads(trace):
+        exposed, ahead_now, scale = 0.0, step, 1.0  # Keras's own threads: no node tells of their working ahead
+    elif pipe is None or not any(n.asynchronous for n in pipe.nodes):
         exposed, ahead_now = wait, 0.0
         scale = wait / modelled if modelled > 0 and wait > 0 else 1.0
     elif wait > WAITED * step and ahead > modelled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,8 @@ LOOP = """
             looked_up = tf.reshape(tf.gather(table, ids), (8, 40))
             loss = tf.reduce_sum(looked_up @ dense) + tf.reduce_sum(tf.nn.conv2d(pixels, picture, 1, "VALID"))
         found = tape.gradient(loss, [table, dense, picture])
-        table.assign_sub(0.1 * tf.convert_to_tensor(found[0]))
+        whole = tf.convert_to_tensor(found[0])
+        table.assign_sub(whole / (0.1 + whole * whole))
         dense.assign_sub(0.1 * found[1])
         picture.assign_sub(0.1 * found[2])
         return loss
@@ -71,6 +73,10 @@ def test_tables_weights_and_arithmetic_of_a_loop(tmp_path: Path) -> None:
     graphs = {e.name: e.data["graph"] for e in raw.events if e.lane == "trace" and e.data.get("training")}
     closed, opened = graphs["step"], graphs["open_step"]
     assert closed["tables"] == [[600, 4, 80]]
+    lines = textwrap.dedent(LOOP).splitlines()
+    by_hand = 1 + next(i for i, line in enumerate(lines) if "whole * whole" in line)
+    assert {(name, line) for name, _, line in closed["over"]} == {(n, by_hand) for n in ("mul", "add_1", "truediv")}
+    assert opened["over"] == []
     assert closed["weights"] == 600 * 4 + 40 * 3 + 3 * 3 * 2
     assert closed["multiply_adds"] == 8 * 40 * 3 + 8 * 4 * 4 * 2 * 9
     assert closed["convolved"] == 4 * 4 * 2 * 9  # of one sample

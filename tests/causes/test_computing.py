@@ -98,6 +98,23 @@ def test_what_a_penalty_on_a_whole_table_takes_is_the_tables() -> None:
     assert table.evidence.numbers["table_share"] == pytest.approx(2 / 8.2)
 
 
+def test_an_optimizer_by_hand_takes_what_its_ops_over_the_table_take() -> None:
+    """Adagrad in the script: of its ops only those that assign have an optimizer's kind; the graph names the others."""
+    text = """
+    step    1111111111
+    device  kkkkkkkkk.
+    @event trace name=step data={"training": true, "number": 1, "graph": {"tables": [[250000, 32, 512]], \
+        "weights": 8000000, "over": [["mul_3", "a.py", 21], ["Sqrt", "a.py", 22]]}}
+    @kernels busy=9 ms=9 ops={"ArithmeticOptimizer/ReplaceMulWithSquare_mul_3:Square": [3, 1], "Sqrt:Rsqrt": [2, 1], \
+        "UnsortedSegmentSum:UnsortedSegmentSum": [1, 1], "AssignSubVariableOp:AssignSubVariableOp": [2, 1], \
+        "mul:Mul": [1, 1]}
+    """
+    (table,) = examine(drawn(text), [DenseEmbeddingUpdate()]).diagnoses
+    assert table.evidence.numbers["table_share"] == pytest.approx(8 / 9)
+    assert table.evidence.numbers["updating_share"] == pytest.approx(7 / 8)
+    assert [(p.file, p.line) for p in table.evidence.where[:2]] == [("a.py", 21), ("a.py", 22)]
+
+
 @pytest.mark.parametrize(
     ("convolved", "small"),
     [

@@ -60,6 +60,43 @@ def test_what_a_shuffle_takes_in_at_once_costs_what_it_costs_where_it_was_seen()
     assert next(n.ms for n in unseen.nodes if n.name == "ParallelMapV2") == 0
 
 
+def _pass(number: int, given: float, repeated: float, ms: float, name: str = "ParallelMapV2") -> Counters:
+    """A reading in some pass of a repeated map: TensorFlow makes a node of another number for each."""
+    nodes = {
+        1: node("Root", [2], 0, repeated / 32), 2: node("BatchV2", [3], 1, repeated / 32),
+        3: node("ForeverRepeat", [number], 0, repeated), number: node(name, [number + 1], ms, given),
+        number + 1: node("TensorSlice", [], ms / 10, given),
+    }  # fmt: skip
+    return Counters(nodes, 1, (), None)
+
+
+def test_what_is_repeated_costs_what_it_costs_in_a_whole_pass() -> None:
+    """The last pass has only begun when it is read, and the counters of those before it are gone."""
+    readings = [_pass(10, 300, 300, 60.0), _pass(20, 320, 640, 64.0), _pass(30, 1, 641, 0.2)]
+    found = settling.watched((), [(readings, None)], keras=True)
+    (mapped,) = (n for n in found.nodes if n.name == "ParallelMapV2")
+    assert mapped.elements == pytest.approx(32)
+    assert mapped.ms == pytest.approx(32 * 0.2)
+    (read,) = (n for n in found.nodes if n.name == "TensorSlice")
+    assert read.elements == pytest.approx(32)
+    assert read.ms == pytest.approx(32 * 0.02)
+
+
+def test_a_pass_that_fills_a_cache_does_not_speak_for_those_that_read_it() -> None:
+    plan = (Written("CacheDataset", (), None, {}),)
+    readings = [_pass(10, 320, 320, 640.0, "MemoryCache"), _pass(20, 200, 520, 2.0, "MemoryCache")]
+    found = settling.watched(plan, [(readings, None)], keras=True)
+    assert next(n.ms for n in found.nodes if n.name == "MemoryCache") == pytest.approx(32 * 0.01)
+
+
+def test_a_repeat_that_feeds_itself_ends() -> None:
+    """No TensorFlow writes that; a damaged recording may say anything."""
+    readings = [_pass(10, 300, 300, 60.0), _pass(20, 320, 640, 64.0)]
+    for reading, number in zip(readings, (11, 21), strict=True):
+        reading.nodes[number]["inputs"] = [3]  # type: ignore[index]
+    assert settling.watched((), [(readings, None)], keras=True).batches == 20
+
+
 def test_nodes_of_data_sets_that_are_made_for_elements_are_not_the_written_ones() -> None:
     """``window(5).flat_map(lambda w: w.batch(5)).map(split).batch(32)``: the batch in the lambda runs first."""
     names = ["TensorSlice", "Window", "Window", "BatchV2", "FlatMap", "MapAndBatch", "Prefetch"]

@@ -103,11 +103,12 @@ class GraphSummary:
             self.tables[int(whole[0]), int(whole[1])] = int(rows[0] or 0) if rows.rank else 0
 
     def _over_tables(self, ops: Iterable[tuple[Any, str]]) -> None:
-        for op, kind in ops if self.tables else ():
+        tables = self.tables or {}
+        for op, kind in ops if tables else ():
             if kind in _IDLE or kind == DENSIFY or not op.outputs or len(self.over) >= TYPES or _OTHERS.search(op.name):
                 continue
             shape = op.outputs[0].shape
-            if shape.rank == 2 and shape.is_fully_defined() and tuple(shape.as_list()) in self.tables:
+            if shape.rank == 2 and shape.is_fully_defined() and tuple(shape.as_list()) in tables:
                 self.over.append([op.name, *(user_line(op.traceback) or (None, 0))])
 
     def _gather(self, size: tuple[int, ...], indices: Any) -> None:

@@ -102,7 +102,8 @@ def worth(trace: Trace, pipe: Pipeline) -> tuple[Node, float] | None:
 
 def doing(pipe: Pipeline, node: Node) -> list[Node]:
     """The maps whose work a cache behind ``node`` keeps: itself, or those that a zip joins."""
-    maps = [n for n in pipe.upstream(node) if n.family == "Map" and is_users(n)]
+    feeding = {n.id for n in pipe.upstream(node)}
+    maps = [n for n in pipe.nodes if n.id in feeding and n.family == "Map" and is_users(n)]
     return [node] if node.family == "Map" else [n for n in maps if n.ms >= LEAST_MS]
 
 

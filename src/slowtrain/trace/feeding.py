@@ -237,6 +237,13 @@ def in_processes(trace: Trace) -> bool:
     return any(e.data.get("processes") for e in trace.events_of("loop") if not e.data.get("nested"))
 
 
+def in_threads(trace: Trace) -> bool:
+    """Whether steps wait for batches of a ``PyDataset`` that several threads of Keras's make ahead."""
+    fits = [e.data for e in trace.events_of("loop") if e.data.get("workers") and not e.data.get("nested")]
+    several = any(int(fit["workers"]) > 1 and not fit.get("processes") for fit in fits)
+    return several and trace.mean(Category.INPUT) > WAITED * trace.step_ms
+
+
 def producers(trace: Trace) -> list[Producer]:
     """The user's Python that makes input inside the pipeline, costliest first."""
     users = [p for p in trace.producers if p.place is not None or p.lines or p.kind == "profiled"]

@@ -135,9 +135,10 @@ def _final(
 
     ``outlived``: its consumer was seen after it.
     """
-    kind, grown = family(consumer["name"]), max(consumer["elements"] - then, 0)
+    kind, given = family(consumer["name"]), float(consumer["elements"])
+    grown = max(given - then, 0.0)
     if kind == "Shuffle":
-        return max(elements, consumer["elements"]) if outlived else elements + grown
+        return max(elements, given) if outlived else elements + grown
     if then and elements:
         return elements + grown * elements / then
     size = next((int(w.detail["batch_size"]) for w in reversed(plan) if w.detail.get("batch_size")), 1)

@@ -202,6 +202,14 @@ class HeavyCallback(Cause):
         @phase callback=10 import=1000
         @span callback ModelCheckpoint.on_epoch_end start=401 end=410 times=1
         """,
+        # Garbage is collected in it: another cause.
+        """
+        step    1111111111
+        gc      gggggg....
+        device  ......kkkk
+        @span callback Tidy.on_train_batch_end start=0 end=6 times=40 every=10 line=12
+        @span gc generation_2 start=0.1 end=5.9 times=40 every=10
+        """,
     )
 
 

@@ -185,6 +185,14 @@ class PerElementMap(Cause):
         @pipeline Slices ms=0.2 elements=900 > ParallelMapV2 ms=19 elements=900 parallelism=2 line=12 > Batch ms=0.2
         > Prefetch
         """,
+        """
+        step    1111111111
+        input   iiiiiiii..
+        device  ........kk
+        @pipeline Slices ms=0.2 elements=512 > ParallelMapV2 ms=6 elements=512 parallelism=2 line=12
+        > ParallelMapV2 ms=7 elements=512 parallelism=2 line=13 > ParallelMapV2 ms=9 elements=512 parallelism=2 line=14
+        > Batch ms=0.2 > Prefetch
+        """,
     )
     quiet = (
         # Most of its many ops became constants; what is left is one op's work.

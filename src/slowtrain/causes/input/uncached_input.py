@@ -281,6 +281,16 @@ class UncachedInput(Cause):
         detail={"cardinality":160000,"element":[{"shape":[64,64,3],"bytes":4}]}
         > Batch ms=0.1 > Prefetch
         """,
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @fact machine={"memory":{"available_bytes":8e9}}
+        @pipeline epochs=1 > Slices ms=0.1 elements=16 detail={"cardinality":160}
+        > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12
+        detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]}
+        > ForeverRepeat elements=16 line=13 > Batch ms=0.1 > Prefetch
+        """,
     )
     quiet = (
         """
