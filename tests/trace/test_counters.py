@@ -60,19 +60,23 @@ def test_what_a_shuffle_takes_in_at_once_costs_what_it_costs_where_it_was_seen()
     assert next(n.ms for n in unseen.nodes if n.name == "ParallelMapV2") == 0
 
 
-def _pass(number: int, given: float, repeated: float, ms: float, name: str = "ParallelMapV2") -> Counters:
+def _pass(
+    number: int, given: float, repeated: float, ms: float, name: str = "ParallelMapV2", repeat: str = "ForeverRepeat"
+) -> Counters:
     """A reading in some pass of a repeated map: TensorFlow makes a node of another number for each."""
     nodes = {
         1: node("Root", [2], 0, repeated / 32), 2: node("BatchV2", [3], 1, repeated / 32),
-        3: node("ForeverRepeat", [number], 0, repeated), number: node(name, [number + 1], ms, given),
+        3: node(repeat, [number], 0, repeated), number: node(name, [number + 1], ms, given),
         number + 1: node("TensorSlice", [], ms / 10, given),
     }  # fmt: skip
     return Counters(nodes, 1, (), None)
 
 
-def test_what_is_repeated_costs_what_it_costs_in_a_whole_pass() -> None:
+@pytest.mark.parametrize("repeat", ["ForeverRepeat", "FiniteRepeat", "ShuffleAndRepeat"])
+def test_what_is_repeated_costs_what_it_costs_in_a_whole_pass(repeat: str) -> None:
     """The last pass has only begun when it is read, and the counters of those before it are gone."""
-    readings = [_pass(10, 300, 300, 60.0), _pass(20, 320, 640, 64.0), _pass(30, 1, 641, 0.2)]
+    passes = [(10, 300, 300, 60.0), (20, 320, 640, 64.0), (30, 1, 641, 0.2)]
+    readings = [_pass(*one, repeat=repeat) for one in passes]
     found = settling.watched((), [(readings, None)], keras=True)
     (mapped,) = (n for n in found.nodes if n.name == "ParallelMapV2")
     assert mapped.elements == pytest.approx(32)

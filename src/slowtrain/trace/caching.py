@@ -7,7 +7,7 @@ from typing import Any
 
 from slowtrain.model import Place
 from slowtrain.trace import Trace
-from slowtrain.trace.feeding import READING, WAITED, is_users, op_ms, result_bytes, wait_share
+from slowtrain.trace.feeding import READING, WAITED, is_users, op_ms, result_bytes, turns, wait_share
 from slowtrain.trace.pipeline import Node, Pipeline, Written
 
 LEAST_ANEW = 3
@@ -28,14 +28,10 @@ def passes(trace: Trace, pipe: Pipeline) -> int:
     That end is told by the data set's own length, in batches; a `fit` that counts its steps passes over no data set. Of
     one that repeats itself it is told by the length of what is repeated.
     """
-    for node in pipe.nodes:
-        again = pipe.written[node.written.inputs[0]] if node.family == "Repeat" and node.written else None
-        many = int((again.detail.get("cardinality") if again is not None else 0) or 0)
-        if many > 0:
-            return max(int(node.elements * pipe.batches / many), pipe.epochs)
     length = pipe.written[-1].detail.get("cardinality") if pipe.written else None
-    if pipe.epochs > 1 or not isinstance(length, int) or not 0 < pipe.batches < length:
-        return pipe.epochs
+    made = turns(pipe)
+    if made > 1 or not isinstance(length, int) or not 0 < pipe.batches < length:
+        return made
     return max((n for n in _asked(trace) if isinstance(n, int)), default=1)
 
 

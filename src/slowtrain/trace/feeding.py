@@ -10,7 +10,7 @@ import numpy as np
 from slowtrain.model import Category, Place
 from slowtrain.trace import Kernels, Line, Producer, Trace, names
 from slowtrain.trace.ordered import halfway
-from slowtrain.trace.pipeline import Node, Pipeline, Written
+from slowtrain.trace.pipeline import Node, Pipeline, Written, repeats
 from slowtrain.values import dataclass
 
 WAITED = 0.05  # of a step: what saves less is not reported either
@@ -262,21 +262,30 @@ def joined_lines(several: list[Producer]) -> list[Line]:
     return sorted(found.values(), key=lambda line: -line.share)
 
 
-UNKNOWN_CARDINALITY = -2  # tf.data's
+INFINITE_CARDINALITY, UNKNOWN_CARDINALITY = -1, -2  # tf.data's
+
+
+def turns(pipe: Pipeline) -> int:
+    """Passes over the data: iterators that were begun, or those that a ``repeat`` of something of known length made."""
+    given = next((n.elements * pipe.batches for n in pipe.nodes if repeats(n.name)), 0.0)
+    again = next((pipe.written[w.inputs[0]] for w in pipe.written if w.family == "Repeat" and w.inputs), None)
+    length = int((again.detail.get("cardinality") if again is not None else 0) or 0)
+    return max(int(given / length), pipe.epochs) if length > 0 else pipe.epochs
 
 
 def result_bytes(pipe: Pipeline, node: Node) -> float | None:
     """Bytes that a node's results take for one epoch, None where its shapes or its length are unknown.
 
-    TensorFlow does not know how many records a file holds; how many came of it in a pass was counted.
+    TensorFlow does not know how many records a file holds, nor how many a data set that repeats itself gives in a pass;
+    how many came of it was counted.
     """
     if node.written is None:
         return None
     size, length = node.written.element_bytes, node.written.detail.get("cardinality")
     if size is None and node.bytes_produced and node.elements:
         size = int(node.bytes_produced / node.elements)
-    if length == UNKNOWN_CARDINALITY:
-        length = calls(pipe, node) * pipe.batches / pipe.epochs
+    if length == UNKNOWN_CARDINALITY or (length == INFINITE_CARDINALITY and turns(pipe) > pipe.epochs):
+        length = calls(pipe, node) * pipe.batches / turns(pipe)
     if size is None or not length or length < 0:
         return None
     return float(size) * int(length)

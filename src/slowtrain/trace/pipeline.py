@@ -282,6 +282,11 @@ def family(name: str) -> str:
     return _FAMILIES.get(name, name)
 
 
+def repeats(name: str) -> bool:
+    """Whether a node of that name goes over its input again and again; TensorFlow makes one of ``shuffle`` and that."""
+    return family(name) == "Repeat" or name.startswith("ShuffleAndRepeat")
+
+
 _FAMILIES = {
     "ParallelMap": "Map",
     "MapAndBatch": "Map",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from slowtrain.trace.counters import Counters, measured
-from slowtrain.trace.pipeline import Pipeline, Written, family
+from slowtrain.trace.pipeline import Pipeline, Written, family, repeats
 
 
 def watched(
@@ -154,7 +154,7 @@ def _whole_pass(readings: Sequence[Counters], repeat: int, plan: tuple[Written, 
     passes: dict[int, tuple[float, int]] = {}
     for i, reading in enumerate(readings):
         raw = reading.nodes.get(repeat)
-        for number in raw["inputs"] if raw is not None and family(raw["name"]) == "Repeat" else ():
+        for number in raw["inputs"] if raw is not None and repeats(raw["name"]) else ():
             if number in reading.nodes:
                 passes[number] = float(reading.nodes[number]["elements"]), i
     told = list(passes)[1:] if any(w.family == "Cache" for w in plan) else list(passes)

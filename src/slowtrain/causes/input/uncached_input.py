@@ -16,7 +16,7 @@ from slowtrain.trace import Trace, caching
 from slowtrain.trace.feeding import calls, fed, ready, written_place
 from slowtrain.trace.filling import fill
 from slowtrain.trace.host import distinct
-from slowtrain.trace.pipeline import Node, Pipeline
+from slowtrain.trace.pipeline import Node, Pipeline, repeats
 from slowtrain.whatif import Drop, Remedy, Skip, Supply, held_up_ms, takes_cores
 
 DISK = 8.0  # times what copying in memory takes: a usual disk gives 500 MB/s
@@ -121,6 +121,8 @@ class UncachedInput(Cause):
         treated = None if on_disk else caching.treatment(trace.pipeline, node[0])
         effect = Effect.EXACT if same or treated else Effect.EQUIVALENT
         says = f"put .cache({'path' if on_disk else ''}) behind this map, in front of shuffle and random augmentation"
+        if trace.pipeline is not None and any(repeats(n.name) for n in trace.pipeline.upstream(node[0])):
+            says = "map in front of shuffle and repeat, with .cache() behind it: one behind repeat is never full"
         yield Prescription("edit", effect, says, edits=made, later=bool(made or treated), treatment=treated)
 
     def spot(self, source: Source) -> Iterable[Spot]:
@@ -290,6 +292,15 @@ class UncachedInput(Cause):
         > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12
         detail={"cardinality":160,"element":[{"shape":[64,64,3],"bytes":4}]}
         > ForeverRepeat elements=16 line=13 > Batch ms=0.1 > Prefetch
+        """,
+        """
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @fact machine={"memory":{"available_bytes":8e9}}
+        @pipeline epochs=1 > Slices ms=0.1 elements=16 detail={"cardinality":160}
+        > ForeverRepeat elements=16 line=13 > ParallelMapV2 ms=18 elements=16 parallelism=2 line=12
+        detail={"cardinality":-1,"element":[{"shape":[64,64,3],"bytes":4}]} > Batch ms=0.1 > Prefetch
         """,
     )
     quiet = (
