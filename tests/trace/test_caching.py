@@ -8,7 +8,7 @@ import pytest
 
 from slowtrain.diagnose import examine
 from slowtrain.model import Place
-from slowtrain.trace.caching import asked_beyond, doing, kept_or_cut, passes, treatment, worth
+from slowtrain.trace.caching import JOINING, asked_beyond, doing, kept_or_cut, passes, treatment, worth
 from slowtrain.trace.drawn import drawn
 from slowtrain.trace.pipeline import Node, Pipeline, Written
 
@@ -158,13 +158,13 @@ def test_a_fit_that_asks_beyond_the_end(epochs: int, steps: object, beyond: bool
     assert asked_beyond(drawn(FIRST_PASS.format(epochs=epochs, steps=steps, length=400))) == beyond
 
 
-def branches(left_ms: float, right_ms: float, **right: Any) -> Pipeline:
-    """Two maps over 160 elements, of 4 KB each, that a zip joins; the batch behind it."""
+def branches(left_ms: float, right_ms: float, joined: str = "Zip", **right: Any) -> Pipeline:
+    """Two maps over 160 elements, of 4 KB each, that are joined; the batch behind it."""
     element = {"cardinality": 160, "element": [{"shape": [1024], "bytes": 4}]}
     written = (
         Written("TensorSliceDataset"), Written("ParallelMapDataset", (0,), LINE, element),
         Written("TensorSliceDataset"), Written("ParallelMapDataset", (2,), LINE, element | right),
-        Written("ZipDataset", (1, 3), Place("train.py", 15), element), Written("BatchDataset", (4,), None, {}),
+        Written(f"{joined}Dataset", (1, 3), Place("train.py", 15), element), Written("BatchDataset", (4,), None, {}),
     )  # fmt: skip
     took = (0.1, left_ms, 0.1, right_ms, 0.0, 0.1)
     nodes = (
@@ -174,11 +174,12 @@ def branches(left_ms: float, right_ms: float, **right: Any) -> Pipeline:
     return Pipeline(written, tuple(nodes), 100, epochs=5)
 
 
-def test_a_zip_stands_for_maps_of_which_none_is_most_of_the_work() -> None:
-    trace, pipe = drawn("step 1111111111"), branches(9.0, 9.0)
+@pytest.mark.parametrize("joined", JOINING)
+def test_what_joins_stands_for_maps_of_which_none_is_most_of_the_work(joined: str) -> None:
+    trace, pipe = drawn("step 1111111111"), branches(9.0, 9.0, joined)
     found = worth(trace, pipe)
     assert found is not None
-    assert (found[0].name, found[1]) == ("Zip", 160 * 4096.0)
+    assert (found[0].name, found[1]) == (joined, 160 * 4096.0)
     assert [n.id for n in doing(pipe, found[0])] == [1, 3]
 
 

@@ -16,6 +16,7 @@ CALLING = frozenset({"Map", "Filter", "FlatMap", "Interleave"})  # a function of
 WHOLE = CALLING | frozenset("Batch RaggedBatch Unbatch Prefetch Options Enumerate Skip Window IgnoreErrors".split())
 SAME = WHOLE | frozenset("Slices Range Zip Concatenate Take".split())  # as are elements, in their order, in every pass
 READ_TO_THE_END = WHOLE | {"Shuffle", "Repeat"}  # of what stands in front, in each pass
+JOINING = ("Zip", "Concatenate")
 LEAST_MS = 0.05
 OPENING = 0.5  # of the time of all that leads to a node: then files are what costs
 WORK = 0.3  # of a node's time in ops that compute
@@ -86,9 +87,9 @@ def kept_or_cut(pipe: Pipeline, chain: Sequence[Node]) -> bool:
 def worth(trace: Trace, pipe: Pipeline) -> tuple[Node, float] | None:
     """The node behind which a cache keeps at least half of the work, and bytes for an epoch: the last map that will do.
 
-    Where several maps feed a ``zip`` and none is half of the work, the zip stands for all of them.
+    Where several maps are joined (``zip``, ``concatenate``) and none is half of the work, what joins stands for them.
     """
-    for family in ("Map", "Zip"):
+    for family in ("Map", *JOINING):
         for node in reversed(pipe.nodes):
             size = _kept_bytes(trace, pipe, node) if node.family == family and is_users(node) else None
             if size is not None:
@@ -97,7 +98,7 @@ def worth(trace: Trace, pipe: Pipeline) -> tuple[Node, float] | None:
 
 
 def doing(pipe: Pipeline, node: Node) -> list[Node]:
-    """The maps whose work a cache behind ``node`` keeps: itself, or those that a zip joins."""
+    """The maps whose work a cache behind ``node`` keeps: itself, or those that it joins."""
     feeding = {n.id for n in pipe.upstream(node)}
     maps = [n for n in pipe.nodes if n.id in feeding and n.family == "Map" and is_users(n)]
     return [node] if node.family == "Map" else [n for n in maps if n.ms >= LEAST_MS]

@@ -310,10 +310,11 @@ _FAMILIES = {
 
 
 def written(nodes: Iterable[Mapping[str, Any]]) -> tuple[Written, ...]:
-    """The recorder's list of data sets, inputs before consumers."""
-    found = []
+    """The recorder's list of data sets, inputs before consumers; what a damaged one says otherwise is left out."""
+    found: list[Written] = []
     for node in nodes:
         site = node.get("site")
         place = Place(str(site[0]), int(site[1])) if site else None
-        found.append(Written(str(node.get("op", "")), tuple(node.get("inputs") or ()), place, node))
+        inputs = tuple(i for i in node.get("inputs") or () if isinstance(i, int) and 0 <= i < len(found))
+        found.append(Written(str(node.get("op", "")), inputs, place, node))
     return tuple(found)

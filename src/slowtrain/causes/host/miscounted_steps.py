@@ -22,6 +22,7 @@ from slowtrain.whatif import Remedy, Skip
 
 LIKE_SAMPLES = (0.75, 1.05)  # steps an epoch that are samples, of the whole set or of the part left for training
 MOST_BATCH = 1 << 20
+CHOOSING = "DirectedInterleave"  # of sample_from_datasets and choose_from_datasets: its first input chooses
 
 
 @dataclass(frozen=True)
@@ -324,7 +325,7 @@ def _names(trace: Trace, place: Place, method: str, argument: str) -> set[str]:
 
 def _batch(trace: Trace, pipe: Pipeline | None) -> int:
     """Samples a step: of nested batches their product; of a generator what its bytes tell."""
-    batches = [w.detail.get("batch_size") for w in pipe.written if w.family == "Batch"] if pipe else []
+    batches = [w.detail.get("batch_size") for w in _of_data(pipe) if w.family == "Batch"] if pipe else []
     sizes = [int(b) for b in batches if b]
     if sizes:
         return prod(sizes)
@@ -349,14 +350,28 @@ def _row_bytes(node: Written) -> int:
 
 
 def _cardinalities(pipe: Pipeline | None) -> list[int]:
-    """Sizes of the sources, and arrays that a generator in the pipeline refers to."""
+    """Sizes of the sources, and arrays that a generator in the pipeline refers to.
+
+    Of sources of which each gives a part of the samples (one behind the other, or by choice) their sum.
+    """
     found: list[int] = []
-    for node in pipe.written if pipe is not None else ():
+    written = _of_data(pipe) if pipe is not None else []
+    for node in written:
         if not node.inputs and (node.detail.get("cardinality") or 0) > 1:
             found.append(int(node.detail["cardinality"]))
         arrays = (node.detail.get("python") or {}).get("arrays") or {}
         found += [int(a["length"]) for a in arrays.values() if a.get("length")]
-    return found
+    return [sum(found)] if any(w.family in ("Concatenate", CHOOSING) for w in written) else found
+
+
+def _of_data(pipe: Pipeline) -> list[Written]:
+    """What samples go through: not what chooses the data set that the next one comes from."""
+    choosing = [w.inputs[0] for w in pipe.written if w.family == CHOOSING and w.inputs]
+    aside: set[int] = set()
+    while choosing:
+        aside.add(number := choosing.pop())
+        choosing += [i for i in pipe.written[number].inputs if i not in aside]
+    return [w for i, w in enumerate(pipe.written) if i not in aside]
 
 
 def _inside(event: Event, fit: Event) -> bool:
