@@ -13,6 +13,8 @@ from inspect import CO_OPTIMIZED
 from types import CodeType, FrameType
 from typing import Any
 
+from slowtrain.capture import generated
+
 # References to a frame's copy of its variables: the frame's, a caller's, ours, the one that counts; the caller's stack.
 MINE = 4 if sys.version_info >= (3, 11) else 5
 
@@ -64,7 +66,7 @@ def users(name: str) -> bool:
     """The same by the file that code says it is from."""
     known = _known.get(name)
     if known is None:
-        made = name.startswith("<") or "__autograph_generated_file" in name
+        made = name.startswith("<") or generated.MARK in name
         known = _known[name] = not made and is_users_file(name)
     return known
 
@@ -147,6 +149,10 @@ def describe(function: object) -> dict[str, object]:
     qualname = getattr(function, "__qualname__", type(function).__qualname__)
     if code is None:
         return {"qualname": qualname}
+    generated.learn(code.co_filename)
+    if generated.known(code.co_filename):
+        file, line = generated.begun(code.co_filename, code.co_firstlineno)
+        return {"file": file, "line": line, "qualname": generated.named(qualname), "user": users(file)}
     return {"file": code.co_filename, "line": code.co_firstlineno, "qualname": qualname, "user": is_user(code)}
 
 

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from slowtrain.capture import frames
+from slowtrain.capture import frames, generated
 
 MATRIX = ("MatMul", "BatchMatMul", "Conv", "Einsum", "DepthwiseConv", "CudnnRNN")  # beginnings of op types
 CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")  # whose arithmetic is counted
@@ -278,5 +278,5 @@ def user_line(stack: Iterable[Any]) -> tuple[str, int] | None:
 @functools.lru_cache(maxsize=4096)
 def _is_user(file: str) -> bool:
     """Like :func:`frames.is_user`, for what has no code object any more."""
-    made = file.startswith("<") or "__autograph_generated_file" in file
+    made = file.startswith("<") or generated.MARK in file
     return not made and not os.path.realpath(file).startswith(frames._LIBRARY)

@@ -13,7 +13,7 @@ import threading
 from types import FrameType
 from typing import Any
 
-from slowtrain.capture import frames
+from slowtrain.capture import frames, generated
 from slowtrain.capture.recorder import Recorder, now
 
 MAX_EVENTS = 20_000
@@ -83,7 +83,8 @@ class LineTracer:
         self._last = at
 
     def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if self._over or not frames.is_user(frame.f_code):
+        code = frame.f_code
+        if self._over or not (frames.is_user(code) or generated.known(code.co_filename)):
             return None
         self._charge()
         self._stack.append((frame.f_code.co_filename, frame.f_lineno))
@@ -143,6 +144,11 @@ class LineClock:
 
 
 def rows(tracer: LineTracer) -> list[tuple[str, int, int, int]]:
-    """``(file, line, ns, visits)``, costliest first, at most forty."""
-    ordered = sorted(tracer.spent.items(), key=lambda item: -item[1])[:40]
-    return [(file, line, ns, tracer.visits.get((file, line), 0)) for (file, line), ns in ordered]
+    """``(file, line, ns, visits)``, costliest first, at most forty. AutoGraph makes several lines of one."""
+    spent: dict[tuple[str, int], list[int]] = {}
+    for at, ns in tracer.spent.items():
+        row = spent.setdefault(generated.origin(*at), [0, 0])
+        row[0] += ns
+        row[1] = max(row[1], tracer.visits.get(at, 0))
+    ordered = sorted(spent.items(), key=lambda item: -item[1][0])[:40]
+    return [(file, line, ns, visits) for (file, line), (ns, visits) in ordered]

@@ -17,7 +17,7 @@ from slowtrain.source.reading.abstract import training
 from slowtrain.source.reading.recorded import ByHand, by_hand, follows_model, is_interpreted, only_converts, text_of
 from slowtrain.source.spots import reached
 from slowtrain.source.spots.input import eagerinput, slowpython
-from slowtrain.trace import Trace, caching, feeding, host
+from slowtrain.trace import Trace, caching, feeding, host, stalled
 from slowtrain.trace.pipeline import Node, Pipeline
 from slowtrain.values import dataclass
 from slowtrain.whatif import Drop, Remedy, Supply, held_up_ms
@@ -318,12 +318,12 @@ def _waits(trace: Trace) -> Work | None:
 def _in_pipeline(trace: Trace) -> Work | None:
     several = feeding.producers(trace)
     ms = sum(p.ms_per_step for p in several)
-    busy = feeding.busy_cores(trace)
-    wait = trace.mean(Category.INPUT)
+    busy, wait = feeding.busy_cores(trace), trace.mean(Category.INPUT)
     held = min(ms, held_up_ms(trace)) if not feeding.usually_waits(trace) else 0.0
     if not several or wait + held < feeding.WAITED * trace.step_ms or ms < 0.5 * wait:
         return None
-    idle = trace.step_ms * max(1 - busy, 0.0) if busy is not None else 0.0
+    # Python that waits for a core that others took does not wait for the world.
+    idle = trace.step_ms * max(1 - busy - stalled.crowd(trace), 0.0) if busy is not None else 0.0
     lines = feeding.joined_lines(several)
     calls = sum(p.calls_per_step for p in several)
     interpreted = is_interpreted(lines, ms / max(calls, 1e-9))
