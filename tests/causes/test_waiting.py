@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slowtrain import diagnose
+from slowtrain.causes.input.python_input import PythonInput
 from slowtrain.causes.waiting import read_mb_per_s, waiting
 from slowtrain.trace.drawn import drawn
 
@@ -60,3 +61,19 @@ def test_of_several_threads_that_wait_a_batch_is_not_told_to_wait_longer_than_it
 def test_the_larger_of_what_was_read_counts() -> None:
     assert read_mb_per_s(drawn(f"{WAITS}\n@sample read_call_bytes=+2e6 read_bytes=+5e6")) == pytest.approx(5)
     assert read_mb_per_s(drawn(WAITS)) is None
+
+
+@pytest.mark.parametrize("crowded", [False, True])
+def test_python_that_waits_for_a_core_does_not_wait_for_the_world(crowded: bool) -> None:
+    """It has four tenths of a core: because it waits for what it reads, or because other processes have the rest."""
+    share = "cpu_mean_share=1 process_cpu_seconds=0" if crowded else "cpu_mean_share=0.3 process_cpu_seconds=0"
+    trace = drawn(f"""
+        step    1111111111
+        input   iiiiiii...
+        device  .......kkk
+        @fact cpu_ms_per_step=4 usable_cores=2
+        @sample read_call_bytes=+60e6 {share}
+        @producer scans ms=8 calls=1 line=9 hot=11
+        @pipeline Generator ms=8 elements=1 line=20 > FlatMap ms=0.1 line=20 > Prefetch buffer=2
+    """)
+    assert (PythonInput().examine(trace) is not None) is crowded
