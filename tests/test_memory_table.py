@@ -26,7 +26,7 @@ def made() -> ModuleType:
 
 
 def row(actual: int, **other: object) -> dict[str, object]:
-    return {"foretold": 90, "actual": actual, "tried": {}, **other}
+    return {"foretold": 90, "actual": actual, "tried": {}, "once_more": [True, True, True], **other}
 
 
 def rows(text: str) -> dict[str, list[str]]:
@@ -65,3 +65,8 @@ def test_the_page_has_what_the_clinic_makes_of_its_file(made: ModuleType) -> Non
     page = (ROOT / "docs/memory.md").read_text(encoding="utf-8")
     for text in (made.table(known, list(made.LIMITS)), made.rules(known, list(made.LIMITS))):
         assert text in page
+
+
+def test_an_answer_that_fails_in_one_circumstance_did_not_fit(made: ModuleType) -> None:
+    known = {"a/256": row(100, once_more=[True, False, True]), "b/256": row(100)}
+    assert "batches foretold that did not fit: **1** (a/256)." in made.table(known, [256])
