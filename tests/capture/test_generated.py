@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -62,7 +64,7 @@ def test_a_function_inside_the_function_of_a_map(tmp_path: Path) -> None:
 
 
 def test_where_autograph_keeps_it_otherwise_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(generated.sys.modules, "tensorflow.python.autograph.impl.api", object())  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "tensorflow.python.autograph.impl.api", ModuleType("api"))
     file = f"/tmp/{generated.MARK}abc.py"
     generated.learn(file)
     assert not generated.known(file)
