@@ -80,7 +80,7 @@ def kept_or_cut(pipe: Pipeline, chain: Sequence[Node]) -> bool:
 
     What TensorFlow drops, as a ``take`` of all, is written and no node: what stands in front is told by the writing.
     """
-    before = _up_to(pipe, [n.written for n in chain if n.written is not None])
+    before = up_to(pipe, [n.written for n in chain if n.written is not None])
     return any(w.family in ("Cache", "Take") and i not in before for i, w in enumerate(pipe.written))
 
 
@@ -130,7 +130,7 @@ def treatment(pipe: Pipeline | None, node: Node) -> str | None:
     own = node.written
     if pipe is None or own is None or own.place is None or own.family != "Map" or "Batch" in own.op:
         return None
-    before = _up_to(pipe, [own])
+    before = up_to(pipe, [own])
     same = all(_same(w) for i, w in enumerate(pipe.written) if i in before)
     read = all(w.family in READ_TO_THE_END for i, w in enumerate(pipe.written) if i not in before)
     alone = sum(w.family == "Map" and w.place == own.place for w in pipe.written) == 1
@@ -147,7 +147,7 @@ def _same(written: Written) -> bool:
     return not unseen and not drawn and written.detail.get("deterministic") not in (False, "false")
 
 
-def _up_to(pipe: Pipeline, last: Sequence[Written]) -> set[int]:
+def up_to(pipe: Pipeline, last: Sequence[Written]) -> set[int]:
     """The numbers of ``last`` and of all that they are made from."""
     todo = [i for i, w in enumerate(pipe.written) if any(w is one for one in last)]
     found = set(todo)

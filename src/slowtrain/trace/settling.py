@@ -117,7 +117,8 @@ def _settled(
             _carry_on(raw, final, paces.get((number, raw["name"]), 0.0))
         raw["inputs"], raw["buffered_bytes"] = inputs[number], most[number]
         nodes[number] = raw
-        if number not in inside and (whole := _whole_pass(readings, number, plan)):
+        again_and_again = repeats(raw["name"]) and number not in inside
+        if again_and_again and (whole := _whole_pass(readings, number, plan)):
             one, until = whole
             again = _settled(readings[: until + 1], one, plan, paces, inside | {number})
             for fed in again.values():
@@ -146,15 +147,14 @@ def _final(
 
 
 def _whole_pass(readings: Sequence[Counters], repeat: int, plan: tuple[Written, ...]) -> tuple[int, int] | None:
-    """What fed a repeat in the pass that was seen to give most, and its last reading; None: no repeat, or one pass.
+    """What fed a repeat in the pass that was seen to give most, and its last reading; None where it had one pass.
 
     TensorFlow makes a new node, with all that feeds it, for every pass. With a cache in it, the pass that filled the
     cache does not speak for the others.
     """
     passes: dict[int, tuple[float, int]] = {}
     for i, reading in enumerate(readings):
-        raw = reading.nodes.get(repeat)
-        for number in raw["inputs"] if raw is not None and repeats(raw["name"]) else ():
+        for number in reading.nodes.get(repeat, {}).get("inputs", ()):
             if number in reading.nodes:
                 passes[number] = float(reading.nodes[number]["elements"]), i
     told = list(passes)[1:] if any(w.family == "Cache" for w in plan) else list(passes)

@@ -14,7 +14,7 @@ from slowtrain.source.reading import index, shown
 from slowtrain.source.reading.recorded import text_of, texts_of
 from slowtrain.source.spots.host import callbacks as spotted
 from slowtrain.source.spots.host import every
-from slowtrain.trace import Event, Floats, Name, Spans, Trace, stalled
+from slowtrain.trace import Event, Floats, Name, Spans, Trace, intervals, stalled
 from slowtrain.trace.host import anywhere, in_steady, in_windows, logs, outermost, training_begins
 from slowtrain.trace.ordered import unique
 from slowtrain.values import dataclass
@@ -285,25 +285,10 @@ def _elsewhere(trace: Trace, spans: Spans) -> Floats:
         if event.data.get("nested") and event.place is not None:
             calls.setdefault(event.place, []).append(event)
     again = [e for several in calls.values() if len(several) >= REPEATED for e in several]
-    predicted = _within(spans, *(np.array([getattr(e, side) for e in again]) for side in ("start_ms", "end_ms")))
     pauses = trace.lane("gc")
-    return np.maximum(predicted, _within(spans, pauses.start_ms, pauses.end_ms))
-
-
-def _within(spans: Spans, start: Floats, end: Floats) -> Floats:
-    """Ms of each span that pass in one of these stretches, which follow one another."""
-    if not len(start):
-        return np.zeros(len(spans))
-    start, end = np.sort(start), np.sort(end)
-    before = np.concatenate(([0.0], np.cumsum(end - start)))
-
-    def passed(at: Floats) -> Floats:
-        """Ms of them up to each of these times."""
-        i = np.searchsorted(start, at, side="right")
-        left = np.maximum(end[np.maximum(i - 1, 0)] - at, 0.0)
-        return np.where(i > 0, before[i] - left, 0.0)
-
-    return passed(spans.end_ms) - passed(spans.start_ms)
+    predicted = intervals.union(*(np.array([getattr(e, side) for e in again]) for side in ("start_ms", "end_ms")))
+    collected = intervals.union(pauses.start_ms, pauses.end_ms)
+    return np.maximum(*(intervals.covered(one, spans.start_ms, spans.end_ms) for one in (predicted, collected)))
 
 
 def _places(trace: Trace, name: Name) -> tuple[Place, ...]:

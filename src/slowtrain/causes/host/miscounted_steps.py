@@ -14,6 +14,7 @@ from slowtrain.source.reading import finding, index
 from slowtrain.source.reading.recorded import text_of
 from slowtrain.source.spots.host import counting, every
 from slowtrain.trace import Event, Trace
+from slowtrain.trace.caching import up_to
 from slowtrain.trace.host import parsed
 from slowtrain.trace.lines import called
 from slowtrain.trace.pipeline import Pipeline, Written
@@ -366,11 +367,7 @@ def _cardinalities(pipe: Pipeline | None) -> list[int]:
 
 def _of_data(pipe: Pipeline) -> list[Written]:
     """What samples go through: not what chooses the data set that the next one comes from."""
-    choosing = [w.inputs[0] for w in pipe.written if w.family == CHOOSING and w.inputs]
-    aside: set[int] = set()
-    while choosing:
-        aside.add(number := choosing.pop())
-        choosing += [i for i in pipe.written[number].inputs if i not in aside]
+    aside = up_to(pipe, [pipe.written[w.inputs[0]] for w in pipe.written if w.family == CHOOSING and w.inputs])
     return [w for i, w in enumerate(pipe.written) if i not in aside]
 
 
