@@ -331,6 +331,12 @@ def crowd(trace: Trace) -> float:
     return float(rest[during].mean())
 
 
+def stretch(trace: Trace) -> float:
+    """How many times as long as alone what needs a core takes, with the part that other processes leave; 1 or more."""
+    cores = machine_cores(trace)
+    return cores / max(cores - crowd(trace), 1.0)
+
+
 def _inside(at: Floats, starts: Floats, ends: Floats) -> Bools:
     """Samples in a stall or just behind one: each tells of the time since the one before it."""
     i: Ints = np.searchsorted(starts, at, side="right") - 1

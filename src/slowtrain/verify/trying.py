@@ -24,6 +24,7 @@ BRACKET = 0.01
 # samples, and does with 604 and with 624 to 664; with 612 it does beside busy cores.
 BELOW = 0.99  # of the largest that fitted once: it has to fit in every circumstance
 ANSWER = 0.985  # of that: the answer, which has to do so itself
+ROUNDS = 3  # of all circumstances, that the answer has to fit in: with one, three of 37 answers failed later in a run
 CLEAR = 0.99  # of the least that failed
 LOWER = 0.98  # times what did not
 LONGEST_S = 240.0  # requests that find no memory wait ten seconds each, and a busy computer takes twice as long
@@ -79,10 +80,13 @@ def _furthest(sizing: Sizing, pool: Pool, forecast: int, runs: Runs) -> int:
 
 
 def _settled(sizing: Sizing, pool: Pool, sure: int, runs: Runs) -> int | None:
-    """Just below a batch that fits in every circumstance, and does so itself; None where there is no time to tell."""
+    """Just below a batch that fits in every circumstance, and does so itself again and again.
+
+    None where there is no time to tell.
+    """
     while sure > 1:
         answer = max(_clear(int(sure * ANSWER), runs), 1)
-        for batch, circumstance in itertools.product((sure, answer), circumstances.ALL):
+        for batch, circumstance in itertools.product((sure, *[answer] * ROUNDS), circumstances.ALL):
             if not time_for(sizing, batch):
                 return None
             if not _fits(sizing, pool, batch, runs, circumstance):

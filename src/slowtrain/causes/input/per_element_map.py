@@ -12,7 +12,7 @@ from slowtrain.source.cures import measured
 from slowtrain.source.cures.input import datasets, windowing
 from slowtrain.source.reading import index
 from slowtrain.source.spots.input import staged, tiny
-from slowtrain.trace import Trace
+from slowtrain.trace import Trace, stalled
 from slowtrain.trace.feeding import (
     CALL_MS,
     READ_US,
@@ -250,8 +250,9 @@ def _inside_ms(trace: Trace, pipe: Pipeline, node: Node) -> float | None:
     count = calls(pipe, node)
     inside = op_ms(trace, node) or 0.0
     size = node.written.element_bytes or 0
-    starting_us = EACH_OP_US * ops_run(trace, node)
-    most_us = MOST_US + starting_us
+    crowded = stalled.stretch(trace)
+    starting_us = crowded * EACH_OP_US * ops_run(trace, node)
+    most_us = crowded * MOST_US + starting_us
     if count < LEAST_CALLS or 1e3 * node.ms > most_us * count or size > SMALL_BYTES:
         return None
     calling = node.ms - max(inside - starting_us * count / 1e3, 0.0)
