@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from slowtrain.causes import Cause
 from slowtrain.figures import plain
-from slowtrain.model import Category, Effect, Evidence, Place, Prescription, Signal, Spot
+from slowtrain.model import Category, Edit, Effect, Evidence, Place, Prescription, Signal, Spot
 from slowtrain.source import Source, edits
 from slowtrain.source.cures import measured
 from slowtrain.source.cures.host import functions
@@ -23,6 +24,8 @@ from slowtrain.whatif import Drop, Remedy
 GRAPH_SHARE = 0.35
 GRAPH_SHARE_RANGE = (0.25, 0.85)
 OPS_LEFT = 0.7  # of the eager ops have a node in the graph that runs: 603 of 864 in the Adam step of a dense model
+OFTEN = 0.1  # of the turns in which the most frequent gradient is taken: what is taken less often is no part of a step
+MOST_NAMED = 4
 SCALAR_BYTES = 256  # what an operation converts of its own; data is more
 
 
@@ -101,10 +104,15 @@ class EagerStep(Cause):
             says = "remove tf.config.run_functions_eagerly(True)"
             yield Prescription("edit", Effect.EQUIVALENT, says, edits=edits, treatment="no-eager")
         else:
+            made, done, left = _compiled(trace)
             put = "put @tf.function on the function that takes the gradient and applies it"
-            yield Prescription(
-                "edit", Effect.EQUIVALENT, put, edits=measured.first(trace, evidence.where, functions.compiled_step)
-            )
+            if len(done) > 1:
+                put = f"put @tf.function on the functions that take the gradients and apply them: {_named(done)}"
+            elif not made:
+                made = measured.first(trace, evidence.where, functions.compiled_step)
+            if made and left:
+                put += f"; {_named(left)} as well, by hand: the text does not show that it may be a graph"
+            yield Prescription("edit", Effect.EQUIVALENT, put, edits=made)
 
     def spot(self, source: Source) -> Iterable[Spot]:
         """Switches that make everything eager; a step of one's own in a loop that is no graph."""
@@ -267,6 +275,42 @@ def _steps(trace: Trace) -> tuple[Place, ...]:
                 yield eager.named(source, tape)[0][0]
 
     return shown.lines(trace, named)
+
+
+def _compiled(trace: Trace) -> tuple[tuple[Edit, ...], list[str], list[str]]:
+    """Each step that took gradients as a graph, where it may be one: the edits, what they are of, and what is left."""
+    edited: list[Edit] = []
+    done: list[str] = []
+    left: list[str] = []
+    lines: dict[str, list[int]] = {}
+    for place in _taken(trace):
+        lines.setdefault(place.file, []).append(place.line)
+    for file, several in lines.items():
+        source = recorded.text_of(trace, file)
+        made = functions.compiled_steps(source, several) if source is not None else {}
+        if source is None or not measured.parses(source, (e for one in made.values() for e in one)):
+            continue
+        edited += dict.fromkeys(e for one in made.values() for e in one)
+        for line in several:
+            function = source.function_at(line)
+            name = f"line {line}" if function is None else getattr(function, "name", "")
+            whole = len(made.get(line, ())) < 2
+            (done if line in made else left).append(name if whole else f"lines of {name}")
+    return tuple(edited), [*dict.fromkeys(done)], [*dict.fromkeys(n for n in left if n not in done)]
+
+
+def _taken(trace: Trace) -> Iterator[Place]:
+    """Where gradients are taken in the steps, and not by the way, the most frequent first."""
+    times = Counter(trace.lane("gradient").name.tolist()).most_common()
+    for name, count in times:
+        place = trace.names[int(name)].place
+        if place is not None and count >= OFTEN * times[0][1]:
+            yield place
+
+
+def _named(several: Sequence[str]) -> str:
+    more = len(several) - MOST_NAMED
+    return ", ".join([*several[:MOST_NAMED], *([f"{more} more"] if more > 0 else [])])
 
 
 def _gradients(trace: Trace) -> tuple[Place, ...]:

@@ -32,6 +32,20 @@ def compiled_step(source: Source, line: int) -> list[Edit]:
     return whole or _from_lines(source, tape)
 
 
+def compiled_steps(source: Source, lines: Sequence[int]) -> dict[int, list[Edit]]:
+    """As :func:`compiled_step` for each of ``lines`` where all can be done at once: the edits, by line.
+
+    One function made of lines at most, as each would get the same name.
+    """
+    found: dict[int, list[Edit]] = {}
+    for line in dict.fromkeys(lines):
+        made = compiled_step(source, line)
+        others = [one for one in found.values() if one != made]
+        if made and not (len(made) > 1 and any(len(one) > 1 for one in others)):
+            found[line] = made
+    return found
+
+
 def _tape(source: Source, line: int) -> ast.With | None:
     """The block of the gradient tape that ``line`` stands in, or stands behind in the same block of statements."""
     tapes = [n for n in trees.walk(source.tree) if isinstance(n, ast.With) and finding.is_tape(n)]
