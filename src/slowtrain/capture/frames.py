@@ -134,6 +134,17 @@ def place(frame: FrameType | None) -> tuple[str, int] | None:
     return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
 
 
+def within(frame: FrameType | None) -> tuple[str, int] | None:
+    """The name of the user's function at or above ``frame``, and where in its code it is."""
+    frame = user_frame(frame)
+    return (frame.f_code.co_name, frame.f_lasti) if frame is not None else None
+
+
+def last_name(qualname: object) -> str:
+    """``step`` of ``Trainer.step`` and of ``main.<locals>.step``: what a frame knows of it, before Python 3.11."""
+    return str(qualname).rpartition(".")[2]
+
+
 def site(depth: int = 1) -> tuple[str, int] | None:
     """File and line of the user's that called us, ``depth`` frames up or above."""
     return place(sys._getframe(depth))

@@ -174,7 +174,7 @@ class JaxLoops:
                     guard("function", looked, known, me, args, kwargs)
                 emit((known.name, start, end, me.ident, known.size))
             if progress.wanted:
-                guard("loss", progress.keep, result, known.kind)
+                guard("loss", progress.keep, result, known.kind, (frames.last_name(known.about["qualname"]), 0))
             return result
 
         return passed_over(call)
@@ -266,8 +266,11 @@ class JaxLoops:
             me.last_trace = None
             self.recorder.guard("gradient", self._took, start, end, frame)
         if valued and (self.progress.wanted or self.progress.trajectory is not None):
-            self.recorder.guard("loss", self.progress.keep, {"loss": _value(result)}, EAGER)
+            self.recorder.guard("loss", self._told, result, frame)
         return result
+
+    def _told(self, result: Any, frame: FrameType) -> None:
+        self.progress.keep({"loss": _value(result)}, EAGER, frames.within(frame))
 
     def _took(self, start: int, end: int, frame: FrameType) -> None:
         self.recorder.span(self.recorder.name_at(frame, "gradient", "gradient", "gradient"), start, end)

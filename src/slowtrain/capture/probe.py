@@ -22,7 +22,7 @@ from slowtrain.capture.recorder import Recorder, now
 from slowtrain.capture.redirect import Redirect, replace
 from slowtrain.capture.requests import Requests
 from slowtrain.capture.scratch import Scratch
-from slowtrain.capture.state import Progress, scalar
+from slowtrain.capture.state import EAGER, TRAINING, Progress, Told, scalar
 from slowtrain.capture.weights import Weights
 
 VARIABLE = "SLOWTRAIN_PROBE"
@@ -147,14 +147,25 @@ class Stop:
 
     def note(self) -> None:
         self.recorder.fact("losses", self.recorder.guard("losses", self._losses))
+        self.recorder.fact("losses_from", self.recorder.guard("losses", self._origins))
         for note in self.notes:
             self.recorder.guard("notes", note)
 
-    def _losses(self) -> list[dict[str, float]]:
+    def _kept(self) -> list[Told]:
+        """Of the strongest kind, and of a loop by hand the gradients that are taken eagerly beside it."""
         kept = self.progress.trajectory or []
-        strongest = max((kind for kind, _ in kept), default=0)
+        strongest = max((kind for kind, _, _ in kept), default=0)
+        return [one for one in kept if one[0] == strongest or EAGER <= one[0] < strongest <= TRAINING]
+
+    def _losses(self) -> list[dict[str, float]]:
         return [
             {name: number for name, value in scalars if (number := scalar(value, wait=True)) is not None}
-            for kind, scalars in kept
-            if kind == strongest
+            for _, _, scalars in self._kept()
         ]
+
+    def _origins(self) -> list[tuple[str, int, bool]]:
+        """Of each of these where it is from, and whether it counts as a step; nothing for steps of Keras' own."""
+        kept = self._kept()
+        strongest = max((kind for kind, _, _ in kept), default=0)
+        found = [(*origin, kind == strongest) for kind, origin, _ in kept if origin is not None]
+        return found if len(found) == len(kept) else []

@@ -11,11 +11,15 @@ from slowtrain.capture import frames
 from slowtrain.capture.graphs import GraphSummary
 
 MOST_KEPT = 400  # results of a probe's steps
+EAGER, TRAINING = 2, 3  # kinds of a step in a loop by hand, as Progress.step counts
 EVERY = 31  # calls: to ask a tensor its shape costs more than all the rest. Odd, as most epochs are not
 ALL = 64  # calls that are all looked at first, so that short runs are exact
 KERAS = -2  # in place of an instruction: called by Keras, between its steps; one less inside a step
 CONSTANTS = "tensor_util.py"  # of TensorFlow's: what it reads may be for a gradient's own use
 ENDED = 1 << 20  # of Flags.busy: more than calls can be nested
+
+Origin = tuple[str, int]  # of a step by hand: the function's name; where in it a gradient is taken, 0 for a whole call
+Told = tuple[int, Origin | None, list[tuple[str, Any]]]  # of a step: its kind, where it is from, its scalars
 
 
 class Site:
@@ -176,7 +180,7 @@ class Progress:
         self.loop: dict[str, Any] | None = None  # what is told of the outermost loop under way, at its end
         self.wanted = False  # whether the next step's result is to be looked at
         self.last_scalars: list[tuple[str, Any]] = []
-        self.trajectory: list[tuple[int, list[tuple[str, Any]]]] | None = None  # a probe keeps its first
+        self.trajectory: list[Told] | None = None  # a probe keeps its first
 
     def step(self, kind: int) -> None:
         """A step is about to begin.
@@ -201,14 +205,16 @@ class Progress:
         if self.stronger is not None:
             self.stronger()
 
-    def keep(self, result: Any, kind: int) -> None:
+    def keep(self, result: Any, kind: int, origin: Origin | None = None) -> None:
         """Keeps the scalars of a step's result. Not the result: it may be large, and free memory for the next step.
 
-        ``kind`` is that of :meth:`step`; only those of the strongest kind count: others evaluate now and then.
+        ``kind`` is that of :meth:`step`; only those of the strongest kind count: others evaluate now and then. A probe
+        keeps a gradient that is taken eagerly beside a training function, too: of a loop's two steps one may be either.
         """
-        if kind < self.kind:
+        beside = kind < self.kind
+        if beside and (self.trajectory is None or not EAGER <= kind < self.kind <= TRAINING):
             return
-        self.wanted = False
+        self.wanted = beside and self.wanted
         if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], dict):
             result = result[0]  # on JAX: beside the new state
         items = list(result.items()) if isinstance(result, dict) else [("result", result)]
@@ -219,12 +225,13 @@ class Progress:
             dtype = getattr(value, "dtype", None)
             if _floating(dtype) and getattr(value, "shape", None) == ():
                 found.append((str(name), value))
-        self.last_scalars = found
+        if not beside:
+            self.last_scalars = found
         if self.trajectory is None:
             return
         self.wanted = True
         if len(self.trajectory) < MOST_KEPT:
-            self.trajectory.append((kind, found))
+            self.trajectory.append((kind, origin, found))
 
 
 def losses(named: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:

@@ -19,7 +19,7 @@ from slowtrain.capture.fronts import front
 from slowtrain.capture.graphs import GraphSummary
 from slowtrain.capture.patching import Wrapper, on_import, replace
 from slowtrain.capture.recorder import Recorder, now
-from slowtrain.capture.state import ALL, EVERY, KERAS, Flags, Known, Progress, ThreadState
+from slowtrain.capture.state import ALL, EAGER, EVERY, KERAS, Flags, Known, Progress, ThreadState
 
 getframe = sys._getframe
 _ASIDE = Flags(0)  # of a thread whose calls belong to another's
@@ -109,7 +109,7 @@ class TensorFlowPatches:
                         name = patches.named(self, known, me, getframe(1), traced)
                     emit((name, start, end, me.ident, size))
                 if wanted:
-                    patches.kept(result, known)
+                    patches.kept(result, known, self)
                 return result
 
             return __call__
@@ -158,8 +158,9 @@ class TensorFlowPatches:
         me.look(self.recorder.active)
         known.size = self.recorder.guard("batch size", signatures.batch_size, args) or 0
 
-    def kept(self, result: Any, known: Known) -> None:
-        self.recorder.guard("loss", self.progress.keep, result, known.kind)
+    def kept(self, result: Any, known: Known, function: Any) -> None:
+        origin = (frames.last_name(_about(function)["qualname"]), 0)
+        self.recorder.guard("loss", self.progress.keep, result, known.kind, origin)
 
     def named(self, function: Any, known: Known, me: Flags, frame: FrameType, traced: Any) -> int:
         """After a function's first call, the first from another place, or one that traced it: the call's name."""
@@ -278,8 +279,11 @@ class TensorFlowPatches:
 
     # -- gradients
 
+    def _differentiated(self, loss: Any, frame: FrameType) -> None:
+        self.progress.keep({"loss": loss}, EAGER, frames.within(frame))
+
     def _patch_gradient(self, module: Any) -> None:
-        recorder, state, progress = self.recorder, self.state, self.progress
+        recorder, state, progress, differentiated = self.recorder, self.state, self.progress, self._differentiated
         tracers, in_a_trace = self._tracers, self._in_a_trace
         eager = self.checking.eager if self.checking is not None else None
 
@@ -301,7 +305,7 @@ class TensorFlowPatches:
                 if not me.loops and not me.busy:  # inside a call: functions run eagerly
                     progress.step(2)
                     if args and (progress.wanted or progress.trajectory is not None):
-                        recorder.guard("loss", progress.keep, {"loss": args[0]}, 2)
+                        recorder.guard("loss", differentiated, args[0], sys._getframe(1))
                 start = now()
                 try:
                     result = original(self, *args, **kwargs)

@@ -46,7 +46,7 @@ class Weights:
         if taken == FIRST:  # again, where a stronger kind of step is counted anew
             self.marks.clear()
             # Reading them takes time from the steps that are compared; a step of Keras tells its loss in every form.
-            told = any(scalars for _, scalars in self.progress.trajectory or ())
+            told = any(scalars for _, _, scalars in self.progress.trajectory or ())
             self._began = [] if told and self.progress.kind == KERAS else _trained()
         if taken == FIRST or not self._began:
             return

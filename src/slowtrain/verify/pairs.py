@@ -10,8 +10,8 @@ from pathlib import Path
 
 from slowtrain.model import Effect, Verdict
 from slowtrain.values import dataclass
-from slowtrain.verify import probes
-from slowtrain.verify.parity import Parity, by_weights, parity
+from slowtrain.verify import like_with_like, probes
+from slowtrain.verify.parity import Parity
 from slowtrain.verify.probes import CALLS, TRAINING, Candidate, Probe, Rule, Script
 from slowtrain.verify.statistics import LOOKS, Ratio, decided, ratio
 
@@ -87,10 +87,7 @@ class Trial:
         return [(getattr(b, of), getattr(c, of)) for b, c in self.pairs] if of else []
 
     def parity(self, effect: Effect | None) -> Parity:
-        found = parity(effect, [b.losses for b, _ in self.pairs], [c.losses for _, c in self.pairs])
-        if found.holds is None and not all(any(p.losses) for pair in self.pairs for p in pair):
-            found = by_weights(effect, [b.weights for b, _ in self.pairs], [c.weights for _, c in self.pairs])
-        return found
+        return like_with_like.parity(effect, [b for b, _ in self.pairs], [c for _, c in self.pairs])
 
     def verdict(self, effect: Effect | None) -> Verdict | None:
         found = self.ratio

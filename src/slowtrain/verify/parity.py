@@ -41,12 +41,14 @@ class Parity:
     """``holds`` is None where it was not measured; ``loss`` is the short word of the JSON contract.
 
     ``own``: what two baselines differ by, in words; empty where they are the same to the bit, or there is but one.
+    ``apart``: how far the losses, or their means, are from each other, as a share of the mean loss.
     """
 
     holds: bool | None
     loss: str
     says: str
     own: str = ""
+    apart: float = 0.0
 
 
 def by_weights(effect: Effect | None, baselines: Sequence[Weights], candidates: Sequence[Weights]) -> Parity:
@@ -101,13 +103,14 @@ def parity(effect: Effect | None, baselines: Sequence[Losses], candidates: Seque
         holds = apart <= AS_FAR * spread
         says = f"differs by {plain(apart, 2)} over {n} steps, allowed {plain(AS_FAR * spread, 2)}"
         says += f", two baselines by {plain(spread, 2)}"
-        return Parity(holds, _within(apart) if holds else "differs", says, differs)
+        return Parity(holds, _within(apart) if holds else "differs", says, differs, apart)
     shift, bound = _shift(first, mine, n), _bound(first, mine, n)
     says = f"mean of {n} steps differs by {round(shift, 3) or 0.0:.1%}"  # no "-0.0%"
     if effect is Effect.EQUIVALENT:
         holds = abs(shift) <= bound
-        return Parity(holds, _within(abs(shift)) if holds else "differs", f"{says}, allowed {bound:.1%}", differs)
-    return Parity(True, _within(abs(shift)), says, differs)
+        says += f", allowed {bound:.1%}"
+        return Parity(holds, _within(abs(shift)) if holds else "differs", says, differs, abs(shift))
+    return Parity(True, _within(abs(shift)), says, differs, abs(shift))
 
 
 def _within(apart: float) -> str:

@@ -90,12 +90,25 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where a step by hand is from: the ``name`` of a function, and ``at`` which place in it a gradient is taken.
+
+    ``at`` is 0 where the function is called as a whole. ``counts``: as a step, which a gradient beside one does not.
+    """
+
+    name: str
+    at: int = 0
+    counts: bool = True
+
+
+@dataclass(frozen=True)
 class Probe:
     """What one process showed: the time of a steady step and, where they are known, of one of its samples.
 
     ``wall_s`` is the whole process, ``first_step_s`` that until its first step was done, in which most of compiling is.
-    ``losses`` are the scalars of the first steps by name; ``weights`` stand for them
-    in a script that tells none: steps taken, a digest, and the distance from the weights after the first step.
+    ``losses`` are the scalars of the first steps by name, ``origins`` where each is from, where that is known;
+    ``weights`` stand for them in a script that tells none: steps taken, a digest, and the distance from the weights
+    after the first step.
     ``failed`` is the last line of what went wrong. ``steps_wanted``: see :func:`wanted`.
     ``fits`` are the calls of Keras' ``fit`` that it came to, in files by absolute path. ``work`` is what its steps do
     where that is known: ``TRAINING``, or ``CALLS`` of Keras' ``predict`` or ``evaluate``.
@@ -114,6 +127,7 @@ class Probe:
     steps_wanted: int = 0
     fits: tuple[Place, ...] = ()
     work: str = ""
+    origins: tuple[Origin, ...] = ()
 
 
 def run(
@@ -188,6 +202,7 @@ def read(folder: Path, wall_s: float, overdue: bool, failed: str | None, later: 
         wanted(trace),
         tuple(dict.fromkeys(_fits(trace))),
         _work(trace),
+        tuple(Origin(str(name), int(at), bool(counts)) for name, at, counts in trace.fact("losses_from") or ()),
     )
 
 

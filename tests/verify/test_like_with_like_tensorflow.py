@@ -1,0 +1,71 @@
+"""Where losses are from, in real loops of two steps: both eager, one of them a graph."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from slowtrain.model import Effect
+from slowtrain.verify.like_with_like import parity
+from slowtrain.verify.probes import Origin, Probe
+
+from . import probing
+
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.tensorflow,
+    pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here"),
+]
+
+LOOP = """
+    import numpy as np
+    import tensorflow as tf
+
+    x = np.random.normal(size=(640, 8)).astype("float32")
+    v, w = tf.Variable(tf.zeros((8, 1))), tf.Variable(tf.ones((8, 1)))
+
+    class Trainer:
+        DECORATOR
+        def first(self, batch):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((batch @ v - 9.0) ** 2)
+            v.assign_sub(1e-3 * tape.gradient(loss, v))
+            return loss
+
+        def second(self, batch):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.abs(batch @ w))
+            w.assign_sub(1e-3 * tape.gradient(loss, w))
+            return loss
+
+    trainer = Trainer()
+    for _ in range(6):
+        for batch in tf.data.Dataset.from_tensor_slices(x).batch(64):
+            trainer.first(batch)
+            trainer.second(batch)
+"""
+
+
+def probe(tmp_path: Path, decorator: str, loss: str = "- 9.0") -> Probe:
+    text = LOOP.replace("DECORATOR", decorator).replace("- 9.0", loss)
+    found = probing.probed(probing.write(tmp_path, text), to=tmp_path / "runs")
+    assert found.failed is None
+    return found
+
+
+def test_a_turn_of_which_one_step_became_a_graph(tmp_path: Path) -> None:
+    eager, half = probe(tmp_path, ""), probe(tmp_path, "@tf.function")
+    first, second = eager.origins[:2]
+    assert (first.name, second.name, first.at > 0, second.at > 0) == ("first", "second", True, True)
+    assert set(eager.origins) == {first, second}
+    assert half.origins[:2] == (Origin("first"), Origin("second", second.at, counts=False))
+    assert len(eager.losses) == len(half.losses) == len(half.origins) == 120
+    found = parity(Effect.EQUIVALENT, [eager, eager], [half])
+    assert found.holds
+    assert found.apart < 1e-3
+    other = parity(Effect.EQUIVALENT, [eager, eager], [probe(tmp_path, "@tf.function", "- 7.0")])
+    assert other.holds is False
+    assert other.says.startswith("of first, mean of 60 steps differs by -")
+    assert "second" not in other.says
