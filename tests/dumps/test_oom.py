@@ -19,7 +19,7 @@ from slowtrain import dumps
 from slowtrain.cli import main
 from slowtrain.dumps.reading import BLOCK, Reader
 from slowtrain.errors import InputError
-from slowtrain.model.exhaustion import Exhaustion, Outcome, Pool
+from slowtrain.model.exhaustion import Exhaustion, Outcome, Pool, Purpose
 from slowtrain.report import oom, oom_html
 
 from .drawn import FULL, MIB, PIECES, STYLES, chunk, dump, error, prefix
@@ -191,6 +191,110 @@ def test_requests_that_were_met_otherwise_are_no_failure() -> None:
     once = read([prefix("2.8", "W") + said])
     assert "but 1 request found none at first" in oom.headline(once)
     assert "what was asked once and" in " ".join(oom.render(once).split())
+
+
+# -- what it was for
+
+
+VENV = "/home/user/venv/lib/python3.11/site-packages"
+BUILDS = [
+    "Traceback (most recent call last):",
+    '  File "/home/user/big.py", line 2, in <module>',
+    f'  File "{VENV}/keras/src/models/sequential.py", line 195, in build',
+    f'  File "{VENV}/keras/src/utils/traceback_utils.py", line 122, in error_handler',
+    f'  File "{VENV}/keras/src/backend/tensorflow/random.py", line 34, in uniform',
+]
+FITS = [
+    "Traceback (most recent call last):",
+    '  File "/home/user/big.py", line 4, in <module>',
+    f'  File "{VENV}/keras/src/backend/tensorflow/trainer.py", line 399, in fit',
+]
+EAGER = (
+    "errors_impl.ResourceExhaustedError: {{function_node __wrapped__AddV2_device_x}} OOM when allocating tensor "
+    "with shape[4096,4096] and type float on /job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu_bfc "
+    "[Op:AddV2]"
+)
+FROM_20 = [(220 * MIB, "a"), (20 * MIB, None)]
+
+
+def cpu(asked: int, op: str) -> list[str]:
+    return dump("2.21", FROM_20, asked, allocator="cpu_bfc", op=op)
+
+
+def advised(lines: list[str]) -> tuple[Purpose, list[str]]:
+    (one,) = read(lines).findings
+    return one.purpose, [advice.says for advice in one.advice]
+
+
+@pytest.mark.parametrize("asked", [64 * MIB, 30 * MIB])
+def test_a_variable_that_is_made_needs_no_smaller_batch(asked: int) -> None:
+    purpose, says = advised([*cpu(asked, "AddV2"), *BUILDS, EAGER])
+    assert purpose is Purpose.VARIABLE
+    assert says[0].startswith("a smaller model")
+    assert not any("halve the batch" in one for one in says)
+    assert says[-1].startswith("raise the limit")
+    assert f"by {asked // MIB - 20} MiB or more for this tensor alone" in says[-1]
+    assert "the rest of the model" in says[-1]
+
+
+@pytest.mark.parametrize(
+    "op",
+    ["StatefulPartitionedCall/adam/AssignAddVariableOp_4", "Adam/Adam/update/ResourceApplyAdam", "training/SGD/mul_7",
+     "loss_scale_optimizer/cond/Mul", "train/GradientDescent/update_w/ApplyGradientDescent"],
+)  # fmt: skip
+def test_of_an_update_halving_the_batch_is_not_enough(op: str) -> None:
+    found = read(cpu(30 * MIB, op))
+    (one,) = found.findings
+    assert one.purpose is Purpose.UPDATE
+    assert [a.says.split(" (")[0] for a in one.advice][:2] == ["a smaller model", one.advice[1].says]
+    assert "less state" in one.advice[1].says
+    assert not any("halve the batch" in a.says or a.enough for a in one.advice)
+    assert json.loads(oom.render_json(found))["findings"][0]["request"]["purpose"] == "a variable's update"
+
+
+@pytest.mark.parametrize(
+    ("op", "frames", "purpose"),
+    [
+        ("model/dense/Relu", [], Purpose.STEP),
+        ("Relu", FITS, Purpose.STEP),
+        ("Mul", [*FITS, f'  File "{VENV}/keras/src/optimizers/adam.py", line 9, in update_step'], Purpose.UPDATE),
+        ("Mul", [*FITS, f'  File "{VENV}/keras/optimizers/optimizer_v2.py", line 9, in minimize'], Purpose.STEP),
+        ("Fill", [*FITS, f'  File "{VENV}/keras/src/initializers/constant_initializers.py", line 9, in __call__'],
+         Purpose.VARIABLE),
+        ("dense/kernel/Initializer/random_uniform/mul", [], Purpose.VARIABLE),
+        ("StatefulPartitionedCall/gradient_tape/model/dense/MatMul/MatMul_1", FITS, Purpose.UNKNOWN),
+        ("gradient_tape/adam_net/Relu", [], Purpose.STEP),
+        ("model/adam/UnsortedSegmentSum", [], Purpose.UNKNOWN),
+        ("Fill", ["Traceback (most recent call last):", '  File "a.py", line 1, in build'], Purpose.UNKNOWN),
+    ],
+)  # fmt: skip
+def test_what_the_op_or_the_traceback_tells(op: str, frames: list[str], purpose: Purpose) -> None:
+    error_ = EAGER.replace("AddV2", op) if frames else ""
+    found, says = advised([*cpu(30 * MIB, op), *frames, error_])
+    assert found is purpose
+    halves = [i for i, one in enumerate(says) if "halve the batch" in one]
+    if purpose is Purpose.STEP:
+        assert halves == [0]
+    elif purpose is Purpose.UNKNOWN:
+        assert halves == [len(says) - 1]
+        assert "the log does not tell" in says[-1]
+
+
+def test_of_several_ops_that_fail_together_the_line_is_that_of_the_one_that_is_named() -> None:
+    lines = [
+        *cpu(64 * MIB, "StatefulPartitionedCall/adam/AssignAddVariableOp_4"),
+        *cpu(64 * MIB, "StatefulPartitionedCall/adam/Square"),
+        *FITS,
+        "errors_impl.ResourceExhaustedError: Graph execution error:",
+        "Detected at node adam/AssignAddVariableOp_4 defined at (most recent call last):",
+        '  File "/home/user/big.py", line 4, in <module>',
+        EAGER.rpartition(" [Op")[0].partition("}} ")[2],
+        "\t [[{{node adam/AssignAddVariableOp_4}}]]",
+    ]
+    first, other = read(lines).findings
+    assert first.dump.request.op.endswith("AssignAddVariableOp_4")
+    assert str(first.dump.request.place) == "/home/user/big.py:4"
+    assert other.dump.request.place is None
 
 
 # -- other frameworks

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from slowtrain.model import Place
-from slowtrain.model.exhaustion import Dump, Holder, Request
+from slowtrain.model.exhaustion import Dump, Holder, Purpose, Request
 
 MOST_SIZES = 20_000  # distinct sizes or ops that are told apart; what comes then is one
 MOST_HOLDERS = 12  # are kept of a dump
@@ -15,6 +16,7 @@ OTHERS = "all others"
 UNITS = {"": 1, "B": 1, "K": 2**10, "KiB": 2**10, "M": 2**20, "MiB": 2**20, "G": 2**30, "GiB": 2**30, "TiB": 2**40,
          "T": 2**40, "KB": 10**3, "MB": 10**6, "GB": 10**9}  # fmt: skip
 MOST_BYTES = 1 << 62
+Key = tuple[str, str, int | None, str]  # of a kind of dump: rank, allocator, bytes asked for, op
 
 
 def size(number: str | bytes, unit: str | bytes = "") -> int | None:
@@ -136,9 +138,28 @@ class Rank:
     told: Builder | None = None  # whose stats, buffers or usage the next lines without a prefix are
     listing: str = ""  # of what: stats, usage, buffers, histogram
     place: Place | None = None
+    within: Purpose | None = None
     tracing: bool = False
     node: str = ""
-    last: tuple[str, str, int | None, str] | None = None  # key of the dump that ended last
+    last: Key | None = None  # key of the dump that ended last
+
+
+def owner(dumps: Mapping[Key, Dump], request: Request, rank: str, allocator: str) -> Key | None:
+    """The dump that an error of ``request`` belongs to: by its op, or else the newest of its rank and allocator.
+
+    Of the ops that run beside the one that failed others may fail, too, before Python tells of the first.
+    """
+    keys = [
+        key
+        for key, dump in reversed(dumps.items())
+        if dump.rank == rank and (not allocator or not dump.allocator or dump.allocator == allocator)
+    ]
+    shapes = (None, request.shape)
+    fitting = [key for key in keys if request.shape is None or dumps[key].request.shape in shapes]
+    if not keys or keys[0] not in fitting:
+        return None
+    named = (key for key in fitting if request.op and f"/{dumps[key].request.op}".endswith(f"/{request.op}"))
+    return next(named, keys[0])
 
 
 def known(dump: Dump, **more: object) -> Dump:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slowtrain.dumps import advising
+from slowtrain.dumps import advising, purpose
 from slowtrain.dumps.building import CLOSE
 from slowtrain.dumps.wording import size
-from slowtrain.model.exhaustion import Advice, Dump, Finding, Outcome, Pool
+from slowtrain.model.exhaustion import Advice, Dump, Finding, Outcome, Pool, Purpose
 
 FLOATS = ("float", "float32")
+FIXED = (Purpose.UPDATE, Purpose.VARIABLE)  # no batch makes these smaller
 POOL_NAMES = {Pool.DEVICE: "the device's memory", Pool.PINNED: "the pinned host memory", Pool.HOST: "the host's memory"}
 
 
 def judged(dump: Dump) -> Finding:
     outcome = _outcome(dump)
-    return Finding(dump, outcome, _says(dump, outcome), tuple(_advice(dump, outcome)))
+    return Finding(dump, outcome, _says(dump, outcome), tuple(_advice(dump, outcome)), purpose.of(dump.request))
 
 
 def missing(dump: Dump) -> int | None:
@@ -105,12 +106,28 @@ def _advice(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
         yield from _for_taken(dump)
     if outcome is Outcome.FRAGMENTED:
         yield from _for_fragments(dump)
-    if outcome is not Outcome.TAKEN:
-        yield from _smaller(dump, outcome)
-    if dump.pool is Pool.HOST and dump.limit_bytes and outcome is not Outcome.TAKEN:
-        short = missing(dump) if outcome is Outcome.FULL else None
+    if outcome is Outcome.TAKEN:
+        return
+    first, then = _smaller(dump, outcome), _larger(dump, outcome)
+    if purpose.of(dump.request) is Purpose.UNKNOWN:
+        first, then = then, first
+    yield from first
+    yield from then
+
+
+def _larger(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
+    """More memory: what is short is known of this one request, and of none that would have come after it."""
+    what = purpose.of(dump.request)
+    short = missing(dump) if outcome is Outcome.FULL else None
+    alone = " for this tensor alone; what comes after it is not in this log" if short else ""
+    if short and what is Purpose.VARIABLE:
+        alone += ": the rest of the model, what the optimizer keeps and the first step (slowtrain memory measures them)"
+    if dump.pool is Pool.HOST and dump.limit_bytes:
         by = f" by {size(short)} or more" if short else ""
-        yield Advice(f"raise the limit of the host's pool{by} (TF_CPU_BFC_MEM_LIMIT_IN_MB)")
+        yield Advice(f"raise the limit of the host's pool (TF_CPU_BFC_MEM_LIMIT_IN_MB){by}{alone}")
+    elif dump.pool is Pool.DEVICE and what in FIXED:
+        more = f": {size(short)} or more" if short else ""
+        yield Advice(f"a card with more memory, or a larger memory_limit where one is set{more}{alone}")
 
 
 def _for_pinned(dump: Dump) -> Iterator[Advice]:
@@ -158,8 +175,13 @@ def _for_fragments(dump: Dump) -> Iterator[Advice]:
 
 def _smaller(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
     """Less of it: halving the batch halves this tensor, where the batch is its first axis."""
-    request, needed = dump.request, dump.request.needed
-    if needed is None:
+    request, needed, what = dump.request, dump.request.needed, purpose.of(dump.request)
+    if what in FIXED:
+        yield from _smaller_model(dump, what)
+    if needed is None or what in FIXED:
+        return
+    if what is Purpose.UNKNOWN:
+        yield from _maybe_smaller(dump, needed)
         return
     enough = None
     free = dump.largest_free_bytes
@@ -174,3 +196,34 @@ def _smaller(dump: Dump, outcome: Outcome) -> Iterator[Advice]:
         yield Advice("mixed_float16 halves this tensor and every activation like it", gain, enough)
     if outcome is Outcome.TOO_LARGE:
         yield Advice("compute it in parts: no setting of the allocator makes one piece larger than the pool")
+
+
+def _smaller_model(dump: Dump, what: Purpose) -> Iterator[Advice]:
+    """Of a variable, or of its update: as large as the variable is, whatever the batch."""
+    made = "it is a variable that was being made" if what is Purpose.VARIABLE else "it is of a variable's update"
+    later = ", once the model is made" if what is Purpose.VARIABLE else ""
+    yield Advice(
+        f"a smaller model (fewer units, smaller tables): {made}, which no smaller batch makes smaller"
+        + (" (but for sparse gradients of an embedding)" if what is Purpose.UPDATE else "")
+    )
+    yield Advice(
+        f"an optimizer with less state: Adam keeps two values for each weight{later}, SGD with momentum one, plain SGD "
+        "none"
+    )
+    if dump.request.dtype in ("", *FLOATS):
+        yield Advice(
+            "weights of lower precision: the dtype policy bfloat16 halves them (mixed_float16 keeps them in 32 bits)"
+        )
+
+
+def _maybe_smaller(dump: Dump, needed: int) -> Iterator[Advice]:
+    """Of what may be a batch's or a weight's."""
+    request = dump.request
+    first = f" and its first axis, {request.shape[0]} here, the batch" if request.shape else ""
+    yield Advice(
+        f"where this is made of a batch{first}: halve the batch, and it needs half. A weight, its gradient and what an "
+        "optimizer keeps stay as large; which of these it is, the log does not tell",
+        needed // 2,
+    )
+    if request.dtype in FLOATS and dump.pool is Pool.DEVICE:
+        yield Advice("mixed_float16, which halves activations and no weights", needed // 2)

@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from slowtrain.dumps import lines, saying, xla
-from slowtrain.dumps.building import Builder, Rank, known, size
+from slowtrain.dumps import lines, purpose, saying, xla
+from slowtrain.dumps.building import Builder, Key, Rank, known, owner, size
 from slowtrain.model import Place
 from slowtrain.model.exhaustion import Dump, Request
 
@@ -32,7 +32,7 @@ class Reader:
     """
 
     def __init__(self) -> None:
-        self.dumps: dict[tuple[str, str, int | None, str], Dump] = {}
+        self.dumps: dict[Key, Dump] = {}
         self.count = 0
         self.retries: dict[str, int] = {}
         self.retried_bytes: dict[str, int] = {}  # the most that one of these asked for
@@ -247,7 +247,7 @@ class Reader:
             if named := saying.DETECTED.search(line):
                 rank.node = saying.name(named[1])
             else:
-                rank.place, rank.node = None, ""
+                rank.place, rank.within, rank.node = None, None, ""
         elif b"OOM when allocating" in line:
             self._error(rank, line)
         elif b"{{node" in line or b"[[node" in line or b"[[Node:" in line:
@@ -265,7 +265,11 @@ class Reader:
 
     def _frame(self, rank: Rank, line: bytes) -> None:
         found = saying.FRAME.search(line)
-        if found is not None and not saying.LIBRARY.search(found[1]):
+        if found is None:
+            return
+        if saying.LIBRARY.search(found[1]):
+            rank.within = purpose.of_frame(found[1], found[3] or b"") or rank.within
+        else:
             rank.place = Place(saying.name(found[1]), int(found[2]))
 
     def _error(self, rank: Rank, line: bytes) -> None:
@@ -283,10 +287,12 @@ class Reader:
         }
         op = saying.OP.search(line)
         python = b"Error" in line or rank.tracing
-        about |= {"op": saying.name(op[1]) if op else rank.node, "place": rank.place if python else None}
+        about |= {"op": saying.name(op[1]) if op else rank.node}
+        if python:
+            about |= {"place": rank.place, "within": rank.within}
         for thread in list(rank.open):
             self._end(rank, thread)
-        key = self._of(rank, allocator, shape)
+        key = owner(self.dumps, Request(shape=shape, op=str(about["op"])), rank.name, allocator)
         if key is None:
             needed = saying.bytes_of(shape, str(about["dtype"]))
             one = Builder(allocator, self.lines, rank.name, Request(needed))
@@ -294,16 +300,7 @@ class Reader:
         self.dumps[key] = known(self.dumps[key], **about)
         rank.last = key
         if python:
-            rank.tracing, rank.place, rank.node = False, None, ""
-
-    def _of(self, rank: Rank, allocator: str, shape: object) -> tuple[str, str, int | None, str] | None:
-        """The dump that an error belongs to: the newest of its rank, of its allocator."""
-        for key in reversed(self.dumps):
-            dump = self.dumps[key]
-            same = not allocator or not dump.allocator or dump.allocator == allocator
-            if dump.rank == rank.name and same:
-                return key if dump.request.shape in (None, shape) or shape is None else None
-        return None
+            rank.tracing, rank.place, rank.within, rank.node = False, None, None, ""
 
     def _node(self, rank: Rank, line: bytes) -> None:
         found = saying.NODE.search(line)
@@ -328,9 +325,8 @@ class Reader:
         found = saying.torch(line)
         if found is None:
             return
-        one = Builder(
-            "PyTorch's caching allocator", self.lines, rank.name, Request(found.pop("asked"), place=rank.place)
-        )
+        request = Request(found.pop("asked"), place=rank.place, within=rank.within)
+        one = Builder("PyTorch's caching allocator", self.lines, rank.name, request)
         one.limit_bytes, one.driver_free_bytes = found.get("limit"), found.get("free")
         one.total_bytes, one.pool_bytes = found.get("in_use"), found.get("pool")
         one.growth_bytes = found.get("free")
@@ -350,11 +346,12 @@ class Reader:
             known_bytes = self.dumps[key].request.needed
             if self.dumps[key].rank == rank.name:
                 if known_bytes is not None and asked is not None and abs(known_bytes - asked) <= 0.01 * asked:
-                    self.dumps[key] = known(self.dumps[key], place=rank.place)
+                    self.dumps[key] = known(self.dumps[key], place=rank.place, within=rank.within)
                     rank.last = key
                     return
                 break
-        self._keep(rank, Builder("XLA", self.lines, rank.name, Request(asked, place=rank.place)).dump())
+        request = Request(asked, place=rank.place, within=rank.within)
+        self._keep(rank, Builder("XLA", self.lines, rank.name, request).dump())
 
     # -- dumps
 
@@ -381,7 +378,7 @@ class Reader:
         self.mixed += builder.listed and not dump.whole
         self._keep(rank, dump)
 
-    def _keep(self, rank: Rank, dump: Dump) -> tuple[str, str, int | None, str]:
+    def _keep(self, rank: Rank, dump: Dump) -> Key:
         self.count += 1
         key = (rank.name, dump.allocator, dump.request.needed, dump.request.op)
         if key in self.dumps:

@@ -59,7 +59,7 @@ OOM = re.compile(
 OP = re.compile(rb"\[Op:([\w./:-]{1,200})\]")
 NODE = re.compile(rb"\[\[\{\{node (\S{1,500}?)\}\}|\[\[[Nn]ode:? (\S{1,500})")
 DETECTED = re.compile(rb"Detected at node '?(\S{1,500}?)'? defined at")
-FRAME = re.compile(rb"File \"([^\"]{1,1000})\", line (\d{1,8})")
+FRAME = re.compile(rb"File \"([^\"]{1,1000})\", line (\d{1,8})(?:, in (\S{1,200}))?")
 LIBRARY = re.compile(rb"site-packages|dist-packages|[/\\]lib(?:64)?[/\\]python\d|<frozen|\A<|[/\\]Lib[/\\]\w+\.py\Z")
 
 USAGE = re.compile(rb"Current usage from device:[^,]{0,200}, allocator: (\S{1,100})")

@@ -31,9 +31,21 @@ class Outcome(Text, Enum):
     UNKNOWN = "cannot tell"  # the log does not hold what it takes to say
 
 
+class Purpose(Text, Enum):
+    """What a piece was for, as far as the log tells: the first two are as large whatever the batch."""
+
+    UPDATE = "a variable's update"
+    VARIABLE = "the making of a variable"
+    STEP = "a step"
+    UNKNOWN = "not known"
+
+
 @dataclass(frozen=True)
 class Request:
-    """What was asked for; ``rounded_bytes`` is what the allocator makes of it."""
+    """What was asked for; ``rounded_bytes`` is what the allocator makes of it.
+
+    ``within`` is what its traceback is about, where that tells.
+    """
 
     bytes: int | None = None
     rounded_bytes: int | None = None
@@ -42,6 +54,7 @@ class Request:
     op: str = ""
     device: str = ""
     place: Place | None = None
+    within: Purpose | None = None
 
     @property
     def needed(self) -> int | None:
@@ -114,6 +127,7 @@ class Finding:
     outcome: Outcome
     says: str
     advice: tuple[Advice, ...] = ()
+    purpose: Purpose = Purpose.UNKNOWN
 
 
 @dataclass(frozen=True)

@@ -217,6 +217,7 @@ def _finding(one: Finding) -> dict[str, Any]:
             "dtype": asked.dtype or None,
             "op": asked.op or None,
             "device": asked.device or None,
+            "purpose": one.purpose,
             "place": {"file": asked.place.file, "line": asked.place.line} if asked.place else None,
         },
         "limit_bytes": dump.limit_bytes,

@@ -14,6 +14,8 @@ from slowtrain.model import Effect, Evidence, Place, Prescription, Signal
 from slowtrain.trace import Event, Trace
 from slowtrain.whatif import Remedy
 
+# In an advice that changes what is trained.
+CHANGING = ("halve the batch", "float16", "a smaller model", "optimizer with less")
 FIGURES = ("asked_bytes", "limit_bytes", "in_use_bytes", "free_bytes", "largest_free_bytes")
 
 
@@ -31,7 +33,9 @@ class OutOfMemory(Cause):
     the container's memory was full, the kernel killed the script (exit code 137), and counts that.
 
     ## What to do
-    Full: a smaller batch (`slowtrain memory` finds the largest that fits), mixed precision, fewer things kept.
+    Full: a smaller batch (`slowtrain memory` finds the largest that fits), mixed precision, fewer things kept. A
+    variable that is being made, or updated by the optimizer, is as large whatever the batch: there a smaller model, an
+    optimizer with less state or more memory.
     Fragmented: another allocator (`TF_GPU_ALLOCATOR=cuda_malloc_async`), the same shapes at each step. Taken by others:
     end them, or share the card.
 
@@ -70,7 +74,7 @@ class OutOfMemory(Cause):
         yield from _record(trace, failure)
         for says, gain in told.get("advice") or []:
             worth = f" ({plain(gain / 2**20)} MiB)" if gain else ""
-            smaller = "batch" in says or "float16" in says
+            smaller = any(word in says for word in CHANGING)
             yield Prescription("advice", Effect.CHANGES_TRAINING if smaller else Effect.EXACT, says + worth)
         yield Prescription(
             "advice", Effect.EXACT, "slowtrain memory with this script tells the largest batch that fits"

@@ -1,0 +1,58 @@
+"""What a piece of memory was asked for, as the op's name and the traceback tell it: what a batch makes, or a variable.
+
+Keras 2 and 3, TensorFlow's own optimizers and layers, PyTorch, optax. What neither tells is ``UNKNOWN``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from slowtrain.model.exhaustion import Purpose, Request
+
+_OPTIMIZER = re.compile(rb"[/\\]optim(?:izers?)?[/\\]|[/\\](?:base_)?optimizer(?:_v2)?\.py|[/\\]optax[/\\]")
+_NOT_YET = {b"minimize", b"compute_gradients", b"_compute_gradients", b"get_gradients"}  # take the gradients first
+_INITIALIZER = re.compile(rb"[/\\]initializers?(?:[/\\]|_v\d)|[/\\]init_ops(?:_v2)?\.py")
+_MAKES = {b"build", b"build_wrapper", b"add_weight", b"add_variable", b"_init_from_args"}
+_STEPS = {
+    b"fit", b"train_on_batch", b"train_step", b"test_step", b"predict", b"predict_step", b"evaluate", b"call",
+    b"_call_impl", b"backward", b"gradient",
+}  # fmt: skip
+# An optimizer's name is the scope of its ops: Keras 3 writes adam, Keras 2 and TensorFlow 1 Adam.
+_SCOPES = {
+    "adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "ftrl", "gradientdescent", "lamb", "lion", "muon",
+    "nadam", "rmsprop", "sgd",
+}  # fmt: skip
+_NUMBER = re.compile(r"_\d+\Z")
+_UPDATE = re.compile(r"Resource(?:Sparse)?Apply|(?:Sparse)?Apply(?:Ada|Ftrl|Gradient|Momentum|RMSProp)|Assign\w*Op\Z")
+_ROWS = re.compile(r"Unsorted|Unique|Gather")  # of a sparse gradient: as many as the batch has
+# A gradient that may be a weight's as well as an activation's.
+_EITHER = re.compile(r"MatMul(?:_\d+)?\Z|BackpropFilter")
+
+
+def of(request: Request) -> Purpose:
+    """By the op where its name decides it, then by the traceback."""
+    parts = request.op.split("/")
+    last = _NUMBER.sub("", parts[-1])
+    gradient = any(part in ("gradient_tape", "gradients") for part in parts)
+    if "Initializer" in parts or (len(parts) == 1 and last == "AssignVariableOp"):
+        return Purpose.VARIABLE
+    updates = _UPDATE.match(last) is not None or any(_optimizer(part) for part in parts[:-1])
+    if updates and not gradient:
+        return Purpose.UNKNOWN if _ROWS.match(last) else Purpose.UPDATE
+    if gradient and _EITHER.search(parts[-1]):
+        return Purpose.UNKNOWN
+    return request.within or (Purpose.STEP if len(parts) > 1 else Purpose.UNKNOWN)
+
+
+def _optimizer(scope: str) -> bool:
+    name = _NUMBER.sub("", scope).lower()
+    return name in _SCOPES or name.endswith("optimizer")
+
+
+def of_frame(file: bytes, function: bytes) -> Purpose | None:
+    """What a library's frame is about; None where it does not say."""
+    if _OPTIMIZER.search(file):
+        return None if function in _NOT_YET else Purpose.UPDATE
+    if _INITIALIZER.search(file) or function in _MAKES:
+        return Purpose.VARIABLE
+    return Purpose.STEP if function in _STEPS else None
