@@ -196,3 +196,91 @@ def test_probes_are_of_the_text_that_is_given(monkeypatch: pytest.MonkeyPatch, t
     with pytest.raises(InputError, match="no data"):
         curve.curve(Bench(Script("a.py"), tmp_path, time.monotonic() + 600), None, own=32, texts={"/a.py": "fit()"})
     assert [one.texts for one in ran] == [{"/a.py": "fit()"}]
+
+
+def searched(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, flat_from: float, each_s: float = 1.0, budget_s: float = 600.0,
+    own: int = 128, largest: int | None = None,
+) -> tuple[Any, list[int]]:  # fmt: skip
+    """A curve of steps that gain up to ``flat_from`` samples, of a script of batch ``own`` that is told."""
+    timed: list[int] = []
+    clock = [0.0]
+
+    def first(known: Sizing) -> None:
+        known.own = own
+        clock[0] += each_s
+        known.recorded.append(sizing.Recorded(own, "GPU_0_bfc", Record("GPU_0_bfc", (), 0, 1), {}, each_s))
+
+    def time_one(_: Sizing, batch: int) -> tuple[Point, float]:
+        timed.append(batch)
+        clock[0] += each_s
+        if largest is not None and batch > largest:
+            raise InputError(f"no step took {batch} samples, the largest {largest}: its data has no more")
+        ms = max(batch, flat_from)
+        return Point(batch, ms, 1e3 * batch / ms, 1e3 * batch / ms, 1e3 * batch / ms), each_s
+
+    measured = SimpleNamespace(outcome=lambda _: SimpleNamespace(peak_bytes=1 << 30))
+    monkeypatch.setattr(Sizing, "first", first)
+    monkeypatch.setattr(curve, "_timed", time_one)
+    monkeypatch.setattr(curve, "measure", lambda *_: measured)
+    monkeypatch.setattr(needs, "notes", lambda *_: ())
+    monkeypatch.setattr(Bench, "left_s", property(lambda _: budget_s - clock[0]))
+    return curve.curve(Bench(Script("a.py"), tmp_path, 0.0), None), timed
+
+
+@pytest.mark.parametrize("knee_at", [4, 32, 128, 1024])
+def test_the_scripts_own_batch_is_first_and_the_knee_between_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, knee_at: int
+) -> None:
+    found, timed = searched(monkeypatch, tmp_path, flat_from=knee_at)
+    assert timed[0] == found.batch == 128
+    assert found.knee == knee_at
+    batches = [p.batch for p in found.points]
+    assert batches[0] < knee_at < batches[-1]
+    assert batches == sorted(timed)
+    assert len(timed) <= 8
+    assert {p.peak_bytes for p in found.points} == {1 << 30}
+    assert curve.TIMED in found.notes
+
+
+def test_a_knee_at_a_single_sample_has_nothing_below(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert searched(monkeypatch, tmp_path, flat_from=0.1, own=4)[0].knee == 1
+
+
+def test_two_batches_are_no_knee(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found, timed = searched(monkeypatch, tmp_path, flat_from=4, each_s=16.0, budget_s=60.0)
+    assert timed == [128, 256]
+    assert (found.knee, found.knee_low, found.knee_high) == (None, None, None)
+    assert found.ended.startswith("12 s were left, too little for another batch, which takes about 16; --budget")
+    said = " ".join(report.render_batch(found).split())
+    assert "the knee was not found: measured only batches 128 and 256, of which no doubling gained 10%" in said
+    assert "memory was not measured: the time was over" in said
+    assert {p.peak_bytes for p in found.points} == {None}
+
+
+def test_what_is_flat_down_to_where_the_time_ends_has_no_knee(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found, timed = searched(monkeypatch, tmp_path, flat_from=4, each_s=16.0, budget_s=84.0)
+    assert timed == [128, 256, 64, 32]
+    assert found.knee is None
+    assert "batches 32, 64, 128 and 256" in report.batch_headline(found)
+
+
+def test_data_that_ends_above_leaves_what_is_below(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found, timed = searched(monkeypatch, tmp_path, flat_from=64, largest=128)
+    assert timed[:3] == [128, 256, 64]
+    assert found.knee == 64
+    assert "its data has no more" in found.ended
+
+
+def test_steps_are_timed_with_the_users_own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    treated = []
+    bench = told(monkeypatch, tmp_path, "tensorflow")
+    run = Sizing.run
+
+    def ran(known: Sizing, batch: int | None, what: str, treatment: Any, *rest: Any) -> Probe:
+        treated.append(treatment)
+        return run(known, batch, what, treatment, *rest)
+
+    monkeypatch.setattr(Sizing, "run", ran)
+    curve.curve(bench, None, own=32, most=64)
+    assert [dict(one.environment) for one in treated] == [{}, {}]

@@ -67,7 +67,8 @@ class Point:
 
 @dataclass(frozen=True)
 class BatchCurve:
-    """``knee``: beyond it no doubling gained ``gain_share``; None where it lies beyond what was measured.
+    """``knee``: beyond it no doubling gained ``gain_share``; None where it lies beyond what was measured, or where no
+    batch below it, or too few in all, were measured (``still_gains`` tells these apart).
 
     ``knee_low`` and ``knee_high`` are where it would lie at the ends of the intervals. ``fixed_ms`` and
     ``ms_per_sample`` are a line through the steps' times, with the range that leaving any one point out gives.
@@ -88,7 +89,15 @@ class BatchCurve:
     fixed_high_ms: float | None = None
     limit_batch: int | None = None
     device: Device | None = None
-    ended: str = ""  # why no larger batch was tried
+    ended: str = ""  # why no further batch was tried
     measured_on: Mapping[str, str | None] = field(default_factory=dict)
     source_sha256: str | None = None
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def still_gains(self) -> bool:
+        """Whether the last doubling that was measured gained ``gain_share``."""
+        if len(self.points) < 2:
+            return False
+        before, last = self.points[-2:]
+        return last.samples_per_s >= (1 + self.gain_share) * before.samples_per_s

@@ -116,6 +116,8 @@ def batch_headline(curve: BatchCurve) -> str:
     own = next((p for p in curve.points if p.batch == curve.batch), None)
     on = on_device(curve)
     if curve.knee is None:
+        if len(curve.points) > 1 and not curve.still_gains:
+            return _not_found(curve, on)
         where = "lies beyond what was measured" if len(curve.points) > 1 else "is not known"
         return f"{_gained(curve)}{on}: the knee {where}"
     less = f"beyond it a doubling gains less than {wording.share(curve.gain_share)}"
@@ -127,6 +129,14 @@ def batch_headline(curve: BatchCurve) -> str:
         more = plain(at.samples_per_s / own.samples_per_s, 2)
         return f"{said}; {more} times the samples a second of batch {own.batch:,}"
     return f"{said}; batch {own.batch:,} only takes more memory"
+
+
+def _not_found(curve: BatchCurve, on: str) -> str:
+    """Of a curve whose last doublings gained little, and of which nobody measured where that begins."""
+    first, *between, last = (f"{p.batch:,}" for p in curve.points)
+    batches = f"{', '.join([first, *between])} and {last}"
+    less = f"no doubling gained {wording.share(curve.gain_share)}"
+    return f"the knee was not found{on}: measured only batches {batches}, of which {less}"
 
 
 def _gained(curve: BatchCurve) -> str:

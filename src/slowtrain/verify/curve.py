@@ -16,7 +16,7 @@ from slowtrain.trace import Trace, beside, build
 from slowtrain.verify import needs
 from slowtrain.verify.pairs import Bench
 from slowtrain.verify.probes import Rule, Treatment
-from slowtrain.verify.sizing import NoRecord, Sizing, batch_of, given_out, measure
+from slowtrain.verify.sizing import NoRecord, Sizing, batch_of, given_out, measure, time_for
 
 GAIN = 0.1  # of a doubling: less is not worth the memory, nor the change of training
 BELOW = 2  # halvings of the script's own batch that are tried, to see where it stands
@@ -24,8 +24,14 @@ RULE = Rule(seconds=2.0, steps=12)
 BLOCKS = 8  # parts of a probe's steady steps; their spread gives the interval
 STUDENT_95 = 2.365  # of 8 values
 PAST = 2  # doublings beyond the knee that are still measured, since one may have been disturbed
+LEAST_POINTS = 3  # for a knee: itself, one above and, where there is any, one below
 MOST = 1 << 20
 LEAST_S = 10.0  # a probe's own time, at the least
+MARGIN = 1.2  # times the longest probe so far has to be left for another
+TIMED = (
+    "steps are timed with the script's own settings, in processes of their own: of the probes for memory, whose "
+    "allocator needs oneDNN off, none is timed"
+)
 UNRECORDED = "memory and limit are not told: no record is kept here of the memory of what computes these steps"
 
 
@@ -48,22 +54,34 @@ def curve(
     sizing.own = own or sizing.own
     found, said = None, []
     try:
-        found = measure(sizing, None) if device is not None or own is None else None
+        if device is not None:
+            found = measure(sizing, None)
+        elif own is None:
+            sizing.first()
     except NoRecord:
         device, said = None, [UNRECORDED]
     device = given_out(sizing, device) if found is not None else device
     limit = found.largest(Pool(device.limit_bytes, growth)) if found is not None and device is not None else None
-    points, ended = _points(sizing, found, limit, BELOW if own is None else 0, MOST if most is None else most)
+    below = own is None
+    search = _Search(sizing, limit, below, MOST if most is None else most)
+    points = search.points()
     if not points:
-        raise InputError(f"{bench.script.target} could not be timed: {ended}")
+        raise InputError(f"{bench.script.target} could not be timed: {search.ended}")
+    if found is None and sizing.recorded:
+        found, lacking = _memory(sizing)
+        said += [lacking] if lacking else []
+    if found is not None:
+        points = [replace(p, peak_bytes=found.outcome(p.batch).peak_bytes) for p in points]
+        said += [*needs.notes(sizing, found, limit, device), TIMED]
     fixed, slope, low, high = line(points)
+    sure = _found(points, below)
     return BatchCurve(
         script=bench.script.target,
         batch=sizing.own,
         points=tuple(points),
-        knee=knee(points),
-        knee_low=knee(points, optimism=-1),
-        knee_high=knee(points, optimism=1),
+        knee=knee(points) if sure else None,
+        knee_low=knee(points, optimism=-1) if sure else None,
+        knee_high=knee(points, optimism=1) if sure else None,
         gain_share=GAIN,
         fixed_ms=fixed,
         ms_per_sample=slope,
@@ -71,37 +89,103 @@ def curve(
         fixed_high_ms=high,
         limit_batch=limit,
         device=device,
-        ended=ended,
+        ended=search.ended,
         measured_on=beside.computed_on(sizing.facts),
         source_sha256=beside.source_sha256(sizing.facts),
-        notes=tuple(needs.notes(sizing, found, limit, device) if found is not None else said),
+        notes=tuple(said),
     )
 
 
-def _points(sizing: Sizing, found: Sized | None, limit: int | None, below: int, most: int) -> tuple[list[Point], str]:
-    """By batch, up to ``most``, and why there are no more; from the script's own, halved ``below`` times or less."""
-    points: list[Point] = []
-    batch = sizing.own
-    for _ in range(below):
-        batch = batch // 2 if batch % 2 == 0 else batch
-    while batch <= most:
-        if limit is not None and batch > limit:
-            return points, f"batch {batch:,} would not fit"
-        if points and sizing.bench.left_s < 2 * LEAST_S:
-            return points, "the time was over; --budget gives more"
-        try:
-            point = _timed(sizing, batch)
-        except InputError as error:
-            return points, str(error)
-        points.append(replace(point, peak_bytes=found.outcome(batch).peak_bytes if found is not None else None))
-        at = knee(points)
-        if at is not None and batch >= at << PAST and batch >= sizing.own:
-            return points, ""
-        batch *= 2
-    return points, ""
+def _memory(sizing: Sizing) -> tuple[Sized | None, str]:
+    """Where no device limits the batch: after the steps, if there is time for it, and why there is none."""
+    if not time_for(sizing, sizing.own):
+        return None, "memory was not measured: the time was over; --budget gives more"
+    try:
+        return measure(sizing, None), ""
+    except InputError as error:
+        return None, f"memory was not measured: {error}"
 
 
-def _timed(sizing: Sizing, batch: int) -> Point:
+class _Search:
+    """Times the script's own batch, then its neighbours until the knee lies between batches that were measured.
+
+    ``below``: smaller ones, too. ``ended`` says why no further batch was tried.
+    """
+
+    def __init__(self, sizing: Sizing, limit: int | None, below: bool, most: int) -> None:
+        self.sizing, self.limit, self.most = sizing, limit, most
+        self.ended = ""
+        self._points: dict[int, Point] = {}
+        self._up, self._down = True, below
+        self._longest_s = 0.0  # of a probe
+
+    def points(self) -> list[Point]:
+        """By batch."""
+        while (batch := self._next()) is not None:
+            left_s = max(self.sizing.bench.left_s, 0.0)
+            if self._points and left_s < MARGIN * self._longest_s:
+                over = (
+                    f"{left_s:.0f} s were left, too little for another batch, which takes about {self._longest_s:.0f}"
+                )
+                self.ended = "; ".join(filter(None, (self.ended, over, "--budget gives more")))
+                break
+            try:
+                self._points[batch], seconds = _timed(self.sizing, batch)
+                self._longest_s = max(self._longest_s, seconds)
+            except InputError as error:
+                self._close(batch, str(error), both=not self._points or isinstance(error, _Unchangeable))
+        return [self._points[batch] for batch in sorted(self._points)]
+
+    def _next(self) -> int | None:
+        """The batch to time now; None where the answer is known, or nothing more can be."""
+        if not self._points:
+            return self._first()
+        points = [self._points[batch] for batch in sorted(self._points)]
+        low, high, at = points[0].batch, points[-1].batch, knee(points)
+        if self._up and self.limit is not None and 2 * high > self.limit and (at is None or high < at << PAST):
+            self._close(2 * high, f"batch {2 * high:,} would not fit")
+        up = 2 * high if self._up and 2 * high <= self.most and (at is None or high < at << PAST) else None
+        down = low // 2 if self._down and low > 1 and (at == low or low > self.sizing.own >> BELOW) else None
+        return (down or up) if at == low else (up or down)
+
+    def _first(self) -> int | None:
+        """The script's own, or, where that does not fit the device, the next below it that does."""
+        batch = self.sizing.own
+        while self._down and self.limit is not None and self.limit < batch > 1:
+            self._close(batch, f"batch {batch:,} would not fit")
+            batch //= 2
+        if self.limit is not None and batch > self.limit:
+            self.ended = f"batch {batch:,} would not fit"
+            return None
+        return batch if batch <= self.most and (self._up or self._down) else None
+
+    def _close(self, batch: int, why: str, *, both: bool = False) -> None:
+        """No further batch on this side."""
+        larger = all(batch > known for known in self._points)
+        if larger or both:
+            self._up, self.ended = False, why
+        if both or not larger:
+            self._down, self.ended = False, self.ended or why
+
+
+class _Unchangeable(InputError):
+    """The script takes steps of its own size whatever is asked for."""
+
+
+def _found(points: Sequence[Point], below: bool) -> bool:
+    """Whether measurements on both sides tell the knee, or that it lies beyond them.
+
+    Where smaller batches were not asked for, the smallest stands for all below it.
+    """
+    at = knee(points)
+    if at is None:
+        return True
+    lowest = points[0].batch
+    return len(points) >= LEAST_POINTS and (not below or at > lowest or lowest == 1)
+
+
+def _timed(sizing: Sizing, batch: int) -> tuple[Point, float]:
+    """And the seconds that the probe took."""
     own = batch == sizing.own and not sizing.given
     probe = sizing.run(None if own else batch, f"steps of {batch:,} samples", Treatment(), RULE)
     if probe.failed:
@@ -109,10 +193,10 @@ def _timed(sizing: Sizing, batch: int) -> Point:
     trace = build.load(probe.folder)
     taken = batch_of(trace)
     if taken == sizing.own != batch:
-        raise InputError(f"asked for {batch:,} samples its steps took {taken:,}: it cannot be changed from outside")
+        raise _Unchangeable(f"asked for {batch:,} samples its steps took {taken:,}: it cannot be changed from outside")
     if taken != batch:
         raise InputError(f"no step took {batch:,} samples, the largest {taken:,}: its data has no more")
-    return _point(trace, batch)
+    return _point(trace, batch), probe.wall_s
 
 
 def _point(trace: Trace, batch: int) -> Point:

@@ -80,7 +80,7 @@ def _says(found: BatchCurve) -> str:
     if found.knee is not None:
         ends = [f"{b:,}" if b is not None else "beyond" for b in (found.knee_low, found.knee_high)]
         timed += f", the knee is at {found.knee:,} ({ends[0]} to {ends[1]})"
-    elif last > first:
+    elif found.still_gains:
         timed += ", the last still gained"
     timed += f" ({found.ended})" if found.ended and found.knee is None else ""
     if found.limit_batch is None or found.device is None:
