@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowtrain.figures import plain
+from slowtrain.figures import counted, plain
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,8 @@ def test_a_number_has_no_exponent(value: float, digits: int, said: str) -> None:
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
 def test_what_is_no_number_is_said_as_it_is(value: float) -> None:
     assert plain(value) == str(value)
+
+
+@pytest.mark.parametrize(("count", "said"), [(0, "0 steps"), (1, "1 step"), (2, "2 steps"), (1234, "1,234 steps")])
+def test_one_has_no_plural(count: int, said: str) -> None:
+    assert counted(count, "step") == said

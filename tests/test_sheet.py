@@ -532,6 +532,19 @@ def test_the_host_and_the_link_in_more_words() -> None:
     assert (check.state, check.says.endswith("copies reach 7 GB/s, less than half of that")) == (State.NOTED, True)
 
 
+@pytest.mark.parametrize(
+    ("busy", "state", "says"),
+    [(1.93, State.NOTED, "other processes take 1.9 of 2 cores just now"), (0.04, State.FINE, "0.04 of 2 cores")],
+)
+def test_cores_that_others_take_are_noted_and_no_fault(busy: float, state: State, says: str) -> None:
+    found = facts("cpu_only_vm") | {"others": {"busy_cores": busy, "cores": 2, "seconds": 0.5}}
+    check = named(found, "machine/limited-host", "busy")
+    assert (check.state, says in check.says, check.remedy) == (state, True, None)
+    assert sheet(found).headline == sheet(facts("cpu_only_vm")).headline
+    for broken in (None, {}, {"busy_cores": "x", "cores": 2}, {"busy_cores": 1.0, "cores": 0}):
+        assert not [c for c in judge(found | {"others": broken}) if c.name == "busy"]
+
+
 def test_errors_are_counted() -> None:
     found = facts("healthy_t4")
     found["gpu"]["devices"][0]["ecc_corrected"] = 12

@@ -47,8 +47,8 @@ def test_on_a_terminal_a_long_probe_is_seen_to_run(
     clock.probe(said, "one pair", 3)
     assert capsys.readouterr().err.splitlines() == [
         "slowtrain: diagnosing (at most 1:40 left)",
-        "slowtrain: diagnosing; a process runs for 10 s (at most 1:30 left)",
-        "slowtrain: diagnosing; a process runs for 20 s (at most 1:20 left)",
+        "slowtrain: diagnosing; a process has run for 10 s (at most 1:30 left)",
+        "slowtrain: diagnosing; a process has run for 20 s (at most 1:20 left)",
         "slowtrain: one pair (at most 1:15 left)",
     ]
 
@@ -61,8 +61,8 @@ def test_where_it_is_piped_there_is_a_line_a_minute(
     for number in range(26):
         clock.probe(said, f"pair {number}", 5)
     assert capsys.readouterr().err.splitlines() == [
-        "slowtrain: pair 12; a process runs for 0 s (at most 4:00 left)",
-        "slowtrain: pair 24; a process runs for 0 s (at most 3:00 left)",
+        "slowtrain: pair 12 (at most 4:00 left)",
+        "slowtrain: pair 24 (at most 3:00 left)",
     ]
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from slowtrain.machine import heap
 from slowtrain.machine.gpu import Gpus
+from slowtrain.machine.others import SECONDS, others
 from slowtrain.machine.sample import UNITS, Sampler
 
 Draw = Callable[[Mapping[str, str]], Path]
@@ -198,3 +199,14 @@ def test_a_sample_is_cheap() -> None:
         seconds.append(time.perf_counter() - start)
     sampler.close()
     assert statistics.median(seconds) < MOST_SECONDS
+
+
+@on_linux
+def test_what_others_take_is_what_the_cores_do_while_we_sleep(draw: Draw) -> None:
+    root = draw({"proc/stat": stat("0 0 0 0 0 0", "0 0 0 0 0 0", "0 0 0 0 0 0")})
+
+    def sleep(seconds: float) -> None:
+        assert seconds == SECONDS
+        write(root, stat("75 0 0 25 0 0", "50 0 0 0 0 0", "25 0 0 25 0 0"))
+
+    assert others(NO_GPUS, root, sleep) == {"busy_cores": 1.5, "cores": 2, "seconds": SECONDS}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from slowtrain.errors import InputError
-from slowtrain.figures import plain
+from slowtrain.figures import counted, plain
 from slowtrain.model import Checkup
 from slowtrain.values import dataclass
 
@@ -210,7 +210,7 @@ class Progress:
         from slowtrain.trace import recording
 
         steps, ms = recording.pulse(self.folder)
-        what = f"{steps} steps, {plain(ms)} ms a step" if steps else "no steps yet"
+        what = f"{counted(steps, 'step')}, {plain(ms)} ms a step" if steps else "no steps yet"
         self.say(f"{seconds:.0f} s, {what}")
 
     def say(self, message: str) -> None:

@@ -99,7 +99,8 @@ class Progress:
     def tick(self, seconds: float) -> None:
         """While a probe runs; it has for ``seconds``."""
         if time.monotonic() - self._told >= (self.EVERY_S if self.shown else self.PIPED_S):
-            self._tell(f"{self._message}; a process runs for {seconds:.0f} s")
+            running = f"; a process has run for {seconds:.0f} s" if seconds >= 1 else ""
+            self._tell(self._message + running)
 
     def _tell(self, message: str) -> None:
         self._told = time.monotonic()

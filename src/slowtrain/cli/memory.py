@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-HELP = "before a long run: the device memory a script needs, by what, and its largest batch for a card"
+HELP = "before a long run: what a script needs of a card's memory, and its largest batch; up to 10 minutes (--budget)"
 EXAMPLES = """
 slowtrain memory train.py --epochs 3
 slowtrain memory --device T4 train.py

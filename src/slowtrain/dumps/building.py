@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from slowtrain.model import Place
@@ -144,7 +143,7 @@ class Rank:
     last: Key | None = None  # key of the dump that ended last
 
 
-def owner(dumps: Mapping[Key, Dump], request: Request, rank: str, allocator: str) -> Key | None:
+def owner(dumps: dict[Key, Dump], request: Request, rank: str, allocator: str) -> Key | None:
     """The dump that an error of ``request`` belongs to: by its op, or else the newest of its rank and allocator.
 
     Of the ops that run beside the one that failed others may fail, too, before Python tells of the first.

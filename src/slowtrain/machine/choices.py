@@ -17,7 +17,7 @@ CROWDED = 2.0
 """Threads a usable core: up to there a second hardware thread may serve the other one."""
 
 OFTEN = 0.1
-"""Of the periods in which the container ran: the least speed-up that is ever worth a word."""
+"""Of the periods in which the container ran, or of the cores: the least speed-up that is ever worth a word."""
 
 MOSTLY_CACHED = 0.9
 """Of the bytes read, that the kernel counted as fetched from storage: below, memory had some."""
@@ -25,8 +25,8 @@ MOSTLY_CACHED = 0.9
 OWN = Source(
     "own-choice",
     f"Little is less than {LITTLE_SHARE:.0%} of a card's memory, {LEAST_FREE_SHARE:.0%} of the host's, {ODD_SHARE:.0%} "
-    f"of what a link carries; many are more than {CROWDED:g} threads a core; often: {OFTEN:.0%} of a quota's periods; "
-    f"a rate is a disk's where {MOSTLY_CACHED:.0%} of what was read came from storage",
+    f"of what a link carries; many are more than {CROWDED:g} threads a core; often: {OFTEN:.0%} of a quota's periods, "
+    f"or of the cores; a rate is a disk's where {MOSTLY_CACHED:.0%} of what was read came from storage",
     "Slowtrain's own choice and nobody's rule: machine/choices.py has each with its reason",
     "2026-11-26",
 )

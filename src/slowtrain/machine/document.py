@@ -13,6 +13,7 @@ from slowtrain.machine import folder as folders
 from slowtrain.machine import frameworks, kernel_log, libraries, loading
 from slowtrain.machine.facts import SCHEMA, facts
 from slowtrain.machine.gpu import Gpus
+from slowtrain.machine.others import others
 from slowtrain.machine.reading import present
 
 MOST_FILE_BYTES = 8 << 20
@@ -29,6 +30,7 @@ def gather(
     """Everything that can be found out here; takes as long as importing the frameworks does. ``say`` hears of it."""
     gpus = gpus or Gpus()
     found = facts(gpus=gpus)
+    found["others"] = others(gpus)
     builds: dict[str, Any] = {}
     for name in frameworks.installed():
         say(f"asking {name} how it was built and which GPUs it sees")

@@ -27,6 +27,7 @@ SHM = "/dev/shm"  # noqa: S108  # where the system keeps shared memory
 def hosting(facts: Facts) -> Iterator[Check]:
     """Every part of the host."""
     yield _cores(facts)
+    yield from _busy(facts)
     yield from _quota(facts)
     yield from _threads(facts)
     yield _memory(facts)
@@ -52,6 +53,20 @@ def _cores(facts: Facts) -> Check:
     if given < board:
         return Check(CAUSE, "cores", State.NOTED, f"bound to {given:g} of {board:g} cores", numbers=numbers)
     return Check(CAUSE, "cores", State.FINE, f"all {plural(board, 'core')} may be used", numbers=numbers)
+
+
+def _busy(facts: Facts) -> Iterator[Check]:
+    """What other processes took while the doctor looked; no fault of the computer's, and soon otherwise."""
+    busy, cores = figure(at(facts, "others", "busy_cores")), figure(at(facts, "others", "cores"))
+    if busy is None or not cores:
+        return
+    says = f"other processes take {plain(busy, 2)} of {plural(cores, 'core')}"
+    numbers = {"busy_cores": busy, "cores": cores}
+    if busy < OFTEN * cores:
+        yield Check(CAUSE, "busy", State.FINE, says, numbers=numbers)
+        return
+    says += " just now: steps beside them take longer, and what is timed is not what an idle computer gives"
+    yield Check(CAUSE, "busy", State.NOTED, says, numbers=numbers, sources=("own-choice",))
 
 
 def _quota(facts: Facts) -> Iterator[Check]:

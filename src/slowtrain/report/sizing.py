@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from slowtrain import __version__
-from slowtrain.figures import plain
+from slowtrain.figures import counted, plain
 from slowtrain.model.sizing import BatchCurve, Device, MemoryAnswer
 from slowtrain.report import wording
 from slowtrain.report.terminal import Paper
@@ -54,7 +54,7 @@ def _memory(answer: MemoryAnswer, paper: Paper) -> Iterator[str]:
         yield paper.style(line, "bold", tone)
     yield ""
     need = answer.need
-    yield f"At the peak of a step of {need.batch} samples:"
+    yield f"At the peak of a step of {counted(need.batch, 'sample')}:"
     whole = max(need.peak_bytes, 1)
     for name, size in need.parts.items():
         if size:

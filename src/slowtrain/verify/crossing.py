@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 
 from slowtrain.errors import EnvironmentMissing, InputError
+from slowtrain.figures import counted
 from slowtrain.machine.gpu import Gpus
 from slowtrain.model import Category
 from slowtrain.model.crossing import Crossover, Overtaking, Side, Timing
@@ -152,7 +153,7 @@ def _rounds(
     taken_s = 0.0
     for number in range(rounds):
         if number and sizing.bench.left_s < max(taken_s, LEAST_S):
-            notes.append(f"the time was over after {number} of {rounds} rounds; --budget gives more")
+            notes.append(f"the time was over after {number} of {counted(rounds, 'round')}; --budget gives more")
             break
         begun = time.monotonic()
         for batch in tuple(left):

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from slowtrain.errors import InputError
+from slowtrain.figures import counted
 from slowtrain.memory.replay import Pool
 from slowtrain.memory.sized import Sized
 from slowtrain.model.sizing import BatchCurve, Device, Point
@@ -187,7 +188,7 @@ def _found(points: Sequence[Point], below: bool) -> bool:
 def _timed(sizing: Sizing, batch: int) -> tuple[Point, float]:
     """And the seconds that the probe took."""
     own = batch == sizing.own and not sizing.given
-    probe = sizing.run(None if own else batch, f"steps of {batch:,} samples", Treatment(), RULE)
+    probe = sizing.run(None if own else batch, f"steps of {counted(batch, 'sample')}", Treatment(), RULE)
     if probe.failed:
         raise InputError(f"at batch {batch:,} the script failed: {probe.failed}")
     trace = build.load(probe.folder)

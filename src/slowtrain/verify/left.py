@@ -6,6 +6,7 @@ import ast
 import os
 from collections.abc import Collection, Iterator, Sequence
 
+from slowtrain.figures import counted
 from slowtrain.model import Diagnosis, Effect, Place, Signal
 from slowtrain.model.proof import Attempt, ByHand
 from slowtrain.source import Source
@@ -42,8 +43,8 @@ def notes(before: Seen) -> Iterator[str]:
     unseen = [u.cause for u in before.checkup.unchecked if str(Signal.KERNELS) in u.missing]
     if unseen and len(before.trace.steps) and not before.probe.stopped:
         yield (
-            f"it ended after {len(before.trace.steps)} steps, before one could be looked into; train for longer to "
-            f"have these checked: {', '.join(unseen)}"
+            f"it ended after {counted(len(before.trace.steps), 'step')}, before one could be looked into; train for "
+            f"longer to have these checked: {', '.join(unseen)}"
         )
     for one in before.checkup.diagnoses:
         if one.saving.speedup <= 1 and any(p.edits for p in one.prescriptions):
@@ -52,7 +53,7 @@ def notes(before: Seen) -> Iterator[str]:
     if unpatched:
         yield f"writes of {', '.join(map(str, unpatched))} could not be redirected: a probe may have changed files"
     if before.probe.redirected:
-        yield f"{len(before.probe.redirected)} files that the script writes went to a scratch folder"
+        yield f"{counted(len(before.probe.redirected), 'file')} that the script writes went to a scratch folder"
 
 
 def unseen(sources: Sequence[Source], measured: Probe) -> Iterator[str]:

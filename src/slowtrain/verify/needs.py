@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from slowtrain.figures import counted
 from slowtrain.memory import parts
 from slowtrain.memory.replay import Pool, replay
 from slowtrain.memory.sized import NO_LIMIT_BYTES, Sized, unlimited
@@ -79,7 +80,7 @@ def _varied(found: Sized, own: int, pool: Pool) -> Iterator[str]:
         low, high = (f"{peak / (1 << 20):,.0f}" for peak in (min(peaks), max(peaks)))
         yield (
             "which op is first varies from run to run, and with it what is held at a time: by the orders that were "
-            f"recorded a step of {own:,} samples takes {low} to {high} MiB"
+            f"recorded a step of {counted(own, 'sample')} takes {low} to {high} MiB"
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import field, replace
 from pathlib import Path
 
+from slowtrain.figures import counted
 from slowtrain.model import Effect, Verdict
 from slowtrain.values import dataclass
 from slowtrain.verify import like_with_like, probes
@@ -139,7 +140,7 @@ def compare(bench: Bench, baseline: Candidate, candidate: Candidate, rule: Rule,
         known = trial.ratio
         if known is None:
             return Trial(scope, tuple(pairs), "no steady steps could be timed in both")
-        bench.say(f"{candidate.name}: {known.speedup:.2f} times as fast after {known.pairs} pairs")
+        bench.say(f"{candidate.name}: {known.speedup:.2f} times as fast after {counted(known.pairs, 'pair')}")
         if decided(known) or bench.left_s < pair[0].wall_s + pair[1].wall_s:
             return trial
 

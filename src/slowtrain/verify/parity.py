@@ -17,7 +17,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from slowtrain.figures import plain
+from slowtrain.figures import counted, plain
 from slowtrain.model import Effect
 from slowtrain.values import dataclass
 
@@ -60,7 +60,7 @@ def by_weights(effect: Effect | None, baselines: Sequence[Weights], candidates: 
     steps = max(common)
     ends = [one[steps] for one in told]
     first, mine = ends[: len(baselines)], ends[len(baselines) :]
-    way, after = first[0][1], f"the weights after {steps} steps"
+    way, after = first[0][1], f"the weights after {counted(steps, 'step')}"
     if not all(math.isfinite(moved) for _, moved in ends):
         return Parity(None, "not measured", f"{after} are not finite")
     if way == 0.0 and all(moved == 0.0 for _, moved in ends):
@@ -98,14 +98,14 @@ def parity(effect: Effect | None, baselines: Sequence[Losses], candidates: Seque
     spread, apart = _distances(first, mine, lambda one, other: _distance(one, other, n))
     differs = f"the loss of a step by {plain(spread, 2)} of the mean" if spread else ""
     if apart == 0.0:
-        return Parity(True, "same", f"the same to the bit over {n} steps", differs)
+        return Parity(True, "same", f"the same to the bit over {counted(n, 'step')}", differs)
     if effect is Effect.EXACT:
         holds = apart <= AS_FAR * spread
-        says = f"differs by {plain(apart, 2)} over {n} steps, allowed {plain(AS_FAR * spread, 2)}"
+        says = f"differs by {plain(apart, 2)} over {counted(n, 'step')}, allowed {plain(AS_FAR * spread, 2)}"
         says += f", two baselines by {plain(spread, 2)}"
         return Parity(holds, _within(apart) if holds else "differs", says, differs, apart)
     shift, bound = _shift(first, mine, n), _bound(first, mine, n)
-    says = f"mean of {n} steps differs by {round(shift, 3) or 0.0:.1%}"  # no "-0.0%"
+    says = f"mean of {counted(n, 'step')} differs by {round(shift, 3) or 0.0:.1%}"  # no "-0.0%"
     if effect is Effect.EQUIVALENT:
         holds = abs(shift) <= bound
         says += f", allowed {bound:.1%}"

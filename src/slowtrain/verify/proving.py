@@ -10,6 +10,7 @@ from pathlib import Path
 
 from slowtrain.capture.treatments import PLACED, TREATMENTS
 from slowtrain.errors import InputError
+from slowtrain.figures import counted
 from slowtrain.model import Effect, Saving, Verdict
 from slowtrain.model.proof import Attempt, Proof
 from slowtrain.source import Source, parse
@@ -98,7 +99,7 @@ def _why(verdict: Verdict, parity: Parity, effect: Effect | None) -> str:
     if parity.holds is False:
         return f"promised to be {effect}, but the loss {parity.says}"
     if verdict.outcome == UNKNOWN:
-        return f"{verdict.runs // 2} pairs cannot tell it from noise"
+        return f"{counted(verdict.runs // 2, 'pair')} cannot tell it from noise"
     return "it does not help"
 
 
