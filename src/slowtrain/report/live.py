@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from slowtrain.figures import counted
 from slowtrain.model import Category
 from slowtrain.model.frame import Alert, Curve, Frame, State
 from slowtrain.report import wording
@@ -317,7 +316,7 @@ def line(frame: Frame) -> str:
     said = [_span(frame.run_ms)]
     if frame.state is not State.RUNNING:
         said.append(str(frame.state) + (f" (exit code {frame.exit_code})" if frame.exit_code is not None else ""))
-    said.append(counted(done.steps, "step") if done.steps is not None else "no steps yet")
+    said.append(f"{done.steps} step{'' if done.steps == 1 else 's'}" if done.steps is not None else "no steps yet")
     if done.epoch is not None:
         said.append(f"epoch {done.epoch}" + (f"/{done.epochs}" if done.epochs else ""))
     if step.now_ms is not None:
