@@ -125,15 +125,21 @@ def test_of_steps_that_nothing_told_apart_no_cause_is_called_healthy() -> None:
     found = examined("step 1111111111\n@steps source=epoch size=32")
     assert found.verdict is VerdictKind.INSUFFICIENT
     assert not [c for c in found.healthy if c.startswith(("input/", "transfer/"))]
-    assert found.next_steps == ("let Python go through the batches and call a tf.function for each, then run it again",)
+    assert found.next_steps[0].startswith("let it train for longer")
     assert examined(COMPUTING).healthy
 
 
 def test_a_script_that_failed_before_it_trained() -> None:
     found = of(Trace(facts={"launch": {"exit_code": 1, "argv": ["python", "broken.py"]}}))
     assert found.verdict is VerdictKind.FAILED
+    assert "before steps were written down" in found.headline  # nothing says that the recorder came to its end
     assert found.subject.exit_code == 1
     assert any("exit code 1" in note for note in found.notes)
+
+
+def test_a_script_that_failed_in_an_orderly_way_did_not_train() -> None:
+    found = of(Trace(facts={"launch": {"exit_code": 1, "argv": ["python", "broken.py"]}, "end_ns": 5}))
+    assert found.headline == "the script ended with exit code 1 before it trained"
 
 
 @pytest.mark.parametrize("drawing", [WAITING, COMPUTING, SHORT])
@@ -206,13 +212,63 @@ def test_of_a_recording_that_ended_early_it_is_said_how_much_of_the_run_this_is(
     assert note.endswith(" s of 10 s")
 
 
-@pytest.mark.parametrize(("windows", "said"), [(False, "record it with them"), (True, "call a function for each step")])
-def test_what_is_not_told_apart_for_want_of_windows_is_no_fault_of_the_scripts(windows: bool, said: str) -> None:
-    found = examined("step 1111111111\n@repeat 400\n@steps size=32 source=function\n", windows=windows)
+def test_what_is_not_told_apart_for_want_of_windows_is_no_fault_of_the_scripts() -> None:
+    found = examined("step 1111111111\n@repeat 400\n@steps size=32 source=function\n", windows=False)
     assert found.verdict is VerdictKind.INSUFFICIENT
     assert "100% of a step of 10 ms could not be told apart" in found.headline
+    assert "record it with them" in found.headline
+    assert any("--no-windows" in step for step in found.next_steps)
+
+
+WINDOW = '@event window name=profile start=1 end=400 data={"steps":0}'
+LOOP = '@event trace name=step data={"training":true,"graph":{"types":{"While":1,"IteratorGetNext":1,"MatMul":4}}}'
+
+
+@pytest.mark.parametrize(
+    ("drawing", "facts", "said", "following"),
+    [
+        ("step 1\n@repeat 100\n@steps source=fit", {}, "too short for a look inside", "let it train for longer"),
+        ("step 1111111111\n@once", {}, "", "let it train for longer"),
+        (f"step 1\n@repeat 400\n{WINDOW}", {}, "too short for a look inside", "let it train for longer"),
+        (
+            'step 1\n@repeat 100\n@event loop name=fit start=0 end=400 data={"steps_per_execution":50}', {},
+            "call a function for each step, not for many", "let it train for longer, or let Python",
+        ),
+        (
+            f"step 1\n@repeat 100\n@steps source=function_step\n{LOOP}", {},
+            "call a function for each step, not for many", "let it train for longer, or let Python",
+        ),
+        ("step 1\n@repeat 1000", {"unread": ("window-1 is empty",)}, "cannot be read", "run it again, and leave"),
+        ("step 1\n@repeat 1000", {}, "no look inside came about", "run it again; where the script uses a profiler"),
+        (f"step {'1' * 900}\n@repeat 20\n{WINDOW}", {}, "no step lay whole", "let it train for longer, or make a step"),
+    ],
+)  # fmt: skip
+def test_why_nobody_looked_inside(drawing: str, facts: dict[str, object], said: str, following: str) -> None:
+    """A function for each step is asked for only where calls run many; a run of 100 steps is too short."""
+    found = examined(drawing, **facts)
+    assert found.verdict is VerdictKind.INSUFFICIENT
     assert said in found.headline
-    assert any("--no-windows" in step for step in found.next_steps) is not windows
+    assert ("for each step, not for many" in found.headline) is ("for many" in said)
+    assert found.next_steps[0].startswith(following)
+
+
+def test_of_a_run_that_nobody_looked_into_no_cause_is_excluded() -> None:
+    """Half of a step is known, and no window: that nothing explains it would not be true, nor that it is healthy."""
+    for drawing in ("step 1111111111\ninput iiiiii....", "step 1111111111\ncallback c.....\ndevice .ddddd...."):
+        found = examined(f"{drawing}\n@once\n@repeat 100")
+        assert "no known cause" not in found.headline
+        assert "4 ms of it could not be told apart: no look inside came about" in found.headline
+
+
+def test_steps_that_are_next_to_nothing_of_a_run_are_not_judged() -> None:
+    """A hundred short steps after seconds of imports: what no cause is said to explain, none was asked of."""
+    drawing = "step 1\ndispatch d\n@repeat 100\n@steps source=fit\n@kernels step=1 busy=0.05 count=60"
+    found = examined(f"{drawing}\n@phase import=9000")
+    assert found.verdict is VerdictKind.INSUFFICIENT
+    assert "no known cause" not in found.headline
+    assert "all 100 steady steps are 0.1 of the run's 9.1 s: too short a run to tell why" in found.headline
+    assert found.next_steps == ("let it train for longer, and run it again",)
+    assert examined(drawing).verdict is VerdictKind.LAUNCH
 
 
 def test_the_headline_of_a_cure_of_the_run_says_where_the_run_goes() -> None:
@@ -293,7 +349,7 @@ def test_a_step_or_two_are_no_proof_that_nothing_trains(seen: str, trained: bool
     ("window", "said", "following"),
     [
         ("@kernels busy=0 ms=0 count=0 step=1", "it leaves out those of a few microseconds", "give each call more"),
-        ("", "let the script call a function for each step", "let Python go through the batches"),
+        ("", "the run was too short for a look inside", "let it train for longer"),
     ],
 )
 def test_why_steps_could_not_be_told_apart(window: str, said: str, following: str) -> None:

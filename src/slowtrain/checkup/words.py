@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from slowtrain.diagnose import Findings
+from slowtrain.checkup import blind
+from slowtrain.diagnose import WORTH, Findings
 from slowtrain.figures import plain
 from slowtrain.model import SAID, Category, Diagnosis, Phase, Signal, VerdictKind
 from slowtrain.trace import Trace, feeding, host, work
@@ -73,7 +74,7 @@ def verdict(trace: Trace, findings: Findings) -> VerdictKind:
         return VerdictKind.MEMORY
     if first is not None:
         return _of(first)
-    if trace.untold:
+    if trace.untold or passing(trace):
         return VerdictKind.INSUFFICIENT
     category = largest(trace)
     # Overhead that no cause claims, beside computing of its own size, is the price of the computing, where one
@@ -133,6 +134,22 @@ def unexplained(trace: Trace) -> Category | None:
     return next((c for c, least in UNEXPLAINED.items() if trace.share(c) >= least), None)
 
 
+def passing(trace: Trace) -> bool:
+    """Whether a step's part that nothing explains is so little of the run that no cause could have been told by it.
+
+    A run of a hundred short steps is mostly imports: what would spare less than a twentieth of it is no finding.
+    """
+    odd = unexplained(trace)
+    if odd is None or trace.fact("profile"):
+        return False
+    return trace.mean(odd) * trace.steps.count < (1 - 1 / WORTH["run"]) * trace.run_ms
+
+
+def _little(trace: Trace) -> str:
+    steps = f"all {trace.steps.count:,} steady steps"
+    return f"{steps} are {plain(trace.steps.total_ms / 1e3)} of the run's {plain(trace.run_ms / 1e3)} s"
+
+
 def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
     """One line: what the step is made of, and what the first cure would give."""
     lost = nonfinite(findings)
@@ -140,14 +157,18 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
         speed = "too few steps to judge" if kind is VerdictKind.INSUFFICIENT else kind
         return f"{lost.evidence.says}; what was trained from there on is lost (speed: {speed})"
     if kind is VerdictKind.FAILED:
-        return f"the script ended with exit code {trace.fact('launch', 'exit_code')} before it trained"
+        said = f"the script ended with exit code {trace.fact('launch', 'exit_code')} before"
+        if trace.fact("end_ns") or trace.fact("ended"):
+            return f"{said} it trained"
+        return f"{said} steps were written down: an end like this (os._exit, a signal) loses what its last second did"
     if kind is VerdictKind.INSUFFICIENT:
         if trace.enough and trace.untold:
             of = "a step of" if trace.fact("told_steps", default=True) else "the profile's"
             said = f"{trace.share(Category.UNATTRIBUTED):.0%} of {of} {plain(trace.step_ms)} ms could not be told apart"
-            if trace.fact("profile"):  # it is there as it is
-                return said
-            return f"{said}{_blind(trace)}"
+            why = blind.find(trace)
+            return f"{said}{why.why}" if why is not None else said
+        if trace.enough:
+            return f"{_in_step(trace, kind)}; {_little(trace)}: too short a run to tell why; let it train for longer"
         count = int(trace.steps.steady.sum())
         said = f"{count or 'no'} steady step{'' if count == 1 else 's'}"
         more = "let it train for longer" if _trained(trace) else "nothing that trains was seen"
@@ -160,7 +181,10 @@ def headline(trace: Trace, findings: Findings, kind: VerdictKind) -> str:
     if first is None and trace.fact("profile"):
         checked = f"none of the {len(findings.healthy)} causes that this profile can tell would save a tenth of it"
         return f"{where}; {checked}" if where else checked
-    odd = unexplained(trace)
+    odd, unseen = unexplained(trace), blind.hides(trace)
+    if first is None and unseen is not None:
+        of = f"{plain(trace.mean(Category.UNATTRIBUTED))} ms of it could not be told apart"
+        return f"{where}; {of}{unseen.why}"
     if first is None and odd is not None:
         more = "" if odd is largest(trace) else f"{plain(trace.mean(odd))} ms of it {_said(trace, odd)}, and "
         return f"{where}; {more}no known cause explains that"
@@ -226,7 +250,7 @@ def notes(trace: Trace, findings: Findings) -> Iterator[str]:
         yield f"the script {how}; this is what was recorded until then"
     if len(trace.steps) and trace.fact("told_steps", default=True):
         yield f"a step here is one turn of: {trace.steps.source}"
-    if len(trace.steps) and trace.kernels is None:
+    if len(trace.steps) and trace.kernels is None and not trace.fact("unread"):
         yield "no deep window: what happens inside a function call could not be told apart"
     if len(trace.steps) and Signal.INPUT not in trace.signals and trace.fact("told_steps", default=True):
         yield "the wait for input inside the training function was not measured"
@@ -244,11 +268,6 @@ def notes(trace: Trace, findings: Findings) -> Iterator[str]:
         whole = findings.together
         gain = f"{plain(whole.speedup, 2)}x ({plain(whole.low, 2)}x to {plain(whole.high, 2)}x)"
         yield f"all cures together: {gain} of the {whole.scope}; they overlap"
-
-
-def _without_windows(trace: Trace) -> bool:
-    """Whether nothing is known of what a call does inside because nobody was to look."""
-    return trace.kernels is None and trace.fact("windows") is False
 
 
 def _ended(trace: Trace) -> Iterator[str]:
@@ -283,24 +302,10 @@ def next_steps(trace: Trace, findings: Findings, folder: Path) -> Iterator[str]:
         )
     elif trace.fact("profile"):
         yield "slowtrain run SCRIPT, where the script is: it sees what no profile holds"
-    elif not trace.enough:
+    elif not trace.enough or passing(trace):
         yield "let it train for longer, and run it again"
     elif not findings.diagnoses:
         yield _where_to_look(trace)
-
-
-def _unseen(trace: Trace) -> bool:
-    """Whether there was a deep window, and not one op in it: TensorFlow's profiler tells of dear ones alone."""
-    return trace.kernels is not None and not trace.kernels.count
-
-
-def _blind(trace: Trace) -> str:
-    """Why the steps of a run could not be told apart, and what to do."""
-    if _without_windows(trace):
-        return " without the profiler's short windows: record it with them"
-    if _unseen(trace):
-        return ", as the profiler saw no operation in it: it leaves out those of a few microseconds"
-    return ": let the script call a function for each step, not for many"
 
 
 def _trained(trace: Trace) -> bool:
@@ -327,12 +332,9 @@ def _mend(trace: Trace) -> str:
 
 def _where_to_look(trace: Trace) -> str:
     """Where no cause was found."""
-    if trace.untold:
-        if _without_windows(trace):
-            return "record it without --no-windows (windows=False): the profiler's windows tell what a call does inside"
-        if _unseen(trace):
-            return "give each call more to do (a larger batch, several steps in one tf.function), then run it again"
-        return "let Python go through the batches and call a tf.function for each, then run it again"
+    unseen = blind.find(trace) if trace.untold else blind.hides(trace)
+    if unseen is not None:
+        return unseen.advice
     category = unexplained(trace)
     if category is Category.DISPATCH:
         return "look for loops in the graph and for very many small ops: the HTML report has the step's ops"

@@ -32,6 +32,7 @@ from slowtrain.trace import (
     recording,
     steps,
     stopped,
+    torn,
 )
 from slowtrain.trace.ordered import halfway, unique
 from slowtrain.trace.recording import Recording
@@ -46,7 +47,8 @@ def load(folder: Path) -> Trace:
     """The trace of a recording's folder. Raises ``InputError``."""
     raw = recording.read(folder)
     try:
-        return build(replace(raw, facts={**raw.facts, **beside.measured(folder, raw.facts)}))
+        facts = {**raw.facts, **beside.measured(folder, raw.facts)}
+        return build(replace(raw, facts=torn.noted(folder, raw.events, facts)))
     except recording.WRONG as error:  # it could be read, but what it says does not fit together
         raise recording.damaged(folder, error) from error
 
